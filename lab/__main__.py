@@ -1,0 +1,5 @@
+"""``python -m lab`` is the rocelab command."""
+
+from lab.cli.main import main
+
+main()

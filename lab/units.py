@@ -1,0 +1,99 @@
+"""Sizes, rates and times as people write them, and the units the code computes in.
+
+The code computes in int bytes, int bits per second and float seconds; nothing else.
+Rates are decimal (1 Gbit = 10**9 bit/s) as on every port label; sizes are decimal by default (KB)
+and binary where written so (KiB).
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+PAUSE_QUANTUM_BITS: Final = 512
+"""One pause quantum in bit times of the link (IEEE 802.3 clause 31B.2)."""
+
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*(?:/s)?)\s*\Z", re.ASCII)
+_DECIMAL: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_SIZES: Final = {prefix + "b": factor for prefix, factor in _DECIMAL.items()} | {
+    "": 1,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
+_RATES: Final = {
+    prefix + suffix: factor for prefix, factor in _DECIMAL.items() for suffix in ("bit", "bit/s", "bps", "b/s")
+} | {"": 1}
+_TIMES: Final = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "ms": Fraction(1, 10**3),
+    "s": Fraction(1),
+    "": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+
+
+def _scaled(text: str, units: dict[str, int] | dict[str, Fraction], what: str, example: str) -> Fraction:
+    match = _NUMBER.match(text)
+    factor = units.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{text!r} is not a {what}; write it like {example}")
+    return Fraction(match[1]) * factor
+
+
+def _whole(value: Fraction, text: str, unit: str) -> int:
+    if value.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of {unit}")
+    return int(value)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``"400KB"``, ``"64KiB"`` or ``"1500"``; ValueError says what is wrong."""
+    return _whole(_scaled(text, _SIZES, "size", "64KiB, 400KB or 9000"), text, "bytes")
+
+
+def parse_rate(text: str) -> int:
+    """Bits per second of ``"100Mbit"``, ``"10Gb/s"`` or ``"25Gbps"``; ValueError says what is wrong."""
+    return _whole(_scaled(text, _RATES, "rate", "100Mbit or 10Gbit"), text, "bits per second")
+
+
+def parse_time(text: str) -> float:
+    """Seconds of ``"300ms"``, ``"5us"`` or ``"2s"``; ValueError says what is wrong."""
+    return float(_scaled(text, _TIMES, "time", "5us, 300ms or 2s"))
+
+
+def _format(value: float, steps: tuple[tuple[float, str], ...]) -> str:
+    for factor, unit in steps:
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {unit}"
+    factor, unit = steps[-1]
+    return f"{value / factor:.4g} {unit}"
+
+
+def format_rate(bits_per_second: float) -> str:
+    """``"97.3 Mb/s"``: four digits, decimal prefixes."""
+    return _format(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s")))
+
+
+def format_size(size: float) -> str:
+    """``"65.54 KB"``: four digits, decimal prefixes."""
+    return _format(size, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B")))
+
+
+def format_time(seconds: float) -> str:
+    """``"8.2 us"``: four digits."""
+    return _format(seconds, ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")))
+
+
+def quanta_to_seconds(quanta: int, rate: int) -> float:
+    """How long a pause of ``quanta`` lasts on a link of ``rate`` bit/s (IEEE 802.3 clause 31B.2)."""
+    return quanta * PAUSE_QUANTUM_BITS / rate
+
+
+def seconds_to_quanta(seconds: float, rate: int) -> int:
+    """The quanta, rounded up, that cover ``seconds`` on a link of ``rate`` bit/s (IEEE 802.3 clause 31B.2)."""
+    exact = Fraction(seconds) * rate / PAUSE_QUANTUM_BITS
+    return -(-exact.numerator // exact.denominator)

@@ -1,0 +1,50 @@
+"""Markers decide what a test needs; a trial decides whether this machine has it.
+
+A test whose need is not met is skipped, or fails when ``ROCELAB_REQUIRE`` is ``all`` or names its marker: that is
+how CI cannot go green by skipping.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from lab.doctor.capabilities import CAPABILITIES, look
+from lab.doctor.features import FABRIC, RDMA
+from lab.doctor.remedies import this_host
+
+HERE = Path(__file__).parent
+NEEDS = {"fabric": FABRIC.needs, "vm": (*RDMA.needs, "VXLAN", "VRF", "netem", "BTF", "BPF qdisc")}
+"""What each marker needs. Tests below the directory of the same name carry the marker without saying so."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test the marker of its directory."""
+    for item in items:
+        room = item.path.relative_to(HERE).parts[0]
+        if room in NEEDS:
+            item.add_marker(room)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test, or fail it, when this machine lacks what its marker needs."""
+    for marker in NEEDS:
+        if item.get_closest_marker(marker) and (lack := what_lacks(marker)):
+            if os.environ.get("ROCELAB_REQUIRE", "") in {"all", marker}:
+                pytest.fail(f"{lack} (ROCELAB_REQUIRE asks for it)", pytrace=False)
+            pytest.skip(lack)
+
+
+@cache
+def what_lacks(marker: str) -> str:
+    """The first need of a marker that this machine does not meet, with the remedy; nothing when all are met."""
+    host = this_host()
+    needed = [capability for capability in CAPABILITIES if capability.name in NEEDS[marker]]
+    findings = look(host, needed)
+    for capability in needed:
+        if not findings[capability.name].present:
+            return f"needs {capability.name}: {capability.mend(host)}"
+    return ""
