@@ -1,0 +1,1 @@
+"""What exists: frozen, typed, no I/O beyond reading a YAML text."""

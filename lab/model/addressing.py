@@ -1,0 +1,156 @@
+"""The addressing plan: every number in a fabric, computed from the topology alone, the same every time.
+
+==============================  ======================  ===========================
+what                            IPv4                    IPv6
+==============================  ======================  ===========================
+loopback of leaf n              10.253.0.0/16 + n       fdc0:0:0:1::n
+loopback of spine n             10.254.0.0/16 + n       fdc0:0:0:2::n
+loopback of super-spine n       10.255.0.0/16 + n       fdc0:0:0:3::n
+VTEP of leaf n                  10.252.0.0/16 + n       -
+host link n, leaf and host end  10.0.0.0/9 + 2n, 2n + 1 fdc0:0:1:n::1/64 and ::2/64
+switch to switch                unnumbered              link-local (RFC 5549)
+==============================  ======================  ===========================
+
+Ranks n count from 1, host links from 0. The pools are those of ``topology.Addressing``; a topology may choose others.
+
+AS numbers are private ones of four bytes (RFC 6996): one for all super-spines, one per pod of spines, one per
+leaf (RFC 7938 section 5.2). MAC addresses are locally administered: 02:1a:<node, 2 bytes>:<interface, 2 bytes>.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lab.model.topology import HostFamily, Node, Role, SeedPolicy, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.model.topology import Link
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Interface: TypeAlias = IPv4Interface | IPv6Interface
+
+_SUPERSPINE_ASN: Final = 4_200_000_000
+_SPINE_ASN: Final = 4_200_001_000
+_LEAF_ASN: Final = 4_200_100_000
+
+
+@dataclass(frozen=True, slots=True)
+class InterfacePlan:
+    """One interface: its MAC and, on links between a host and its leaf, its address and the peer's."""
+
+    name: str
+    mac: str
+    address: Interface | None = None
+    gateway: Address | None = None
+
+    @property
+    def link_local(self) -> IPv6Address:
+        """The fe80::/64 address that the kernel derives from the MAC (RFC 4291 appendix A)."""
+        octets = bytes.fromhex(self.mac.replace(":", ""))
+        eui64 = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
+        return IPv6Address(b"\xfe\x80" + bytes(6) + eui64)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node: interfaces by name and, on switches, what its router is called and numbered."""
+
+    node: Node
+    interfaces: Mapping[str, InterfacePlan]
+    asn: int = 0
+    loopback4: IPv4Address | None = None
+    loopback6: IPv6Address | None = None
+    vtep: IPv4Address | None = None
+    hash_seed: int = 0
+
+    @property
+    def loopbacks(self) -> tuple[Interface, ...]:
+        """All addresses of the loopback interface, as /32 and /128."""
+        addresses = (self.loopback4, self.vtep, self.loopback6)
+        return tuple(_host_route(address) for address in addresses if address is not None)
+
+
+def _host_route(address: Address) -> Interface:
+    return IPv4Interface(address) if isinstance(address, IPv4Address) else IPv6Interface(address)
+
+
+def plan_addresses(topology: Topology) -> Mapping[str, NodePlan]:
+    """Number every node of ``topology``; the same topology gives the same plan."""
+    ranks: dict[Role, int] = dict.fromkeys(Role, 0)
+    host_links = {
+        link: number for number, link in enumerate(link for link in topology.links if _touches_host(topology, link))
+    }
+    plans: dict[str, NodePlan] = {}
+    for index, node in enumerate(topology.nodes, start=1):
+        ranks[node.role] += 1
+        interfaces = _plan_interfaces(topology, node, index, host_links)
+        plans[node.name] = (
+            _plan_switch(topology, node, ranks[node.role], interfaces)
+            if node.role.is_switch
+            else NodePlan(node, interfaces)
+        )
+    return plans
+
+
+def _touches_host(topology: Topology, link: Link) -> bool:
+    return any(topology.node(end.node).role is Role.HOST for end in link.ends)
+
+
+def _plan_interfaces(
+    topology: Topology, node: Node, index: int, host_links: Mapping[Link, int]
+) -> dict[str, InterfacePlan]:
+    interfaces = {}
+    for position, link in enumerate(topology.links_of(node.name), start=1):
+        name = link.end_at(node.name).interface
+        mac = f"02:1a:{index >> 8:02x}:{index & 255:02x}:{position >> 8:02x}:{position & 255:02x}"
+        address, gateway = None, None
+        if link in host_links:
+            leaf_end, host_end = _host_link(topology, host_links[link])
+            at_host = node.role is Role.HOST
+            address, gateway = (host_end, leaf_end.ip) if at_host else (leaf_end, None)
+        interfaces[name] = InterfacePlan(name, mac, address, gateway)
+    return interfaces
+
+
+def _host_link(topology: Topology, number: int) -> tuple[Interface, Interface]:
+    pools = topology.addressing
+    if topology.routing.host_family is HostFamily.IPV4:
+        base = pools.host_links.network_address + 2 * number
+        return IPv4Interface((base, 31)), IPv4Interface((base + 1, 31))
+    subnet = pools.host_links6.network_address + (number << 64)
+    return IPv6Interface((subnet + 1, 64)), IPv6Interface((subnet + 2, 64))
+
+
+def _plan_switch(topology: Topology, node: Node, rank: int, interfaces: Mapping[str, InterfacePlan]) -> NodePlan:
+    asn = {
+        Role.SUPERSPINE: _SUPERSPINE_ASN,
+        Role.SPINE: _SPINE_ASN + node.pod,
+        Role.LEAF: _LEAF_ASN + rank,
+    }[node.role]
+    pools = topology.addressing
+    loopbacks = {
+        Role.SUPERSPINE: pools.superspine_loopbacks,
+        Role.SPINE: pools.spine_loopbacks,
+        Role.LEAF: pools.leaf_loopbacks,
+    }[node.role]
+    return NodePlan(
+        node=node,
+        interfaces=interfaces,
+        asn=asn,
+        loopback4=loopbacks.network_address + rank,
+        loopback6=pools.loopbacks6.network_address + (node.role.tier << 64) + rank,
+        vtep=pools.vteps.network_address + rank if node.role is Role.LEAF else None,
+        hash_seed=_seed(topology, node),
+    )
+
+
+def _seed(topology: Topology, node: Node) -> int:
+    """Non-zero and different for each switch, or 0: the kernel's own, which all namespaces share."""
+    if topology.routing.hash_seed is SeedPolicy.SHARED:
+        return 0
+    return zlib.crc32(node.name.encode()) | 1

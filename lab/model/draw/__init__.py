@@ -1,0 +1,1 @@
+"""Pictures of a fabric as text: SVG, Mermaid and Graphviz."""

@@ -1,0 +1,55 @@
+"""A fabric in the DOT language, for Graphviz: ``dot -Tsvg``."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from lab.model.draw.palette import TIERS
+from lab.model.topology import Role
+from lab.units import format_rate, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.model.topology import Link, Topology
+
+
+def draw_graphviz(topology: Topology) -> str:
+    """A graph whose tiers are ranks and whose pods are clusters; links carry their interfaces and rate."""
+    return "\n".join(_lines(topology)) + "\n"
+
+
+def _lines(topology: Topology) -> Iterator[str]:
+    yield f"graph {_quoted(topology.name)} {{"
+    yield "  graph [rankdir=TB, ranksep=1.1, nodesep=0.3, newrank=true, color=gray70, style=dashed];"
+    yield '  node [shape=box, style="rounded,filled", fontname=Helvetica, fontsize=12];'
+    yield "  edge [color=gray50, fontname=Helvetica, fontsize=8];"
+    for pod, members in groupby(sorted(topology.nodes, key=lambda node: node.pod), key=lambda node: node.pod):
+        if pod:
+            yield f"  subgraph cluster_pod{pod} {{ label={_quoted(f'pod {pod}')};"
+        for node in members:
+            fill, line = TIERS[node.role]
+            yield f'  {_quoted(node.name)} [fillcolor="{fill}", color="{line}"];'
+        if pod:
+            yield "  }"
+    for role in Role:
+        if names := " ".join(f"{_quoted(node.name)};" for node in topology.having(role)):
+            yield f"  {{ rank=same; {names} }}"
+    yield from (_edge(topology, link) for link in topology.links)
+    yield "}"
+
+
+def _edge(topology: Topology, link: Link) -> str:
+    """The upper end first, so that Graphviz ranks it higher."""
+    lower, upper = topology.lower_first(link)
+    label = format_rate(link.rate) + (f", {format_time(link.delay)}" if link.delay else "")
+    return (
+        f"  {_quoted(upper.node)} -- {_quoted(lower.node)} [label={_quoted(label)},"
+        f" headlabel={_quoted(lower.interface)}, taillabel={_quoted(upper.interface)}];"
+    )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'"{escaped}"'

@@ -1,0 +1,244 @@
+"""A fabric as SVG: readable in a README, in light and in dark, with every number in tooltips."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import escape, quoteattr
+
+from lab.model.addressing import plan_addresses
+from lab.model.draw.layout import LONGEST_NAME, lay_out
+from lab.model.draw.palette import RAILS, STYLESHEET
+from lab.model.summary import format_ratio, summarise
+from lab.model.topology import Role
+from lab.units import format_rate, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.model.addressing import NodePlan
+    from lab.model.draw.shapes import Box, Layout, Wire
+    from lab.model.topology import Link, Node, Topology
+
+_FONT: Final = "Inter, 'Segoe UI', 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
+_MAX_LABELS: Final = 24
+_CROWD: Final = 120
+"""Links from which straight lines are easier to read than curves."""
+
+_TIER_NAMES: Final = {
+    Role.SUPERSPINE: "super-spines",
+    Role.SPINE: "spines",
+    Role.LEAF: "leaves",
+    Role.HOST: "hosts",
+}
+
+
+def draw_svg(topology: Topology) -> str:
+    """An SVG document of the whole fabric."""
+    return "\n".join(_Drawing(topology).parts()) + "\n"
+
+
+class _Drawing:
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._plans = plan_addresses(topology)
+        self._summary = summarise(topology)
+        self._layout: Layout = lay_out(topology, self._detail)
+        self._usual = _usual_links(topology)
+        usual_rates = [rate for _, rate, _, _ in self._usual]
+        self._slowest = min(usual_rates, default=1)
+        self._crowded = len(topology.links) > _CROWD
+        self._rails = any(len(topology.links_of(host.name)) > 1 for host in topology.hosts)
+
+    def parts(self) -> Iterator[str]:
+        """The document, element by element."""
+        width, height = round(self._layout.width), round(self._layout.height)
+        name = escape(self._topology.name)
+        yield (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+            f' viewBox="0 0 {width} {height}" role="img" aria-label={quoteattr(self._topology.name)}'
+            f' font-family="{_FONT}">'
+        )
+        yield f"<title>{name}</title>"
+        yield f"<style>{STYLESHEET}</style>"
+        yield f'<rect class="sheet" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="14"/>'
+        yield from self._heading()
+        yield from self._frames()
+        yield from self._wires()
+        yield from self._gutter()
+        for box in self._layout.boxes.values():
+            yield from self._card(box)
+        yield from self._labels()
+        yield from self._legend()
+        yield "</svg>"
+
+    def _detail(self, node: Node) -> str:
+        plan: NodePlan = self._plans[node.name]
+        if node.role.is_switch:
+            return str(plan.loopback4)
+        addresses = [str(port.address.ip) for port in plan.interfaces.values() if port.address is not None]
+        return addresses[0] if len(addresses) == 1 else f"{len(addresses)} NICs"
+
+    def _heading(self) -> Iterator[str]:
+        facts = self._summary
+        parts = [f"{facts.nodes} nodes", f"{facts.links} links"]
+        ratios = [
+            f"{format_ratio(tier.oversubscription)} at the {_TIER_NAMES[tier.role]}"
+            for tier in reversed(facts.tiers)
+            if tier.oversubscription
+        ]
+        if ratios:
+            parts.append(f"oversubscription {', '.join(ratios)}")
+        if facts.bisection_bandwidth:
+            parts.append(f"bisection {format_rate(facts.bisection_bandwidth)}")
+        yield f'<text class="ink" x="28" y="38" font-size="19" font-weight="700">{escape(facts.name)}</text>'
+        yield f'<text class="muted" x="28" y="58" font-size="12">{escape(" · ".join(parts))}</text>'
+
+    def _frames(self) -> Iterator[str]:
+        for frame in self._layout.frames:
+            yield (
+                f'<rect class="frame" x="{frame.x:.1f}" y="{frame.y:.1f}" width="{frame.width:.1f}"'
+                f' height="{frame.height:.1f}" rx="12" stroke-dasharray="4 4"/>'
+            )
+            yield (
+                f'<text class="muted" x="{frame.x + 12:.1f}" y="{frame.y + frame.height - 10:.1f}" font-size="11"'
+                f' font-weight="600">pod {frame.pod}</text>'
+            )
+
+    def _wires(self) -> Iterator[str]:
+        opacity = 0.9 if len(self._topology.links) <= 40 else 0.7 if not self._crowded else 0.5
+        for wire in self._layout.wires:
+            if _kind(self._topology, wire.link) in self._usual:
+                yield self._wire(wire, "wire", opacity)
+        for wire in self._odd_wires():
+            yield self._wire(wire, "odd", 1)
+
+    def _odd_wires(self) -> list[Wire]:
+        return [wire for wire in self._layout.wires if _kind(self._topology, wire.link) not in self._usual]
+
+    def _wire(self, wire: Wire, css: str, opacity: float) -> str:
+        link, (x1, y1), (x2, y2) = wire.link, wire.lower, wire.upper
+        width = min(max(1.4 * (link.rate / self._slowest) ** 0.3, 1), 4)
+        bend = (y1 - y2) * (0.05 if self._crowded else 0.42)
+        shape = (
+            f"V{y1:.1f} H{x1:.1f}"
+            if wire.elbow
+            else f"C{x2:.1f} {y2 + bend:.1f} {x1:.1f} {y1 - bend:.1f} {x1:.1f} {y1:.1f}"
+        )
+        rail = self._rail_colour(link) if css == "wire" else ""
+        return (
+            f'<path class="{css}" d="M{x2:.1f} {y2:.1f} {shape}" stroke-width="{width:.2f}" opacity="{opacity}"'
+            f"{rail}><title>{escape(_describe(link))}</title></path>"
+        )
+
+    def _rail_colour(self, link: Link) -> str:
+        if not self._rails:
+            return ""
+        for end in link.ends:
+            if not self._topology.node(end.node).role.is_switch:
+                rail = self._topology.links_of(end.node).index(link)
+                return f' style="stroke: {RAILS[rail % len(RAILS)]}"'
+        return ""
+
+    def _labels(self) -> Iterator[str]:
+        for wire in self._odd_wires()[:_MAX_LABELS] if self._layout.style.details else []:
+            yield from self._label(wire)
+
+    def _label(self, wire: Wire) -> Iterator[str]:
+        (x1, y1), (x2, y2) = wire.lower, wire.upper
+        x, y = (x1 + x2) / 2, (y1 + y2) / 2
+        if wire.elbow:
+            x, y = x1 + 45, y1 + self._layout.style.host_height / 2
+        text = format_rate(wire.link.rate) + (f", {format_time(wire.link.delay)}" if wire.link.delay else "")
+        half = len(text) * 3.4 + 6
+        yield f'<rect class="sheet" x="{x - half:.1f}" y="{y - 9:.1f}" width="{2 * half:.1f}" height="18" rx="9"/>'
+        yield (
+            f'<text class="odd-text" x="{x:.1f}" y="{y + 3.5:.1f}" font-size="10" font-weight="600"'
+            f' text-anchor="middle">{escape(text)}</text>'
+        )
+
+    def _card(self, box: Box) -> Iterator[str]:
+        node, style, x = box.node, self._layout.style, box.middle
+        shown = node.name if len(node.name) <= LONGEST_NAME else node.name[: LONGEST_NAME - 1] + "…"
+        baseline = box.y + box.height / 2 + (-2 if style.details else style.font * 0.36)
+        yield f"<g><title>{escape(self._describe_node(node))}</title>"
+        yield (
+            f'<rect class="{node.role}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}"'
+            f' height="{box.height:.1f}" rx="{min(9, box.height / 4):.1f}" stroke-width="1.5"/>'
+        )
+        yield (
+            f'<text class="ink" x="{x:.1f}" y="{baseline:.1f}" font-size="{style.font}" font-weight="600"'
+            f' text-anchor="middle">{escape(shown)}</text>'
+        )
+        if style.details:
+            yield (
+                f'<text class="muted" x="{x:.1f}" y="{baseline + style.font + 2:.1f}" font-size="{style.font - 3}"'
+                f' text-anchor="middle">{escape(self._detail(node))}</text>'
+            )
+        if node.rdma:
+            radius = 3 if style.details else 2
+            right, top = box.x + box.width - radius - 3.5, box.y + radius + 3.5
+            yield f'<circle class="host-text" cx="{right:.1f}" cy="{top:.1f}" r="{radius}"/>'
+        yield "</g>"
+
+    def _describe_node(self, node: Node) -> str:
+        plan = self._plans[node.name]
+        lines = [f"{node.name} ({node.role})"]
+        if plan.asn:
+            lines.append(f"AS {plan.asn}")
+        lines += [f"lo {address}" for address in plan.loopbacks]
+        lines += [f"{port.name} {port.address}" for port in plan.interfaces.values() if port.address is not None]
+        return "\n".join(lines)
+
+    def _gutter(self) -> Iterator[str]:
+        tiers = {tier.role: tier for tier in self._summary.tiers}
+        for role, y in self._layout.rows:
+            tier = tiers[role]
+            yield (
+                f'<text class="{role}-text" x="28" y="{y:.1f}" font-size="13" font-weight="700">'
+                f"{tier.nodes} {_TIER_NAMES[role] if tier.nodes != 1 else role}</text>"
+            )
+            for place, line in enumerate(self._links_below(role), start=1):
+                below = y + 2 + 14 * place
+                yield f'<text class="muted" x="28" y="{below:.1f}" font-size="10.5">{escape(line)}</text>'
+
+    def _links_below(self, role: Role) -> list[str]:
+        """What the links down from a tier are, the most common kinds first."""
+        kinds = sorted(
+            (kind for kind in self._summary.link_classes if kind.upper is role), key=lambda kind: -kind.links
+        )
+        return [f"{kind.links} \N{MULTIPLICATION SIGN} {format_rate(kind.rate)} ↓" for kind in kinds[:3]]
+
+    def _legend(self) -> Iterator[str]:
+        y, x = self._layout.height - 26, 28.0
+        if self._summary.rdma_nics:
+            yield f'<circle class="host-text" cx="{x + 4:.1f}" cy="{y - 4:.1f}" r="3.5"/>'
+            yield f'<text class="muted" x="{x + 14:.1f}" y="{y:.1f}" font-size="11">RDMA NIC (rxe)</text>'
+            x += 124
+        text = "thicker is faster" if len({link.rate for link in self._topology.links}) > 1 else ""
+        if self._rails:
+            text += ("; " if text else "") + "a colour for each rail"
+        if any(_kind(self._topology, link) not in self._usual for link in self._topology.links):
+            text += ("; " if text else "") + "red: unlike the others of its tier"
+        if text:
+            yield f'<text class="muted" x="{x:.1f}" y="{y:.1f}" font-size="11">{text}</text>'
+
+
+def _kind(topology: Topology, link: Link) -> tuple[Role, int, int, float]:
+    _, upper = topology.lower_first(link)
+    return topology.node(upper.node).role, link.rate, link.mtu, link.delay
+
+
+def _usual_links(topology: Topology) -> set[tuple[Role, int, int, float]]:
+    """The most common kind of link below each tier."""
+    counts = Counter(_kind(topology, link) for link in topology.links)
+    best: dict[Role, tuple[Role, int, int, float]] = {}
+    for kind, count in counts.items():
+        if kind[0] not in best or count > counts[best[kind[0]]]:
+            best[kind[0]] = kind
+    return set(best.values())
+
+
+def _describe(link: Link) -> str:
+    delay = f", {format_time(link.delay)} delay" if link.delay else ""
+    return f"{link.a} -- {link.b}: {format_rate(link.rate)}, MTU {link.mtu}{delay}"

@@ -1,0 +1,147 @@
+"""Values as people write them: names, ends of links, rates, sizes, times and prefixes, parsed and checked.
+
+A validator's ValueError reads "what is wrong; the remedy". The JSON Schema of each type describes the written form.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Network, IPv6Network
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+
+from pydantic import BeforeValidator, PlainValidator, WithJsonSchema
+
+from lab.model.topology import DELAY_RANGE, MAX_FABRIC_NAME, MAX_NODE_NAME, MTU_RANGE, RATE_RANGE
+from lab.units import format_rate, format_time, parse_rate, parse_size, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WORD: Final = "[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
+_NAME: Final = f"^{_WORD}$"
+_END: Final = f"{_WORD}(?::(?:swp|eth)[1-9][0-9]{{0,3}})?"
+_ENDPOINT: Final = f"^{_END}$"
+_PAIR: Final = f"^{_END}--{_END}$"
+
+
+_Number = TypeVar("_Number", int, float)
+_INTERVAL_RANGE: Final = (0.01, 60.0)
+
+
+def _text(value: Any, what: str, example: str) -> str:
+    """``value`` as written; a validator's ValueError reads "what is wrong; the remedy"."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"must be a {what}; write it like {example}")
+    text = str(value)
+    if len(text) > 64:
+        raise ValueError(f"is not a {what}; write it like {example}")
+    return text
+
+
+def _ranged(
+    parse: Callable[[str], _Number],
+    show: Callable[[float], str],
+    bounds: tuple[_Number, _Number],
+    what: str,
+    example: str,
+) -> BeforeValidator:
+    def check(value: Any) -> _Number:
+        number = parse(_text(value, what, example))
+        low, high = bounds
+        if not low <= number <= high:
+            raise ValueError(f"{show(number)} is out of range; choose {show(low)} to {show(high)}")
+        return number
+
+    return BeforeValidator(check)
+
+
+def _named(pattern: str, limit: int, what: str, form: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"{what} must be text; {form}")
+        if not re.fullmatch(pattern.rstrip("$"), value, re.ASCII):
+            raise ValueError(f"{ascii(value)[:60]} is not {what}; {form}")
+        if len(value) > limit:
+            raise ValueError(
+                f"{value[:40]!r} has {len(value)} characters; the kernel has room for {limit}, shorten it"
+            )
+        return value
+
+    return check
+
+
+def _network(kind: type[IPv4Network] | type[IPv6Network], example: str) -> PlainValidator:
+    def check(value: Any) -> IPv4Network | IPv6Network:
+        text = _text(value, "prefix", example)
+        try:
+            return kind(text)
+        except ValueError as error:
+            why = (
+                "has host bits set"
+                if "host bits" in str(error)
+                else f"is not an IPv{6 if ':' in example else 4} prefix"
+            )
+            raise ValueError(f"{text!a} {why}; write it like {example}") from error
+
+    return PlainValidator(check)
+
+
+_NAME_FORM: Final = "use lowercase letters, digits and single hyphens between them, and start with a letter"
+
+check_fabric_name: Final = _named(_NAME, MAX_FABRIC_NAME, "a fabric's name", _NAME_FORM)
+"""The name back, or ValueError."""
+
+FabricName: TypeAlias = Annotated[
+    str,
+    BeforeValidator(check_fabric_name),
+    WithJsonSchema({"type": "string", "pattern": _NAME, "maxLength": MAX_FABRIC_NAME}),
+]
+NodeName: TypeAlias = Annotated[
+    str,
+    BeforeValidator(_named(_NAME, MAX_NODE_NAME, "a node's name", _NAME_FORM)),
+    WithJsonSchema({"type": "string", "pattern": _NAME, "maxLength": MAX_NODE_NAME}),
+]
+End: TypeAlias = Annotated[
+    str,
+    BeforeValidator(
+        _named(_ENDPOINT, MAX_NODE_NAME + 8, "an end of a link", "write a node's name, or leaf1:swp3 or h1:eth1")
+    ),
+    WithJsonSchema({"type": "string", "pattern": _ENDPOINT, "examples": ["leaf1", "leaf1:swp3"]}),
+]
+LinkName: TypeAlias = Annotated[
+    str,
+    BeforeValidator(
+        _named(_PAIR, 2 * MAX_NODE_NAME + 18, "a link", "write it like leaf2--spine1 or leaf2:swp1--spine1:swp2")
+    ),
+    WithJsonSchema({"type": "string", "pattern": _PAIR}),
+]
+Rate: TypeAlias = Annotated[
+    int,
+    _ranged(parse_rate, format_rate, RATE_RANGE, "rate", "100Mbit or 10Gbit"),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["100Mbit", "1Gbit", "10Gbit"]}),
+]
+Mtu: TypeAlias = Annotated[
+    int,
+    _ranged(parse_size, "{:g} bytes".format, MTU_RANGE, "size", "9000"),
+    WithJsonSchema({"type": "integer", "minimum": MTU_RANGE[0], "maximum": MTU_RANGE[1], "examples": [1500, 9000]}),
+]
+Delay: TypeAlias = Annotated[
+    float,
+    _ranged(parse_time, format_time, DELAY_RANGE, "time", "5us or 2ms"),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["5us", "1ms"]}),
+]
+Interval: TypeAlias = Annotated[
+    float,
+    _ranged(parse_time, format_time, _INTERVAL_RANGE, "time", "300ms or 1s"),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["300ms", "1s"]}),
+]
+Pool4: TypeAlias = Annotated[
+    IPv4Network,
+    _network(IPv4Network, "10.0.0.0/16"),
+    WithJsonSchema({"type": "string", "format": "ipv4network", "examples": ["10.0.0.0/16"]}),
+]
+Pool6: TypeAlias = Annotated[
+    IPv6Network,
+    _network(IPv6Network, "fdc0:0:1::/48"),
+    WithJsonSchema({"type": "string", "format": "ipv6network", "examples": ["fdc0:0:1::/48"]}),
+]

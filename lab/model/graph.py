@@ -1,0 +1,74 @@
+"""Who reaches whom when traffic only goes up, turns once and comes down, as eBGP in a Clos fabric has it.
+
+Sets of nodes are Python integers, one bit a node, so that a fabric of 2,000 nodes takes milliseconds.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from lab.model.topology import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lab.model.topology import Topology
+
+
+class TierGraph:
+    """The neighbours above and below every node, and what lies below it."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.above: dict[str, list[str]] = {node.name: [] for node in topology.nodes}
+        self.below: dict[str, list[str]] = {node.name: [] for node in topology.nodes}
+        for link in topology.links:
+            low, high = topology.lower_first(link)
+            self.above[low.node].append(high.node)
+            self.below[high.node].append(low.node)
+
+    @cached_property
+    def leaf_bits(self) -> Mapping[str, int]:
+        """The bit that stands for each leaf."""
+        return {leaf.name: 1 << number for number, leaf in enumerate(self.topology.having(Role.LEAF))}
+
+    @cached_property
+    def leaves_below(self) -> Mapping[str, int]:
+        """For every switch the leaves that are below it; a leaf is below itself."""
+        found = dict(self.leaf_bits)
+        for role in (Role.SPINE, Role.SUPERSPINE):
+            for node in self.topology.having(role):
+                found[node.name] = _any_of(found[name] for name in self.below[node.name])
+        return found
+
+    def reached_by(self, leaf: str) -> int:
+        """The leaves that ``leaf`` has a BGP path to.
+
+        Through a super-spine a path enters another pod: its spines share one AS number with each other, and a spine
+        refuses a path that has its own number in it (RFC 4271 section 9.1.2).
+        """
+        reached = self.leaf_bits[leaf]
+        for spine in self.above[leaf]:
+            reached |= self._reached_by_spine[spine]
+        return reached
+
+    @cached_property
+    def _reached_by_spine(self) -> Mapping[str, int]:
+        pod_of = {spine.name: spine.pod for spine in self.topology.having(Role.SPINE)}
+        beyond: dict[tuple[str, int], int] = {}
+        for top in self.topology.having(Role.SUPERSPINE):
+            by_pod: dict[int, int] = {}
+            for spine in self.below[top.name]:
+                by_pod[pod_of[spine]] = by_pod.get(pod_of[spine], 0) | self.leaves_below[spine]
+            for pod in by_pod:
+                beyond[top.name, pod] = _any_of(leaves for other, leaves in by_pod.items() if other != pod)
+        return {
+            spine: self.leaves_below[spine] | _any_of(beyond[top, pod] for top in self.above[spine])
+            for spine, pod in pod_of.items()
+        }
+
+
+def _any_of(sets: Iterable[int]) -> int:
+    return reduce(or_, sets, 0)

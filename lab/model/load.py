@@ -1,0 +1,137 @@
+"""From text to ``Topology``: every default filled in, every rule checked, all problems reported at once.
+
+The stages are YAML, form (``validate``), meaning (``rules.check_spec``), building, and the fabric as a whole
+(``rules.check_topology``). Form and meaning report together; the whole is judged when its parts are right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import InvalidInput, Problem, UsageError
+from lab.model.fields import check_fabric_name
+from lab.model.generate import Cable, LinkIndex, generate, number_interfaces
+from lab.model.rules import check_spec, check_topology
+from lab.model.topology import Addressing, Bfd, Link, Node, Role, Routing, Topology
+from lab.model.validate import Finding, validate
+from lab.model.yamltext import MAX_TEXT, Document, format_path, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from lab.model.spec import AddressingSpec, RoutingSpec, TopologySpec
+
+MAX_PROBLEMS: Final = 50
+"""Problems that one report lists."""
+
+
+def read_topology(path: Path) -> Topology:
+    """Load the file at ``path``; UsageError when it cannot be read, InvalidInput when it breaks rules."""
+    return load_topology(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file somebody named; UsageError says why it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(4 * MAX_TEXT + 1)
+        return raw.decode()
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {path}", "name a topology file; topologies/ has examples") from error
+    except IsADirectoryError as error:
+        raise UsageError(f"{path} is a directory", "name a topology file in it") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text", "save it as UTF-8") from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"cannot read {path} ({why})", "check its name and permissions") from error
+
+
+def load_topology(text: str, source: str = "<text>") -> Topology:
+    """Build the fabric that ``text`` describes; InvalidInput carries every problem, with its line in ``source``."""
+    document = read_yaml(text, source)
+    draft, findings = validate(document.data)
+    if draft is not None:
+        findings += islice(check_spec(draft), MAX_PROBLEMS)
+    _raise_any(source, document, findings)
+    if draft is None:  # pragma: no cover - validate gives no draft only with findings
+        raise AssertionError(source)
+    topology = _build(draft.spec)
+    _raise_any(source, document, check_topology(topology, draft.spec))
+    return replace(topology, links=_overridden(draft.spec, topology.links))
+
+
+def renamed(topology: Topology, name: str) -> Topology:
+    """``topology`` under another name; InvalidInput when that cannot be the name of a fabric."""
+    try:
+        return replace(topology, name=check_fabric_name(name))
+    except ValueError as error:
+        message, _, remedy = str(error).partition("; ")
+        raise InvalidInput("--name", [Problem("", message, remedy)]) from error
+
+
+def _raise_any(source: str, document: Document, findings: Iterable[Finding]) -> None:
+    problems = set(document.problems)
+    refused = {problem.path for problem in problems}
+    for path, message, remedy in islice(findings, MAX_PROBLEMS):
+        if format_path(path) not in refused:
+            problems.add(Problem(format_path(path), message, remedy, document.line(path)))
+    if problems:
+        raise InvalidInput(source, sorted(problems, key=lambda problem: (problem.line, problem))[:MAX_PROBLEMS])
+
+
+def _build(spec: TopologySpec) -> Topology:
+    if spec.generate is not None:
+        nodes, cables = generate(spec.generate, spec.defaults)
+    else:
+        nodes, cables = _written(spec)
+    roles = {node.name: node.role for node in nodes}
+    return Topology(
+        name=spec.name,
+        nodes=tuple(nodes),
+        links=number_interfaces(cables, roles),
+        routing=_routing(spec.routing),
+        description=spec.description,
+        addressing=_addressing(spec.addressing),
+    )
+
+
+def _written(spec: TopologySpec) -> tuple[list[Node], list[Cable]]:
+    """Nodes from the top tier down, each tier in the order of the text; cables in the order of the text."""
+    nodes = [
+        Node(name, node.role, node.pod or 0, node.role is Role.HOST and node.rdma is not False)
+        for name, node in spec.nodes.items()
+    ]
+    nodes.sort(key=lambda node: -node.role.tier)
+    other = spec.defaults
+    cables = [
+        Cable(
+            (link.ends[0], link.ends[1]),
+            other.rate if link.rate is None else link.rate,
+            other.mtu if link.mtu is None else link.mtu,
+            other.delay if link.delay is None else link.delay,
+        )
+        for link in spec.links
+    ]
+    return nodes, cables
+
+
+def _overridden(spec: TopologySpec, links: tuple[Link, ...]) -> tuple[Link, ...]:
+    changed = list(links)
+    places = LinkIndex(links) if spec.overrides else None
+    for name, settings in spec.overrides.items():
+        for place in places.called(name) if places else ():
+            changed[place] = replace(changed[place], **settings.model_dump(exclude_none=True))
+    return tuple(changed)
+
+
+def _routing(spec: RoutingSpec) -> Routing:
+    bfd = Bfd(spec.bfd.enabled, spec.bfd.interval, spec.bfd.multiplier)
+    return Routing(spec.hash_policy, spec.hash_seed, spec.host_family, bfd)
+
+
+def _addressing(spec: AddressingSpec) -> Addressing:
+    return Addressing(**{name: getattr(spec, name) for name in type(spec).model_fields})

@@ -1,0 +1,214 @@
+"""A topology file as people write it: every key, its meaning, its default and its bounds.
+
+The JSON Schema that editors complete from is made of these models, so each field's description is also its manual.
+``load`` turns a spec into the resolved ``topology.Topology``. A new section of the file is a new field here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lab.model.fields import (
+    Delay,
+    End,
+    FabricName,
+    Interval,
+    LinkName,
+    Mtu,
+    NodeName,
+    Pool4,
+    Pool6,
+    Rate,
+)
+from lab.model.topology import Addressing, HashPolicy, HostFamily, Role, SeedPolicy
+
+MAX_POD: Final = 999
+"""Pods, which the AS numbers of spines have room for."""
+MAX_NODES: Final = 2000
+"""Nodes of one fabric: what one kernel can hold with a router in each."""
+MAX_LINKS: Final = 20_000
+"""Links of one fabric."""
+
+_POOLS: Final = Addressing()
+_NAMED_ONLY: Final = Field(json_schema_extra={"additionalProperties": False})
+
+
+class _Section(BaseModel):
+    """A mapping of the file: unknown keys are errors, values are of their type, nothing changes afterwards."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class DefaultsSpec(_Section):
+    """What a link has when it does not say otherwise."""
+
+    rate: Rate = 10**9
+    """Bandwidth each way, like 1Gbit. Everything is shaped to it: thresholds in bytes keep their meaning."""
+    mtu: Mtu = 9000
+    """Largest IP packet in bytes. RDMA with an MTU of 4096 needs 4200 or more."""
+    delay: Delay = 0.0
+    """Added one-way latency, like 5us. It needs the emulated port or netem."""
+
+
+class LinkSettings(_Section):
+    """What may differ from the defaults on one link."""
+
+    rate: Rate | None = None
+    """Bandwidth each way, like 100Mbit; otherwise the default."""
+    mtu: Mtu | None = None
+    """Largest IP packet in bytes; otherwise the default."""
+    delay: Delay | None = None
+    """Added one-way latency, like 5us; otherwise the default."""
+
+
+class LinkSpec(LinkSettings):
+    """A cable between neighbouring tiers: host and leaf, leaf and spine, spine and super-spine."""
+
+    ends: Annotated[list[End], Field(min_length=2, max_length=2)]
+    """The two ends, each a node (leaf1: the next free interface) or an interface (leaf1:swp3)."""
+
+
+class NodeSpec(_Section):
+    """A switch or a host."""
+
+    role: Annotated[Role, Field(strict=False)]
+    """Its tier: superspine, spine, leaf or host."""
+    pod: Annotated[int, Field(ge=1, le=MAX_POD)] | None = None
+    """The pod it is in. Spines of one pod share an AS number, so it is needed where there are super-spines."""
+    rdma: bool | None = None
+    """Hosts only: whether every NIC gets an RDMA device (rxe); true unless said otherwise."""
+
+
+class BfdSpec(_Section):
+    """Fast detection of a dead link (RFC 5880), on every BGP session."""
+
+    enabled: bool = True
+    """Whether BFD runs at all."""
+    interval: Interval = 1.0
+    """Time between two packets, each way. Detection takes interval x multiplier."""
+    multiplier: Annotated[int, Field(ge=2, le=255)] = 3
+    """Packets missed until the session is down."""
+
+
+class RoutingSpec(_Section):
+    """The underlay: eBGP unnumbered everywhere, and how it spreads flows."""
+
+    hash_policy: Annotated[HashPolicy, Field(strict=False)] = HashPolicy.L4
+    """What ECMP hashes: l3 is addresses only (all QPs of two hosts share a path), l4 adds the UDP ports."""
+    hash_seed: Annotated[SeedPolicy, Field(strict=False)] = SeedPolicy.PER_SWITCH
+    """per-switch, or shared: every switch hashes alike, and a fabric of three tiers polarises."""
+    host_family: Annotated[HostFamily, Field(strict=False)] = HostFamily.IPV4
+    """How links to hosts are numbered: ipv4 (a /31 each) or ipv6 (a /64 each)."""
+    bfd: BfdSpec = BfdSpec()
+    """Liveness of the sessions."""
+
+
+class AddressingSpec(_Section):
+    """The pools that addresses come from. They must be disjoint and big enough; the defaults always are."""
+
+    leaf_loopbacks: Pool4 = _POOLS.leaf_loopbacks
+    """Loopback of leaf n is the n-th address."""
+    spine_loopbacks: Pool4 = _POOLS.spine_loopbacks
+    """Loopback of spine n is the n-th address."""
+    superspine_loopbacks: Pool4 = _POOLS.superspine_loopbacks
+    """Loopback of super-spine n is the n-th address."""
+    vteps: Pool4 = _POOLS.vteps
+    """Tunnel end point of leaf n is the n-th address."""
+    host_links: Pool4 = _POOLS.host_links
+    """A /31 for each link to a host, the leaf's end first."""
+    loopbacks6: Pool6 = _POOLS.loopbacks6
+    """A /64 for each tier: leaves ::1:0:0:0:n, spines ::2:0:0:0:n, super-spines ::3:0:0:0:n."""
+    host_links6: Pool6 = _POOLS.host_links6
+    """A /64 for each link to a host, the leaf ::1 and the host ::2."""
+
+
+class _Generated(_Section):
+    host_rate: Rate | None = None
+    """Rate of links to hosts; otherwise the default."""
+    fabric_rate: Rate | None = None
+    """Rate of links between switches; otherwise the default."""
+    rdma: bool = True
+    """Whether every host NIC gets an RDMA device (rxe)."""
+
+
+class LeafSpineSpec(_Generated):
+    """Two tiers: every leaf to every spine."""
+
+    shape: Literal["leaf-spine"]
+    spines: Annotated[int, Field(ge=1, le=64)]
+    """Spines, each linked to every leaf."""
+    leaves: Annotated[int, Field(ge=1, le=512)]
+    """Leaves, each linked to every spine."""
+    hosts_per_leaf: Annotated[int, Field(ge=0, le=128)] = 2
+    """Hosts on each leaf, one NIC each."""
+    uplinks_per_pair: Annotated[int, Field(ge=1, le=16)] = 1
+    """Parallel links between each leaf and each spine."""
+
+
+class ClosSpec(_Generated):
+    """Three tiers: pods of leaves and spines, joined by super-spines."""
+
+    shape: Literal["clos"]
+    pods: Annotated[int, Field(ge=1, le=128)]
+    """Pods, each a leaf-spine fabric of its own."""
+    superspines: Annotated[int, Field(ge=1, le=64)]
+    """Super-spines, each linked to every spine of every pod."""
+    spines_per_pod: Annotated[int, Field(ge=1, le=64)]
+    """Spines of each pod, each linked to every leaf of its pod."""
+    leaves_per_pod: Annotated[int, Field(ge=1, le=512)]
+    """Leaves of each pod."""
+    hosts_per_leaf: Annotated[int, Field(ge=0, le=128)] = 2
+    """Hosts on each leaf, one NIC each."""
+    uplinks_per_pair: Annotated[int, Field(ge=1, le=16)] = 1
+    """Parallel links between each leaf and each of its spines."""
+    superspine_rate: Rate | None = None
+    """Rate of links between spines and super-spines; otherwise fabric_rate."""
+
+
+class RailOptimisedSpec(_Generated):
+    """GPU hosts with one NIC per rail: NIC r of every host of a unit is on the unit's leaf for rail r."""
+
+    shape: Literal["rail-optimised"]
+    rails: Annotated[int, Field(ge=1, le=16)]
+    """NICs of each host (one per GPU), and leaves of each unit (one per rail)."""
+    hosts_per_unit: Annotated[int, Field(ge=1, le=256)]
+    """Hosts that share one set of rail leaves."""
+    units: Annotated[int, Field(ge=1, le=128)] = 1
+    """Scalable units. The spines join them, and the rails of one unit."""
+    spines: Annotated[int, Field(ge=1, le=64)]
+    """Spines, each linked to every leaf."""
+    uplinks_per_pair: Annotated[int, Field(ge=1, le=16)] = 1
+    """Parallel links between each leaf and each spine."""
+
+
+Generate: TypeAlias = Annotated[LeafSpineSpec | ClosSpec | RailOptimisedSpec, Field(discriminator="shape")]
+
+
+class TopologySpec(_Section):
+    """A rocelab fabric: either `generate`, or `nodes` and `links`."""
+
+    name: FabricName
+    """What the fabric is called; namespaces are named rl-<fabric>-<node>."""
+    description: Annotated[str, Field(max_length=2000)] = ""
+    """One or two sentences for the reader."""
+    defaults: DefaultsSpec = DefaultsSpec()
+    """What a link has when it does not say otherwise."""
+    routing: RoutingSpec = RoutingSpec()
+    """The underlay."""
+    addressing: AddressingSpec = AddressingSpec()
+    """The pools that addresses come from."""
+    generate: Generate | None = None
+    """A regular fabric from a few counts."""
+    overrides: Annotated[dict[LinkName, LinkSettings], _NAMED_ONLY] = {}
+    """Generated links that differ: leaf2--spine1 (all between the two) or leaf2:swp1--spine1:swp2 (that one)."""
+    nodes: Annotated[dict[NodeName, NodeSpec], _NAMED_ONLY] = {}
+    """Every node by its name, when not generated."""
+    links: Annotated[list[LinkSpec], Field(max_length=MAX_LINKS)] = []
+    """Every cable, when not generated. Interfaces without a number get one in this order."""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a topology file, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **TopologySpec.model_json_schema()}

@@ -1,0 +1,67 @@
+"""A new topology file, each key with its meaning as a comment, ready to be edited."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from typing import TYPE_CHECKING, Final
+
+from lab.model.load import load_topology
+from lab.model.spec import ClosSpec, DefaultsSpec, LeafSpineSpec, RailOptimisedSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pydantic.fields import FieldInfo
+
+_SHAPES: Final[Mapping[str, type[LeafSpineSpec | ClosSpec | RailOptimisedSpec]]] = {
+    "leaf-spine": LeafSpineSpec,
+    "clos": ClosSpec,
+    "rail-optimised": RailOptimisedSpec,
+}
+_DEFAULTS: Final = {"rate": "1Gbit", "mtu": 9000, "delay": "0us"}
+_EXAMPLE_RATE: Final = "10Gbit"
+
+
+def new_topology(name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
+    """YAML text of a fabric of ``shape``, with the default where a mapping has None; InvalidInput as on loading."""
+    text = "\n".join(_lines(name, shape, settings, defaults)) + "\n"
+    load_topology(text, "these options")
+    return text
+
+
+def _lines(name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object]) -> Iterator[str]:
+    yield "# A fabric for rocelab. After a change: rocelab topology check FILE; then: rocelab up FILE"
+    yield ""
+    yield f"name: {_scalar(name)}"
+    yield ""
+    yield "defaults:"
+    for key, field in DefaultsSpec.model_fields.items():
+        chosen = defaults.get(key)
+        yield from _entry(key, field, _DEFAULTS[key] if chosen is None else chosen)
+    yield ""
+    yield "generate:"
+    for key, field in _ordered(_SHAPES[shape].model_fields):
+        yield from _entry(key, field, shape if key == "shape" else settings.get(key))
+
+
+def _ordered(fields: Mapping[str, FieldInfo]) -> list[tuple[str, FieldInfo]]:
+    """The counts first, then the rest, each in the order of the spec."""
+    common = {"host_rate", "fabric_rate", "superspine_rate", "rdma"}
+    return sorted(fields.items(), key=lambda item: item[0] in common)
+
+
+def _entry(key: str, field: FieldInfo, value: object) -> Iterator[str]:
+    yield from textwrap.wrap(
+        field.description or "", width=96, initial_indent="  # ", subsequent_indent="  # ", break_on_hyphens=False
+    )
+    if value is None:
+        value = field.get_default()
+    yield f"  {key}: {_scalar(value)}" if value is not None else f"  # {key}: {_EXAMPLE_RATE}"
+
+
+def _scalar(value: object) -> str:
+    """As YAML: plain when it is a word or a number, otherwise quoted as JSON, which YAML reads too."""
+    plain = isinstance(value, str) and re.fullmatch(r"[\w./-]+", value, re.ASCII)
+    return str(value) if plain else json.dumps(value)

@@ -1,0 +1,209 @@
+"""A fabric as it will be built: nodes, links and intent, every default filled in, every rule kept.
+
+This is the resolved form. What people write is in ``spec``, how the one becomes the other in ``load``.
+Interfaces are called ``swp1`` on switches and ``eth1`` on hosts, counted from 1 in the order of the links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MTU_RANGE: Final = (1280, 9216)
+"""Bytes of IP packet: IPv6's minimum (RFC 8200 section 5) to the usual jumbo limit of a switch."""
+RATE_RANGE: Final = (10**6, 25 * 10**9)
+"""Bits per second that one kernel can shape to with any meaning."""
+DELAY_RANGE: Final = (0.0, 1.0)
+"""Seconds, one way."""
+MAX_NODE_NAME: Final = 32
+"""Characters: a node's name is the end of a namespace's, and its hostname."""
+MAX_FABRIC_NAME: Final = 24
+"""Characters: with a node's name and an interface's it must fit an altname (127) and an RDMA device (63)."""
+MAX_INTERFACE_NAME: Final = 15
+"""Characters: the kernel's IFNAMSIZ less its terminating zero."""
+
+
+class Role(StrEnum):
+    """The tier of a node; each but ``host`` runs a router."""
+
+    SUPERSPINE = "superspine"
+    SPINE = "spine"
+    LEAF = "leaf"
+    HOST = "host"
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the node forwards and runs FRR."""
+        return self is not Role.HOST
+
+    @property
+    def tier(self) -> int:
+        """Height in the fabric: hosts 0, leaves 1, spines 2, super-spines 3."""
+        return {Role.HOST: 0, Role.LEAF: 1, Role.SPINE: 2, Role.SUPERSPINE: 3}[self]
+
+
+class HashPolicy(StrEnum):
+    """What ECMP looks at (the kernel's fib_multipath_hash_policy)."""
+
+    L3 = "l3"
+    L4 = "l4"
+
+    @property
+    def sysctl(self) -> int:
+        """The value of net.ipv4.fib_multipath_hash_policy."""
+        return {HashPolicy.L3: 0, HashPolicy.L4: 1}[self]
+
+
+class SeedPolicy(StrEnum):
+    """Whether each switch hashes with a seed of its own; ``shared`` polarises a fabric of three tiers."""
+
+    PER_SWITCH = "per-switch"
+    SHARED = "shared"
+
+
+class HostFamily(StrEnum):
+    """What a host's link to its leaf is numbered with: a /31 (RFC 3021) or a /64."""
+
+    IPV4 = "ipv4"
+    IPV6 = "ipv6"
+
+
+@dataclass(frozen=True, slots=True)
+class Bfd:
+    """Liveness of every BGP session (RFC 5880); ``interval`` in seconds. Detection takes interval x multiplier."""
+
+    enabled: bool = True
+    interval: float = 1.0
+    multiplier: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The intent for the underlay."""
+
+    hash_policy: HashPolicy = HashPolicy.L4
+    hash_seed: SeedPolicy = SeedPolicy.PER_SWITCH
+    host_family: HostFamily = HostFamily.IPV4
+    bfd: Bfd = field(default_factory=Bfd)
+
+
+@dataclass(frozen=True, slots=True)
+class Addressing:
+    """The pools that ``addressing.plan_addresses`` numbers a fabric from; disjoint, and big enough for it."""
+
+    leaf_loopbacks: IPv4Network = IPv4Network("10.253.0.0/16")
+    spine_loopbacks: IPv4Network = IPv4Network("10.254.0.0/16")
+    superspine_loopbacks: IPv4Network = IPv4Network("10.255.0.0/16")
+    vteps: IPv4Network = IPv4Network("10.252.0.0/16")
+    host_links: IPv4Network = IPv4Network("10.0.0.0/9")
+    loopbacks6: IPv6Network = IPv6Network("fdc0::/48")
+    host_links6: IPv6Network = IPv6Network("fdc0:0:1::/48")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Endpoint:
+    """One end of a link; prints as ``leaf1:swp1``."""
+
+    node: str
+    interface: str
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.interface}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A switch or a host. ``pod`` counts from 1 where the fabric has pods; ``rdma`` asks for rxe on every NIC."""
+
+    name: str
+    role: Role
+    pod: int = 0
+    rdma: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A cable: ``rate`` in bit/s each way, ``mtu`` in bytes of IP packet, ``delay`` in seconds one way."""
+
+    a: Endpoint
+    b: Endpoint
+    rate: int
+    mtu: int
+    delay: float = 0.0
+
+    @property
+    def ends(self) -> tuple[Endpoint, Endpoint]:
+        """Both ends, ``a`` first."""
+        return self.a, self.b
+
+    def end_at(self, node: str) -> Endpoint:
+        """The end that is at ``node``; KeyError when neither is."""
+        for end in self.ends:
+            if end.node == node:
+                return end
+        raise KeyError(node)
+
+    def other(self, end: Endpoint) -> Endpoint:
+        """The opposite end."""
+        return self.b if end == self.a else self.a
+
+    def __str__(self) -> str:
+        return f"{self.a}--{self.b}"
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A whole fabric. Immutable; equal when built from the same text."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    routing: Routing = field(default_factory=Routing)
+    description: str = ""
+    addressing: Addressing = field(default_factory=Addressing)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Node]:
+        """Nodes by name, in the order of the text."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def _links_of(self) -> Mapping[str, tuple[Link, ...]]:
+        found: dict[str, list[Link]] = {node.name: [] for node in self.nodes}
+        for link in self.links:
+            for end in link.ends:
+                found[end.node].append(link)
+        return {name: tuple(links) for name, links in found.items()}
+
+    def node(self, name: str) -> Node:
+        """The node called ``name``; KeyError when there is none."""
+        return self.by_name[name]
+
+    def links_of(self, node: str) -> tuple[Link, ...]:
+        """The links at ``node``, in the order of the text."""
+        return self._links_of[node]
+
+    def lower_first(self, link: Link) -> tuple[Endpoint, Endpoint]:
+        """Both ends of ``link``, the one of the lower tier first."""
+        low, high = link.ends
+        return (low, high) if self.node(low.node).role.tier < self.node(high.node).role.tier else (high, low)
+
+    def having(self, *roles: Role) -> tuple[Node, ...]:
+        """All nodes of the given roles, in the order of the text."""
+        return tuple(node for node in self.nodes if node.role in roles)
+
+    @property
+    def switches(self) -> tuple[Node, ...]:
+        """All nodes that run a router."""
+        return tuple(node for node in self.nodes if node.role.is_switch)
+
+    @property
+    def hosts(self) -> tuple[Node, ...]:
+        """All hosts."""
+        return self.having(Role.HOST)

@@ -1,0 +1,195 @@
+"""Data against the spec: every error as a finding in the words of the file, and a spec of all that was right.
+
+A file with one wrong key still deserves to hear about its dangling links, so what is wrong is cut out, as little of
+it as can be, and the rest is handed on to the rules.
+"""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from lab.model.spec import TopologySpec
+from lab.model.yamltext import Path, Value, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+_ROUNDS: Final = 8
+
+
+class Finding(NamedTuple):
+    """A problem whose line is not looked up yet."""
+
+    path: Path
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What of a file is well-formed, and what the file has: the names of its sections and nodes, right or wrong.
+
+    ``link_numbers`` are the places that ``spec.links`` have in the file.
+    """
+
+    spec: TopologySpec
+    link_numbers: Sequence[int]
+    sections: frozenset[str]
+    node_names: frozenset[str]
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """``did you mean 'leaf1'?`` when something known is close to ``word``."""
+    close = get_close_matches(word[:64], list(known), n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def validate(data: Value) -> tuple[Draft | None, list[Finding]]:
+    """Check ``data`` against ``TopologySpec``; the draft is None when too little is right to go on."""
+    if data is None:
+        return None, [Finding((), "is empty", "begin with `rocelab topology new leaf-spine`")]
+    if not isinstance(data, dict):
+        return None, [Finding((), f"must be a mapping, not {show(data)}", "begin with `name: my-fabric`")]
+    try:
+        return _draft(data, data), []
+    except ValidationError as error:
+        return _salvage(data, error), [_explain(detail, data, _schema()) for detail in error.errors()]
+
+
+@cache
+def _schema() -> Mapping[str, Any]:
+    return TopologySpec.model_json_schema()
+
+
+def _draft(data: Mapping[str, Value], original: Mapping[str, Value]) -> Draft:
+    spec = TopologySpec.model_validate_json(json.dumps(data))
+    links, nodes = original.get("links"), original.get("nodes")
+    return Draft(
+        spec,
+        range(len(links)) if isinstance(links, list) else (),
+        frozenset(original),
+        frozenset(nodes if isinstance(nodes, dict) else ()),
+    )
+
+
+def _salvage(original: dict[str, Value], error: ValidationError) -> Draft | None:
+    data = deepcopy(original)
+    links = data.get("links")
+    number_of = {id(link): number for number, link in enumerate(links)} if isinstance(links, list) else {}
+    for _ in range(_ROUNDS):
+        _prune(data, error)
+        data.setdefault("name", "unnamed")
+        kept = data.get("links", [])
+        try:
+            draft = _draft(data, original)
+        except ValidationError as again:
+            error = again
+            continue
+        numbers = [number_of[id(link)] for link in kept] if isinstance(kept, list) else []
+        return replace(draft, link_numbers=numbers)
+    return None
+
+
+def _prune(data: dict[str, Value], error: ValidationError) -> None:
+    """Cut out each wrong value; around a missing one, the mapping that lacks it."""
+    doomed = {_path(detail, data)[: -1 if detail["type"] in _MISSING else None] for detail in error.errors()}
+    for path in sorted(doomed, key=lambda path: tuple((isinstance(part, str), part) for part in path), reverse=True):
+        parent: Any = data
+        for part in path[:-1]:
+            parent = parent[part]
+        if path and (path[-1] in parent if isinstance(parent, dict) else isinstance(path[-1], int)):
+            del parent[path[-1]]
+
+
+def _path(detail: ErrorDetails, data: Value) -> Path:
+    """Where in the file: pydantic's location without the names of union members and its mark for keys."""
+    found: list[str | int] = []
+    here: Any = data
+    location = detail["loc"]
+    for position, part in enumerate(location):
+        last = position == len(location) - 1
+        if _holds(here, part):
+            found.append(part)
+            here = here[part]
+        elif last and part != "[key]" and detail["type"] == "missing":
+            found.append(part)
+    if detail["type"] in {"union_tag_not_found", "union_tag_invalid"}:
+        found.append("shape")
+    return tuple(found)
+
+
+def _holds(container: Any, part: str | int) -> bool:
+    if isinstance(container, dict):
+        return part in container
+    return isinstance(container, list) and isinstance(part, int)
+
+
+_MISSING: Final = {"missing", "union_tag_not_found"}
+
+_FORMS: Final[dict[str, tuple[str, str]]] = {
+    "greater_than_equal": ("{input} is too small", "choose {ge} or more"),
+    "less_than_equal": ("{input} is too big", "choose {le} or less"),
+    "int_type": ("{input} is not a whole number", "write digits only, like 4"),
+    "int_from_float": ("{input} is not a whole number", "write digits only, like 4"),
+    "bool_type": ("{input} is neither true nor false", "write true or false"),
+    "string_type": ("{input} is not text", "put it in quotes"),
+    "list_type": ("must be a list, not {input}", "write its items as `- ...` lines or in [ ]"),
+    "dict_type": ("must be a mapping, not {input}", "write `key: value` lines below it"),
+    "model_type": ("must be a mapping, not {input}", "write `key: value` lines below it"),
+    "model_attributes_type": ("must be a mapping, not {input}", "write `key: value` lines below it"),
+    "enum": ("{input} is not known", "choose {expected}"),
+    "too_short": ("has too few entries ({actual_length})", "write {min_length}"),
+    "too_long": ("has too many entries ({actual_length})", "write at most {max_length}"),
+    "string_too_long": ("is too long", "write at most {max_length} characters"),
+    "union_tag_not_found": ("is missing", "add shape: leaf-spine, clos or rail-optimised"),
+    "union_tag_invalid": ("{tag!r} is not known", "choose leaf-spine, clos or rail-optimised"),
+}
+
+
+def _explain(detail: ErrorDetails, data: Value, schema: Mapping[str, Any]) -> Finding:
+    path, kind, context = _path(detail, data), detail["type"], detail.get("ctx", {})
+    if kind == "value_error":
+        message, _, remedy = str(context["error"]).partition("; ")
+        return Finding(path, message, remedy)
+    if kind == "extra_forbidden":
+        known = list(_schema_at(schema, detail["loc"][:-1]).get("properties", {}))
+        remedy = suggest(str(path[-1]), known, f"the keys here are {', '.join(known)}")
+        return Finding(path, "is not a known key", remedy)
+    if kind == "missing":
+        meaning = _schema_at(schema, detail["loc"]).get("description", "")
+        return Finding(path, "is missing", f"add it: {meaning[:1].lower()}{meaning[1:].rstrip('.')}")
+    message, remedy = _FORMS.get(kind, (detail["msg"].replace("{", "{{"), "see `rocelab topology schema`"))
+    values = {"input": show(detail["input"]), **context}
+    return Finding(path, message.format(**values), remedy.format(**values))
+
+
+def _schema_at(schema: Mapping[str, Any], location: Sequence[str | int]) -> Mapping[str, Any]:
+    """The JSON Schema of what is at ``location``, a path as pydantic gives it (with the names of union members)."""
+    here: Mapping[str, Any] = _resolve(schema, schema)
+    for part in location:
+        if "discriminator" in here:
+            here = {"$ref": here["discriminator"]["mapping"].get(part, "")}
+        elif isinstance(part, int):
+            here = here.get("items", {})
+        else:
+            members = here.get("patternProperties", {}).values()
+            here = here.get("properties", {}).get(part) or next(iter(members), {})
+        here = _resolve(here, schema)
+    return here
+
+
+def _resolve(part: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow references, and take the first alternative of what may also be absent."""
+    if "anyOf" in part:
+        return {**_resolve(part["anyOf"][0], schema), **{k: v for k, v in part.items() if k == "description"}}
+    name = part.get("$ref", "").removeprefix("#/$defs/")
+    return {**schema["$defs"].get(name, {}), **part} if name else part

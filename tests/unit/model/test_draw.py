@@ -1,0 +1,124 @@
+"""Pictures: well-formed, complete, nothing outside, nothing overlapping, and nothing of the text read as markup."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from lab.kernel.process import find_tool, run
+from lab.model.draw.graphviz import draw_graphviz
+from lab.model.draw.layout import lay_out
+from lab.model.draw.mermaid import draw_mermaid
+from lab.model.draw.svg import draw_svg
+from lab.model.topology import Topology
+
+SVG = "{http://www.w3.org/2000/svg}"
+SHAPES = {
+    "small": ("leaf-spine", {"spines": 2, "leaves": 2}),
+    "stacked": ("leaf-spine", {"spines": 4, "leaves": 8, "hosts_per_leaf": 4}),
+    "hundred": ("leaf-spine", {"spines": 8, "leaves": 32, "hosts_per_leaf": 2}),
+    "many-spines": ("leaf-spine", {"spines": 20, "leaves": 2, "hosts_per_leaf": 1}),
+    "pods": ("clos", {"pods": 3, "superspines": 4, "spines_per_pod": 2, "leaves_per_pod": 3}),
+    "rails": ("rail-optimised", {"rails": 8, "hosts_per_unit": 12, "units": 2, "spines": 4}),
+    "no-hosts": ("leaf-spine", {"spines": 2, "leaves": 2, "hosts_per_leaf": 0}),
+}
+
+
+def parse(svg: str) -> ET.Element:
+    return ET.fromstring(svg)  # noqa: S314 - our own text, and the test is that it is well-formed
+
+
+@pytest.fixture(params=list(SHAPES.values()), ids=list(SHAPES))
+def fabric(request: pytest.FixtureRequest, generate: Callable[..., Topology]) -> Topology:
+    shape, counts = request.param
+    return generate(shape, **counts)
+
+
+def test_svg_has_every_node_and_link(fabric: Topology) -> None:
+    tree = parse(draw_svg(fabric))
+    texts = [element.text for element in tree.iter(f"{SVG}text")]
+    assert all(texts.count(node.name) == 1 for node in fabric.nodes)
+    wires = [path.findtext(f"{SVG}title", "") for path in tree.iter(f"{SVG}path")]
+    assert sorted(wire.split(": ")[0] for wire in wires) == sorted(f"{link.a} -- {link.b}" for link in fabric.links)
+
+
+def test_cards_are_on_the_sheet_and_apart(fabric: Topology) -> None:
+    layout = lay_out(fabric, lambda node: node.name)
+    boxes = list(layout.boxes.values())
+    assert len(boxes) == len(fabric.nodes)
+    for box in boxes:
+        assert box.x >= layout.left
+        assert box.x + box.width <= layout.width
+        assert box.y + box.height <= layout.height
+    for one, other in combinations(boxes, 2):
+        beside = one.x + one.width <= other.x or other.x + other.width <= one.x
+        above = one.y + one.height <= other.y or other.y + other.height <= one.y
+        assert beside or above, (one, other)
+
+
+def test_wires_end_at_their_cards(fabric: Topology) -> None:
+    layout = lay_out(fabric, lambda node: node.name)
+    for wire in layout.wires:
+        ends = {end.node: layout.boxes[end.node] for end in wire.link.ends}
+        low, high = sorted(ends.values(), key=lambda box: -box.y)
+        assert low.x <= wire.lower[0] <= low.x + low.width
+        assert high.x <= wire.upper[0] <= high.x + high.width
+        assert wire.upper[1] == high.y + high.height
+
+
+def test_a_hundred_nodes_keep_a_readable_shape(generate: Callable[..., Topology]) -> None:
+    layout = lay_out(generate("leaf-spine", spines=8, leaves=32, hosts_per_leaf=2), lambda node: node.name)
+    assert layout.width < 2000
+    assert layout.style.font >= 9
+
+
+def test_links_unlike_the_others_are_marked(generate: Callable[..., Topology]) -> None:
+    fabric = generate("leaf-spine", "overrides: {leaf2--spine1: {rate: 20Mbit, delay: 5ms}}", spines=2, leaves=4)
+    tree = parse(draw_svg(fabric))
+    odd = [path.findtext(f"{SVG}title") for path in tree.iter(f"{SVG}path") if path.get("class") == "odd"]
+    assert odd == ["leaf2:swp1 -- spine1:swp2: 20 Mb/s, MTU 9000, 5 ms delay"]
+    assert "20 Mb/s, 5 ms" in [element.text for element in tree.iter(f"{SVG}text")]
+
+
+def test_markup_in_texts_stays_text(small: Topology) -> None:
+    hostile = replace(small, name='</title><script>alert("1")</script>&', description="]]> \" ' <!--")
+    tree = parse(draw_svg(hostile))
+    assert tree.findtext(f"{SVG}title") == hostile.name
+    assert not list(tree.iter(f"{SVG}script"))
+    assert r"\"1\"" in draw_graphviz(hostile).splitlines()[0]
+
+
+def test_long_names_are_cut_in_the_card_and_whole_in_the_tooltip(small: Topology) -> None:
+    long = "a" * 32
+    nodes = tuple(replace(node, name=long) if node.name == "h1" else node for node in small.nodes)
+    links = tuple(
+        replace(link, a=replace(link.a, node=long)) if link.a.node == "h1" else link for link in small.links
+    )
+    svg = draw_svg(replace(small, nodes=nodes, links=links))
+    assert f">{'a' * 17}…<" in svg
+    assert f"<title>{long} (host)" in svg
+
+
+def test_mermaid_has_every_node_and_link(fabric: Topology) -> None:
+    lines = draw_mermaid(fabric).splitlines()
+    assert lines[0] == "flowchart TB"
+    assert sum(" ---|" in line for line in lines) == len(fabric.links)
+    cards = [found[1] for line in lines if (found := re.fullmatch(r' +n\d+\(?\["([a-z0-9-]+)"\]\)?', line))]
+    assert sorted(cards) == sorted(node.name for node in fabric.nodes)
+    opened = sum(line.lstrip().startswith("subgraph") for line in lines)
+    assert opened == sum(line.strip() == "end" for line in lines)
+
+
+def test_graphviz_accepts_the_graph(fabric: Topology) -> None:
+    parsed = run([find_tool("dot", "graphviz"), "-Tdot_json"], stdin=draw_graphviz(fabric))
+    graph = json.loads(parsed.stdout)
+    nodes = [item["name"] for item in graph["objects"] if "nodes" not in item and not item["name"].startswith("%")]
+    assert sorted(nodes) == sorted(node.name for node in fabric.nodes)
+    ports = {(edge["taillabel"], edge["headlabel"]) for edge in graph["edges"]}
+    assert len(graph["edges"]) == len(fabric.links)
+    assert ports == {(link.b.interface, link.a.interface) for link in fabric.links}
+    assert parsed.stderr == ""

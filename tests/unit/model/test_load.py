@@ -1,0 +1,144 @@
+"""What a well-formed file means, and how files that cannot be read are refused. Bad files: test_errors_golden."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import pytest
+
+from lab.errors import InvalidInput, UsageError
+from lab.model.load import load_topology, read_topology, renamed
+from lab.model.topology import Bfd, HashPolicy, HostFamily, Role, Routing, SeedPolicy, Topology
+
+EXPLICIT = """
+name: hand-made
+description: Written out.
+defaults: {rate: 100Mbit, mtu: 1500, delay: 10us}
+routing:
+  {hash_policy: l3, hash_seed: shared, host_family: ipv6, bfd: {enabled: false, interval: 300ms, multiplier: 4}}
+addressing: {vteps: 192.168.0.0/24}
+nodes:
+  h1: {role: host}
+  h2: {role: host, rdma: false}
+  leaf1: {role: leaf, pod: 7}
+  leaf2: {role: leaf}
+  spine1: {role: spine}
+links:
+  - {ends: [leaf1:swp2, spine1], rate: 1Gbit}
+  - ends: [spine1:swp1, leaf2]
+  - {ends: [h1, leaf1], mtu: 9000, delay: 0s}
+  - ends: [leaf2, h2]
+"""
+
+
+def test_written_out_fabric() -> None:
+    fabric = load_topology(EXPLICIT)
+    assert [node.name for node in fabric.nodes] == ["spine1", "leaf1", "leaf2", "h1", "h2"]
+    assert [str(link) for link in fabric.links] == [
+        "leaf1:swp2--spine1:swp2",
+        "spine1:swp1--leaf2:swp1",
+        "h1:eth1--leaf1:swp1",
+        "leaf2:swp2--h2:eth1",
+    ]
+    settings = [(link.rate, link.mtu, link.delay) for link in fabric.links]
+    assert settings == [(10**9, 1500, 1e-5), (10**8, 1500, 1e-5), (10**8, 9000, 0.0), (10**8, 1500, 1e-5)]
+    assert (fabric.node("h1").rdma, fabric.node("h2").rdma, fabric.node("leaf1").rdma) == (True, False, False)
+    assert fabric.node("leaf1").pod == 7
+    assert fabric.routing == Routing(HashPolicy.L3, SeedPolicy.SHARED, HostFamily.IPV6, Bfd(False, 0.3, 4))
+    assert fabric.addressing.vteps == IPv4Network("192.168.0.0/24")
+
+
+def test_the_same_text_gives_the_same_fabric() -> None:
+    assert load_topology(EXPLICIT) == load_topology(EXPLICIT)
+
+
+def test_overrides_change_the_links_they_name() -> None:
+    text = """
+name: t
+generate: {shape: leaf-spine, spines: 2, leaves: 2, uplinks_per_pair: 2, hosts_per_leaf: 1}
+overrides:
+  spine1--leaf2: {rate: 20Mbit, delay: 1ms}
+  leaf1:swp2--spine1: {rate: 30Mbit}
+  leaf2:swp1--spine1:swp3: {mtu: 1500}
+"""
+    changed = {str(ln): (ln.rate, ln.mtu, ln.delay) for ln in load_topology(text).links if ln.rate < 10**9}
+    assert changed == {
+        "leaf2:swp1--spine1:swp3": (20_000_000, 1500, 0.001),
+        "leaf2:swp2--spine1:swp4": (20_000_000, 9000, 0.001),
+        "leaf1:swp2--spine1:swp2": (30_000_000, 9000, 0.0),
+    }
+
+
+def test_yaml_words_and_numbers_stay_what_was_typed() -> None:
+    fabric = load_topology("name: no\ndescription: on\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2}")
+    assert (fabric.name, fabric.description) == ("no", "on")
+
+
+def test_a_rate_in_bits_needs_no_unit() -> None:
+    fabric = load_topology("name: t\ndefaults: {rate: 5000000}\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2}")
+    assert {link.rate for link in fabric.links} == {5_000_000}
+
+
+def test_a_leaf_alone_is_a_fabric() -> None:
+    assert [n.role for n in load_topology("name: t\nnodes: {leaf1: {role: leaf}}").nodes] == [Role.LEAF]
+
+
+def test_pods_make_spines_reach_each_other_through_superspines() -> None:
+    links = ["spine1, top", "spine2, top", "leaf1, spine1", "leaf2, spine2"]
+    text = (
+        "name: t\nnodes: {top: {role: superspine}, spine1: {role: spine, pod: 1}, spine2: {role: spine, pod: 2},"
+        " leaf1: {role: leaf}, leaf2: {role: leaf}}\n"
+        f"links: [{', '.join(f'{{ends: [{pair}]}}' for pair in links)}]"
+    )
+    assert len(load_topology(text).links) == 4
+    with pytest.raises(InvalidInput, match="leaf1: has no BGP path to leaf2"):
+        load_topology(text.replace("pod: 2", "pod: 1"))
+
+
+def test_renamed_checks_the_name(small: Topology) -> None:
+    assert renamed(small, "other").name == "other"
+    with pytest.raises(InvalidInput, match="not a fabric's name"):
+        renamed(small, "../other")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda _: None, "there is no file"),
+        (Path.mkdir, "is a directory"),
+        (lambda path: path.write_bytes(b"name: \xff\xfe"), "is not UTF-8"),
+        (lambda path: path.symlink_to(path), "cannot read"),
+    ],
+)
+def test_unreadable_files_have_a_remedy(tmp_path: Path, prepare: Callable[[Path], object], message: str) -> None:
+    path = tmp_path / "fabric.yaml"
+    prepare(path)
+    with pytest.raises(UsageError, match=message) as caught:
+        read_topology(path)
+    assert caught.value.remedy
+
+
+def test_a_name_with_a_zero_byte_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        read_topology(Path("a\0b"))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "a: " * 50_000, "- " * 50_000, "x" * 2_000_000, "{a: [" * 40_000])
+def test_hostile_texts_end_quickly(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        load_topology(text)
+
+
+def test_a_hundred_thousand_problems_are_not_all_told() -> None:
+    text = "name: t\nnodes: {leaf1: {role: leaf}}\nlinks:\n" + "- ends: [leaf1, nobody]\n" * 10_000
+    with pytest.raises(InvalidInput) as caught:
+        load_topology(text)
+    assert len(caught.value.problems) == 50
+
+
+@pytest.mark.parametrize("module", ["topology", "addressing", "store", "summary", "draw.svg"])
+def test_running_fabrics_do_not_wait_for_pydantic(module: str) -> None:
+    code = f"import sys, lab.model.{module}; sys.exit('pydantic' in sys.modules or 'yaml' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

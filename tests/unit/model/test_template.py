@@ -1,0 +1,42 @@
+"""New files are commented and load to what was asked for."""
+
+import pytest
+
+from lab.errors import InvalidInput
+from lab.model.load import load_topology
+from lab.model.spec import ClosSpec, LeafSpineSpec, RailOptimisedSpec
+from lab.model.template import new_topology
+
+SETTINGS: dict[str, dict[str, object]] = {
+    "leaf-spine": {"spines": 3, "leaves": 5, "hosts_per_leaf": None, "host_rate": "100Mbit"},
+    "clos": {"pods": 2, "superspines": 1, "spines_per_pod": 1, "leaves_per_pod": 1},
+    "rail-optimised": {"rails": 2, "hosts_per_unit": 2, "spines": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "spec"), [("leaf-spine", LeafSpineSpec), ("clos", ClosSpec), ("rail-optimised", RailOptimisedSpec)]
+)
+def test_every_key_is_there_with_its_meaning(shape: str, spec: type[LeafSpineSpec | ClosSpec]) -> None:
+    text = new_topology("mine", shape, SETTINGS[shape], {"rate": "50Mbit"})
+    lines = [line.strip().removeprefix("# ") for line in text.splitlines()]
+    for key in spec.model_fields:
+        assert any(line.startswith(f"{key}: ") for line in lines), key
+    fabric = load_topology(text)
+    assert fabric.name == "mine"
+    assert max(link.rate for link in fabric.links) <= 100_000_000
+
+
+def test_counts_are_used() -> None:
+    fabric = load_topology(new_topology("mine", "leaf-spine", SETTINGS["leaf-spine"], {"mtu": 1500}))
+    assert (len(fabric.nodes), {link.mtu for link in fabric.links}) == (3 + 5 + 10, {1500})
+
+
+def test_bad_values_are_told() -> None:
+    with pytest.raises(InvalidInput, match=r"generate\.spines: 0 is too small"):
+        new_topology("mine", "leaf-spine", {"spines": 0, "leaves": 2}, {})
+
+
+def test_a_name_cannot_add_keys() -> None:
+    with pytest.raises(InvalidInput, match="not a fabric's name"):
+        new_topology("a\ndescription: b", "leaf-spine", SETTINGS["leaf-spine"], {})
