@@ -1,0 +1,140 @@
+"""A frame header by header: each field with its value, and what the value means."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from scapy.fields import BitField
+from scapy.layers.l2 import Ether
+from scapy.packet import NoPayload, Packet, Padding, Raw
+
+from lab.wire import icrc
+from lab.wire.ethernet import VXLAN
+from lab.wire.figure import draw
+from lab.wire.frame import ETHERNET, Frame, Icrc, decode
+from lab.wire.meanings import MEANINGS, TITLES, Scene
+from lab.wire.reasons import ICRC_REASON, REASONS
+from lab.wire.rocev2 import BTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+logging.getLogger("scapy.runtime").setLevel(logging.ERROR)  # its warnings are about packets, and those are untrusted
+
+MAX_TEXT: Final = 64
+"""Characters of one value; what is longer is cut."""
+_SHOWN: Final = 16
+_ICRC_VERDICTS: Final = {Icrc.UNKNOWN: "unknown: the capture does not hold the whole packet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: the specification's name, the value as text, what it means (often nothing more to say).
+
+    ``bits`` is its width on the wire, 0 where that is not fixed.
+    """
+
+    name: str
+    value: str
+    meaning: str = ""
+    bits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """One header, ``size`` bytes on the wire, its fields in wire order; ``why`` it matters, where that is known."""
+
+    name: str
+    size: int
+    fields: tuple[Field, ...]
+    why: str = ""
+
+    @property
+    def figure(self) -> list[str]:
+        """The header as the RFCs draw it; no lines where it has less than two fields, or one of no fixed width."""
+        widths = [(field.name, field.bits) for field in self.fields if field.bits]
+        whole = sum(bits for _, bits in widths) == self.size * 8
+        return draw(widths) if whole and len(widths) > 1 else []
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All headers of a frame; ``fault`` says where its bytes stop making sense, and is empty for a good one."""
+
+    headers: tuple[Header, ...]
+    fault: str
+
+
+def explain(data: bytes, length: int | None = None, rate: int | None = None) -> Explanation:
+    """Take a frame apart; like ``decode`` this never raises.
+
+    ``rate``, in bit/s of the link, turns the quanta of pause frames into times.
+    """
+    frame = decode(data, length)
+    return Explanation(tuple(_headers(data, frame, rate)), frame.damage)
+
+
+def _headers(data: bytes, frame: Frame, rate: int | None) -> Iterator[Header]:
+    scene = Scene(frame, rate)
+    sealed: Packet | None = None
+    for layer in _layers(data):
+        if sealed is not None and isinstance(layer, Padding):
+            yield _icrc(sealed, scene)
+            sealed = None
+        yield _header(layer, scene)
+        if isinstance(layer, BTH):
+            sealed = layer
+        elif isinstance(layer, VXLAN) and scene.frame.inner is not None:
+            scene = Scene(scene.frame.inner, rate)
+    if sealed is not None:
+        yield _icrc(sealed, scene)
+
+
+def _layers(data: bytes) -> Iterator[Packet]:
+    """The stacked layers; a frame too short for Ethernet is all data."""
+    layer = Ether(data) if len(data) >= ETHERNET else Raw(data)
+    while isinstance(layer, Packet) and not isinstance(layer, NoPayload):
+        yield layer
+        layer = layer.payload
+
+
+def _header(layer: Packet, scene: Scene) -> Header:
+    if isinstance(layer, Raw):
+        return _data(bytes(layer.load), scene.frame, "Padding" if isinstance(layer, Padding) else "Data")
+    meanings = MEANINGS.get(type(layer), {})
+    fields = []
+    for description in layer.fields_desc:
+        if isinstance(layer, BTH) and description.name == "ICRC":
+            continue  # it comes after the data
+        value = layer.getfieldval(description.name)
+        meaning = meanings[description.name](value, scene) if description.name in meanings else ""
+        fields.append(Field(description.name, _text(description.i2repr(layer, value)), meaning, _bits(description)))
+    title, why = TITLES.get(type(layer), layer.name), REASONS.get(type(layer), "")
+    return Header(title, len(layer.self_build()), tuple(fields), why)
+
+
+def _bits(description: Any) -> int:
+    """The width of one of scapy's fields, 0 for lists."""
+    if description.islist:
+        return 0
+    return int(description.size if isinstance(description, BitField) else description.sz * 8)
+
+
+def _icrc(bth: Packet, scene: Scene) -> Header:
+    verdict = scene.frame.icrc
+    meaning = _ICRC_VERDICTS.get(verdict, verdict.value) if verdict is not None else ""
+    return Header("ICRC, invariant CRC", icrc.SIZE, (Field("ICRC", f"{bth.ICRC:#010x}", meaning, 32),), ICRC_REASON)
+
+
+def _data(load: bytes, frame: Frame, name: str) -> Header:
+    padded = frame.bth is not None and frame.bth.pad and name == "Data"
+    meaning = f"the last {frame.bth.pad} are padding" if padded and frame.bth is not None else ""
+    shown = load[:_SHOWN].hex(" ") + (" ..." if len(load) > _SHOWN else "")
+    return Header(name, len(load), (Field("bytes", str(len(load)), meaning), Field("content", shown)))
+
+
+def _text(value: object) -> str:
+    text = "".join(char if char.isprintable() else "?" for char in str(value))
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."

@@ -1,0 +1,58 @@
+"""A header as the RFCs draw it: 32 bits a row, each field as wide as its bits."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ROW: Final = 32
+_RULER: Final = (
+    " " + "".join(f"{bit // 10 if bit % 10 == 0 else ' '} " for bit in range(_ROW)).rstrip(),
+    " " + " ".join(str(bit % 10) for bit in range(_ROW)),
+)
+
+
+def draw(fields: Sequence[tuple[str, int]]) -> list[str]:
+    """The lines of a figure of ``fields``, each a name and its bits in wire order.
+
+    Names are cut to the room that their bits have; where a field goes over several rows its name is in the widest.
+    """
+    owners = [number for number, (_, bits) in enumerate(fields) for _ in range(bits)]
+    rows = [owners[start : start + _ROW] for start in range(0, len(owners), _ROW)]
+    named = {number: _widest(rows, number) for number in set(owners)}
+    lines = list(_RULER)
+    above: list[int] = []
+    for index, row in enumerate(rows):
+        lines.append(_separator(above, row))
+        cells = [(number, len(list(bits))) for number, bits in groupby(row)]
+        texts = [fields[number][0] if named[number] == index else "" for number, _ in cells]
+        lines.append("|" + "|".join(_cell(text, bits) for text, (_, bits) in zip(texts, cells, strict=True)) + "|")
+        above = row
+    return [*lines, _separator(above, [])]
+
+
+def _widest(rows: Sequence[Sequence[int]], number: int) -> int:
+    """The row in which the field has most bits; of equal ones the middle one, nearer to the start."""
+    counts = [row.count(number) for row in rows]
+    best = [index for index, count in enumerate(counts) if count == max(counts)]
+    return best[(len(best) - 1) // 2]
+
+
+def _cell(text: str, bits: int) -> str:
+    room = 2 * bits - 1
+    return text[:room].center(room)
+
+
+def _separator(above: Sequence[int], below: Sequence[int]) -> str:
+    """A line wherever what is above differs from what is below."""
+    width = max(len(above), len(below))
+    upper, lower = ([*row, *[-1] * (width - len(row))] for row in (above, below))
+    edges = ["-" if upper[bit] != lower[bit] else " " for bit in range(width)]
+    marks = [
+        "+" if "-" in {edges[bit - 1] if bit else "-", edges[bit] if bit < width else "-"} else " "
+        for bit in range(width + 1)
+    ]
+    return "".join(mark + edge for mark, edge in zip(marks, [*edges, ""], strict=True))

@@ -1,0 +1,145 @@
+"""A filter as a program for the kernel (classic BPF): what it rejects, the filter rejects too.
+
+The program first walks the headers (``kernel_walk``) and then decides, exactly wherever the walk was sure. What it is
+unsure of it lets through, for ``match`` to decide.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Final
+
+from lab.wire.filter import assembler as asm
+from lab.wire.filter.assembler import Assembler, Label
+from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within
+from lab.wire.filter.kernel_walk import CONTROL, INNER, NOTHING, OUTER, VNI, Walk
+from lab.wire.filter.match import ANSWERS
+
+if TYPE_CHECKING:
+    from lab.wire.filter.assembler import Instruction
+    from lab.wire.filter.expression import Address
+    from lab.wire.filter.kernel_walk import Layer
+
+NEEDED: Final = 512
+"""Bytes of a packet that ``match`` must have after the program: the headers of the deepest tunnels."""
+
+
+def kernel_program(expression: Expression, keep: int) -> tuple[Instruction, ...]:
+    """Instructions for SO_ATTACH_FILTER that keep ``keep`` bytes of what may match, and nothing of what cannot.
+
+    UsageError when the filter is too long for the kernel.
+    """
+    return _Compiler(keep).compile(expression)
+
+
+class _Compiler:
+    def __init__(self, keep: int) -> None:
+        self._asm = Assembler()
+        self._keep = keep
+        self._accept = Label()
+        self._walk = Walk(self._asm, unsure=self._accept)
+
+    def compile(self, expression: Expression) -> tuple[Instruction, ...]:
+        reject, decide = Label(), Label()
+        self._walk.write(decide)
+        self._asm.place(decide)
+        self._decide(expression, self._accept, reject)
+        self._asm.place(reject)
+        self._asm.add(asm.RETURN, 0)
+        self._asm.place(self._accept)
+        self._asm.add(asm.RETURN, self._keep)
+        return self._asm.finish()
+
+    def _decide(self, expression: Expression, yes: Label, no: Label) -> None:
+        """Code that goes to ``yes`` or ``no``, never past its end."""
+        match expression:
+            case Not(term):
+                self._decide(term, no, yes)
+            case All(terms):
+                for term in terms[:-1]:
+                    following = Label()
+                    self._decide(term, following, no)
+                    self._asm.place(following)
+                self._decide(terms[-1], yes, no)
+            case Any(terms):
+                for term in terms[:-1]:
+                    following = Label()
+                    self._decide(term, yes, following)
+                    self._asm.place(following)
+                self._decide(terms[-1], yes, no)
+            case Host(side, addresses):
+                for layer in (OUTER, INNER):
+                    self._host(side, addresses, layer, yes)
+                self._asm.go(no)
+            case Within(field, ranges):
+                for layer in (OUTER,) if field in {Field.VNI, Field.CONTROL} else (OUTER, INNER):
+                    self._within(field, ranges, layer, yes)
+                self._asm.go(no)
+
+    def _within(self, field: Field, ranges: tuple[tuple[int, int], ...], layer: Layer, yes: Label) -> None:
+        absent = Label()
+        self._value(field, layer, absent)
+        for first, last in ranges:
+            following = Label()
+            self._asm.jump(asm.JUMP_NOT_LESS, first, None, following)
+            self._asm.jump(asm.JUMP_GREATER, last, None, yes)
+            self._asm.place(following)
+        self._asm.place(absent)
+
+    def _value(self, field: Field, layer: Layer, absent: Label) -> None:
+        """A gets the field's value, or the program goes to ``absent``."""
+        slots = {Field.VNI: VNI, Field.CONTROL: CONTROL, Field.DSCP: layer.tos, Field.ECN: layer.tos}
+        slot = slots.get(field, layer.bth)
+        missing = 0 if slot in {CONTROL, layer.bth} else NOTHING
+        self._asm.add(asm.LD_MEMORY, slot)
+        self._asm.jump(asm.JUMP_EQUAL, missing, absent, None)
+        if slot == layer.bth:
+            self._asm.add(asm.A_TO_X)
+        match field:
+            case Field.QPN:
+                self._walk.load(asm.LD_WORD, 4, 0xFFFFFF)
+            case Field.PSN:
+                self._walk.load(asm.LD_WORD, 8, 0xFFFFFF)
+            case Field.OPCODE:
+                self._walk.load(asm.LD_BYTE, 0)
+            case Field.ANSWER:
+                self._answer(layer, absent)
+            case Field.DSCP:
+                self._asm.add(asm.SHIFT_RIGHT, 2)
+            case Field.ECN:
+                self._asm.add(asm.AND, 3)
+            case Field.VNI | Field.CONTROL:
+                pass
+
+    def _answer(self, layer: Layer, absent: Label) -> None:
+        """The kind that the syndrome says; the AETH must be between BTH and ICRC."""
+        answer = Label()
+        self._walk.load(asm.LD_BYTE, 0)
+        self._asm.jump(asm.JUMP_EQUAL, ANSWERS[0], answer, None)
+        self._asm.jump(asm.JUMP_EQUAL, ANSWERS[1], None, absent)
+        self._asm.place(answer)
+        self._walk.need(20, layer.udp_end)
+        self._walk.load(asm.LD_BYTE, 12)
+        self._asm.add(asm.SHIFT_RIGHT, 5)
+        self._asm.add(asm.AND, 3)
+
+    def _host(self, side: Side, addresses: tuple[Address, ...], layer: Layer, yes: Label) -> None:
+        for address in addresses:
+            source, destination = (12, 16) if isinstance(address, IPv4Address) else (8, 24)
+            if side is not Side.DESTINATION:
+                self._address(address, source, layer, yes)
+            if side is not Side.SOURCE:
+                self._address(address, destination, layer, yes)
+
+    def _address(self, address: Address, offset: int, layer: Layer, yes: Label) -> None:
+        other = Label()
+        self._asm.add(asm.LD_MEMORY, layer.version)
+        self._asm.jump(asm.JUMP_EQUAL, address.version, None, other)
+        self._asm.add(asm.LDX_MEMORY, layer.ip)
+        octets = address.packed
+        for place in range(0, len(octets), 4):
+            self._walk.load(asm.LD_WORD, offset + place)
+            last = place + 4 == len(octets)
+            word = int.from_bytes(octets[place : place + 4])
+            self._asm.jump(asm.JUMP_EQUAL, word, yes if last else None, other)
+        self._asm.place(other)

@@ -1,0 +1,222 @@
+"""The walk of a kernel filter: which headers a packet has, noted in the program's memory.
+
+Exact for Ethernet with one VLAN tag at most, MAC control, IPv4 and IPv6, UDP, RoCEv2, and VXLAN with all of these
+inside. Anything else is unsure: more tags, tunnels in tunnels, packets that contradict themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from lab.wire.filter import assembler as asm
+from lab.wire.filter.assembler import Assembler, Label
+from lab.wire.frame import MAC_CONTROL_TYPE, PAUSE_OPCODE, PFC_OPCODE, VNI_VALID, VXLAN_PORT
+from lab.wire.opcodes import ROCEV2_PORT
+
+_TAGS: Final = (0x8100, 0x88A8)
+_IPV4_TYPE: Final = 0x0800
+_IPV6_TYPE: Final = 0x86DD
+_UDP: Final = 17
+_FRAGMENT: Final = 0x3FFF
+_NEGATIVE: Final = 0x80000000
+NOTHING: Final = 0xFFFFFFFF
+"""What memory says of a value that any number of the packet's could be."""
+
+
+class Layer(NamedTuple):
+    """Where the program's memory holds what it found in one frame: offsets from the packet's start, or zero."""
+
+    ip: int
+    version: int
+    tos: int  # NOTHING where there is no IP
+    bth: int
+    udp_end: int
+
+
+OUTER: Final = Layer(0, 1, 2, 3, 4)
+INNER: Final = Layer(5, 6, 7, 8, 9)
+CONTROL: Final = 10
+"""The opcode of MAC control, or zero."""
+VNI: Final = 11
+"""The segment, or NOTHING outside VXLAN."""
+_BASE: Final = 12  # where the frame starts
+_END: Final = 13  # ... and ends
+_UDP_AT: Final = 14
+_IP_END: Final = 15
+
+
+class Walk:
+    """Writes the walk into ``assembler``; what it cannot judge goes to ``unsure``."""
+
+    def __init__(self, assembler: Assembler, unsure: Label) -> None:
+        self._asm = assembler
+        self._unsure = unsure
+
+    def write(self, done: Label) -> None:
+        """Instructions that end at ``done``, with memory as ``OUTER``, ``INNER``, ``CONTROL`` and ``VNI`` say."""
+        for slot in (*OUTER, *INNER, CONTROL, VNI, _BASE):
+            self._asm.add(asm.LD_CONSTANT, NOTHING if slot in {OUTER.tos, INNER.tos, VNI} else 0)
+            self._asm.add(asm.STORE, slot)
+        self._asm.add(asm.LD_LENGTH)
+        self._asm.add(asm.STORE, _END)
+        inner = Label()
+        self._frame(OUTER, done, inner)
+        self._asm.place(inner)
+        self._frame(INNER, done, self._unsure)
+
+    # X is where the frame, less its tag, or the UDP header starts.
+
+    def need(self, size: int, end: int = _END) -> None:
+        """Go on if there are ``size`` bytes from X to what ``end`` holds; X is never beyond it."""
+        self._asm.add(asm.LD_MEMORY, end)
+        self._asm.add(asm.SUBTRACT_X)
+        self._asm.jump(asm.JUMP_NOT_LESS, size, None, self._unsure)
+
+    def _only(self, code: int, k: int) -> None:
+        self._asm.jump(code, k, None, self._unsure)
+
+    def load(self, code: int, offset: int, mask: int | None = None) -> None:
+        """A gets what is ``offset`` behind X, or the bits of ``mask`` of it."""
+        self._asm.add(code, offset)
+        if mask is not None:
+            self._asm.add(asm.AND, mask)
+
+    def _store_sum(self, slot: int, k: int) -> None:
+        """Memory gets X + k; A is lost."""
+        self._asm.add(asm.X_TO_A)
+        self._asm.add(asm.ADD, k)
+        self._asm.add(asm.STORE, slot)
+
+    def _frame(self, layer: Layer, done: Label, tunnel: Label) -> None:
+        """One frame from _BASE to _END; at ``tunnel`` these are those of the frame that VXLAN carries."""
+        tagged, plain, ipv4, ipv6, control, udp = (Label() for _ in range(6))
+        self._asm.add(asm.LDX_MEMORY, _BASE)
+        self.need(14)
+        self.load(asm.LD_HALF, 12)
+        self._asm.jump(asm.JUMP_EQUAL, _TAGS[0], tagged, None)
+        self._asm.jump(asm.JUMP_EQUAL, _TAGS[1], tagged, plain)
+        self._asm.place(tagged)
+        self.need(18)
+        self._asm.add(asm.X_TO_A)
+        self._asm.add(asm.ADD, 4)
+        self._asm.add(asm.A_TO_X)
+        self.load(asm.LD_HALF, 12)
+        for tag in _TAGS:
+            self._asm.jump(asm.JUMP_EQUAL, tag, self._unsure, None)
+        self._asm.place(plain)
+        self._asm.jump(asm.JUMP_EQUAL, _IPV4_TYPE, ipv4, None)
+        self._asm.jump(asm.JUMP_EQUAL, _IPV6_TYPE, ipv6, None)
+        self._asm.jump(asm.JUMP_EQUAL, MAC_CONTROL_TYPE, control, done)
+        self._mac_control(control, done)
+        self._ipv6(ipv6, layer, done, udp)
+        self._ipv4(ipv4, layer, done)
+        self._asm.place(udp)
+        self._udp(layer, done, tunnel)
+
+    def _mac_control(self, here: Label, done: Label) -> None:
+        pause, pfc = Label(), Label()
+        self._asm.place(here)
+        self.need(16)
+        self.load(asm.LD_HALF, 14)
+        self._asm.jump(asm.JUMP_EQUAL, PAUSE_OPCODE, pause, None)
+        self._asm.jump(asm.JUMP_EQUAL, PFC_OPCODE, pfc, done)
+        for label, opcode, size in ((pause, PAUSE_OPCODE, 18), (pfc, PFC_OPCODE, 34)):
+            self._asm.place(label)
+            self.need(size)
+            self._asm.add(asm.LD_CONSTANT, opcode)
+            self._asm.add(asm.STORE, CONTROL)
+            self._asm.go(done)
+
+    def _ip(self, layer: Layer, version: int, size: int) -> None:
+        """What both versions have in common; it loses A."""
+        self.need(14 + size)
+        self.load(asm.LD_BYTE, 14, 0xF0)
+        self._only(asm.JUMP_EQUAL, version << 4)
+        self._store_sum(layer.ip, 14)
+        self._asm.add(asm.LD_CONSTANT, version)
+        self._asm.add(asm.STORE, layer.version)
+
+    def _ends(self) -> None:
+        """IP must not end beyond the frame; X is where UDP starts."""
+        self._asm.add(asm.LD_MEMORY, _END)
+        self._asm.add(asm.LDX_MEMORY, _IP_END)
+        self._asm.add(asm.SUBTRACT_X)
+        self._asm.jump(asm.JUMP_BITS, _NEGATIVE, self._unsure, None)
+        self._asm.add(asm.LDX_MEMORY, _UDP_AT)
+
+    def _ipv6(self, here: Label, layer: Layer, done: Label, udp: Label) -> None:
+        self._asm.place(here)
+        self._ip(layer, 6, 40)
+        self.load(asm.LD_HALF, 14)
+        self._asm.add(asm.SHIFT_RIGHT, 4)
+        self._asm.add(asm.AND, 0xFF)
+        self._asm.add(asm.STORE, layer.tos)
+        self.load(asm.LD_BYTE, 20)
+        self._asm.jump(asm.JUMP_EQUAL, _UDP, None, done)
+        self._store_sum(_UDP_AT, 54)
+        self.load(asm.LD_HALF, 18)
+        self._asm.add(asm.ADD, 40)
+        self._from_ip(_IP_END)
+        self._ends()
+        self._asm.go(udp)
+
+    def _ipv4(self, here: Label, layer: Layer, done: Label) -> None:
+        self._asm.place(here)
+        self._ip(layer, 4, 20)
+        self.load(asm.LD_BYTE, 15)
+        self._asm.add(asm.STORE, layer.tos)
+        self.load(asm.LD_BYTE, 14, 0x0F)
+        self._asm.add(asm.SHIFT_LEFT, 2)
+        self._only(asm.JUMP_NOT_LESS, 20)
+        self._from_ip(_UDP_AT)
+        self.load(asm.LD_HALF, 16)
+        self._from_ip(_IP_END)
+        self._asm.add(asm.LDX_MEMORY, _UDP_AT)
+        self._asm.add(asm.SUBTRACT_X)
+        self._asm.jump(asm.JUMP_BITS, _NEGATIVE, self._unsure, None)
+        self._asm.add(asm.LDX_MEMORY, layer.ip)
+        self.load(asm.LD_HALF, 6, _FRAGMENT)
+        self._asm.jump(asm.JUMP_EQUAL, 0, None, done)
+        self.load(asm.LD_BYTE, 9)
+        self._asm.jump(asm.JUMP_EQUAL, _UDP, None, done)
+        self._ends()
+
+    def _from_ip(self, slot: int) -> None:
+        """A, counted from the IP header, becomes a place in the packet, and is kept."""
+        self._asm.add(asm.ADD_X)
+        self._asm.add(asm.ADD, 14)
+        self._asm.add(asm.STORE, slot)
+
+    def _udp(self, layer: Layer, done: Label, tunnel: Label) -> None:
+        """X is where UDP starts: its length must fit into IP's."""
+        roce, vxlan = Label(), Label()
+        self.need(8, _IP_END)
+        self.load(asm.LD_HALF, 4)
+        self._only(asm.JUMP_NOT_LESS, 8)
+        self._asm.add(asm.ADD_X)
+        self._asm.add(asm.STORE, layer.udp_end)
+        self._asm.add(asm.LDX_MEMORY, _IP_END)
+        self._asm.jump(asm.JUMP_GREATER_X, 0, self._unsure, None)
+        self._asm.add(asm.LDX_MEMORY, _UDP_AT)
+        self.load(asm.LD_HALF, 2)
+        self._asm.jump(asm.JUMP_EQUAL, ROCEV2_PORT, roce, None)
+        self._asm.jump(asm.JUMP_EQUAL, VXLAN_PORT, vxlan, done)
+        self._asm.place(roce)
+        self.need(24, layer.udp_end)
+        self._store_sum(layer.bth, 8)
+        self._asm.go(done)
+        self._asm.place(vxlan)
+        if layer is OUTER:
+            self._vxlan(layer)
+        self._asm.go(tunnel)
+
+    def _vxlan(self, layer: Layer) -> None:
+        self.need(16, layer.udp_end)
+        self.load(asm.LD_BYTE, 8)
+        self._only(asm.JUMP_BITS, VNI_VALID)
+        self.load(asm.LD_WORD, 12)
+        self._asm.add(asm.SHIFT_RIGHT, 8)
+        self._asm.add(asm.STORE, VNI)
+        self._asm.add(asm.LD_MEMORY, layer.udp_end)
+        self._asm.add(asm.STORE, _END)
+        self._store_sum(_BASE, 16)

@@ -1,0 +1,148 @@
+"""BTH opcodes by name, and the extension headers each one carries (IBA vol. 1 section 9.2.1, table 35)."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import Final
+
+ROCEV2_PORT: Final = 4791
+"""UDP destination port of RoCEv2 (IBA vol. 1 annex A17.3.1.2)."""
+
+_TRANSPORT_SHIFT: Final = 5
+_TRANSPORT_NAMES: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}
+
+
+class Opcode(IntEnum):
+    """The eight bits of BTH.OpCode: three of transport service, five of operation."""
+
+    RC_SEND_FIRST = 0x00
+    RC_SEND_MIDDLE = 0x01
+    RC_SEND_LAST = 0x02
+    RC_SEND_LAST_WITH_IMMEDIATE = 0x03
+    RC_SEND_ONLY = 0x04
+    RC_SEND_ONLY_WITH_IMMEDIATE = 0x05
+    RC_RDMA_WRITE_FIRST = 0x06
+    RC_RDMA_WRITE_MIDDLE = 0x07
+    RC_RDMA_WRITE_LAST = 0x08
+    RC_RDMA_WRITE_LAST_WITH_IMMEDIATE = 0x09
+    RC_RDMA_WRITE_ONLY = 0x0A
+    RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE = 0x0B
+    RC_RDMA_READ_REQUEST = 0x0C
+    RC_RDMA_READ_RESPONSE_FIRST = 0x0D
+    RC_RDMA_READ_RESPONSE_MIDDLE = 0x0E
+    RC_RDMA_READ_RESPONSE_LAST = 0x0F
+    RC_RDMA_READ_RESPONSE_ONLY = 0x10
+    RC_ACKNOWLEDGE = 0x11
+    RC_ATOMIC_ACKNOWLEDGE = 0x12
+    RC_CMPSWAP = 0x13
+    RC_FETCHADD = 0x14
+    RC_SEND_LAST_WITH_INVALIDATE = 0x16
+    RC_SEND_ONLY_WITH_INVALIDATE = 0x17
+
+    UC_SEND_FIRST = 0x20
+    UC_SEND_MIDDLE = 0x21
+    UC_SEND_LAST = 0x22
+    UC_SEND_LAST_WITH_IMMEDIATE = 0x23
+    UC_SEND_ONLY = 0x24
+    UC_SEND_ONLY_WITH_IMMEDIATE = 0x25
+    UC_RDMA_WRITE_FIRST = 0x26
+    UC_RDMA_WRITE_MIDDLE = 0x27
+    UC_RDMA_WRITE_LAST = 0x28
+    UC_RDMA_WRITE_LAST_WITH_IMMEDIATE = 0x29
+    UC_RDMA_WRITE_ONLY = 0x2A
+    UC_RDMA_WRITE_ONLY_WITH_IMMEDIATE = 0x2B
+
+    UD_SEND_ONLY = 0x64
+    UD_SEND_ONLY_WITH_IMMEDIATE = 0x65
+
+    CNP = 0x81
+    """Congestion notification packet of RoCEv2 (annex A17.9.3)."""
+
+
+class Extension(Enum):
+    """Headers that may follow the BTH: name and bytes on the wire (IBA vol. 1 sections 9.3, annex A17.9.3)."""
+
+    RETH = ("RETH", 16)
+    AETH = ("AETH", 4)
+    IMMDT = ("ImmDt", 4)
+    DETH = ("DETH", 8)
+    ATOMIC_ETH = ("AtomicETH", 28)
+    ATOMIC_ACK_ETH = ("AtomicAckETH", 8)
+    IETH = ("IETH", 4)
+    CNP_RESERVED = ("reserved", 16)
+
+    @property
+    def label(self) -> str:
+        """The specification's abbreviation."""
+        return self.value[0]
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire."""
+        return self.value[1]
+
+
+_RETH = (Extension.RETH,)
+_AETH = (Extension.AETH,)
+_IMMDT = (Extension.IMMDT,)
+_EXTENSIONS: Final = {
+    Opcode.RC_SEND_LAST_WITH_IMMEDIATE: _IMMDT,
+    Opcode.RC_SEND_ONLY_WITH_IMMEDIATE: _IMMDT,
+    Opcode.RC_RDMA_WRITE_FIRST: _RETH,
+    Opcode.RC_RDMA_WRITE_LAST_WITH_IMMEDIATE: _IMMDT,
+    Opcode.RC_RDMA_WRITE_ONLY: _RETH,
+    Opcode.RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE: _RETH + _IMMDT,
+    Opcode.RC_RDMA_READ_REQUEST: _RETH,
+    Opcode.RC_RDMA_READ_RESPONSE_FIRST: _AETH,
+    Opcode.RC_RDMA_READ_RESPONSE_LAST: _AETH,
+    Opcode.RC_RDMA_READ_RESPONSE_ONLY: _AETH,
+    Opcode.RC_ACKNOWLEDGE: _AETH,
+    Opcode.RC_ATOMIC_ACKNOWLEDGE: (Extension.AETH, Extension.ATOMIC_ACK_ETH),
+    Opcode.RC_CMPSWAP: (Extension.ATOMIC_ETH,),
+    Opcode.RC_FETCHADD: (Extension.ATOMIC_ETH,),
+    Opcode.RC_SEND_LAST_WITH_INVALIDATE: (Extension.IETH,),
+    Opcode.RC_SEND_ONLY_WITH_INVALIDATE: (Extension.IETH,),
+    Opcode.UC_SEND_LAST_WITH_IMMEDIATE: _IMMDT,
+    Opcode.UC_SEND_ONLY_WITH_IMMEDIATE: _IMMDT,
+    Opcode.UC_RDMA_WRITE_FIRST: _RETH,
+    Opcode.UC_RDMA_WRITE_LAST_WITH_IMMEDIATE: _IMMDT,
+    Opcode.UC_RDMA_WRITE_ONLY: _RETH,
+    Opcode.UC_RDMA_WRITE_ONLY_WITH_IMMEDIATE: _RETH + _IMMDT,
+    Opcode.UD_SEND_ONLY: (Extension.DETH,),
+    Opcode.UD_SEND_ONLY_WITH_IMMEDIATE: (Extension.DETH, Extension.IMMDT),
+    Opcode.CNP: (Extension.CNP_RESERVED,),
+}
+_SPELLED: Final = {
+    "FIRST": "First",
+    "MIDDLE": "Middle",
+    "LAST": "Last",
+    "ONLY": "Only",
+    "WITH": "with",
+    "IMMEDIATE": "Immediate",
+    "INVALIDATE": "Invalidate",
+    "REQUEST": "Request",
+    "RESPONSE": "response",
+    "ACKNOWLEDGE": "Acknowledge",
+    "CMPSWAP": "CmpSwap",
+    "FETCHADD": "FetchAdd",
+}
+
+
+def _spelled(opcode: Opcode) -> str:
+    return " ".join(_SPELLED.get(word, word) for word in opcode.name.split("_"))
+
+
+OPCODE_NAMES: Final = {int(opcode): _spelled(opcode) for opcode in Opcode}
+"""Names as the specification spells them, transport first: ``RC RDMA WRITE First``."""
+_LAYOUTS: Final = {int(opcode): _EXTENSIONS.get(opcode, ()) for opcode in Opcode}
+
+
+def opcode_name(value: int) -> str:
+    """The name of any value of BTH.OpCode; of one that nobody assigned, its transport and number."""
+    name = OPCODE_NAMES.get(value)
+    return name or f"{_TRANSPORT_NAMES.get(value >> _TRANSPORT_SHIFT, 'reserved')} opcode {value:#04x}"
+
+
+def extensions(value: int) -> tuple[Extension, ...]:
+    """The headers between the BTH and the payload, in wire order; none for an opcode that is not in ``Opcode``."""
+    return _LAYOUTS.get(value, ())

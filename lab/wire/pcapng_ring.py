@@ -1,0 +1,98 @@
+"""pcapng files in a ring: when one is full the next begins, and the oldest goes, so that they need bounded space."""
+
+from __future__ import annotations
+
+from io import FileIO
+from typing import TYPE_CHECKING, Final, Self
+
+from lab.errors import OperationFailed
+from lab.wire.pcapng import MAX_SNAPLEN, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from types import TracebackType
+
+    from lab.wire.pcapng import Interface, Record, Statistics
+
+SMALLEST: Final = 4 * MAX_SNAPLEN
+"""Bytes of one file: room for the descriptions of interfaces, and for any packet."""
+_PER_PACKET: Final = 48  # bytes of a packet's block beside its data, at most
+_PER_STATISTICS: Final = 128
+
+
+class RingWriter:
+    """Writes like ``Writer``, into ``capture_00001.pcapng``, ``capture_00002.pcapng`` ... beside ``path``.
+
+    There are never more than ``files`` of them, none larger than ``size`` bytes (at least ``SMALLEST``). Each is
+    whole by itself, and the last one has the statistics. A context manager, because it opens files.
+    """
+
+    def __init__(self, path: Path, files: int, size: int) -> None:
+        self._path = path
+        self._files = files
+        self._size = size
+        self._number = 0
+        self._interfaces: list[Interface] = []
+        self._open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files that there are, the oldest first."""
+        return [self._named(number) for number in range(max(1, self._number - self._files + 1), self._number + 1)]
+
+    def _named(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.stem}_{number:05}{self._path.suffix}")
+
+    def _open(self) -> None:
+        """Begin the next file; the oldest goes first, so that there is room for it."""
+        self._number += 1
+        path = self._named(self._number)
+        try:
+            if self._number > self._files:
+                self._named(self._number - self._files).unlink(missing_ok=True)
+            self._file = FileIO(path, "w")
+        except OSError as error:
+            raise OperationFailed(
+                f"cannot write {path}: {error.strerror}", "what was written so far is valid"
+            ) from error
+        self._writer = Writer(self._file)
+        for interface in self._interfaces:
+            self._writer.add_interface(interface)
+
+    def add_interface(self, interface: Interface) -> int:
+        """Describe an interface, in this file and all later ones."""
+        self._interfaces.append(interface)
+        return self._writer.add_interface(interface)
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Write packets, in the order given, into as many files as it takes."""
+        batch: list[Record] = []
+        used = self._used()
+        for record in records:
+            cost = len(record.data) + _PER_PACKET
+            if used + cost > self._size:
+                self._writer.write(batch)
+                batch.clear()
+                self._file.close()
+                self._open()
+                used = self._used()
+            used += cost
+            batch.append(record)
+        self._writer.write(batch)
+        batch.clear()
+
+    def _used(self) -> int:
+        return self._writer.written + _PER_STATISTICS * len(self._interfaces)
+
+    def write_statistics(self, interface: int, statistics: Statistics) -> None:
+        """Write what an interface counted in all; once for each, at the end."""
+        self._writer.write_statistics(interface, statistics)

@@ -1,0 +1,191 @@
+"""RoCEv2 as scapy layers, with the field names of the InfiniBand specification.
+
+scapy's own ``contrib.roce`` is replaced, not extended. It knows the BTH and, under acknowledgements only, the AETH;
+it has no RETH, ImmDt or opcodes with Invalidate, other field names, and an ICRC that is computed from a rebuilt copy
+of the packet, so that it cannot tell whether captured bytes are right. Importing both would bind UDP port 4791 twice:
+``lab`` binds it here and nowhere else.
+
+Padding and ICRC fill themselves in when a packet is built::
+
+    Ether() / IP(dst="10.0.0.2") / UDP(sport=0xC000) / BTH(OpCode=Opcode.RC_SEND_ONLY, DestQP=17) / b"hello"
+"""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import ClassVar, Final
+
+from scapy.fields import (
+    BitField,
+    ByteEnumField,
+    FCSField,
+    IntField,
+    XBitField,
+    XByteField,
+    XIntField,
+    XLongField,
+    XShortField,
+)
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.packet import Packet, Raw, bind_layers, bind_top_down
+
+from lab.wire import icrc
+from lab.wire.opcodes import OPCODE_NAMES, ROCEV2_PORT, Extension, Opcode, extensions
+
+_UDP_SIZE: Final = 8
+
+
+class _Transport(Packet):  # type: ignore[misc]  # scapy is untyped
+    """A header whose successor the BTH's opcode decides."""
+
+    extension: ClassVar[Extension | None] = None
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:  # noqa: ARG002 - not the bytes, the opcode says it
+        """The header that the opcode puts here, or Raw for data."""
+        bth = self if isinstance(self, BTH) else self.underlayer
+        while bth is not None and not isinstance(bth, BTH):
+            bth = bth.underlayer
+        order = extensions(bth.OpCode) if bth is not None else ()
+        if self.extension in order:
+            order = order[order.index(self.extension) + 1 :]
+        layer: type[Packet] = _LAYERS[order[0]] if order else Raw
+        return layer
+
+
+class BTH(_Transport):
+    """Base transport header (IBA vol. 1 section 9.2); FECN and BECN from annex A10.
+
+    ``PadCnt`` None pads the payload to four octets; ``ICRC`` None computes it, and leaves zero when there is no
+    IP and UDP below.
+    """
+
+    name = "BTH"
+    fields_desc: ClassVar = [
+        ByteEnumField("OpCode", Opcode.RC_SEND_ONLY, OPCODE_NAMES),
+        BitField("SE", 0, 1),
+        BitField("M", 1, 1),
+        BitField("PadCnt", None, 2),
+        BitField("TVer", 0, 4),
+        XShortField("P_KEY", 0xFFFF),
+        BitField("FECN", 0, 1),
+        BitField("BECN", 0, 1),
+        BitField("Reserved6", 0, 6),
+        XBitField("DestQP", 0, 24),
+        BitField("A", 0, 1),
+        BitField("Reserved7", 0, 7),
+        BitField("PSN", 0, 24),
+        FCSField("ICRC", None, fmt="!I"),
+    ]
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        """Pad, then seal with the ICRC; what was set by hand stays as it is."""
+        body, seal = pay[: -icrc.SIZE], pay[-icrc.SIZE :]
+        if self.PadCnt is None:
+            padding = -len(body) % 4
+            pkt = pkt[:1] + bytes([pkt[1] | padding << 4]) + pkt[2:]
+            body += bytes(padding)
+        if self.ICRC is None:
+            seal = self._seal(pkt + body)
+        return pkt + body + seal
+
+    def _seal(self, transport: bytes) -> bytes:
+        udp = self.underlayer
+        ip = udp.underlayer if isinstance(udp, UDP) else None
+        if not isinstance(ip, IP | IPv6):
+            return bytes(icrc.SIZE)
+        size = _UDP_SIZE + len(transport) + icrc.SIZE
+        header = _ip_header(ip, size)
+        ports = pack("!HHHH", udp.sport, udp.dport, size if udp.len is None else udp.len, 0)
+        return icrc.compute(header + ports + transport, len(header))
+
+
+def _ip_header(ip: Packet, size: int) -> bytes:
+    """The octets of an IP header, as they will be, over ``size`` bytes of payload."""
+    header = ip.copy()
+    header.remove_payload()
+    if isinstance(ip, IPv6):
+        header.nh = ip.nh
+        header.plen = size if ip.plen is None else ip.plen
+        return bytes(header)
+    header.proto = ip.proto
+    if ip.len is None:
+        header.len = len(bytes(header)) + size
+    return bytes(header)
+
+
+class RETH(_Transport):
+    """RDMA extended transport header: where a WRITE or READ goes (section 9.3.3)."""
+
+    name = "RETH"
+    extension = Extension.RETH
+    fields_desc: ClassVar = [XLongField("VA", 0), XIntField("R_Key", 0), IntField("DMALen", 0)]
+
+
+class AETH(_Transport):
+    """Acknowledge extended transport header (section 9.3.5); ``lab.wire.syndrome`` explains the syndrome."""
+
+    name = "AETH"
+    extension = Extension.AETH
+    fields_desc: ClassVar = [XByteField("Syndrome", 0x1F), BitField("MSN", 0, 24)]
+
+
+class DETH(_Transport):
+    """Datagram extended transport header: who sends, and the key it presents (section 9.3.2)."""
+
+    name = "DETH"
+    extension = Extension.DETH
+    fields_desc: ClassVar = [XIntField("Q_Key", 0), BitField("Reserved8", 0, 8), XBitField("SrcQP", 0, 24)]
+
+
+class AtomicETH(_Transport):
+    """Atomic extended transport header: eight bytes to swap or add, and what to compare (section 9.3.4)."""
+
+    name = "AtomicETH"
+    extension = Extension.ATOMIC_ETH
+    fields_desc: ClassVar = [
+        XLongField("VA", 0),
+        XIntField("R_Key", 0),
+        XLongField("SwapDt", 0),
+        XLongField("CmpDt", 0),
+    ]
+
+
+class AtomicAckETH(_Transport):
+    """Atomic acknowledge extended transport header: what was there before (section 9.3)."""
+
+    name = "AtomicAckETH"
+    extension = Extension.ATOMIC_ACK_ETH
+    fields_desc: ClassVar = [XLongField("OrigRemDt", 0)]
+
+
+class IETH(_Transport):
+    """Invalidate extended transport header: the key that the receiver shall revoke (section 9.3)."""
+
+    name = "IETH"
+    extension = Extension.IETH
+    fields_desc: ClassVar = [XIntField("R_Key", 0)]
+
+
+class ImmDt(_Transport):
+    """Immediate data, handed to the receiver's completion (section 9.3.6)."""
+
+    name = "ImmDt"
+    extension = Extension.IMMDT
+    fields_desc: ClassVar = [XIntField("ImmDt", 0)]
+
+
+class CNP(_Transport):
+    """The sixteen reserved octets of a congestion notification packet (annex A17.9.3)."""
+
+    name = "CNP"
+    extension = Extension.CNP_RESERVED
+    fields_desc: ClassVar = [XBitField("Reserved", 0, 128)]
+
+
+_LAYERS: Final[dict[Extension | None, type[_Transport]]] = {
+    layer.extension: layer for layer in (DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, CNP)
+}
+
+bind_layers(UDP, BTH, dport=ROCEV2_PORT)
+bind_top_down(BTH, CNP, OpCode=Opcode.CNP, BECN=1)

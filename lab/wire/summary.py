@@ -1,0 +1,88 @@
+"""A frame in one line, for people who read packets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.units import format_time, quanta_to_seconds
+from lab.wire.opcodes import opcode_name
+
+if TYPE_CHECKING:
+    from lab.wire.frame import Frame
+    from lab.wire.headers import Bth
+
+ECN_NAMES: Final = ("Not-ECT", "ECT(1)", "ECT(0)", "CE")
+"""The ECN field (RFC 3168 section 5), by value."""
+_SERVICES: Final = {179: "BGP", 3784: "BFD", 3785: "BFD echo", 5201: "iperf3"}
+
+
+def describe(frame: Frame, rate: int | None = None) -> str:
+    """``10.0.0.1 > 10.0.0.2  RC Acknowledge  QP 0x000011  PSN 7  MSN 3 ACK  62 bytes ...``; one line, ASCII only.
+
+    ``rate``, in bit/s of the link, turns the quanta of pause frames into times. What a tunnel carries follows a bar.
+    """
+    parts = [f"{frame.src} > {frame.dst}", _what(frame)]
+    if frame.bth is not None:
+        parts += _rocev2(frame, frame.bth)
+    parts += _pauses(frame, rate)
+    if frame.vni is not None:
+        parts.append(f"VNI {frame.vni}")
+    parts.append(f"{frame.length} bytes")
+    if frame.vlan is not None:
+        parts.append(f"VLAN {frame.vlan} PCP {frame.pcp}")
+    if frame.dscp is not None and frame.ecn is not None:
+        parts.append(f"DSCP {frame.dscp} {ECN_NAMES[frame.ecn]}")
+    if frame.icrc is not None:
+        parts.append(f"ICRC {frame.icrc.value}")
+    if frame.fault:
+        parts.append(f"[{frame.fault}]")
+    if frame.inner is not None:
+        parts.append(f"| {describe(frame.inner, rate)}")
+    return "  ".join(parts)
+
+
+def _what(frame: Frame) -> str:
+    if frame.bth is not None:
+        return opcode_name(frame.bth.opcode)
+    if frame.sport is None or frame.dport is None:
+        return frame.protocol
+    service = _SERVICES.get(frame.dport) or _SERVICES.get(frame.sport)
+    name = f"{frame.protocol}/{service}" if service else frame.protocol
+    return f"{name} {frame.sport} > {frame.dport}"
+
+
+def _rocev2(frame: Frame, bth: Bth) -> list[str]:
+    parts = [f"QP {bth.destqp:#08x}", f"PSN {bth.psn}"]
+    parts += [name for name, there in (("AckReq", bth.ackreq), ("FECN", bth.fecn), ("BECN", bth.becn)) if there]
+    if frame.deth is not None:
+        parts.append(f"from QP {frame.deth.srcqp:#08x} Q_Key {frame.deth.qkey:#x}")
+    if frame.reth is not None:
+        parts.append(f"VA {frame.reth.va:#x} R_Key {frame.reth.rkey:#x} DMALen {frame.reth.dmalen}")
+    if (atomic := frame.atomiceth) is not None:
+        parts.append(f"VA {atomic.va:#x} R_Key {atomic.rkey:#x} SwapDt {atomic.swapdt:#x} CmpDt {atomic.cmpdt:#x}")
+    if frame.aeth is not None:
+        parts.append(f"MSN {frame.aeth.msn} {frame.aeth.syndrome}")
+    if frame.origremdt is not None:
+        parts.append(f"OrigRemDt {frame.origremdt:#x}")
+    if frame.immdt is not None:
+        parts.append(f"ImmDt {frame.immdt:#x}")
+    if frame.ieth is not None:
+        parts.append(f"invalidates R_Key {frame.ieth:#x}")
+    if frame.payload:
+        parts.append(f"payload {frame.payload}")
+    return parts
+
+
+def _pauses(frame: Frame, rate: int | None) -> list[str]:
+    if frame.pause is not None:
+        return [_paused("", frame.pause.quanta, rate)]
+    if frame.pfc is not None:
+        return [_paused(f"class {priority} ", quanta, rate) for priority, quanta in frame.pfc.classes.items()]
+    return []
+
+
+def _paused(whose: str, quanta: int, rate: int | None) -> str:
+    if quanta == 0:
+        return f"{whose}XON"
+    span = "" if rate is None else f" = {format_time(quanta_to_seconds(quanta, rate))}"
+    return f"{whose}XOFF {quanta} quanta{span}"

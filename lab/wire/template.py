@@ -1,0 +1,84 @@
+"""Copies of a RoCEv2 frame that differ in their PSN, made without scapy: many packets a second."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from lab.wire import icrc
+from lab.wire.frame import ETHERNET, decode
+
+_UDP_SIZE: Final = 8
+_VXLAN_SIZE: Final = 8
+_CHECKSUM: Final = 6  # in the UDP header
+_ACK_PSN: Final = 8  # in the BTH: the bit A, seven reserved, and the PSN
+_WORD: Final = Struct("!I")
+_SHORT: Final = Struct("!H")
+_LOW_24: Final = 0xFFFFFF
+_ONES: Final = 0xFFFF
+"""Modulus of the Internet checksum. 2**16 is 1 by it, so a word of 32 bits counts as the sum of its halves."""
+
+
+class Template:
+    """Stamps PSNs into a frame and seals it anew; a frame whose ICRC is wrong gives copies that are wrong as it is.
+
+    The frame may be in VXLAN tunnels, but not have VLAN tags or IPv6 extension headers. Its UDP checksum is kept
+    right, or absent. ValueError when it is no whole RoCEv2 frame.
+    """
+
+    def __init__(self, frame: bytes) -> None:
+        ip, transport = _innermost(frame)
+        self._frame = bytearray(frame)
+        self._checksum_at = transport + _CHECKSUM
+        self._word_at = transport + _UDP_SIZE + _ACK_PSN
+        self._trailer = len(frame) - icrc.SIZE
+        self._flags = _WORD.unpack_from(frame, self._word_at)[0] & ~_LOW_24
+        self._head, self._rest_at = icrc.begin(frame[ip : self._trailer], transport - ip)
+        self._rest_at += ip
+        self._spoilt = 0
+        self._spoilt = self._seal() ^ _WORD.unpack_from(frame, self._trailer)[0]
+        self._others = self._sum_of_others()
+
+    def stamp(self, psn: int) -> bytes:
+        """The frame with this PSN, of which the low 24 bits count."""
+        frame = self._frame
+        word = self._flags | psn & _LOW_24
+        _WORD.pack_into(frame, self._word_at, word)
+        seal = self._seal()
+        _WORD.pack_into(frame, self._trailer, seal)
+        if self._others is not None:
+            _SHORT.pack_into(frame, self._checksum_at, _ONES - (self._others + word + seal) % _ONES)
+        return bytes(frame)
+
+    def _seal(self) -> int:
+        rest = memoryview(self._frame)[self._rest_at : self._trailer]
+        return int.from_bytes(icrc.finish(self._head, rest)) ^ self._spoilt
+
+    def _sum_of_others(self) -> int | None:
+        """What a right UDP checksum sums up besides PSN and ICRC; None where there is no checksum.
+
+        Outer checksums need no care: a datagram with a right checksum of its own adds the same to them, whatever
+        it carries.
+        """
+        (checksum,) = _SHORT.unpack_from(self._frame, self._checksum_at)
+        words = (_WORD.unpack_from(self._frame, offset)[0] for offset in (self._word_at, self._trailer))
+        return (-checksum - sum(words)) % _ONES if checksum else None
+
+
+def _innermost(data: bytes) -> tuple[int, int]:
+    """Offsets of the innermost IP and UDP headers; ValueError when they are not those of a whole RoCEv2 frame."""
+    frame, start, covered = decode(data), 0, False
+    if frame.damage:
+        raise ValueError(frame.damage)
+    while True:
+        ip = start + ETHERNET
+        transport = ip + (40 if data[ip] >> 4 == 6 else (data[ip] & 0x0F) * 4)
+        if frame.vlan is not None or (frame.inner is None and frame.bth is None):
+            raise ValueError(f"{frame.protocol} of VLAN {frame.vlan} is no template")
+        has_checksum = any(data[transport + _CHECKSUM : transport + _UDP_SIZE])
+        if covered and not has_checksum:
+            raise ValueError("the tunnel has a UDP checksum and what it carries has none")
+        if frame.inner is None:
+            return ip, transport
+        covered |= has_checksum
+        frame, start = frame.inner, transport + _UDP_SIZE + _VXLAN_SIZE
