@@ -1,0 +1,243 @@
+"""Reading a capture file in batches of columns: pcapng or classic pcap, every length checked, memory bounded.
+
+What is damaged is noted in ``damages`` and the rest is read on, as long as it is certain where the next block starts.
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Final, NoReturn
+
+import numpy as np
+
+from lab.analysis.batch import CHUNK, Batch, Damages, Flags, Ints, Window
+from lab.analysis.section import Section
+from lab.analysis.walk import Layout, Walked, walk
+from lab.errors import InvalidInput, Problem
+from lab.wire import pcapng
+from lab.wire.pcapng import Interface, Statistics
+from lab.wire.pcapng_reader import MAX_BLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+_CLASSIC_MAGIC: Final = {  # the first four octets: big endian, units per second
+    b"\xa1\xb2\xc3\xd4": (True, 10**6),
+    b"\xd4\xc3\xb2\xa1": (False, 10**6),
+    b"\xa1\xb2\x3c\x4d": (True, 10**9),
+    b"\x4d\x3c\xb2\xa1": (False, 10**9),
+}
+_CLASSIC_HEADER: Final = 24
+_CLASSIC_RECORD: Final = 16
+_SECTION_MAGIC: Final = pcapng.SECTION_HEADER.to_bytes(4)
+_EARLIER: Final = "what comes before is good; the rest cannot be read"
+
+
+class Capture:
+    """The packets of ``stream`` as batches, an iterator that works once.
+
+    ``interfaces`` grows as they are described and keeps those of all sections; ``statistics`` is what they reported,
+    by number. A file that is no capture at all raises InvalidInput; ``damages`` tells of all else.
+    """
+
+    def __init__(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
+        self.interfaces: list[Interface] = []
+        self.statistics: dict[int, Statistics] = {}
+        self.damages = Damages()
+        self.packets = 0
+        self._source = source
+        self._blocks = 0
+        self._window = Window(stream, chunk)
+        self._base = 0  # of the current section's interfaces
+
+    def __iter__(self) -> Iterator[Batch]:
+        window = self._window
+        window.slide(0)
+        head = window.data[:4].tobytes()
+        if window.end == 0:
+            self._refuse("is empty", "capture again")
+        if head in _CLASSIC_MAGIC:
+            yield from self._classic(*_CLASSIC_MAGIC[head])
+        elif head == _SECTION_MAGIC:
+            yield from self._sections()
+        else:
+            self._refuse("is neither pcapng nor pcap", "give a file that rocelab capture, dumpcap or tcpdump wrote")
+
+    def _refuse(self, message: str, remedy: str) -> NoReturn:
+        raise InvalidInput(self._source, [Problem("", message, remedy)])
+
+    def _block_damage(self, place: int, what: str) -> None:
+        self.damages.add(f"block {self._blocks + 1} at byte {self._window.offset + place}", f"{what}; {_EARLIER}")
+
+    # Walking either format
+
+    def _walk(self, layout: Layout) -> Walked | None:
+        """Whole records at the front of the window, reading more when there is none; None at the end of the file."""
+        window = self._window
+        while True:
+            walked = walk(window.data, window.end, layout)
+            if len(walked.start):
+                return walked
+            if walked.broken:
+                self._block_damage(0, f"says that it is {walked.next_size} bytes long")
+                return None
+            if window.exhausted:
+                if window.end:
+                    self._block_damage(0, "the file ends inside it")
+                return None
+            window.grow(walked.next_size or 0)
+
+    # Classic pcap
+
+    def _classic(self, big_endian: bool, units: int) -> Iterator[Batch]:
+        window, order = self._window, ">" if big_endian else "<"
+        if window.end < _CLASSIC_HEADER:
+            self._refuse("ends inside the file header", "capture again")
+        snaplen, linktype = np.frombuffer(window.data[16:24].tobytes(), f"{order}u4").tolist()
+        if linktype & 0xFFFF != pcapng.LINKTYPE_ETHERNET:
+            self._refuse(
+                f"has links of type {linktype & 0xFFFF}, not Ethernet", "capture on one interface, not on 'any'"
+            )
+        self.interfaces.append(Interface("pcap", snaplen=snaplen))
+        layout = Layout(8, _CLASSIC_RECORD, 16, 16, pcapng.MAX_SNAPLEN + _CLASSIC_RECORD, 1, big_endian)
+        window.slide(_CLASSIC_HEADER)
+        while walked := self._walk(layout):
+            yield self._records(walked, order, units)
+            self._blocks += len(walked.start)
+            window.slide(walked.next)
+
+    def _records(self, walked: Walked, order: str, units: int) -> Batch:
+        count = len(walked.start)
+        heads = (
+            _rows(self._window, walked.start, _CLASSIC_RECORD).view(f"{order}u4").reshape(count, 4).astype(np.int64)
+        )
+        self.packets += count
+        return Batch(
+            data=self._window.data,
+            start=walked.start + _CLASSIC_RECORD,
+            captured=heads[:, 2],
+            length=np.maximum(heads[:, 3], heads[:, 2]),
+            time=heads[:, 0] * 10**9 + heads[:, 1] * (10**9 // units),
+            interface=np.zeros(count, np.int64),
+            direction=np.zeros(count, np.int64),
+            number=np.arange(self.packets - count + 1, self.packets + 1),
+        )
+
+    # pcapng
+
+    def _sections(self) -> Iterator[Batch]:
+        """A section at a time: its header says in which byte order the following blocks are."""
+        while section := self._open_section():
+            if not (yield from self._section(section)):
+                return
+
+    def _section(self, section: Section) -> Generator[Batch, None, bool]:
+        """The batches of a section whose header is at the front of the window; whether another one follows."""
+        window, inside = self._window, False
+        while not (inside and window.data[:4].tobytes() == _SECTION_MAGIC) and (walked := self._walk(section.layout)):
+            heads = _kinds(window, walked.start, section) == pcapng.SECTION_HEADER
+            heads[:1] &= inside
+            inside = True
+            following = _first(heads)
+            count = len(walked.start) if following is None else following
+            whole = self._check_ends(walked, section, count)
+            yield from self._blocks_of(section, walked, whole)
+            self._blocks += whole
+            if whole < count:
+                return False
+            window.slide(walked.next if following is None else int(walked.start[following]))
+        return bool(window.end) and window.data[:4].tobytes() == _SECTION_MAGIC and inside
+
+    def _open_section(self) -> Section | None:
+        window = self._window
+        orders = {b"\x1a\x2b\x3c\x4d": True, b"\x4d\x3c\x2b\x1a": False}
+        big_endian = orders.get(window.data[8:12].tobytes())
+        if window.end < 28 or big_endian is None:
+            self._block_damage(0, "has no byte order magic" if window.end >= 12 else "the file ends inside it")
+            return None
+        major = int.from_bytes(window.data[12:14].tobytes(), "big" if big_endian else "little")
+        if major != 1:
+            self._block_damage(0, f"is of pcapng version {major}, known is 1")
+            return None
+        layout = Layout(4, 0, 12, 12, MAX_BLOCK, 4, big_endian)
+        self._base = len(self.interfaces)
+        return Section(layout, self._base)
+
+    def _check_ends(self, walked: Walked, section: Section, count: int) -> int:
+        """How many of the first ``count`` blocks repeat their length at their end; the next one is noted."""
+        totals = walked.total[:count]
+        again = _rows(self._window, walked.start[:count] + totals - 4, 4).view(section.word).ravel()
+        wrong = _first(again != totals)
+        if wrong is None:
+            return count
+        self._blocks += wrong
+        self._block_damage(
+            int(walked.start[wrong]), f"says {totals[wrong]} bytes at its start and {again[wrong]} at its end"
+        )
+        self._blocks -= wrong
+        return wrong
+
+    def _blocks_of(self, section: Section, walked: Walked, count: int) -> Iterator[Batch]:
+        start, total = walked.start[:count], walked.total[:count]
+        kinds = _kinds(self._window, start, section)
+        packet = kinds == pcapng.ENHANCED_PACKET
+        described_at = self._take_others(section, start, total, kinds, packet)
+        if packet.any():
+            yield self._packets(section, start[packet], total[packet], described_at)
+
+    def _take_others(self, section: Section, start: Ints, total: Ints, kinds: Ints, packet: Flags) -> list[int]:
+        """Read the blocks that are not packets; where each interface was described that was known at the end."""
+        described_at = [-1] * len(section.clocks)
+        for index in np.flatnonzero(~packet).tolist():
+            at = int(start[index])
+            body = self._window.data[at + 8 : at + int(total[index]) - 4].tobytes()
+            before = len(section.clocks)
+            fault = section.take(int(kinds[index]), body, self.interfaces, self.statistics)
+            if fault:
+                place = self._window.offset + at
+                self.damages.add(f"block {self._blocks + index + 1} at byte {place}", f"{fault}; it was skipped")
+            described_at += [at] * (len(section.clocks) - before)
+        return described_at
+
+    def _packets(self, section: Section, start: Ints, total: Ints, described_at: list[int]) -> Batch:
+        count = len(start)
+        room = total >= 32
+        heads = _rows(self._window, np.where(room, start, 0), 28).view(section.word).reshape(count, 7)
+        interface, high, low, captured, length = heads.T[2:].astype(np.int64, order="C")
+        number = np.arange(self.packets + 1, self.packets + count + 1)
+        self.packets += count
+        known = interface < np.searchsorted(np.array(described_at, np.int64), start)
+        fits = room & (captured <= total - 32)
+        self.damages.add_packets(number[~fits], "its block is too short for the bytes that it says were captured")
+        self.damages.add_packets(number[fits & ~known], "refers to an interface that was not described before it")
+        good = fits & known
+        interface = np.where(good, interface, 0)
+        if section.foreign and good.any():
+            ethernet = ~np.isin(interface, section.foreign)
+            self.damages.add_packets(number[good & ~ethernet], "is not of an Ethernet link")
+            good &= ethernet
+        batch = Batch(
+            data=self._window.data,
+            start=start + 28,
+            captured=captured,
+            length=np.maximum(length, captured),
+            time=section.nanoseconds(interface, high, low, good),
+            interface=interface + self._base,
+            direction=section.directions(self._window.data, start, total, captured, good),
+            number=number,
+        )
+        return batch if good.all() else batch.select(good)
+
+
+def _rows(window: Window, at: Ints, size: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """``size`` bytes from each place, as one copy."""
+    shape = (len(window.data) - size + 1,)
+    return np.ndarray(shape, f"V{size}", window.data, strides=(1,))[at]
+
+
+def _kinds(window: Window, start: Ints, section: Section) -> Ints:
+    return _rows(window, start, 4).view(section.word).ravel().astype(np.int64)
+
+
+def _first(marks: Flags) -> int | None:
+    index = int(marks.argmax()) if len(marks) else 0
+    return index if len(marks) and marks[index] else None

@@ -1,0 +1,197 @@
+"""What an analysis found: plain values, in bytes, float seconds and bits per second, with names for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.analysis.batch import Damage
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Order statistics of a duration, in seconds, true to within 3 percent; all 0 when ``count`` is."""
+
+    count: int
+    least: float
+    p50: float
+    p99: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One direction to one QP, as one link saw it.
+
+    ``goodput`` is payload in bit/s over the time from first to last packet, of packets that the receiver takes: those
+    with the PSN it expects (IBA vol. 1 section 9.7.3). ``gaps`` counts jumps ahead and ``missing`` the PSNs in them;
+    ``late`` packets filled a gap without others being sent again (reordered), ``resent`` ones stepped back, in
+    ``go_back_n`` episodes; ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not captured.
+    ``marked`` packets came with CE (RFC 3168), ``answers`` counts AETHs by what they say (tables 43 and 46), ``cnps``
+    those sent to this QP (annex A17.9.3), ``cnp_delay`` the time from the last packet that was seen marked the other
+    way to each of them; packets marked behind this place give none. ``peer`` is the QP of the other direction, None
+    when it was not found.
+    """
+
+    link: str
+    vni: int | None
+    src: str
+    dst: str
+    qp: int
+    transport: str
+    peer: int | None
+    packets: int
+    bytes: int
+    payload: int
+    goodput: float
+    seconds: float
+    messages: dict[str, int]
+    message_bytes: int
+    smallest: int
+    largest: int
+    gaps: int
+    missing: int
+    late: int
+    resent: int
+    go_back_n: int
+    duplicates: int
+    out_of_sequence: int
+    unseen: int
+    response_gaps: int
+    answers: dict[str, int]
+    marked: int
+    marked_share: float
+    not_ect: int
+    cnps: int
+    cnp_spacing: Percentiles
+    cnp_delay: Percentiles
+    round_trip: Percentiles
+
+
+@dataclass(frozen=True, slots=True)
+class GoBackN:
+    """A requester stepped back from the PSN after the highest to ``psn`` and sent ``packets`` again.
+
+    ``time`` in seconds since the first packet of the file; ``cause`` is the NAK that asked for it, ``timeout`` when
+    none did, or ``unknown`` when the answers were not captured (IBA vol. 1 sections 9.7.5.1.2 and 9.7.6).
+    """
+
+    link: str
+    src: str
+    dst: str
+    qp: int
+    time: float
+    seconds: float
+    psn: int
+    back: int
+    packets: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPsns:
+    """``count`` PSNs from ``psn`` on were skipped, ``time`` seconds after the first packet of the file."""
+
+    link: str
+    src: str
+    dst: str
+    qp: int
+    time: float
+    psn: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PausedPort:
+    """Pause frames of one class at one link (IEEE 802.1Q clause 36); ``cls`` None is 802.3's Pause, for all of it.
+
+    ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other. ``paused`` is in
+    seconds and ``share`` of the capture's duration, both None when the rate is not known and no XON told the end.
+    """
+
+    link: str
+    direction: str
+    cls: int | None
+    xoff: int
+    xon: int
+    pairs: int
+    expired: int
+    paused: float | None
+    longest: float | None
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Parallel links: those that carried packets between the same hosts with the same TTL. ``bytes`` by link.
+
+    ``jain`` is Jain's index of the bytes: 1 for an even spread, 1/n when one of n links carries all.
+    """
+
+    bytes: dict[str, int]
+    flows: dict[str, int]
+    jain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """What one VNI carried between two inner addresses over one link (RFC 7348)."""
+
+    link: str
+    vni: int
+    src: str
+    dst: str
+    packets: int
+    bytes: int
+    roce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Goodput:
+    """Payload that receivers took on one link, in bit/s, by ``interval`` seconds from the first packet on."""
+
+    link: str
+    interval: float
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Icrcs:
+    """ICRCs checked and wrong (IBA vol. 1 section 7.8.1); ``unknown`` packets were not captured whole."""
+
+    right: int
+    wrong: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that looks wrong: what and where in one line, and what it usually means."""
+
+    what: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete."""
+
+    file: str
+    packets: int
+    seconds: float
+    roce: int
+    pause_frames: int
+    untracked: int
+    dropped: dict[str, int]
+    flows: tuple[Flow, ...]
+    go_back_n: tuple[GoBackN, ...]
+    gaps: tuple[MissingPsns, ...]
+    goodput: tuple[Goodput, ...]
+    pauses: tuple[PausedPort, ...]
+    spread: tuple[Spread, ...]
+    tunnels: tuple[Tunnel, ...]
+    icrc: Icrcs | None
+    damages: tuple[Damage, ...]
+    damage_count: int
+    findings: tuple[Finding, ...]

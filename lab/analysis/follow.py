@@ -1,0 +1,122 @@
+"""One packet across all links that were captured: where it was when, and how long each stretch took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import IO, TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.analysis.batch import CHUNK
+from lab.analysis.capture import Capture
+from lab.analysis.columns import decode
+from lab.analysis.report import address
+from lab.wire.opcodes import opcode_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.batch import Batch
+
+MAX_SIGHTINGS: Final = 10_000
+"""Of one packet; a PSN comes back after 2**24 packets."""
+_DIRECTIONS: Final = ("", "in", "out")
+_CE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A packet at a link: ``time`` in ns since 1970, ``number`` in the file from 1, ``hops`` its TTL or hop limit."""
+
+    time: int
+    number: int
+    link: str
+    direction: str
+    hops: int
+    vni: int | None
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One transmission of a packet, in order of time; all but the first of a packet are retransmissions."""
+
+    sightings: list[Sighting]
+
+    @property
+    def delays(self) -> list[int]:
+        """Nanoseconds from each sighting to the next one."""
+        times = [sighting.time for sighting in self.sightings]
+        return [after - before for before, after in pairwise(times)]
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A packet of one flow: what it is, and its copies in the order in which they were first seen."""
+
+    src: str
+    dst: str
+    qp: int
+    psn: int
+    opcode: str
+    copies: list[Copy] = field(default_factory=list)
+
+
+def follow(stream: IO[bytes], source: str, qp: int, psn: int, chunk: int = CHUNK) -> list[Track]:
+    """Every packet to ``qp`` with ``psn``, in or out of VXLAN; InvalidInput when the file is no capture.
+
+    A link shows a packet once, so a copy ends where a link that has seen it sees the packet again. Copies that are
+    under way at the same time, the second one behind the first, are told apart only as far as that goes.
+    """
+    capture = Capture(stream, source, chunk)
+    found: dict[tuple[str, str, int], list[Sighting]] = {}
+    count = 0
+    for batch in capture:
+        if len(batch.start) and count < MAX_SIGHTINGS:
+            count += _collect(capture, batch, (qp, psn), found, MAX_SIGHTINGS - count)
+    return [
+        Track(src, dst, qp, psn, opcode_name(opcode), _copies(sightings))
+        for (src, dst, opcode), sightings in found.items()
+    ]
+
+
+def _collect(
+    capture: Capture,
+    batch: Batch,
+    wanted: tuple[int, int],
+    found: dict[tuple[str, str, int], list[Sighting]],
+    most: int,
+) -> int:
+    """Add no more than ``most`` sightings to those of each flow; how many."""
+    columns, roce = decode(batch)
+    hits = np.flatnonzero((roce.destqp == wanted[0]) & (roce.psn == wanted[1]))[:most]
+    for hit in hits.tolist():
+        row = int(roce.row[hit])
+        flow = address(columns.src[:, row].tolist()), address(columns.dst[:, row].tolist()), int(roce.opcode[hit])
+        vni = int(columns.vni[row])
+        found.setdefault(flow, []).append(
+            Sighting(
+                time=int(batch.time[row]),
+                number=int(batch.number[row]),
+                link=capture.interfaces[int(batch.interface[row])].name,
+                direction=_DIRECTIONS[int(batch.direction[row]) % len(_DIRECTIONS)],
+                hops=int(columns.ttl[row]),
+                vni=vni if vni >= 0 else None,
+                marked=int(columns.ecn[row]) == _CE,
+            )
+        )
+    return len(hits)
+
+
+def _copies(sightings: Sequence[Sighting]) -> list[Copy]:
+    """The sightings by time, split where a link comes again."""
+    copies: list[Copy] = []
+    links: set[str] = set()
+    for sighting in sorted(sightings, key=lambda each: (each.time, each.number)):
+        if not copies or sighting.link in links:
+            copies.append(Copy([]))
+            links = set()
+        links.add(sighting.link)
+        copies[-1].sightings.append(sighting)
+    return copies

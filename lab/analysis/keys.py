@@ -1,0 +1,59 @@
+"""Numbers for keys of many words, in bulk: packet after packet finds its flow by one 64-bit hash."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.batch import Ints
+
+
+class Keys:
+    """Gives every distinct key a number from 0, at most ``limit`` of them; the others get -1.
+
+    Keys whose hashes coincide would share a number. The multipliers are drawn anew for each table, so that no file
+    can provoke it, and by chance it happens to one capture in many millions.
+    """
+
+    def __init__(self, width: int, limit: int) -> None:
+        self.keys: list[tuple[int, ...]] = []
+        self._limit = limit
+        self._multipliers = [np.uint64(int.from_bytes(os.urandom(8)) | 1) for _ in range(width)]
+        self._hashes = np.zeros(0, np.uint64)
+        self._numbers = np.zeros(0, np.int64)
+
+    def numbers(self, columns: Sequence[Ints]) -> Ints:
+        """The number of each row of ``columns``."""
+        hashes = np.zeros(len(columns[0]), np.uint64)
+        for column, multiplier in zip(columns, self._multipliers, strict=True):
+            hashes += column.view(np.uint64) * multiplier
+        hashes ^= hashes >> np.uint64(29)
+        found = self._look_up(hashes)
+        new = np.flatnonzero(found < 0)
+        if len(new) and len(self.keys) < self._limit:
+            self._add(hashes[new], [column[new] for column in columns])
+            found = self._look_up(hashes)
+        return found
+
+    def _look_up(self, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Ints:
+        if not len(self._hashes):
+            return np.full(len(hashes), -1, np.int64)
+        place = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        return np.where(self._hashes[place] == hashes, self._numbers[place], -1)
+
+    def _add(self, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], columns: Sequence[Ints]) -> None:
+        """Number the new keys in the order in which they come."""
+        _, first = np.unique(hashes, return_index=True)
+        first = np.sort(first)[: self._limit - len(self.keys)]
+        rows = np.stack([column[first] for column in columns], axis=1)
+        numbers = np.arange(len(self.keys), len(self.keys) + len(first))
+        self.keys += map(tuple, rows.tolist())
+        everything = np.concatenate([self._hashes, hashes[first]])
+        order = np.argsort(everything)
+        self._hashes = everything[order]
+        self._numbers = np.concatenate([self._numbers, numbers])[order]

@@ -1,0 +1,70 @@
+"""What each opcode is to an analyst, as tables to index with a column of opcodes (IBA vol. 1 table 35)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from lab.wire.opcodes import Opcode
+
+MESSAGES: Final = ("SEND", "WRITE", "READ", "ATOMIC")
+ACKS: Final = (
+    "ACK",
+    "RNR NAK",
+    "PSN Sequence Error",
+    "Invalid Request",
+    "Remote Access Error",
+    "Remote Operational Error",
+    "Invalid RD Request",
+    "reserved",
+)
+"""What an AETH can say: an ACK, an RNR NAK, the NAK codes in their order, or nothing known (tables 43 and 46)."""
+RNR: Final = 1
+SEQUENCE_ERROR: Final = 2
+_RESERVED: Final = 7
+
+_TRANSPORT: Final = 0xE0
+_UD: Final = 0x60
+
+
+def _table(*marks: str, without: str = "-") -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """By opcode: its name contains one of ``marks``."""
+    table = np.zeros(256, np.bool_)
+    for opcode in Opcode:
+        name = opcode.name
+        table[opcode] = any(mark in name for mark in marks) and without not in name
+    return table
+
+
+RESPONSE: Final = _table("RESPONSE", "ACKNOWLEDGE")
+CNP: Final = np.arange(256) == int(Opcode.CNP)
+REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD")
+SEQUENCED: Final = REQUEST & (np.arange(256) & _TRANSPORT != _UD)
+"""Requests whose PSNs follow each other at the responder: those of RC and UC."""
+READ_REQUEST: Final = _table("READ_REQUEST")
+CONTINUED: Final = _table("RESPONSE_MIDDLE", "RESPONSE_LAST")
+"""READ responses that must follow another one directly."""
+
+
+def _messages() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    kinds = np.full(256, -1)
+    kinds[_table("SEND") & _table("LAST", "ONLY")] = 0
+    kinds[_table("WRITE") & _table("LAST", "ONLY")] = 1
+    kinds[READ_REQUEST] = 2
+    kinds[_table("CMPSWAP", "FETCHADD")] = 3
+    return kinds
+
+
+MESSAGE: Final = _messages()
+"""By opcode: the kind of message that it ends, an index of ``MESSAGES``; else -1."""
+
+
+def _acks() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    syndrome = np.arange(256)
+    kind, code = syndrome >> 5 & 3, syndrome & 31
+    return np.select([kind == 0, kind == 1, (kind == 3) & (code < 5)], [0, RNR, SEQUENCE_ERROR + code], _RESERVED)
+
+
+ACK: Final = _acks()
+"""By syndrome: an index of ``ACKS``."""

@@ -1,0 +1,116 @@
+"""How long ports were paused: XOFF and XON per port and class (IEEE 802.1Q clause 36, IEEE 802.3 annex 31B)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.analysis.columns import rows
+from lab.units import PAUSE_QUANTUM_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.analysis.batch import Batch, Ints
+
+PFC: Final = 0x0101
+PAUSE: Final = 0x0001
+"""MAC control opcodes (IEEE 802.3 table 31A-1)."""
+ALL_CLASSES: Final = -1
+"""The class of a Pause frame of IEEE 802.3, which stops the whole link."""
+_MAX_PORTS: Final = 4096
+_FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
+
+
+@dataclass(slots=True)
+class Paused:
+    """One port and class: frames, pairs of XOFF and XON, and the time (ns) that it was paused, as far as known.
+
+    A pause ends with XON or when its quanta have passed; ``expired`` counts the latter. Without the rate of the link
+    quanta have no duration: then only what XON ended adds time.
+    """
+
+    xoff: int = 0
+    xon: int = 0
+    pairs: int = 0
+    expired: int = 0
+    total: int = 0
+    longest: int = 0
+    began: int | None = field(default=None, repr=False)
+    until: int | None = field(default=None, repr=False)
+
+    def off(self, time: int, duration: int | None) -> None:
+        """An XOFF of ``duration`` ns, or None when the rate is not known."""
+        self.xoff += 1
+        self.expire(time)
+        if self.began is None:
+            self.began = time
+        self.until = None if duration is None else time + duration
+
+    def on(self, time: int) -> None:
+        """An XON."""
+        self.xon += 1
+        self.expire(time)
+        if self.began is not None:
+            self.pairs += 1
+            self._end(time)
+
+    def expire(self, time: int) -> None:
+        """It is ``time``: what has run out by now has ended."""
+        if self.began is not None and self.until is not None and self.until <= time:
+            self.expired += 1
+            self._end(self.until)
+
+    def finish(self, time: int) -> None:
+        """The capture ends at ``time``: a pause that still holds is counted up to there."""
+        self.expire(time)
+        if self.began is not None and self.until is not None:
+            self._end(time)
+
+    def _end(self, time: int) -> None:
+        lasted = max(0, time - (self.began or 0))
+        self.total += lasted
+        self.longest = max(self.longest, lasted)
+        self.began = self.until = None
+
+
+class Pauses:
+    """All ports; keys are the interface's number, the direction there, and the class or ``ALL_CLASSES``."""
+
+    def __init__(self, rate: Callable[[int], int | None]) -> None:
+        self.ports: dict[tuple[int, int, int], Paused] = {}
+        self.frames = 0
+        self._rate = rate
+
+    def add(self, batch: Batch, row: Ints, body: Ints) -> None:
+        """The MAC control frames at ``row``, whose opcodes are at ``body`` in the buffer."""
+        frames = rows(batch.data, body, 20).view(_FRAME)
+        columns = (batch.interface[row], batch.direction[row], batch.time[row], frames["opcode"], frames["first"])
+        for *place, quanta in zip(*(column.tolist() for column in columns), frames["quanta"].tolist(), strict=True):
+            interface, direction, time, opcode, first = place
+            if opcode == PFC:
+                self.frames += 1
+                for cls in range(8):
+                    if first >> cls & 1:
+                        self._frame(interface, direction, cls, time, quanta[cls])
+            elif opcode == PAUSE:
+                self.frames += 1
+                self._frame(interface, direction, ALL_CLASSES, time, first)
+
+    def finish(self, time: int) -> None:
+        """The capture ends at ``time``, ns since 1970."""
+        for port in self.ports.values():
+            port.finish(time)
+
+    def _frame(self, interface: int, direction: int, cls: int, time: int, quanta: int) -> None:
+        key = (interface, direction, cls)
+        if key not in self.ports and len(self.ports) >= _MAX_PORTS:
+            return
+        port = self.ports.setdefault(key, Paused())
+        rate = self._rate(interface)
+        if quanta:
+            port.off(time, None if rate is None else quanta * PAUSE_QUANTUM_BITS * 10**9 // rate)
+        else:
+            port.on(time)

@@ -1,0 +1,196 @@
+"""From an analyser's sums to facts with names."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.analysis import opcode_tables as ops
+from lab.analysis.analyser import Analyser
+from lab.analysis.batch import CHUNK
+from lab.analysis.facts import (
+    Facts,
+    Flow,
+    GoBackN,
+    Goodput,
+    Icrcs,
+    MissingPsns,
+    PausedPort,
+    Percentiles,
+    Tunnel,
+)
+from lab.analysis.histogram import Times
+from lab.analysis.pauses import ALL_CLASSES
+from lab.analysis.spread import spread
+from lab.analysis.verdict import findings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import IO
+
+    from lab.analysis.batch import Ints
+
+_TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}
+_DIRECTIONS: Final = {0: "", 1: "in", 2: "out"}
+_NO_TIMES: Final = Times()
+
+
+def analyse(
+    stream: IO[bytes], source: str, *, rate: int | None = None, check_icrc: bool = False, chunk: int = CHUNK
+) -> Facts:
+    """All facts of a capture file; InvalidInput when it is none.
+
+    ``rate``, in bit/s, is that of links whose own is not in the file: pause quanta have no duration without it.
+    Memory is bounded, whatever the file holds.
+    """
+    analyser = Analyser(rate=rate, check_icrc=check_icrc)
+    analyser.run(stream, source, chunk)
+    return _Report(analyser).facts(source)
+
+
+def address(words: Sequence[int]) -> str:
+    """The address of four words; empty where there was no IP."""
+    found = IPv6Address(b"".join(word.to_bytes(4) for word in words))
+    return "" if int(found) == 0 else str(found.ipv4_mapped or found)
+
+
+class _Report:
+    def __init__(self, analyser: Analyser) -> None:
+        self._of = analyser
+        self._start = analyser.first or 0
+        self._seconds = (analyser.last - self._start) / 1e9 if analyser.first is not None else 0.0
+        self._links = [interface.name for interface in analyser.capture.interfaces]
+
+    def facts(self, source: str) -> Facts:
+        of = self._of
+        flows = tuple(self._flow(number) for number in range(len(of.flows)))
+        found: dict[str, Any] = {
+            "file": source,
+            "packets": of.capture.packets,
+            "seconds": self._seconds,
+            "roce": of.roce,
+            "pause_frames": of.pauses.frames,
+            "untracked": of.flows.untracked,
+            "dropped": {
+                self._links[number]: counted.dropped
+                for number, counted in of.capture.statistics.items()
+                if counted.dropped
+            },
+            "flows": flows,
+            "go_back_n": tuple(self._go_back_n(*event) for event in of.resends),
+            "gaps": tuple(self._gap(*event) for event in of.gaps),
+            "goodput": tuple(self._goodput(number) for number in range(len(of.timeline.sums))),
+            "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
+            "spread": spread(of.flows, self._links),
+            "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels.keys))),
+            "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,
+            "damages": tuple(of.capture.damages.kept),
+            "damage_count": of.capture.damages.count,
+        }
+        return Facts(**found, findings=findings(Facts(**found, findings=())))
+
+    def _since_start(self, time: int) -> float:
+        return (time - self._start) / 1e9
+
+    def _flow(self, number: int) -> Flow:
+        flows, answers = self._of.flows, self._of.answers
+        key, sequence = flows.key(number), flows.sequences.get(number)
+        sums = {name: int(column[number]) for name, column in flows.sums.items()}
+        first, last = flows.seen[number, :2].tolist()
+        peer = int(answers.peer[number])
+        messages = int(flows.messages[number].sum())
+        seconds = max(0, last - first) / 1e9
+        return Flow(
+            link=self._links[key.interface],
+            vni=None if key.vni < 0 else key.vni,
+            src=address(key.src),
+            dst=address(key.dst),
+            qp=key.destqp,
+            transport=_TRANSPORTS.get(key.transport, "reserved"),
+            peer=None if peer < 0 else flows.key(peer).destqp,
+            packets=sums["packets"],
+            bytes=sums["octets"],
+            payload=sums["payload"],
+            goodput=sums["payload"] * 8 / seconds if seconds else 0.0,
+            seconds=seconds,
+            messages=_named(ops.MESSAGES, flows.messages[number]),
+            message_bytes=int(flows.volume[number]),
+            smallest=int(flows.smallest[number]) if messages else 0,
+            largest=int(flows.largest[number]),
+            gaps=self._of.gap_counts.get(number, 0),
+            missing=sequence.missing if sequence else 0,
+            late=sequence.late if sequence else 0,
+            resent=sequence.resent if sequence else 0,
+            go_back_n=self._of.go_backs.get(number, 0),
+            duplicates=sequence.duplicates if sequence else 0,
+            out_of_sequence=sequence.out_of_sequence if sequence else 0,
+            unseen=sequence.unseen if sequence else 0,
+            response_gaps=sums["resp_gaps"],
+            answers=_named(ops.ACKS, flows.acks[number]),
+            marked=sums["ce"],
+            marked_share=sums["ce"] / sums["packets"],
+            not_ect=sums["packets"] - sums["ect"],
+            cnps=sums["cnps"],
+            cnp_spacing=_percentiles(answers.cnp_spacing.get(number, _NO_TIMES)),
+            cnp_delay=_percentiles(answers.cnp_delay.get(number, _NO_TIMES)),
+            round_trip=_percentiles(answers.round_trips.get(number, _NO_TIMES)),
+        )
+
+    def _go_back_n(self, flow: int, event: Any, cause: str) -> GoBackN:
+        key = self._of.flows.key(flow)
+        return GoBackN(
+            link=self._links[key.interface],
+            src=address(key.src),
+            dst=address(key.dst),
+            qp=key.destqp,
+            time=self._since_start(event.time),
+            seconds=(event.end - event.time) / 1e9,
+            psn=event.psn,
+            back=event.back,
+            packets=event.packets,
+            cause=cause,
+        )
+
+    def _gap(self, flow: int, event: Any) -> MissingPsns:
+        key = self._of.flows.key(flow)
+        place = (self._links[key.interface], address(key.src), address(key.dst), key.destqp)
+        return MissingPsns(*place, self._since_start(event.time), event.psn, event.count)
+
+    def _goodput(self, link: int) -> Goodput:
+        timeline = self._of.timeline
+        used = int(self._seconds * 1e9) // timeline.interval + 1
+        seconds = timeline.interval / 1e9
+        rates = (timeline.sums[link, :used] * 8 / seconds).tolist()
+        return Goodput(self._links[link], seconds, tuple(rates))
+
+    def _pause(self, key: tuple[int, int, int]) -> PausedPort:
+        interface, direction, cls = key
+        port = self._of.pauses.ports[key]
+        timed = port.total > 0 or not port.xoff
+        paused = port.total / 1e9 if timed else None
+        return PausedPort(
+            link=self._links[interface],
+            direction=_DIRECTIONS.get(direction, ""),
+            cls=None if cls == ALL_CLASSES else cls,
+            xoff=port.xoff,
+            xon=port.xon,
+            pairs=port.pairs,
+            expired=port.expired,
+            paused=paused,
+            longest=port.longest / 1e9 if timed else None,
+            share=paused / self._seconds if paused is not None and self._seconds else None,
+        )
+
+    def _tunnel(self, number: int) -> Tunnel:
+        interface, vni, *words = self._of.tunnels.keys[number]
+        packets, size, roce = self._of.tunnel_sums[number].tolist()
+        return Tunnel(self._links[interface], vni, address(words[:4]), address(words[4:]), packets, size, roce)
+
+
+def _named(names: Sequence[str], counts: Ints) -> dict[str, int]:
+    """Those that are not zero."""
+    return {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
+
+
+def _percentiles(times: Times) -> Percentiles:
+    return Percentiles(times.count, times.least, times.quantile(0.5), times.quantile(0.99), times.most)

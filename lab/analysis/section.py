@@ -1,0 +1,141 @@
+"""One section of a pcapng file: its byte order, its interfaces' clocks, and its packets' options."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from struct import Struct, error
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.wire import pcapng
+from lab.wire.pcapng import Interface, Statistics
+from lab.wire.pcapng_reader import MAX_INTERFACES, MAX_NAME
+
+if TYPE_CHECKING:
+    from lab.analysis.batch import Flags, Ints, Octets
+    from lab.analysis.walk import Layout
+
+_OBSOLETE_PACKET: Final = 2
+_SIMPLE_PACKET: Final = 3
+_DEFAULT_TSRESOL: Final = 6
+_OPTIONS_READ: Final = 8  # of a packet; epb_flags comes first in every writer known
+_WORD: Final = 0xFFFFFFFF
+_INT64: Final = 2**63
+
+
+class Section:
+    """What a section header starts; ``base`` is the number of its first interface in the whole file."""
+
+    def __init__(self, layout: Layout, base: int) -> None:
+        self.layout = layout
+        self.word = np.dtype(">u4" if layout.big_endian else "<u4")
+        self.clocks: list[tuple[int, int]] = []  # units per second, offset in seconds
+        self.foreign: list[int] = []  # interfaces that are not Ethernet
+        self._base = base
+        self._order = ">" if layout.big_endian else "<"
+
+    def take(self, kind: int, body: bytes, interfaces: list[Interface], statistics: dict[int, Statistics]) -> str:
+        """Read a block that is no packet; the text says what is wrong with it, if anything."""
+        try:
+            if kind == pcapng.INTERFACE_DESCRIPTION:
+                return self._describe(body, interfaces)
+            if kind == pcapng.INTERFACE_STATISTICS:
+                return self._count(body, statistics)
+        except error:
+            return "is too short for what it is"
+        if kind in {_OBSOLETE_PACKET, _SIMPLE_PACKET}:
+            return "is a packet without time or interface"
+        return ""
+
+    def _describe(self, body: bytes, interfaces: list[Interface]) -> str:
+        if len(interfaces) >= MAX_INTERFACES:
+            return f"is interface {len(interfaces) + 1}, more than any capture has"
+        linktype, _, snaplen = self._unpack("HHI", body, 0)
+        options = self._options(body, 8)
+        name = options.get(pcapng.IF_NAME, f"interface {len(self.clocks)}".encode())
+        interface = Interface(_printable(name), snaplen=snaplen, linktype=linktype)
+        if pcapng.IF_SPEED in options:
+            interface = replace(interface, speed=self._unpack("Q", options[pcapng.IF_SPEED], 0)[0] or None)
+        (resolution,) = self._unpack("B", options.get(pcapng.IF_TSRESOL, bytes([_DEFAULT_TSRESOL])), 0)
+        (offset,) = self._unpack("q", options.get(pcapng.IF_TSOFFSET, bytes(8)), 0)
+        if linktype != pcapng.LINKTYPE_ETHERNET:
+            self.foreign.append(len(self.clocks))
+        self.clocks.append((2 ** (resolution & 0x7F) if resolution & 0x80 else 10**resolution, offset))
+        interfaces.append(interface)
+        return ""
+
+    def _count(self, body: bytes, statistics: dict[int, Statistics]) -> str:
+        number, _, _ = self._unpack("III", body, 0)
+        if number >= len(self.clocks):
+            return f"refers to interface {number}, described are {len(self.clocks)}"
+        options = self._options(body, 12)
+        received, dropped = (
+            self._unpack("Q", options.get(code, bytes(8)), 0)[0] for code in (pcapng.ISB_IFRECV, pcapng.ISB_IFDROP)
+        )
+        statistics[self._base + number] = Statistics(received, dropped)
+        return ""
+
+    def _unpack(self, layout: str, data: bytes, offset: int) -> tuple[int, ...]:
+        return Struct(self._order + layout).unpack_from(data, offset)
+
+    def _options(self, data: bytes, offset: int) -> dict[int, bytes]:
+        """The options by code; of one that comes twice the first. Those that end beyond the block are left out."""
+        found: dict[int, bytes] = {}
+        while offset + 4 <= len(data):
+            code, size = self._unpack("HH", data, offset)
+            offset += 4
+            if code == pcapng.END_OF_OPTIONS or offset + size > len(data):
+                break
+            found.setdefault(code, data[offset : offset + size])
+            offset += size + (-size & 3)
+        return found
+
+    def nanoseconds(self, interface: Ints, high: Ints, low: Ints, good: Flags) -> Ints:
+        """Timestamps in ns since 1970; beyond the year 2262, which no honest clock shows, they wrap."""
+        result = np.zeros(len(interface), np.int64)
+        ticks = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+        if len(self.clocks) == 1 and good.all():
+            units, offset = self.clocks[0]
+            return _scaled(ticks, units) + np.int64(_wrapped(offset * 10**9))
+        for number in np.unique(interface[good]).tolist():
+            rows = good & (interface == number)
+            units, offset = self.clocks[number]
+            result[rows] = _scaled(ticks[rows], units) + np.int64(_wrapped(offset * 10**9))
+        return result
+
+    def directions(self, data: Octets, start: Ints, total: Ints, captured: Ints, good: Flags) -> Ints:
+        """Directions from epb_flags, where packets have it."""
+        result = np.zeros(len(start), np.int64)
+        at = start + 28 + (captured + 3 & ~3)
+        end = start + total - 4
+        for _ in range(_OPTIONS_READ):
+            rows = np.flatnonzero(good & (at + 8 <= end))
+            if not len(rows):
+                break
+            head = np.ndarray((len(data) - 7,), "V8", data, strides=(1,))[at[rows]]
+            code, size = head.view(self._order + "u2").reshape(-1, 4)[:, :2].astype(np.int64).T
+            flags = head.view(self.word).reshape(-1, 2)[:, 1] & 3
+            found = (code == pcapng.EPB_FLAGS) & (size == 4)
+            result[rows[found]] = flags[found]
+            at[rows] += 4 + (size + 3 & ~3)
+            at[rows[found | (code == pcapng.END_OF_OPTIONS)]] = np.iinfo(np.int64).max // 2
+        return np.where(result == 3, 0, result)
+
+
+def _scaled(ticks: np.ndarray[tuple[int], np.dtype[np.uint64]], units: int) -> Ints:
+    if units == 10**9:
+        return ticks.view(np.int64)
+    if units < 10**9:
+        whole, rest = np.divmod(ticks, np.uint64(units))
+        return (whole * np.uint64(10**9) + rest * np.uint64(10**9) // np.uint64(units)).view(np.int64)
+    return np.array([_wrapped(tick * 10**9 // units) for tick in ticks.tolist()], np.int64)
+
+
+def _wrapped(value: int) -> int:
+    return (value + _INT64) % (2 * _INT64) - _INT64
+
+
+def _printable(name: bytes) -> str:
+    """A name that cannot steer the terminal it is printed on."""
+    return "".join(char if char.isprintable() else "?" for char in name[:MAX_NAME].decode(errors="replace"))

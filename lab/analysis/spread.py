@@ -1,0 +1,68 @@
+"""How evenly parallel links were used: ECMP, seen from the packets alone.
+
+Every router takes one from the TTL. Packets between the same two hosts that were seen with the same TTL, going the
+same way through their interfaces, on several links have therefore passed the same hop on parallel paths.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from lab.analysis.facts import Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lab.analysis.flows import Flows
+
+Link = tuple[int, int]
+
+
+def jain(amounts: Sequence[float]) -> float:
+    """Jain's fairness index: the square of the sum over n times the sum of the squares; 1 when there is nothing."""
+    squares = sum(amount * amount for amount in amounts)
+    return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 1.0
+
+
+def spread(flows: Flows, names: Sequence[str]) -> tuple[Spread, ...]:
+    """The groups of parallel links of two or more, with what each carried."""
+    octets: dict[Link, int] = defaultdict(int)
+    count: dict[Link, int] = defaultdict(int)
+    parallel: dict[object, set[Link]] = defaultdict(set)
+    for flow in range(len(flows)):
+        key = flows.key(flow)
+        ttl, direction = flows.seen[flow, 2:].tolist()
+        link = (key.interface, direction)
+        octets[link] += int(flows.sums["octets"][flow])
+        count[link] += 1
+        parallel[key.src, key.dst, ttl, direction].add(link)
+    groups = _merge(links for links in parallel.values() if len(links) > 1)
+    return tuple(
+        Spread(
+            bytes={names[link[0]]: octets[link] for link in group},
+            flows={names[link[0]]: count[link] for link in group},
+            jain=jain([octets[link] for link in group]),
+        )
+        for group in groups
+    )
+
+
+def _merge(sets: Iterable[set[Link]]) -> list[list[Link]]:
+    """Sets that share a link become one."""
+    leader: dict[Link, Link] = {}
+
+    def find(link: Link) -> Link:
+        while leader.setdefault(link, link) != link:
+            leader[link] = leader[leader[link]]
+            link = leader[link]
+        return link
+
+    for links in sets:
+        first, *others = sorted(links)
+        for other in others:
+            leader[find(other)] = find(first)
+    groups: dict[Link, list[Link]] = defaultdict(list)
+    for link in sorted(leader):
+        groups[find(link)].append(link)
+    return list(groups.values())
