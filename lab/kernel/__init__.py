@@ -1,0 +1,1 @@
+"""Linux mechanism behind typed functions: the only room that uses pyroute2 and subprocess."""

@@ -1,0 +1,294 @@
+"""Packets of many links into one pcapng file, while it happens.
+
+Capture at one end of a link: an interface sees what it sends and what it receives, so that each packet is there once.
+The kernel hands over packets by the block, each link at its own times. Packets therefore stay in their rings until
+every other link must have handed over what is older, and the file is in order of time; only when a ring fills up are
+they written at once, because late is better than lost. Memory is that of the rings, whatever the length of a capture.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from bisect import bisect_right
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from lab.errors import OperationFailed
+from lab.kernel.packet_ring import RETIRE, PacketRing
+from lab.wire.filter.assembler import RETURN, Instruction
+from lab.wire.filter.kernel_program import NEEDED, kernel_program
+from lab.wire.filter.match import matches
+from lab.wire.frame import decode
+from lab.wire.pcapng import MAX_SNAPLEN, Interface, Record, Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from lab.kernel.netns import Namespace
+    from lab.wire.filter.expression import Expression
+    from lab.wire.pcapng import Sink
+
+_TOTAL_BLOCKS: Final = 512  # 128 MiB over all links ...
+_MAX_BLOCKS: Final = 128  # ... up to 32 MiB each ...
+_MIN_BLOCKS: Final = 8  # ... and from 2 MiB
+_PROGRESS: Final = 0.5
+_DRAIN_LIMIT: Final = 2.0
+"""Seconds without a packet after which those that are missing will not come."""
+_LATE: Final = 4 * RETIRE
+"""Seconds until a packet has been handed over for certain, a slow wake-up included."""
+_LOOK: Final = 2 * RETIRE
+_FOREVER: Final = 2**63
+_BY_TIME: Final = itemgetter(0)  # Record.timestamp, at the speed of C
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where to listen: an interface of a namespace, the name it has in the file, and its rate in bit/s."""
+
+    namespace: Namespace
+    interface: str
+    label: str
+    rate: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCount:
+    """What was captured on one link: packets and bytes (on the wire) written, and packets that the kernel lost."""
+
+    label: str
+    packets: int
+    bytes: int
+    dropped: int
+
+
+Progress: TypeAlias = "Callable[[Sequence[LinkCount]], None]"
+
+
+class Capture:
+    """A capture on several links; a context manager that listens as soon as it is entered.
+
+    ::
+
+        with Capture([Point(fabric.namespace("leaf1"), "swp1", "leaf1:swp1")], Writer(output)) as capture:
+            counts = capture.run(seconds=5)
+
+    Only packets that are ``wanted`` come into the file and into the counts of packets; the kernel sorts out most of
+    the others. Or in the background: ``start()``, and ``stop()`` when enough was seen. One run per capture. However
+    it ends, the file is valid, and unless it could not be written it has the statistics of every link at its end.
+    """
+
+    def __init__(
+        self,
+        points: Sequence[Point],
+        writer: Sink,
+        *,
+        snaplen: int = MAX_SNAPLEN,
+        wanted: Expression | None = None,
+    ) -> None:
+        self._points = tuple(points)
+        self._writer = writer
+        self._snaplen = snaplen
+        self._wanted = wanted
+        self._rings: list[PacketRing] = []
+        self._packets = [0] * len(self._points)
+        self._bytes = [0] * len(self._points)
+        self._pending: list[Record] = []
+        self._poller = select.poll()
+        self._waker = select.poll()
+        self._wake = -1
+        self._stopping = False
+        self._finished = False
+        self._armed_at = 0
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        program = self._program()
+        blocks = max(_MIN_BLOCKS, min(_MAX_BLOCKS, _TOTAL_BLOCKS // max(1, len(self._points))))
+        try:
+            self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self._poller.register(self._wake, select.POLLIN)
+            self._waker.register(self._wake, select.POLLIN)
+            for point in self._points:
+                ring = PacketRing(point.namespace, point.interface, blocks=blocks, program=program)
+                self._rings.append(ring)
+                self._poller.register(ring, select.POLLIN)
+            for point in self._points:
+                self._writer.add_interface(Interface(point.label, speed=point.rate, snaplen=self._snaplen))
+            self._armed_at = time.time_ns()
+            for ring in self._rings:
+                ring.arm()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def _program(self) -> Sequence[Instruction]:
+        """What the kernel runs for each packet; for a filter it keeps what ``_choose`` must see."""
+        if self._wanted is None:
+            return (Instruction(RETURN, 0, 0, self._snaplen),)
+        return kernel_program(self._wanted, max(self._snaplen, NEEDED))
+
+    def _choose(self, records: list[Record]) -> list[Record]:
+        """Finish what the kernel's filter left open, and cut to the snap length."""
+        if self._wanted is None:
+            return records
+        return [
+            record._replace(data=record.data[: self._snaplen])
+            for record in records
+            if matches(self._wanted, decode(bytes(record.data[:NEEDED]), record.length))
+        ]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._thread is not None:
+                self.stop()
+            elif not self._finished and not isinstance(error, OperationFailed):
+                self._finish(None)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        self._pending.clear()
+        for ring in self._rings:
+            ring.close()
+        if self._wake >= 0:
+            os.close(self._wake)
+            self._wake = -1
+
+    @property
+    def counts(self) -> tuple[LinkCount, ...]:
+        """What there is so far, in the order of the points; ``dropped`` as of half a second ago at most."""
+        return tuple(
+            LinkCount(point.label, packets, size, ring.dropped)
+            for point, ring, packets, size in zip(self._points, self._rings, self._packets, self._bytes, strict=True)
+        )
+
+    def run(
+        self, *, seconds: float | None = None, packets: int | None = None, progress: Progress | None = None
+    ) -> tuple[LinkCount, ...]:
+        """Capture for ``seconds``, or until ``packets`` were written, or until ``interrupt``.
+
+        It also ends when one of the namespaces is taken down, which an open ring would keep alive. ``progress`` is
+        called about twice a second. Raises OperationFailed when the file cannot be written; what was written before
+        stays valid.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        told = time.monotonic()
+        while not self._stopping and (packets is None or sum(self._packets) < packets):
+            now = time.monotonic()
+            if until is not None and now >= until:
+                break
+            if now - told >= _PROGRESS:
+                told = now
+                if not all(point.namespace.exists() for point in self._points):
+                    break
+                self._count()
+                if progress is not None:
+                    progress(self.counts)
+            self._wait(_PROGRESS if until is None else min(_PROGRESS, until - now))
+            self._round(packets)
+        return self._finish(packets)
+
+    def start(self, *, packets: int | None = None) -> None:
+        """Run in a thread of its own until ``stop``."""
+        self._thread = threading.Thread(target=self._run_in_background, args=(packets,), name="capture")
+        self._thread.start()
+
+    def _run_in_background(self, packets: int | None) -> None:
+        try:
+            self.run(packets=packets)
+        except BaseException as error:  # noqa: BLE001 - it is raised again, in the thread that stops the capture
+            self._failure = error
+
+    def stop(self) -> tuple[LinkCount, ...]:
+        """End what ``start`` began and return its counts, or raise what ended it."""
+        self.interrupt()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._failure is not None:
+            raise self._failure
+        return self.counts
+
+    def interrupt(self) -> None:
+        """Make ``run`` end soon, with everything that arrived until now; for other threads and signal handlers."""
+        self._stopping = True
+        if self._wake >= 0:
+            os.eventfd_write(self._wake, 1)
+
+    def _wait(self, seconds: float) -> None:
+        """Until packets come; while some are pending a fixed moment, because each look at them costs."""
+        if self._pending:
+            self._waker.poll(min(seconds, _LOOK) * 1000)
+            return
+        for descriptor, event in self._poller.poll(seconds * 1000):
+            if event & select.POLLERR:
+                next(ring for ring in self._rings if ring.fileno() == descriptor).clear_error()
+
+    def _round(self, limit: int | None, *, everything: bool = False) -> None:
+        """Write what is due on all links in order of time, no more than ``limit`` packets in the whole run."""
+        due = time.time_ns() - int(_LATE * 1e9)
+        for number, ring in enumerate(self._rings):
+            self._pending += self._choose(ring.take(number))
+        self._pending.sort(key=_BY_TIME)
+        if everything or any(ring.crowded for ring in self._rings):
+            due = _FOREVER
+        ready = bisect_right(self._pending, due, key=_BY_TIME)
+        records = self._pending[:ready]
+        del self._pending[:ready]
+        if limit is not None:
+            del records[max(0, limit - sum(self._packets)) :]
+        try:
+            self._write(records)
+        finally:
+            records.clear()  # before their memory goes back
+            for ring in self._rings:
+                ring.release(due)
+
+    def _write(self, records: list[Record]) -> None:
+        self._writer.write(records)
+        for _, number, length, _, _ in records:
+            self._packets[number] += 1
+            self._bytes[number] += length
+
+    def _count(self) -> None:
+        for ring in self._rings:
+            ring.count()
+
+    def _finish(self, limit: int | None) -> tuple[LinkCount, ...]:
+        """Stop listening, write what is still in the rings, and the statistics."""
+        self._finished = True
+        self._poller.unregister(self._wake)
+        self._waker.unregister(self._wake)  # it stays readable after an interrupt, and draining must wait
+        for ring in self._rings:
+            ring.disarm()
+        self._count()
+        ended_at = time.time_ns()
+        self._drain(limit)
+        for number, ring in enumerate(self._rings):
+            counted = Statistics(ring.received, ring.dropped, start=self._armed_at, end=ended_at)
+            self._writer.write_statistics(number, counted)
+        if not all(ring.complete for ring in self._rings):
+            raise OperationFailed("the kernel did not hand over packets that it counted", "capture again")
+        return self.counts
+
+    def _drain(self, limit: int | None) -> None:
+        """Take what the kernel counted as received and has not handed over yet: blocks that are not full."""
+        delivered, since = -1, 0.0
+        while not all(ring.complete for ring in self._rings):
+            self._round(limit)
+            self._count()
+            if delivered != (delivered := sum(ring.delivered for ring in self._rings)):
+                since = time.monotonic()
+            elif time.monotonic() - since > _DRAIN_LIMIT:
+                break
+            self._wait(RETIRE)
+        self._round(limit, everything=True)

@@ -1,0 +1,46 @@
+"""The system calls about namespaces and mounts that Python 3.11 does not have."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLONE_NEWNS: Final = 0x00020000
+CLONE_NEWNET: Final = 0x40000000
+MS_BIND: Final = 0x1000
+MS_REC: Final = 0x4000
+MS_SLAVE: Final = 0x80000
+MNT_DETACH: Final = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+def unshare(flags: int) -> None:
+    """Give the calling thread namespaces of its own (unshare(2)); OSError on failure."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def setns(descriptor: int, kind: int) -> None:
+    """Move the calling thread into the namespace that ``descriptor`` is open on (setns(2))."""
+    _check(_libc.setns(descriptor, kind), "setns")
+
+
+def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0) -> None:
+    """Mount ``source`` at ``target`` (mount(2)); OSError names the target."""
+    done = _libc.mount(os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), None)
+    _check(done, os.fspath(target))
+
+
+def unmount(target: str | Path) -> None:
+    """Take a mount out of the tree at once, to be freed by its last user (umount2(2) with MNT_DETACH)."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), os.fspath(target))

@@ -1,0 +1,72 @@
+"""Where a namespace's own stack would send a packet: its source address, and the MAC address of the next hop."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import CommandFailed, OperationFailed, UsageError
+
+if TYPE_CHECKING:
+    from lab.kernel.netns import Namespace
+
+_TIMEOUT: Final = 3.0
+_POLL: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What leads to an address: the source that the kernel would choose ("" if none), and the next hop."""
+
+    source: str
+    next_hop: str
+
+
+def mac_address(namespace: Namespace, interface: str) -> str:
+    """The interface's own MAC address."""
+    (link,) = _ip(namespace, "link", "show", "dev", interface)
+    return str(link["address"])
+
+
+def route(namespace: Namespace, interface: str, destination: str) -> Route:
+    """How packets for ``destination`` leave by ``interface``; UsageError when the namespace knows no way."""
+    try:
+        (found,) = _ip(namespace, "route", "get", destination, "oif", interface)
+    except CommandFailed as error:
+        raise UsageError(
+            f"{namespace.name} has no route to {destination} by {interface}",
+            "choose another destination, or give addresses of both ends and --dst-mac",
+        ) from error
+    via = found.get("via", {}).get("host")  # an IPv6 next hop of an IPv4 destination (RFC 8950)
+    return Route(found.get("prefsrc", ""), found.get("gateway") or via or destination)
+
+
+def resolve(namespace: Namespace, interface: str, address: str) -> str:
+    """The MAC address of a neighbour, asked for by ARP or neighbour discovery where the kernel does not know it.
+
+    OperationFailed when nobody answers within three seconds.
+    """
+    deadline = time.monotonic() + _TIMEOUT
+    asked = False
+    while True:
+        known = [
+            entry["lladdr"]
+            for entry in _ip(namespace, "neigh", "show", "to", address, "dev", interface)
+            if "lladdr" in entry and "FAILED" not in entry.get("state", ())
+        ]
+        if known:
+            return str(known[0])
+        if time.monotonic() >= deadline:
+            raise OperationFailed(f"{address} does not answer on {interface} of {namespace.name}", "give --dst-mac")
+        if not asked:
+            namespace.run(["ip", "neigh", "replace", address, "dev", interface, "use"])
+            asked = True
+        time.sleep(_POLL)
+
+
+def _ip(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
+    """What ``ip -json`` answers. Some of its versions print nothing where there is nothing."""
+    found: list[dict[str, Any]] = json.loads(namespace.run(["ip", "-json", *words]).stdout or "[]")
+    return found

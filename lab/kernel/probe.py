@@ -1,0 +1,179 @@
+"""What this machine can do, found by trying it in a throw-away namespace that ends with the trial."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lab.errors import CommandFailed, EnvironmentLacks, LabError
+from lab.kernel import libc, process, tuning
+from lab.kernel.netns import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+T = TypeVar("T")
+
+BTF: Final = Path("/sys/kernel/btf/vmlinux")
+ROCE_PORT: Final = 4791
+"""UDP destination port of RoCE v2 (IBA annex A17.9.2)."""
+_BTF_MAGIC: Final = 0xEB9F
+_QDISC_STRUCT_OPS: Final = b"\0bpf_struct_ops_Qdisc_ops\0"
+"""Type that the kernel declares for each kind of struct_ops it accepts: here, queueing disciplines."""
+_HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
+_ARGUMENTS: Final[Mapping[str, Sequence[str]]] = {
+    "vxlan": ("id", "1", "dstport", "4789"),
+    "vrf": ("table", "10"),
+    "tbf": ("rate", "1gbit", "burst", "10kb", "latency", "1ms"),
+}
+_VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Whether something is there, None when it could not be tried, and what was seen."""
+
+    present: bool | None
+    detail: str = ""
+
+
+def in_new_namespace(work: Callable[[], T]) -> T:
+    """Run ``work`` in a thread with a network namespace of its own, which ends with it. Needs root."""
+
+    def body() -> T:
+        libc.unshare(libc.CLONE_NEWNET)
+        return work()
+
+    return in_thread(body)
+
+
+def has_qdisc(kind: str) -> bool:
+    """Whether a queueing discipline of this kind can be attached."""
+    return qdisc(kind).present is True
+
+
+def root() -> Finding:
+    """Whether we run as root."""
+    uid = os.geteuid()
+    return Finding(uid == 0, "" if uid == 0 else f"uid {uid}")
+
+
+def namespaces() -> Finding:
+    """Whether network namespaces can be made."""
+    return _try(lambda: None)
+
+
+def device(kind: str) -> Finding:
+    """Whether the kernel makes interfaces of this kind (``veth``, ``vxlan``, ``vrf``)."""
+    return _try_command("ip", "link", "add", "probe0", "type", kind, *_ARGUMENTS.get(kind, ()))
+
+
+def qdisc(kind: str) -> Finding:
+    """Whether a queueing discipline of this kind can be attached."""
+    return _try_command("tc", "qdisc", "add", "dev", "lo", "root", kind, *_ARGUMENTS.get(kind, ()))
+
+
+def hash_seed() -> Finding:
+    """Whether each namespace has an ECMP hash seed of its own (Linux 6.11)."""
+
+    def trial() -> None:
+        tuning.write_sysctls({_HASH_SEED: 1})
+
+    return _try(trial)
+
+
+def rxe() -> Finding:
+    """Whether a SoftRoCE device works inside a namespace (Linux 7.1).
+
+    Older kernels make the device too, but listen for its packets in the root namespace alone. The caller sees to it
+    that nothing else makes or removes such devices meanwhile: rxe races with itself.
+    """
+    name = f"rl-probe-{os.getpid()}"
+
+    def trial() -> None:
+        process.run(["ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"])
+        process.run(["rdma", "link", "add", name, "type", "rxe", "netdev", "probe0"])
+        try:
+            if not listens(ROCE_PORT):
+                raise EnvironmentLacks("listens in the root namespace only")
+        finally:
+            process.run(["rdma", "link", "del", name])
+
+    return _try(trial)
+
+
+def btf() -> Finding:
+    """Whether the kernel describes its own types, as BPF programs of the emulated port need."""
+    data = _btf()
+    if int.from_bytes(data[:2], "little") != _BTF_MAGIC:
+        return Finding(False, f"no {BTF.name} in {BTF.parent}")
+    return Finding(True)
+
+
+def bpf_qdisc() -> Finding:
+    """Whether a queueing discipline may be written in BPF (Linux 6.16 with CONFIG_NET_SCH_BPF).
+
+    Read from the kernel's own types: trying it would take a compiled program. Root is not needed to tell.
+    """
+    if _QDISC_STRUCT_OPS in _btf():
+        return Finding(True)
+    return Finding(False, "no struct_ops Qdisc_ops")
+
+
+def tool(name: str, *version_arguments: str) -> Finding:
+    """Whether a program is installed, and its version when it is asked with ``version_arguments``."""
+    path = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
+    if path is None:
+        return Finding(False, "not installed")
+    if not version_arguments:
+        return Finding(True)
+    said = process.run([path, *version_arguments], check=False)
+    version = _VERSION.search(said.stdout or said.stderr)
+    return Finding(True, version.group() if version else "")
+
+
+def listens(port: int) -> bool:
+    """Whether a UDP socket of the calling thread's namespace is bound to ``port``."""
+    tables = [Path("/proc/thread-self/net", name) for name in ("udp", "udp6")]
+    lines = [line.split() for path in tables if path.exists() for line in path.read_text().splitlines()[1:]]
+    return any(words[1].endswith(f":{port:04X}") for words in lines)
+
+
+def _btf() -> bytes:
+    try:
+        return BTF.read_bytes()
+    except OSError:
+        return b""
+
+
+def _try_command(*argv: str) -> Finding:
+    def trial() -> None:
+        process.run(argv)
+
+    return _try(trial)
+
+
+def _try(trial: Callable[[], None]) -> Finding:
+    """The finding of a trial in a namespace of its own: present when it raised nothing."""
+    if os.geteuid() != 0:
+        return Finding(None, "needs root to try")
+    try:
+        in_new_namespace(trial)
+    except CommandFailed as error:
+        return Finding(False, _said(error))
+    except LabError as error:
+        return Finding(False, error.message)
+    except OSError as error:
+        return Finding(False, error.strerror or str(error))
+    return Finding(True)
+
+
+def _said(error: CommandFailed) -> str:
+    lines = error.stderr.strip().splitlines()
+    return (
+        lines[-1].removeprefix("Error: ").rstrip(".") if lines else f"{error.argv[0]} ended with {error.returncode}"
+    )

@@ -1,0 +1,138 @@
+"""External programs: argument lists only, never a shell, every failure told as one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
+
+Argv: TypeAlias = Sequence[str | Path]
+Completed: TypeAlias = "subprocess.CompletedProcess[str]"
+Process: TypeAlias = "subprocess.Popen[str]"
+Stream: TypeAlias = int | IO[str] | IO[bytes] | None
+
+PIPE = subprocess.PIPE
+DEVNULL = subprocess.DEVNULL
+STDOUT = subprocess.STDOUT
+
+
+def find_tool(name: str, package: str) -> str:
+    """The path of the program ``name``; EnvironmentLacks names the Debian ``package`` that has it."""
+    path = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin:/usr/lib/frr")
+    if path is None:
+        raise EnvironmentLacks(f"program {name} not found", f"apt-get install {package}")
+    return path
+
+
+def run(argv: Argv, *, timeout: float | None = 60, check: bool = True, stdin: str | None = None) -> Completed:
+    """Run a program to its end and return what it printed. Ctrl-C on the terminal reaches us alone, not the program.
+
+    Raises CommandFailed when it ends with an error and ``check`` is set, OperationFailed when it takes
+    longer than ``timeout`` seconds, EnvironmentLacks when there is no such program.
+    """
+    words = [str(word) for word in argv]
+    source = {"input": stdin} if stdin is not None else {"stdin": DEVNULL}
+    try:
+        done = subprocess.run(
+            words,
+            **source,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise EnvironmentLacks(f"program {words[0]} not found", "install it: rocelab doctor") from error
+    except subprocess.TimeoutExpired as error:
+        raise OperationFailed(f"{' '.join(words)} did not end within {timeout:g} s") from error
+    if check and done.returncode != 0:
+        raise CommandFailed(words, done.returncode, done.stderr or done.stdout)
+    return done
+
+
+def start(
+    argv: Argv,
+    *,
+    stdin: Stream = DEVNULL,
+    stdout: Stream = DEVNULL,
+    stderr: Stream = DEVNULL,
+    new_session: bool = True,
+) -> Process:
+    """Start a program and return at once; the caller ends it. Text streams, a session of its own."""
+    words = [str(word) for word in argv]
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            start_new_session=new_session,
+        )
+    except FileNotFoundError as error:
+        raise EnvironmentLacks(f"program {words[0]} not found", "install it: rocelab doctor") from error
+
+
+def interact(argv: Argv) -> int:
+    """Run a program on the caller's own terminal and return its exit code; Ctrl-C is the program's, not ours."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # a handler, unlike SIG_IGN, is not inherited
+    try:
+        with subprocess.Popen([str(word) for word in argv]) as program:
+            code = program.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code
+
+
+def wait(process: Process, timeout: float) -> int:
+    """The exit code of a started program; OperationFailed, and the program killed, after ``timeout`` seconds."""
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired as error:
+        process.kill()
+        process.wait()
+        raise OperationFailed(f"{process.args!r} did not end within {timeout:g} s") from error
+
+
+def stop(process: Process, grace: float = 2.0) -> int:
+    """Ask a started program to end, insist after ``grace`` seconds, and return its exit code."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            return process.wait(grace)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return process.wait()
+
+
+def kill(pids: Iterable[int], timeout: float = 10.0) -> None:
+    """End processes that are not our children, at once, and return when all of them are gone.
+
+    Raises OperationFailed naming those that still run after ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as ends:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                descriptor = os.pidfd_open(pid)
+                opened.callback(os.close, descriptor)
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                ends.register(descriptor, selectors.EVENT_READ, pid)
+        while ends.get_map():
+            for key, _ in ends.select(max(0.0, deadline - time.monotonic())):
+                ends.unregister(key.fileobj)
+            if ends.get_map() and time.monotonic() > deadline:
+                left = ", ".join(str(key.data) for key in ends.get_map().values())
+                raise OperationFailed(f"processes {left} cannot be ended", "they hang in the kernel; see dmesg")

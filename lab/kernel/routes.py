@@ -1,0 +1,77 @@
+"""A namespace's forwarding table, and the news that it changed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import socket
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from lab.kernel.netns import Namespace
+
+_RTMGRP_IPV4_ROUTE: Final = 0x40
+_RTMGRP_IPV6_ROUTE: Final = 0x400
+
+
+def routes(namespace: Namespace, protocol: str = "bgp") -> dict[str, frozenset[str]]:
+    """What the kernel forwards by: the interfaces of the next hops of each prefix that ``protocol`` installed."""
+    found: dict[str, frozenset[str]] = {}
+    for family in ("-4", "-6"):
+        said = namespace.run(["ip", "-json", family, "route", "show", "protocol", protocol]).stdout
+        for route in json.loads(said or "[]"):
+            hops = route.get("nexthops", [route])
+            prefix = route["dst"] if "/" in route["dst"] else route["dst"] + ("/32" if family == "-4" else "/128")
+            alive = frozenset(hop["dev"] for hop in hops if "dev" in hop and "dead" not in hop.get("flags", ()))
+            found[prefix] = found.get(prefix, frozenset()) | alive
+    return found
+
+
+class RouteNews:
+    """Listens to the routing tables of many namespaces at once, without reading what changed."""
+
+    def __init__(self, namespaces: Iterable[Namespace]) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._opened = contextlib.ExitStack()
+        self._opened.callback(self._selector.close)
+        for namespace in namespaces:
+            with namespace.entered():
+                listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+            self._opened.enter_context(listener)
+            listener.setblocking(False)
+            listener.bind((0, _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_ROUTE))
+            self._selector.register(listener, selectors.EVENT_READ, namespace.name)
+
+    def __enter__(self) -> RouteNews:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def watch_process(self, pid: int, name: str) -> None:
+        """Also report ``name`` as soon as the process ends; ProcessLookupError when it has ended already."""
+        descriptor = os.pidfd_open(pid)
+        self._opened.callback(os.close, descriptor)
+        self._selector.register(descriptor, selectors.EVENT_READ, name)
+
+    def wait(self, timeout: float) -> set[str]:
+        """Names with news, after at most ``timeout`` seconds; the news itself is thrown away."""
+        names = set()
+        for key, _ in self._selector.select(timeout):
+            names.add(key.data)
+            if isinstance(key.fileobj, socket.socket):
+                _drain(key.fileobj)
+        return names
+
+
+def _drain(listener: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # EAGAIN: all read. ENOBUFS: some was lost, which is news all the same
+        while True:
+            listener.recv(1, socket.MSG_TRUNC)

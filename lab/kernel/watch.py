@@ -1,0 +1,66 @@
+"""External programs that are watched while they run: their lines as they come, signals passed on to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections import deque
+from typing import TYPE_CHECKING
+
+from lab.errors import CommandFailed
+from lab.kernel import process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+_KEPT_LINES = 20
+
+
+def stream(argv: process.Argv, on_line: Callable[[str], None], *, grace: float = 5.0) -> None:
+    """Run a program to its end and hand over each line of its output as it comes.
+
+    CommandFailed carries its last lines. When the caller is interrupted the program is asked to end, killed with
+    its whole session after ``grace`` seconds, and this returns when the last of them has let go of the output.
+    """
+    child = process.start(argv, stdout=process.PIPE, stderr=process.STDOUT)
+    last: deque[str] = deque(maxlen=_KEPT_LINES)
+    assert child.stdout is not None  # noqa: S101 - asked for a pipe
+    with child.stdout as lines:
+        try:
+            for line in lines:
+                last.append(line.rstrip())
+                on_line(line.rstrip())
+            returncode = child.wait()
+        except BaseException:
+            process.stop(child, grace)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            lines.read()
+            raise
+    if returncode != 0:
+        raise CommandFailed([str(word) for word in argv], returncode, "\n".join(last))
+
+
+def relay(argv: process.Argv, on_signal: Callable[[signal.Signals], None]) -> int:
+    """Run a program on the caller's standard streams, in a session of its own, and return its exit code.
+
+    SIGINT, SIGTERM and SIGHUP that reach this process are not passed to the program; ``on_signal`` is called
+    instead and decides what they mean, and the program is waited for all the same.
+    """
+    with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), on_signal):
+        return process.start(argv, stdin=None, stdout=None, stderr=None).wait()
+
+
+@contextlib.contextmanager
+def _handled(which: tuple[signal.Signals, ...], on_signal: Callable[[signal.Signals], None]) -> Iterator[None]:
+    def handle(number: int, _frame: FrameType | None) -> None:
+        on_signal(signal.Signals(number))
+
+    before = {number: signal.signal(number, handle) for number in which}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,89 @@
+"""Programs that fail, hang or are missing; signals that wait; threads that hand their errors on."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
+from lab.kernel import process, signals
+from lab.kernel.netns import in_thread
+
+
+def test_a_failure_is_told_by_the_last_line_of_the_program() -> None:
+    with pytest.raises(CommandFailed, match=r"sh .* ended with 3: the end$") as failure:
+        process.run(["sh", "-c", "echo first >&2; echo the end >&2; exit 3"])
+    assert failure.value.returncode == 3
+    assert process.run(["sh", "-c", "exit 3"], check=False).returncode == 3
+
+
+def test_a_missing_program_and_one_that_hangs() -> None:
+    with pytest.raises(EnvironmentLacks, match="program no-such-program not found"):
+        process.run(["no-such-program"])
+    with pytest.raises(EnvironmentLacks, match="program no-such-program not found: apt-get install nothing"):
+        process.find_tool("no-such-program", "nothing")
+    with pytest.raises(OperationFailed, match=r"sleep 60 did not end within 0\.1 s"):
+        process.run(["sleep", "60"], timeout=0.1)
+
+
+def test_kill_returns_when_all_have_ended_and_ignores_those_that_had() -> None:
+    programs = [process.start(["sleep", "60"]) for _ in range(3)]
+    ended = process.start(["true"])
+    ended.wait()
+    process.kill([program.pid for program in programs] + [ended.pid])
+    for program in programs:
+        assert os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        assert program.wait() == -signal.SIGKILL
+
+
+def test_an_interactive_program_takes_ctrl_c_itself() -> None:
+    """The parent is signalled too, as the whole foreground group is, and goes on."""
+    code = process.interact(["sh", "-c", "trap 'exit 9' INT; kill -INT $PPID; kill -INT $$; sleep 60"])
+    assert code == 9
+    assert process.interact(["sh", "-c", "kill -KILL $$"]) == 128 + signal.SIGKILL
+
+
+def test_held_signals_come_afterwards() -> None:
+    """Also with another thread about, which the kernel may give them to; as a progress bar has one."""
+    reached = []
+    enough = threading.Event()
+    other = threading.Thread(target=enough.wait)
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - where it is raised is what is tested
+            with signals.held():
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+                reached.append("end of the block")
+            reached.append("beyond")
+    finally:
+        enough.set()
+        other.join()
+    assert reached == ["end of the block"]
+
+
+def test_a_thread_hands_on_its_result_and_its_error() -> None:
+    assert in_thread(lambda: 42) == 42
+    with pytest.raises(ZeroDivisionError):
+        in_thread(lambda: 1 // 0)
+
+
+def test_a_signal_waits_for_the_thread_and_programs_are_started_without_the_mask() -> None:
+    """Daemons that inherited a blocked SIGTERM could not be asked to end."""
+    script = "import signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())))"
+    finished = []
+
+    def work() -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)  # the main thread would be interrupted here, were it not told to wait
+        said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        finished.append(said.strip())
+        return said
+
+    with pytest.raises(KeyboardInterrupt):
+        in_thread(work)
+    assert finished == ["[]"]
