@@ -1,0 +1,139 @@
+"""Waiting until every leaf forwards to every other over all its spines, and saying exactly what is missing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import NotConverged, OperationFailed
+from lab.kernel.routes import RouteNews, routes
+from lab.routing.show import sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from lab.routing.daemons import Router
+    from lab.routing.expect import Routes
+
+_QUIET: Final = 0.1
+"""Seconds without news after which a table is worth reading."""
+_IMPATIENCE: Final = 1.0
+"""Seconds after which it is read although news keeps coming."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One route that is not as it must be: the interfaces that its next hops lack."""
+
+    leaf: str
+    prefix: str
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"has no next hop on {', '.join(self.missing)}"] if self.missing else []
+        if self.extra:
+            parts.append(f"has one too many on {', '.join(self.extra)}")
+        return f"{self.leaf}: {self.prefix} {' and '.join(parts)}"
+
+
+def gaps(leaf: str, expected: Routes, actual: Routes) -> list[Gap]:
+    """Where ``actual`` differs from ``expected``; routes that nobody expects are nobody's business."""
+    found = []
+    for prefix, hops in expected.items():
+        have = actual.get(prefix, frozenset())
+        if have != hops:
+            found.append(Gap(leaf, prefix, tuple(sorted(hops - have)), tuple(sorted(have - hops))))
+    return found
+
+
+def await_convergence(
+    routers: Mapping[str, Router],
+    expected: Mapping[str, Routes],
+    timeout: float,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Return when every leaf has its routes; ``progress`` is told (leaves done, leaves).
+
+    Raises NotConverged after ``timeout`` seconds, naming sessions and routes, and OperationFailed as soon as
+    a daemon ends.
+    """
+    owners = {router.namespace.name: name for name, router in routers.items()}
+    pending = _Pending(expected)
+    with RouteNews([routers[leaf].namespace for leaf in expected]) as news:
+        daemons = _watch_daemons(news, routers.values())
+        deadline = time.monotonic() + timeout
+        while True:
+            for leaf in pending.due():
+                pending.checked(leaf, gaps(leaf, expected[leaf], routes(routers[leaf].namespace)))
+            progress(len(expected) - len(pending), len(expected))
+            if not pending:
+                return
+            if time.monotonic() > deadline:
+                raise NotConverged(_explain(routers, pending.gaps, timeout), "rocelab status shows the sessions")
+            for name in news.wait(pending.pause()):
+                if name in daemons:
+                    raise _ended(*daemons[name])
+                pending.heard(owners[name])
+
+
+class _Pending:
+    """Leaves that are not done: what each lacked when last read, and when to read it again."""
+
+    def __init__(self, leaves: Mapping[str, Routes]) -> None:
+        self.gaps: dict[str, list[Gap]] = {leaf: [] for leaf in leaves}
+        self._due = dict.fromkeys(leaves, 0.0)
+        self._read = dict.fromkeys(leaves, 0.0)
+
+    def __len__(self) -> int:
+        return len(self.gaps)
+
+    def due(self) -> list[str]:
+        now = time.monotonic()
+        return [leaf for leaf in self.gaps if self._due[leaf] <= now]
+
+    def checked(self, leaf: str, found: list[Gap]) -> None:
+        if not found:
+            del self.gaps[leaf]
+            return
+        self.gaps[leaf] = found
+        self._read[leaf] = time.monotonic()
+        self._due[leaf] = self._read[leaf] + _IMPATIENCE
+
+    def heard(self, leaf: str) -> None:
+        if leaf in self.gaps:
+            self._due[leaf] = min(time.monotonic() + _QUIET, self._read[leaf] + _IMPATIENCE)
+
+    def pause(self) -> float:
+        return max(0.0, min(self._due[leaf] for leaf in self.gaps) - time.monotonic())
+
+
+def _watch_daemons(news: RouteNews, routers: Iterable[Router]) -> dict[str, tuple[Router, str]]:
+    """Have every daemon's end reported; returns whose end each report is."""
+    watched = {}
+    for router in routers:
+        for daemon, pid in router.pids().items():
+            label = f"{daemon}@{router.name}"
+            watched[label] = router, daemon
+            try:
+                news.watch_process(pid, label)
+            except ProcessLookupError:
+                raise _ended(router, daemon) from None
+    return watched
+
+
+def _ended(router: Router, daemon: str) -> OperationFailed:
+    return OperationFailed(f"{router.name}: {daemon} ended while the fabric came up", router.last_words(daemon))
+
+
+def _explain(routers: Mapping[str, Router], missing: Mapping[str, list[Gap]], timeout: float) -> str:
+    """The first session that is down is the likeliest cause; without one, the first route that lacks a path."""
+    for leaf in missing:
+        for session in sessions(routers[leaf]):
+            if not session.established:
+                what = f"{leaf} {session.interface} to {session.description} is {session.state}"
+                return f"not converged after {timeout:g} s: BGP session {what}"
+    first = next(iter(missing.values()))[0]
+    total = sum(map(len, missing.values()))
+    return f"not converged after {timeout:g} s: {first} ({total} such routes on {len(missing)} leaves)"

@@ -1,0 +1,149 @@
+"""FRR's daemons: found, started in a namespace, watched, and what holds their sockets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel import libc, netns, process, tuning
+
+if TYPE_CHECKING:
+    from lab.kernel.netns import Namespace
+    from lab.routing.render import RouterConfig
+
+DAEMON_DIRECTORIES: Final = (Path("/usr/lib/frr"), Path("/usr/libexec/frr"))
+_OWN: Final = (Path("/run"), Path("/var/tmp"), Path("/etc/frr"))  # noqa: S108 - compiled into FRR
+_SOCKETS: Final = Path("/run/frr")
+_MANAGER: Final = "mgmtd"
+OLDEST: Final = (8, 4)
+_START_TIMEOUT: Final = 120.0
+
+
+def find_daemons() -> Path:
+    """The directory of FRR's daemons; EnvironmentLacks when FRR is not installed."""
+    for directory in DAEMON_DIRECTORIES:
+        if (directory / "bgpd").exists():
+            return directory
+    raise EnvironmentLacks("FRR not found", "apt-get install frr")
+
+
+def version() -> tuple[int, ...]:
+    """FRR's version, as in (10, 3)."""
+    said = process.run([find_daemons() / "bgpd", "--version"]).stdout
+    words = said.split("version ", 1)[-1].split()
+    return tuple(int(part) for part in words[0].split("-")[0].split(".") if part.isdigit())
+
+
+def check() -> None:
+    """Raise EnvironmentLacks when FRR is missing or older than this lab's configuration."""
+    found = version()
+    if found < OLDEST:
+        have, want = (".".join(map(str, numbers)) for numbers in (found, OLDEST))
+        raise EnvironmentLacks(f"FRR {have} is too old", f"install {want} or newer, or use --vm")
+
+
+@cache
+def _has_bfd_control() -> bool:
+    """Whether bfdd has a control socket, which FRR 8.4 wants a place for and 10.3 no longer knows."""
+    return "--bfdctl" in process.run([find_daemons() / "bfdd", "--help"]).stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """The daemons of one switch: where they run and where they keep their files."""
+
+    name: str
+    namespace: Namespace
+    directory: Path
+
+    def write(self, config: RouterConfig) -> None:
+        """Put the configuration where the daemons, which drop to user ``frr``, can read it."""
+        self.directory.mkdir(parents=True)
+        for daemon, text in config.files.items():
+            (self.directory / f"{daemon}.conf").write_text(text, encoding="utf-8")
+        shutil.chown(self.directory, "frr", "frr")
+
+    def start(self, config: RouterConfig) -> None:
+        """Start the daemons; each returns when it listens, so that the next one finds it."""
+        netns.in_thread(lambda: self._start(config))
+
+    def _start(self, config: RouterConfig) -> None:
+        binaries = find_daemons()
+        manager = [_MANAGER] if (binaries / _MANAGER).exists() else []
+        with self.namespace.entered():
+            self._part_from_host()
+            for daemon in (*manager, *config.files):
+                self._launch(self._command(binaries, daemon), daemon)
+
+    def _part_from_host(self) -> None:
+        """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.
+
+        FRR 10's daemons find each other in /run/frr, where the host's own router may be, and read what is in
+        /etc/frr; all of them leave a directory in /var/tmp when they are killed. All this ends with them.
+        """
+        tuning.own_mounts()
+        kept = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for directory in filter(Path.is_dir, _OWN):
+                libc.mount("tmpfs", directory, "tmpfs")
+            self.directory.mkdir(parents=True)
+            libc.mount(f"/proc/self/fd/{kept}", self.directory, flags=libc.MS_BIND)
+        finally:
+            os.close(kept)
+        _SOCKETS.mkdir()
+        shutil.chown(_SOCKETS, "frr", "frr")
+
+    def _launch(self, command: list[str], daemon: str) -> None:
+        printed = self.directory / f"{daemon}.out"
+        with printed.open("w", encoding="utf-8") as output:  # a daemon keeps it open; a pipe would never end
+            launcher = process.start(command, stdout=output, stderr=output)
+        if process.wait(launcher, _START_TIMEOUT) != 0:
+            said = printed.read_text(errors="replace").strip().splitlines()
+            raise OperationFailed(
+                f"{self.name}: {daemon} did not start: {said[0] if said else 'it printed nothing'}",
+                self.last_words(daemon),
+            )
+
+    def _command(self, binaries: Path, daemon: str) -> list[str]:
+        command = [
+            str(binaries / daemon),
+            "--daemon",
+            "--profile=datacenter",
+            f"--pid_file={self._pid_file(daemon)}",
+            f"--socket={self.directory}/zserv.api",
+            f"--vty_socket={self.directory}",
+            "--vty_port=0",
+            f"--log=file:{self._log(daemon)}",
+            "--log-level=warnings",
+        ]
+        if daemon != _MANAGER:
+            command.append(f"--config_file={self.directory / daemon}.conf")
+        if daemon == "bfdd" and _has_bfd_control():
+            command.append(f"--bfdctl={self.directory}/bfdd.sock")
+        return command
+
+    def _pid_file(self, daemon: str) -> Path:
+        return self.directory / f"{daemon}.pid"
+
+    def _log(self, daemon: str) -> Path:
+        return self.directory / f"{daemon}.log"
+
+    def last_words(self, daemon: str) -> str:
+        """The last line of a daemon's log."""
+        log = self._log(daemon)
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return f"its log ends with: {lines[-1]}" if lines else "its log is empty"
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of the daemons that were started."""
+        return {path.stem: int(path.read_text()) for path in sorted(self.directory.glob("*.pid"))}
+
+    def vtysh(self, *commands: str) -> list[str]:
+        """The command line that runs vtysh on this router: the commands given, or interactively."""
+        shell = process.find_tool("vtysh", "frr")
+        return [shell, "--vty_socket", str(self.directory), *(word for c in commands for word in ("-c", c))]

@@ -1,0 +1,67 @@
+"""The routes that a converged underlay must have, computed from the topology alone.
+
+With eBGP and one AS number per hop the AS path length is the hop count, so a switch uses every first link of every
+shortest path of switches (RFC 7938 section 6.1).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, TypeAlias
+
+from lab.model.topology import Role
+from lab.routing.render import advertised
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.model.addressing import NodePlan
+    from lab.model.topology import Topology
+
+Routes: TypeAlias = "dict[str, frozenset[str]]"
+"""Interfaces of the next hops, by prefix."""
+
+
+def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, Routes]:
+    """For every leaf: each other leaf's prefixes, by all its shortest paths."""
+    leaves = [node.name for node in topology.having(Role.LEAF)]
+    expected: dict[str, Routes] = {leaf: {} for leaf in leaves}
+    for target in leaves:
+        distance = _distances(topology, target)
+        prefixes = [str(prefix) for prefix in advertised(plan[target])]
+        for leaf in leaves:
+            if leaf != target:
+                hops = _first_hops(topology, leaf, distance)
+                expected[leaf].update(dict.fromkeys(prefixes, hops))
+    return expected
+
+
+def _switch_links(topology: Topology, node: str) -> list[tuple[str, str]]:
+    """Interface and neighbour, for each link of ``node`` to a switch."""
+    found = []
+    for link in topology.links_of(node):
+        here = link.end_at(node)
+        there = link.other(here).node
+        if topology.node(there).role.is_switch:
+            found.append((here.interface, there))
+    return found
+
+
+def _distances(topology: Topology, target: str) -> dict[str, int]:
+    distance = {target: 0}
+    queue = deque([target])
+    while queue:
+        node = queue.popleft()
+        for _, neighbour in _switch_links(topology, node):
+            if neighbour not in distance:
+                distance[neighbour] = distance[node] + 1
+                queue.append(neighbour)
+    return distance
+
+
+def _first_hops(topology: Topology, leaf: str, distance: Mapping[str, int]) -> frozenset[str]:
+    return frozenset(
+        interface
+        for interface, neighbour in _switch_links(topology, leaf)
+        if distance.get(neighbour, len(distance)) == distance.get(leaf, 0) - 1
+    )

@@ -1,0 +1,120 @@
+"""FRR configuration of one switch, a pure function of topology and plan.
+
+The underlay is eBGP on unnumbered links (RFC 7938 for the design, RFC 8950, once 5549, for IPv4 routes with
+IPv6 next hops), all equal paths used whatever their AS numbers, BFD on every session. Each daemon reads a
+file of its own: FRR 8.4 to 10.x take these without vtysh's help, which saves a process for each router.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lab.model.topology import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.model.addressing import NodePlan
+    from lab.model.topology import Bfd, Topology
+
+Network: TypeAlias = IPv4Network | IPv6Network
+
+KEEPALIVE: Final = 3
+HOLD_TIME: Final = 9
+"""Seconds; BFD is faster, these find what BFD cannot: a bgpd that lives and does not work."""
+CONNECT_RETRY: Final = 1
+"""Seconds between attempts to open a session."""
+MAXIMUM_PATHS: Final = 64
+
+_GROUP: Final = "FABRIC"
+_BFD_PROFILE: Final = "fabric"
+
+
+@dataclass(frozen=True, slots=True)
+class RouterConfig:
+    """What each daemon of one router reads."""
+
+    zebra: str
+    bfdd: str
+    bgpd: str
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """Text by daemon, in the order in which the daemons start; no bfdd where BFD is off."""
+        texts = {"zebra": self.zebra, "bfdd": self.bfdd, "bgpd": self.bgpd}
+        return {daemon: text for daemon, text in texts.items() if text}
+
+
+def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -> RouterConfig:
+    """The configuration of switch ``name``."""
+    bfd = topology.routing.bfd
+    header = ("frr defaults datacenter", f"hostname {name}", "!")
+    return RouterConfig(
+        zebra=_text(*header),
+        bfdd=_text(*header, *_bfd_profile(bfd)) if bfd.enabled else "",
+        bgpd=_text(*header, *_bgp(topology, plan[name])),
+    )
+
+
+def _text(*lines: str) -> str:
+    return "".join(line + "\n" for line in lines)
+
+
+def advertised(plan: NodePlan) -> tuple[Network, ...]:
+    """The prefixes that a switch originates: its loopbacks, then its links to hosts."""
+    addresses = (interface.address for interface in plan.interfaces.values())
+    links = tuple(address.network for address in addresses if address is not None)
+    return (*(loopback.network for loopback in plan.loopbacks), *links)
+
+
+def _bfd_profile(bfd: Bfd) -> Iterator[str]:
+    milliseconds = round(bfd.interval * 1000)
+    yield "bfd"
+    yield f" profile {_BFD_PROFILE}"
+    yield f"  transmit-interval {milliseconds}"
+    yield f"  receive-interval {milliseconds}"
+    yield f"  detect-multiplier {bfd.multiplier}"
+    yield " exit"
+    yield "exit"
+
+
+def _bgp(topology: Topology, plan: NodePlan) -> Iterator[str]:
+    yield f"router bgp {plan.asn}"
+    yield f" bgp router-id {plan.loopback4}"
+    yield " no bgp ebgp-requires-policy"
+    yield " no bgp default ipv4-unicast"
+    yield " bgp bestpath as-path multipath-relax"
+    yield f" timers bgp {KEEPALIVE} {HOLD_TIME}"
+    yield from _peers(topology, plan)
+    for family in (IPv4Network, IPv6Network):
+        yield from _address_family(plan, family)
+    yield "exit"
+
+
+def _peers(topology: Topology, plan: NodePlan) -> Iterator[str]:
+    yield f" neighbor {_GROUP} peer-group"
+    yield f" neighbor {_GROUP} remote-as external"
+    yield f" neighbor {_GROUP} timers connect {CONNECT_RETRY}"
+    yield f" neighbor {_GROUP} capability extended-nexthop"
+    if topology.routing.bfd.enabled:
+        yield f" neighbor {_GROUP} bfd"
+        yield f" neighbor {_GROUP} bfd profile {_BFD_PROFILE}"
+    for link in topology.links_of(plan.node.name):
+        here = link.end_at(plan.node.name)
+        there = link.other(here)
+        if topology.node(there.node).role is not Role.HOST:
+            yield f" neighbor {here.interface} interface peer-group {_GROUP}"
+            yield f" neighbor {here.interface} description {there}"
+
+
+def _address_family(plan: NodePlan, family: type[Network]) -> Iterator[str]:
+    yield " !"
+    yield f" address-family {'ipv4' if family is IPv4Network else 'ipv6'} unicast"
+    for prefix in advertised(plan):
+        if isinstance(prefix, family):
+            yield f"  network {prefix}"
+    yield f"  neighbor {_GROUP} activate"
+    yield f"  maximum-paths {MAXIMUM_PATHS}"
+    yield " exit-address-family"

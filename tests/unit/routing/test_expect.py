@@ -1,0 +1,54 @@
+"""Expected routes against paths counted by hand."""
+
+from pathlib import Path
+
+from lab.model.addressing import plan_addresses
+from lab.model.load import load_topology, read_topology
+from lab.routing.convergence import Gap, gaps
+from lab.routing.expect import expected_routes
+
+TOPOLOGIES = Path(__file__).parents[3] / "topologies"
+
+
+def test_in_two_tiers_every_uplink_leads_to_every_leaf() -> None:
+    topology = read_topology(TOPOLOGIES / "clos-2x4.yaml")
+    expected = expected_routes(topology, plan_addresses(topology))
+    assert set(expected) == {"leaf1", "leaf2", "leaf3", "leaf4"}
+    # Three other leaves, each with loopback, VTEP, IPv6 loopback and two host links.
+    assert len(expected["leaf1"]) == 3 * 5
+    assert set(expected["leaf1"].values()) == {frozenset({"swp1", "swp2"})}
+
+
+def test_longer_paths_are_not_expected() -> None:
+    """leaf1 and leaf2 share spine1; only spine2 also reaches leaf3, through which leaf1 is never a transit."""
+    topology = load_topology(
+        """
+name: lopsided
+nodes:
+  spine1: {role: spine}
+  spine2: {role: spine}
+  leaf1: {role: leaf}
+  leaf2: {role: leaf}
+links:
+  - {ends: [leaf1, spine1]}
+  - {ends: [leaf2, spine1]}
+  - {ends: [leaf2, spine2]}
+"""
+    )
+    expected = expected_routes(topology, plan_addresses(topology))
+    assert set(expected["leaf2"].values()) == {frozenset({"swp1"})}
+
+
+def test_a_gap_names_what_is_missing_and_what_is_too_much() -> None:
+    wanted = {"10.0.0.0/31": frozenset({"swp1", "swp2"}), "10.0.0.2/31": frozenset({"swp1"})}
+    actual = {"10.0.0.0/31": frozenset({"swp2"}), "10.0.0.2/31": frozenset({"swp1", "swp9"})}
+    assert gaps("leaf1", wanted, actual) == [
+        Gap("leaf1", "10.0.0.0/31", ("swp1",), ()),
+        Gap("leaf1", "10.0.0.2/31", (), ("swp9",)),
+    ]
+    assert str(gaps("leaf1", wanted, {})[0]) == "leaf1: 10.0.0.0/31 has no next hop on swp1, swp2"
+
+
+def test_no_gap_where_the_table_is_as_wanted() -> None:
+    wanted = {"10.0.0.0/31": frozenset({"swp1"})}
+    assert gaps("leaf1", wanted, wanted | {"192.0.2.0/24": frozenset({"swp3"})}) == []

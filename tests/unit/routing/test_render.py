@@ -1,0 +1,65 @@
+"""FRR configuration against golden files, and against the RFCs that it follows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.model.addressing import plan_addresses
+from lab.model.load import read_topology
+from lab.model.topology import Bfd, HostFamily, Topology
+from lab.routing.render import advertised, render_router
+
+GOLDEN = Path(__file__).parent / "golden"
+TOPOLOGIES = Path(__file__).parents[3] / "topologies"
+
+
+@pytest.fixture(scope="module")
+def small() -> Topology:
+    return read_topology(TOPOLOGIES / "clos-2x2.yaml")
+
+
+@pytest.mark.parametrize("router", ["spine1", "leaf2"])
+def test_matches_the_golden_file(small: Topology, router: str) -> None:
+    config = render_router(small, plan_addresses(small), router)
+    text = "".join(f"### {daemon}.conf\n{content}" for daemon, content in config.files.items())
+    assert text == (GOLDEN / f"clos-2x2-{router}.conf").read_text()
+
+
+def test_without_bfd_there_is_no_bfdd_and_no_mention_of_it(small: Topology) -> None:
+    quiet = replace(small, routing=replace(small.routing, bfd=Bfd(enabled=False)))
+    config = render_router(quiet, plan_addresses(quiet), "leaf1")
+    assert list(config.files) == ["zebra", "bgpd"]
+    assert "bfd" not in config.bgpd
+
+
+def test_bfd_timers_are_whole_milliseconds(small: Topology) -> None:
+    fast = replace(small, routing=replace(small.routing, bfd=Bfd(interval=0.3, multiplier=4)))
+    config = render_router(fast, plan_addresses(fast), "leaf1")
+    assert "  transmit-interval 300\n  receive-interval 300\n  detect-multiplier 4\n" in config.bfdd
+
+
+def test_a_leaf_originates_its_loopbacks_and_host_links_and_nothing_else(small: Topology) -> None:
+    plan = plan_addresses(small)
+    prefixes = {str(prefix) for prefix in advertised(plan["leaf1"])}
+    assert prefixes == {"10.253.0.1/32", "10.252.0.1/32", "fdc0:0:0:1::1/128", "10.0.0.0/31", "10.0.0.2/31"}
+
+
+def test_ipv6_hosts_are_announced_in_the_ipv6_family(small: Topology) -> None:
+    modern = replace(small, routing=replace(small.routing, host_family=HostFamily.IPV6))
+    text = render_router(modern, plan_addresses(modern), "leaf1").bgpd
+    ipv4, ipv6 = text.split("address-family ipv6 unicast")
+    assert "network fdc0:0:1::/64" in ipv6
+    assert "10.0.0." not in ipv4.split("address-family ipv4 unicast")[1]
+
+
+def test_no_router_speaks_bgp_to_a_host(small: Topology) -> None:
+    text = render_router(small, plan_addresses(small), "leaf1").bgpd
+    towards_hosts = [
+        end.interface
+        for link in small.links_of("leaf1")
+        for end in link.ends
+        if end.node == "leaf1" and not small.node(link.other(end).node).role.is_switch
+    ]
+    assert len(towards_hosts) == 2
+    assert all(f"neighbor {interface} " not in text for interface in towards_hosts)
