@@ -1,0 +1,1 @@
+"""RDMA on the fabric's hosts: rxe devices, perftest runs between them, and their counters."""

@@ -1,0 +1,88 @@
+"""Why a perftest run failed, in one line that names the pair, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+from lab.rdma.measure import ClockUnsteady
+from lab.rdma.sysfs import MAKE_AGAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.rdma.measure import Pair
+
+BUSY: Final = "the machine may be too busy: use fewer pairs or QPs"
+_LOSS: Final = (
+    "look for loss on the path: rocelab status, rocelab capture; is one link's MTU smaller, or UDP 4791 blocked?"
+)
+_MEMORY: Final = "use a smaller size, fewer QPs, or raise the limit of locked memory (ulimit -l)"
+_STATUS: Final = re.compile(r"Failed status (\d+)")
+_STATUSES: Final = {
+    4: ("local protection error", "report it: this is a fault of the test"),
+    5: ("the QP broke and its work was flushed", _LOSS),
+    9: ("the peer refused the request as invalid", "use the same perftest version on both sides"),
+    10: ("the peer denied access to its memory", "use the same perftest version on both sides"),
+    12: ("the peer stopped acknowledging (transport retry counter exceeded)", _LOSS),
+    13: ("the peer had no receive buffer (RNR retry counter exceeded)", BUSY),
+}
+"""Of enum ibv_wc_status (IBA vol. 1, 11.6.2), what an RC queue pair meets in practice."""
+_GIDS: Final = "rocelab rdma show lists GIDs: each side needs one of its address"
+_SAYINGS: Final = (
+    (r"Couldn't connect to (\S+)", "no TCP connection to {0}", ""),
+    (r"Couldn't listen to port (\d+)", "TCP port {0} is taken", "run it again"),
+    (r"IB device (\S+) not found|Did not detect devices", "its RDMA device is missing", MAKE_AGAIN),
+    (r"Incompatibility issue with GID|Invalid GID|Unable to Connect the HCA", "the QPs do not connect", _GIDS),
+    (r"Did not get Message for 120 Seconds", "no message came for a minute", _LOSS),
+    (r"Couldn't (?:allocate|create)|Cannot allocate memory|Failed to create", "memory ran out", _MEMORY),
+    (r"unrecognized option|invalid option", "this perftest is too old", "install perftest 4.5 or newer"),
+    (r"Couldn't read remote address", "the other side ended", "run it again"),
+)
+"""What perftest prints, most telling first; what it means; what to do, or "" to try whether the peer answers."""
+
+
+_UNSTEADY: Final = re.compile(r"Can't produce a report|Correlation coefficient")
+
+
+def unsteady(pair: Pair) -> ClockUnsteady:
+    """The error for a run that went well but that perftest could not time."""
+    return ClockUnsteady(f"{pair}: the CPU's clock is too unsteady to measure by", BUSY)
+
+
+def unreachable(pair: Pair) -> str:
+    """The remedy when the control connection of perftest does not come about."""
+    return f"try: rocelab exec {pair.src.host} -- ping -c1 {pair.dst.address}"
+
+
+def stalled(pair: Pair, seconds: float) -> OperationFailed:
+    """The error for a pair whose source gets no answer any more."""
+    return OperationFailed(f"{pair}: no RDMA packet came back for {seconds:g} s", _LOSS)
+
+
+def explain(pair: Pair, ended: Sequence[tuple[str, int | None, str]]) -> OperationFailed:
+    """The error for a pair of which programs failed: (name, exit code, what it said), the likelier cause first.
+
+    A program that a signal ended comes before one that noticed; a reason that is known before one that is not.
+    """
+    for name, code, _ in ended:
+        if code is not None and code < 0:
+            by = signal.Signals(-code).name
+            return OperationFailed(f"{pair}: {name} was killed ({by})", "nothing was measured; run it again")
+    if any(_UNSTEADY.search(said) for _, _, said in ended):
+        return unsteady(pair)
+    for name, _, said in ended:
+        for status in _STATUS.findall(said):
+            reason, remedy = _STATUSES.get(int(status), (f"work completion status {status}", _LOSS))
+            return OperationFailed(f"{pair}: {name}: {reason}", remedy)
+    for pattern, reason, remedy in _SAYINGS:
+        for name, _, said in ended:
+            if found := re.search(pattern, said):
+                return OperationFailed(
+                    f"{pair}: {name}: {reason.format(*found.groups())}", remedy or unreachable(pair)
+                )
+    name, code, said = ended[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip(" -")]
+    return OperationFailed(f"{pair}: {name} ended with {code}: {lines[-1] if lines else 'it printed nothing'}", BUSY)

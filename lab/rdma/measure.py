@@ -1,0 +1,208 @@
+"""What is measured between two hosts, and what comes out: plain data, checked when it is made.
+
+Units: bytes, bits per second, seconds. A *pair* goes from the side that starts the transfer to the other one;
+data flows that way too, except that a read fetches it from the destination.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.kernel.netns import Namespace
+    from lab.model.addressing import Address
+
+DEFAULT_TCLASS: Final = 106
+"""DSCP 26 (AF31), the usual lossless class, and ECT(0), so that switches may mark (RFC 3168)."""
+DEFAULT_TIMEOUT: Final = 18
+"""4.096 us * 2^18 = 1.07 s without an ACK before a QP sends again (IBA vol. 1, 9.7.6.1.3), NCCL's long-time default.
+
+perftest's own 14, 67 ms, is less than a few QPs wait for each other on a link of 20 Mb/s, or PFC for a pause:
+all they had in flight would be sent again.
+"""
+PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
+"""Bytes of payload per packet (IBA vol. 1, 9.4.3)."""
+MAX_SIZE: Final = 8 * 2**20
+"""Bytes of the largest message that rxe takes."""
+MAX_QPS: Final = 1024
+_MIN_ITERATIONS: Final = 5
+
+
+class ClockUnsteady(OperationFailed):
+    """perftest could not measure by the CPU's cycle counter this time; it may the next."""
+
+
+class Verb(StrEnum):
+    """The RDMA operation (IBA vol. 1, 9.4)."""
+
+    WRITE = "write"
+    READ = "read"
+    SEND = "send"
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """One RDMA-capable interface of a host; prints as the host, or as ``h1:eth2`` where it has several."""
+
+    host: str
+    interface: str
+    namespace: Namespace
+    device: str
+    address: Address
+    only: bool = True
+
+    def __str__(self) -> str:
+        return self.host if self.only else f"{self.host}:{self.interface}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Who starts the transfer, and towards whom; UsageError when they are one host or of two IP versions."""
+
+    src: Nic
+    dst: Nic
+
+    def __post_init__(self) -> None:
+        if self.src.namespace == self.dst.namespace:
+            raise UsageError(f"{self.src} and {self.dst} are the same host", "name two hosts")
+        if self.src.address.version != self.dst.address.version:
+            raise UsageError(f"{self} mixes {self.src.address} and {self.dst.address}", "use one IP version")
+
+    def __str__(self) -> str:
+        return f"{self.src} -> {self.dst}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Common:
+    verb: Verb = Verb.WRITE
+    tclass: int = DEFAULT_TCLASS
+    mtu: int | None = None
+    timeout: int = DEFAULT_TIMEOUT
+
+    def _check(self, size: int) -> None:
+        if not 1 <= size <= MAX_SIZE:
+            raise UsageError(f"message size {size} is out of range", f"use 1 to {MAX_SIZE} bytes")
+        if not 0 <= self.tclass <= 255:
+            raise UsageError(f"traffic class {self.tclass} is out of range", "use 0 to 255: DSCP * 4 + ECN")
+        if not 1 <= self.timeout <= 31:
+            raise UsageError(f"QP timeout {self.timeout} is out of range", "use 1 to 31: 4.096 us * 2^timeout")
+        if self.mtu is not None and self.mtu not in PATH_MTUS:
+            raise UsageError(f"path MTU {self.mtu} does not exist", f"use one of {', '.join(map(str, PATH_MTUS))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandwidthTest(_Common):
+    """How throughput is measured: for ``duration`` whole seconds, or for ``iterations`` messages per QP.
+
+    A second before and after ``duration`` warms up and runs out, and is not counted. ``mtu`` None is the largest
+    that the interfaces allow. UsageError when a value is out of range.
+    """
+
+    size: int = 64 * 1024
+    qps: int = 1
+    duration: int | None = 5
+    iterations: int | None = None
+    tx_depth: int = 128
+
+    def __post_init__(self) -> None:
+        self._check(self.size)
+        if (self.duration is None) == (self.iterations is None):
+            raise UsageError("give either a duration or a number of iterations", "leave one of them out")
+        if self.duration is not None and self.duration < 1:
+            raise UsageError(f"duration {self.duration} s is too short", "use at least 1s")
+        if self.iterations is not None and self.iterations < _MIN_ITERATIONS:
+            raise UsageError(f"{self.iterations} iterations are too few", f"use at least {_MIN_ITERATIONS}")
+        if not 1 <= self.qps <= MAX_QPS:
+            raise UsageError(f"{self.qps} QPs are out of range", f"use 1 to {MAX_QPS}")
+        if not 1 <= self.tx_depth <= 8192:
+            raise UsageError(f"send queue depth {self.tx_depth} is out of range", "use 1 to 8192")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyTest(_Common):
+    """How latency is measured: ``iterations`` messages one after the other. UsageError as above."""
+
+    size: int = 8
+    iterations: int = 1000
+
+    def __post_init__(self) -> None:
+        self._check(self.size)
+        if not _MIN_ITERATIONS <= self.iterations <= 1_000_000:
+            raise UsageError(f"{self.iterations} iterations are out of range", "use 5 to 1000000")
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthResult:
+    """The throughput of one pair: payload only, in bit/s, over ``duration_s`` seconds and all QPs."""
+
+    src: str
+    dst: str
+    verb: str
+    goodput_bps: int
+    messages: int
+    duration_s: float
+    size: int
+    qps: int
+    mtu: int
+    tclass: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyResult:
+    """The latency of one pair in seconds: of a read the round trip, of a write or send half of it.
+
+    Percentiles are samples that were seen (nearest rank). perftest's *typical* is ``p50_s``.
+    """
+
+    src: str
+    dst: str
+    verb: str
+    size: int
+    samples: int
+    min_s: float
+    p50_s: float
+    avg_s: float
+    p99_s: float
+    p999_s: float
+    max_s: float
+    stdev_s: float
+    mtu: int
+    tclass: int
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The smallest of the ascending values that ``percent`` of all do not exceed (nearest rank)."""
+    # Rounded before ceil: 99.9 / 100 * 1000 is a little more than 999 in floating point.
+    rank = math.ceil(round(percent / 100 * len(ordered), 9))
+    return ordered[max(rank, 1) - 1]
+
+
+def summarise(pair: Pair, test: LatencyTest, samples: Sequence[float], mtu: int) -> LatencyResult:
+    """The statistics of at least one sample, in seconds; OperationFailed when there is none."""
+    if not samples:
+        raise OperationFailed(f"{pair}: nothing was measured", "use more iterations")
+    ordered = sorted(samples)
+    mean = math.fsum(ordered) / len(ordered)
+    return LatencyResult(
+        src=str(pair.src),
+        dst=str(pair.dst),
+        verb=test.verb.value,
+        size=test.size,
+        samples=len(ordered),
+        min_s=ordered[0],
+        p50_s=percentile(ordered, 50),
+        avg_s=mean,
+        p99_s=percentile(ordered, 99),
+        p999_s=percentile(ordered, 99.9),
+        max_s=ordered[-1],
+        stdev_s=math.sqrt(math.fsum((sample - mean) ** 2 for sample in ordered) / len(ordered)),
+        mtu=mtu,
+        tclass=test.tclass,
+    )

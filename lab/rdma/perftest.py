@@ -1,0 +1,231 @@
+"""Runs of perftest between hosts: throughput and latency of RDMA write, read and send, of several pairs at once."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.kernel import process
+from lab.rdma import failure, report, session, sysfs
+from lab.rdma.measure import (
+    BandwidthResult,
+    BandwidthTest,
+    ClockUnsteady,
+    LatencyResult,
+    LatencyTest,
+    Verb,
+    summarise,
+)
+from lab.rdma.session import RESOLUTION, Exchange, Patience, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lab.rdma.measure import Nic, Pair
+    from lab.rdma.session import Report
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 3
+_DOUBT: Final = 0.03
+_MARGIN: Final = 1
+"""Seconds before and after the measured time, in which several pairs come and go at slightly different moments."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """The progress of a run that nobody watches."""
+
+
+def measure_bandwidth(
+    pairs: Sequence[Pair], test: BandwidthTest, *, progress: Report = silent, patience: Patience | None = None
+) -> tuple[BandwidthResult, ...]:
+    """The throughput of each pair while all of them transfer at once, in the order of ``pairs``.
+
+    Raises UsageError when the interfaces are too small for ``test.mtu``, EnvironmentLacks when perftest or a
+    device is missing, and OperationFailed, naming the pair, when any run fails or its report cannot be read.
+    """
+    if test.duration is None:
+        length, seconds = ["--iters", str(test.iterations), "--noPeak"], None
+    else:
+        seconds = test.duration + 2 * _MARGIN
+        length = ["--duration", str(seconds), "--margin", str(_MARGIN)]
+    options = [*length, "--qp", str(test.qps), "--tx-depth", str(test.tx_depth)]
+
+    def attempt(folder: Path) -> tuple[BandwidthResult, ...]:
+        exchanges = _prepare(pairs, test, "bw", options, folder)
+        session.run(exchanges, patience or Patience(), progress, seconds)
+        return tuple(_bandwidth(exchange, test) for exchange in exchanges)
+
+    return _steadily(attempt)
+
+
+def measure_latency(
+    pairs: Sequence[Pair], test: LatencyTest, *, progress: Report = silent, patience: Patience | None = None
+) -> tuple[LatencyResult, ...]:
+    """The latency of each pair while all of them run at once, in the order of ``pairs``. Raises as above."""
+    options = ["--iters", str(test.iterations), "--report-unsorted"]
+
+    def attempt(folder: Path) -> tuple[LatencyResult, ...]:
+        exchanges = _prepare(pairs, test, "lat", options, folder)
+        session.run(exchanges, patience or Patience(), progress)
+        return tuple(_latency(exchange, test) for exchange in exchanges)
+
+    return _steadily(attempt)
+
+
+def _steadily(attempt: Callable[[Path], T]) -> T:
+    """What ``attempt`` returns when given an empty folder, tried again while the CPU's clock is in the way."""
+    for left in reversed(range(_ATTEMPTS)):
+        with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
+            try:
+                return attempt(Path(folder))
+            except ClockUnsteady:
+                if not left:
+                    raise
+    raise AssertionError  # the last attempt returned or raised
+
+
+def _prepare(
+    pairs: Sequence[Pair], test: BandwidthTest | LatencyTest, kind: str, options: Sequence[str], folder: Path
+) -> list[Exchange]:
+    tool = _tool(test.verb, kind)
+    common = [tool, "--CPU-freq", "--size", str(test.size), "--tclass", str(test.tclass)]
+    common += ["--qp-timeout", str(test.timeout), *options]
+    if test.mtu is not None:
+        common += ["--mtu", str(test.mtu)]
+    if any(pair.dst.address.version == 6 for pair in pairs):
+        _require_ipv6(tool)
+    return [
+        _exchange(pair, port, common, folder / str(index))
+        for index, (pair, port) in enumerate(zip(pairs, _ports(pairs), strict=True))
+    ]
+
+
+def _exchange(pair: Pair, port: int, common: Sequence[str], files: Path) -> Exchange:
+    json = files.with_suffix(".json")
+    report_to = ["--out_json", "--out_json_file", str(json)]
+    server, client = [*common, *_at(pair.dst, port)], [*common, *_at(pair.src, port)]
+    return Exchange(
+        pair,
+        port,
+        server=_side(f"server at {pair.dst}", pair.dst, server, files.with_suffix(".server")),
+        client=_side(
+            f"client at {pair.src}",
+            pair.src,
+            [*client, *report_to, str(pair.dst.address)],
+            files.with_suffix(".client"),
+        ),
+        json=json,
+    )
+
+
+def _side(name: str, nic: Nic, argv: Sequence[str], files: Path) -> Side:
+    return Side(
+        name, nic.namespace, argv, files.with_suffix(f"{files.suffix}-out"), files.with_suffix(f"{files.suffix}-err")
+    )
+
+
+def _tool(verb: Verb, kind: str) -> str:
+    return process.find_tool(f"ib_{verb.value}_{kind}", "perftest")
+
+
+def _require_ipv6(tool: str) -> None:
+    # --help ends with an error code in some versions; what counts is what it lists.
+    if "--ipv6-addr" not in process.run([tool, "--help"], check=False).stdout:
+        raise EnvironmentLacks("this perftest cannot connect over IPv6", "install perftest 23 or newer, or use --vm")
+
+
+def _ports(pairs: Sequence[Pair]) -> list[int]:
+    """A free TCP port at each pair's destination, several of one destination taken together."""
+    free: dict[Nic, list[int]] = {}
+    for nic in {pair.dst for pair in pairs}:
+        count = sum(pair.dst == nic for pair in pairs)
+        free[nic] = session.free_ports(nic.namespace, count, nic.address.version)
+    return [free[pair.dst].pop() for pair in pairs]
+
+
+def _at(nic: Nic, port: int) -> list[str]:
+    """The options that tie perftest to a device, the GID of its address, and a TCP port."""
+    if not sysfs.exists(nic.device):
+        raise EnvironmentLacks(f"{nic} has lost its RDMA device {nic.device}", sysfs.MAKE_AGAIN)
+    sysfs.wait_active(nic.device)
+    index = sysfs.gid_index(nic.device, nic.address)
+    family = ["--ipv6", "--ipv6-addr"] if nic.address.version == 6 else []
+    return ["--ib-dev", nic.device, "--gid-index", str(index), "--port", str(port), *family]
+
+
+def _bandwidth(exchange: Exchange, test: BandwidthTest) -> BandwidthResult:
+    pair = exchange.pair
+    json = exchange.json.read_text(encoding="utf-8", errors="replace") if exchange.json.exists() else ""
+    try:
+        said = report.parse_bandwidth(json, _printed(exchange), test.size)
+    except ValueError as error:
+        raise _unreadable(pair, error) from error
+    _refuse_smaller_mtu(pair, test, said.mtu)
+    # A duration is kept by the kernel's timer, so that many seconds it was; iterations are timed by the CPU's.
+    seconds = test.duration if test.duration is not None else _elapsed(exchange, said.seconds)
+    return BandwidthResult(
+        src=str(pair.src),
+        dst=str(pair.dst),
+        verb=test.verb.value,
+        goodput_bps=round(said.messages * said.size * 8 / seconds),
+        messages=said.messages,
+        duration_s=float(seconds),
+        size=said.size,
+        qps=test.qps,
+        mtu=said.mtu,
+        tclass=test.tclass,
+    )
+
+
+def _latency(exchange: Exchange, test: LatencyTest) -> LatencyResult:
+    printed = _printed(exchange)
+    try:
+        mtu = report.parse_mtu(printed)
+        if "Correlation coefficient" in exchange.client.said():
+            raise failure.unsteady(exchange.pair)
+        samples = report.parse_samples(printed, test.iterations)
+    except ValueError as error:
+        raise _unreadable(exchange.pair, error) from error
+    _refuse_smaller_mtu(exchange.pair, test, mtu)
+    said = math.fsum(samples) * (1 if test.verb is Verb.READ else 2)
+    elapsed = _elapsed(exchange, said)
+    if max(samples) > elapsed:
+        raise failure.unsteady(exchange.pair)
+    return summarise(exchange.pair, test, [sample * elapsed / said for sample in samples], mtu)
+
+
+def _elapsed(exchange: Exchange, said: float) -> float:
+    """Seconds that a transfer took: what perftest said, unless the kernel's clock contradicts it.
+
+    perftest counts the CPU's cycles, and a software-emulated CPU with two threads does not count them evenly. What
+    was seen of the transfer from outside is coarser, but true.
+    """
+    seen = exchange.seconds
+    if abs(said - seen) <= max(_DOUBT * seen, 3 * RESOLUTION):
+        return said
+    if seen < 10 * RESOLUTION:
+        raise ClockUnsteady(f"{exchange.pair}: it was over too soon to be timed", "use more iterations")
+    return seen
+
+
+def _printed(exchange: Exchange) -> str:
+    return exchange.client.out.read_text(encoding="utf-8", errors="replace")
+
+
+def _unreadable(pair: Pair, error: ValueError) -> OperationFailed:
+    return OperationFailed(
+        f"{pair}: perftest's report has {error}", "measure for longer, or see whether /tmp is full"
+    )
+
+
+def _refuse_smaller_mtu(pair: Pair, test: BandwidthTest | LatencyTest, mtu: int) -> None:
+    """Asked for more than the port has, perftest only remarks on it."""
+    if test.mtu is not None and mtu < test.mtu:
+        raise UsageError(
+            f"{pair}: the interfaces allow a path MTU of {mtu}, not {test.mtu}",
+            "use --mtu with less, or raise link MTUs",
+        )

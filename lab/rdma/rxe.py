@@ -1,0 +1,151 @@
+"""SoftRoCE (rdma_rxe) devices on the interfaces of namespaces, one at a time.
+
+The subsystem stays in its *shared* mode, in which every namespace sees every device: names must therefore be
+unique on the machine. Since Linux 7.1 the device's UDP socket is in the namespace of its interface.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
+from lab.kernel import probe, process
+from lab.rdma import sysfs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.kernel.netns import Namespace
+
+MAX_NAME: Final = 63
+"""Characters: the kernel's IB_DEVICE_NAME_MAX less its terminating zero."""
+_MODULES: Final = ("rdma_rxe", "ib_uverbs", "rdma_ucm")
+_NEEDS_VM: Final = "use the VM: rocelab --vm, see rocelab doctor"
+_DIGEST: Final = 8
+
+
+def device_name(fabric: str, host: str, interface: str) -> str:
+    """The machine-wide name of a host's RDMA device; shortened with a digest where it would be too long.
+
+    Dots join the parts because names of fabrics and nodes have none, so that no two devices share a name.
+    """
+    name = f"{fabric}.{host}.{interface}"
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    return f"{name[: MAX_NAME - _DIGEST - 1]}.{digest}"
+
+
+def check() -> None:
+    """Load rxe and what user space needs to see it; EnvironmentLacks when this machine cannot run it."""
+    process.find_tool("rdma", "iproute2")
+    missing = [module for module in _MODULES if not Path("/sys/module", module).exists()]
+    if missing:
+        if os.geteuid() != 0:
+            raise EnvironmentLacks(f"kernel module {missing[0]} is not loaded", "run as root")
+        try:
+            process.run([process.find_tool("modprobe", "kmod"), "-a", *missing])
+        except CommandFailed as error:
+            raise EnvironmentLacks(f"this kernel has no module {missing[0]}", _NEEDS_VM) from error
+    sysfs.require()
+    if _netns_mode() != "shared":
+        raise EnvironmentLacks("the RDMA subsystem is in exclusive netns mode", "rdma system set netns shared")
+
+
+def create(namespace: Namespace, device: str, netdev: str) -> None:
+    """Make an rxe device called ``device`` on the interface ``netdev`` and return when it is ACTIVE.
+
+    Raises OperationFailed when it cannot be made, EnvironmentLacks on a kernel that does not give it a socket in
+    the namespace (before 7.1).
+    """
+    with one_at_a_time():
+        try:
+            namespace.run([_tool(), "link", "add", device, "type", "rxe", "netdev", netdev])
+        except CommandFailed as error:
+            raise _creation_failure(namespace, device, netdev, error) from error
+    if not _listens(namespace):
+        delete(device)
+        raise EnvironmentLacks("this kernel runs rxe outside the namespace (it needs Linux 7.1)", _NEEDS_VM)
+    sysfs.wait_active(device)
+
+
+def delete(device: str) -> None:
+    """Take the device away and return when it is gone; fine when it is not there.
+
+    A program that has it open would block the kernel's removal for ever, beyond the reach of any signal, so that
+    is refused: OperationFailed names the program.
+    """
+    if not sysfs.exists(device):
+        return
+    holders: dict[int, str] = {}
+
+    def released() -> bool:
+        holders.clear()
+        holders.update(sysfs.users(device))
+        return not holders
+
+    with one_at_a_time():
+        if not sysfs.until(released, timeout=2.0):
+            pid, name = next(iter(holders.items()))
+            raise OperationFailed(f"RDMA device {device} is in use by {name}", f"end it first: kill {pid}")
+        with contextlib.suppress(CommandFailed):  # it may have gone with its interface; what counts is below
+            process.run([_tool(), "link", "delete", device])
+        sysfs.wait_gone(device)
+
+
+def devices_in(namespace: Namespace) -> Mapping[str, str]:
+    """RDMA devices whose interface is in the namespace, by name, and the name of the interface."""
+    links = json.loads(namespace.run([_tool(), "-j", "link", "show"]).stdout or "[]")
+    return {link["ifname"]: link["netdev"] for link in links if "netdev" in link}
+
+
+def _tool() -> str:
+    return process.find_tool("rdma", "iproute2")
+
+
+def _netns_mode() -> str:
+    """``shared`` or ``exclusive``. The tool's JSON is no JSON here in iproute2 6, so its words are read."""
+    words = process.run([_tool(), "system", "show"]).stdout.split()
+    return words[words.index("netns") + 1] if "netns" in words else ""
+
+
+def _listens(namespace: Namespace) -> bool:
+    with namespace.entered():
+        return probe.listens(probe.ROCE_PORT)
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Hold the machine to one change: rxe races with itself. Others wait, in whatever process.
+
+    The lock is on the directory of the devices, so that it needs no file of its own.
+    """
+    sysfs.require()
+    descriptor = os.open(sysfs.DEVICES, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _creation_failure(
+    namespace: Namespace, device: str, netdev: str, error: CommandFailed
+) -> OperationFailed | EnvironmentLacks:
+    said = error.stderr.strip().removeprefix("error: ")
+    what = f"no RDMA device {device} on {namespace.name}:{netdev}"
+    if "Operation not permitted" in said:
+        return EnvironmentLacks(f"{what}: {said}", "run as root")
+    if sysfs.exists(device):
+        return OperationFailed(f"{what}: the name is taken", f"rdma link delete {device}, if it is yours")
+    if "No such device" in said:
+        return OperationFailed(f"{what}: no such interface", "rocelab down, then rocelab up")
+    if "File exists" in said:
+        return OperationFailed(f"{what}: the interface has one already", "rocelab rdma show lists it")
+    return OperationFailed(f"{what}: {said}", "see the kernel's log: dmesg")

@@ -1,0 +1,163 @@
+"""RDMA devices as the kernel shows them below /sys/class/infiniband.
+
+While the RDMA subsystem shares its devices (its default) every network namespace sees all of them, so the
+/sys that this process already has will do: nothing is mounted, and no program is started.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from lab.errors import EnvironmentLacks, OperationFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.model.addressing import Address
+
+DEVICES: Final = Path("/sys/class/infiniband")
+MAKE_AGAIN: Final = "rocelab down, then up, makes it again"
+"""The remedy for a device that is missing."""
+_VERBS: Final = Path("/sys/class/infiniband_verbs")
+_POLL: Final = 0.02
+_HOLES: Final = 16
+_ACTIVE: Final = "ACTIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class Gid:
+    """One entry of a port's GID table: the index is what perftest's ``-x`` takes."""
+
+    index: int
+    address: Address
+    netdev: str
+    kind: str
+
+
+def exists(device: str) -> bool:
+    """Whether there is an RDMA device of this name."""
+    return (DEVICES / device).exists()
+
+
+def state(device: str) -> str:
+    """The port's logical state, ``ACTIVE`` when it can carry traffic (IBA vol. 1, 14.2.5.6); "" without device."""
+    return _read(_port(device) / "state").partition(": ")[2]
+
+
+def netdev(device: str) -> str:
+    """The Ethernet interface below the device, by its name in its own namespace; "" without device."""
+    return _read(DEVICES / device / "parent")
+
+
+def packets(device: str, direction: Literal["sent", "rcvd"]) -> int:
+    """RoCE packets that the device ever sent or received; 0 without device."""
+    return int(_read(_port(device) / "hw_counters" / f"{direction}_pkts") or 0)
+
+
+def gids(device: str) -> tuple[Gid, ...]:
+    """The port's GIDs in the order of their index (IBA annex A17); empty slots are left out."""
+    port, found, end = _port(device), list[Gid](), _HOLES
+    index = 0
+    # The 1024 slots fill from the bottom and an address that goes leaves a hole: look a little past the last.
+    while index < end and (text := _read(port / "gids" / str(index))):
+        if address := int(IPv6Address(text)):
+            below = _read(port / "gid_attrs" / "ndevs" / str(index))
+            kind = _read(port / "gid_attrs" / "types" / str(index))
+            found.append(Gid(index, _address(IPv6Address(address)), below, kind))
+            end = index + _HOLES
+        index += 1
+    return tuple(found)
+
+
+def gid_index(device: str, address: Address, timeout: float = 5.0) -> int:
+    """The index of the RoCE v2 GID of ``address``, waiting for the kernel to add it.
+
+    The kernel fills the table from a queue, a moment after the address or the device came. OperationFailed when
+    it has not within ``timeout`` seconds.
+    """
+    found: list[int] = []
+
+    def look() -> bool:
+        found[:] = [gid.index for gid in gids(device) if gid.address == address and gid.kind == "RoCE v2"]
+        return bool(found)
+
+    if not until(look, timeout):
+        have = ", ".join(str(gid.address) for gid in gids(device)) or "none"
+        raise OperationFailed(
+            f"RDMA device {device} has no GID for {address} (it has {have})",
+            f"give {netdev(device) or 'its interface'} that address and set it up",
+        )
+    return found[0]
+
+
+def wait_active(device: str, timeout: float = 5.0) -> None:
+    """Return when the port is ACTIVE; OperationFailed when it is not within ``timeout`` seconds."""
+    if not until(lambda: state(device) == _ACTIVE, timeout):
+        raise OperationFailed(
+            f"RDMA device {device} is {state(device) or 'gone'}, not {_ACTIVE}",
+            f"set interface {netdev(device) or 'below it'} and the other end of its link up",
+        )
+
+
+def wait_gone(device: str, timeout: float = 5.0) -> None:
+    """Return when there is no device of this name; OperationFailed when there is after ``timeout`` seconds."""
+    if not until(lambda: not exists(device), timeout):
+        raise OperationFailed(f"RDMA device {device} does not go away", "see the kernel's log: dmesg")
+
+
+def users(device: str) -> dict[int, str]:
+    """Processes, by id, that hold the device open, and what each is called."""
+    node = _verbs_node(device)
+    found: dict[int, str] = {}
+    if node is None:
+        return found
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if any(link.readlink() == node for link in (process / "fd").iterdir()):
+                found[int(process.name)] = _read(process / "comm")
+        except OSError:  # it ended, or is not ours to look at
+            continue
+    return found
+
+
+def require() -> None:
+    """Raise EnvironmentLacks unless the kernel has an RDMA subsystem."""
+    if not DEVICES.is_dir():
+        raise EnvironmentLacks("this kernel has no RDMA", "use the VM: rocelab --vm, see rocelab doctor")
+
+
+def until(condition: Callable[[], bool], timeout: float) -> bool:
+    """Ask until ``condition`` holds, for at most ``timeout`` seconds, and return whether it does."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+def _port(device: str) -> Path:
+    return DEVICES / device / "ports" / "1"
+
+
+def _read(path: Path) -> str:
+    """The file's one line, or "": an absent device, and a GID slot without attributes (EINVAL), read the same."""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _address(gid: IPv6Address) -> IPv4Address | IPv6Address:
+    return gid.ipv4_mapped or gid
+
+
+def _verbs_node(device: str) -> Path | None:
+    for entry in _VERBS.glob("uverbs*"):
+        if _read(entry / "ibdev") == device:
+            return Path("/dev/infiniband") / entry.name
+    return None

@@ -1,0 +1,109 @@
+"""Names of devices, and what sysfs says of them, on a tree made by hand."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.errors import EnvironmentLacks, OperationFailed
+from lab.rdma import counters, rxe, sysfs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = st.from_regex(r"[a-z][a-z0-9]{0,9}(-[a-z0-9]{1,10}){0,2}", fullmatch=True)
+
+
+@given(first=st.tuples(NAME, NAME, NAME), second=st.tuples(NAME, NAME, NAME))
+def test_devices_share_a_name_only_when_they_are_the_same(
+    first: tuple[str, str, str], second: tuple[str, str, str]
+) -> None:
+    one, other = rxe.device_name(*first), rxe.device_name(*second)
+    assert (one == other) == (first == second)
+    assert len(one) <= 63
+    assert "/" not in one
+    assert "%" not in one
+
+
+def test_long_names_are_shortened_and_stay_apart() -> None:
+    one, other = (rxe.device_name("f" * 24, "h" * 32, f"eth{number}") for number in (1001, 1002))
+    assert len(one) == len(other) == 63
+    assert one != other
+    assert rxe.device_name("clos-2x4", "h1", "eth1") == "clos-2x4.h1.eth1"
+
+
+@pytest.fixture
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An rxe device on eth1 with four GIDs, one of which went away."""
+    for module in (sysfs, counters):
+        monkeypatch.setattr(module, "DEVICES", tmp_path)
+    port = tmp_path / "t.h1.eth1" / "ports" / "1"
+    gids = ["fe80::1", "::ffff:10.0.0.1", "::", "fdc0::2", *["::"] * 30]
+    for folder in ("gids", "gid_attrs/types", "gid_attrs/ndevs", "hw_counters"):
+        (port / folder).mkdir(parents=True)
+    for index, gid in enumerate(gids):
+        (port / "gids" / str(index)).write_text(ip_address(gid).exploded + "\n", encoding="ascii")
+        if gid != "::":
+            (port / "gid_attrs/types" / str(index)).write_text("RoCE v2\n", encoding="ascii")
+            (port / "gid_attrs/ndevs" / str(index)).write_text("eth1\n", encoding="ascii")
+    (port / "state").write_text("4: ACTIVE\n", encoding="ascii")
+    (tmp_path / "t.h1.eth1" / "parent").write_text("eth1\n", encoding="ascii")
+    return port
+
+
+def test_gids_are_found_by_address_past_a_hole(device: Path) -> None:
+    assert device.is_dir()
+    assert [(gid.index, str(gid.address)) for gid in sysfs.gids("t.h1.eth1")] == [
+        (0, "fe80::1"),
+        (1, "10.0.0.1"),
+        (3, "fdc0::2"),
+    ]
+    assert sysfs.gid_index("t.h1.eth1", ip_address("10.0.0.1")) == 1
+    assert sysfs.gid_index("t.h1.eth1", ip_address("fdc0::2")) == 3
+    assert sysfs.netdev("t.h1.eth1") == "eth1"
+
+
+def test_an_address_without_gid_is_named_with_those_that_have_one(device: Path) -> None:
+    assert device.is_dir()
+    with pytest.raises(OperationFailed, match=r"no GID for 10\.9\.9\.9 \(it has fe80::1, 10\.0\.0\.1, fdc0::2\)"):
+        sysfs.gid_index("t.h1.eth1", ip_address("10.9.9.9"), timeout=0.05)
+
+
+def test_a_port_that_is_down_is_not_waited_for_for_ever(device: Path) -> None:
+    sysfs.wait_active("t.h1.eth1", timeout=0)
+    (device / "state").write_text("1: DOWN\n", encoding="ascii")
+    with pytest.raises(OperationFailed, match=r"t\.h1\.eth1 is DOWN, not ACTIVE: set interface eth1"):
+        sysfs.wait_active("t.h1.eth1", timeout=0.05)
+
+
+def test_a_device_that_is_missing_reads_as_nothing(device: Path) -> None:
+    assert device.is_dir()
+    assert not sysfs.exists("t.h9.eth1")
+    assert (sysfs.state("t.h9.eth1"), sysfs.gids("t.h9.eth1"), sysfs.packets("t.h9.eth1", "sent")) == ("", (), 0)
+    assert sysfs.users("t.h9.eth1") == {}
+    sysfs.wait_gone("t.h9.eth1", timeout=0)
+    rxe.delete("t.h9.eth1")
+    with pytest.raises(OperationFailed, match="does not go away"):
+        sysfs.wait_gone("t.h1.eth1", timeout=0.05)
+
+
+def test_counters_are_read_without_the_lifespan_of_their_cache(device: Path) -> None:
+    for name, value in (("sent_pkts", 5), ("lifespan", 10), ("brand_new", 1)):
+        (device / "hw_counters" / name).write_text(f"{value}\n", encoding="ascii")
+    assert counters.snapshot(["t.h1.eth1"]) == {"t.h1.eth1": {"sent_pkts": 5, "brand_new": 1}}
+    assert sysfs.packets("t.h1.eth1", "sent") == 5
+    with pytest.raises(EnvironmentLacks, match=r"RDMA device t\.h9\.eth1 is missing"):
+        counters.read("t.h9.eth1")
+
+
+def test_only_what_moved_is_told_in_the_order_of_the_table() -> None:
+    before = {"rcvd_seq_err": 4, "sent_pkts": 10, "rcvd_pkts": 7}
+    after = {"brand_new": 3, "rcvd_seq_err": 5, "sent_pkts": 30, "rcvd_pkts": 7}
+    assert list(counters.moved(before, after).items()) == [("sent_pkts", 20), ("rcvd_seq_err", 1), ("brand_new", 3)]
+    assert counters.moved(after, after) == {}
+    assert counters.meaning("rcvd_seq_err").trouble
+    assert counters.meaning("brand_new") is counters.UNKNOWN
