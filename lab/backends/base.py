@@ -1,0 +1,75 @@
+"""The boundary between what a fabric is and what plays it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from lab.model.addressing import plan_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.backends.state import FabricState
+    from lab.kernel.netns import Namespace
+    from lab.model.addressing import NodePlan
+    from lab.model.topology import Topology
+    from lab.routing.daemons import Router
+
+
+class Progress(Protocol):
+    """Told of each step of a stage of long work."""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """``done`` of ``total`` steps of ``stage`` are behind us."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """The progress of work that nobody watches."""
+
+
+class Backend(Protocol):
+    """Builds fabrics of one sort and takes them away again."""
+
+    name: str
+
+    def check(self, topology: Topology) -> None:
+        """Raise UsageError or EnvironmentLacks when the topology cannot be played here; touch nothing."""
+
+    def deploy(self, fabric: Fabric, progress: Progress) -> None:
+        """Make everything, each thing recorded in the fabric's journal before it is made."""
+
+    def remove(self, state: FabricState) -> None:
+        """Take away whatever the journal names, however much of it is there. Can be repeated."""
+
+    def namespace(self, fabric: str, node: str) -> Namespace:
+        """Where a node's programs run."""
+
+    def router(self, state: FabricState, node: str) -> Router:
+        """The routing daemons of a switch."""
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """A fabric that runs, or is about to: nodes you can run commands in."""
+
+    state: FabricState
+    topology: Topology
+    backend: Backend
+    plan: Mapping[str, NodePlan] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", plan_addresses(self.topology))
+
+    @property
+    def name(self) -> str:
+        """What it is called on this machine."""
+        return self.state.name
+
+    def namespace(self, node: str) -> Namespace:
+        """Where a node's programs run."""
+        return self.backend.namespace(self.name, node)
+
+    def router(self, node: str) -> Router:
+        """The routing daemons of a switch."""
+        return self.backend.router(self.state, node)

@@ -1,0 +1,96 @@
+"""What a running fabric says of itself, one read per node: daemons, sessions, links, RDMA devices."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+from lab.kernel import netns
+from lab.kernel.interfaces import interfaces
+from lab.rdma import rxe, sysfs
+from lab.routing.show import Session, sessions, sessions_and_liveness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.backends.base import Fabric
+    from lab.kernel.interfaces import InterfaceState
+    from lab.model.topology import Bfd, Node
+    from lab.routing.daemons import Router
+
+_BFD_START: Final = 5.0
+"""Seconds: three packets each way at the rate of a session that is not up, and some for a busy machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """One node as it is now; ``complaint`` says why its router gave no answer, where it gave none."""
+
+    name: str
+    role: str
+    daemons: Mapping[str, bool]
+    sessions: tuple[Session, ...]
+    bfd: Mapping[str, str]
+    interfaces: Mapping[str, InterfaceState]
+    rdma: Mapping[str, str]
+    complaint: str = ""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether all that should run does."""
+        up = all(interface.up for interface in self.interfaces.values())
+        peers = all(session.established for session in self.sessions)
+        verbs = all(state == "ACTIVE" for state in self.rdma.values())
+        live = all(self.daemons.values()) and "down" not in self.bfd.values()
+        return not self.complaint and up and peers and verbs and live
+
+
+def examine(fabric: Fabric) -> list[NodeHealth]:
+    """The health of every node, read in parallel."""
+    alive = netns.processes_in([fabric.namespace(node.name).name for node in fabric.topology.nodes])
+    with ThreadPoolExecutor() as readers:
+        return list(readers.map(lambda node: _examine(fabric, node.name, alive), fabric.topology.nodes))
+
+
+def _examine(fabric: Fabric, name: str, alive: Mapping[int, str]) -> NodeHealth:
+    node = fabric.topology.node(name)
+    states = interfaces(fabric.namespace(name))
+    wanted = {interface: states[interface] for interface in fabric.plan[name].interfaces if interface in states}
+    daemons: dict[str, bool] = {}
+    peers: list[Session] = []
+    bfd: dict[str, str] = {}
+    complaint = ""
+    if node.role.is_switch:
+        router = fabric.router(name)
+        daemons = {daemon: pid in alive for daemon, pid in router.pids().items()}
+        try:
+            peers, bfd = _ask(router, fabric.topology.routing.bfd)
+        except OperationFailed as error:
+            complaint = str(error)
+    missing = set(fabric.plan[name].interfaces) - set(states)
+    if missing:
+        complaint = complaint or f"interfaces {', '.join(sorted(missing))} are gone"
+    return NodeHealth(name, node.role, daemons, tuple(peers), bfd, wanted, _rdma(fabric, node), complaint)
+
+
+def _ask(router: Router, intent: Bfd) -> tuple[list[Session], dict[str, str]]:
+    """A router's sessions, and BFD's state of each: ``up``, ``down``, or ``starting`` while it is too young to judge.
+
+    BFD begins when BGP is established, at one packet a second whatever the timers (RFC 5880 section 6.8.3).
+    """
+    if not intent.enabled:
+        return sessions(router), {}
+    peers, up = sessions_and_liveness(router)
+    grace = _BFD_START + intent.interval * intent.multiplier
+    return peers, {
+        peer.interface: "up" if up.get(peer.interface) else "starting" if peer.uptime < grace else "down"
+        for peer in peers
+    }
+
+
+def _rdma(fabric: Fabric, node: Node) -> dict[str, str]:
+    """State of each RDMA device that the node asked for (IBA section 11.2.2.2: port state)."""
+    devices = [rxe.device_name(fabric.name, node.name, nic) for nic in fabric.plan[node.name].interfaces if node.rdma]
+    return {device: sysfs.state(device) if sysfs.exists(device) else "gone" for device in devices}

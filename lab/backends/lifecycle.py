@@ -1,0 +1,104 @@
+"""Up and down: the whole life of a fabric, each with one way to fail and one way to be undone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from lab.backends import registry
+from lab.backends.base import Fabric, silent
+from lab.backends.state import FabricState, Kind, find_fabric
+from lab.errors import UsageError
+from lab.kernel import signals
+from lab.routing.convergence import await_convergence
+from lab.routing.expect import expected_routes
+
+if TYPE_CHECKING:
+    from lab.backends.base import Backend, Progress
+    from lab.model.topology import Topology
+
+CONVERGENCE_TIMEOUT: Final = 120.0
+"""Seconds; far above what a software-emulated machine needs for the fabrics that it can hold."""
+
+
+@dataclass
+class Stopwatch:
+    """Seconds that each stage took, from its first report of progress to the next stage's."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _began: float = field(default_factory=time.monotonic)
+    _stage: str = ""
+
+    def note(self, stage: str) -> None:
+        """Stage ``stage`` is at work."""
+        now = time.monotonic()
+        if self._stage:
+            self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._began
+        self._stage, self._began = stage, now
+
+
+def up(
+    topology: Topology,
+    backend: Backend,
+    *,
+    progress: Progress = silent,
+    timeout: float = CONVERGENCE_TIMEOUT,
+) -> tuple[Fabric, Stopwatch]:
+    """Build a fabric and return when it has converged; on any failure nothing of it is left.
+
+    Raises UsageError when its name is in use, Busy while another command changes it, EnvironmentLacks when
+    this machine cannot play it, NotConverged after ``timeout`` seconds.
+    """
+    backend.check(topology)
+    state = FabricState(topology.name)
+    fabric = Fabric(state, topology, backend)
+    watch = Stopwatch()
+
+    def report(stage: str, done: int, total: int) -> None:
+        watch.note(stage)
+        progress(stage, done, total)
+
+    with state.locked(f"up {state.name}"):
+        if state.exists():
+            raise UsageError(f"fabric {state.name} exists", f"rocelab down {state.name}, or use another --name")
+        try:
+            state.record(Kind.BACKEND, [backend.name])
+            state.save_topology(topology)
+            backend.deploy(fabric, report)
+            routers = {node.name: fabric.router(node.name) for node in topology.switches}
+            expected = expected_routes(topology, fabric.plan)
+            await_convergence(routers, expected, timeout, lambda done, total: report("convergence", done, total))
+            state.record(Kind.READY, [state.name])
+            watch.note("")
+        except BaseException:
+            _remove(state, backend)
+            raise
+    return fabric, watch
+
+
+def down(state: FabricState) -> None:
+    """Take a fabric away, whole or half-built. Raises Busy while another command changes it."""
+    with state.locked(f"down {state.name}"):
+        names = state.recorded(Kind.BACKEND)
+        _remove(state, registry.backend(names[0] if names else registry.DEFAULT))
+
+
+def _remove(state: FabricState, backend: Backend) -> None:
+    with signals.held():  # a second Ctrl-C does not cut the cleaning up short
+        backend.remove(state)
+        state.forget()
+
+
+def open_fabric(name: str | None = None) -> Fabric:
+    """The running fabric called ``name``, or the only one; UsageError when there is none or it is not whole."""
+    state = find_fabric(name)
+    if not state.ready:
+        doing = "is being changed" if state.is_locked() else "is in pieces"
+        raise UsageError(f"fabric {state.name} {doing}", f"wait, or rocelab down {state.name}")
+    return Fabric(state, state.load_topology(), registry.backend(state.recorded(Kind.BACKEND)[0]))
+
+
+def without_rdma(topology: Topology) -> Topology:
+    """The topology with plain Ethernet on every host."""
+    return replace(topology, nodes=tuple(replace(node, rdma=False) for node in topology.nodes))

@@ -1,0 +1,23 @@
+"""Backends by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.backends.netns import NetnsBackend
+from lab.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.backends.base import Backend
+
+DEFAULT: Final = NetnsBackend.name
+_BACKENDS: Final[Mapping[str, type[Backend]]] = {NetnsBackend.name: NetnsBackend}
+
+
+def backend(name: str) -> Backend:
+    """The backend called ``name``; UsageError lists what there is."""
+    if name not in _BACKENDS:
+        raise UsageError(f"no backend {name}", f"there is {', '.join(_BACKENDS)}")
+    return _BACKENDS[name]()

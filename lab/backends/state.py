@@ -1,0 +1,198 @@
+"""What a fabric leaves on disk while it lives: one directory with its journal, its topology and its nodes' files.
+
+The journal is written before anything is made, so that ``down`` can finish whatever was begun, however it ended.
+It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all mended by playing it backwards.
+
+::
+
+    /run/rocelab/fabrics/<fabric>/journal.jsonl    one line for each batch of things that may exist
+                                  topology.json    the resolved topology
+                                  nodes/<node>/    configuration, sockets, pid files and logs of its daemons
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import Busy, EnvironmentLacks, UsageError
+from lab.model import store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.model.topology import Topology
+
+STATE_ROOT: Final = Path("/run/rocelab")
+FABRICS: Final = STATE_ROOT / "fabrics"
+
+
+class Kind(StrEnum):
+    """What a line of the journal is about; the order of making is the order of this list."""
+
+    BACKEND = "backend"
+    NAMESPACE = "namespace"
+    RDMA_DEVICE = "rdma-device"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class FabricState:
+    """The directory of one fabric, there or not."""
+
+    name: str
+
+    @property
+    def directory(self) -> Path:
+        """Everything the fabric has on disk."""
+        return FABRICS / self.name
+
+    @property
+    def _journal(self) -> Path:
+        return self.directory / "journal.jsonl"
+
+    def node_directory(self, node: str) -> Path:
+        """Where a node's daemons keep their files."""
+        return self.directory / "nodes" / node
+
+    def exists(self) -> bool:
+        """Whether anything of the fabric may be there."""
+        return self._journal.exists()
+
+    def record(self, kind: Kind, names: Sequence[str]) -> None:
+        """Write down, in one append, what is about to be made."""
+        line = json.dumps({"kind": kind, "names": list(names)}) + "\n"
+        with self._journal.open("a", encoding="utf-8") as journal:
+            journal.write(line)
+
+    def recorded(self, kind: Kind) -> tuple[str, ...]:
+        """All names of one kind, in the order of making; a torn last line promised nothing and is skipped."""
+        names: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
+            for line in self._journal.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(json.JSONDecodeError):
+                    entry = json.loads(line)
+                    if entry["kind"] == kind:
+                        names.extend(entry["names"])
+        return tuple(names)
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``up`` came to its end."""
+        return bool(self.recorded(Kind.READY))
+
+    def save_topology(self, topology: Topology) -> None:
+        """Keep the topology for the commands to come."""
+        (self.directory / "topology.json").write_text(store.dump(topology), encoding="utf-8")
+
+    def load_topology(self) -> Topology:
+        """The topology that the fabric was built from."""
+        return store.restore((self.directory / "topology.json").read_text(encoding="utf-8"))
+
+    def node_count(self) -> int:
+        """How many nodes were begun."""
+        return len(self.recorded(Kind.NAMESPACE))
+
+    @contextlib.contextmanager
+    def locked(self, doing: str) -> Iterator[None]:
+        """Keep all other commands from changing the fabric; Busy names the one that does so already."""
+        descriptor = self._open_locked()
+        holder = self.directory / "holder"
+        try:
+            holder.write_text(f"{doing}, pid {os.getpid()}")
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.directory.rmdir()
+            _remove_empty_roots()
+            os.close(descriptor)
+
+    def _open_locked(self) -> int:
+        while True:
+            _make_root(self.directory)
+            try:
+                descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_ino == self.directory.stat().st_ino:
+                    return descriptor
+            except BlockingIOError:
+                os.close(descriptor)
+                if holder := self._holder():
+                    raise Busy(f"fabric {self.name} is being changed by {holder}", "wait for it to end") from None
+                continue  # somebody only asks whether it is locked, which takes an instant
+            except FileNotFoundError:
+                pass
+            os.close(descriptor)
+
+    def _holder(self) -> str:
+        with contextlib.suppress(OSError):
+            return (self.directory / "holder").read_text()
+        return ""
+
+    def is_locked(self) -> bool:
+        """Whether a command is changing the fabric right now."""
+        try:
+            descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def forget(self) -> None:
+        """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
+        shutil.rmtree(self.directory / "nodes", ignore_errors=True)
+        (self.directory / "topology.json").unlink(missing_ok=True)
+        self._journal.unlink(missing_ok=True)
+
+
+def _make_root(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except PermissionError as error:
+        raise EnvironmentLacks(f"{directory} cannot be written", "run as root, or in the VM with --vm") from error
+    except OSError as error:
+        raise EnvironmentLacks(f"{directory}: {error.strerror}", "free space or mend /run") from error
+
+
+def _remove_empty_roots() -> None:
+    with contextlib.suppress(OSError):
+        FABRICS.rmdir()
+        STATE_ROOT.rmdir()
+
+
+def all_fabrics() -> list[FabricState]:
+    """Every fabric on this machine, whole or in pieces, by name."""
+    if not FABRICS.is_dir():
+        return []
+    return [FabricState(entry.name) for entry in sorted(FABRICS.iterdir()) if entry.is_dir()]
+
+
+def find_fabric(name: str | None) -> FabricState:
+    """The fabric called ``name``, or the only one when no name is given; UsageError lists what there is."""
+    known = [state.name for state in all_fabrics() if state.exists()]
+    if name is None and len(known) == 1:
+        return FabricState(known[0])
+    if name in known:
+        return FabricState(name)
+    if not known:
+        what = "no fabric runs" if name is None else f"no fabric {name}"
+        raise UsageError(what, "rocelab up topologies/clos-2x4.yaml builds one")
+    if name is None:
+        raise UsageError(f"{len(known)} fabrics run", f"say which with --name: {', '.join(known)}")
+    raise UsageError(f"no fabric {name}", f"there is {', '.join(known)}")
