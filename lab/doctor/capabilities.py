@@ -1,0 +1,175 @@
+"""Every capability that rocelab uses: how it is tried, what needs it, and what mends its lack. One table."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lab.doctor import remedies
+from lab.errors import LabError
+from lab.kernel import probe
+from lab.kernel.probe import Finding
+from lab.rdma import rxe
+from lab.routing import daemons
+from lab.vm import debian, kvm
+from lab.vm.arch import host_arch
+from lab.vm.qemu import Accel
+from lab.vm.recipe import current_recipe, image_of
+from lab.vm.state import state_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from lab.doctor.remedies import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing that a machine has or has not."""
+
+    name: str
+    serves: str
+    """What needs it."""
+    look: Callable[[Host], Finding]
+    """Tries it, and leaves nothing behind."""
+    mend: Callable[[Host], str]
+    """The one command that mends its lack."""
+    optional: bool = False
+    """Whether what it serves works without it, less well."""
+    on_host: bool = False
+    """Whether it is of no use inside the VM."""
+
+
+def _frr(host: Host) -> Finding:  # noqa: ARG001
+    try:
+        found = daemons.version()
+    except LabError as error:
+        return Finding(False, error.message)
+    have, oldest = (".".join(map(str, numbers)) for numbers in (found, daemons.OLDEST))
+    return Finding(True, have) if found >= daemons.OLDEST else Finding(False, f"{have} is older than {oldest}")
+
+
+def _rxe(host: Host) -> Finding:
+    """Loads the modules first, as bringing up a fabric does: the device is of no use unless programs see it."""
+    if not host.root:
+        return probe.rxe()
+    try:
+        rxe.check()
+        with rxe.one_at_a_time():
+            return probe.rxe()
+    except LabError as error:
+        return Finding(False, error.message)
+
+
+def _image_builder(host: Host) -> Finding:  # noqa: ARG001
+    try:
+        debian.require_keyring()
+    except LabError as error:
+        return Finding(False, error.message)
+    return probe.tool("mmdebstrap", "--version")
+
+
+def _image(host: Host) -> Finding:  # noqa: ARG001
+    try:
+        image = image_of(current_recipe())
+    except LabError as error:
+        return Finding(False, error.message)
+    return Finding(True, image.hash) if image.complete else Finding(False, "not built")
+
+
+def _kvm(host: Host) -> Finding:
+    """Runs a guest, once per boot of the host: the device node alone proves nothing."""
+    if not host.kvm:
+        return Finding(False, f"no {remedies.KVM}")
+    if not os.access(remedies.KVM, os.R_OK | os.W_OK):
+        return Finding(False, f"{remedies.KVM} is closed to uid {os.geteuid()}")
+    try:
+        image, state = image_of(current_recipe()), state_folder()
+        if not image.complete:
+            return Finding(None, "rocelab vm up tries it")
+        state.create()
+        works = kvm.choose_accel(host_arch(), image, state) is Accel.KVM
+    except LabError as error:
+        return Finding(False, error.message)
+    return Finding(works, "runs a guest" if works else "a guest hangs")
+
+
+CAPABILITIES: Final = (
+    Capability("root", "every fabric here", lambda _: probe.root(), remedies.become_root),
+    Capability("network namespaces", "nodes", lambda _: probe.namespaces(), remedies.the_vm),
+    Capability("veth", "links", lambda _: probe.device("veth"), remedies.the_vm),
+    Capability("tbf", "link rates", lambda _: probe.qdisc("tbf"), remedies.kernel_module),
+    Capability("FRR", "BGP on switches", _frr, lambda host: remedies.install(host, "frr")),
+    Capability("VXLAN", "EVPN L2", lambda _: probe.device("vxlan"), remedies.kernel_module),
+    Capability("VRF", "EVPN L3", lambda _: probe.device("vrf"), remedies.kernel_module),
+    Capability(
+        "ECMP hash seed",
+        "ECMP in three tiers",
+        lambda _: probe.hash_seed(),
+        remedies.the_vm,
+        optional=True,
+    ),
+    Capability("netem", "link delay, impairment", lambda _: probe.qdisc("netem"), remedies.kernel_module),
+    Capability("rxe per namespace", "RDMA on hosts", _rxe, remedies.the_vm),
+    Capability(
+        "perftest",
+        "rocelab rdma",
+        lambda _: probe.tool("ib_write_bw", "--version"),
+        lambda host: remedies.install(host, "perftest"),
+    ),
+    Capability("BTF", "BPF programs", lambda _: probe.btf(), remedies.the_vm),
+    Capability("BPF qdisc", "lossless port", lambda _: probe.bpf_qdisc(), remedies.the_vm),
+    Capability(
+        "tshark",
+        "reading captures",
+        lambda _: probe.tool("tshark", "--version"),
+        lambda host: remedies.install(host, "tshark"),
+        optional=True,
+    ),
+    Capability(
+        "QEMU",
+        "rocelab vm",
+        lambda host: probe.tool(host.qemu, "--version"),
+        lambda host: remedies.install(host, host.qemu_package),
+        on_host=True,
+    ),
+    Capability(
+        "ssh",
+        "rocelab vm",
+        lambda _: probe.tool("ssh"),
+        lambda host: remedies.install(host, "openssh-client"),
+        on_host=True,
+    ),
+    Capability(
+        "mmdebstrap",
+        "rocelab vm build",
+        _image_builder,
+        lambda host: remedies.install(host, "mmdebstrap", "debian-archive-keyring", "uidmap"),
+        on_host=True,
+    ),
+    Capability("VM image", "rocelab vm, at once", _image, lambda _: "rocelab vm build", optional=True, on_host=True),
+    Capability("KVM", "rocelab vm, fast", _kvm, remedies.run_kvm, optional=True, on_host=True),
+    Capability(
+        "containerlab",
+        "exported fabrics",
+        lambda _: probe.tool("containerlab", "version"),
+        lambda _: "its own installer",
+        optional=True,
+        on_host=True,
+    ),
+)
+
+
+def relevant(host: Host) -> list[Capability]:
+    """The capabilities that matter here: inside the VM, those of a VM's host do not."""
+    return [capability for capability in CAPABILITIES if not (host.in_vm and capability.on_host)]
+
+
+def look(host: Host, capabilities: Iterable[Capability]) -> Mapping[str, Finding]:
+    """Try the capabilities, side by side; by name, in their order."""
+    wanted = list(capabilities)
+    with ThreadPoolExecutor() as testers:
+        findings = testers.map(lambda capability: capability.look(host), wanted)
+        return dict(zip((capability.name for capability in wanted), findings, strict=True))

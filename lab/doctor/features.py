@@ -1,0 +1,80 @@
+"""From capabilities to what a user can do: here, in the VM, or not at all. Pure: findings in, verdicts out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lab.doctor import remedies
+from lab.doctor.capabilities import CAPABILITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.doctor.remedies import Host
+    from lab.kernel.probe import Finding
+
+
+class Place(StrEnum):
+    """Where a feature works."""
+
+    HERE = "here"
+    VM = "in the VM"
+    NOWHERE = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something users do, and the capabilities it takes on the machine that does it."""
+
+    name: str
+    needs: tuple[str, ...]
+    in_vm: bool = True
+    """Whether the VM can do it for a machine that cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where a feature works, the capabilities that this machine lacks for it, and the remedy for the first."""
+
+    feature: str
+    place: Place
+    lacks: tuple[str, ...]
+    remedy: str
+
+
+_NAMESPACES: Final = ("root", "network namespaces", "veth")
+_FABRIC: Final = (*_NAMESPACES, "tbf", "FRR")
+_RDMA: Final = (*_FABRIC, "rxe per namespace", "perftest")
+
+FABRIC: Final = Feature("fabric", _FABRIC)
+RDMA: Final = Feature("RDMA", _RDMA)
+VM: Final = Feature("VM", ("QEMU", "ssh", "mmdebstrap"), in_vm=False)
+FEATURES: Final = (
+    FABRIC,
+    Feature("EVPN L2", (*_FABRIC, "VXLAN")),
+    Feature("EVPN L3", (*_FABRIC, "VXLAN", "VRF")),
+    Feature("delay and impairment", (*_FABRIC, "netem")),
+    Feature("capture", _NAMESPACES),
+    RDMA,
+    Feature("lossless port", (*_RDMA, "BTF", "BPF qdisc")),
+)
+_MENDED_BY: Final = {capability.name: capability.mend for capability in CAPABILITIES}
+
+
+def judge(host: Host, findings: Mapping[str, Finding]) -> list[Verdict]:
+    """A verdict on each feature, and on the VM itself when we are not in it."""
+    vm = None if host.in_vm else _judge(VM, host, findings, vm_works=False)
+    vm_works = vm is not None and vm.place is Place.HERE
+    verdicts = [_judge(feature, host, findings, vm_works=vm_works) for feature in FEATURES]
+    return verdicts if vm is None else [*verdicts, vm]
+
+
+def _judge(feature: Feature, host: Host, findings: Mapping[str, Finding], *, vm_works: bool) -> Verdict:
+    lacks = tuple(name for name in feature.needs if not findings[name].present)
+    if not lacks:
+        return Verdict(feature.name, Place.HERE, (), "")
+    if vm_works and feature.in_vm:
+        return Verdict(feature.name, Place.VM, lacks, remedies.the_vm(host))
+    return Verdict(feature.name, Place.NOWHERE, lacks, _MENDED_BY[lacks[0]](host))

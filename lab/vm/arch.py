@@ -1,0 +1,57 @@
+"""What differs between the processor architectures, in one table."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+
+from lab.errors import EnvironmentLacks
+
+_GLIBC_OF_TRIXIE = 41
+
+
+@dataclass(frozen=True)
+class Arch:
+    """One architecture: its names in Python, Debian, QEMU and pip, and where its kernel talks."""
+
+    machine: str
+    """As the kernel calls it: ``x86_64``."""
+    debian: str
+    qemu: str
+    qemu_package: str
+    qemu_machine: str
+    console: str
+
+    @property
+    def pip_platforms(self) -> tuple[str, ...]:
+        """Platform tags of wheels that run in the guest, the best first."""
+        newest = [f"manylinux_2_{minor}_{self.machine}" for minor in range(_GLIBC_OF_TRIXIE, 16, -1)]
+        return (*newest, f"manylinux2014_{self.machine}", f"linux_{self.machine}")
+
+
+ARCHES = {
+    "x86_64": Arch(
+        machine="x86_64",
+        debian="amd64",
+        qemu="qemu-system-x86_64",
+        qemu_package="qemu-system-x86",
+        qemu_machine="q35",
+        console="ttyS0",
+    ),
+    "aarch64": Arch(
+        machine="aarch64",
+        debian="arm64",
+        qemu="qemu-system-aarch64",
+        qemu_package="qemu-system-arm",
+        qemu_machine="virt,gic-version=max",
+        console="ttyAMA0",
+    ),
+}
+
+
+def host_arch(machine: str = "") -> Arch:
+    """The entry for ``machine``, by default this host's; EnvironmentLacks when there is none."""
+    machine = machine or platform.machine()
+    if machine not in ARCHES:
+        raise EnvironmentLacks(f"no VM for processor {machine}", f"use a host with {' or '.join(ARCHES)}")
+    return ARCHES[machine]

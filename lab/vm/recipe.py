@@ -1,0 +1,124 @@
+"""What an image is made from, and where the result is kept: same recipe, same folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import EnvironmentLacks
+from lab.vm.arch import Arch, host_arch
+
+SUITE = "trixie"
+PYTHON = "3.13"
+"""The Python of the suite."""
+LAYOUT = 2
+"""Raise it when the code that builds changes what comes out."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides what is in the image."""
+
+    arch: Arch
+    guest: Path
+    """Folder with packages.txt, the guest's own files and the scripts that put them in place."""
+    lock: Path
+    """Locked Python packages, with hashes."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Debian packages, the kernel included."""
+        return (*read_packages(self.guest / "packages.txt"), f"linux-image-{self.arch.debian}")
+
+    @property
+    def hash(self) -> str:
+        """Sixteen hex digits that change when anything in the image would."""
+        digest = hashlib.sha256(f"{LAYOUT} {SUITE} {PYTHON} {self.arch.debian}\n".encode())
+        for path in [self.lock, *sorted(path for path in self.guest.rglob("*") if path.is_file())]:
+            name = path.relative_to(self.guest) if path != self.lock else path.name
+            mode = "x" if path.stat().st_mode & 0o100 else "-"
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{name} {mode} {content}\n".encode())
+        return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A built image: one folder of the cache."""
+
+    folder: Path
+
+    @property
+    def hash(self) -> str:
+        """The hash of its recipe."""
+        return self.folder.name
+
+    @property
+    def disk(self) -> Path:
+        """The root file system, raw; never written to by a running VM."""
+        return self.folder / "root.ext4"
+
+    @property
+    def kernel(self) -> Path:
+        """What QEMU starts."""
+        return self.folder / "kernel"
+
+    @property
+    def initrd(self) -> Path:
+        """Loads the root disk's drivers and hands over."""
+        return self.folder / "initrd"
+
+    @property
+    def key(self) -> Path:
+        """The private key that opens this image's guests."""
+        return self.folder / "key"
+
+    @property
+    def known_hosts(self) -> Path:
+        """The one host key that an SSH client accepts."""
+        return self.folder / "known_hosts"
+
+    @property
+    def manifest(self) -> Path:
+        """What was built: recipe, package versions, kernel release."""
+        return self.folder / "manifest.json"
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is there; folders appear whole or not at all."""
+        return self.manifest.is_file()
+
+
+def read_packages(path: Path) -> tuple[str, ...]:
+    """Package names of a list with one per line; ``#`` starts a comment."""
+    lines = (line.split("#", 1)[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return tuple(line for line in lines if line)
+
+
+def checkout() -> Path:
+    """The folder that holds this package and its ``scripts``; EnvironmentLacks when installed without them."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "scripts/guest/packages.txt").is_file():
+        raise EnvironmentLacks(
+            f"no scripts/guest beside {root / 'lab'}", "run rocelab from a checkout of its repository"
+        )
+    return root
+
+
+def current_recipe() -> Recipe:
+    """The recipe of this checkout for this host."""
+    root = checkout()
+    return Recipe(arch=host_arch(), guest=root / "scripts/guest", lock=root / "scripts/requirements-dev.lock")
+
+
+def cache_root() -> Path:
+    """Where images are kept: ``$XDG_CACHE_HOME/rocelab/vm``, by default below ``~/.cache``."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "rocelab/vm"
+
+
+def image_of(recipe: Recipe) -> Image:
+    """The place of a recipe's image, built or not."""
+    return Image(cache_root() / recipe.hash)

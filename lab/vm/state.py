@@ -1,0 +1,141 @@
+"""The record of the one VM a user has, and whether its process is still that process."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.errors import OperationFailed
+from lab.vm.qemu import Accel, Share
+from lab.vm.recipe import Image, cache_root
+
+_STARTTIME = 19
+"""Index of the start time among the fields of /proc/PID/stat after the command's name (proc(5), field 22)."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A started VM, as it is written to the state folder."""
+
+    pid: int
+    pid_started: int
+    """Start time of the process in clock ticks since boot: a recycled pid has another one."""
+    accel: Accel
+    cpus: int
+    memory_mib: int
+    ssh_port: int
+    image: Image
+    kernel: str
+    shares: tuple[Share, ...]
+    started: float
+    """Seconds since the epoch."""
+    boot_seconds: float
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since it was started."""
+        return max(0.0, time.time() - self.started)
+
+    def alive(self) -> bool:
+        """Whether the process is there and still the one that was started."""
+        return process_start(self.pid) == self.pid_started
+
+    def to_json(self) -> str:
+        """As text, to be read by ``from_json``."""
+        data = asdict(self)
+        data["image"] = str(self.image.folder)
+        data["shares"] = [{"tag": share.tag, "path": str(share.path)} for share in self.shares]
+        return json.dumps(data, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Running:
+        """Read what ``to_json`` wrote; OperationFailed when it is something else."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            data["accel"] = Accel(data["accel"])
+            data["image"] = Image(Path(data["image"]))
+            data["shares"] = tuple(Share(share["tag"], Path(share["path"])) for share in data["shares"])
+            return cls(**data)
+        except (ValueError, KeyError, TypeError) as error:
+            raise OperationFailed(f"the VM's state file is damaged: {error}", "rocelab vm down") from error
+
+
+@dataclass(frozen=True)
+class StateFolder:
+    """Where a user's VM leaves its traces."""
+
+    path: Path
+
+    @property
+    def record(self) -> Path:
+        """The ``Running`` record."""
+        return self.path / "vm.json"
+
+    @property
+    def pid_file(self) -> Path:
+        """QEMU's own note of its pid, there before the record is."""
+        return self.path / "qemu.pid"
+
+    @property
+    def console(self) -> Path:
+        """The guest's serial console."""
+        return self.path / "console.log"
+
+    @property
+    def control(self) -> Path:
+        """Socket of the shared SSH connection."""
+        return self.path / "ssh"
+
+    @property
+    def lock(self) -> Path:
+        """Held while the VM is started or stopped."""
+        return self.path / "lock"
+
+    @property
+    def kvm_verdict(self) -> Path:
+        """Whether KVM worked, and in which boot of the host that was found."""
+        return self.path / "kvm.json"
+
+    def create(self) -> None:
+        """Make the folder, for this user's eyes only."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.path.stat().st_uid != os.geteuid():
+            raise OperationFailed(
+                f"{self.path} belongs to another user", "set XDG_RUNTIME_DIR to a folder of your own"
+            )
+
+    def running(self) -> Running | None:
+        """The VM that is up, or None."""
+        try:
+            running = Running.from_json(self.record.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return running if running.alive() else None
+
+
+def state_folder() -> StateFolder:
+    """``$ROCELAB_VM_STATE``, /run/rocelab/vm for root, below ``$XDG_RUNTIME_DIR`` or the cache for others."""
+    if chosen := os.environ.get("ROCELAB_VM_STATE"):
+        return StateFolder(Path(chosen))
+    if os.geteuid() == 0:
+        return StateFolder(Path("/run/rocelab/vm"))
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return StateFolder(Path(runtime) / "rocelab/vm" if runtime else cache_root().with_name("vm-state"))
+
+
+def parse_start(stat: str) -> int:
+    """The start time in the text of /proc/PID/stat; the command's name may hold spaces and parentheses."""
+    return int(stat.rpartition(")")[2].split()[_STARTTIME])
+
+
+def process_start(pid: int) -> int | None:
+    """When the process ``pid`` started, in clock ticks since boot; None when there is none or it is a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if stat.rpartition(")")[2].split()[0] == "Z" else parse_start(stat)

@@ -1,0 +1,115 @@
+"""What a machine lacks decides where a feature works, and every lack has its remedy."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from lab.doctor.capabilities import CAPABILITIES, Capability, relevant
+from lab.doctor.features import FABRIC, FEATURES, VM, Place, Verdict, judge
+from lab.doctor.remedies import Host
+from lab.kernel.probe import Finding
+from lab.routing import daemons
+
+HOST = Host("debian", "x86_64", "6.1.0-35-amd64", root=True, in_vm=False, kvm=True)
+GUEST = replace(HOST, in_vm=True)
+NAMES = [capability.name for capability in CAPABILITIES]
+
+
+def found(*, lacking: tuple[str, ...] = (), untried: tuple[str, ...] = ()) -> dict[str, Finding]:
+    return {name: Finding(None if name in untried else name not in lacking) for name in NAMES}
+
+
+def verdicts(host: Host, findings: Mapping[str, Finding]) -> dict[str, Verdict]:
+    return {verdict.feature: verdict for verdict in judge(host, findings)}
+
+
+def test_a_machine_with_everything_does_everything_here() -> None:
+    assert {verdict.place for verdict in judge(HOST, found())} == {Place.HERE}
+
+
+def test_names_are_unique_and_features_need_what_exists() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert {need for feature in (*FEATURES, VM) for need in feature.needs} <= set(NAMES)
+
+
+def test_a_kernel_without_rdma_sends_rdma_to_the_vm_and_nothing_else() -> None:
+    seen = verdicts(HOST, found(lacking=("rxe per namespace",)))
+    moved = {name for name, verdict in seen.items() if verdict.place is Place.VM}
+    assert moved == {"RDMA", "lossless port"}
+    assert seen["RDMA"] == Verdict("RDMA", Place.VM, ("rxe per namespace",), "rocelab vm up")
+
+
+def test_without_qemu_what_lacks_here_works_nowhere() -> None:
+    seen = verdicts(HOST, found(lacking=("VRF", "QEMU")))
+    assert seen["EVPN L3"].place is Place.NOWHERE
+    assert seen["VM"] == Verdict("VM", Place.NOWHERE, ("QEMU",), "apt-get install qemu-system-x86")
+    assert seen["fabric"].place is Place.HERE
+
+
+def test_inside_the_vm_there_is_no_second_vm() -> None:
+    inside = {capability.name for capability in relevant(GUEST)}
+    assert not inside & {"QEMU", "KVM", "mmdebstrap", "VM image"}
+    seen = verdicts(GUEST, {name: Finding(name != "netem") for name in inside})
+    assert "VM" not in seen
+    assert seen["delay and impairment"].place is Place.NOWHERE
+
+
+def test_what_could_not_be_tried_does_not_count_as_there() -> None:
+    user = replace(HOST, root=False)
+    untried = ("network namespaces", "veth", "tbf", "VXLAN", "VRF", "netem", "rxe per namespace")
+    findings = found(lacking=("root", "QEMU"), untried=untried)
+    assert verdicts(user, findings)["fabric"].place is Place.NOWHERE
+    assert verdicts(user, findings)["fabric"].remedy == "sudo rocelab doctor"
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda capability: capability.name)
+@pytest.mark.parametrize(
+    "host",
+    [HOST, GUEST, replace(HOST, root=False), replace(HOST, distribution="", machine="riscv64", kvm=False)],
+    ids=["root", "guest", "user", "unknown"],
+)
+def test_every_lack_has_a_remedy_of_one_line(capability: Capability, host: Host) -> None:
+    remedy = capability.mend(host)
+    assert remedy
+    assert "\n" not in remedy
+    assert "://" not in remedy
+    assert not remedy.startswith("apt-get") or host.root
+
+
+@pytest.mark.parametrize(
+    ("host", "remedy"),
+    [
+        (replace(HOST, distribution="ubuntu", release="6.8.0-60-generic"), "linux-modules-extra-6.8.0-60-generic"),
+        (replace(HOST, release="6.1.0-35-cloud-amd64"), "apt-get install linux-image-amd64"),
+        (replace(HOST, release="6.12.1-custom"), "rocelab vm up"),
+    ],
+    ids=["ubuntu", "debian-cloud", "own-kernel"],
+)
+def test_a_missing_module_is_looked_for_where_the_distribution_keeps_it(host: Host, remedy: str) -> None:
+    (netem,) = (capability for capability in CAPABILITIES if capability.name == "netem")
+    assert netem.mend(host).endswith(remedy)
+
+
+def test_arm_hosts_get_the_arm_packages() -> None:
+    arm = replace(HOST, machine="aarch64", root=False)
+    (qemu,) = (capability for capability in CAPABILITIES if capability.name == "QEMU")
+    assert qemu.mend(arm) == "sudo apt-get install qemu-system-arm"
+
+
+def test_the_fabric_is_the_feature_that_decides_the_exit_code() -> None:
+    assert FEATURES[0] is FABRIC
+
+
+@pytest.mark.parametrize(
+    ("version", "finding"),
+    [
+        ((8, 4, 4), Finding(True, "8.4.4")),
+        ((10, 3), Finding(True, "10.3")),
+        ((7, 5), Finding(False, "7.5 is older than 8.4")),
+    ],
+)
+def test_frr_must_be_new_enough(version: tuple[int, ...], finding: Finding, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "version", lambda: version)
+    (frr,) = (capability for capability in CAPABILITIES if capability.name == "FRR")
+    assert frr.look(HOST) == finding

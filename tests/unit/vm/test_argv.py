@@ -1,0 +1,187 @@
+"""What is started, word by word: nothing here runs."""
+
+import base64
+import itertools
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from packaging.markers import InvalidMarker
+
+from lab.vm import debian
+from lab.vm.arch import ARCHES
+from lab.vm.qemu import Accel, Guest, Share, guest_argv, probe_argv
+from lab.vm.recipe import Image, Recipe
+from lab.vm.ssh import CALL, Connection
+
+
+def after(argv: list[str], option: str) -> list[str]:
+    """Every value given to ``option``."""
+    return [value for word, value in itertools.pairwise(argv) if word == option]
+
+
+def test_guest_has_no_route_out_and_one_door_on_loopback(guest: Guest) -> None:
+    (network,) = after(guest_argv(guest), "-netdev")
+    assert network.split(",") == ["user", "id=net", "restrict=on", "ipv6=off", "hostfwd=tcp:127.0.0.1:40022-:22"]
+
+
+def test_guest_never_writes_to_the_image(guest: Guest) -> None:
+    (disk,) = after(guest_argv(guest), "-drive")
+    assert "snapshot=on" in disk.split(",")
+
+
+@pytest.mark.parametrize(("accel", "words"), [(Accel.KVM, "kvm"), (Accel.TCG, "tcg,thread=multi")])
+def test_accelerator(guest: Guest, accel: Accel, words: str) -> None:
+    assert after(guest_argv(replace(guest, accel=accel)), "-accel") == [words]
+
+
+def test_architectures_differ_in_program_machine_and_console(guest: Guest, arm_guest: Guest) -> None:
+    intel, arm = guest_argv(guest), guest_argv(arm_guest)
+    assert (intel[0], arm[0]) == ("qemu-system-x86_64", "qemu-system-aarch64")
+    assert after(intel, "-machine") == ["q35"]
+    assert after(arm, "-machine") == ["virt,gic-version=max"]
+    assert after(intel, "-append")[0].startswith("console=ttyS0 ")
+    assert after(arm, "-append")[0].startswith("console=ttyAMA0 ")
+
+
+@pytest.mark.parametrize("path", ["/home/ann/rocelab", "/home/ann/my labs/a,b=c", "/srv/é"])
+def test_shared_paths_arrive_whatever_they_hold(guest: Guest, path: str) -> None:
+    argv = guest_argv(replace(guest, shares=(Share("checkout", Path(path)),)))
+    (word,) = [word for word in after(argv, "-append")[0].split() if word.startswith("rocelab.checkout=")]
+    assert base64.b64decode(word.partition("=")[2]).decode() == path
+    (backend,) = after(argv, "-fsdev")
+    assert f"path={path.replace(',', ',,')},security" in backend
+
+
+def test_probe_has_neither_disk_nor_network(image: Image) -> None:
+    argv = probe_argv(ARCHES["x86_64"], image, Accel.KVM)
+    assert "rocelab.probe" in after(argv, "-append")[0].split()
+    assert not {"-drive", "-netdev", "-daemonize"} & set(argv)
+
+
+@pytest.fixture
+def link(image: Image) -> Connection:
+    return Connection(image, 40022, Path("/run/vm/ssh"))
+
+
+@pytest.mark.parametrize(
+    "command", [["true"], ["echo", "a b", "$HOME", "it's", "*", ""], ["sh", "-c", "exit 7; echo `x`"], ["-n", "--"]]
+)
+def test_each_word_of_a_command_survives_the_remote_shell(link: Connection, command: list[str]) -> None:
+    remote = link.call_argv("7-ab", "/home/ann/my labs", command, terminal=False)[-1]
+    assert shlex.split(remote) == [CALL, "7-ab", "/home/ann/my labs", *command]
+
+
+def test_ssh_trusts_one_host_key_and_offers_one_key(link: Connection) -> None:
+    argv = link.argv()
+    assert argv[:3] == ["ssh", "-F", "none"]
+    assert {
+        "StrictHostKeyChecking=yes",
+        "IdentityAgent=none",
+        "IdentitiesOnly=yes",
+        "GlobalKnownHostsFile=none",
+        'UserKnownHostsFile="/cache/0123456789abcdef/known_hosts"',
+    } <= set(after(argv, "-o"))
+
+
+def test_a_terminal_is_asked_for_only_when_there_is_one(link: Connection) -> None:
+    assert "-tt" in link.call_argv("1", "/", ["top"], terminal=True)
+    assert "-tt" not in link.call_argv("1", "/", ["top"], terminal=False)
+
+
+def test_bootstrap_names_no_mirror_of_its_own(recipe: Recipe) -> None:
+    argv = debian.bootstrap(recipe, Path("/s t"), Path("/tree"), mirror=None, apt_options=[])
+    assert argv[-2:] == ["trixie", "/tree"]
+    assert not [word for word in argv if "://" in word]
+    assert "--customize-hook=sync-in '/s t' /" in argv
+
+
+def test_bootstrap_takes_the_mirror_and_the_proxy_of_the_host(recipe: Recipe) -> None:
+    argv = debian.bootstrap(
+        recipe,
+        Path("/stage"),
+        Path("/tree"),
+        mirror="http://mirror.example/debian",
+        apt_options=["Acquire::Retries 3"],
+    )
+    assert argv[-1] == "http://mirror.example/debian"
+    assert "--aptopt=Acquire::Retries 3" in argv
+    assert "--include=frr,iproute2,linux-image-amd64" in argv
+
+
+def test_a_plain_user_gets_a_user_namespace_and_root_does_not() -> None:
+    assert "--map-auto" in debian.in_namespaces(["true"], root=False)
+    assert "--map-auto" not in debian.in_namespaces(["true"], root=True)
+
+
+def test_pip_takes_only_wheels_with_known_hashes_for_the_guest() -> None:
+    argv = debian.pip_install(ARCHES["x86_64"], Path("/lock"), Path("/target"), "/usr/bin/python3")
+    assert {"--require-hashes", "--only-binary=:all:", "--no-deps"} <= set(argv)
+    assert after(argv, "--python-version") == ["3.13"]
+    assert "manylinux2014_x86_64" in after(argv, "--platform")
+
+
+LOCK = """\
+colorama==0.4.6 ; sys_platform == 'win32' \\
+    --hash=sha256:01
+numpy==2.4.6 ; python_full_version < '3.12' \\
+    --hash=sha256:02 \\
+    --hash=sha256:03
+numpy==2.5.5 ; python_full_version >= '3.12' \\
+    --hash=sha256:04 \\
+    --hash=sha256:05
+fast==1 ; platform_machine == 'aarch64' \\
+    --hash=sha256:06
+rich==15.0.0 \\
+    --hash=sha256:07
+"""
+
+
+def test_conditions_of_the_lock_are_judged_for_the_guest() -> None:
+    rich = "rich==15.0.0 \\\n    --hash=sha256:07\n"
+    numpy = "numpy==2.5.5 \\\n    --hash=sha256:04 \\\n    --hash=sha256:05\n"
+    assert debian.lock_for_guest(LOCK, ARCHES["x86_64"]).replace("  \\", " \\") == numpy + rich
+    assert "fast==1" in debian.lock_for_guest(LOCK, ARCHES["aarch64"])
+
+
+def test_a_condition_nobody_can_read_is_an_error() -> None:
+    with pytest.raises(InvalidMarker):
+        debian.lock_for_guest("numpy==1 ; python_is_nice \\\n    --hash=sha256:01\n", ARCHES["x86_64"])
+
+
+def test_platforms_follow_the_architecture_and_its_glibc() -> None:
+    platforms = ARCHES["aarch64"].pip_platforms
+    assert platforms[0] == "manylinux_2_41_aarch64"
+    assert "manylinux_2_17_aarch64" in platforms
+    assert "manylinux_2_42_aarch64" not in platforms
+
+
+UPDATED = "Debian\tbookworm\tmain\thttp://mirror.example/deb/\n"
+CONFIGURED = "$(ORIGIN)\ttrixie\tmain\thttp://mirror.example/debian/\n"
+FOREIGN = (
+    "$(ORIGIN)\tnoble\tmain\thttp://mirror.example/ubuntu/\n"
+    "Docker\tbookworm\tstable\thttp://vendor.example/linux/debian/\n"
+    "$(ORIGIN)\tbookworm-security\tmain\thttp://mirror.example/debian-security/\n"
+    "$(ORIGIN)\tstable\tmain\thttp://vendor.example/apt/\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("targets", "mirror"),
+    [
+        (FOREIGN + UPDATED, "http://mirror.example/deb/"),
+        (FOREIGN + CONFIGURED, "http://mirror.example/debian/"),
+        (FOREIGN, None),
+        ("", None),
+    ],
+)
+def test_mirror_is_the_hosts_debian_archive_or_none(targets: str, mirror: str | None) -> None:
+    assert debian.pick_mirror(targets) == mirror
+
+
+def test_apt_options_are_those_of_the_way_to_the_mirror() -> None:
+    dump = (
+        'APT "";\nAcquire::http "";\nAcquire::http::Proxy "http://proxy.example:3142";\nAcquire::Languages "none";\n'
+    )
+    assert debian.pick_apt_options(dump) == ['Acquire::http::Proxy "http://proxy.example:3142";']

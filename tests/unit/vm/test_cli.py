@@ -1,0 +1,94 @@
+"""``--vm`` sends the command line away as it was typed, except for itself; ``rocelab vm`` stays on the host."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.cli import main, vm
+from lab.vm import call
+from lab.vm.state import Running
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """Command lines that went to the VM, which answers each with exit code 3."""
+    commands: list[list[str]] = []
+
+    def send(command: list[str]) -> int:
+        commands.append(command)
+        return 3
+
+    monkeypatch.setattr(vm, "send", send)
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path))
+    monkeypatch.delenv("ROCELAB_VM", raising=False)
+    monkeypatch.delenv("ROCELAB_IN_VM", raising=False)
+    return commands
+
+
+def rocelab(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
+    monkeypatch.setattr(sys, "argv", ["rocelab", *words])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    return end.value.code
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["--vm", "up", "a b.yaml"], ["rocelab", "up", "a b.yaml"]),
+        (["--debug", "--vm", "ls", "--json"], ["rocelab", "--debug", "ls", "--json"]),
+        (["--vm", "exec", "h1", "--", "x", "--vm"], ["rocelab", "exec", "h1", "--", "x", "--vm"]),
+        (["--vm", "no-such-command"], ["rocelab", "no-such-command"]),
+    ],
+)
+def test_command_goes_to_the_vm(
+    monkeypatch: pytest.MonkeyPatch, sent: list[list[str]], words: list[str], command: list[str]
+) -> None:
+    assert rocelab(monkeypatch, *words) == 3
+    assert sent == [command]
+
+
+def test_variable_does_what_the_option_does(monkeypatch: pytest.MonkeyPatch, sent: list[list[str]]) -> None:
+    monkeypatch.setenv("ROCELAB_VM", "1")
+    assert rocelab(monkeypatch, "ls") == 3
+    assert sent == [["rocelab", "ls"]]
+
+
+def test_vm_commands_stay_on_the_host(
+    monkeypatch: pytest.MonkeyPatch, sent: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rocelab(monkeypatch, "--vm", "vm", "status", "--json") == 0
+    assert not sent
+    assert json.loads(capsys.readouterr().out)["up"] is False
+
+
+def test_inside_the_vm_the_option_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, sent: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROCELAB_IN_VM", "1")
+    assert rocelab(monkeypatch, "--vm", "no-such-command") == 2
+    assert not sent
+    assert "No such command" in capsys.readouterr().err
+
+
+def test_inside_the_vm_there_is_no_vm(
+    monkeypatch: pytest.MonkeyPatch, sent: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROCELAB_IN_VM", "1")
+    assert rocelab(monkeypatch, "vm", "up") == 2
+    assert not sent
+    assert "this is the VM" in capsys.readouterr().err
+
+
+def test_directory_goes_along_only_when_it_is_shared(
+    monkeypatch: pytest.MonkeyPatch, running: Running, tmp_path: Path
+) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(Path, "cwd", lambda: Path("/home/ann/rocelab/topologies"))
+    assert call._directory(running, notes.append) == "/home/ann/rocelab/topologies"
+    assert not notes
+    monkeypatch.setattr(Path, "cwd", lambda: tmp_path)
+    assert call._directory(running, notes.append) == "/root"
+    assert notes[0].startswith(f"{tmp_path} is not shared with the VM")

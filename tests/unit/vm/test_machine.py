@@ -1,0 +1,166 @@
+"""Starting and ending without a guest: when KVM is given up, whom `down` may kill, what a failed boot says."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.errors import OperationFailed, UsageError
+from lab.kernel import process
+from lab.vm import build, kvm, machine
+from lab.vm.arch import ARCHES, Arch
+from lab.vm.machine import Wanted
+from lab.vm.qemu import PROBE_MARK, Accel, Guest
+from lab.vm.recipe import Image
+from lab.vm.state import Running, StateFolder, process_start
+
+WAITS = "while read line; do :; done"
+"""A shell that waits for its standard input to end."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
+    folder = StateFolder(tmp_path / "vm")
+    folder.create()
+    return folder
+
+
+@pytest.fixture
+def stranger(folder: StateFolder) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is no VM, whose pid an old pid file holds."""
+    other = subprocess.Popen(["sh", "-c", WAITS], stdin=subprocess.PIPE)
+    folder.pid_file.write_text(f"{other.pid}\n")
+    yield other
+    other.communicate()
+
+
+@pytest.mark.parametrize(
+    ("argv", "works"),
+    [
+        (["echo", PROBE_MARK], True),
+        (["echo", "SeaBIOS"], False),
+        (["sh", "-c", f"echo {PROBE_MARK}; exit 6"], False),
+        (["sleep", "100"], False),
+    ],
+    ids=["passes", "says something else", "crashes", "hangs"],
+)
+def test_probe(monkeypatch: pytest.MonkeyPatch, image: Image, argv: list[str], works: bool) -> None:
+    monkeypatch.setattr(kvm, "probe_argv", lambda *_: argv)
+    assert kvm.probe(ARCHES["x86_64"], image, Accel.KVM, timeout=0.5) is works
+
+
+def test_without_the_device_kvm_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch, folder: StateFolder, image: Image
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert kvm.choose_accel(ARCHES["x86_64"], image, folder) is Accel.TCG
+    assert kvm.read_verdict(folder) is None
+
+
+def test_kvm_is_probed_once(monkeypatch: pytest.MonkeyPatch, folder: StateFolder, image: Image) -> None:
+    probes: list[Accel] = []
+    monkeypatch.setattr(os, "access", lambda *_: True)
+
+    def probe(_arch: Arch, _image: Image, accel: Accel, _timeout: float) -> bool:
+        probes.append(accel)
+        return True
+
+    monkeypatch.setattr(kvm, "probe", probe)
+    assert [kvm.choose_accel(ARCHES["x86_64"], image, folder) for _ in range(2)] == [Accel.KVM, Accel.KVM]
+    assert probes == [Accel.KVM]
+
+
+def test_a_guest_that_hangs_under_kvm_starts_under_tcg(
+    monkeypatch: pytest.MonkeyPatch, folder: StateFolder, image: Image, running: Running
+) -> None:
+    tried: list[Accel] = []
+
+    def boot(guest: Guest, *_: object) -> Running:
+        tried.append(guest.accel)
+        if guest.accel is Accel.KVM:
+            raise OperationFailed("the VM is not up after 30 s")
+        return replace(running, accel=guest.accel)
+
+    monkeypatch.setattr(machine, "_boot", boot)
+    monkeypatch.setattr(process, "find_tool", lambda name, _package: name)
+    kvm.write_verdict(folder, works=True)
+    monkeypatch.setattr(os, "access", lambda *_: True)
+    assert machine._start(image, Wanted(), folder, lambda _line: None).accel is Accel.TCG
+    assert tried == [Accel.KVM, Accel.TCG]
+    assert kvm.read_verdict(folder) is False
+
+
+def test_a_failed_boot_under_tcg_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, folder: StateFolder, image: Image
+) -> None:
+    def boot(*_: object) -> Running:
+        raise OperationFailed("the VM ended while booting")
+
+    monkeypatch.setattr(machine, "_boot", boot)
+    monkeypatch.setattr(process, "find_tool", lambda name, _package: name)
+    kvm.write_verdict(folder, works=False)
+    with pytest.raises(OperationFailed, match="ended while booting"):
+        machine._start(image, Wanted(), folder, lambda _line: None)
+
+
+@pytest.mark.parametrize(
+    ("console", "shown", "hidden"),
+    [
+        ("".join(f"line {number}\n" for number in range(20)), "line 19", "line 5"),
+        ("Booting\nKernel panic - no init\n" + "trace\n" * 20, "Kernel panic - no init", "Booting"),
+        ("", "its console is empty", "line"),
+    ],
+)
+def test_error_of_a_failed_boot_names_the_log_and_shows_its_end(
+    folder: StateFolder, console: str, shown: str, hidden: str
+) -> None:
+    folder.console.write_text(console)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    with pytest.raises(OperationFailed) as failure:
+        machine._wait_ready(gone.pid, folder, 1.0)
+    assert shown in str(failure.value)
+    assert hidden not in str(failure.value)
+    assert str(failure.value).endswith(f"see {folder.console}")
+
+
+def test_a_qemu_that_does_not_start_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, guest: Guest) -> None:
+    monkeypatch.setattr(machine, "guest_argv", lambda _guest: ["sh", "-c", "echo 'qemu: no such disk' >&2; exit 1"])
+    with pytest.raises(OperationFailed, match=r"^QEMU does not start: qemu: no such disk: rocelab vm build --force$"):
+        machine._launch(guest)
+
+
+def test_down_ends_a_qemu_that_was_never_recorded(folder: StateFolder) -> None:
+    argv = ["sh", "-c", WAITS, "qemu", "-pidfile", str(folder.pid_file)]
+    qemu = subprocess.Popen(argv, stdin=subprocess.PIPE)
+    folder.pid_file.write_text(f"{qemu.pid}\n")
+    assert machine.down()
+    assert qemu.wait() == -9
+    qemu.communicate()
+    assert not folder.pid_file.exists()
+    assert not machine.down()
+
+
+def test_down_leaves_a_stranger_alone(
+    folder: StateFolder, stranger: subprocess.Popen[bytes], running: Running
+) -> None:
+    started = process_start(stranger.pid)
+    assert started is not None
+    folder.record.write_text(replace(running, pid=stranger.pid, pid_started=started - 1).to_json())
+    assert not machine.down()
+    assert stranger.poll() is None
+    assert not folder.record.exists()
+
+
+def test_the_image_of_a_running_vm_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, folder: StateFolder, stranger: subprocess.Popen[bytes], running: Running
+) -> None:
+    alive = replace(running, pid=stranger.pid, pid_started=process_start(stranger.pid) or 0)
+    folder.record.write_text(alive.to_json())
+    monkeypatch.setattr(build, "image_of", lambda _recipe: running.image)
+    with pytest.raises(UsageError, match="rocelab vm down"):
+        build.build(lambda _line: None, force=True)

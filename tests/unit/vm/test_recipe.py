@@ -1,0 +1,99 @@
+"""The same recipe gives the same image; anything that would change the image changes its hash."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.errors import EnvironmentLacks
+from lab.vm import build
+from lab.vm import recipe as recipes
+from lab.vm.arch import ARCHES, host_arch
+from lab.vm.recipe import Image, Recipe
+
+
+def test_packages_are_the_list_without_comments_and_the_kernel_of_the_architecture(recipe: Recipe) -> None:
+    assert recipe.packages == ("frr", "iproute2", "linux-image-amd64")
+    assert replace(recipe, arch=ARCHES["aarch64"]).packages[-1] == "linux-image-arm64"
+
+
+def test_hash_is_stable(recipe: Recipe) -> None:
+    assert recipe.hash == replace(recipe).hash
+    assert len(recipe.hash) == 16
+    assert int(recipe.hash, 16) >= 0
+
+
+CHANGES: dict[str, Callable[[Recipe], object]] = {
+    "a package": lambda recipe: (recipe.guest / "packages.txt").write_text("frr\n"),
+    "a guest file": lambda recipe: (recipe.guest / "root/etc/motd").write_text("bye\n"),
+    "a new guest file": lambda recipe: (recipe.guest / "root/etc/issue").touch(),
+    "a guest file's name": lambda recipe: (recipe.guest / "root/etc/motd").rename(recipe.guest / "root/etc/notd"),
+    "an executable bit": lambda recipe: (recipe.guest / "root/etc/motd").chmod(0o755),
+    "the lock": lambda recipe: recipe.lock.write_text("typer==0.29.3\n"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_hash_follows(recipe: Recipe, change: str) -> None:
+    before = recipe.hash
+    CHANGES[change](recipe)
+    assert recipe.hash != before
+
+
+def test_hash_follows_the_architecture(recipe: Recipe) -> None:
+    assert replace(recipe, arch=ARCHES["aarch64"]).hash != recipe.hash
+
+
+def test_the_shipped_recipe_is_readable() -> None:
+    current = recipes.current_recipe()
+    assert {"frr", "perftest", "openssh-server", "busybox-static"} <= set(current.packages)
+    assert current.lock.is_file()
+
+
+def test_cache_follows_the_xdg_convention(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/big/cache")
+    assert recipes.cache_root() == Path("/big/cache/rocelab/vm")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert recipes.cache_root() == Path("/home/ann/.cache/rocelab/vm")
+
+
+def test_an_image_without_manifest_is_not_complete(tmp_path: Path) -> None:
+    image = Image(tmp_path)
+    image.disk.touch()
+    assert not image.complete
+    image.manifest.touch()
+    assert image.complete
+
+
+def test_unknown_processor_is_refused_by_name() -> None:
+    with pytest.raises(EnvironmentLacks, match="no VM for processor riscv64: use a host with x86_64 or aarch64"):
+        host_arch("riscv64")
+
+
+def test_a_full_disk_is_told_before_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "DISK_NEEDED", 10**18)
+    with pytest.raises(
+        EnvironmentLacks, match=r"free and building the VM needs .*: free some, or set XDG_CACHE_HOME"
+    ):
+        build._require_disk(tmp_path)
+
+
+def test_prune_keeps_the_image_asked_for_and_the_newest_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "state"))
+    images = [Image(recipes.cache_root() / name) for name in ("keep", "old", "older", "new")]
+    for image in images:
+        image.folder.mkdir(parents=True)
+        image.manifest.touch()
+    keep, old, older, new = images
+    for seconds, image in enumerate((older, old, new)):
+        os.utime(image.manifest, (seconds, seconds))
+    (recipes.cache_root() / "build.log").touch()
+    assert build.prune(keep) == ["older", "old"]
+    assert keep.complete
+    assert new.complete
