@@ -1,0 +1,190 @@
+"""``rocelab analyze``: what happened in a capture, as tables and a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.errors import ExitCode, UsageError
+from lab.units import format_rate, format_size, format_time, parse_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lab.analysis.facts import Facts, Flow, Percentiles
+
+_ROWS: Final = 40
+"""Of one table; JSON has them all."""
+_SPARKS: Final = " ▁▂▃▄▅▆▇█"
+_WIDTH: Final = 64
+
+
+def analyze(
+    file: Annotated[Path, typer.Argument(help="The capture, pcapng or pcap.", exists=False)],
+    rate: Annotated[
+        str | None, typer.Option(help="Rate of links whose own is not in the file, for pause times: 100Mbit.")
+    ] = None,
+    icrc: Annotated[bool, typer.Option("--icrc", help="Check every ICRC; takes time for each byte.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Say what happened in a capture: QPs, messages, losses, marks, pauses and paths, and what looks wrong.
+
+    Exits with 0 when nothing looks wrong, 1 when something does, and 3 when there was nothing to judge.
+    """
+    from lab.analysis.report import analyse  # noqa: PLC0415 - NumPy takes a while to import
+
+    try:
+        speed = None if rate is None else parse_rate(rate)
+    except ValueError as error:
+        raise UsageError(f"--rate: {error}") from error
+    if speed == 0:
+        raise UsageError("--rate: a link of 0 bit/s carries nothing", "give the rate of the links, like 100Mbit")
+    try:
+        with file.open("rb", buffering=0) as stream:
+            facts = analyse(stream, str(file), rate=speed, check_icrc=icrc)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "name a file that rocelab capture wrote") from error
+    if json:
+        print_json(asdict(facts) | {"verdict": _verdict(facts).name.lower()})
+    else:
+        _print(facts)
+    raise typer.Exit(_verdict(facts))
+
+
+def _verdict(facts: Facts) -> ExitCode:
+    if facts.findings:
+        return ExitCode.FAIL
+    return ExitCode.PASS if facts.roce or facts.pause_frames or facts.tunnels else ExitCode.UNKNOWN
+
+
+def _print(facts: Facts) -> None:
+    _line(
+        f"{facts.packets} packets in {format_time(facts.seconds)}: {facts.roce} of RoCEv2, "
+        f"{facts.pause_frames} of flow control"
+    )
+    _connections(facts)
+    _troubles(facts)
+    _table("Steps back", ("at s", "link", "from", "to", "QP", "PSN", "back", "resent", "for", "because of"), (
+        (
+            f"{step.time:.6f}", step.link, step.src, step.dst, f"{step.qp:#x}", step.psn, step.back, step.packets,
+            format_time(step.seconds), step.cause,
+        )
+        for step in facts.go_back_n
+    ))  # fmt: skip
+    _goodput(facts)
+    _pauses(facts)
+    _table("Parallel links", ("link", "bytes", "flows", "Jain index of the group"), (
+        (link, format_size(size), group.flows[link], f"{group.jain:.3f}")
+        for group in facts.spread for link, size in group.bytes.items()
+    ))  # fmt: skip
+    _table("Inside VXLAN", ("VNI", "link", "from", "to", "packets", "bytes", "RoCEv2"), (
+        (t.vni, t.link, t.src or "not IP", t.dst or "not IP", t.packets, format_size(t.bytes), t.roce)
+        for t in facts.tunnels
+    ))  # fmt: skip
+    if facts.icrc is not None:
+        _line(f"ICRC: {facts.icrc.right} right, {facts.icrc.wrong} wrong, {facts.icrc.unknown} not captured whole")
+    _conclude(facts)
+
+
+def _connections(facts: Facts) -> None:
+    """One line for each direction that asks for something; what the other one answers is in it."""
+    peers = {(flow.link, flow.vni, flow.src, flow.qp): flow for flow in facts.flows}
+    asking = [flow for flow in facts.flows if flow.messages or flow.peer is None or not (flow.answers or flow.cnps)]
+    columns = ("link", "from", "to", "packets", "messages", "goodput", "ACK after p50, p99", "CE", "CNPs back")
+    _table("Queue pairs", columns, (
+        (
+            flow.link if flow.vni is None else f"{flow.link} VNI {flow.vni}",
+            f"{flow.src} QP {'?' if flow.peer is None else hex(flow.peer)}", f"{flow.dst} QP {flow.qp:#x}",
+            flow.packets, _messages(flow), format_rate(flow.goodput), _percentiles(flow.round_trip),
+            f"{flow.marked_share:.1%}",
+            _cnps(peers.get((flow.link, flow.vni, flow.dst, flow.peer or 0))),
+        )
+        for flow in asking
+    ))  # fmt: skip
+
+
+def _messages(flow: Flow) -> str:
+    if not flow.messages:
+        return ""
+    least, most = format_size(flow.smallest), format_size(flow.largest)
+    counts = ", ".join(f"{count} {kind}" for kind, count in flow.messages.items())
+    return f"{counts} of {least}" if least == most else f"{counts} of {least} to {most}"
+
+
+def _cnps(peer: Flow | None) -> str:
+    if peer is None or not peer.cnps:
+        return ""
+    return f"{peer.cnps} after {format_time(peer.cnp_delay.p50)}" if peer.cnp_delay.count else str(peer.cnps)
+
+
+def _percentiles(times: Percentiles) -> str:
+    return f"{format_time(times.p50)}, {format_time(times.p99)}" if times.count else ""
+
+
+def _troubles(facts: Facts) -> None:
+    columns = ("link", "from", "to", "QP", "missing", "gaps", "late", "resent", "go-back-N", "duplicates", "answers")
+    _table("PSNs and answers", columns, (
+        (
+            flow.link, flow.src, flow.dst, f"{flow.qp:#x}", flow.missing, flow.gaps, flow.late, flow.resent,
+            flow.go_back_n, flow.duplicates,
+            ", ".join(f"{count} {kind}" for kind, count in flow.answers.items() if kind != "ACK"),
+        )
+        for flow in facts.flows
+        if flow.missing or flow.resent or flow.late or flow.go_back_n or set(flow.answers) - {"ACK"}
+    ))  # fmt: skip
+
+
+def _goodput(facts: Facts) -> None:
+    for link in facts.goodput:
+        peak = max(link.rates, default=0.0)
+        if peak:
+            _line(f"Goodput at {link.link}, peak {format_rate(peak)}: {_sparks(link.rates, peak)}")
+
+
+def _sparks(rates: Sequence[float], peak: float) -> str:
+    """One character for each interval; neighbours share one when there are too many."""
+    share = -(-len(rates) // _WIDTH)
+    means = [sum(part) / len(part) for part in (rates[i : i + share] for i in range(0, len(rates), share))]
+    return "".join(_SPARKS[round(mean / peak * (len(_SPARKS) - 1))] for mean in means)
+
+
+def _pauses(facts: Facts) -> None:
+    columns = ("link", "frames", "class", "XOFF", "XON", "pairs", "expired", "paused", "longest", "share")
+    _table("Pauses", columns, (
+        (
+            port.link, port.direction, "all" if port.cls is None else port.cls, port.xoff, port.xon, port.pairs,
+            port.expired, "?" if port.paused is None else format_time(port.paused),
+            "?" if port.longest is None else format_time(port.longest),
+            "?" if port.share is None else f"{port.share:.2%}",
+        )
+        for port in facts.pauses
+    ))  # fmt: skip
+
+
+def _conclude(facts: Facts) -> None:
+    for damage in facts.damages:
+        _line(f"damaged: {damage.place} {damage.what}")
+    for finding in facts.findings[:_ROWS]:
+        stdout.print("looks wrong: ", style="red", end="")
+        _line(f"{finding.what}: {finding.meaning}")
+    if len(facts.findings) > _ROWS:
+        _line(f"... and {len(facts.findings) - _ROWS} more; --json has all")
+    if not facts.findings:
+        judged = _verdict(facts) is ExitCode.PASS
+        _line("nothing looks wrong" if judged else "nothing to judge: no RoCEv2, flow control or VXLAN in the file")
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    shown = list(rows)
+    if shown:
+        stdout.print(table(title, columns, shown[:_ROWS]))
+    if len(shown) > _ROWS:
+        _line(f"... and {len(shown) - _ROWS} more; --json has all")
+
+
+def _line(text: str) -> None:
+    stdout.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,179 @@
+"""``rocelab capture``: packets of many links into one file."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.live import Live
+
+from lab.backends import state
+from lab.backends.lifecycle import open_fabric
+from lab.cli.complete import fabric_names
+from lab.cli.ending import ends_on_signals
+from lab.cli.live import Printed
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.errors import LabError, UsageError
+from lab.kernel.capture import Capture, Point
+from lab.model.selection import choose_links
+from lab.units import format_size, parse_size
+from lab.wire.filter.parse import parse
+from lab.wire.pcapng import MAX_SNAPLEN, Writer
+from lab.wire.pcapng_ring import SMALLEST, RingWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.table import Table
+
+    from lab.kernel.capture import LinkCount, Progress
+    from lab.model.addressing import NodePlan
+    from lab.wire.filter.expression import Address
+    from lab.wire.pcapng import Sink
+
+_MIN_SNAPLEN: Final = 64
+_STANDARD_OUTPUT: Final = "-"
+
+
+def _link_names() -> list[str]:
+    """Ends of all links on this machine, for the shell's completion."""
+    names: list[str] = []
+    for fabric in state.all_fabrics():
+        with contextlib.suppress(LabError, OSError):
+            names += [str(end) for link in fabric.load_topology().links for end in link.ends]
+    return names
+
+
+def capture(
+    links: Annotated[
+        list[str],
+        typer.Argument(
+            help="leaf1:swp1; leaf1--spine1, all between two nodes; leaf1; leaf, of a tier; h1..h5, of all paths.",
+            metavar="LINK...",
+            autocompletion=_link_names,
+        ),
+    ],
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="The pcapng file to write; - is standard output.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Which fabric, when several run.", autocompletion=fabric_names)
+    ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="Only packets like: qpn==0x11 and not ack. The kernel sorts."),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Print a line for each packet as it comes.")] = False,
+    ring: Annotated[
+        str | None,
+        typer.Option(metavar="FILES:SIZE", help="Write file_00001, file_00002 ... and keep the last: 10:100MB."),
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this time.")] = None,
+    packets: Annotated[int | None, typer.Option(min=1, help="Stop after this many packets, of all links.")] = None,
+    snaplen: Annotated[
+        int, typer.Option(min=_MIN_SNAPLEN, max=MAX_SNAPLEN, help="Bytes to keep of each packet.")
+    ] = MAX_SNAPLEN,
+    json: JsonFlag = False,
+) -> None:
+    """Capture what links carry, both ways, into one file; Ctrl-C ends it.
+
+    Watch it in Wireshark: rocelab capture h1..h5 -o - | wireshark -k -i -
+
+    Filters are those of rocelab dissect, and know the names of hosts: host h1 and (cnp or nak).
+    """
+    _check_outputs(output, live=live, ring=ring, json=json)
+    fabric = open_fabric(name)
+    wanted = None if select is None else parse(select, partial(_addresses, fabric.plan))
+    points = [
+        Point(fabric.namespace(end.node), end.interface, str(end), link.rate)
+        for end, link in choose_links(fabric.topology, links)
+    ]
+    with contextlib.ExitStack() as stack:
+        file = _opened(stack, output, ring)
+        # What prints knows what it interrupts only when that has begun.
+        sink = Printed(file, lambda: running.interrupt()) if live or file is None else file  # noqa: PLW0108
+        running = stack.enter_context(Capture(points, sink, snaplen=snaplen, wanted=wanted))
+        stack.enter_context(ends_on_signals(running.interrupt))
+        progress = None if live else stack.enter_context(_watched(output or ""))
+        counts = running.run(seconds=seconds, packets=packets, progress=progress)
+    _report(output, counts, json=json)
+
+
+def _check_outputs(output: str | None, *, live: bool, ring: str | None, json: bool) -> None:
+    """UsageError where there is nothing to write to, or two things to write to one place."""
+    if output is None and not live:
+        raise UsageError("packets go nowhere", "give -o a file, or --live to see them")
+    if json and output == _STANDARD_OUTPUT:
+        raise UsageError("packets and JSON cannot both go to standard output", "give -o a file, or leave --json out")
+    if live and output == _STANDARD_OUTPUT:
+        raise UsageError("packets and lines cannot both go to standard output", "give -o a file, or leave --live out")
+    if json and live:
+        raise UsageError("lines and JSON cannot both go to standard output", "leave --live or --json out")
+    if ring is not None and output in {None, _STANDARD_OUTPUT}:
+        raise UsageError("a ring is made of files", "give -o the name of a file")
+
+
+def _addresses(plan: Mapping[str, NodePlan], name: str) -> list[Address]:
+    """Every IP address of a node, which a filter may name."""
+    if name not in plan:
+        raise UsageError(f"no node {name!r} in the fabric", f"there is {', '.join(plan)}")
+    node = plan[name]
+    own = [interface.address.ip for interface in node.interfaces.values() if interface.address is not None]
+    return [*own, *(loopback.ip for loopback in node.loopbacks), *([node.vtep] if node.vtep is not None else [])]
+
+
+def _opened(stack: contextlib.ExitStack, output: str | None, ring: str | None) -> Sink | None:
+    """What writes ``output``, without a buffer: a capture that is killed leaves what it has seen."""
+    if output is None:
+        return None
+    if ring is not None:
+        return stack.enter_context(RingWriter(Path(output), *_ring(ring)))
+    try:
+        if output == _STANDARD_OUTPUT:
+            return Writer(stack.enter_context(FileIO(sys.stdout.fileno(), "w", closefd=False)))
+        return Writer(stack.enter_context(FileIO(output, "w")))
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}", "name another file") from error
+
+
+def _ring(text: str) -> tuple[int, int]:
+    """``10:100MB``: files, and bytes of each."""
+    files, _, size = text.partition(":")
+    try:
+        count, limit = int(files), parse_size(size)
+    except ValueError as error:
+        raise UsageError(f"--ring {text}: {error}", "write for example 10:100MB") from error
+    if count < 2 or limit < SMALLEST:
+        raise UsageError(f"--ring {text} is too small", f"at least 2 files of {format_size(SMALLEST)}")
+    return count, limit
+
+
+@contextlib.contextmanager
+def _watched(output: str) -> Iterator[Progress | None]:
+    """A table that grows on a terminal's standard error; nothing where nobody watches."""
+    if not stderr.is_terminal:
+        yield None
+        return
+    with Live(console=stderr, auto_refresh=False, transient=True) as live:
+        yield lambda counts: live.update(_table(output, counts), refresh=True)
+
+
+def _table(output: str, counts: Sequence[LinkCount]) -> Table:
+    rows = [(count.label, count.packets, format_size(count.bytes), count.dropped) for count in counts]
+    return table(output, ("link", "packets", "on the wire", "lost by the kernel"), rows)
+
+
+def _report(output: str | None, counts: Sequence[LinkCount], *, json: bool) -> None:
+    """The final table; on standard error when the packets went to standard output."""
+    if json:
+        links = [{"link": c.label, "packets": c.packets, "bytes": c.bytes, "dropped": c.dropped} for c in counts]
+        print_json({"file": output, "links": links})
+    else:
+        (stderr if output == _STANDARD_OUTPUT else stdout).print(_table(output or "", counts))
+    if lost := sum(count.dropped for count in counts):
+        stderr.print(f"{lost} packets came faster than they could be written: try --snaplen 128, or fewer links")

@@ -1,0 +1,38 @@
+"""``rocelab down`` and ``ls``: without the YAML reader, which only ``up`` needs and is slow to import."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lab.backends import lifecycle, state
+from lab.cli.complete import fabric_names
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.errors import UsageError
+
+
+def down(
+    name: Annotated[str | None, typer.Argument(help="Which fabric.", autocompletion=fabric_names)] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every fabric on this machine, whole or in pieces.")] = False,
+) -> None:
+    """Take a fabric away, whole or half-built; nothing of it is left."""
+    if all_ and name is not None:
+        raise UsageError(f"down takes a name or --all, not both (got {name})", "leave one of them out")
+    doomed = state.all_fabrics() if all_ else [state.find_fabric(name)]
+    for fabric in doomed:
+        lifecycle.down(fabric)
+        stderr.print(f"fabric {fabric.name} is down", highlight=False)
+
+
+def list_fabrics(json: JsonFlag = False) -> None:
+    """List the fabrics on this machine."""
+    found = []
+    for fabric in state.all_fabrics():
+        busy = fabric.is_locked()
+        condition = "changing" if busy else "up" if fabric.ready else "in pieces"
+        found.append({"fabric": fabric.name, "state": condition, "nodes": fabric.node_count()})
+    if json:
+        print_json(found)
+    else:
+        stdout.print(table("fabrics", ("fabric", "state", "nodes"), [tuple(row.values()) for row in found]))

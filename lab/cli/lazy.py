@@ -1,0 +1,41 @@
+"""A command group that imports a command's module only when that command runs.
+
+Start-up is what a user of the software-emulated VM waits for most, so ``rocelab ls`` must not pay for scapy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typer._click.core import Command, Context
+
+
+class LazyGroup(TyperGroup):
+    """Finds commands in ``commands_at``: name -> (module, attribute); the attribute is a function or a Typer app."""
+
+    commands_at: ClassVar[Mapping[str, tuple[str, str]]] = {}
+
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002
+        """Names in the order of the table."""
+        return list(self.commands_at)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002
+        """Import and wrap one command, or None when there is none of that name."""
+        if cmd_name not in self.commands_at:
+            return None
+        module, attribute = self.commands_at[cmd_name]
+        target = getattr(import_module(module), attribute)
+        if not isinstance(target, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(cmd_name, context_settings=getattr(target, "context_settings", None))(target)
+            target = single
+        command = typer.main.get_command(target)
+        command.name = cmd_name
+        return command

@@ -1,0 +1,99 @@
+"""The ``rocelab`` command: global options, the table of commands, and how errors end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated, ClassVar, NoReturn
+
+import typer
+
+from lab import __version__
+from lab.cli.lazy import LazyGroup
+from lab.cli.output import stderr
+from lab.errors import Interrupted, LabError
+
+
+class Commands(LazyGroup):
+    """Every command, in the order in which a newcomer meets them."""
+
+    commands_at: ClassVar = {
+        "doctor": ("lab.cli.doctor", "doctor"),
+        "topology": ("lab.cli.topology", "app"),
+        "up": ("lab.cli.up", "up"),
+        "down": ("lab.cli.fabric", "down"),
+        "ls": ("lab.cli.fabric", "list_fabrics"),
+        "status": ("lab.cli.status", "status"),
+        "exec": ("lab.cli.node", "execute"),
+        "shell": ("lab.cli.node", "shell"),
+        "vtysh": ("lab.cli.node", "vtysh"),
+        "rdma": ("lab.cli.rdma", "app"),
+        "capture": ("lab.cli.capture", "capture"),
+        "dissect": ("lab.cli.dissect", "dissect"),
+        "analyze": ("lab.cli.analyze", "analyze"),
+        "follow": ("lab.cli.follow", "follow"),
+        "craft": ("lab.cli.craft", "craft"),
+        "vm": ("lab.cli.vm", "app"),
+    }
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rocelab {__version__}")
+        raise typer.Exit
+
+
+def _send_to_vm(context: typer.Context, wanted: bool) -> None:
+    """Run the command line in the VM, without its ``--vm``, and end with its exit code.
+
+    Commands of the VM itself stay here, and inside the VM there is nothing to do.
+    """
+    words = sys.argv[1:]
+    command = next((index for index, word in enumerate(words) if not word.startswith("-")), len(words))
+    here = context.resilient_parsing or os.environ.get("ROCELAB_IN_VM") or words[command : command + 1] == ["vm"]
+    if wanted and not here:
+        from lab.cli.vm import send  # noqa: PLC0415 - paid for only by those who use the VM
+
+        kept = [word for word in words[:command] if word not in {"--vm", "--no-vm"}]
+        raise typer.Exit(send(["rocelab", *kept, *words[command:]]))
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    vm: Annotated[
+        bool,
+        typer.Option(
+            "--vm/--no-vm",
+            envvar="ROCELAB_VM",
+            callback=_send_to_vm,
+            is_eager=True,
+            help="Run the command in the VM.",
+        ),
+    ] = False,
+) -> None:
+    """Break an AI fabric on your laptop: real RoCEv2 over FRR leaf-spine fabrics in network namespaces."""
+
+
+def _interrupt(number: int, _frame: object) -> NoReturn:
+    raise Interrupted(f"ended by {signal.Signals(number).name}", "nothing is left half-built")
+
+
+def main() -> None:
+    """Run the command line; every expected error becomes one line and the exit code of its kind."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        app(prog_name="rocelab")
+    except LabError as error:
+        if "--debug" in sys.argv:
+            raise
+        stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,62 @@
+"""``rocelab exec``, ``shell`` and ``vtysh``: a node as if you were logged in to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from lab.backends.lifecycle import open_fabric
+from lab.backends.selection import node_of
+from lab.cli.complete import fabric_names, node_names
+from lab.errors import UsageError
+from lab.kernel import process
+
+if TYPE_CHECKING:
+    from lab.backends.base import Fabric
+
+NodeArgument = Annotated[str, typer.Argument(help="Which node.", autocompletion=node_names)]
+FabricOption = Annotated[
+    str | None, typer.Option("--name", help="Which fabric, when several run.", autocompletion=fabric_names)
+]
+CONTEXT: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+def _inside(fabric: Fabric, node: str, argv: list[str]) -> list[str]:
+    """``ip netns exec`` also gives the program a /sys of the namespace, as a login would."""
+    return [process.find_tool("ip", "iproute2"), "netns", "exec", fabric.namespace(node).name, *argv]
+
+
+def execute(
+    node: NodeArgument,
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments, after --.")],
+    name: FabricOption = None,
+) -> None:
+    """Run a command in a node; its exit code is ours."""
+    fabric = open_fabric(name)
+    node_of(fabric, node)
+    sys.exit(process.interact(_inside(fabric, node, command)))
+
+
+def shell(node: NodeArgument, name: FabricOption = None) -> None:
+    """Open a shell in a node."""
+    fabric = open_fabric(name)
+    node_of(fabric, node)
+    program = os.environ.get("SHELL", "/bin/sh")
+    prompt = ["env", f"PS1={fabric.name}/{node}# ", f"ROCELAB_NODE={node}"]
+    sys.exit(process.interact(_inside(fabric, node, [*prompt, program])))
+
+
+def vtysh(
+    node: NodeArgument,
+    command: Annotated[list[str] | None, typer.Option("-c", "--command", help="Run this and return.")] = None,
+    name: FabricOption = None,
+) -> None:
+    """Talk to a switch's routing daemons."""
+    fabric = open_fabric(name)
+    if not node_of(fabric, node).role.is_switch:
+        switches = ", ".join(switch.name for switch in fabric.topology.switches)
+        raise UsageError(f"{node} is a host and runs no router", f"switches are {switches}")
+    sys.exit(process.interact(_inside(fabric, node, fabric.router(node).vtysh(*(command or ())))))

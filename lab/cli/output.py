@@ -1,0 +1,45 @@
+"""How answers look: a table for people, JSON for programs, both from the same data."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+_WIDTH_IN_A_FILE: Final = 132
+
+stdout = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE)
+stderr = Console(stderr=True)
+
+
+def print_json(data: Any) -> None:
+    """Write ``data`` to standard output as JSON; sets, addresses and paths become strings."""
+    json.dump(data, sys.stdout, indent=2, default=str)
+    sys.stdout.write("\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table whose numbers are right-aligned; cells are printed as they are, never read as markup."""
+    drawn = Table(title=title, title_justify="left", title_style="bold", header_style="bold cyan")
+    materialised = [list(row) for row in rows]
+    for index, column in enumerate(columns):
+        numeric = bool(materialised) and all(isinstance(row[index], int | float) for row in materialised)
+        drawn.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in materialised:
+        drawn.add_row(*(_cell(value) for value in row))
+    return drawn
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    return text.replace("[", r"\[")

@@ -1,0 +1,207 @@
+"""``rocelab rdma``: real RDMA transfers between hosts, and what the devices counted meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from lab.backends.lifecycle import open_fabric
+from lab.cli.complete import fabric_names, node_names
+from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.progress import stages
+from lab.errors import UsageError
+from lab.rdma import counters, perftest, sysfs
+from lab.rdma.measure import DEFAULT_TCLASS, DEFAULT_TIMEOUT, BandwidthTest, LatencyTest, Verb
+from lab.rdma.nic import all_nics, find_pair, parse_pair
+from lab.units import format_rate, format_time, parse_size, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lab.backends.base import Fabric
+    from lab.rdma.measure import BandwidthResult, LatencyResult, Pair
+
+T = TypeVar("T")
+
+app = typer.Typer(no_args_is_help=True, help="Measure RDMA between hosts with perftest; list RDMA devices.")
+
+Source = Annotated[str, typer.Argument(metavar="SRC", help="Host, or host:interface.", autocompletion=node_names)]
+Destination = Annotated[str, typer.Argument(metavar="DST", help="The other host.", autocompletion=node_names)]
+MorePairs = Annotated[
+    list[str] | None, typer.Option("--pair", metavar="SRC:DST", help="A further pair, at the same time.")
+]
+FabricOption = Annotated[
+    str | None, typer.Option("--name", help="Which fabric, when several run.", autocompletion=fabric_names)
+]
+VerbOption = Annotated[Verb, typer.Option(help="A read fetches from DST, the others go to it.")]
+TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]
+MtuOption = Annotated[int | None, typer.Option(help="Payload per packet, 256 to 4096. [default: the largest]")]
+TimeoutOption = Annotated[int, typer.Option("--qp-timeout", help="Send again after 4.096 us * 2^N without an ACK.")]
+
+
+@app.command()
+def bw(
+    src: Source,
+    dst: Destination,
+    pair: MorePairs = None,
+    verb: VerbOption = Verb.WRITE,
+    size: Annotated[str, typer.Option(help="Message size.")] = "64KiB",
+    qps: Annotated[int, typer.Option(help="Queue pairs of each pair of hosts.")] = 1,
+    duration: Annotated[str | None, typer.Option(help="Measure for so many seconds. [default: 5s]")] = None,
+    iterations: Annotated[int | None, typer.Option(help="Or: measure so many messages per QP.")] = None,
+    tclass: TclassOption = DEFAULT_TCLASS,
+    mtu: MtuOption = None,
+    qp_timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    name: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure throughput: payload bits per second, next to the RDMA counters that moved."""
+    test = BandwidthTest(
+        verb=verb,
+        size=_size(size),
+        qps=qps,
+        duration=_seconds(duration or "5s") if duration or iterations is None else None,
+        iterations=iterations,
+        tclass=tclass,
+        mtu=mtu,
+        timeout=qp_timeout,
+    )
+    fabric = open_fabric(name)
+    with stages() as progress:
+        results, moved = _counted(
+            _pairs(fabric, src, dst, pair), lambda pairs: perftest.measure_bandwidth(pairs, test, progress=progress)
+        )
+    _show(as_json, _bandwidth_table(results), results, moved)
+
+
+@app.command()
+def lat(
+    src: Source,
+    dst: Destination,
+    pair: MorePairs = None,
+    verb: VerbOption = Verb.WRITE,
+    size: Annotated[str, typer.Option(help="Message size.")] = "8B",
+    iterations: Annotated[int, typer.Option(help="How many messages, one after the other.")] = 1000,
+    tclass: TclassOption = DEFAULT_TCLASS,
+    mtu: MtuOption = None,
+    qp_timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    name: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure latency: percentiles of half the round trip (of a read: all of it)."""
+    test = LatencyTest(verb=verb, size=_size(size), iterations=iterations, tclass=tclass, mtu=mtu, timeout=qp_timeout)
+    fabric = open_fabric(name)
+    with stages() as progress:
+        results, moved = _counted(
+            _pairs(fabric, src, dst, pair), lambda pairs: perftest.measure_latency(pairs, test, progress=progress)
+        )
+    _show(as_json, _latency_table(results), results, moved)
+
+
+@app.command()
+def show(name: FabricOption = None, as_json: JsonFlag = False) -> None:
+    """List the RDMA devices of a fabric, their state, and the GID that its address has."""
+    fabric = open_fabric(name)
+    rows = [
+        {
+            "host": nic.host,
+            "interface": nic.interface,
+            "device": nic.device,
+            "state": sysfs.state(nic.device) or "MISSING",
+            "address": str(nic.address),
+            "gids": [
+                {"index": gid.index, "gid": str(gid.address), "type": gid.kind} for gid in sysfs.gids(nic.device)
+            ],
+        }
+        for nic in all_nics(fabric)
+    ]
+    if as_json:
+        print_json({"fabric": fabric.name, "devices": rows})
+        return
+    columns = ("host", "interface", "device", "state", "address", "GID index")
+    cells = [[*(row[column] for column in columns[:-1]), _index_of(row["address"], row["gids"])] for row in rows]
+    stdout.print(table(f"RDMA devices of {fabric.name}", columns, cells))
+
+
+def _index_of(address: object, gids: Any) -> str:
+    return next((str(gid["index"]) for gid in gids if gid["gid"] == address), "none")
+
+
+def _pairs(fabric: Fabric, src: str, dst: str, more: Sequence[str] | None) -> list[Pair]:
+    named = [(src, dst), *(parse_pair(text) for text in more or ())]
+    return [find_pair(fabric, *names) for names in named]
+
+
+def _counted(pairs: Sequence[Pair], measure: Callable[[Sequence[Pair]], T]) -> tuple[T, dict[str, dict[str, int]]]:
+    """What ``measure`` returns, and by how much the counters of each host of the pairs moved."""
+    names = {nic.device: str(nic) for pair in pairs for nic in (pair.src, pair.dst)}
+    before = counters.snapshot(names)
+    result = measure(pairs)
+    after = counters.snapshot(names)
+    return result, {names[device]: counters.moved(before[device], after[device]) for device in names}
+
+
+def _show(as_json: bool, results: Any, measured: Iterable[Any], moved: dict[str, dict[str, int]]) -> None:
+    if as_json:
+        print_json({"pairs": [asdict(result) for result in measured], "counters": moved})
+        return
+    stdout.print(results)
+    stdout.print(_counter_table(moved))
+
+
+def _bandwidth_table(results: Sequence[BandwidthResult]) -> Any:
+    rows = [
+        (result.src, result.dst, format_rate(result.goodput_bps), result.messages, format_time(result.duration_s))
+        for result in results
+    ]
+    if len(rows) > 1:
+        total = sum(result.goodput_bps for result in results)
+        rows.append(("all", "", format_rate(total), sum(result.messages for result in results), ""))
+    first = results[0]
+    title = f"RDMA {first.verb}, {first.size}-byte messages, {first.qps} QP, path MTU {first.mtu}"
+    return table(title, ("from", "to", "goodput", "messages", "time"), rows)
+
+
+def _latency_table(results: Sequence[LatencyResult]) -> Any:
+    rows = [
+        (
+            result.src,
+            result.dst,
+            *map(format_time, (result.min_s, result.p50_s, result.avg_s, result.p99_s, result.p999_s, result.max_s)),
+            result.samples,
+        )
+        for result in results
+    ]
+    first = results[0]
+    what = "round trip" if first.verb == Verb.READ else "half the round trip"
+    title = f"RDMA {first.verb} latency ({what}), {first.size}-byte messages"
+    return table(title, ("from", "to", "min", "p50", "avg", "p99", "p99.9", "max", "samples"), rows)
+
+
+def _counter_table(moved: dict[str, dict[str, int]]) -> Any:
+    rows = [
+        (host, f"{'! ' if counters.meaning(name).trouble else ''}{name}", grown, counters.meaning(name).text)
+        for host, changes in moved.items()
+        for name, grown in changes.items()
+    ]
+    title = "RDMA counters that moved (! is a sign of trouble)"
+    return table(title, ("host", "counter", "by", "what it counts"), rows)
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _seconds(text: str) -> int:
+    try:
+        value = parse_time(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if value != int(value):
+        raise UsageError(f"duration {text} is not a whole number of seconds", "perftest counts in seconds: use 5s")
+    return int(value)

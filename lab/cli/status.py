@@ -1,0 +1,76 @@
+"""``rocelab status``: nodes, sessions, links and RDMA devices of a fabric, one table each."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.backends.health import NodeHealth, examine
+from lab.backends.lifecycle import open_fabric
+from lab.cli.complete import fabric_names
+from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.errors import ExitCode
+from lab.units import format_rate, format_size, format_time
+
+if TYPE_CHECKING:
+    from lab.backends.base import Fabric
+
+
+def status(
+    name: Annotated[str | None, typer.Argument(help="Which fabric.", autocompletion=fabric_names)] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 when any of them is not well."""
+    fabric = open_fabric(name)
+    nodes = examine(fabric)
+    healthy = all(node.healthy for node in nodes)
+    if json:
+        print_json({"fabric": fabric.name, "healthy": healthy, "nodes": [_as_data(node) for node in nodes]})
+    else:
+        _show(fabric, nodes)
+    if not healthy:
+        sys.exit(ExitCode.FAIL)
+
+
+def _as_data(node: NodeHealth) -> dict[str, object]:
+    return asdict(node) | {"healthy": node.healthy}
+
+
+def _show(fabric: Fabric, nodes: list[NodeHealth]) -> None:
+    stdout.print(table(f"nodes of {fabric.name}", ("node", "role", "state", "daemons"), map(_node_row, nodes)))
+    peers = ("router", "interface", "peer", "BGP", "BFD", "prefixes", "for")
+    sessions = [
+        (
+            node.name,
+            s.interface,
+            s.description,
+            s.state,
+            node.bfd.get(s.interface, "-"),
+            s.prefixes,
+            format_time(s.uptime),
+        )
+        for node in nodes
+        for s in node.sessions
+    ]
+    stdout.print(table("sessions", peers, sessions))
+    by_name = {node.name: node for node in nodes}
+    links = []
+    for link in fabric.topology.links:
+        here, there = (by_name[end.node].interfaces.get(end.interface) for end in link.ends)
+        carries = here is not None and there is not None and here.up and there.up
+        sent = [format_size(end.tx_bytes) if end else "?" for end in (here, there)]
+        drops = sum(end.drops for end in (here, there) if end)
+        links.append((link.a, link.b, "up" if carries else "down", format_rate(link.rate), link.mtu, *sent, drops))
+    heads = ("a", "b", "state", "rate", "mtu", "a sent", "b sent", "drops")
+    stdout.print(table("links", heads, links))
+    devices = [(node.name, device, state) for node in nodes for device, state in node.rdma.items()]
+    if devices:
+        stdout.print(table("RDMA devices", ("host", "device", "state"), devices))
+
+
+def _node_row(node: NodeHealth) -> tuple[str, ...]:
+    daemons = " ".join(daemon if alive else f"{daemon}(DEAD)" for daemon, alive in node.daemons.items())
+    return node.name, node.role, "ok" if node.healthy else node.complaint or "not well", daemons

@@ -1,0 +1,272 @@
+"""``rocelab topology``: make, check, show and draw the file that describes a fabric."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.errors import ExitCode, LabError, UsageError
+from lab.units import format_rate, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.model.addressing import NodePlan
+    from lab.model.summary import Summary
+    from lab.model.topology import Topology
+
+# Models are imported inside the commands: pydantic is most of their start-up, and `--help` needs none of it.
+
+app = typer.Typer(no_args_is_help=True, help="Make, check, show and draw the file that describes a fabric.")
+new = typer.Typer(no_args_is_help=True, help="Write a commented topology file of a regular shape.")
+app.add_typer(new, name="new")
+
+File = Annotated[Path, typer.Argument(help="A topology file.", show_default=False)]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write here instead of to standard output.")]
+HostsPerLeaf = Annotated[int, typer.Option(help="Hosts on each leaf.")]
+Uplinks = Annotated[int, typer.Option(help="Parallel links between each leaf and each of its spines.")]
+Rate = Annotated[str | None, typer.Option(help="Rate of every link not named otherwise, like 1Gbit.")]
+HostRate = Annotated[str | None, typer.Option(help="Rate of links to hosts.")]
+FabricRate = Annotated[str | None, typer.Option(help="Rate of links between switches.")]
+Mtu = Annotated[int | None, typer.Option(help="Largest IP packet in bytes.")]
+
+
+class Format(StrEnum):
+    """What a picture is written as."""
+
+    SVG = "svg"
+    MERMAID = "mermaid"
+    DOT = "dot"
+
+
+_SUFFIXES = {
+    ".svg": Format.SVG,
+    ".mmd": Format.MERMAID,
+    ".mermaid": Format.MERMAID,
+    ".dot": Format.DOT,
+    ".gv": Format.DOT,
+}
+
+
+@new.command("leaf-spine")
+def new_leaf_spine(
+    spines: int = 2,
+    leaves: int = 4,
+    hosts_per_leaf: HostsPerLeaf = 2,
+    uplinks_per_pair: Uplinks = 1,
+    name: str = "my-fabric",
+    rate: Rate = None,
+    mtu: Mtu = None,
+    host_rate: HostRate = None,
+    fabric_rate: FabricRate = None,
+    output: Output = None,
+) -> None:
+    """Two tiers: every leaf to every spine."""
+    settings = {
+        "spines": spines,
+        "leaves": leaves,
+        "hosts_per_leaf": hosts_per_leaf,
+        "uplinks_per_pair": uplinks_per_pair,
+        "host_rate": host_rate,
+        "fabric_rate": fabric_rate,
+    }
+    _write_new(name, "leaf-spine", settings, {"rate": rate, "mtu": mtu}, output)
+
+
+@new.command("clos")
+def new_clos(
+    pods: int = 2,
+    superspines: int = 2,
+    spines_per_pod: int = 2,
+    leaves_per_pod: int = 2,
+    hosts_per_leaf: HostsPerLeaf = 2,
+    uplinks_per_pair: Uplinks = 1,
+    name: str = "my-fabric",
+    rate: Rate = None,
+    mtu: Mtu = None,
+    host_rate: HostRate = None,
+    fabric_rate: FabricRate = None,
+    output: Output = None,
+) -> None:
+    """Three tiers: pods of leaves and spines, joined by super-spines."""
+    settings = {
+        "pods": pods,
+        "superspines": superspines,
+        "spines_per_pod": spines_per_pod,
+        "leaves_per_pod": leaves_per_pod,
+        "hosts_per_leaf": hosts_per_leaf,
+        "uplinks_per_pair": uplinks_per_pair,
+        "host_rate": host_rate,
+        "fabric_rate": fabric_rate,
+    }
+    _write_new(name, "clos", settings, {"rate": rate, "mtu": mtu}, output)
+
+
+@new.command("rail-optimised")
+def new_rail_optimised(
+    rails: Annotated[int, typer.Option(help="NICs of each host, and leaves of each unit.")] = 4,
+    hosts_per_unit: Annotated[int, typer.Option(help="Hosts that share one set of rail leaves.")] = 4,
+    units: int = 1,
+    spines: int = 2,
+    uplinks_per_pair: Uplinks = 1,
+    name: str = "my-fabric",
+    rate: Rate = None,
+    mtu: Mtu = None,
+    host_rate: HostRate = None,
+    fabric_rate: FabricRate = None,
+    output: Output = None,
+) -> None:
+    """GPU hosts with one NIC on each rail's leaf."""
+    settings = {
+        "rails": rails,
+        "hosts_per_unit": hosts_per_unit,
+        "units": units,
+        "spines": spines,
+        "uplinks_per_pair": uplinks_per_pair,
+        "host_rate": host_rate,
+        "fabric_rate": fabric_rate,
+    }
+    _write_new(name, "rail-optimised", settings, {"rate": rate, "mtu": mtu}, output)
+
+
+@app.command()
+def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", show_default=False)]) -> None:
+    """Report every problem of the files at once; exit code 2 when there is one."""
+    from lab.model.load import read_topology  # noqa: PLC0415
+
+    failed = False
+    for file in files:
+        try:
+            topology = read_topology(file)
+        except LabError as error:
+            failed = True
+            stderr.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        else:
+            typer.echo(f"{file}: ok, {len(topology.nodes)} nodes and {len(topology.links)} links")
+    if failed:
+        sys.exit(ExitCode.USAGE)
+
+
+@app.command()
+def show(
+    file: File,
+    addresses: Annotated[bool, typer.Option(help="Also print the addressing plan.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print counts, tiers, oversubscription and bisection bandwidth."""
+    from lab.model.describe import describe  # noqa: PLC0415
+    from lab.model.load import read_topology  # noqa: PLC0415
+    from lab.model.summary import summarise  # noqa: PLC0415
+
+    topology = read_topology(file)
+    if json:
+        print_json(describe(topology))
+        return
+    _print_summary(summarise(topology))
+    if addresses:
+        _print_addresses(topology)
+
+
+@app.command()
+def graph(
+    file: File,
+    format: Annotated[  # noqa: A002 - it is the name of the option
+        Format | None, typer.Option("--format", "-f", help="Otherwise by the name of the output, or svg.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Draw the fabric as SVG, Mermaid or Graphviz."""
+    from lab.model.load import read_topology  # noqa: PLC0415
+
+    chosen = format or _SUFFIXES.get(output.suffix if output else "", Format.SVG)
+    _write(_draw(read_topology(file), chosen), output)
+
+
+@app.command()
+def schema(output: Output = None) -> None:
+    """Print the JSON Schema of topology files, for editors that complete YAML."""
+    from lab.model.spec import json_schema  # noqa: PLC0415
+
+    _write(json_text.dumps(json_schema(), indent=2) + "\n", output)
+
+
+def _draw(topology: Topology, format: Format) -> str:  # noqa: A002
+    from lab.model.draw.graphviz import draw_graphviz  # noqa: PLC0415
+    from lab.model.draw.mermaid import draw_mermaid  # noqa: PLC0415
+    from lab.model.draw.svg import draw_svg  # noqa: PLC0415
+
+    return {Format.SVG: draw_svg, Format.MERMAID: draw_mermaid, Format.DOT: draw_graphviz}[format](topology)
+
+
+def _write_new(
+    name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object], output: Path | None
+) -> None:
+    from lab.model.template import new_topology  # noqa: PLC0415
+
+    _write(new_topology(name, shape, settings, defaults), output)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output} ({error.strerror})", "choose another place with -o") from error
+    typer.echo(f"wrote {output}", err=True)
+
+
+def _print_summary(summary: Summary) -> None:
+    from lab.model.summary import format_ratio  # noqa: PLC0415
+
+    tiers = [
+        (
+            tier.role.value,
+            tier.nodes,
+            format_rate(tier.rate_down) if tier.rate_down else "",
+            format_rate(tier.rate_up) if tier.rate_up else "",
+            format_ratio(tier.oversubscription),
+        )
+        for tier in summary.tiers
+    ]
+    links = [
+        (
+            f"{kind.lower} to {kind.upper}",
+            kind.links,
+            format_rate(kind.rate),
+            kind.mtu,
+            format_time(kind.delay) if kind.delay else "",
+        )
+        for kind in summary.link_classes
+    ]
+    heading = f"{summary.name}: {summary.nodes} nodes, {summary.links} links"
+    stdout.print(table(heading, ("tier", "nodes", "all down", "all up", "oversubscription"), tiers))
+    stdout.print(table("links", ("between", "links", "rate", "MTU", "delay"), links))
+    facts = [
+        ("pods", summary.pods or "none"),
+        ("RDMA NICs", summary.rdma_nics),
+        ("all hosts can send", format_rate(summary.host_bandwidth)),
+        ("bisection bandwidth", f"{format_rate(summary.bisection_bandwidth)} each way"),
+        ("farthest hosts", f"{summary.diameter} links apart"),
+    ]
+    stdout.print(table("figures", ("what", "value"), facts))
+
+
+def _print_addresses(topology: Topology) -> None:
+    from lab.model.addressing import plan_addresses  # noqa: PLC0415
+
+    rows = [_address_row(plan) for plan in plan_addresses(topology).values()]
+    stdout.print(table("addresses", ("node", "AS", "loopbacks", "links"), rows))
+
+
+def _address_row(plan: NodePlan) -> tuple[object, ...]:
+    ports = [f"{port.name} {port.address}" for port in plan.interfaces.values() if port.address is not None]
+    loopbacks = [str(address.ip) for address in plan.loopbacks]
+    return plan.node.name, plan.asn or "", "\n".join(loopbacks), "\n".join(ports)

@@ -1,0 +1,55 @@
+"""``rocelab up``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.backends import lifecycle, registry
+from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.progress import stages
+from lab.model.load import read_topology, renamed
+from lab.units import format_rate, format_time
+
+if TYPE_CHECKING:
+    from lab.backends.base import Fabric
+    from lab.backends.lifecycle import Stopwatch
+
+
+def up(
+    file: Annotated[Path, typer.Argument(help="The topology, a YAML file.")],
+    name: Annotated[str | None, typer.Option(help="Run it under another name.")] = None,
+    backend: Annotated[str, typer.Option(help="What plays it.")] = registry.DEFAULT,
+    rdma: Annotated[bool, typer.Option(help="Bring up RDMA devices where the topology asks for them.")] = True,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for convergence.")] = lifecycle.CONVERGENCE_TIMEOUT,
+    json: JsonFlag = False,
+) -> None:
+    """Build a fabric and wait until it has converged."""
+    topology = read_topology(file)
+    if name is not None:
+        topology = renamed(topology, name)
+    if not rdma:
+        topology = lifecycle.without_rdma(topology)
+    with stages() as progress:
+        fabric, watch = lifecycle.up(topology, registry.backend(backend), progress=progress, timeout=timeout)
+    if json:
+        print_json({"fabric": fabric.name, "nodes": len(topology.nodes), "seconds": watch.seconds})
+    else:
+        _show(fabric, watch)
+
+
+def _show(fabric: Fabric, watch: Stopwatch) -> None:
+    topology = fabric.topology
+    rows = []
+    for node in topology.nodes:
+        plan = fabric.plan[node.name]
+        links = topology.links_of(node.name)
+        ends = " ".join(link.other(link.end_at(node.name)).node for link in links)
+        addresses = [str(nic.address) for nic in plan.interfaces.values() if nic.address and not node.role.is_switch]
+        identity = f"AS {plan.asn}  {plan.loopback4}" if node.role.is_switch else "  ".join(addresses)
+        rows.append((node.name, node.role, identity, len(links), format_rate(sum(link.rate for link in links)), ends))
+    stdout.print(table(f"fabric {fabric.name}", ("node", "role", "identity", "links", "capacity", "to"), rows))
+    spent = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in watch.seconds.items())
+    stdout.print(f"converged in {format_time(sum(watch.seconds.values()))} ({spent})", highlight=False)

@@ -1,0 +1,134 @@
+"""``rocelab vm``: the guest that has the kernel RDMA and the emulated port need."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.errors import UsageError
+from lab.units import format_size
+from lab.vm import build as builder
+from lab.vm import machine
+from lab.vm.call import call, inside_vm
+from lab.vm.recipe import current_recipe, image_of
+
+if TYPE_CHECKING:
+    from lab.vm.recipe import Image
+    from lab.vm.state import Running
+
+app = typer.Typer(no_args_is_help=True, help="A small VM with the kernel that RDMA and the emulated port need.")
+
+Cpus = Annotated[int | None, typer.Option(min=1, max=64, help="Virtual CPUs; by default the host's, 2 to 4.")]
+Memory = Annotated[int | None, typer.Option(min=512, metavar="MIB", help="Memory in MiB; by default 4096.")]
+Shared = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        resolve_path=True,
+        help="A folder to share besides the checkout, at the same path.",
+    ),
+]
+_PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@app.callback()
+def outside_only() -> None:
+    """Refuse inside the guest."""
+    if inside_vm():
+        raise UsageError("this is the VM", "run rocelab vm on the host")
+
+
+@app.command()
+def build(force: Annotated[bool, typer.Option(help="Build although the image is up to date.")] = False) -> None:
+    """Build the image; does nothing when it is there and its recipe has not changed."""
+    began = time.monotonic()
+    had = image_of(current_recipe()).complete and not force
+    image = builder.build(_say, force=force)
+    took = "is up to date" if had else f"built in {time.monotonic() - began:.0f} s"
+    stdout.print(f"image {image.hash} {took}: {_describe(image)}", highlight=False)
+
+
+@app.command()
+def up(cpus: Cpus = None, memory: Memory = None, share: Shared = None) -> None:
+    """Start the VM, building its image first when needed."""
+    before = machine.status()
+    running = machine.up(machine.Wanted(cpus, memory, share), _say)
+    what = "was up already" if before else f"is up after {running.boot_seconds:.1f} s"
+    stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel})", highlight=False)
+    if running.image.hash != current_recipe().hash:
+        _note("it runs an image of an older recipe; for the new one: rocelab vm down, then up again")
+
+
+@app.command(context_settings=_PASS_THROUGH)
+def run(command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run.")]) -> None:
+    """Run a command in the VM, in the same directory when it is shared; starts the VM when it is not up."""
+    raise typer.Exit(send(command))
+
+
+@app.command()
+def shell() -> None:
+    """Open a shell in the VM."""
+    raise typer.Exit(send(["bash", "-l"]))
+
+
+@app.command()
+def status(as_json: JsonFlag = False) -> None:
+    """Say whether the VM is up, and how to reach it."""
+    running = machine.status()
+    facts = _facts(running)
+    if as_json:
+        print_json(facts)
+    elif running is None:
+        stdout.print(f"VM is down; image {'built' if facts['image_built'] else 'not built'}", highlight=False)
+    else:
+        stdout.print(table("VM", ("what", "value"), [(key.replace("_", " "), value) for key, value in facts.items()]))
+
+
+@app.command()
+def down() -> None:
+    """End the VM; does nothing when it is not up."""
+    stdout.print("VM is down" if machine.down() else "VM was not up", highlight=False)
+
+
+def send(command: list[str]) -> int:
+    """Run ``command`` in the VM, started when it is not up, and return its exit code."""
+    return call(machine.up(machine.Wanted(), _say), command, _note)
+
+
+def _facts(running: Running | None) -> dict[str, object]:
+    image = image_of(current_recipe())
+    facts: dict[str, object] = {"up": running is not None, "image": image.hash, "image_built": image.complete}
+    if running is not None:
+        facts |= {
+            "accel": str(running.accel),
+            "pid": running.pid,
+            "uptime_s": round(running.uptime, 1),
+            "boot_s": running.boot_seconds,
+            "ssh_port": running.ssh_port,
+            "kernel": running.kernel,
+            "image": running.image.hash,
+            "image_current": running.image.hash == image.hash,
+            "cpus": running.cpus,
+            "memory_mib": running.memory_mib,
+            "shares": [str(share.path) for share in running.shares],
+        }
+    return facts
+
+
+def _describe(image: Image) -> str:
+    kernel = json.loads(image.manifest.read_text(encoding="utf-8"))["kernel"]
+    return f"kernel {kernel}, {format_size(image.disk.stat().st_blocks * 512)} on disk, in {image.folder}"
+
+
+def _say(line: str) -> None:
+    stderr.print(f"vm: {line}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _note(line: str) -> None:
+    stderr.print(f"note: {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,201 @@
+"""``rocelab dissect`` as a process of its own: what it prints, its exit codes, and what it imports."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path as File
+
+import pytest
+
+from lab.wire.build import Message, Path, pfc, rocev2, vxlan
+from lab.wire.headers import Aeth, Pfc, Reth
+from lab.wire.opcodes import Opcode
+from lab.wire.pcapng import Direction, Interface, Record, Statistics, Writer
+from lab.wire.syndrome import AckKind, NakCode, Syndrome
+
+TO = Path("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2")
+BACK = Path("02:00:00:00:00:02", "02:00:00:00:00:01", "10.0.0.2", "10.0.0.1")
+WRITE = rocev2(TO, Message(Opcode.RC_RDMA_WRITE_ONLY, 0x11, 7, True, reth=Reth(0x1000, 0x22, 4), payload=b"data"))
+NAK = rocev2(
+    BACK, Message(Opcode.RC_ACKNOWLEDGE, 0x12, 6, aeth=Aeth(Syndrome(AckKind.NAK, NakCode.PSN_SEQUENCE_ERROR), 5))
+)
+
+
+@pytest.fixture
+def exchange(tmp_path: File) -> File:
+    capture = tmp_path / "exchange.pcapng"
+    with capture.open("wb", buffering=0) as output:
+        writer = Writer(output)
+        writer.add_interface(Interface("leaf1:swp1"))
+        writer.write(
+            [
+                Record(10**18, 0, len(WRITE), Direction.INBOUND, WRITE),
+                Record(10**18 + 1500, 0, len(NAK), Direction.OUTBOUND, NAK),
+                Record(10**18 + 2500, 0, len(WRITE), Direction.INBOUND, WRITE[:50]),
+            ]
+        )
+        writer.write_statistics(0, Statistics(received=5, dropped=2))
+    return capture
+
+
+def dissect(*words: str | File, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "lab", "dissect", *map(str, words)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == expect, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_summary_is_a_line_for_each_packet(exchange: File) -> None:
+    done = dissect(exchange, "--summary")
+    # The places of the columns in the first line, the words of the others.
+    write, nak, cut = done.stdout.splitlines()
+    assert write.startswith(
+        "     1    0.000000000  leaf1:swp1 in     10.0.0.1 > 10.0.0.2  RC RDMA WRITE Only  QP 0x000011"
+    )
+    assert write.endswith(
+        "PSN 7  AckReq  VA 0x1000 R_Key 0x22 DMALen 4  payload 4  78 bytes  DSCP 26 ECT(0)  ICRC ok"
+    )
+    assert "  0.000001500  leaf1:swp1 out  " in nak
+    assert "RC Acknowledge  QP 0x000012  PSN 6  MSN 5 NAK, PSN Sequence Error  62 bytes" in nak
+    assert cut.endswith("[cut by the snap length: the BTH would end at byte 54, captured are 50]")
+    assert done.stderr == "leaf1:swp1: 2 packets are missing, lost while capturing\n"
+
+
+def test_json_has_the_same_facts(exchange: File) -> None:
+    write, nak, cut = json.loads(dissect(exchange, "--summary", "--json").stdout)
+    assert (write["opcode_name"], write["bth"]["psn"], write["reth"]["dmalen"]) == ("RC RDMA WRITE Only", 7, 4)
+    assert nak["aeth"] == {"syndrome": 0x60, "meaning": "NAK, PSN Sequence Error", "msn": 5}
+    assert cut["bth"] is None
+    assert "snap length" in cut["fault"]
+
+
+def test_only_rocev2_keeps_the_numbers_and_counts_towards_the_limit(tmp_path: File) -> None:
+    capture = tmp_path / "mixed.pcapng"
+    arp = bytes.fromhex("ffffffffffff020000000001 0806") + bytes(46)
+    with capture.open("wb", buffering=0) as output:
+        writer = Writer(output)
+        writer.add_interface(Interface("h1:eth1"))
+        writer.write([Record(10**18, 0, len(data), Direction.OUTBOUND, data) for data in (arp, WRITE, arp, WRITE)])
+    assert len(dissect(capture, "--summary").stdout.splitlines()) == 4
+    only, last = dissect(capture, "--summary", "--rocev2", "--limit", "2").stdout.splitlines()
+    assert only.split()[0] == "2"
+    assert last.split()[0] == "4"
+    assert "RDMA WRITE" in only
+
+
+def test_a_filter_keeps_the_numbers_of_what_it_lets_through(exchange: File) -> None:
+    (only,) = dissect(exchange, "--summary", "--filter", "nak and host 10.0.0.1").stdout.splitlines()
+    assert only.split()[0] == "2"
+    assert json.loads(dissect(exchange, "--json", "--filter", "qpn==0x99").stdout) == []
+
+
+def test_a_wrong_filter_is_a_usage_error_with_its_place(exchange: File) -> None:
+    told = dissect(exchange, "--filter", "qpn==0x11 or host h1 and", expect=2).stderr
+    assert told == "error: no fabric is at hand to look up 'h1': write its IP address\n"
+    told = dissect(exchange, "--filter", "qpn==0x11 or", expect=2).stderr
+    assert told.startswith("error: filter, position 13: expected 'not', '(', or one of qpn, psn, ")
+
+
+@pytest.fixture
+def fabric_port(tmp_path: File) -> File:
+    """What a leaf's uplink at 100 Mb/s sees: a class stopped, and RDMA in a tunnel."""
+    capture = tmp_path / "uplink.pcapng"
+    frames = [pfc("02:00:00:00:00:01", Pfc.of({3: 65535, 4: 0})), vxlan(TO, 10, NAK), vxlan(TO, 10, NAK)[:106]]
+    with capture.open("wb", buffering=0) as output:
+        writer = Writer(output)
+        writer.add_interface(Interface("leaf1:swp1", speed=10**8))
+        writer.write(Record(10**18, 0, max(len(frame), 60), Direction.INBOUND, frame) for frame in frames[:2])
+        writer.write([Record(10**18, 0, 112, Direction.INBOUND, frames[2])])
+    return capture
+
+
+def test_summary_of_pauses_and_tunnels(fabric_port: File) -> None:
+    paused, tunnelled, cut = dissect(fabric_port, "--summary").stdout.splitlines()
+    assert "PFC  class 3 XOFF 65535 quanta = 335.5 ms  class 4 XON  60 bytes" in paused
+    assert "VNI 10  112 bytes  DSCP 26 ECT(0)  | 10.0.0.2 > 10.0.0.1  RC Acknowledge" in tunnelled
+    assert "| 10.0.0.2 > 10.0.0.1  RC Acknowledge" in cut
+    assert cut.endswith("ICRC unknown  [cut by the snap length: AETH would end at byte 58, captured are 56]")
+
+
+def test_json_of_pauses_and_tunnels(fabric_port: File) -> None:
+    paused, tunnelled, _ = json.loads(dissect(fabric_port, "--summary", "--json").stdout)
+    assert paused["pfc"] == {"vector": 0x18, "quanta": [0, 0, 0, 65535, 0, 0, 0, 0]}
+    assert (tunnelled["vni"], tunnelled["bth"], tunnelled["icrc"]) == (10, None, None)
+    inner = tunnelled["inner"]
+    assert (inner["opcode_name"], inner["icrc"], inner["aeth"]["msn"]) == ("RC Acknowledge", "ok", 5)
+
+
+def test_explanation_of_pauses_and_tunnels(fabric_port: File) -> None:
+    text = dissect(fabric_port).stdout
+    assert "class 3: stop for 335.5 ms at the link's rate" in text
+    assert text.count("VXLAN, a frame in a tunnel") == 2
+    assert "damaged: cut by the snap length: AETH would end at byte 58, captured are 56" in text
+
+
+def test_headers_are_explained(exchange: File) -> None:
+    text = dissect(exchange, "--limit", "2").stdout
+    assert "BTH, base transport header" in text
+    assert "Syndrome   0x60                     NAK, PSN Sequence Error" in text
+    assert "Packet 3" not in text
+
+
+def test_a_header_is_drawn_and_justified_where_it_comes_first(exchange: File) -> None:
+    text = dissect(exchange, "--limit", "2").stdout
+    assert text.count("|     OpCode    |S|M|Pad|  TVer |             P_KEY             |") == 1
+    assert text.count("the PSN by which loss and reordering are found") == 1
+    assert "AETH" in text.split("one lost packet costs all behind it")[0]
+    assert "+-+-" not in dissect(exchange, "--no-figures").stdout
+
+
+def test_explained_json(exchange: File) -> None:
+    first = json.loads(dissect(exchange, "--json").stdout)[0]
+    assert [header["name"].split(",")[0] for header in first["headers"]][3:] == ["BTH", "RETH", "Data", "ICRC"]
+
+
+def test_summary_does_without_scapy(exchange: File) -> None:
+    code = (
+        "import sys; from pathlib import Path; from lab.cli.dissect import dissect; "
+        "dissect(Path(sys.argv[1]), summary=True); sys.exit('scapy' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code, str(exchange)], capture_output=True, check=False).returncode == 0
+    )
+
+
+@pytest.mark.parametrize("mode", [["--summary"], ["--summary", "--json"], ["--json"], []])
+def test_a_damaged_file_shows_its_good_part_and_names_the_damage(exchange: File, mode: list[str]) -> None:
+    exchange.write_bytes(exchange.read_bytes()[:-100])
+    done = dissect(exchange, *mode, expect=2)
+    assert done.stderr.startswith(f"error: {exchange}: block 5 at byte ")
+    assert "the file ends inside it" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    if "--json" in mode:
+        assert len(json.loads(done.stdout)) == 2
+    else:
+        assert "RC Acknowledge" in done.stdout
+
+
+def test_no_file_and_no_capture_are_named(tmp_path: File) -> None:
+    assert "No such file" in dissect(tmp_path / "none", expect=2).stderr
+    assert "Is a directory" in dissect(tmp_path, expect=2).stderr
+    text = tmp_path / "text"
+    text.write_text("hello, hello, hello")
+    assert "is not a pcapng section header" in dissect(text, expect=2).stderr
+
+
+def test_a_reader_that_leaves_is_no_error(exchange: File) -> None:
+    packets = exchange.read_bytes()
+    with exchange.open("wb", buffering=0) as output:
+        writer = Writer(output)
+        writer.add_interface(Interface("leaf1:swp1"))
+        writer.write(Record(number, 0, len(WRITE), Direction.INBOUND, WRITE) for number in range(5000))
+    assert exchange.stat().st_size > len(packets)
+    argv = [sys.executable, "-m", "lab", "dissect", str(exchange), "--summary"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0

@@ -1,0 +1,84 @@
+"""``rocelab topology``: what it prints, where it writes, how it ends."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli.topology import app
+from lab.errors import InvalidInput, UsageError
+from lab.model.load import read_topology
+
+SHIPPED = Path(__file__).parents[3] / "topologies"
+BROKEN = Path(__file__).parents[1] / "model" / "errors" / "links.yaml"
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_check_passes_what_is_shipped() -> None:
+    lines = run("check", *sorted(SHIPPED.glob("*.yaml"))).splitlines()
+    assert len(lines) >= 4
+    assert all(": ok, " in line for line in lines)
+
+
+def test_check_goes_on_after_a_broken_file(tmp_path: Path) -> None:
+    output = run("check", BROKEN, tmp_path / "missing.yaml", SHIPPED / "clos-2x2.yaml", code=2)
+    assert "clos-2x2.yaml: ok, 8 nodes and 8 links" in output
+
+
+def test_show_has_the_figures() -> None:
+    output = run("show", SHIPPED / "clos-3tier.yaml")
+    for figure in ("22 nodes, 28 links", "1.5:1", "2:1", "2 Gb/s each way", "6 links apart"):
+        assert figure in output
+
+
+def test_show_addresses() -> None:
+    output = run("show", "--addresses", SHIPPED / "clos-2x2.yaml")
+    assert "4200100002" in output
+    assert "eth1 10.0.0.7/31" in output
+
+
+def test_show_json_agrees_with_the_model() -> None:
+    path = SHIPPED / "rail-optimised.yaml"
+    data, fabric = json.loads(run("show", "--json", path)), read_topology(path)
+    assert [link["name"] for link in data["link_list"]] == [str(link) for link in fabric.links]
+    assert [node["name"] for node in data["node_list"]] == [node.name for node in fabric.nodes]
+    assert data["bisection_bandwidth"] == 8 * 10**9
+
+
+def test_errors_reach_main_as_they_are() -> None:
+    with pytest.raises(InvalidInput):
+        run("show", BROKEN)
+
+
+def test_graph_formats(tmp_path: Path) -> None:
+    path = SHIPPED / "clos-2x2.yaml"
+    assert ET.fromstring(run("graph", path)).tag.endswith("svg")  # noqa: S314 - our own text
+    assert run("graph", path, "--format", "mermaid").startswith("flowchart")
+    for suffix, start in ((".dot", "graph "), (".mmd", "flowchart"), (".svg", "<svg"), (".txt", "<svg")):
+        output = tmp_path / f"fabric{suffix}"
+        assert run("graph", path, "-o", output) == ""
+        assert output.read_text(encoding="utf-8").startswith(start)
+
+
+def test_unwritable_output_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot write"):
+        run("graph", SHIPPED / "clos-2x2.yaml", "-o", tmp_path / "no" / "such" / "directory.svg")
+
+
+@pytest.mark.parametrize(("shape", "nodes"), [("leaf-spine", 14), ("clos", 18), ("rail-optimised", 10)])
+def test_new_writes_a_file_that_loads(tmp_path: Path, shape: str, nodes: int) -> None:
+    output = tmp_path / "new.yaml"
+    run("new", shape, "--name", "mine", "--rate", "50Mbit", "-o", output)
+    fabric = read_topology(output)
+    assert (fabric.name, len(fabric.nodes), fabric.links[0].rate) == ("mine", nodes, 50_000_000)
+
+
+def test_schema_is_json() -> None:
+    assert json.loads(run("schema"))["title"] == "TopologySpec"
