@@ -1,0 +1,165 @@
+"""How fast a fabric comes up and goes, next to the floor and to Mininet, in one run on one machine.
+
+    ./scripts/bench bringup [--json] [--repeat N] [--sizes 2x4x2 ...]
+
+A size is spines x leaves x hosts per leaf. Up is done when every leaf has every prefix over all its spines. The
+floor is the namespaces and veths of the same graph by ``ip -batch``; Mininet builds the same graph without routing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab.backends import lifecycle, registry
+from lab.cli.output import stderr, stdout, table
+from lab.errors import LabError
+from lab.model.load import load_topology
+from lab.units import format_time
+from tests.bench import floor
+
+if TYPE_CHECKING:
+    from lab.backends.base import Fabric
+    from lab.model.topology import Topology
+
+SIZES = ("2x4x2", "4x8x4", "8x32x2")
+NAME = "bench"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fabric, built and removed. Seconds, and MiB of memory per switch."""
+
+    floor_up: float
+    floor_down: float
+    mininet_up: float | None
+    mininet_down: float | None
+    plumbing: float
+    daemons: float
+    convergence: float
+    up: float
+    down: float
+    switch_mib: float
+
+
+def topology_of(size: str) -> Topology:
+    """A leaf-spine fabric of plain Ethernet hosts, in memory."""
+    spines, leaves, hosts = map(int, size.split("x"))
+    shape = f"shape: leaf-spine, spines: {spines}, leaves: {leaves}, hosts_per_leaf: {hosts}, rdma: false"
+    return load_topology(f"name: {NAME}\ngenerate: {{{shape}}}\n")
+
+
+def measure(topology: Topology) -> Run:
+    """The floor, Mininet, then rocelab, of the same graph."""
+    bare, rival = floor.ip_batch(topology), floor.mininet(topology)
+    began = time.monotonic()
+    fabric, watch = lifecycle.up(topology, registry.backend(registry.DEFAULT))
+    up = time.monotonic() - began
+    memory = switch_memory(fabric)
+    began = time.monotonic()
+    lifecycle.down(fabric.state)
+    return Run(
+        floor_up=bare.up,
+        floor_down=bare.down,
+        mininet_up=rival.up if rival else None,
+        mininet_down=rival.down if rival else None,
+        plumbing=watch.seconds["plumbing"],
+        daemons=watch.seconds["daemons"],
+        convergence=watch.seconds["convergence"],
+        up=up,
+        down=time.monotonic() - began,
+        switch_mib=memory / 2**20,
+    )
+
+
+def switch_memory(fabric: Fabric) -> float:
+    """Bytes of the daemons of one switch, on average; pages that daemons share are divided among them (PSS)."""
+    switches = fabric.topology.switches
+    pids = [pid for switch in switches for pid in fabric.router(switch.name).pids().values()]
+    return sum(map(_proportional_size, pids)) / len(switches)
+
+
+def _proportional_size(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def median(runs: list[Run]) -> Run:
+    """The median of each figure by itself."""
+    middle: dict[str, Any] = {}
+    for field in fields(Run):
+        values = [value for run in runs if (value := getattr(run, field.name)) is not None]
+        middle[field.name] = statistics.median(values) if values else None
+    return Run(**middle)
+
+
+def as_data(size: str, topology: Topology, run: Run) -> dict[str, object]:
+    """One size's figures with the ratios that have a target."""
+    ratios = {
+        "plumbing_to_floor": run.plumbing / run.floor_up,
+        "up_to_mininet": run.up / run.mininet_up if run.mininet_up else None,
+        "down_to_mininet": run.down / run.mininet_down if run.mininet_down else None,
+    }
+    return {"size": size, "nodes": len(topology.nodes), "links": len(topology.links)} | asdict(run) | ratios
+
+
+_ROWS = (
+    ("floor up", "floor_up", "s"),
+    ("floor down", "floor_down", "s"),
+    ("Mininet up, no routing", "mininet_up", "s"),
+    ("Mininet down", "mininet_down", "s"),
+    ("rocelab plumbing", "plumbing", "s"),
+    ("rocelab daemons", "daemons", "s"),
+    ("rocelab convergence", "convergence", "s"),
+    ("rocelab up, converged", "up", "s"),
+    ("rocelab down", "down", "s"),
+    ("plumbing / floor", "plumbing_to_floor", "x"),
+    ("up / Mininet up", "up_to_mininet", "x"),
+    ("down / Mininet down", "down_to_mininet", "x"),
+    ("memory of a switch", "switch_mib", "MiB"),
+)
+
+
+def show(measured: list[dict[str, object]]) -> None:
+    """A row per figure, a column per size."""
+    columns = ["", *(f"{entry['nodes']} nodes, {entry['links']} links" for entry in measured)]
+    rows = [(title, *(_cell(entry[key], unit) for entry in measured)) for title, key, unit in _ROWS]
+    stdout.print(table("bring-up", columns, rows))
+
+
+def _cell(value: object, unit: str) -> str:
+    if not isinstance(value, float):
+        return "not installed"
+    return format_time(value) if unit == "s" else f"{value:.2f} {unit}"
+
+
+def main() -> None:
+    """Measure every size and print."""
+    parser = argparse.ArgumentParser(prog="scripts/bench bringup", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--repeat", type=int, default=1, help="take the median of so many runs")
+    parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="SxLxH")
+    wanted = parser.parse_args()
+    measured = []
+    for size in wanted.sizes:
+        topology = topology_of(size)
+        stderr.print(f"{size}: {len(topology.nodes)} nodes, {len(topology.links)} links", highlight=False)
+        measured.append(as_data(size, topology, median([measure(topology) for _ in range(wanted.repeat)])))
+    if wanted.json:
+        json.dump(measured, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        show(measured)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except LabError as error:
+        sys.exit(f"error: {error}")

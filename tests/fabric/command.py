@@ -1,0 +1,45 @@
+"""The rocelab command as a user runs it: a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+TOPOLOGIES = ROOT / "topologies"
+
+
+def argv(*words: str | Path) -> list[str]:
+    """The command line of ``rocelab words...``."""
+    return [sys.executable, "-m", "lab", *map(str, words)]
+
+
+def rocelab(*words: str | Path, expect: int = 0, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run it to its end and check its exit code."""
+    done = subprocess.run(argv(*words), capture_output=True, text=True, timeout=timeout, cwd=ROOT, check=False)
+    assert done.returncode == expect, f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}"
+    return done
+
+
+def rocelab_json(*words: str | Path) -> Any:
+    """What ``rocelab words... --json`` answers."""
+    return json.loads(rocelab(*words, "--json").stdout)
+
+
+@contextlib.contextmanager
+def running(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """Run it in the background; what still runs at the end, because a test failed, is killed."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv(*words), stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()

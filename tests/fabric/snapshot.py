@@ -1,0 +1,106 @@
+"""Everything on the host that a fabric could have changed, to be compared before and after."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+_VOLATILE = ("nf_conntrack_count", "/neigh/", "tcp_fastopen_key", "stable_secret")
+_WATCHED = (
+    "/run/netns",
+    "/run/rocelab/fabrics",
+    "/run/frr",
+    "/var/run/frr",
+    "/var/tmp/frr",  # noqa: S108 - only looked at
+    "/etc/frr",
+    "/sys/fs/bpf",
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One look at the root namespace, the mounts, the processes and the files."""
+
+    links: tuple[str, ...]
+    addresses: tuple[str, ...]
+    routes: tuple[str, ...]
+    rules: tuple[str, ...]
+    qdiscs: tuple[str, ...]
+    sysctls: tuple[str, ...]
+    mounts: tuple[str, ...]
+    processes: tuple[str, ...]
+    files: tuple[str, ...]
+    rdma: tuple[str, ...]
+
+    def differences(self, later: Snapshot) -> list[str]:
+        """What was lost (-) and what came (+), one line each."""
+        lines = []
+        for field in fields(self):
+            before, after = set(getattr(self, field.name)), set(getattr(later, field.name))
+            lines += [f"{field.name} - {line}" for line in sorted(before - after)]
+            lines += [f"{field.name} + {line}" for line in sorted(after - before)]
+        return lines
+
+
+def take() -> Snapshot:
+    """The host as it is now."""
+    return Snapshot(
+        links=_said("ip", "-o", "link"),
+        addresses=_without_lifetimes(_said("ip", "-o", "addr")),
+        routes=_said("ip", "route", "show", "table", "all") + _said("ip", "-6", "route", "show", "table", "all"),
+        rules=_said("ip", "rule") + _said("ip", "-6", "rule"),
+        qdiscs=_said("tc", "qdisc"),
+        sysctls=tuple(_sysctls()),
+        mounts=tuple(line.split(" ", 2)[2] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+        processes=tuple(_processes()),
+        files=tuple(_files()),
+        rdma=_said("rdma", "link") if Path("/sys/class/infiniband").exists() else (),
+    )
+
+
+def _said(*argv: str) -> tuple[str, ...]:
+    return tuple(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines())
+
+
+def _without_lifetimes(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(line.split("\\")[0] for line in lines)
+
+
+def _sysctls() -> list[str]:
+    found = []
+    for folder, _, names in os.walk("/proc/sys/net"):
+        for name in names:
+            path = Path(folder, name)
+            if not any(part in str(path) for part in _VOLATILE):
+                try:
+                    found.append(f"{path} = {path.read_text().strip()}")
+                except OSError:
+                    continue
+    return found
+
+
+def _processes() -> list[str]:
+    """Programs of the kinds that a fabric starts; other people's come and go."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name, state = (entry / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            except OSError:
+                continue
+            ended = state.split()[0] == "Z"  # its parent, init, has yet to read its exit code
+            if not ended and name in {"zebra", "bgpd", "bfdd", "vtysh", "ib_write_bw", "ip", "tc", "rdma"}:
+                found.append(f"{name} {entry.name}")
+    return found
+
+
+def _files() -> list[str]:
+    found = []
+    for root in _WATCHED:
+        for folder, folders, names in os.walk(root):
+            found += [str(Path(folder, name)) for name in [*folders, *names]]
+        if Path(root).exists():
+            found.append(root)
+    return found

@@ -1,0 +1,143 @@
+"""A fabric comes up, forwards by every path, shows itself truly, and goes without a trace.
+
+The judges are FRR's own show commands, the kernel's tables and ping, never rocelab's opinion of itself.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fabric import snapshot
+from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
+
+pytestmark = pytest.mark.fabric
+NAME = "spin"
+RUN = Path("/run/rocelab/fabrics") / NAME
+
+
+@pytest.fixture(scope="module")
+def before() -> snapshot.Snapshot:
+    return snapshot.take()
+
+
+@pytest.fixture(scope="module")
+def fabric(before: snapshot.Snapshot) -> Iterator[str]:
+    rocelab("up", TOPOLOGIES / "clos-2x4.yaml", "--name", NAME, "--no-rdma")
+    yield NAME
+    rocelab("down", NAME)
+    assert before.differences(snapshot.take()) == []
+
+
+def in_node(node: str, *argv: str) -> str:
+    done = subprocess.run(
+        ["ip", "netns", "exec", f"rl-{NAME}-{node}", *argv], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def vtysh(node: str, command: str) -> str:
+    return in_node(node, "vtysh", "--vty_socket", str(RUN / "nodes" / node), "-c", command)
+
+
+@pytest.mark.usefixtures("fabric")
+class TestConverged:
+    def test_every_host_reaches_every_other(self) -> None:
+        addresses = {f"h{i + 1}": f"10.0.0.{2 * i + 1}" for i in range(8)}
+        for source in addresses:
+            pings = [
+                subprocess.Popen(
+                    ["ip", "netns", "exec", f"rl-{NAME}-{source}", "ping", "-nqc1", "-W5", target],
+                    stdout=subprocess.DEVNULL,
+                )
+                for target in addresses.values()
+            ]
+            assert [ping.wait() for ping in pings] == [0] * 8
+
+    def test_frr_has_each_remote_host_by_both_spines_with_ipv6_next_hops(self) -> None:
+        """RFC 8950: an IPv4 route whose next hop is an IPv6 link-local address."""
+        route = json.loads(vtysh("leaf1", "show bgp ipv4 unicast 10.0.0.12/31 json"))
+        multipath = [path for path in route["paths"] if path.get("multipath")]
+        assert len(multipath) == 2
+        hops = [hop for path in multipath for hop in path["nexthops"]]
+        assert any(hop["afi"] == "ipv6" and hop["ip"].startswith("fe80::") for hop in hops)
+        assert {path["peer"]["interface"] for path in multipath} == {"swp1", "swp2"}
+
+    def test_each_session_is_established_with_its_own_asn_and_bfd_up(self) -> None:
+        spine = json.loads(vtysh("spine1", "show bgp ipv4 unicast summary json"))
+        assert {peer["state"] for peer in spine["peers"].values()} == {"Established"}
+        assert len({peer["remoteAs"] for peer in spine["peers"].values()}) == 4
+        bfd = json.loads(vtysh("spine1", "show bfd peers json"))
+        assert len(bfd) == 4
+
+    def test_the_kernel_hashes_by_ports_with_a_seed_of_each_switch(self) -> None:
+        seeds = set()
+        for leaf in ("leaf1", "leaf2"):
+            assert in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_policy").strip() == "1"
+            seeds.add(in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_seed").strip())
+        assert len(seeds) == 2
+        assert "0" not in seeds
+
+    def test_the_running_configuration_is_the_rendered_one(self) -> None:
+        text = vtysh("leaf3", "show running-config")
+        assert "router bgp 4200100003" in text
+        assert "neighbor swp1 interface peer-group FABRIC" in text
+        assert "bgp bestpath as-path multipath-relax" in text
+
+    def test_no_offload_hides_frames_from_a_capture(self) -> None:
+        features = in_node("leaf1", "ethtool", "-k", "swp1")
+        for feature in ("tx-checksum-ip-generic", "generic-segmentation-offload", "generic-receive-offload"):
+            assert f"{feature}: off" in features
+
+    def test_links_carry_our_mark(self) -> None:
+        link = json.loads(in_node("leaf1", "ip", "-json", "link", "show", "swp1"))[0]
+        assert link["altnames"] == [f"rl-{NAME}-leaf1-swp1"]
+
+    def test_status_agrees(self) -> None:
+        report = rocelab_json("status", NAME)
+        assert report["healthy"]
+        assert len(report["nodes"]) == 14
+        leaf = next(node for node in report["nodes"] if node["name"] == "leaf1")
+        assert leaf["daemons"] == {"zebra": True, "bfdd": True, "bgpd": True}
+        assert leaf["bfd"].keys() == {"swp1", "swp2"}
+        assert set(leaf["bfd"].values()) <= {"up", "starting"}
+
+    def test_ls_lists_it(self) -> None:
+        assert {"fabric": NAME, "state": "up", "nodes": 14} in rocelab_json("ls")
+
+    def test_exec_runs_in_the_node_and_hands_on_the_exit_code(self) -> None:
+        assert rocelab("exec", "h1", "--name", NAME, "--", "hostname", "-I").returncode == 0
+        assert "10.0.0.1/31" in rocelab("exec", "h1", "--", "ip", "-4", "-brief", "addr", "show", "eth1").stdout
+        rocelab("exec", "h1", "--", "sh", "-c", "exit 7", expect=7)
+
+    def test_vtysh_talks_to_the_router(self) -> None:
+        assert "leaf2#" not in rocelab("vtysh", "leaf2", "-c", "show bgp summary").stdout
+        assert "4200001000" in rocelab("vtysh", "leaf2", "-c", "show bgp summary").stdout
+        assert "h1 is a host" in rocelab("vtysh", "h1", expect=2).stderr
+
+
+def test_status_tells_a_dead_daemon_and_a_lost_link(fabric: str) -> None:
+    """The checker's negative case; last in the module, because it breaks the fabric."""
+    in_node("leaf4", "ip", "link", "set", "swp1", "down")
+    pid = int((RUN / "nodes" / "leaf3" / "bgpd.pid").read_text())
+    subprocess.run(["kill", "-KILL", str(pid)], check=True)
+    done = rocelab("status", fabric, expect=1)
+    assert "bgpd(DEAD)" in done.stdout
+    report = json.loads(rocelab("status", fabric, "--json", expect=1).stdout)
+    unwell = {node["name"] for node in report["nodes"] if not node["healthy"]}
+    assert {"leaf3", "leaf4"} <= unwell
+    assert "h1" not in unwell
+
+
+@pytest.mark.parametrize("file", sorted(TOPOLOGIES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_every_topology_of_ours_converges(file: Path) -> None:
+    before = snapshot.take()
+    rocelab("up", file, "--name", "each", "--no-rdma")
+    try:
+        assert rocelab_json("status", "each")["healthy"]
+    finally:
+        rocelab("down", "each")
+    assert before.differences(snapshot.take()) == []

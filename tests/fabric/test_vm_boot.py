@@ -1,0 +1,120 @@
+"""The life of the VM on the host: built, up, commands in it, down, and up again after a violent end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.vm.state import process_start
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).parents[2]
+
+
+class Vm:
+    """``rocelab vm`` with a state folder of the test's own, so that the user's VM is left alone."""
+
+    def __init__(self, state: Path) -> None:
+        self.environment = {**os.environ, "ROCELAB_VM_STATE": str(state)}
+
+    def start(self, *words: str, cwd: Path = ROOT) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-m", "lab", "vm", *words]
+        pipe = subprocess.PIPE
+        environment = {**self.environment, "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True, cwd=cwd, env=environment)
+
+    def __call__(self, *words: str, expect: int = 0, cwd: Path = ROOT) -> str:
+        process = self.start(*words, cwd=cwd)
+        out, err = process.communicate(timeout=600)
+        assert process.returncode == expect, f"{words} ended with {process.returncode}: {out}{err}"
+        return out
+
+    def status(self) -> Any:
+        return json.loads(self("status", "--json"))
+
+
+@pytest.fixture
+def vm(tmp_path: Path) -> Iterator[Vm]:
+    machine = Vm(tmp_path / "state")
+    yield machine
+    machine("down")
+
+
+def test_life(vm: Vm) -> None:
+    assert not vm.status()["up"]
+    vm("up")
+    status = vm.status()
+    assert status["up"]
+    assert status["image_current"]
+    assert status["boot_s"] < 60
+    vm("run", "--", "true")
+    vm("run", "--", "false", expect=1)
+    vm("run", "--", "sh", "-c", "exit 42", expect=42)
+    assert vm("run", "--", "printf", "[%s]", "a b", "$HOME", "it's", "*", "") == "[a b][$HOME][it's][*][]"
+    assert vm("run", "--", "uname", "-r").strip() == status["kernel"]
+    vm("down")
+    assert process_start(status["pid"]) is None
+    assert not vm.status()["up"]
+    vm("down")
+
+
+def test_guest_is_what_a_lab_needs(vm: Vm, tmp_path: Path) -> None:
+    vm("run", "--", "test", "-c", "/dev/infiniband/rdma_cm")
+    vm("run", "--", "grep", "-q", "CONFIG_NET_SCH_BPF=y", f"/boot/config-{vm.status()['kernel']}")
+    assert "Network is unreachable" in vm("run", "--", "sh", "-c", "ping -c1 192.0.2.1 2>&1; true")
+    assert vm("run", "--", "python3", "-c", "import lab, scapy, pydantic, pytest; print(lab.__file__)").startswith(
+        str(ROOT)
+    )
+    assert vm("run", "--", "rocelab", "--version").startswith("rocelab ")
+    assert vm("run", "--", "pwd", cwd=tmp_path) == "/root\n"
+
+
+def test_files_written_in_the_guest_are_on_the_host(vm: Vm, tmp_path: Path) -> None:
+    shared = tmp_path / "my captures"
+    shared.mkdir()
+    vm("up", "--share", str(shared))
+    vm("run", "--", "sh", "-c", "echo from the guest > out.txt", cwd=shared)
+    assert (shared / "out.txt").read_text() == "from the guest\n"
+    vm("up", "--share", str(tmp_path), expect=2)
+
+
+def test_signals_reach_the_command(vm: Vm) -> None:
+    vm("up")
+    script = "trap 'echo got it; exit 7' INT; echo ready; while :; do sleep 0.1; done"
+    process = vm.start("run", "--", "sh", "-c", script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (7, "got it\n")
+
+
+def test_a_killed_vm_is_down_and_comes_up_again(vm: Vm) -> None:
+    vm("up")
+    pid = vm.status()["pid"]
+    process = vm.start("run", "--", "sh", "-c", "echo ready; sleep 100")
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "the VM ended while sh ran" in err
+    assert not vm.status()["up"]
+    vm("run", "--", "true")
+    assert vm.status()["pid"] != pid
+
+
+def test_many_commands_start_one_vm(vm: Vm) -> None:
+    began = time.monotonic()
+    processes = [vm.start("run", "--", "cat", "/proc/sys/kernel/random/boot_id") for _ in range(4)]
+    boots = {process.communicate(timeout=300)[0] for process in processes}
+    assert len(boots) == 1, f"after {time.monotonic() - began:.0f} s"
+    assert [process.returncode for process in processes] == [0] * 4

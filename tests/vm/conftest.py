@@ -1,0 +1,120 @@
+"""Two hosts with RDMA and a router between them, made with plain ``ip``, shaped so that theory gives the figures."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from lab.kernel import netns, process
+from lab.kernel.netns import Namespace
+from lab.rdma import rxe, sysfs
+from lab.rdma.measure import Nic, Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RATE: Final = 40_000_000
+"""Bits per second of each direction of each link: little enough for a software-emulated machine under load."""
+MTU: Final = 4300
+_SETUP: Final = """
+link add eth1 netns {a} mtu {mtu} type veth peer name swp1 netns {r} mtu {mtu}
+link add eth1 netns {b} mtu {mtu} type veth peer name swp2 netns {r} mtu {mtu}
+-n {r} addr add 10.9.0.0/31 dev swp1
+-n {a} addr add 10.9.0.1/31 dev eth1
+-n {r} addr add 10.9.0.2/31 dev swp2
+-n {b} addr add 10.9.0.3/31 dev eth1
+-n {r} addr add fdc9:1::1/64 dev swp1 nodad
+-n {a} addr add fdc9:1::2/64 dev eth1 nodad
+-n {r} addr add fdc9:2::1/64 dev swp2 nodad
+-n {b} addr add fdc9:2::2/64 dev eth1 nodad
+-n {a} link set eth1 up
+-n {b} link set eth1 up
+-n {r} link set swp1 up
+-n {r} link set swp2 up
+-n {a} route add default via 10.9.0.0
+-n {b} route add default via 10.9.0.2
+-n {a} route add default via fdc9:1::1
+-n {b} route add default via fdc9:2::1
+"""
+_PINNED: Final = "echo {mask} > /sys/class/net/{interface}/queues/rx-0/rps_cpus"
+
+
+@dataclass(frozen=True)
+class Path:
+    """h1 -- router -- h2."""
+
+    a: Namespace
+    router: Namespace
+    b: Namespace
+
+    def nic(self, host: str, address: str) -> Nic:
+        """The interface of ``h1`` or ``h2``, meant by one of its addresses."""
+        namespace = {"h1": self.a, "h2": self.b}[host]
+        return Nic(host, "eth1", namespace, self.device(host), ip_address(address))
+
+    def device(self, host: str) -> str:
+        """The RDMA device of ``h1`` or ``h2``."""
+        return rxe.device_name("vmtest", f"{host}-{os.getpid()}", "eth1")
+
+    @property
+    def pair(self) -> Pair:
+        """h1 -> h2 over IPv4."""
+        return Pair(self.nic("h1", "10.9.0.1"), self.nic("h2", "10.9.0.3"))
+
+    @property
+    def back(self) -> Pair:
+        """h2 -> h1 over IPv4."""
+        return Pair(self.pair.dst, self.pair.src)
+
+    @property
+    def pair6(self) -> Pair:
+        """h1 -> h2 over IPv6."""
+        return Pair(self.nic("h1", "fdc9:1::2"), self.nic("h2", "fdc9:2::2"))
+
+    def shape(self, *extra: str) -> None:
+        """Give each direction of each link its rate; ``extra`` is for netem on the router's side towards h2."""
+        for namespace, interface in (
+            (self.a, "eth1"),
+            (self.b, "eth1"),
+            (self.router, "swp1"),
+            (self.router, "swp2"),
+        ):
+            words = ["netem", "limit", "4000", "rate", f"{RATE}bit", *(extra if interface == "swp2" else ())]
+            namespace.run(["tc", "qdisc", "replace", "dev", interface, "root", *words])
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Path]:
+    """The path, once for a module."""
+    names = {key: f"rv-{os.getpid()}-{key}" for key in "arb"}
+    path = Path(*(Namespace(names[key]) for key in "arb"))
+    rxe.check()
+    netns.create(list(names.values()))
+    try:
+        for line in _SETUP.format(**names, mtu=MTU).strip().splitlines():
+            process.run(["ip", *line.split()])
+        path.router.run(["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"])
+        # veth hands packets over on the CPU that sends them; one CPU per receiver keeps them in order.
+        ends = ((path.a, "eth1", 1), (path.router, "swp1", 2), (path.router, "swp2", 1), (path.b, "eth1", 2))
+        for namespace, interface, mask in ends:
+            script = _PINNED.format(mask=mask, interface=interface)
+            process.run(["ip", "netns", "exec", namespace.name, "sh", "-c", script])
+        for host, namespace in (("h1", path.a), ("h2", path.b)):
+            rxe.create(namespace, path.device(host), "eth1")
+        yield path
+    finally:
+        for host in ("h1", "h2"):
+            rxe.delete(path.device(host))
+        netns.delete(names.values())
+        assert not any(sysfs.exists(path.device(host)) for host in ("h1", "h2"))
+
+
+@pytest.fixture
+def path(built: Path) -> Path:
+    """The path, clean: only its rate limits it."""
+    built.shape()
+    return built

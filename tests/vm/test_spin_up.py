@@ -1,0 +1,126 @@
+"""The main job on the real thing: FRR 10 converges, verbs cross the spines, tshark reads them, nothing is left.
+
+The judges are rdma(8), vtysh, interface counters and tshark.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fabric import snapshot
+from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+NAME = "clos-2x2"
+HOSTS = ("h1", "h2", "h3", "h4")
+
+
+def said(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def rdma_links() -> dict[str, str]:
+    return {link["ifname"]: link["state"] for link in json.loads(said("rdma", "-j", "link"))}
+
+
+@pytest.fixture(scope="module")
+def before() -> snapshot.Snapshot:
+    return snapshot.take()
+
+
+@pytest.fixture(scope="class")
+def fabric(before: snapshot.Snapshot) -> Iterator[str]:
+    rocelab("up", TOPOLOGIES / "clos-2x2.yaml")
+    yield NAME
+    rocelab("down", NAME)
+    assert before.differences(snapshot.take()) == []
+    assert rdma_links() == {}
+
+
+def sent_bytes(node: str, interface: str) -> int:
+    links = json.loads(said("ip", "-n", f"rl-{NAME}-{node}", "-json", "-statistics", "link", "show", interface))
+    return int(links[0]["stats64"]["tx"]["bytes"])
+
+
+@pytest.mark.usefixtures("fabric")
+class TestRunning:
+    def test_every_host_has_an_active_device_and_every_session_is_up(self) -> None:
+        assert rdma_links() == {f"{NAME}.{host}.eth1": "ACTIVE" for host in HOSTS}
+        report = rocelab_json("status")
+        assert report["healthy"]
+        assert all(session["state"] == "Established" for node in report["nodes"] for session in node["sessions"])
+        vty = f"/run/rocelab/fabrics/{NAME}/nodes/leaf1"
+        peers = json.loads(said("vtysh", "--vty_socket", vty, "-c", "show bgp ipv4 unicast summary json"))["peers"]
+        assert {peer["state"] for peer in peers.values()} == {"Established"}
+        assert len(peers) == 2
+
+    def test_writes_of_several_pairs_cross_the_spines(self) -> None:
+        """What the hosts were told was delivered must have left leaf1 by its uplinks, and headers on top of it."""
+        before = sum(sent_bytes("leaf1", uplink) for uplink in ("swp1", "swp2"))
+        report = rocelab_json("rdma", "bw", "h1", "h3", "--pair", "h2:h4", "--duration", "3s")
+        crossed = sum(sent_bytes("leaf1", uplink) for uplink in ("swp1", "swp2")) - before
+        assert [(pair["src"], pair["dst"]) for pair in report["pairs"]] == [("h1", "h3"), ("h2", "h4")]
+        payload = sum(pair["goodput_bps"] * pair["duration_s"] / 8 for pair in report["pairs"])
+        assert all(pair["messages"] > 0 for pair in report["pairs"])
+        assert payload < crossed
+
+    def test_tshark_reads_a_captured_exchange(self, tmp_path: Path) -> None:
+        file = tmp_path / "exchange.pcapng"
+        with running("capture", "h1:eth1", "leaf2--h3", "-o", file, "--json") as capture:
+            while not file.exists() or file.stat().st_size == 0:
+                assert capture.poll() is None
+            rocelab("rdma", "bw", "h1", "h3", "--iterations", "5", "--size", "8KiB")
+            capture.terminate()
+            stdout, stderr = capture.communicate(timeout=60)
+            assert capture.returncode == 0, stderr
+        fields = ("frame.interface_name", "infiniband.bth.opcode", "ip.dsfield.ecn")
+        rows = said("tshark", "-r", str(file), "-Y", "infiniband", "-T", "fields", *_each("-e", fields)).splitlines()
+        seen = {tuple(row.split("\t")[:2]) for row in rows}
+        # RC RDMA WRITE Only or First, and the ACKNOWLEDGE that comes back (IBA vol. 1 table 38), on both links.
+        for link in ("h1:eth1", "leaf2:swp3"):
+            opcodes = {int(opcode) for name, opcode in seen if link in name or name in link}
+            assert opcodes & {6, 10}, rows[:5]
+            assert 17 in opcodes
+        assert all(row.split("\t")[2] in {"2", "0"} for row in rows)
+        assert all(link["dropped"] == 0 for link in json.loads(stdout)["links"])
+
+
+def _each(option: str, values: tuple[str, ...]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
+
+def test_kill_while_devices_are_made_leaves_nothing(before: snapshot.Snapshot) -> None:
+    with running("up", TOPOLOGIES / "clos-2x2.yaml", "--name", "doomed") as process:
+        while not rdma_links():
+            assert process.poll() is None
+        process.kill()
+    rocelab("down", "doomed")
+    assert rdma_links() == {}
+    assert before.differences(snapshot.take()) == []
+
+
+def test_a_delay_is_kept_both_ways(before: snapshot.Snapshot, tmp_path: Path) -> None:
+    file = tmp_path / "slow.yaml"
+    file.write_text(
+        """
+name: slow
+nodes:
+  leaf1: {role: leaf}
+  h1: {role: host, rdma: false}
+  h2: {role: host, rdma: false}
+links:
+  - {ends: [h1, leaf1], rate: 100Mbit, delay: 30ms}
+  - {ends: [h2, leaf1], rate: 100Mbit}
+"""
+    )
+    rocelab("up", file)
+    try:
+        report = said("ip", "netns", "exec", "rl-slow-h1", "ping", "-nqc5", "-i.3", "10.0.0.3")
+        fastest = float(report.split("= ")[1].split("/")[0])
+        assert 60 <= fastest < 75
+    finally:
+        rocelab("down", "slow")
+    assert before.differences(snapshot.take()) == []
