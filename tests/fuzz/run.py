@@ -1,0 +1,43 @@
+"""The coverage-guided fuzzer: ``python -m tests.fuzz.run TARGET SECONDS FOLDER``.
+
+What it finds interesting is kept in FOLDER, and is where it goes on the next time; what breaks a target is written
+there as ``crash-...``, ``timeout-...`` or ``oom-...``, and ends the run with an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import atheris
+
+_MEMORY: Final = 600
+"""MiB, of which Python, NumPy, scapy and the fuzzer's own tables take a third."""
+_SLOWEST: Final = 20
+"""Seconds for one input, on a machine that does other things too."""
+_LONGEST: Final = 16384
+"""Bytes of one input."""
+
+
+def main() -> None:
+    """Fuzz one target for some time."""
+    name, seconds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    with atheris.instrument_imports(include=["lab"]):
+        from tests.fuzz.seeds import SEEDS  # noqa: PLC0415 - what is imported here is instrumented
+        from tests.fuzz.targets import TARGETS  # noqa: PLC0415
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(SEEDS[name]()):
+        (folder / f"seed-{number}").write_bytes(seed)
+    limits = (
+        f"-max_total_time={seconds}",
+        f"-rss_limit_mb={_MEMORY}",
+        f"-timeout={_SLOWEST}",
+        f"-max_len={_LONGEST}",
+    )
+    atheris.Setup([sys.argv[0], str(folder), f"-artifact_prefix={folder}/", *limits], TARGETS[name])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Where fuzzing starts: right inputs of every kind, made anew each time, so that no corpus has to be kept."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from lab.wire.opcodes import Opcode
+from lab.wire.pcapng import Direction, Interface, Record
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import big_endian, pcap, pcapng, records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WHOLE: Final = b"\0\0"
+"""Before a frame: the capture holds all of it."""
+FILTERS: Final = (
+    "qpn==0x11 and psn in 16777000..100",
+    "opcode==write or opcode!=rc-rdma-read-request && not (cnp||ack)",
+    "! nak and vni>=10 and dscp<=26",
+    "host 10.0.0.1 or src fd00::1 and dst 10.0.0.2",
+    "roce and (rnr or ce or ect or pfc or pause)",
+)
+
+
+@cache
+def frames() -> tuple[bytes, ...]:
+    """A packet of every opcode and kind, plain, tagged and in VXLAN, over IPv4 and IPv6."""
+    every = [packets.rocev2(packets.THERE, opcode, packets.QP2, 7, bytes(28), size=9) for opcode in Opcode]
+    return (
+        *every,
+        packets.send(2, path=packets.THERE6),
+        packets.ack(2, 0x60),
+        packets.congestion(),
+        packets.pause({3: 100, 4: 0}),
+        packets.tagged(packets.send(2)),
+        packets.vxlan(packets.send(2)),
+        packets.vxlan(packets.tagged(packets.vxlan(packets.send(2, path=packets.THERE6)))),
+    )
+
+
+def story() -> list[bytes]:
+    """A conversation in which everything happens that an analysis tells of."""
+    return [
+        *packets.write(0xFFFFFE, 4), packets.ack(1), packets.send(2, path=packets.MARKED), packets.congestion(),
+        packets.send(4), packets.ack(3, 0x60), packets.send(3), packets.send(4), packets.ack(4),
+        packets.send(5), packets.ack(5, 0x2E), packets.send(5), packets.read(6, 3000), *packets.responses(6, 3),
+        packets.vxlan(packets.send(2)), packets.pause({3: 9, 4: 9}), packets.pause({3: 0}),
+    ]  # fmt: skip
+
+
+@cache
+def captures() -> tuple[bytes, ...]:
+    """The story as pcapng of one link and of two, in the other byte order, in two sections, and as classic pcap."""
+    links = [Interface("leaf1:swp1", speed=10**9), Interface("spine1:swp2")]
+    twice = [
+        Record(10**18 + at * 1000 + link, link, len(frame), Direction.OUTBOUND, frame)
+        for at, frame in enumerate(story())
+        for link in (0, 1)
+    ]
+    one = pcapng(records(story()), dropped=3)
+    return (
+        one,
+        pcapng(twice, *links),
+        big_endian(story()),
+        one + big_endian(story()[:4]),
+        pcap(story()),
+        pcap([], ">"),
+    )
+
+
+SEEDS: Final[dict[str, Callable[[], tuple[bytes, ...]]]] = {
+    "pcapng": captures,
+    "frame": lambda: tuple(_WHOLE + each for each in frames()),
+    "dissect": frames,
+    "analysis": captures,
+    "following": captures,
+    "filters": lambda: tuple(text.encode() for text in FILTERS),
+}
+"""By target."""

@@ -1,0 +1,122 @@
+"""What is fuzzed: functions that take any bytes, and fail only where the code under test does.
+
+A target lets through what the code may raise for untrusted input, and asserts what must hold of every answer. The
+coverage-guided fuzzer (``tests.fuzz.run``) and the unit tests call the same functions.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Final
+
+from lab.analysis.follow import follow
+from lab.analysis.report import analyse
+from lab.errors import InvalidInput, UsageError
+from lab.wire.explain import explain
+from lab.wire.filter.kernel_program import kernel_program
+from lab.wire.filter.match import matches
+from lab.wire.filter.parse import parse
+from lab.wire.frame import decode
+from lab.wire.pcapng_reader import Reader
+from lab.wire.summary import describe
+from tests.fuzz import seeds
+from tests.unit.analysis import packets
+from tests.unit.wire.filter import machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.analysis.facts import Facts
+
+_KEEP: Final = 4096
+_SMALL: Final = 700
+"""Bytes of a batch so small that most files need several."""
+
+
+def pcapng(data: bytes) -> None:
+    """The reader hands out no byte that is not in the file, and stops with an InvalidInput that can be printed."""
+    reader = Reader(io.BytesIO(data), "fuzz")
+    octets, complaint = 0, ""
+    try:
+        for record in reader:
+            octets += len(record.data)
+            assert record.length >= len(record.data)
+            assert reader.interfaces[record.interface].name.isprintable()
+    except InvalidInput as error:
+        complaint = str(error)
+    assert complaint.isprintable()
+    assert octets <= len(data)
+
+
+def frame(data: bytes) -> None:
+    """Every frame decodes to something that has a line of its own; two octets say how long it was on the wire."""
+    length = len(data) - 2 + int.from_bytes(data[:2]) % 64
+    found = decode(data[2:], length)
+    assert describe(found, 10**9).isprintable()
+    assert found.payload is None or 0 <= found.payload <= length
+
+
+def dissect(data: bytes) -> None:
+    """Every frame is explained: headers that are not longer than it, in text that cannot steer a terminal."""
+    told = explain(data, rate=10**9)
+    for header in told.headers:
+        assert header.size >= 0
+        assert all(each.value.isprintable() and each.meaning.isprintable() for each in header.fields)
+        assert all(line.isprintable() for line in header.figure)
+
+
+def analysis(data: bytes) -> None:
+    """Facts are sane, and the same however the file is cut into batches."""
+    whole, parts = _facts(data, 2**16), _facts(data, _SMALL)
+    if whole is None or parts is None:
+        assert whole is parts
+        return
+    assert (whole.packets, whole.roce, whole.damage_count) == (parts.packets, parts.roce, parts.damage_count)
+    assert [flow.packets for flow in whole.flows] == [flow.packets for flow in parts.flows]
+    for flow in whole.flows:
+        assert 0 <= flow.marked_share <= 1
+        assert 0 <= flow.payload <= flow.bytes
+        assert flow.gaps >= 0
+        assert flow.missing >= flow.unseen >= 0
+    assert all(port.pairs + port.expired <= port.xoff for port in whole.pauses)
+
+
+def _facts(data: bytes, chunk: int) -> Facts | None:
+    try:
+        return analyse(io.BytesIO(data), "fuzz", rate=10**9, check_icrc=True, chunk=chunk)
+    except InvalidInput:
+        return None
+
+
+def following(data: bytes) -> None:
+    """Each copy of a packet is in order of time, and seen once by each link."""
+    try:
+        tracks = follow(io.BytesIO(data), "fuzz", packets.QP2, 2, _SMALL)
+    except InvalidInput:
+        return
+    for track in tracks:
+        for copy in track.copies:
+            assert len({sighting.link for sighting in copy.sightings}) == len(copy.sightings)
+            assert all(delay >= 0 for delay in copy.delays)
+
+
+def filters(data: bytes) -> None:
+    """A text is a filter or a UsageError; the kernel's program rejects no packet that the filter takes."""
+    try:
+        expression = parse(data.decode(errors="surrogateescape"))
+        program = kernel_program(expression, _KEEP)
+    except UsageError:
+        return
+    machine.check(program)
+    for packet in seeds.frames():
+        assert machine.run(program, packet) or not matches(expression, decode(packet))
+
+
+TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
+    "pcapng": pcapng,
+    "frame": frame,
+    "dissect": dissect,
+    "analysis": analysis,
+    "following": following,
+    "filters": filters,
+}
