@@ -6,14 +6,15 @@ from typing import IO, TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.analysis import opcode_tables as ops
 from lab.analysis.answers import Answers
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
-from lab.analysis.columns import FAULTS, Fault, Kind, decode
+from lab.analysis.columns import CE, FAULTS, Fault, Kind, decode
 from lab.analysis.flows import Flows
 from lab.analysis.keys import Keys
 from lab.analysis.pauses import Pauses
-from lab.analysis.timeline import Timeline
+from lab.analysis.timeline import Channel, Timeline
 from lab.wire import icrc
 
 if TYPE_CHECKING:
@@ -58,8 +59,10 @@ class Analyser:
         for batch in self.capture:
             if len(batch.start):
                 self._add(batch)
+        self.timeline.cover(self.last)
         self.answers.finish()
         self.pauses.finish(self.last)
+        self._collect_pauses()
         for sequence in self.flows.sequences.values():
             sequence.finish()
         self._collect()
@@ -69,13 +72,15 @@ class Analyser:
 
     def _add(self, batch: Batch) -> None:
         columns, roce = decode(batch)
-        self.first = int(batch.time[0]) if self.first is None else self.first
+        if self.first is None:
+            self.first = self.timeline.start = int(batch.time[0])
         self.last = max(self.last, int(batch.time.max()))
         if columns.fault.any():
             self._note_faults(batch, columns)
         control = np.flatnonzero(columns.kind == Kind.CONTROL)
         if len(control):
             self.pauses.add(batch, control, columns.ip[control])
+            self._collect_pauses()
         if (columns.vni >= 0).any():
             self._add_tunnels(batch, columns)
         if len(roce.row):
@@ -89,11 +94,19 @@ class Analyser:
         if packets is not None:
             self.answers.add(packets)
             self._collect()
-            self.timeline.add(self._links(packets), packets.time, np.where(packets.taken, packets.payload, 0))
+            self._add_over_time(packets)
 
-    def _links(self, packets: Sorted) -> Ints:
-        by_segment = [self.flows.key(flow).interface for flow in packets.flow[packets.starts].tolist()]
-        return np.repeat(by_segment, np.diff(packets.starts, append=len(packets.flow)))
+    def _add_over_time(self, packets: Sorted) -> None:
+        payload = np.where(packets.taken, packets.payload, 0)
+        self.timeline.add(Channel.PAYLOAD, packets.flow, packets.time, payload)
+        marks = {
+            Channel.MARKED: packets.ecn == CE,
+            Channel.NAKS: (packets.syndrome >= 0) & (ops.ACK[packets.syndrome] > 0),
+            Channel.CNPS: ops.CNP[packets.opcode],
+        }
+        for channel, marked in marks.items():
+            at = np.flatnonzero(marked)
+            self.timeline.add(channel, packets.flow[at], packets.time[at], np.ones(len(at), np.int64))
 
     def _note_faults(self, batch: Batch, columns: Columns) -> None:
         """What ends early because the capture kept no more of it is no damage."""
@@ -122,10 +135,19 @@ class Analyser:
             for resend in sequence.resends:
                 cause = self.answers.cause(flow, resend)
                 self.go_backs[flow] = self.go_backs.get(flow, 0) + 1
+                again = (np.array([value]) for value in (flow, resend.time, resend.packets))
+                self.timeline.add(Channel.RESENT, *again)
                 if len(self.resends) < MAX_EVENTS:
                     self.resends.append((flow, resend, cause))
             sequence.gaps.clear()
             sequence.resends.clear()
+
+    def _collect_pauses(self) -> None:
+        """Take the spells that have ended, for the same reason."""
+        for row, port in enumerate(self.pauses.ports.values()):
+            for begin, end in port.spells:
+                self.timeline.span(Channel.PAUSED, row, begin, end)
+            port.spells.clear()
 
     def _check(self, batch: Batch, columns: Columns, row: Ints) -> None:
         """Compute every ICRC: this is the one thing that takes time for each byte."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis import opcode_tables as ops
+from lab.analysis.columns import CE
 from lab.analysis.histogram import Times
 from lab.analysis.sequence import MASK, Resend
 
@@ -150,7 +151,7 @@ class Answers:
 
     def _space_cnps(self, packets: Sorted) -> None:
         """Times between the CNPs of a flow, and from the last packet marked CE the other way to each of them."""
-        marks = np.flatnonzero(packets.ecn == 3)
+        marks = np.flatnonzero(packets.ecn == CE)
         flows, times = packets.flow[marks], packets.time[marks]
         for index in np.flatnonzero(ops.CNP[packets.opcode]).tolist():
             flow, time = int(packets.flow[index]), int(packets.time[index])

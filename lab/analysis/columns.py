@@ -45,6 +45,8 @@ _UDP: Final = np.dtype(  # and the words behind it, where the BTH and what follo
         "itemsize": 40,
     }
 )
+CE: Final = 3
+"""ECN: congestion experienced (RFC 3168 section 5)."""
 _CUSTOMER_TAG: Final = 0x8100
 _SERVICE_TAG: Final = 0x88A8
 _MOST_TAGS: Final = 8
@@ -152,7 +154,7 @@ def decode(batch: Batch) -> tuple[Columns, Roce]:
         inner, inner_udp = _layers(batch.data, columns.udp[tunnel] + 16, end[tunnel], columns.udp_end[tunnel])
         inner.vni = (udp["vni"][tunnel] >> 8).astype(np.int64)
         inner.ttl = columns.ttl[tunnel]
-        inner.ecn = np.where(inner.ecn == 3, 3, columns.ecn[tunnel])
+        inner.ecn = np.where(inner.ecn == CE, CE, columns.ecn[tunnel])
         for name in Columns.__slots__:
             getattr(columns, name)[..., tunnel] = getattr(inner, name)
         udp[tunnel] = inner_udp

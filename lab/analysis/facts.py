@@ -148,12 +148,45 @@ class Tunnel:
 
 
 @dataclass(frozen=True, slots=True)
-class Goodput:
-    """Payload that receivers took on one link, in bit/s, by ``interval`` seconds from the first packet on."""
+class FlowOverTime:
+    """A flow by intervals: ``goodput`` in bit/s; packets marked CE, and sent again in steps back that began there.
+
+    ``naks`` and ``cnps`` are those that came back: answers other than ACK, and CNPs. What never happened is empty.
+    """
 
     link: str
+    vni: int | None
+    src: str
+    dst: str
+    qp: int
+    goodput: tuple[float, ...]
+    marked: tuple[int, ...]
+    resent: tuple[int, ...]
+    naks: tuple[int, ...]
+    cnps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PauseOverTime:
+    """A paused port and class, as in ``PausedPort``; ``paused`` is the share of each interval."""
+
+    link: str
+    direction: str
+    cls: int | None
+    paused: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """Intervals of ``interval`` seconds from the first packet of the file on: more of them make each one longer.
+
+    ``flows`` are those that carried data or asked for it, ``pauses`` ports whose pauses have known ends; of both the
+    first 1024 that the file has.
+    """
+
     interval: float
-    rates: tuple[float, ...]
+    flows: tuple[FlowOverTime, ...]
+    pauses: tuple[PauseOverTime, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +220,7 @@ class Facts:
     flows: tuple[Flow, ...]
     go_back_n: tuple[GoBackN, ...]
     gaps: tuple[MissingPsns, ...]
-    goodput: tuple[Goodput, ...]
+    over_time: OverTime
     pauses: tuple[PausedPort, ...]
     spread: tuple[Spread, ...]
     tunnels: tuple[Tunnel, ...]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.analysis import opcode_tables as ops
+from lab.analysis.columns import CE
 from lab.analysis.keys import Keys
 from lab.analysis.sequence import MASK, PATH_MTUS, Sequence
 
@@ -223,7 +224,7 @@ class Flows:
             "requests": ops.REQUEST[opcode],
             "responses": ops.RESPONSE[opcode],
             "cnps": ops.CNP[opcode],
-            "ce": packets.ecn == 3,
+            "ce": packets.ecn == CE,
             "ect": packets.ecn > 0,
         }
         self.sums["packets"][flows] += np.diff(starts, append=len(opcode))

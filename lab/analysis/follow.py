@@ -10,8 +10,8 @@ import numpy as np
 
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
-from lab.analysis.columns import decode
-from lab.analysis.report import address
+from lab.analysis.columns import CE, decode
+from lab.analysis.names import DIRECTIONS, address, vni_or_none
 from lab.wire.opcodes import opcode_name
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 MAX_SIGHTINGS: Final = 10_000
 """Of one packet; a PSN comes back after 2**24 packets."""
-_DIRECTIONS: Final = ("", "in", "out")
-_CE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +92,15 @@ def _collect(
     for hit in hits.tolist():
         row = int(roce.row[hit])
         flow = address(columns.src[:, row].tolist()), address(columns.dst[:, row].tolist()), int(roce.opcode[hit])
-        vni = int(columns.vni[row])
         found.setdefault(flow, []).append(
             Sighting(
                 time=int(batch.time[row]),
                 number=int(batch.number[row]),
                 link=capture.interfaces[int(batch.interface[row])].name,
-                direction=_DIRECTIONS[int(batch.direction[row]) % len(_DIRECTIONS)],
+                direction=DIRECTIONS[int(batch.direction[row])],
                 hops=int(columns.ttl[row]),
-                vni=vni if vni >= 0 else None,
-                marked=int(columns.ecn[row]) == _CE,
+                vni=vni_or_none(int(columns.vni[row])),
+                marked=int(columns.ecn[row]) == CE,
             )
         )
     return len(hits)

@@ -29,7 +29,7 @@ class Paused:
     """One port and class: frames, pairs of XOFF and XON, and the time (ns) that it was paused, as far as known.
 
     A pause ends with XON or when its quanta have passed; ``expired`` counts the latter. Without the rate of the link
-    quanta have no duration: then only what XON ended adds time.
+    quanta have no duration: then only what XON ended adds time. ``spells`` are begin and end, for the caller to take.
     """
 
     xoff: int = 0
@@ -40,6 +40,7 @@ class Paused:
     longest: int = 0
     began: int | None = field(default=None, repr=False)
     until: int | None = field(default=None, repr=False)
+    spells: list[tuple[int, int]] = field(default_factory=list, repr=False)
 
     def off(self, time: int, duration: int | None) -> None:
         """An XOFF of ``duration`` ns, or None when the rate is not known."""
@@ -70,9 +71,10 @@ class Paused:
             self._end(time)
 
     def _end(self, time: int) -> None:
-        lasted = max(0, time - (self.began or 0))
-        self.total += lasted
-        self.longest = max(self.longest, lasted)
+        began = time if self.began is None else min(self.began, time)
+        self.total += time - began
+        self.longest = max(self.longest, time - began)
+        self.spells.append((began, time))
         self.began = self.until = None
 
 

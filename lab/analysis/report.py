@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.analysis import opcode_tables as ops
@@ -12,7 +11,6 @@ from lab.analysis.facts import (
     Facts,
     Flow,
     GoBackN,
-    Goodput,
     Icrcs,
     MissingPsns,
     PausedPort,
@@ -20,7 +18,8 @@ from lab.analysis.facts import (
     Tunnel,
 )
 from lab.analysis.histogram import Times
-from lab.analysis.pauses import ALL_CLASSES
+from lab.analysis.names import DIRECTIONS, address, class_or_none, vni_or_none
+from lab.analysis.over_time import over_time
 from lab.analysis.spread import spread
 from lab.analysis.verdict import findings
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from lab.analysis.batch import Ints
 
 _TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}
-_DIRECTIONS: Final = {0: "", 1: "in", 2: "out"}
 _NO_TIMES: Final = Times()
 
 
@@ -46,12 +44,6 @@ def analyse(
     analyser = Analyser(rate=rate, check_icrc=check_icrc)
     analyser.run(stream, source, chunk)
     return _Report(analyser).facts(source)
-
-
-def address(words: Sequence[int]) -> str:
-    """The address of four words; empty where there was no IP."""
-    found = IPv6Address(b"".join(word.to_bytes(4) for word in words))
-    return "" if int(found) == 0 else str(found.ipv4_mapped or found)
 
 
 class _Report:
@@ -79,7 +71,7 @@ class _Report:
             "flows": flows,
             "go_back_n": tuple(self._go_back_n(*event) for event in of.resends),
             "gaps": tuple(self._gap(*event) for event in of.gaps),
-            "goodput": tuple(self._goodput(number) for number in range(len(of.timeline.sums))),
+            "over_time": over_time(of, self._links, self._seconds),
             "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
             "spread": spread(of.flows, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels.keys))),
@@ -102,7 +94,7 @@ class _Report:
         seconds = max(0, last - first) / 1e9
         return Flow(
             link=self._links[key.interface],
-            vni=None if key.vni < 0 else key.vni,
+            vni=vni_or_none(key.vni),
             src=address(key.src),
             dst=address(key.dst),
             qp=key.destqp,
@@ -156,13 +148,6 @@ class _Report:
         place = (self._links[key.interface], address(key.src), address(key.dst), key.destqp)
         return MissingPsns(*place, self._since_start(event.time), event.psn, event.count)
 
-    def _goodput(self, link: int) -> Goodput:
-        timeline = self._of.timeline
-        used = int(self._seconds * 1e9) // timeline.interval + 1
-        seconds = timeline.interval / 1e9
-        rates = (timeline.sums[link, :used] * 8 / seconds).tolist()
-        return Goodput(self._links[link], seconds, tuple(rates))
-
     def _pause(self, key: tuple[int, int, int]) -> PausedPort:
         interface, direction, cls = key
         port = self._of.pauses.ports[key]
@@ -170,8 +155,8 @@ class _Report:
         paused = port.total / 1e9 if timed else None
         return PausedPort(
             link=self._links[interface],
-            direction=_DIRECTIONS.get(direction, ""),
-            cls=None if cls == ALL_CLASSES else cls,
+            direction=DIRECTIONS[direction],
+            cls=class_or_none(cls),
             xoff=port.xoff,
             xon=port.xon,
             pairs=port.pairs,

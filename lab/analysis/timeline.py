@@ -1,7 +1,8 @@
-"""Bytes over time in a fixed number of intervals, whose length doubles when the time outgrows them."""
+"""Amounts over time in a fixed number of intervals, whose length doubles when the time outgrows them."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,28 +10,74 @@ import numpy as np
 if TYPE_CHECKING:
     from lab.analysis.batch import Ints
 
-INTERVALS: Final = 128
-_FIRST: Final = 10**6  # ns
+INTERVALS: Final = 256
+MAX_ROWS: Final = 1024
+"""Flows, and paused ports, that are told apart over time; those that came later have no amounts."""
+_FIRST: Final = 100_000  # ns
+
+
+class Channel(Enum):
+    """What is added up: per flow bytes that the receiver took and packets, per paused port ns."""
+
+    PAYLOAD = "payload"
+    MARKED = "marked"
+    RESENT = "resent"
+    NAKS = "naks"
+    CNPS = "cnps"
+    PAUSED = "paused"
 
 
 class Timeline:
-    """Sums by link and interval; ``interval`` is in ns and the first one starts at the first time ever added."""
+    """Sums by channel, row and interval; intervals are of ``interval`` ns, the first begins at ``start``."""
 
     def __init__(self) -> None:
         self.interval = _FIRST
-        self.sums = np.zeros((0, INTERVALS), np.int64)
-        self._start: int | None = None
+        self.start = 0
+        self._sums = {channel: np.zeros((0, INTERVALS), np.int64) for channel in Channel}
 
-    def add(self, link: Ints, time: Ints, amount: Ints) -> None:
-        """Add amounts; what is before the start counts in the first interval."""
-        if self._start is None:
-            self._start = int(time[0])
-        more = int(link.max()) + 1 - len(self.sums)
-        if more > 0:
-            self.sums = np.concatenate([self.sums, np.zeros((more, INTERVALS), np.int64)])
-        since = np.maximum(time - self._start, 0)
-        while int(since.max()) // self.interval >= INTERVALS:
-            halves = self.sums[:, 0::2] + self.sums[:, 1::2]
-            self.sums = np.concatenate([halves, np.zeros_like(halves)], axis=1)
+    def row(self, channel: Channel, row: int) -> Ints:
+        """The sums of one row."""
+        sums = self._sums[channel]
+        return sums[row] if row < len(sums) else np.zeros(INTERVALS, np.int64)
+
+    def add(self, channel: Channel, row: Ints, time: Ints, amount: Ints) -> None:
+        """Add amounts at times in ns; what is before the start counts in the first interval."""
+        if len(row) and int(row.max()) >= MAX_ROWS:
+            kept = row < MAX_ROWS
+            row, time, amount = row[kept], time[kept], amount[kept]
+        if not len(row):
+            return
+        since = np.maximum(time - self.start, 0)
+        self._cover(int(since.max()))
+        sums = self._rows(channel, int(row.max()) + 1)
+        place = row * INTERVALS + since // self.interval
+        runs = np.flatnonzero(np.diff(place, prepend=-1))
+        np.add.at(sums.reshape(-1), place[runs], np.add.reduceat(amount, runs))
+
+    def span(self, channel: Channel, row: int, begin: int, end: int) -> None:
+        """Add the time from ``begin`` to ``end``, in ns, to the intervals that it covers."""
+        begin, end = max(begin - self.start, 0), end - self.start
+        if row >= MAX_ROWS or begin >= end:
+            return
+        self._cover(end)
+        sums = self._rows(channel, row + 1)
+        first, last = begin // self.interval, end // self.interval
+        edges = self.interval * np.arange(first, last + 2)
+        sums[row, first : last + 1] += np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin)
+
+    def cover(self, time: int) -> None:
+        """Make intervals long enough for all of the time up to ``time``."""
+        self._cover(time - self.start)
+
+    def _cover(self, since: int) -> None:
+        while since // self.interval >= INTERVALS:
             self.interval *= 2
-        np.add.at(self.sums, (link, since // self.interval), amount)
+            for channel, sums in self._sums.items():
+                halves = sums[:, 0::2] + sums[:, 1::2]
+                self._sums[channel] = np.concatenate([halves, np.zeros_like(halves)], axis=1)
+
+    def _rows(self, channel: Channel, count: int) -> Ints:
+        sums = self._sums[channel]
+        if count > len(sums):
+            self._sums[channel] = np.concatenate([sums, np.zeros((count - len(sums), INTERVALS), np.int64)])
+        return self._sums[channel]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import ExitCode, UsageError
 from lab.units import format_rate, format_size, format_time, parse_rate
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ROWS: Final = 40
 """Of one table; JSON has them all."""
 _SPARKS: Final = " ▁▂▃▄▅▆▇█"
-_WIDTH: Final = 64
+_WIDTH: Final = 48
 
 
 def analyze(
@@ -29,6 +29,10 @@ def analyze(
         str | None, typer.Option(help="Rate of links whose own is not in the file, for pause times: 100Mbit.")
     ] = None,
     icrc: Annotated[bool, typer.Option("--icrc", help="Check every ICRC; takes time for each byte.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw goodput, marks, losses and pauses over time: FILE.svg or FILE.png."),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Say what happened in a capture: QPs, messages, losses, marks, pauses and paths, and what looks wrong.
@@ -43,11 +47,15 @@ def analyze(
         raise UsageError(f"--rate: {error}") from error
     if speed == 0:
         raise UsageError("--rate: a link of 0 bit/s carries nothing", "give the rate of the links, like 100Mbit")
+    if plot is not None and plot.suffix not in {".png", ".svg"}:
+        raise UsageError(f"--plot {plot}: a plot is PNG or SVG", "name a file that ends in .svg or .png")
     try:
         with file.open("rb", buffering=0) as stream:
             facts = analyse(stream, str(file), rate=speed, check_icrc=icrc)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", "name a file that rocelab capture wrote") from error
+    if plot is not None:
+        _plot(facts, plot)
     if json:
         print_json(asdict(facts) | {"verdict": _verdict(facts).name.lower()})
     else:
@@ -59,6 +67,19 @@ def _verdict(facts: Facts) -> ExitCode:
     if facts.findings:
         return ExitCode.FAIL
     return ExitCode.PASS if facts.roce or facts.pause_frames or facts.tunnels else ExitCode.UNKNOWN
+
+
+def _plot(facts: Facts, file: Path) -> None:
+    from lab.analysis import plot  # noqa: PLC0415 - matplotlib takes longer than most analyses
+
+    if not plot.can_plot(facts):
+        stderr.print(f"{file} was not written: the capture has no goodput and no pause to plot", markup=False)
+        return
+    try:
+        with file.open("wb") as output:
+            plot.plot(facts, output, "svg" if file.suffix == ".svg" else "png")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}", "name another file") from error
 
 
 def _print(facts: Facts) -> None:
@@ -139,15 +160,15 @@ def _troubles(facts: Facts) -> None:
 
 
 def _goodput(facts: Facts) -> None:
-    for link in facts.goodput:
-        peak = max(link.rates, default=0.0)
-        if peak:
-            _line(f"Goodput at {link.link}, peak {format_rate(peak)}: {_sparks(link.rates, peak)}")
+    _table(f"Goodput over {format_time(facts.seconds)}", ("link", "from", "to", "peak", "over time"), (
+        (flow.link, flow.src, f"{flow.dst} QP {flow.qp:#x}", format_rate(max(flow.goodput)), _sparks(flow.goodput))
+        for flow in facts.over_time.flows if flow.goodput
+    ))  # fmt: skip
 
 
-def _sparks(rates: Sequence[float], peak: float) -> str:
-    """One character for each interval; neighbours share one when there are too many."""
-    share = -(-len(rates) // _WIDTH)
+def _sparks(rates: Sequence[float]) -> str:
+    """One character for each interval, full height for the highest; neighbours share one when there are too many."""
+    share, peak = -(-len(rates) // _WIDTH), max(rates)
     means = [sum(part) / len(part) for part in (rates[i : i + share] for i in range(0, len(rates), share))]
     return "".join(_SPARKS[round(mean / peak * (len(_SPARKS) - 1))] for mean in means)
 

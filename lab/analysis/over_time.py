@@ -1,0 +1,66 @@
+"""The timeline of an analysis as facts: rates, counts and shares by interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.analysis.facts import FlowOverTime, OverTime, PauseOverTime
+from lab.analysis.names import DIRECTIONS, address, class_or_none, vni_or_none
+from lab.analysis.timeline import MAX_ROWS, Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.analyser import Analyser
+
+
+def over_time(analyser: Analyser, links: Sequence[str], seconds: float) -> OverTime:
+    """What every flow with data, and every paused port, did in ``seconds``; ``links`` are names by number."""
+    reader = _Reader(analyser, links, seconds)
+    return OverTime(
+        interval=analyser.timeline.interval / 1e9,
+        flows=tuple(reader.flow(flow) for flow in range(min(len(analyser.flows), MAX_ROWS)) if reader.has_data(flow)),
+        pauses=tuple(reader.pause(row) for row, port in enumerate(analyser.pauses.ports.values()) if port.total),
+    )
+
+
+class _Reader:
+    def __init__(self, analyser: Analyser, links: Sequence[str], seconds: float) -> None:
+        self._of = analyser
+        self._links = links
+        self._ports = list(analyser.pauses.ports)
+        self._used = int(seconds * 1e9) // analyser.timeline.interval + 1
+
+    def has_data(self, flow: int) -> bool:
+        """It carried data, or asked for some."""
+        return bool(self._of.flows.sums["payload"][flow] or self._of.flows.messages[flow].any())
+
+    def flow(self, flow: int) -> FlowOverTime:
+        key, peer = self._of.flows.key(flow), int(self._of.answers.peer[flow])
+        scale = 8e9 / self._of.timeline.interval
+        return FlowOverTime(
+            link=self._links[key.interface],
+            vni=vni_or_none(key.vni),
+            src=address(key.src),
+            dst=address(key.dst),
+            qp=key.destqp,
+            goodput=tuple(amount * scale for amount in self._amounts(Channel.PAYLOAD, flow)),
+            marked=self._amounts(Channel.MARKED, flow),
+            resent=self._amounts(Channel.RESENT, flow),
+            naks=self._amounts(Channel.NAKS, peer),
+            cnps=self._amounts(Channel.CNPS, peer),
+        )
+
+    def pause(self, row: int) -> PauseOverTime:
+        interface, direction, cls = self._ports[row]
+        return PauseOverTime(
+            link=self._links[interface],
+            direction=DIRECTIONS[direction],
+            cls=class_or_none(cls),
+            paused=tuple(amount / self._of.timeline.interval for amount in self._amounts(Channel.PAUSED, row)),
+        )
+
+    def _amounts(self, channel: Channel, row: int) -> tuple[int, ...]:
+        """Up to the end of the capture; empty where nothing was added, or there is no such row."""
+        amounts = self._of.timeline.row(channel, row)[: self._used] if row >= 0 else None
+        return () if amounts is None or not amounts.any() else tuple(amounts.tolist())
