@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ECN marking by the WRED curve on the depth of the queue that a packet is about to enter (RFC 3168; the curve is that
+ * of RED, Floyd and Jacobson 1993, on the instantaneous depth as DCQCN, SIGCOMM 2015, section 3.1, has it).
+ *
+ *      probability
+ *        1 |              ______
+ *     pmax |            /
+ *          |         /
+ *        0 |_______/
+ *               kmin    kmax    depth in bytes
+ */
+#ifndef RL_ECN_H
+#define RL_ECN_H
+
+#include "maps.h"
+#include "packet.h"
+
+static __always_inline bool rl_chosen(const struct rl_queue_config *config, __u64 depth)
+{
+	if (!config->kmax || depth <= config->kmin)
+		return false;
+	if (depth > config->kmax)
+		return true;
+	return bpf_get_prandom_u32() < config->pmax * (depth - config->kmin) / (config->kmax - config->kmin);
+}
+
+/* Mark CE where the curve says so. DSCP stays, the IPv4 checksum is mended, and the ICRC does not cover ECN (IBA
+ * vol. 1, A17.3.3: the traffic class is taken as all ones). */
+static __always_inline void rl_mark_ce(struct __sk_buff *skb, const struct rl_port *port, __u32 queue,
+				       const struct rl_header *header)
+{
+	struct rl_queue_counters *count = &port->counters->queue[queue & (RL_CLASSES - 1)];
+	__u32 ecn = header->tos & RL_ECN_MASK;
+
+	if (!rl_chosen(&port->config->queue[queue & (RL_CLASSES - 1)], count->depth_bytes))
+		return;
+	if (!header->ip || !ecn)
+		__sync_fetch_and_add(&count->not_ect, 1);
+	else if (ecn != RL_ECN_CE && bpf_skb_ecn_set_ce(skb) == 1)
+		__sync_fetch_and_add(&count->ecn_marked, 1);
+}
+
+#endif

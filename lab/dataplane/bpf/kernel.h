@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The kernel's types and functions that the port uses, as much of each as it touches.
+ *
+ * They are relocated against the running kernel's BTF when the object is loaded (CO-RE), so that one object serves
+ * every kernel from 6.16 on and no header of 5 MB has to be made from the target first.
+ */
+#ifndef RL_KERNEL_H
+#define RL_KERNEL_H
+
+#include <stdbool.h>
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
+#include <linux/types.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define NULL ((void *)0)
+#define NET_XMIT_SUCCESS 0
+#define NET_XMIT_DROP 1
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sk_buff {
+	__u32 len;
+	__u32 mark;
+	char cb[48];
+};
+
+struct qdisc_skb_cb {
+	struct {
+		__u32 pkt_len;
+	};
+};
+
+struct qdisc_skb_head {
+	__u32 qlen;
+};
+
+struct gnet_stats_queue {
+	__u32 qlen;
+	__u32 backlog;
+	__u32 drops;
+};
+
+struct Qdisc {
+	__u32 limit;
+	__u32 handle;
+	struct qdisc_skb_head q;
+	struct gnet_stats_queue qstats;
+};
+
+struct nlattr {
+	__u16 nla_len;
+};
+
+struct netlink_ext_ack {
+	const char *_msg;
+};
+
+struct bpf_sk_buff_ptr {
+	struct sk_buff *skb;
+};
+
+struct Qdisc_ops {
+	char id[16];
+	int (*enqueue)(struct sk_buff *, struct Qdisc *, struct sk_buff **);
+	struct sk_buff *(*dequeue)(struct Qdisc *);
+	int (*init)(struct Qdisc *, struct nlattr *, struct netlink_ext_ack *);
+	void (*reset)(struct Qdisc *);
+	void (*destroy)(struct Qdisc *);
+};
+
+#pragma clang attribute pop
+
+extern void bpf_kfree_skb(struct sk_buff *skb) __ksym;
+extern void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksym;
+extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __ksym;
+extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 expire, __u64 delta_ns) __ksym;
+
+#endif

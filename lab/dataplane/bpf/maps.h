@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The maps. User space sizes those of ports and nodes for its fabric before loading, and maps the first five into
+ * its memory: a fabric's counters are read without a system call.
+ */
+#ifndef RL_MAPS_H
+#define RL_MAPS_H
+
+#include "kernel.h"
+#include "port.h"
+
+#define RL_SLOTS 2048 /* packets that one port may hold */
+#define RL_LISTS (RL_CLASSES + 2)
+#define RL_CONTROL RL_CLASSES /* list of PFC frames: before all queues, never paused */
+#define RL_WIRE (RL_CLASSES + 1) /* list of what has left the queues and not yet reached the far end */
+
+/* A place for one packet. Slots are linked by index + 1 into lists, so that 0 ends a list; all of a port's are
+ * touched under its root qdisc's lock alone. */
+struct rl_slot {
+	struct sk_buff __kptr *skb;
+	__u64 ready_at; /* on the wire: when it arrives */
+	__u32 next;
+	__u32 len;
+	__u32 from; /* ingress port that is charged for it */
+	__u8 group;
+	__u8 priority;
+	__u8 charged;
+	__u8 unused;
+};
+
+struct rl_list {
+	__u32 head, tail;
+};
+
+/* What a port's qdisc remembers, under its lock; pauses are written by port_rx and only read there. */
+struct rl_state {
+	__u64 next_tx; /* when the link is free again */
+	__u64 pause_until[RL_CLASSES]; /* by queue */
+	__u64 pause_seen[RL_CLASSES]; /* by queue: when a pause last came */
+	__u64 blocked_since[RL_CLASSES];
+	__s64 deficit[RL_CLASSES];
+	__u32 stormed; /* queues that the watchdog has taken over, one bit each */
+	__u32 idle;
+	__u32 free, fresh; /* slots: list of used ones that are free again, and the first never used */
+	__u32 turn; /* DWRR: the queue being served */
+	__u32 held; /* packets in the queues and in the control list */
+	struct rl_list list[RL_LISTS];
+};
+
+/* A priority group's bytes; ingress and every egress port of the switch meet here. */
+struct rl_group {
+	struct bpf_spin_lock lock;
+	__u32 paused;
+	__u64 bytes; /* of which ... */
+	__u64 headroom; /* ... these came after XOFF, beyond the threshold */
+	__u64 shared; /* taken of the pool */
+	__u64 refresh_at;
+};
+
+#define RL_ARRAY(NAME, TYPE, ENTRIES, FLAGS)                                                                          \
+	struct {                                                                                                      \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                     \
+		__uint(map_flags, FLAGS);                                                                             \
+		__uint(max_entries, ENTRIES);                                                                         \
+		__type(key, __u32);                                                                                   \
+		__type(value, TYPE);                                                                                  \
+	} NAME SEC(".maps")
+
+RL_ARRAY(config, struct rl_config, 1, BPF_F_MMAPABLE);
+RL_ARRAY(counters, struct rl_counters, 1, BPF_F_MMAPABLE);
+RL_ARRAY(nodes, struct rl_node, 1, BPF_F_MMAPABLE);
+RL_ARRAY(events, struct rl_event, RL_EVENTS, BPF_F_MMAPABLE);
+RL_ARRAY(event_count, __u64, 1, BPF_F_MMAPABLE);
+RL_ARRAY(state, struct rl_state, 1, 0);
+RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + group */
+RL_ARRAY(slots, struct rl_slot, RL_SLOTS, 0); /* key: port * RL_SLOTS + index */
+
+/* What a program works on: one port. */
+struct rl_port {
+	__u32 id;
+	struct rl_config *config;
+	struct rl_counters *counters;
+	struct rl_state *state;
+};
+
+static __always_inline bool rl_find(struct rl_port *port, __u32 id)
+{
+	port->id = id;
+	port->config = bpf_map_lookup_elem(&config, &id);
+	port->counters = bpf_map_lookup_elem(&counters, &id);
+	port->state = bpf_map_lookup_elem(&state, &id);
+	return port->config && port->counters && port->state;
+}
+
+static __always_inline struct rl_group *rl_find_group(__u32 port, __u32 group)
+{
+	__u32 key = port * RL_CLASSES + (group & (RL_CLASSES - 1));
+
+	return bpf_map_lookup_elem(&groups, &key);
+}
+
+static __always_inline struct rl_slot *rl_find_slot(__u32 port, __u32 link)
+{
+	__u32 key = port * RL_SLOTS + link - 1;
+
+	return link ? bpf_map_lookup_elem(&slots, &key) : NULL;
+}
+
+static __always_inline void rl_log(__u32 port, enum rl_event_kind kind, __u32 index, __u64 value)
+{
+	__u32 zero = 0, key;
+	__u64 *count = bpf_map_lookup_elem(&event_count, &zero);
+	struct rl_event *event;
+
+	if (!count)
+		return;
+	key = __sync_fetch_and_add(count, 1) & (RL_EVENTS - 1);
+	event = bpf_map_lookup_elem(&events, &key);
+	if (!event)
+		return;
+	event->ns = bpf_ktime_get_ns();
+	event->value = value;
+	event->port = port;
+	event->kind = kind;
+	event->index = index;
+}
+
+#endif

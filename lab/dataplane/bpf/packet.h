@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The only place that reads packets: every length is checked here and nowhere else.
+ *
+ * bpf_skb_load_bytes is used throughout: it also reaches what is not in the linear part of a packet.
+ */
+#ifndef RL_PACKET_H
+#define RL_PACKET_H
+
+#include "kernel.h"
+#include "port.h"
+
+#define RL_ETH_P_PAUSE 0x8808 /* MAC control, IEEE 802.3 clause 31 */
+#define RL_ECN_MASK 3 /* RFC 3168: 00 Not-ECT, 01 and 10 ECT, 11 CE */
+#define RL_ECN_CE 3
+
+struct rl_header {
+	bool ip;
+	bool tagged;
+	__u8 pcp;
+	__u8 tos; /* IPv4 type of service or IPv6 traffic class: DSCP and ECN */
+};
+
+/* The tag may be beside the packet (skb->vlan_tci) or in it. */
+static __always_inline void rl_parse(struct __sk_buff *skb, struct rl_header *header)
+{
+	__u16 protocol = bpf_ntohs(skb->protocol);
+	__u16 tag[2];
+	__u8 start[2];
+	__u32 offset = ETH_HLEN;
+
+	*header = (struct rl_header){};
+	if (skb->vlan_present) {
+		header->tagged = true;
+		header->pcp = skb->vlan_tci >> 13 & 7;
+	} else if (protocol == ETH_P_8021Q) {
+		if (bpf_skb_load_bytes(skb, offset, tag, sizeof(tag)))
+			return;
+		header->tagged = true;
+		header->pcp = bpf_ntohs(tag[0]) >> 13;
+		protocol = bpf_ntohs(tag[1]);
+		offset += sizeof(tag);
+	}
+	if (protocol != ETH_P_IP && protocol != ETH_P_IPV6)
+		return;
+	if (bpf_skb_load_bytes(skb, offset, start, sizeof(start)))
+		return;
+	header->ip = true;
+	header->tos = protocol == ETH_P_IP ? start[1] : start[0] << 4 | start[1] >> 4;
+}
+
+/* IEEE 802.1Q 6.9.3 for PCP, RFC 2474 for DSCP; what has neither is as DSCP 0. */
+static __always_inline __u32 rl_classify(const struct rl_config *config, const struct rl_header *header)
+{
+	__u32 dscp = header->ip ? header->tos >> 2 : 0;
+
+	if (config->trust_pcp)
+		return config->pcp_to_priority[header->pcp & 7] & 7;
+	return config->dscp_to_priority[dscp & (RL_DSCPS - 1)] & 7;
+}
+
+#endif

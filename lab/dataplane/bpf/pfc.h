@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * PFC frames, IEEE 802.1Q clause 36 (frame of 36.4, 802.3 Annex 31D): made, and taken to heart.
+ *
+ * An eBPF program cannot make a packet out of nothing: the frame is a clone of the packet that crossed XOFF (or of the
+ * clock's token), sent to the same interface with a mark that tells port_tx what to write over it.
+ */
+#ifndef RL_PFC_H
+#define RL_PFC_H
+
+#include "maps.h"
+#include "mark.h"
+#include "packet.h"
+
+#define RL_PFC_OPCODE 0x0101
+#define RL_GLOBAL_PAUSE_OPCODE 0x0001
+#define RL_MIN_FRAME 60 /* without FCS */
+#define RL_UNSHAPED_RATE 10000000000ull /* what pause quanta mean on a link without a rate */
+#define RL_NS 1000000000ull
+
+struct rl_pfc {
+	__u8 destination[ETH_ALEN];
+	__u8 source[ETH_ALEN];
+	__be16 type;
+	__be16 opcode;
+	__be16 classes; /* the upper octet is reserved: sent as 0 and ignored */
+	__be16 quanta[RL_CLASSES];
+} __attribute__((packed));
+
+struct rl_pfc_frame {
+	struct rl_pfc pfc;
+	__u8 padding[RL_MIN_FRAME - sizeof(struct rl_pfc)];
+} __attribute__((packed));
+
+/* A quantum is 512 bit times at the link's rate (IEEE 802.3 31B.2). */
+static __always_inline __u64 rl_pause_ns(const struct rl_config *config, __u32 quanta)
+{
+	return quanta * 512 * RL_NS / (config->rate ?: RL_UNSHAPED_RATE);
+}
+
+/* Turn the packet at hand into the PFC frame that its mark asks for. */
+static __always_inline int rl_write_pfc(struct __sk_buff *skb, const struct rl_config *config)
+{
+	__u32 asked = rl_mark_low(skb->mark);
+	__be16 quanta = asked & RL_XOFF ? bpf_htons(config->pause_quanta) : 0;
+	struct rl_pfc_frame frame = {
+		.pfc = {
+			.destination = { 0x01, 0x80, 0xc2, 0x00, 0x00, 0x01 },
+			.type = bpf_htons(RL_ETH_P_PAUSE),
+			.opcode = bpf_htons(RL_PFC_OPCODE),
+			.classes = bpf_htons(asked & 0xff),
+		},
+	};
+
+	__builtin_memcpy(frame.pfc.source, config->mac, ETH_ALEN);
+	for (int i = 0; i < RL_CLASSES; i++)
+		frame.pfc.quanta[i] = asked >> i & 1 ? quanta : 0;
+	if (bpf_skb_change_tail(skb, sizeof(frame), 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, &frame, sizeof(frame), BPF_F_INVALIDATE_HASH);
+}
+
+/* Send a PFC frame out of an interface; `skb` is any packet, and is left as it was. */
+__noinline int rl_send_pfc(struct __sk_buff *skb, __u32 id, __u32 classes, __u32 xoff)
+{
+	__u32 mark = skb->mark, refused, i;
+	struct rl_port port;
+
+	if (!classes || !rl_find(&port, id))
+		return 0;
+	skb->mark = rl_mark(RL_KIND_PFC, 0, classes | xoff);
+	refused = bpf_clone_redirect(skb, RL_FIRST_INDEX + id, 0) != 0;
+	skb->mark = mark;
+	__sync_fetch_and_add(&port.counters->tx_pfc_failed, refused);
+	bpf_for(i, 0, RL_CLASSES) {
+		struct rl_priority_counters *count = &port.counters->priority[i & (RL_CLASSES - 1)];
+		__u64 sent = (classes >> i & 1) & !refused;
+
+		__sync_fetch_and_add(&count->tx_pause, sent & !!xoff);
+		__sync_fetch_and_add(&count->tx_resume, sent & !xoff);
+	}
+	return 0;
+}
+
+/* Set one priority's timer; true when it now ends sooner, so that a sleeping qdisc has to look again. */
+static __always_inline bool rl_set_timer(const struct rl_port *port, __u32 priority, __u32 quanta, __u64 now)
+{
+	struct rl_priority_counters *count = &port->counters->priority[priority & (RL_CLASSES - 1)];
+	__u64 before = count->paused_until, until = now + rl_pause_ns(port->config, quanta);
+	__u64 end = before < now ? before : now;
+
+	if (!(port->config->pfc_rx >> priority & 1)) {
+		count->rx_pause_ignored++;
+		return false;
+	}
+	if (end > count->paused_from)
+		count->paused_ns += end - count->paused_from;
+	count->paused_from = now;
+	count->paused_until = until;
+	count->rx_pause += quanta != 0;
+	count->rx_resume += quanta == 0;
+	if (quanta && before <= now)
+		rl_log(port->id, RL_EVENT_PAUSED, priority, quanta);
+	if (!quanta && before > now)
+		rl_log(port->id, RL_EVENT_RESUMED, priority, 0);
+	return until < before;
+}
+
+/* A queue is held as long as any priority that it serves. */
+static __always_inline void rl_hold_queues(const struct rl_port *port, __u32 classes, __u64 now)
+{
+	__u64 until[RL_CLASSES] = {};
+	__u32 i;
+
+	classes &= port->config->pfc_rx;
+	bpf_for(i, 0, RL_CLASSES) {
+		__u32 queue = port->config->priority_to_queue[i & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
+		__u64 end = port->counters->priority[i & (RL_CLASSES - 1)].paused_until;
+
+		if (end > until[queue])
+			until[queue] = end;
+		if (classes >> i & 1 && end > now)
+			port->state->pause_seen[queue] = now;
+	}
+	bpf_for(i, 0, RL_CLASSES)
+		port->state->pause_until[i & (RL_CLASSES - 1)] = until[i & (RL_CLASSES - 1)];
+}
+
+/* Whether these are the octets of a whole PFC frame; what is not is counted and otherwise ignored. */
+static __always_inline bool rl_is_pfc(const struct rl_port *port, const struct rl_pfc *frame)
+{
+	if (frame->destination[0] != 0x01 || frame->destination[1] != 0x80 || frame->destination[2] != 0xc2 ||
+	    frame->destination[3] || frame->destination[4] || frame->destination[5] != 0x01) {
+		port->counters->rx_pfc_invalid++;
+		return false;
+	}
+	if (frame->opcode == bpf_htons(RL_PFC_OPCODE))
+		return true;
+	if (frame->opcode == bpf_htons(RL_GLOBAL_PAUSE_OPCODE))
+		port->counters->rx_global_pause++;
+	else
+		port->counters->rx_pfc_invalid++;
+	return false;
+}
+
+/* Take a MAC control frame. */
+__noinline int rl_receive_pfc(struct __sk_buff *skb, __u32 id)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct rl_pfc frame = {};
+	struct rl_port port;
+	bool sooner = false;
+	__u32 classes, i;
+
+	if (!rl_find(&port, id))
+		return 0;
+	if (bpf_skb_load_bytes(skb, 0, &frame, sizeof(frame))) {
+		port.counters->rx_pfc_invalid++;
+		return 0;
+	}
+	if (!rl_is_pfc(&port, &frame))
+		return 0;
+	port.counters->rx_pfc++;
+	classes = bpf_ntohs(frame.classes) & 0xff;
+	bpf_for(i, 0, RL_CLASSES)
+		if (classes >> i & 1)
+			sooner |= rl_set_timer(&port, i, bpf_ntohs(frame.quanta[i & (RL_CLASSES - 1)]), now);
+	rl_hold_queues(&port, classes, now);
+	if (sooner) {
+		skb->mark = rl_mark(RL_KIND_KICK, 0, 0);
+		bpf_clone_redirect(skb, skb->ifindex, 0);
+	}
+	return 0;
+}
+
+#endif

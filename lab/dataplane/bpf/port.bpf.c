@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The emulated port of a switch or NIC: 802.1Qbb PFC, a switch's buffer, ECN and a scheduler, in tc.
+ *
+ *        wire ──► port_rx ──► routing, bridging, VXLAN ──► port_tx ──► rl_enqueue ► rl_dequeue ──► wire
+ *                 (ingress)                                (egress)         (root qdisc)
+ *                 classify, take PFC,                      classify, CE,    charge the buffer, schedule,
+ *                 send XOFF                                write PFC        honour pauses, shape
+ *
+ *        tick (ingress of `lo`): the node's clock. A token packet goes round between it and lo's root qdisc while any
+ *        priority group is in XOFF; each time it sends the XONs and refreshes that are due.
+ */
+#include "ecn.h"
+#include "pfc.h"
+#include "queue.h"
+#include "schedule.h"
+
+#define RL_LOOPBACK 1 /* index of `lo` in every namespace */
+#define RL_MIN_TICK 50000ull
+#define RL_MAX_TICK 1000000ull
+#define RL_MAX_PORTS 4096 /* of one node */
+#define RL_WIRE_BATCH 64 /* packets that may enter a cable with delay at once */
+
+char _license[] SEC("license") = "GPL";
+
+static __always_inline __u64 rl_refresh_at(const struct rl_port *port, __u64 now)
+{
+	return now + rl_pause_ns(port->config, port->config->pause_quanta) / 2;
+}
+
+/* The priorities that a group is paused by. */
+static __always_inline __u32 rl_group_classes(const struct rl_config *config, __u32 group)
+{
+	__u32 classes = 0;
+
+	for (__u32 i = 0; i < RL_CLASSES; i++)
+		classes |= (__u32)(config->priority_to_group[i] == group) << i;
+	return classes & config->pfc_tx;
+}
+
+/* Send the clock's token on its way, unless it is. */
+static __always_inline void rl_start_clock(struct __sk_buff *skb, struct rl_node *node, __u64 now)
+{
+	__u32 mark = skb->mark;
+
+	__sync_fetch_and_add(&node->paused, 1);
+	if (__sync_lock_test_and_set(&node->ticking, 1))
+		return;
+	node->tick_at = now + RL_MIN_TICK;
+	skb->mark = rl_mark(RL_KIND_TOKEN, 0, node->first_port);
+	if (bpf_clone_redirect(skb, RL_LOOPBACK, 0))
+		node->ticking = 0;
+	skb->mark = mark;
+}
+
+SEC("tc")
+int port_rx(struct __sk_buff *skb)
+{
+	struct rl_header header;
+	struct rl_node *node;
+	struct rl_port port;
+	__u32 priority, group;
+	__u64 now;
+
+	if (!rl_find(&port, skb->ifindex - RL_FIRST_INDEX))
+		return TC_ACT_UNSPEC;
+	if (skb->protocol == bpf_htons(RL_ETH_P_PAUSE)) {
+		rl_receive_pfc(skb, port.id);
+		return TC_ACT_SHOT;
+	}
+	rl_parse(skb, &header);
+	priority = rl_classify(port.config, &header);
+	port.counters->priority[priority].rx_packets++;
+	port.counters->priority[priority].rx_bytes += skb->len;
+	group = port.config->priority_to_group[priority] & (RL_CLASSES - 1);
+	node = rl_find_node(&port);
+	if (!node)
+		return TC_ACT_UNSPEC;
+	now = bpf_ktime_get_ns();
+	if (rl_crosses(&port, node, group, skb->len, rl_refresh_at(&port, now))) {
+		rl_send_pfc(skb, port.id, rl_group_classes(port.config, group), RL_XOFF);
+		rl_log(port.id, RL_EVENT_XOFF_SENT, group, port.counters->group[group].bytes);
+		rl_start_clock(skb, node, now);
+	}
+	skb->mark = rl_mark(RL_KIND_DATA, priority, port.id);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int port_tx(struct __sk_buff *skb)
+{
+	enum rl_kind kind = rl_mark_kind(skb->mark);
+	struct rl_header header;
+	struct rl_port port;
+	__u32 priority;
+
+	if (kind == RL_KIND_TOKEN || kind == RL_KIND_KICK)
+		return TC_ACT_UNSPEC;
+	if (!rl_find(&port, skb->ifindex - RL_FIRST_INDEX))
+		return TC_ACT_UNSPEC;
+	if (kind == RL_KIND_PFC)
+		return rl_write_pfc(skb, port.config) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+	rl_parse(skb, &header);
+	if (kind == RL_KIND_DATA) {
+		priority = rl_mark_priority(skb->mark);
+	} else {
+		priority = rl_classify(port.config, &header);
+		skb->mark = rl_mark(RL_KIND_DATA, priority, RL_NO_PORT);
+	}
+	rl_mark_ce(skb, &port, port.config->priority_to_queue[priority & (RL_CLASSES - 1)], &header);
+	return TC_ACT_UNSPEC;
+}
+
+/* Resume or refresh what is due at one port; the time until its fullest group can have drained. */
+__noinline __u64 rl_tick_port(struct __sk_buff *skb, __u32 id, __u64 now)
+{
+	__u64 soonest = RL_MAX_TICK, above, wait;
+	struct rl_node *node;
+	struct rl_port port;
+	__u32 group;
+
+	if (!rl_find(&port, id))
+		return soonest;
+	node = rl_find_node(&port);
+	if (!node)
+		return soonest;
+	bpf_for(group, 0, RL_CLASSES) {
+		enum rl_turn turn = rl_review(&port, node, group, now, rl_refresh_at(&port, now), &above);
+
+		if (turn != RL_STAY)
+			rl_send_pfc(skb, id, rl_group_classes(port.config, group), turn == RL_RESUME ? 0 : RL_XOFF);
+		if (turn == RL_RESUME) {
+			rl_log(id, RL_EVENT_XON_SENT, group, 0);
+			__sync_fetch_and_sub(&node->paused, 1);
+		}
+		wait = node->drain_rate ? above * 8 * RL_NS / node->drain_rate : RL_MIN_TICK;
+		if (above && wait < soonest)
+			soonest = wait;
+	}
+	return soonest;
+}
+
+SEC("tc")
+int tick(struct __sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns(), soonest = RL_MAX_TICK, wait;
+	struct rl_node *node;
+	struct rl_port port;
+	__u32 token = skb->mark, i;
+
+	if (rl_mark_kind(token) != RL_KIND_TOKEN || !rl_find(&port, rl_mark_low(token)))
+		return TC_ACT_UNSPEC;
+	node = rl_find_node(&port);
+	if (!node || bpf_skb_change_tail(skb, RL_MIN_FRAME, 0))
+		return TC_ACT_SHOT;
+	node->ticks++;
+	bpf_for(i, 1, RL_MAX_PORTS) {
+		if (i >= node->ports)
+			break;
+		wait = rl_tick_port(skb, node->first_port + i, now);
+		if (wait < soonest)
+			soonest = wait;
+	}
+	if (!node->paused) {
+		node->ticking = 0;
+		/* A group may have crossed XOFF between the two lines above, and seen the token still under way. */
+		if (!node->paused || __sync_lock_test_and_set(&node->ticking, 1))
+			return TC_ACT_SHOT;
+	}
+	node->tick_at = now + (soonest < RL_MIN_TICK ? RL_MIN_TICK : soonest);
+	skb->mark = token;
+	return bpf_redirect(RL_LOOPBACK, 0);
+}
+
+/* Room for a data packet: the queue that takes it, or RL_LISTS and the reason why none does. */
+static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *node, struct rl_slot *slot,
+				    __u32 queue)
+{
+	const struct rl_queue_config *config = &port->config->queue[queue];
+	struct rl_port ingress;
+	int refused;
+
+	if (port->state->stormed >> queue & 1 && !port->config->watchdog_forward)
+		return RL_DROP_WATCHDOG;
+	if (config->limit && !(port->config->lossless >> slot->priority & 1) &&
+	    port->counters->queue[queue].depth_bytes + slot->len > config->limit)
+		return RL_DROP_LIMIT;
+	if (!node || slot->from == RL_NO_PORT || !rl_find(&ingress, slot->from))
+		return -1;
+	slot->group = ingress.config->priority_to_group[slot->priority & (RL_CLASSES - 1)];
+	refused = rl_charge(&ingress, node, slot->group, slot->len);
+	slot->charged = refused < 0;
+	return refused;
+}
+
+static __always_inline void rl_count_queued(const struct rl_port *port, __u32 queue, __u32 len)
+{
+	struct rl_queue_counters *count = &port->counters->queue[queue];
+
+	count->depth_bytes += len;
+	count->depth_packets++;
+	if (count->depth_bytes > count->watermark_bytes)
+		count->watermark_bytes = count->depth_bytes;
+}
+
+/* The list for a packet; for data that is refused RL_LISTS, already counted. */
+static __always_inline __u32 rl_place(const struct rl_port *port, struct Qdisc *sch, struct rl_slot *slot, __u32 mark)
+{
+	enum rl_kind kind = rl_mark_kind(mark);
+	struct rl_node *node = rl_find_node(port);
+	struct rl_queue_counters *count;
+	__u32 queue;
+	int refused;
+
+	slot->charged = 0;
+	slot->priority = rl_mark_priority(mark);
+	slot->from = kind == RL_KIND_DATA ? rl_mark_low(mark) : RL_NO_PORT;
+	if (kind == RL_KIND_TOKEN && node) {
+		slot->ready_at = node->tick_at;
+		return RL_WIRE;
+	}
+	if (kind == RL_KIND_PFC) {
+		slot->priority = RL_CLASSES;
+		return RL_CONTROL;
+	}
+	if (node && node->first_port == port->id) {
+		port->counters->other_packets++;
+		return RL_CONTROL;
+	}
+	queue = port->config->priority_to_queue[slot->priority & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
+	count = &port->counters->queue[queue];
+	count->offered_packets++;
+	count->offered_bytes += slot->len;
+	refused = rl_admit(port, node, slot, queue);
+	if (refused >= 0) {
+		rl_count_drop(port, sch, queue, refused, slot->len);
+		return RL_LISTS;
+	}
+	rl_count_queued(port, queue, slot->len);
+	return queue;
+}
+
+SEC("struct_ops/rl_enqueue")
+int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+{
+	__u32 len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, mark = skb->mark;
+	struct rl_slot *slot;
+	struct rl_port port;
+	__u32 link, list;
+
+	if (rl_mark_kind(mark) == RL_KIND_KICK || !rl_find(&port, sch->handle >> 16))
+		goto drop;
+	link = rl_slot_take(&port);
+	slot = rl_find_slot(port.id, link);
+	if (!slot) {
+		__u32 queue = port.config->priority_to_queue[rl_mark_priority(mark)] & (RL_CLASSES - 1);
+
+		port.counters->queue[queue].offered_packets++;
+		port.counters->queue[queue].offered_bytes += len;
+		rl_count_drop(&port, sch, queue, RL_DROP_SLOTS, len);
+		goto drop;
+	}
+	slot->len = len;
+	list = rl_place(&port, sch, slot, mark);
+	if (list >= RL_LISTS) {
+		rl_slot_give(&port, slot, link);
+		goto drop;
+	}
+	skb = bpf_kptr_xchg(&slot->skb, skb);
+	if (skb)
+		bpf_qdisc_skb_drop(skb, to_free);
+	rl_append(&port, list, slot, link);
+	if (list != RL_WIRE)
+		port.state->held++;
+	sch->q.qlen++;
+	sch->qstats.backlog += len;
+	return NET_XMIT_SUCCESS;
+drop:
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
+}
+
+SEC("struct_ops/rl_dequeue")
+struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
+{
+	__u64 now = bpf_ktime_get_ns(), wake = RL_NEVER;
+	struct rl_slot *slot = NULL;
+	struct rl_node *node;
+	struct rl_port port;
+	struct sk_buff *skb;
+	__u32 link = 0;
+	int i;
+
+	if (!rl_find(&port, sch->handle >> 16))
+		return NULL;
+	node = rl_find_node(&port);
+	if (port.config->watchdog_detect_ns || port.state->stormed)
+		rl_watchdog(&port, sch, now, &wake);
+	bpf_for(i, 0, RL_WIRE_BATCH) {
+		slot = rl_transmit(&port, node, now, &wake, &link);
+		if (!slot || !port.config->delay_ns)
+			break;
+		slot->ready_at = port.state->next_tx + port.config->delay_ns;
+		rl_append(&port, RL_WIRE, slot, link);
+	}
+	if (!slot || port.config->delay_ns)
+		slot = rl_arrived(&port, now, &wake, &link);
+	if (!slot) {
+		if (wake != RL_NEVER)
+			bpf_qdisc_watchdog_schedule(sch, wake, 0);
+		return NULL;
+	}
+	skb = bpf_kptr_xchg(&slot->skb, NULL);
+	sch->q.qlen--;
+	sch->qstats.backlog -= slot->len;
+	rl_slot_give(&port, slot, link);
+	if (skb)
+		bpf_qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+SEC("struct_ops/rl_init")
+int BPF_PROG(rl_init, struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
+{
+	struct rl_port port;
+
+	if (!rl_find(&port, sch->handle >> 16))
+		return -22; /* EINVAL: the handle's major number is no port of this fabric */
+	port.state->idle = 1;
+	return 0;
+}
+
+SEC("struct_ops/rl_reset")
+void BPF_PROG(rl_reset, struct Qdisc *sch)
+{
+	struct rl_port port;
+	__u32 list;
+
+	if (!rl_find(&port, sch->handle >> 16))
+		return;
+	bpf_for(list, 0, RL_LISTS)
+		rl_discard(&port, sch, list, RL_DROP_FLUSH);
+	port.state->idle = 1;
+}
+
+SEC("struct_ops/rl_destroy")
+void BPF_PROG(rl_destroy, struct Qdisc *sch)
+{
+}
+
+SEC(".struct_ops.link")
+struct Qdisc_ops port = {
+	.enqueue = (void *)rl_enqueue,
+	.dequeue = (void *)rl_dequeue,
+	.init = (void *)rl_init,
+	.reset = (void *)rl_reset,
+	.destroy = (void *)rl_destroy,
+	.id = "rocelab",
+};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the emulated port's programs and lab/dataplane/layout.py agree upon: the values of the maps, and nothing else.
+ *
+ * Units: bytes are those of the frame without its FCS (what the kernel counts), times are nanoseconds of
+ * CLOCK_MONOTONIC, rates are bits per second. Every map is an array whose key is a port's id, except where told.
+ */
+#ifndef RL_PORT_H
+#define RL_PORT_H
+
+/* A port's interface has the index RL_FIRST_INDEX + id, so that a program knows its port without a look-up; the
+ * major number of its root qdisc is the id itself. Only a node's clock, which sits on `lo`, has another index. */
+#define RL_FIRST_INDEX 1000
+#define RL_CLASSES 8 /* priorities, queues and priority groups: as many as a PFC frame has timers */
+#define RL_DSCPS 64
+#define RL_EVENTS 65536 /* a power of two */
+#define RL_NO_PORT 0x3ffff
+
+/* Why a packet was dropped. */
+enum rl_drop {
+	RL_DROP_LIMIT, /* the egress queue was at its limit */
+	RL_DROP_SHARED, /* lossy: the priority group was at its share of the pool */
+	RL_DROP_HEADROOM, /* lossless: the priority group's headroom was full */
+	RL_DROP_SLOTS, /* the port held as many packets as it can, whatever their size */
+	RL_DROP_WATCHDOG, /* the PFC watchdog drops what a storm holds up */
+	RL_DROP_FLUSH, /* the link went down, or the port was taken off, with packets queued */
+	RL_DROPS
+};
+
+enum rl_event_kind {
+	RL_EVENT_XOFF_SENT, /* index: priority group */
+	RL_EVENT_XON_SENT,
+	RL_EVENT_PAUSED, /* index: priority; value: quanta */
+	RL_EVENT_RESUMED,
+	RL_EVENT_STORM, /* index: queue; value: bytes held up */
+	RL_EVENT_RESTORED,
+};
+
+struct rl_queue_config {
+	__u64 pmax; /* marking probability at kmax, in 1/2^32 */
+	__u32 kmin; /* bytes; marking is off when kmax is 0 */
+	__u32 kmax;
+	__u32 limit; /* bytes at which packets of lossy priorities are dropped; 0: none */
+	__u32 weight; /* of DWRR; 0: strict priority, the higher queue first */
+};
+
+struct rl_group_config {
+	__u32 reserved; /* bytes that are the group's own */
+	__u32 xoff; /* static threshold in bytes, where alpha is 0 */
+	__u32 xon; /* bytes at which it resumes */
+	__u32 headroom; /* bytes for what arrives after XOFF */
+	__u32 alpha; /* dynamic threshold: reserved + alpha/256 of what is free of the pool */
+	__u32 lossless;
+};
+
+struct rl_config {
+	__u64 rate; /* of the link; 0: not shaped */
+	__u64 delay_ns; /* of the cable, one way */
+	__u64 watchdog_detect_ns; /* 0: no watchdog */
+	__u64 watchdog_restore_ns;
+	__u32 watchdog_forward; /* send through the pause instead of dropping */
+	__u32 node; /* key of `nodes` */
+	__u16 pause_quanta;
+	__u8 trust_pcp;
+	__u8 pfc_tx; /* priorities that are paused at the peer, one bit each */
+	__u8 pfc_rx; /* priorities whose pause is honoured */
+	__u8 lossless; /* priorities that are never dropped for a queue's limit */
+	__u8 mac[6];
+	__u8 unused[4];
+	__u8 dscp_to_priority[RL_DSCPS];
+	__u8 pcp_to_priority[RL_CLASSES];
+	__u8 priority_to_queue[RL_CLASSES];
+	__u8 priority_to_group[RL_CLASSES];
+	struct rl_queue_config queue[RL_CLASSES];
+	struct rl_group_config group[RL_CLASSES];
+};
+
+struct rl_priority_counters {
+	__u64 rx_packets, rx_bytes, tx_packets, tx_bytes;
+	__u64 rx_pause, rx_resume; /* PFC frames that set, or cleared, this priority's timer */
+	__u64 rx_pause_ignored; /* ... while pfc_rx says not to */
+	__u64 tx_pause, tx_resume;
+	__u64 paused_ns; /* up to paused_from; since then it is paused until paused_until */
+	__u64 paused_from, paused_until;
+};
+
+struct rl_queue_counters {
+	__u64 depth_bytes, depth_packets, watermark_bytes;
+	__u64 offered_packets, offered_bytes;
+	__u64 sent_packets, sent_bytes;
+	__u64 ecn_marked, not_ect; /* of those that the curve chose: marked, and not ECN-capable */
+	__u64 drop_packets[RL_DROPS], drop_bytes[RL_DROPS];
+	__u64 storms, restored;
+};
+
+struct rl_group_counters {
+	__u64 bytes, watermark_bytes;
+	__u64 headroom_bytes, headroom_watermark_bytes;
+	__u64 xoff, xon; /* transitions */
+	__u64 drop_packets, drop_bytes;
+};
+
+struct rl_counters {
+	struct rl_priority_counters priority[RL_CLASSES];
+	struct rl_queue_counters queue[RL_CLASSES];
+	struct rl_group_counters group[RL_CLASSES];
+	__u64 rx_pfc, rx_pfc_invalid, rx_global_pause;
+	__u64 tx_pfc, tx_pfc_bytes;
+	__u64 tx_pfc_failed; /* frames that could not be made for want of memory */
+	__u64 other_packets; /* of the clock on `lo`: what is not its token */
+	__u64 late_ns; /* how late the shaper woke at most: the emulation's own error */
+};
+
+/* One switch or host: the buffer that its ports share, and the clock that ends and refreshes its pauses. */
+struct rl_node {
+	__u64 pool_bytes; /* what groups share: all buffer but reserves and headroom */
+	__u64 pool_used, pool_watermark;
+	__u64 drain_rate; /* sum of its ports' rates: a group cannot drain faster */
+	__u64 tick_at;
+	__u64 ticks;
+	__u32 paused; /* priority groups in XOFF */
+	__u32 ticking; /* whether the clock's token is under way */
+	__u32 first_port, ports; /* ids are dealt out node by node; the first is the clock */
+};
+
+struct rl_event {
+	__u64 ns;
+	__u64 value;
+	__u32 port;
+	__u16 kind;
+	__u16 index;
+};
+
+#endif

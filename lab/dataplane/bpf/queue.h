@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A port's packets: lists of slots, all under the root qdisc's lock.
+ */
+#ifndef RL_QUEUE_H
+#define RL_QUEUE_H
+
+#include "buffer.h"
+#include "mark.h"
+
+/* A free slot's link, or 0. */
+static __always_inline __u32 rl_slot_take(const struct rl_port *port)
+{
+	struct rl_state *state = port->state;
+	__u32 link = state->free;
+	struct rl_slot *slot;
+
+	if (link) {
+		slot = rl_find_slot(port->id, link);
+		state->free = slot ? slot->next : 0;
+		return link;
+	}
+	return state->fresh < RL_SLOTS ? ++state->fresh : 0;
+}
+
+static __always_inline void rl_slot_give(const struct rl_port *port, struct rl_slot *slot, __u32 link)
+{
+	slot->next = port->state->free;
+	port->state->free = link;
+}
+
+static __always_inline void rl_append(const struct rl_port *port, __u32 list, struct rl_slot *slot, __u32 link)
+{
+	struct rl_list *to = &port->state->list[list < RL_LISTS ? list : 0];
+	struct rl_slot *last = rl_find_slot(port->id, to->tail);
+
+	slot->next = 0;
+	if (last)
+		last->next = link;
+	else
+		to->head = link;
+	to->tail = link;
+}
+
+static __always_inline struct rl_slot *rl_unlink(const struct rl_port *port, __u32 list)
+{
+	struct rl_list *from = &port->state->list[list < RL_LISTS ? list : 0];
+	struct rl_slot *slot = rl_find_slot(port->id, from->head);
+
+	if (slot) {
+		from->head = slot->next;
+		if (!slot->next)
+			from->tail = 0;
+	}
+	return slot;
+}
+
+static __always_inline struct rl_node *rl_find_node(const struct rl_port *port)
+{
+	__u32 key = port->config->node;
+
+	return bpf_map_lookup_elem(&nodes, &key);
+}
+
+static __always_inline void rl_count_drop(const struct rl_port *port, struct Qdisc *sch, __u32 queue, __u32 reason,
+					  __u32 len)
+{
+	struct rl_queue_counters *count = &port->counters->queue[queue & (RL_CLASSES - 1)];
+
+	if (reason < RL_DROPS) {
+		count->drop_packets[reason]++;
+		count->drop_bytes[reason] += len;
+	}
+	sch->qstats.drops++;
+}
+
+/* Give a packet's bytes back to the group that it came in by. */
+static __always_inline void rl_discharge(struct rl_node *node, struct rl_slot *slot)
+{
+	struct rl_port ingress;
+
+	if (node && slot->charged && rl_find(&ingress, slot->from))
+		rl_release(&ingress, node, slot->group, slot->len);
+	slot->charged = 0;
+}
+
+/* A packet leaves its queue, for the wire or for good. */
+static __always_inline void rl_leave(const struct rl_port *port, struct rl_node *node, __u32 list,
+				     struct rl_slot *slot)
+{
+	port->state->held--;
+	if (list < RL_CLASSES) {
+		port->counters->queue[list].depth_bytes -= slot->len;
+		port->counters->queue[list].depth_packets--;
+	}
+	rl_discharge(node, slot);
+}
+
+/* Drop all that a list holds. */
+static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc *sch, __u32 list,
+				       enum rl_drop reason)
+{
+	struct rl_node *node = rl_find_node(port);
+	struct rl_slot *slot;
+	struct sk_buff *skb;
+	__u32 link;
+	int i;
+
+	bpf_for(i, 0, RL_SLOTS) {
+		link = port->state->list[list < RL_LISTS ? list : 0].head;
+		slot = rl_unlink(port, list);
+		if (!slot)
+			break;
+		if (list != RL_WIRE)
+			rl_leave(port, node, list, slot);
+		if (list < RL_CLASSES)
+			rl_count_drop(port, sch, list, reason, slot->len);
+		sch->q.qlen--;
+		sch->qstats.backlog -= slot->len;
+		skb = bpf_kptr_xchg(&slot->skb, NULL);
+		if (skb)
+			bpf_kfree_skb(skb);
+		rl_slot_give(port, slot, link);
+	}
+}
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Which packet leaves next, and when: pauses, the PFC watchdog, strict priority, DWRR and the link's rate.
+ */
+#ifndef RL_SCHEDULE_H
+#define RL_SCHEDULE_H
+
+#include "pfc.h"
+#include "queue.h"
+
+#define RL_QUANTUM 64 /* bytes of a DWRR turn for each unit of weight */
+#define RL_OVERHEAD 24 /* FCS, preamble and inter-frame gap (IEEE 802.3) */
+#define RL_MAX_LATE 20000000ull /* ns that a busy port may catch up after its timer fired late */
+#define RL_NEVER (~0ull)
+
+static __always_inline void rl_wake(__u64 *wake, __u64 at)
+{
+	if (at < *wake)
+		*wake = at;
+}
+
+/* A storm ends when no pause has come for the time to restore. */
+static __always_inline void rl_watch_storm(const struct rl_port *port, __u32 queue, __u64 now, __u64 *wake)
+{
+	__u64 end = port->state->pause_seen[queue] + port->config->watchdog_restore_ns;
+
+	if (now < end && port->config->watchdog_detect_ns) {
+		rl_wake(wake, end);
+		return;
+	}
+	port->state->stormed &= ~(1u << queue);
+	port->state->blocked_since[queue] = 0;
+	port->counters->queue[queue].restored++;
+	rl_log(port->id, RL_EVENT_RESTORED, queue, 0);
+}
+
+/* A queue with a backlog that a pause has held for the whole time to detect is in a storm. */
+static __always_inline void rl_watch_pause(const struct rl_port *port, struct Qdisc *sch, __u32 queue, __u64 now,
+					   __u64 *wake)
+{
+	struct rl_state *state = port->state;
+	struct rl_queue_counters *count = &port->counters->queue[queue];
+
+	if (state->pause_until[queue] <= now || !state->list[queue].head) {
+		state->blocked_since[queue] = 0;
+		return;
+	}
+	if (!state->blocked_since[queue])
+		state->blocked_since[queue] = now;
+	if (now - state->blocked_since[queue] < port->config->watchdog_detect_ns) {
+		rl_wake(wake, state->blocked_since[queue] + port->config->watchdog_detect_ns);
+		return;
+	}
+	state->stormed |= 1u << queue;
+	count->storms++;
+	rl_log(port->id, RL_EVENT_STORM, queue, count->depth_bytes);
+	rl_wake(wake, now + port->config->watchdog_restore_ns);
+	if (!port->config->watchdog_forward)
+		rl_discard(port, sch, queue, RL_DROP_WATCHDOG);
+}
+
+static __always_inline void rl_watchdog(const struct rl_port *port, struct Qdisc *sch, __u64 now, __u64 *wake)
+{
+	__u32 i;
+
+	bpf_for(i, 0, RL_CLASSES) {
+		__u32 queue = i & (RL_CLASSES - 1);
+
+		if (port->state->stormed >> queue & 1)
+			rl_watch_storm(port, queue, now, wake);
+		else if (port->config->watchdog_detect_ns)
+			rl_watch_pause(port, sch, queue, now, wake);
+	}
+}
+
+/* Queues with a packet that may go now, one bit each. */
+static __always_inline __u32 rl_ready(const struct rl_port *port, __u64 now, __u64 *wake)
+{
+	const struct rl_state *state = port->state;
+	__u32 through = port->config->watchdog_forward ? state->stormed : 0;
+	__u32 ready = 0, i;
+
+	bpf_for(i, 0, RL_CLASSES) {
+		__u64 until = state->pause_until[i & (RL_CLASSES - 1)];
+
+		if (!state->list[i & (RL_CLASSES - 1)].head)
+			continue;
+		if (until > now && !(through >> i & 1))
+			rl_wake(wake, until);
+		else
+			ready |= 1u << i;
+	}
+	return ready;
+}
+
+/* Let every waiting queue earn as many turns as it takes until one of them may send. */
+static __always_inline void rl_earn(const struct rl_port *port, __u32 waiting)
+{
+	struct rl_state *state = port->state;
+	__u32 rounds = 1 << 20, i;
+
+	bpf_for(i, 0, RL_CLASSES) {
+		__u32 quantum = port->config->queue[i & (RL_CLASSES - 1)].weight * RL_QUANTUM;
+		__s64 deficit = state->deficit[i & (RL_CLASSES - 1)];
+		__u32 owed = deficit > 0 ? 0 : -deficit, need;
+
+		if (!(waiting >> i & 1) || !quantum)
+			continue;
+		need = owed / quantum + 1;
+		if (need < rounds)
+			rounds = need;
+	}
+	bpf_for(i, 0, RL_CLASSES)
+		if (waiting >> i & 1)
+			state->deficit[i & (RL_CLASSES - 1)] +=
+				(__u64)rounds * port->config->queue[i & (RL_CLASSES - 1)].weight * RL_QUANTUM;
+}
+
+/* The first queue after the one whose turn it was that has earned something, or RL_LISTS. */
+static __always_inline __u32 rl_next_turn(const struct rl_state *state, __u32 waiting)
+{
+	__u32 i;
+
+	bpf_for(i, 1, RL_CLASSES + 1) {
+		__u32 next = (state->turn + i) & (RL_CLASSES - 1);
+
+		if (waiting >> next & 1 && state->deficit[next] > 0)
+			return next;
+	}
+	return RL_LISTS;
+}
+
+/* Surplus round robin: a queue is served until it has used up what it earned, and owes what its last packet took
+ * beyond that; so no packet has to be looked at before it is sent, and shares are exact whatever the sizes. */
+static __always_inline __u32 rl_weighted(const struct rl_port *port, __u32 waiting)
+{
+	struct rl_state *state = port->state;
+	__u32 turn = state->turn & (RL_CLASSES - 1);
+
+	if (waiting >> turn & 1 && state->deficit[turn] > 0)
+		return turn;
+	turn = rl_next_turn(state, waiting);
+	if (turn >= RL_LISTS) {
+		rl_earn(port, waiting);
+		turn = rl_next_turn(state, waiting);
+	}
+	if (turn < RL_LISTS)
+		state->turn = turn;
+	return turn;
+}
+
+/* The list to send from, or RL_LISTS. PFC first, then strict queues from the highest, then the others in turn. */
+static __always_inline __u32 rl_choose(const struct rl_port *port, __u64 now, __u64 *wake)
+{
+	__u32 ready, i;
+
+	if (port->state->list[RL_CONTROL].head)
+		return RL_CONTROL;
+	ready = rl_ready(port, now, wake);
+	if (!ready)
+		return RL_LISTS;
+	bpf_for(i, 0, RL_CLASSES) {
+		__u32 queue = (RL_CLASSES - 1 - i) & (RL_CLASSES - 1);
+
+		if (ready >> queue & 1 && !port->config->queue[queue].weight)
+			return queue;
+	}
+	return rl_weighted(port, ready);
+}
+
+static __always_inline __u64 rl_wire_ns(const struct rl_config *config, __u32 len)
+{
+	__u64 bits = ((len < RL_MIN_FRAME ? RL_MIN_FRAME : len) + RL_OVERHEAD) * 8ull;
+
+	return config->rate ? (bits * RL_NS + config->rate / 2) / config->rate : 0;
+}
+
+/* Occupy the link for one packet. A port that was busy makes up for a late timer; one that was idle does not. */
+static __always_inline void rl_occupy(const struct rl_port *port, __u32 len, __u64 now)
+{
+	struct rl_state *state = port->state;
+	__u64 late;
+
+	if (state->idle || !port->config->rate)
+		state->next_tx = now;
+	state->idle = 0;
+	late = now - state->next_tx;
+	if (late > port->counters->late_ns)
+		port->counters->late_ns = late;
+	if (late > RL_MAX_LATE)
+		state->next_tx = now - RL_MAX_LATE;
+	state->next_tx += rl_wire_ns(port->config, len);
+}
+
+static __always_inline void rl_count_sent(const struct rl_port *port, __u32 list, const struct rl_slot *slot)
+{
+	if (list < RL_CLASSES) {
+		port->counters->queue[list].sent_packets++;
+		port->counters->queue[list].sent_bytes += slot->len;
+		port->counters->priority[slot->priority & (RL_CLASSES - 1)].tx_packets++;
+		port->counters->priority[slot->priority & (RL_CLASSES - 1)].tx_bytes += slot->len;
+		if (!port->config->queue[list].weight)
+			return;
+		port->state->deficit[list] -= slot->len;
+		if (!port->state->list[list].head && port->state->deficit[list] > 0)
+			port->state->deficit[list] = 0;
+	}
+}
+
+/* The next packet that the link is free for, taken off its list; the link is then busy with it. */
+static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, struct rl_node *node, __u64 now,
+						   __u64 *wake, __u32 *link)
+{
+	struct rl_state *state = port->state;
+	struct rl_slot *slot;
+	__u32 list;
+
+	if (!state->held) {
+		state->idle = 1;
+		return NULL;
+	}
+	if (!state->idle && state->next_tx > now) {
+		rl_wake(wake, state->next_tx);
+		return NULL;
+	}
+	list = rl_choose(port, now, wake);
+	if (list >= RL_LISTS) {
+		state->idle = 1;
+		return NULL;
+	}
+	*link = state->list[list].head;
+	slot = rl_unlink(port, list);
+	if (!slot)
+		return NULL;
+	rl_leave(port, node, list, slot);
+	rl_count_sent(port, list, slot);
+	if (list == RL_CONTROL && slot->priority == RL_CLASSES) {
+		port->counters->tx_pfc++;
+		port->counters->tx_pfc_bytes += slot->len;
+	}
+	rl_occupy(port, slot->len, now);
+	return slot;
+}
+
+/* The packet that has come to the end of the cable. */
+static __always_inline struct rl_slot *rl_arrived(const struct rl_port *port, __u64 now, __u64 *wake, __u32 *link)
+{
+	struct rl_slot *slot = rl_find_slot(port->id, port->state->list[RL_WIRE].head);
+
+	if (!slot)
+		return NULL;
+	if (slot->ready_at > now) {
+		rl_wake(wake, slot->ready_at);
+		return NULL;
+	}
+	*link = port->state->list[RL_WIRE].head;
+	return rl_unlink(port, RL_WIRE);
+}
+
+#endif
