@@ -81,6 +81,19 @@ def add_veth(batch: Batch, a: VethEnd, b: VethEnd) -> None:
     batch.add(encode(message, RTM_NEWLINK, CREATE), f"veth {a.name} to {b.name}")
 
 
+def add_ifb(batch: Batch, index: int, name: str) -> None:
+    """An intermediate functional block, still down: its root qdisc holds what is redirected to it (ifb)."""
+    message = ifinfmsg()
+    message["index"] = index
+    message["attrs"] = [
+        ("IFLA_IFNAME", name),
+        ("IFLA_NUM_TX_QUEUES", 1),
+        ("IFLA_NUM_RX_QUEUES", 1),
+        ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "ifb")]}),
+    ]
+    batch.add(encode(message, RTM_NEWLINK, CREATE), f"ifb {name}")
+
+
 def set_up(batch: Batch, index: int, name: str) -> None:
     """Bring an interface up."""
     batch.add_for(index, _up(), f"{name} up")

@@ -27,6 +27,8 @@ _NLMSG_ERROR: Final = 2
 _REQUEST_ACK: Final = 0x0001 | 0x0004
 CREATE: Final = 0x0400 | 0x0200
 """NLM_F_CREATE | NLM_F_EXCL: make it, and fail if it is there."""
+REPLACE: Final = 0x0400 | 0x0100
+"""NLM_F_CREATE | NLM_F_REPLACE: make it, in place of what is there."""
 _NETLINK_EXT_ACK: Final = 11
 _NETLINK_CAP_ACK: Final = 10
 _SOL_NETLINK: Final = 270

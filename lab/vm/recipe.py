@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import EnvironmentLacks
+from lab.kernel.cache import user_cache
 from lab.vm.arch import Arch, host_arch
 
 SUITE = "trixie"
@@ -115,8 +115,7 @@ def current_recipe() -> Recipe:
 
 def cache_root() -> Path:
     """Where images are kept: ``$XDG_CACHE_HOME/rocelab/vm``, by default below ``~/.cache``."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "rocelab/vm"
+    return user_cache("vm")
 
 
 def image_of(recipe: Recipe) -> Image:

@@ -1,0 +1,116 @@
+"""Names in the BPF file system: what keeps a fabric's maps and programs, and how later processes find them.
+
+All of a fabric's are below one folder; with it and the interfaces gone, the kernel frees everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import shutil
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel.libbpf import library
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+BPF_FILES: Final = Path("/sys/fs/bpf")
+ROOT: Final = BPF_FILES / "rocelab"
+_KINDS: Final = ("maps", "programs", "links")
+_INFO: Final = struct.Struct("=6I")
+"""The head of struct bpf_map_info: type, id, key size, value size, entries, flags."""
+
+
+def folder_of(fabric: str) -> Path:
+    """The folder of a fabric's pins; names there must not have dots, and those of fabrics have none."""
+    return ROOT / fabric
+
+
+def map_path(folder: Path, name: str) -> Path:
+    """Where the map ``name`` is pinned."""
+    return folder / "maps" / name
+
+
+def program_path(folder: Path, name: str) -> Path:
+    """Where the program ``name`` is pinned."""
+    return folder / "programs" / name
+
+
+def link_path(folder: Path, name: str) -> Path:
+    """Where the link of the struct_ops ``name`` is pinned."""
+    return folder / "links" / name
+
+
+def create(folder: Path) -> None:
+    """Make an empty folder for pins; OperationFailed when it exists, EnvironmentLacks without a BPF file system."""
+    if not BPF_FILES.is_mount():
+        raise EnvironmentLacks(f"no BPF file system at {BPF_FILES}", f"mount -t bpf bpf {BPF_FILES}")
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+        for kind in _KINDS:
+            (folder / kind).mkdir()
+    except FileExistsError as error:
+        raise OperationFailed(f"{folder} exists", "rocelab down, if it is a fabric's") from error
+    except PermissionError as error:
+        raise EnvironmentLacks(f"{folder} cannot be made", "run as root") from error
+
+
+def unpin(folder: Path) -> None:
+    """Take everything below ``folder`` out of the BPF file system, and its parent when that is empty then.
+
+    Nothing is fine. What an interface still uses stays in the kernel until the interface has gone.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()
+
+
+def open_pinned(path: Path) -> int:
+    """A descriptor of a pinned map or program, for the caller to close; OperationFailed when there is none."""
+    descriptor: int = library().bpf_obj_get(os.fsencode(path))
+    if descriptor < 0:
+        number = -descriptor
+        if number in {errno.EPERM, errno.EACCES}:
+            raise EnvironmentLacks(f"{path} cannot be opened", "run as root")
+        raise OperationFailed(f"{path} cannot be opened: {os.strerror(number)}", "rocelab down, then rocelab up")
+    return descriptor
+
+
+def mapped(descriptor: int, layout: DTypeLike, *, writable: bool = True) -> NDArray[Any]:
+    """An array map (BPF_F_MMAPABLE) as an array of all its entries: the kernel's own memory, not a copy.
+
+    ``layout`` describes one entry; OperationFailed when its size is not that of the map's values. The descriptor may
+    be closed afterwards: the memory stays mapped for as long as the array lives.
+    """
+    wanted = np.dtype(layout)
+    value, entries = _shape(descriptor)
+    if wanted.itemsize != value:
+        raise OperationFailed(f"the map's values have {value} bytes, and their description {wanted.itemsize}")
+    stride = -(-value // 8) * 8  # the kernel rounds each entry up (array_map_alloc in kernel/bpf/arraymap.c)
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    try:
+        memory = mmap.mmap(descriptor, entries * stride, mmap.MAP_SHARED, protection)
+    except OSError as error:
+        raise OperationFailed(f"the map cannot be mapped into memory: {error.strerror}") from error
+    return np.ndarray((entries,), wanted, memory, strides=(stride,))
+
+
+def _shape(descriptor: int) -> tuple[int, int]:
+    """Size of a value in bytes, and number of entries, of a map."""
+    head = ctypes.create_string_buffer(_INFO.size)
+    length = ctypes.c_uint32(_INFO.size)
+    result: int = library().bpf_obj_get_info_by_fd(descriptor, head, ctypes.byref(length))
+    if result < 0:
+        raise OperationFailed(f"the kernel does not describe the map: {os.strerror(-result)}")
+    _, _, _, value, entries, _ = _INFO.unpack(head.raw)
+    return value, entries

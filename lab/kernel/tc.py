@@ -1,0 +1,110 @@
+"""Traffic control: rtnetlink requests for root qdiscs, BPF programs and redirection, for a ``Batch`` to carry.
+
+Each request is encoded once and given the interface's index, as a big fabric has thousands that differ in this alone.
+"""
+
+from __future__ import annotations
+
+import socket
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC, RTM_NEWTFILTER
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
+
+from lab.kernel.rtnl import CREATE, REPLACE, Attributes, encode
+
+if TYPE_CHECKING:
+    from lab.kernel.rtnl import Batch
+
+_ROOT: Final = 0xFFFFFFFF
+_CLSACT: Final = 0xFFFFFFF1
+_CLSACT_HANDLE: Final = 0xFFFF0000
+_INGRESS: Final = 0xFFFFFFF2
+_EGRESS: Final = 0xFFFFFFF3
+"""Parents: TC_H_ROOT, TC_H_CLSACT and its two hooks, of <linux/pkt_sched.h>."""
+_ETH_P_ALL: Final = 3
+_FIRST: Final = 1
+_SECOND: Final = 2
+"""Priorities of the filters on a hook: a program sees a packet before it is redirected."""
+_DIRECT_ACTION: Final = 1
+"""TCA_BPF_FLAG_ACT_DIRECT of <linux/pkt_cls.h>: what the program returns is the action."""
+_STOLEN: Final = 4
+_EGRESS_REDIRECT: Final = 1
+"""TC_ACT_STOLEN of <linux/pkt_cls.h> and TCA_EGRESS_REDIR of <linux/tc_act/tc_mirred.h>."""
+
+
+def set_root(batch: Batch, index: int, kind: str, major: int) -> None:
+    """Put a qdisc without options at the root of an interface, as ``major``: in place of what is there.
+
+    The kernel refuses a ``major`` that another kind has on the interface; the same kind stays as it is.
+    """
+    batch.add_for(index, _root(kind, major), f"qdisc {kind}")
+
+
+def delete_root(batch: Batch, index: int) -> None:
+    """Take the root qdisc away, with what it holds; the interface gets the kernel's default one."""
+    batch.add_for(index, _qdisc(RTM_DELQDISC, 0, _ROOT, 0, None), "root qdisc")
+
+
+def add_clsact(batch: Batch, index: int) -> None:
+    """Give an interface the hooks that ingress and egress filters attach to (tc-bpf(8))."""
+    batch.add_for(index, _qdisc(RTM_NEWQDISC, CREATE, _CLSACT, _CLSACT_HANDLE, "clsact"), "qdisc clsact")
+
+
+def delete_clsact(batch: Batch, index: int) -> None:
+    """Take the hooks away, and all filters on them."""
+    batch.add_for(index, _qdisc(RTM_DELQDISC, 0, _CLSACT, _CLSACT_HANDLE, None), "qdisc clsact")
+
+
+def add_bpf_ingress(batch: Batch, index: int, program: int, name: str) -> None:
+    """Run a loaded program, by its descriptor, on every packet that comes in: it decides (direct action)."""
+    batch.add_for(index, _bpf(_INGRESS, program, name), f"ingress program {name}")
+
+
+def add_bpf_egress(batch: Batch, index: int, program: int, name: str) -> None:
+    """Run a loaded program on every packet on its way to the root qdisc: it decides (direct action)."""
+    batch.add_for(index, _bpf(_EGRESS, program, name), f"egress program {name}")
+
+
+def add_ingress_redirect(batch: Batch, index: int, to_index: int) -> None:
+    """Send what comes in, and a program let pass, out of another interface of the namespace: an ifb."""
+    batch.add_for(index, _redirect(to_index), "ingress redirection")
+
+
+@cache
+def _root(kind: str, major: int) -> bytes:
+    return _qdisc(RTM_NEWQDISC, REPLACE, _ROOT, major << 16, kind)
+
+
+@cache
+def _qdisc(request: int, flags: int, parent: int, handle: int, kind: str | None) -> bytes:
+    message = tcmsg()
+    message["parent"], message["handle"] = parent, handle
+    message["attrs"] = [("TCA_KIND", kind)] if kind else []
+    return encode(message, request, flags)
+
+
+@cache
+def _bpf(hook: int, program: int, name: str) -> bytes:
+    options: Attributes = [("TCA_BPF_FD", program), ("TCA_BPF_NAME", name), ("TCA_BPF_FLAGS", _DIRECT_ACTION)]
+    return _filter("bpf", hook, _FIRST, options)
+
+
+@cache
+def _redirect(to_index: int) -> bytes:
+    parameters = {"eaction": _EGRESS_REDIRECT, "action": _STOLEN, "ifindex": to_index}
+    action = [
+        ("TCA_ACT_KIND", "mirred"),
+        ("TCA_ACT_OPTIONS", {"attrs": [("TCA_MIRRED_PARMS", parameters)]}),
+    ]
+    actions = {"attrs": [("TCA_ACT_PRIO_1", {"attrs": action})]}
+    return _filter("matchall", _INGRESS, _SECOND, [("TCA_MATCHALL_ACT", actions)])
+
+
+def _filter(kind: str, hook: int, priority: int, options: Attributes) -> bytes:
+    message = tcmsg()
+    message["parent"] = hook
+    message["info"] = priority << 16 | socket.htons(_ETH_P_ALL)
+    message["attrs"] = [("TCA_KIND", kind), ("TCA_OPTIONS", {"attrs": options})]
+    return encode(message, RTM_NEWTFILTER, CREATE)
