@@ -9,13 +9,16 @@ import re
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
 
 from lab.model.topology import DELAY_RANGE, MAX_FABRIC_NAME, MAX_NODE_NAME, MTU_RANGE, RATE_RANGE
 from lab.units import format_rate, format_time, parse_rate, parse_size, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+SECTION: Final = ConfigDict(frozen=True, strict=True, extra="forbid", use_attribute_docstrings=True)
+"""A mapping of a file: unknown keys are errors, values are of their type, nothing changes afterwards."""
 
 _WORD: Final = "[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 _NAME: Final = f"^{_WORD}$"
@@ -28,8 +31,8 @@ _Number = TypeVar("_Number", int, float)
 _INTERVAL_RANGE: Final = (0.01, 60.0)
 
 
-def _text(value: Any, what: str, example: str) -> str:
-    """``value`` as written; a validator's ValueError reads "what is wrong; the remedy"."""
+def written(value: Any, what: str, example: str) -> str:
+    """``value`` as the file has it; ValueError when it is neither text nor a number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"must be a {what}; write it like {example}")
     text = str(value)
@@ -38,15 +41,17 @@ def _text(value: Any, what: str, example: str) -> str:
     return text
 
 
-def _ranged(
+def ranged(
     parse: Callable[[str], _Number],
     show: Callable[[float], str],
     bounds: tuple[_Number, _Number],
     what: str,
     example: str,
 ) -> BeforeValidator:
+    """A validator for ``what``, which ``parse`` reads and ``show`` writes, both bounds included."""
+
     def check(value: Any) -> _Number:
-        number = parse(_text(value, what, example))
+        number = parse(written(value, what, example))
         low, high = bounds
         if not low <= number <= high:
             raise ValueError(f"{show(number)} is out of range; choose {show(low)} to {show(high)}")
@@ -55,7 +60,9 @@ def _ranged(
     return BeforeValidator(check)
 
 
-def _named(pattern: str, limit: int, what: str, form: str) -> Callable[[Any], str]:
+def named(pattern: str, limit: int, what: str, form: str) -> Callable[[Any], str]:
+    """A validator for ``what``, a text of ``pattern`` with up to ``limit`` characters."""
+
     def check(value: Any) -> str:
         if not isinstance(value, str):
             raise ValueError(f"{what} must be text; {form}")
@@ -72,7 +79,7 @@ def _named(pattern: str, limit: int, what: str, form: str) -> Callable[[Any], st
 
 def _network(kind: type[IPv4Network] | type[IPv6Network], example: str) -> PlainValidator:
     def check(value: Any) -> IPv4Network | IPv6Network:
-        text = _text(value, "prefix", example)
+        text = written(value, "prefix", example)
         try:
             return kind(text)
         except ValueError as error:
@@ -88,7 +95,7 @@ def _network(kind: type[IPv4Network] | type[IPv6Network], example: str) -> Plain
 
 _NAME_FORM: Final = "use lowercase letters, digits and single hyphens between them, and start with a letter"
 
-check_fabric_name: Final = _named(_NAME, MAX_FABRIC_NAME, "a fabric's name", _NAME_FORM)
+check_fabric_name: Final = named(_NAME, MAX_FABRIC_NAME, "a fabric's name", _NAME_FORM)
 """The name back, or ValueError."""
 
 FabricName: TypeAlias = Annotated[
@@ -98,41 +105,41 @@ FabricName: TypeAlias = Annotated[
 ]
 NodeName: TypeAlias = Annotated[
     str,
-    BeforeValidator(_named(_NAME, MAX_NODE_NAME, "a node's name", _NAME_FORM)),
+    BeforeValidator(named(_NAME, MAX_NODE_NAME, "a node's name", _NAME_FORM)),
     WithJsonSchema({"type": "string", "pattern": _NAME, "maxLength": MAX_NODE_NAME}),
 ]
 End: TypeAlias = Annotated[
     str,
     BeforeValidator(
-        _named(_ENDPOINT, MAX_NODE_NAME + 8, "an end of a link", "write a node's name, or leaf1:swp3 or h1:eth1")
+        named(_ENDPOINT, MAX_NODE_NAME + 8, "an end of a link", "write a node's name, or leaf1:swp3 or h1:eth1")
     ),
     WithJsonSchema({"type": "string", "pattern": _ENDPOINT, "examples": ["leaf1", "leaf1:swp3"]}),
 ]
 LinkName: TypeAlias = Annotated[
     str,
     BeforeValidator(
-        _named(_PAIR, 2 * MAX_NODE_NAME + 18, "a link", "write it like leaf2--spine1 or leaf2:swp1--spine1:swp2")
+        named(_PAIR, 2 * MAX_NODE_NAME + 18, "a link", "write it like leaf2--spine1 or leaf2:swp1--spine1:swp2")
     ),
     WithJsonSchema({"type": "string", "pattern": _PAIR}),
 ]
 Rate: TypeAlias = Annotated[
     int,
-    _ranged(parse_rate, format_rate, RATE_RANGE, "rate", "100Mbit or 10Gbit"),
+    ranged(parse_rate, format_rate, RATE_RANGE, "rate", "100Mbit or 10Gbit"),
     WithJsonSchema({"type": ["string", "integer"], "examples": ["100Mbit", "1Gbit", "10Gbit"]}),
 ]
 Mtu: TypeAlias = Annotated[
     int,
-    _ranged(parse_size, "{:g} bytes".format, MTU_RANGE, "size", "9000"),
+    ranged(parse_size, "{:g} bytes".format, MTU_RANGE, "size", "9000"),
     WithJsonSchema({"type": "integer", "minimum": MTU_RANGE[0], "maximum": MTU_RANGE[1], "examples": [1500, 9000]}),
 ]
 Delay: TypeAlias = Annotated[
     float,
-    _ranged(parse_time, format_time, DELAY_RANGE, "time", "5us or 2ms"),
+    ranged(parse_time, format_time, DELAY_RANGE, "time", "5us or 2ms"),
     WithJsonSchema({"type": ["string", "number"], "examples": ["5us", "1ms"]}),
 ]
 Interval: TypeAlias = Annotated[
     float,
-    _ranged(parse_time, format_time, _INTERVAL_RANGE, "time", "300ms or 1s"),
+    ranged(parse_time, format_time, _INTERVAL_RANGE, "time", "300ms or 1s"),
     WithJsonSchema({"type": ["string", "number"], "examples": ["300ms", "1s"]}),
 ]
 Pool4: TypeAlias = Annotated[

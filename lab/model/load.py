@@ -1,7 +1,8 @@
 """From text to ``Topology``: every default filled in, every rule checked, all problems reported at once.
 
-The stages are YAML, form (``validate``), meaning (``rules.check_spec``), building, and the fabric as a whole
-(``rules.check_topology``). Form and meaning report together; the whole is judged when its parts are right.
+The stages are YAML, form (``validate``), meaning (``rules.check_spec``), building, the fabric as a whole
+(``rules.check_topology``), and the sums of its buffers (``qos.rules.check_numbers``). Form and meaning report
+together; the whole is judged when its parts are right.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.fields import check_fabric_name
 from lab.model.generate import Cable, LinkIndex, generate, number_interfaces
+from lab.model.qos.rules import check_numbers
+from lab.model.qos.spec import make_intent
 from lab.model.rules import check_spec, check_topology
 from lab.model.topology import Addressing, Bfd, Link, Node, Role, Routing, Topology
 from lab.model.validate import Finding, validate
@@ -61,7 +64,9 @@ def load_topology(text: str, source: str = "<text>") -> Topology:
         raise AssertionError(source)
     topology = _build(draft.spec)
     _raise_any(source, document, check_topology(topology, draft.spec))
-    return replace(topology, links=_overridden(draft.spec, topology.links))
+    topology = replace(topology, links=_overridden(draft.spec, topology.links))
+    _raise_any(source, document, check_numbers(topology))
+    return topology
 
 
 def renamed(topology: Topology, name: str) -> Topology:
@@ -96,6 +101,7 @@ def _build(spec: TopologySpec) -> Topology:
         routing=_routing(spec.routing),
         description=spec.description,
         addressing=_addressing(spec.addressing),
+        qos=None if spec.qos is None else make_intent(spec.qos),
     )
 
 

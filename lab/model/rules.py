@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.model.generate import LinkIndex, census, interface_prefix, node_of
 from lab.model.graph import TierGraph
+from lab.model.qos.rules import check_names, check_places
 from lab.model.spec import MAX_LINKS, MAX_NODES
 from lab.model.topology import HostFamily, Role
 from lab.model.validate import Finding, suggest
@@ -38,6 +39,8 @@ def check_spec(draft: Draft) -> Iterator[Finding]:
     yield from _links_join_neighbours(draft)
     yield from _interfaces_used_once(draft)
     yield from _pools_are_disjoint(draft.spec)
+    if draft.spec.qos is not None:
+        yield from check_names(draft.spec.qos, draft.profile_names)
 
 
 def check_topology(topology: Topology, spec: TopologySpec) -> Iterator[Finding]:
@@ -47,6 +50,7 @@ def check_topology(topology: Topology, spec: TopologySpec) -> Iterator[Finding]:
     yield from _all_connected(topology)
     yield from _all_leaves_reach_each_other(topology)
     yield from _pools_suffice(topology)
+    yield from check_places(topology)
 
 
 def _one_way_to_say_it(draft: Draft) -> Iterator[Finding]:

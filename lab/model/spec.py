@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from lab.model.fields import (
+    SECTION,
     Delay,
     End,
     FabricName,
@@ -22,6 +23,7 @@ from lab.model.fields import (
     Pool6,
     Rate,
 )
+from lab.model.qos.spec import Qos
 from lab.model.topology import Addressing, HashPolicy, HostFamily, Role, SeedPolicy
 
 MAX_POD: Final = 999
@@ -36,9 +38,9 @@ _NAMED_ONLY: Final = Field(json_schema_extra={"additionalProperties": False})
 
 
 class _Section(BaseModel):
-    """A mapping of the file: unknown keys are errors, values are of their type, nothing changes afterwards."""
+    """A mapping of the file."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = SECTION
 
 
 class DefaultsSpec(_Section):
@@ -199,6 +201,8 @@ class TopologySpec(_Section):
     """The underlay."""
     addressing: AddressingSpec = AddressingSpec()
     """The pools that addresses come from."""
+    qos: Qos = None
+    """A preset's name like lab, or profiles and where they hold. Without it links are shaped, and lossy."""
     generate: Generate | None = None
     """A regular fabric from a few counts."""
     overrides: Annotated[dict[LinkName, LinkSettings], _NAMED_ONLY] = {}

@@ -10,6 +10,7 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from lab.errors import InvalidInput, Problem
+from lab.model.qos.store import dump_intent, restore_intent
 from lab.model.topology import (
     Addressing,
     Bfd,
@@ -24,7 +25,7 @@ from lab.model.topology import (
     Topology,
 )
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _POOLS: Final = tuple(Addressing.__slots__)
 
 
@@ -38,6 +39,7 @@ def dump(topology: Topology) -> str:
             "description": topology.description,
             "routing": [routing.hash_policy, routing.hash_seed, routing.host_family],
             "bfd": [bfd.enabled, bfd.interval, bfd.multiplier],
+            "qos": None if topology.qos is None else dump_intent(topology.qos),
             "addressing": [str(getattr(topology.addressing, pool)) for pool in _POOLS],
             "nodes": [[node.name, node.role, node.pod, node.rdma] for node in topology.nodes],
             "links": [
@@ -72,6 +74,7 @@ def _topology(data: dict[str, Any]) -> Topology:
         description=data["description"],
         routing=Routing(HashPolicy(policy), SeedPolicy(seed), HostFamily(family), Bfd(*data["bfd"])),
         addressing=Addressing(**pools),
+        qos=None if data["qos"] is None else restore_intent(data["qos"]),
         nodes=tuple(Node(name, Role(role), pod, rdma) for name, role, pod, rdma in data["nodes"]),
         links=tuple(
             Link(Endpoint(node_a, port_a), Endpoint(node_b, port_b), rate, mtu, delay)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lab.model.qos.profile import QosIntent
+
 MTU_RANGE: Final = (1280, 9216)
 """Bytes of IP packet: IPv6's minimum (RFC 8200 section 5) to the usual jumbo limit of a switch."""
 RATE_RANGE: Final = (10**6, 25 * 10**9)
@@ -159,7 +161,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """A whole fabric. Immutable; equal when built from the same text."""
+    """A whole fabric. Immutable; equal when built from the same text.
+
+    Without ``qos`` its links are shaped and nothing else; with it every port is a lossless one (``qos.resolve``).
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -167,6 +172,7 @@ class Topology:
     routing: Routing = field(default_factory=Routing)
     description: str = ""
     addressing: Addressing = field(default_factory=Addressing)
+    qos: QosIntent | None = None
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:

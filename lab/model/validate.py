@@ -36,7 +36,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """What of a file is well-formed, and what the file has: the names of its sections and nodes, right or wrong.
+    """What of a file is well-formed, and the names it has, right or wrong: of sections, nodes and QoS profiles.
 
     ``link_numbers`` are the places that ``spec.links`` have in the file.
     """
@@ -45,6 +45,7 @@ class Draft:
     link_numbers: Sequence[int]
     sections: frozenset[str]
     node_names: frozenset[str]
+    profile_names: frozenset[str]
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
@@ -62,7 +63,12 @@ def validate(data: Value) -> tuple[Draft | None, list[Finding]]:
     try:
         return _draft(data, data), []
     except ValidationError as error:
-        return _salvage(data, error), [_explain(detail, data, _schema()) for detail in error.errors()]
+        return _salvage(data, error), explain(error, data, _schema())
+
+
+def explain(error: ValidationError, data: Value, schema: Mapping[str, Any]) -> list[Finding]:
+    """What is wrong with ``data``, in its own words; ``schema`` is the JSON Schema of the model that refused it."""
+    return [_explain(detail, data, schema) for detail in error.errors()]
 
 
 @cache
@@ -72,12 +78,14 @@ def _schema() -> Mapping[str, Any]:
 
 def _draft(data: Mapping[str, Value], original: Mapping[str, Value]) -> Draft:
     spec = TopologySpec.model_validate_json(json.dumps(data))
-    links, nodes = original.get("links"), original.get("nodes")
+    links, nodes, qos = original.get("links"), original.get("nodes"), original.get("qos")
+    profiles = qos.get("profiles") if isinstance(qos, dict) else None
     return Draft(
         spec,
         range(len(links)) if isinstance(links, list) else (),
         frozenset(original),
         frozenset(nodes if isinstance(nodes, dict) else ()),
+        frozenset(profiles if isinstance(profiles, dict) else ()),
     )
 
 
@@ -161,18 +169,18 @@ def _explain(detail: ErrorDetails, data: Value, schema: Mapping[str, Any]) -> Fi
         message, _, remedy = str(context["error"]).partition("; ")
         return Finding(path, message, remedy)
     if kind == "extra_forbidden":
-        known = list(_schema_at(schema, detail["loc"][:-1]).get("properties", {}))
+        known = list(schema_at(schema, detail["loc"][:-1]).get("properties", {}))
         remedy = suggest(str(path[-1]), known, f"the keys here are {', '.join(known)}")
         return Finding(path, "is not a known key", remedy)
     if kind == "missing":
-        meaning = _schema_at(schema, detail["loc"]).get("description", "")
+        meaning = schema_at(schema, detail["loc"]).get("description", "")
         return Finding(path, "is missing", f"add it: {meaning[:1].lower()}{meaning[1:].rstrip('.')}")
     message, remedy = _FORMS.get(kind, (detail["msg"].replace("{", "{{"), "see `rocelab topology schema`"))
     values = {"input": show(detail["input"]), **context}
     return Finding(path, message.format(**values), remedy.format(**values))
 
 
-def _schema_at(schema: Mapping[str, Any], location: Sequence[str | int]) -> Mapping[str, Any]:
+def schema_at(schema: Mapping[str, Any], location: Sequence[str | int]) -> Mapping[str, Any]:
     """The JSON Schema of what is at ``location``, a path as pydantic gives it (with the names of union members)."""
     here: Mapping[str, Any] = _resolve(schema, schema)
     for part in location:

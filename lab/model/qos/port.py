@@ -75,11 +75,11 @@ class GroupQos:
         return self.xoff or 0
 
     def release(self, free: int) -> int:
-        """Bytes in the group at which a pause ends by an XON: ``xon``, or half the threshold where that is less.
+        """Bytes in the group at which a pause ends by an XON: ``xon``, or half a moving threshold where that is less.
 
-        The threshold can fall below any fixed XON while other groups fill the pool; half of it keeps a distance.
+        A moving threshold can fall below any fixed XON while other groups fill the pool; half of it keeps a distance.
         """
-        return min(self.xon, self.threshold(free) // 2)
+        return self.xon if self.alpha is None else min(self.xon, self.threshold(free) // 2)
 
     def alone(self, shared: int) -> int:
         """The threshold that a group settles at when it alone fills a shared pool of ``shared`` bytes.
@@ -98,13 +98,14 @@ class EcnQos:
     ``kmin`` and ``kmax`` in bytes, ``pmax`` from 0 to 1.
     """
 
+    enabled: bool
     kmin: int
     kmax: int
     pmax: float
 
     def probability(self, depth: int) -> float:
         """The chance that an ECT packet is marked which meets ``depth`` bytes: 0, a line up to ``pmax``, then 1."""
-        if depth <= self.kmin:
+        if not self.enabled or depth <= self.kmin:
             return 0.0
         if depth > self.kmax:
             return 1.0
@@ -116,12 +117,12 @@ class QueueQos:
     """One egress queue. Strict queues go first, the higher number first; the others share the rest by DWRR.
 
     ``weight`` is None for a strict queue. ``limit`` is in bytes and holds for packets of lossy priorities: lossless
-    ones are limited where they came in. ``ecn`` is None where nothing is marked.
+    ones are limited where they came in.
     """
 
     weight: int | None
     limit: int
-    ecn: EcnQos | None
+    ecn: EcnQos
 
     @property
     def strict(self) -> bool:
@@ -133,6 +134,7 @@ class QueueQos:
 class WatchdogQos:
     """When a paused queue counts as hit by a storm, and again as healthy (seconds), and what happens meanwhile."""
 
+    enabled: bool
     detection: float
     restoration: float
     action: StormAction
@@ -143,14 +145,14 @@ class PfcQos:
     """Priority-based flow control (IEEE 802.1Q clause 36) of a port.
 
     ``priorities`` is the vector of the lossless ones, bit n for priority n. ``tx``: we pause the peer. ``rx``: we
-    obey it. ``quanta`` is what a pause asks for, in 512 bit times of the link. ``watchdog`` is None when it is off.
+    obey it. ``quanta`` is what a pause asks for, in 512 bit times of the link.
     """
 
     priorities: int
     tx: bool
     rx: bool
     quanta: int
-    watchdog: WatchdogQos | None
+    watchdog: WatchdogQos
 
     @property
     def tx_priorities(self) -> int:

@@ -1,0 +1,62 @@
+"""What of a fabric's QoS is legal but unwise: one line for all the ports where it is the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lab.model.qos.check import port_advice
+from lab.model.qos.resolve import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lab.model.qos.port import NodeQos
+    from lab.model.topology import Topology
+
+_SHOWN = 3
+
+
+class Advice(NamedTuple):
+    """Ports (``leaf1:swp3``), the field of their profiles (``ecn.3.kmax``), what is unwise in it, and the remedy."""
+
+    ports: tuple[str, ...]
+    field: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        more = f" and {len(self.ports) - _SHOWN} more" if len(self.ports) > _SHOWN else ""
+        return f"{' '.join(self.ports[:_SHOWN])}{more}: {self.field}: {self.message}; {self.remedy}"
+
+
+def advise(topology: Topology) -> tuple[Advice, ...]:
+    """Everything unwise in ``topology``; empty for a fabric without QoS, and for every preset."""
+    return fold(_advice(topology, resolve(topology)))
+
+
+def fold(found: Iterable[Advice]) -> tuple[Advice, ...]:
+    """Each advice once, with the ports of all that say the same."""
+    ports: dict[tuple[str, str, str], list[str]] = {}
+    for places, *what in found:
+        ports.setdefault((what[0], what[1], what[2]), []).extend(places)
+    return tuple(Advice(tuple(places), *what) for what, places in ports.items())
+
+
+def node_advice(name: str, node: NodeQos) -> Iterator[Advice]:
+    """What is unwise on one node, port by port."""
+    for interface, port in node.ports.items():
+        for fault in port_advice(node, port):
+            yield Advice((f"{name}:{interface}",), ".".join(map(str, fault.fields[0])), fault.message, fault.remedy)
+
+
+def _advice(topology: Topology, nodes: Mapping[str, NodeQos]) -> Iterator[Advice]:
+    for name, node in nodes.items():
+        yield from node_advice(name, node)
+    for link in topology.links if nodes else ():
+        for end in link.ends:
+            peer = link.other(end)
+            ours, theirs = (nodes[at.node].ports[at.interface].pfc for at in (end, peer))
+            if ours.tx_priorities & ~theirs.rx_priorities:
+                message = f"{peer} does not obey the pauses that this end sends"
+                remedy = "enable PFC at both ends, or expect drops in the lossless class"
+                yield Advice((str(end),), "pfc", message, remedy)

@@ -1,0 +1,186 @@
+"""Ready-made QoS, by name: our own for emulated links, and what vendors and papers publish.
+
+Published thresholds are bytes at a rate, and mean a time: 150 KB at 400 Gb/s are 3 us of queue. On a link of another
+rate everything is scaled together by the ratio of the rates, so a queue lasts as long as the original's. A slow link
+would be left with less than a packet; there everything is scaled so that ``kmin`` holds ``FLOOR_PACKETS`` of the
+largest RoCE packets, and the ratios Kmin : Kmax : XOFF stay.
+
+XOFF is not in the sheets, for it moves with the pool. Here the pool is as big as it takes for a group that fills it
+alone to pause at 5/4 of Kmax, so that marks come first and have time to act; n groups pause at less each, and hold no
+more than the pool together. ``alpha`` decides how much more than one of them. Every group reserves two of the largest
+frames for itself, so that control traffic gets through when the pool is full, and the headroom is what is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from lab.model.qos.headroom import frame_size, headroom_needed
+from lab.model.qos.port import (
+    CLASSES,
+    DSCPS,
+    MAX_QUANTA,
+    EcnQos,
+    GroupQos,
+    PfcQos,
+    PortQos,
+    QueueQos,
+    StormAction,
+    Trust,
+    WatchdogQos,
+    vector,
+)
+from lab.model.qos.profile import STRICT, Weight
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FLOOR_PACKETS: Final = 3
+"""RoCE packets that fit below ``kmin``, whatever the rate: one is sent, one waits, one arrives."""
+ROCE_PACKET: Final = 4200
+"""Bytes of IP packet around an RDMA payload of 4096, the largest path MTU there is (IBA vol. 1, 9.4.3)."""
+DEFAULT: Final = "lab"
+
+ROCE_DSCP: Final = 26
+CNP_DSCP: Final = 48
+"""NVIDIA's default for CNPs; it is CS6 too, and so BGP's and BFD's own (RFC 4594 section 3.1)."""
+
+_IDENTITY: Final = tuple(range(CLASSES))
+_LEAD: Final = Fraction(5, 4)
+_STORM: Final = 0.2
+"""Seconds until the watchdog sees a storm, and its end: SONiC's `pfcwd start_default`."""
+
+
+def _dscp_map(default: int, **others: int) -> tuple[int, ...]:
+    named = {int(dscp.removeprefix("cp")): priority for dscp, priority in others.items()}
+    return tuple(named.get(dscp, default) for dscp in range(DSCPS))
+
+
+_MARKED: Final = _dscp_map(0, cp26=3, cp48=6)
+"""RoCE and CNP by their marks, all else is best effort: a mark that nobody planned shall not become lossless."""
+_PRECEDENCE: Final = tuple(dscp >> 3 for dscp in range(DSCPS))
+"""By the three bits of precedence (RFC 2474 section 4.2.2): DSCP 24 to 31 are priority 3."""
+_SONIC: Final = _dscp_map(1, cp3=3, cp4=4, cp5=2, cp8=0, cp26=3, cp46=5, cp48=6)
+"""SONiC's AZURE map, where DSCP 3 and 4 are lossless; 26 is added, or RoCE would be best effort."""
+_CISCO: Final = _dscp_map(0, cp24=3, cp26=3, cp48=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One row of the sheet: ``kmin`` and ``kmax`` in bytes at ``rate`` bit/s; ``weights`` where not ``weight``."""
+
+    source: str
+    rate: int
+    kmin: int
+    kmax: int
+    pmax: float
+    alpha: Fraction = Fraction(1)
+    lossless: tuple[int, ...] = (3,)
+    dscp: tuple[int, ...] = _MARKED
+    queue: tuple[int, ...] = _IDENTITY
+    group: tuple[int, ...] = _IDENTITY
+    weight: int = 50
+    weights: Mapping[int, Weight] = field(default_factory=lambda: {6: STRICT})
+    watchdog: bool = False
+
+    def scale(self, rate: int, mtu: int) -> Fraction:
+        """What sizes are multiplied by on a link of ``rate`` bit/s whose IP packets have up to ``mtu`` bytes."""
+        floor = FLOOR_PACKETS * frame_size(min(mtu, ROCE_PACKET))
+        return max(Fraction(rate, self.rate), Fraction(floor, self.kmin))
+
+    def shared(self, rate: int, mtu: int) -> int:
+        """Bytes s of shared pool that let a lone group pause at 5/4 of Kmax: s alpha / (1 + alpha) = 5/4 Kmax."""
+        return int(self._xoff(rate, mtu) * (1 + self.alpha) / self.alpha)
+
+    def port(self, rate: int, mtu: int, delay: float) -> PortQos:
+        """A port of a link of ``rate`` bit/s, ``mtu`` bytes of IP packet and ``delay`` seconds one way."""
+        headroom = headroom_needed(rate, mtu, delay)
+        group = GroupQos(2 * frame_size(mtu), self.alpha, None, int(self._xoff(rate, mtu) / 2), headroom)
+        watchdog = WatchdogQos(self.watchdog, _STORM, _STORM, StormAction.DROP)
+        return PortQos(
+            rate=rate,
+            mtu=mtu,
+            delay=delay,
+            trust=Trust.DSCP,
+            dscp_to_priority=self.dscp,
+            pcp_to_priority=_IDENTITY,
+            priority_to_queue=self.queue,
+            priority_to_group=self.group,
+            groups=(group,) * CLASSES,
+            queues=tuple(self._queue(queue, rate, mtu) for queue in range(CLASSES)),
+            pfc=PfcQos(vector(self.lossless), tx=True, rx=True, quanta=MAX_QUANTA, watchdog=watchdog),
+        )
+
+    def _queue(self, queue: int, rate: int, mtu: int) -> QueueQos:
+        marked = queue in {self.queue[priority] for priority in self.lossless}
+        scale = self.scale(rate, mtu)
+        ecn = EcnQos(marked, int(self.kmin * scale), int(self.kmax * scale), self.pmax)
+        weight = self.weights.get(queue, self.weight)
+        return QueueQos(None if weight == STRICT else weight, self.shared(rate, mtu), ecn)
+
+    def _xoff(self, rate: int, mtu: int) -> Fraction:
+        return _LEAD * self.kmax * self.scale(rate, mtu)
+
+
+PRESETS: Final[Mapping[str, Preset]] = {
+    "lab": Preset(
+        source="rocelab: 3.2 ms to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs, and all "
+        "of the pool is 32 ms, half of the 67 ms after which perftest's QPs send again",
+        rate=10**8,
+        kmin=40_000,
+        kmax=160_000,
+        pmax=0.1,
+    ),
+    "sonic": Preset(
+        source="SONiC's qos_config: AZURE maps, priorities 3 and 4, WRED 1 MiB / 2 MiB / 5%, DWRR 14 and 15",
+        rate=100 * 10**9,
+        kmin=2**20,
+        kmax=2**21,
+        pmax=0.05,
+        lossless=(3, 4),
+        dscp=_SONIC,
+        group=(0, 0, 0, 3, 4, 0, 0, 7),
+        weight=14,
+        weights={3: 15, 4: 15},
+        watchdog=True,
+    ),
+    "nvidia": Preset(
+        source="NVIDIA Cumulus Linux, RoCE lossless mode: 150 KB / 1500 KB, priority 3, CNP strict in 6",
+        rate=400 * 10**9,
+        kmin=150_000,
+        kmax=1_500_000,
+        pmax=1.0,
+        dscp=_PRECEDENCE,
+        queue=(0, 0, 0, 3, 0, 0, 6, 0),
+        group=(0, 0, 0, 3, 0, 0, 6, 0),
+    ),
+    "cisco": Preset(
+        source="Cisco's blueprint for AI networks: 150 KB / 3000 KB / 7%, pause on CoS 3, CNP strict in 7",
+        rate=400 * 10**9,
+        kmin=150_000,
+        kmax=3_000_000,
+        pmax=0.07,
+        dscp=_CISCO,
+        queue=(0, 0, 0, 3, 0, 0, 0, 7),
+        group=(0, 0, 0, 3, 0, 0, 0, 7),
+        weights={7: STRICT},
+    ),
+    "dcqcn": Preset(
+        source="Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015: 5 KB / 200 KB / 1%",
+        rate=40 * 10**9,
+        kmin=5_000,
+        kmax=200_000,
+        pmax=0.01,
+    ),
+    "hpcc": Preset(
+        source="Li et al., HPCC, SIGCOMM 2019: 100 KB / 400 KB / 20% per 25 Gb/s, PFC at 11% of the free buffer",
+        rate=25 * 10**9,
+        kmin=100_000,
+        kmax=400_000,
+        pmax=0.2,
+        alpha=Fraction(1, 8),
+    ),
+}
+"""The sheet, by name; ``DEFAULT`` lies under everything that a fabric asks for."""

@@ -1,0 +1,127 @@
+"""Profiles: what people ask for, each naming only what it wants to be different, and where they are attached.
+
+A profile says nothing about a field that is None, or about a queue that is not in its mapping. Applied in turn to a
+port, from the fabric's to the interface's, the last one that says something wins (``resolve``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    from lab.model.qos.port import StormAction, Trust
+    from lab.model.topology import Node
+
+Amount: TypeAlias = int | float
+"""How much a buffer holds: an int is bytes, a float is seconds of what the link carries."""
+Weight: TypeAlias = int | Literal["strict"]
+"""A queue's share of what the strict queues leave, or that it is one of those."""
+Drain: TypeAlias = int | Literal["unlimited"]
+"""Bits per second at which a host takes packets in."""
+
+STRICT: Final = "strict"
+UNLIMITED: Final = "unlimited"
+
+
+@dataclass(frozen=True, slots=True)
+class MapProfile:
+    """Which field is believed, and entries of the maps to priorities, and from priorities to queues and groups."""
+
+    trust: Trust | None = None
+    dscp: Mapping[int, int] = field(default_factory=dict)
+    pcp: Mapping[int, int] = field(default_factory=dict)
+    queue: Mapping[int, int] = field(default_factory=dict)
+    group: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProfile:
+    """A priority group. ``alpha`` and ``xoff`` are two forms of the threshold: each takes the place of the other."""
+
+    reserved: Amount | None = None
+    alpha: Fraction | None = None
+    xoff: Amount | None = None
+    xon: Amount | None = None
+    headroom: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferProfile:
+    """Sizes: the node's pool, priority groups by their number, and the limits of lossy queues by theirs."""
+
+    pool: int | None = None
+    groups: Mapping[int, GroupProfile] = field(default_factory=dict)
+    queues: Mapping[int, Amount] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchdogProfile:
+    """The PFC watchdog; times in seconds."""
+
+    enabled: bool | None = None
+    detection: float | None = None
+    restoration: float | None = None
+    action: StormAction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PfcProfile:
+    """The lossless priorities, and which half of PFC is spoken."""
+
+    priorities: tuple[int, ...] | None = None
+    tx: bool | None = None
+    rx: bool | None = None
+    quanta: int | None = None
+    watchdog: WatchdogProfile = field(default_factory=WatchdogProfile)
+
+
+@dataclass(frozen=True, slots=True)
+class EcnProfile:
+    """Marking of one queue."""
+
+    enabled: bool | None = None
+    kmin: Amount | None = None
+    kmax: Amount | None = None
+    pmax: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NicProfile:
+    """What only a host's NIC has."""
+
+    drain: Drain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QosProfile:
+    """A bundle of what one profile says; ``ecn`` and ``scheduler`` by queue."""
+
+    map: MapProfile = field(default_factory=MapProfile)
+    buffer: BufferProfile = field(default_factory=BufferProfile)
+    pfc: PfcProfile = field(default_factory=PfcProfile)
+    ecn: Mapping[int, EcnProfile] = field(default_factory=dict)
+    scheduler: Mapping[int, Weight] = field(default_factory=dict)
+    nic: NicProfile = field(default_factory=NicProfile)
+
+
+@dataclass(frozen=True, slots=True)
+class QosIntent:
+    """A fabric's QoS: its own profiles by name, and the names, of these or of presets, that are attached where."""
+
+    profiles: Mapping[str, QosProfile] = field(default_factory=dict)
+    fabric: tuple[str, ...] = ()
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    interfaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def at_node(self, node: Node) -> tuple[str, ...]:
+        """The names that hold for all of ``node``, the least specific first."""
+        return (*self.fabric, *self.roles.get(node.role, ()), *self.nodes.get(node.name, ()))
+
+    def at_port(self, node: Node, interface: str) -> tuple[str, ...]:
+        """The names that hold for one port of ``node``, the least specific first."""
+        return (*self.at_node(node), *self.interfaces.get(f"{node.name}:{interface}", ()))

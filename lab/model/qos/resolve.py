@@ -1,0 +1,134 @@
+"""From intent to numbers: each port starts from a preset, and every profile attached to it writes over it in turn.
+
+The least specific comes first: the preset ``lab``, the fabric's names, the role's, the node's, the interface's. A
+preset's name starts afresh; a profile changes the fields that it says something about, and leaves the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from lab.model.qos.port import CLASSES, EcnQos, GroupQos, NodeQos, PfcQos, PortQos, QueueQos, vector
+from lab.model.qos.presets import DEFAULT, PRESETS
+from lab.model.qos.profile import STRICT, UNLIMITED, QosProfile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lab.model.qos.profile import Amount, EcnProfile, GroupProfile, PfcProfile, QosIntent
+    from lab.model.topology import Link, Node, Topology
+
+
+def resolve(topology: Topology) -> Mapping[str, NodeQos]:
+    """Every node's QoS by its name; empty for a fabric without QoS, whose links are only shaped.
+
+    The topology is one that loading has accepted: names that are attached exist.
+    """
+    if topology.qos is None:
+        return {}
+    return {node.name: resolve_node(topology, topology.qos, node) for node in topology.nodes}
+
+
+def resolve_node(topology: Topology, intent: QosIntent, node: Node) -> NodeQos:
+    """One node's QoS. Its pool is what the last profile says, otherwise what its ports need and the preset shares."""
+    links = {link.end_at(node.name).interface: link for link in topology.links_of(node.name)}
+    ports = {name: _port(intent, intent.at_port(node, name), node, link) for name, link in links.items()}
+    names = intent.at_node(node)
+    said = [intent.profiles[name].buffer.pool for name in names if name in intent.profiles]
+    pools = [pool for pool in said if pool is not None]
+    if pools:
+        return NodeQos(pools[-1], ports)
+    preset = PRESETS[next((name for name in reversed(names) if name in PRESETS), DEFAULT)]
+    shared = max((preset.shared(link.rate, link.mtu) for link in links.values()), default=0)
+    return NodeQos(shared + sum(port.committed for port in ports.values()), ports)
+
+
+def _port(intent: QosIntent, names: Iterable[str], node: Node, link: Link) -> PortQos:
+    port = PRESETS[DEFAULT].port(link.rate, link.mtu, link.delay)
+    for name in names:
+        if name in PRESETS:
+            port = PRESETS[name].port(link.rate, link.mtu, link.delay)
+        else:
+            port = overlay(port, intent.profiles[name])
+    return replace(port, drain=None) if node.role.is_switch else port
+
+
+def overlay(port: PortQos, profile: QosProfile) -> PortQos:
+    """``port`` with everything that ``profile`` says."""
+    return replace(
+        port,
+        trust=profile.map.trust or port.trust,
+        dscp_to_priority=_entries(port.dscp_to_priority, profile.map.dscp),
+        pcp_to_priority=_entries(port.pcp_to_priority, profile.map.pcp),
+        priority_to_queue=_entries(port.priority_to_queue, profile.map.queue),
+        priority_to_group=_entries(port.priority_to_group, profile.map.group),
+        groups=tuple(
+            _group(group, profile.buffer.groups[number], port.rate) if number in profile.buffer.groups else group
+            for number, group in enumerate(port.groups)
+        ),
+        queues=tuple(_queue(port.queues[number], profile, number, port.rate) for number in range(CLASSES)),
+        pfc=_pfc(port.pfc, profile.pfc),
+        drain=port.drain if profile.nic.drain is None else _drain(profile.nic.drain),
+    )
+
+
+def _entries(table: tuple[int, ...], said: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(said.get(key, value) for key, value in enumerate(table))
+
+
+def _drain(drain: int | str) -> int | None:
+    return None if drain == UNLIMITED else int(drain)
+
+
+def _bytes(amount: Amount, rate: int) -> int:
+    """Bytes of ``amount``; seconds are what a link of ``rate`` bit/s carries in them, rounded down."""
+    return int(Fraction(amount) * rate / 8) if isinstance(amount, float) else amount
+
+
+def _sized(rate: int, **amounts: Amount | None) -> dict[str, Any]:
+    return {name: _bytes(amount, rate) for name, amount in amounts.items() if amount is not None}
+
+
+def _said(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _group(group: GroupQos, said: GroupProfile, rate: int) -> GroupQos:
+    sizes = _sized(rate, reserved=said.reserved, xoff=said.xoff, xon=said.xon, headroom=said.headroom)
+    if said.alpha is not None:
+        return replace(group, **sizes, alpha=said.alpha, xoff=None)
+    if "xoff" not in sizes:
+        return replace(group, **sizes)
+    # An XON that was chosen for another threshold must not end up above this one.
+    sizes.setdefault("xon", min(group.xon, sizes["xoff"] // 2))
+    return replace(group, **sizes, alpha=None)
+
+
+def _queue(queue: QueueQos, profile: QosProfile, number: int, rate: int) -> QueueQos:
+    changed = queue
+    if number in profile.scheduler:
+        weight = profile.scheduler[number]
+        changed = replace(changed, weight=None if weight == STRICT else weight)
+    if number in profile.buffer.queues:
+        changed = replace(changed, limit=_bytes(profile.buffer.queues[number], rate))
+    if number in profile.ecn:
+        changed = replace(changed, ecn=_ecn(changed.ecn, profile.ecn[number], rate))
+    return changed
+
+
+def _ecn(ecn: EcnQos, said: EcnProfile, rate: int) -> EcnQos:
+    """Naming a threshold enables marking: who writes kmin for a queue wants it marked."""
+    sizes = _sized(rate, kmin=said.kmin, kmax=said.kmax)
+    others = _said(pmax=said.pmax, enabled=said.enabled)
+    return replace(ecn, **{"enabled": True, **sizes, **others})
+
+
+def _pfc(pfc: PfcQos, said: PfcProfile) -> PfcQos:
+    dog = said.watchdog
+    times = _said(detection=dog.detection, restoration=dog.restoration, action=dog.action)
+    enabled = dog.enabled if dog.enabled is not None else pfc.watchdog.enabled or bool(times)
+    watchdog = replace(pfc.watchdog, enabled=enabled, **times)
+    lossless = None if said.priorities is None else vector(said.priorities)
+    return replace(pfc, watchdog=watchdog, **_said(priorities=lossless, tx=said.tx, rx=said.rx, quanta=said.quanta))

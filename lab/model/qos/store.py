@@ -1,0 +1,80 @@
+"""A fabric's QoS as plain data for JSON, and back, exactly: an int stays bytes, a float stays seconds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from lab.model.qos.port import StormAction, Trust
+from lab.model.qos.profile import (
+    BufferProfile,
+    EcnProfile,
+    GroupProfile,
+    MapProfile,
+    NicProfile,
+    PfcProfile,
+    QosIntent,
+    QosProfile,
+    WatchdogProfile,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def dump_intent(intent: QosIntent) -> dict[str, Any]:
+    """Plain data that ``restore_intent`` turns into an equal intent, also after JSON."""
+    data = asdict(intent)
+    for profile in data["profiles"].values():
+        for group in profile["buffer"]["groups"].values():
+            group["alpha"] = None if group["alpha"] is None else str(group["alpha"])
+    return data
+
+
+def restore_intent(data: Mapping[str, Any]) -> QosIntent:
+    """The intent that ``dump_intent`` wrote; ValueError, KeyError, TypeError or AttributeError when it is damaged."""
+    return QosIntent(
+        profiles={name: _profile(profile) for name, profile in data["profiles"].items()},
+        fabric=tuple(data["fabric"]),
+        **{place: _named(data[place]) for place in ("roles", "nodes", "interfaces")},
+    )
+
+
+def _named(attached: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {place: tuple(names) for place, names in attached.items()}
+
+
+def _numbered(table: Mapping[str, Any]) -> dict[int, Any]:
+    """JSON has made text of the keys."""
+    return {int(number): value for number, value in table.items()}
+
+
+def _profile(data: Mapping[str, Any]) -> QosProfile:
+    groups = {number: _group(**group) for number, group in _numbered(data["buffer"]["groups"]).items()}
+    return QosProfile(
+        map=_map(**data["map"]),
+        buffer=BufferProfile(data["buffer"]["pool"], groups, _numbered(data["buffer"]["queues"])),
+        pfc=_pfc(**data["pfc"]),
+        ecn={number: EcnProfile(**marking) for number, marking in _numbered(data["ecn"]).items()},
+        scheduler=_numbered(data["scheduler"]),
+        nic=NicProfile(**data["nic"]),
+    )
+
+
+def _map(*, trust: str | None, **tables: Any) -> MapProfile:
+    trusted = None if trust is None else Trust(trust)
+    return MapProfile(trusted, **{name: _numbered(table) for name, table in tables.items()})
+
+
+def _group(*, alpha: str | None, **sizes: Any) -> GroupProfile:
+    return GroupProfile(alpha=None if alpha is None else Fraction(alpha), **sizes)
+
+
+def _pfc(*, priorities: Any, watchdog: Any, **others: Any) -> PfcProfile:
+    action = None if watchdog["action"] is None else StormAction(watchdog["action"])
+    return PfcProfile(
+        priorities=None if priorities is None else tuple(priorities),
+        watchdog=WatchdogProfile(**{**watchdog, "action": action}),
+        **others,
+    )
