@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
@@ -87,9 +88,9 @@ class Path:
             namespace.run(["tc", "qdisc", "replace", "dev", interface, "root", *words])
 
 
-@pytest.fixture(scope="module")
-def built() -> Iterator[Path]:
-    """The path, once for a module."""
+@contextmanager
+def two_hosts() -> Iterator[Path]:
+    """The path, for as long as it is needed."""
     names = {key: f"rv-{os.getpid()}-{key}" for key in "arb"}
     path = Path(*(Namespace(names[key]) for key in "arb"))
     rxe.check()
@@ -111,6 +112,13 @@ def built() -> Iterator[Path]:
             rxe.delete(path.device(host))
         netns.delete(names.values())
         assert not any(sysfs.exists(path.device(host)) for host in ("h1", "h2"))
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Path]:
+    """The path, once for a module."""
+    with two_hosts() as path:
+        yield path
 
 
 @pytest.fixture

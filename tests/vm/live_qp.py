@@ -1,90 +1,124 @@
-"""A program with one RC queue pair, whose peer is whoever crafts its packets; the system's Python runs it (pyverbs).
+"""A program with one queue pair of its own, driven line by line; the system's Python runs it (pyverbs).
 
-It takes one JSON document as its argument, prints one when it is ready to send, and then answers each line:
-
-    memory      the first octets of its buffer, in hexadecimal
-    write SIZE  post an RDMA WRITE of that many octets, to an address that only the peer could judge
-    completion  the status of a completed request, waiting a while, or null
-    state       the state of the queue pair
+Its argument is a JSON document: ``device``, ``gid_index``, ``transport`` (RC, UC or UD), ``mtu``, ``fill`` (a letter)
+and ``rights`` (whether the peer may use the memory at all). It prints what a peer must know, and then answers each
+line, a JSON document whose ``do`` names a method of ``Live`` and whose other keys are its arguments.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import time
-from ipaddress import IPv6Address
 from typing import Any
 
 from pyverbs import enums
-from pyverbs.addr import GID, AHAttr, GlobalRoute
+from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
-from pyverbs.mr import MR
+from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
-from pyverbs.wr import SGE, SendWR
+from pyverbs.wr import SGE, RecvWR, SendWR
 
 SIZE = 4096
-SHOWN = 32
+SHOWN = 64
 PATIENCE = 10.0
+QKEY = 0x11111111
+TCLASS = 106  # DSCP 26 and ECT(0)
 
 
 class Live:
-    """The queue pair in RTS, its memory and its completion queue."""
+    """A queue pair, its memory and its completion queue."""
 
     def __init__(self, wanted: dict[str, Any]) -> None:
-        rights = enums.IBV_ACCESS_LOCAL_WRITE | enums.IBV_ACCESS_REMOTE_WRITE | enums.IBV_ACCESS_REMOTE_READ
-        rights |= enums.IBV_ACCESS_REMOTE_ATOMIC
+        self.wanted = wanted
+        self.rights = enums.IBV_ACCESS_REMOTE_WRITE | enums.IBV_ACCESS_REMOTE_READ | enums.IBV_ACCESS_REMOTE_ATOMIC
         self.context = Context(name=wanted["device"])
         self.domain = PD(self.context)
-        self.memory = MR(self.domain, SIZE, rights)
-        self.memory.write("." * SIZE, SIZE)
-        self.completions = CQ(self.context, 16)
-        room = QPCap(max_send_wr=8, max_recv_wr=8, max_send_sge=1, max_recv_sge=1)
-        queues = QPInitAttr(qp_type=enums.IBV_QPT_RC, scq=self.completions, rcq=self.completions, cap=room)
-        self.pair = QP(self.domain, queues)
-        self._connect(wanted, rights)
+        self.memory = MR(self.domain, SIZE, self.rights | enums.IBV_ACCESS_LOCAL_WRITE | enums.IBV_ACCESS_MW_BIND)
+        self.memory.write(wanted["fill"] * SIZE, SIZE)
+        self.windows: list[MW] = []
+        self.completions = CQ(self.context, 64)
+        room = QPCap(max_send_wr=16, max_recv_wr=16, max_send_sge=1, max_recv_sge=1)
+        kind = getattr(enums, f"IBV_QPT_{wanted['transport']}")
+        self.pair = QP(self.domain, QPInitAttr(qp_type=kind, scq=self.completions, rcq=self.completions, cap=room))
 
-    def _connect(self, wanted: dict[str, Any], rights: int) -> None:
+    def connect(self, gid: str, qpn: int, epsn: int, psn: int) -> None:
+        """Get ready to receive from PSN ``epsn`` on, and to send from ``psn`` on."""
+        route = GlobalRoute(dgid=GID(gid), sgid_index=self.wanted["gid_index"], hop_limit=64, traffic_class=TCLASS)
+        address = AHAttr(gr=route, is_global=1, port_num=1)
         attributes = QPAttr(port_num=1)
-        attributes.qp_access_flags = rights
-        self.pair.to_init(attributes)
-        peer = GID(IPv6Address(f"::ffff:{wanted['peer']}").packed.hex(":", 2))
-        route = GlobalRoute(dgid=peer, sgid_index=wanted["gid_index"], hop_limit=64)
-        attributes.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
-        attributes.path_mtu = enums.IBV_MTU_1024
-        attributes.dest_qp_num = wanted["peer_qpn"]
-        attributes.rq_psn = wanted["epsn"]
-        attributes.max_dest_rd_atomic = 1
+        attributes.qp_access_flags = self.rights if self.wanted["rights"] else 0
+        attributes.qkey = QKEY
+        attributes.sq_psn = psn
+        if self.wanted["transport"] == "UD":
+            self.peer = AH(self.domain, attr=address)
+            self.pair.to_rts(attributes)
+            return
+        attributes.ah_attr = address
+        attributes.path_mtu = getattr(enums, f"IBV_MTU_{self.wanted['mtu']}")
+        attributes.dest_qp_num = qpn
+        attributes.rq_psn = epsn
+        attributes.max_dest_rd_atomic = attributes.max_rd_atomic = 1
         attributes.min_rnr_timer = 12
-        self.pair.to_rtr(attributes)
-        attributes.sq_psn = wanted["psn"]
         attributes.timeout = 0  # never: what is sent again was asked for
         attributes.retry_cnt = 3
-        attributes.rnr_retry = 3
-        attributes.max_rd_atomic = 1
+        attributes.rnr_retry = 7  # without end
         self.pair.to_rts(attributes)
 
-    def answer(self, command: str) -> Any:
-        if command == "memory":
-            return self.memory.read(SHOWN, 0).hex()
-        if command == "state":
-            return int(self.pair.query(enums.IBV_QP_STATE)[0].qp_state)
-        if command == "completion":
-            return self._completion()
-        data = SGE(self.memory.buf, int(command.removeprefix("write ")), self.memory.lkey)
-        request = SendWR(opcode=enums.IBV_WR_RDMA_WRITE, num_sge=1, sg=[data])
-        request.set_wr_rdma(0x22, 0x1000)
-        self.pair.post_send(request)
-        return None
+    def memory_head(self) -> str:
+        """The first octets of the memory, in hexadecimal."""
+        return str(self.memory.read(SHOWN, 0).hex())
 
-    def _completion(self) -> int | None:
+    def state(self) -> int:
+        """The state of the queue pair."""
+        return int(self.pair.query(enums.IBV_QP_STATE)[0].qp_state)
+
+    def receive(self, size: int, lkey: int | None = None) -> None:
+        """Post a receive of ``size`` octets; ``lkey`` in place of the memory's own makes it a bad one."""
+        into = SGE(self.memory.buf, size, self.memory.lkey if lkey is None else lkey)
+        self.pair.post_recv(RecvWR(num_sge=1, sg=[into]))
+
+    def post(self, operation: str, size: int, *, immdt: int = 0, revoke: int = 0, qpn: int = 0, **at: int) -> None:
+        """Post ``operation``, an IBV_WR_ name without its prefix; ``at`` may have va, rkey, operand and swap."""
+        request = SendWR(
+            opcode=getattr(enums, f"IBV_WR_{operation}"),
+            num_sge=1,
+            sg=[SGE(self.memory.buf, size, self.memory.lkey)],
+            send_flags=enums.IBV_SEND_SIGNALED,
+            imm_data=revoke or socket.htonl(immdt),  # one place for both, in different orders of octets
+        )
+        if operation.startswith("RDMA"):
+            request.set_wr_rdma(at["rkey"], at["va"])
+        elif operation.startswith("ATOMIC"):
+            request.set_wr_atomic(at["rkey"], at["va"], at["operand"], at.get("swap", 0))
+        elif self.wanted["transport"] == "UD":
+            request.set_wr_ud(self.peer, qpn, QKEY)
+        self.pair.post_send(request)
+
+    def bind(self) -> int:
+        """Open a window onto all of the memory; its key, which the peer may revoke."""
+        window = MW(self.domain, enums.IBV_MW_TYPE_2)
+        self.windows.append(window)
+        request = SendWR(opcode=enums.IBV_WR_BIND_MW, num_sge=0, send_flags=enums.IBV_SEND_SIGNALED)
+        request.set_bind_wr(window, MWBindInfo(self.memory, self.memory.buf, SIZE, enums.IBV_ACCESS_REMOTE_WRITE))
+        self.pair.post_send(request)
+        bound = self.completion()
+        assert bound is not None
+        assert bound["status"] == enums.IBV_WC_SUCCESS
+        return int(request.rkey)
+
+    def completion(self) -> dict[str, int] | None:
+        """The next completed request, waited for a while, or null."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             count, found = self.completions.poll()
             if count:
-                return int(found[0].status)
+                (done,) = found
+                facts = {"status": done.status, "size": done.byte_len, "src_qp": done.src_qp}
+                return facts | {"immdt": socket.ntohl(done.imm_data)}
             time.sleep(0.01)
         return None
 
@@ -94,7 +128,8 @@ def main() -> None:
     ready = {"qpn": live.pair.qp_num, "va": live.memory.buf, "rkey": live.memory.rkey}
     print(json.dumps(ready), flush=True)
     for line in sys.stdin:
-        print(json.dumps(live.answer(line.strip())), flush=True)
+        arguments = json.loads(line)
+        print(json.dumps(getattr(live, arguments.pop("do"))(**arguments)), flush=True)
 
 
 if __name__ == "__main__":

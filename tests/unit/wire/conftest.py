@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.kernel.process import find_tool, run
 from lab.wire.pcapng import Direction, Interface, Record, Writer
+from tests.unit.wire.opinions import ask_tshark
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-PLAIN = tuple(word for name in ("rpcordma", "infiniband.eoib") for word in ("--disable-protocol", name))
-"""Guesses about what RDMA carries, which would stop at our payloads before they come to the ICRC."""
 
 Tshark = Callable[..., list[list[str]]]
 
@@ -31,8 +28,6 @@ def tshark(tmp_path: Path) -> Tshark:
             writer.write(
                 Record(number * 1000, 0, len(frame), Direction.INBOUND, frame) for number, frame in enumerate(frames)
             )
-        wanted = [argument for field in fields for argument in ("-e", field)]
-        done = run([find_tool("tshark", "tshark"), "-n", *PLAIN, *options, "-r", capture, "-T", "fields", *wanted])
-        return [line.split("\t") for line in done.stdout.splitlines()]
+        return ask_tshark(capture, *fields, options=options)
 
     return ask

@@ -63,7 +63,7 @@ WITHOUT_DATA: Final = {
     Opcode.RC_CMPSWAP,
     Opcode.RC_FETCHADD,
 }
-"""Opcodes after whose headers no payload may come (IBA vol. 1 table 35)."""
+"""Opcodes after whose headers no payload may come (IBA vol. 1 section 9.2)."""
 
 
 def crafted(opcode: Opcode) -> Message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -18,10 +18,11 @@ from lab.wire.opcodes import Opcode, extensions, opcode_name
 from lab.wire.rocev2 import BTH
 from lab.wire.summary import describe
 from lab.wire.syndrome import AckKind, Syndrome
+from tests.unit.wire.opinions import FIELDS, ours, theirs
 from tests.unit.wire.packets import HEADERS, IP4, IP6, VTEPS, VTEPS6, WITHOUT_DATA, crafted, messages, opcodes, paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     Tshark = Callable[..., list[list[str]]]
 
@@ -94,84 +95,6 @@ def test_a_cut_chain_names_the_header_that_is_missing(path: Path, message: Messa
     explain(data[:kept], len(data))
 
 
-BTH_FIELDS: Final = ("opcode", "se", "m", "padcnt", "tver", "p_key", "destqp", "a", "psn")
-TSHARK_FIELDS: Final = (
-    *(f"infiniband.bth.{name}" for name in BTH_FIELDS),
-    "infiniband.deth.q_key",
-    "infiniband.deth.srcqp",
-    "infiniband.reth.va",
-    "infiniband.reth.r_key",
-    "infiniband.reth.dmalen",
-    "infiniband.atomiceth.swapdt",
-    "infiniband.atomiceth.cmpdt",
-    "infiniband.aeth.syndrome",
-    "infiniband.aeth.msn",
-    "infiniband.atomicacketh.origremdt",
-    "infiniband.immdt",
-    "infiniband.ieth",
-    "infiniband.invariant.crc",
-)
-
-
-def ours(frame: Frame, data: bytes) -> dict[str, int]:
-    """What ``decode`` says, under tshark's names; headers that are not there are left out."""
-    bth = frame.bth
-    assert bth is not None
-    said: dict[str, int] = dict(
-        zip(
-            TSHARK_FIELDS,
-            (
-                bth.opcode,
-                bth.solicited,
-                bth.migreq,
-                bth.pad,
-                bth.tver,
-                bth.pkey,
-                bth.destqp,
-                bth.ackreq,
-                bth.psn,
-            ),
-            strict=False,
-        )
-    )
-    if frame.deth is not None:
-        said |= {"infiniband.deth.q_key": frame.deth.qkey, "infiniband.deth.srcqp": frame.deth.srcqp}
-    where = frame.reth or frame.atomiceth
-    if where is not None:
-        said |= {"infiniband.reth.va": where.va, "infiniband.reth.r_key": where.rkey}
-    if frame.reth is not None:
-        said["infiniband.reth.dmalen"] = frame.reth.dmalen
-    if frame.atomiceth is not None:
-        said["infiniband.atomiceth.swapdt"] = frame.atomiceth.swapdt
-        said["infiniband.atomiceth.cmpdt"] = frame.atomiceth.cmpdt
-    if frame.aeth is not None:
-        said["infiniband.aeth.syndrome"] = frame.aeth.syndrome.octet
-        said["infiniband.aeth.msn"] = frame.aeth.msn
-    for name, value in (
-        ("infiniband.atomicacketh.origremdt", frame.origremdt),
-        ("infiniband.immdt", frame.immdt),
-        ("infiniband.ieth", frame.ieth),
-    ):
-        if value is not None:
-            said[name] = value
-    if bth.opcode != Opcode.CNP:  # tshark 4.0 does not know the CNP and stops after its BTH
-        said["infiniband.invariant.crc"] = int.from_bytes(data[-4:])
-    return said
-
-
-def theirs(row: Sequence[str]) -> dict[str, int]:
-    said = {}
-    for name, cell in zip(TSHARK_FIELDS, row, strict=True):
-        if cell:
-            first = cell.split(",")[0]  # after a RETH, tshark names the immediate data twice
-            said[name] = int(first, 16) if name in BYTES else int(first, 0)
-    return said
-
-
-BYTES: Final = ("infiniband.immdt", "infiniband.ieth")
-"""Fields that tshark prints as bytes."""
-
-
 def encapsulations(path: Path, message: Message) -> list[bytes]:
     plain = rocev2(path, message)
     return [plain, vxlan(VTEPS, 10, plain), vxlan(VTEPS6, 10, plain)]
@@ -180,7 +103,7 @@ def encapsulations(path: Path, message: Message) -> list[bytes]:
 @pytest.mark.parametrize("path", [IP4, IP6], ids=["ipv4", "ipv6"])
 def test_every_field_of_every_opcode_is_what_tshark_reads(path: Path, tshark: Tshark) -> None:
     frames = [frame for opcode in Opcode for frame in encapsulations(path, crafted(opcode))]
-    rows = tshark(frames, *TSHARK_FIELDS)
+    rows = tshark(frames, *FIELDS)
     assert len(rows) == len(frames) == 3 * len(Opcode)
     for data, row in zip(frames, rows, strict=True):
         outer = decode(data)
@@ -192,7 +115,7 @@ def test_the_comparison_notices_a_difference(tshark: Tshark) -> None:
     data = rocev2(IP4, crafted(Opcode.RC_CMPSWAP))
     other = bytearray(data)
     other[-10] ^= 1
-    (row,) = tshark([bytes(other)], *TSHARK_FIELDS)
+    (row,) = tshark([bytes(other)], *FIELDS)
     assert theirs(row) != ours(decode(data), data)
 
 

@@ -1,0 +1,107 @@
+"""What tshark and our decoder say of a RoCEv2 packet, field by field and under the same names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.kernel.process import find_tool, run
+from lab.wire.opcodes import Opcode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lab.wire.frame import Frame
+
+_PLAIN: Final = tuple(word for name in ("rpcordma", "infiniband.eoib") for word in ("--disable-protocol", name))
+"""Guesses about what RDMA carries, which would stop at our payloads before they come to the ICRC."""
+
+
+def ask_tshark(file: Path, *fields: str, options: Sequence[str] = ()) -> list[list[str]]:
+    """A row of ``fields`` for each packet of a capture file."""
+    wanted = [word for field in fields for word in ("-e", field)]
+    done = run([find_tool("tshark", "tshark"), "-n", *_PLAIN, *options, "-r", file, "-T", "fields", *wanted])
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+BTH_FIELDS: Final = ("opcode", "se", "m", "padcnt", "tver", "p_key", "destqp", "a", "psn")
+FIELDS: Final = (
+    *(f"infiniband.bth.{name}" for name in BTH_FIELDS),
+    "infiniband.deth.q_key",
+    "infiniband.deth.srcqp",
+    "infiniband.reth.va",
+    "infiniband.reth.r_key",
+    "infiniband.reth.dmalen",
+    "infiniband.atomiceth.swapdt",
+    "infiniband.atomiceth.cmpdt",
+    "infiniband.aeth.syndrome",
+    "infiniband.aeth.msn",
+    "infiniband.atomicacketh.origremdt",
+    "infiniband.immdt",
+    "infiniband.ieth",
+    "infiniband.invariant.crc",
+)
+
+
+def ours(frame: Frame, data: bytes) -> dict[str, int]:
+    """What ``decode`` says, under tshark's names; headers that are not there are left out."""
+    bth = frame.bth
+    assert bth is not None
+    said: dict[str, int] = dict(
+        zip(
+            FIELDS,
+            (
+                bth.opcode,
+                bth.solicited,
+                bth.migreq,
+                bth.pad,
+                bth.tver,
+                bth.pkey,
+                bth.destqp,
+                bth.ackreq,
+                bth.psn,
+            ),
+            strict=False,
+        )
+    )
+    if frame.deth is not None:
+        said |= {"infiniband.deth.q_key": frame.deth.qkey, "infiniband.deth.srcqp": frame.deth.srcqp}
+    where = frame.reth or frame.atomiceth
+    if where is not None:
+        said |= {"infiniband.reth.va": where.va, "infiniband.reth.r_key": where.rkey}
+    if frame.reth is not None:
+        said["infiniband.reth.dmalen"] = frame.reth.dmalen
+    if frame.atomiceth is not None:
+        said["infiniband.atomiceth.swapdt"] = frame.atomiceth.swapdt
+        said["infiniband.atomiceth.cmpdt"] = frame.atomiceth.cmpdt
+    if frame.aeth is not None:
+        said["infiniband.aeth.syndrome"] = frame.aeth.syndrome.octet
+        said["infiniband.aeth.msn"] = frame.aeth.msn
+    for name, value in (
+        ("infiniband.atomicacketh.origremdt", frame.origremdt),
+        ("infiniband.immdt", frame.immdt),
+        ("infiniband.ieth", frame.ieth),
+    ):
+        if value is not None:
+            said[name] = value
+    if bth.opcode != Opcode.CNP:  # tshark 4.0 does not know the CNP and stops after its BTH
+        said["infiniband.invariant.crc"] = int.from_bytes(data[-4:])
+    return said
+
+
+def theirs(row: Sequence[str]) -> dict[str, int]:
+    """What tshark says in a row of ``FIELDS``; what it says nothing about is left out."""
+    return {name: _number(name, cell) for name, cell in zip(FIELDS, row, strict=True) if cell}
+
+
+def _number(name: str, cell: str) -> int:
+    first = cell.split(",", maxsplit=1)[0]  # after a RETH, tshark names the immediate data twice
+    if first in _FLAGS:
+        return _FLAGS[first]
+    return int(first, 16 if name in _BYTES else 0)
+
+
+_BYTES: Final = ("infiniband.immdt", "infiniband.ieth")
+"""Fields that tshark prints as bytes."""
+_FLAGS: Final = {"True": 1, "False": 0}
+"""As tshark 4.4 prints bits; 4.0 prints digits."""

@@ -1,0 +1,146 @@
+"""Real queue pairs exchange every kind of packet that RC, UC and UD have, and every answer of a responder.
+
+The test vectors in tests/unit/wire/vectors are one such exchange over IPv4 and one over IPv6, recorded by::
+
+    rocelab vm run -- python3 -m tests.vm.record_vectors tests/unit/wire/vectors
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import contextmanager
+from pathlib import Path as File
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.kernel.capture import Capture, Point
+from lab.rdma import counters
+from lab.rdma.sysfs import until
+from lab.wire.filter.parse import parse
+from lab.wire.pcapng import Writer
+from tests.vm.conftest import RATE, Path, two_hosts
+from tests.vm.queue_pair import IBV_WC_SUCCESS, QueuePair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.rdma.measure import Nic, Pair
+
+MTU: Final = 256
+SIZES: Final = (5, 2 * MTU + 7)
+"""Octets of a message: in one packet, and in a first, a middle and a last one. Both need padding."""
+FIRST_PSN: Final = 0xFFFFF0
+"""So near the end that PSNs start from zero again on the way."""
+IMMDT: Final = 0xCAFEF00D
+ROOM: Final = 1024
+IBV_WC_REM_INV_REQ_ERR: Final = 9
+IBV_WC_REM_ACCESS_ERR: Final = 10
+IBV_WC_REM_OP_ERR: Final = 11
+
+
+def record(path: Path, pair: Pair) -> bytes:
+    """The exchange from ``pair.src``, which must be h1, to ``pair.dst``, as a pcapng file of h1's interface."""
+    output = io.BytesIO()
+    with Capture([Point(path.a, "eth1", "h1:eth1", RATE)], Writer(output), wanted=parse("roce")) as capture:
+        capture.start()
+        reliable_connection(pair)
+        refusals(pair)
+        unreliable_connection(pair)
+        datagrams(pair)
+        capture.stop()
+    return output.getvalue()
+
+
+@contextmanager
+def connected(
+    pair: Pair, transport: str, *, ahead: int = 0, rights: bool = True
+) -> Iterator[tuple[QueuePair, QueuePair]]:
+    """Two queue pairs; the first sends, ``ahead`` of the PSN that the second expects, which may refuse all access."""
+    ours = QueuePair(pair.src, transport, mtu=MTU, fill="abcdefg")
+    theirs = QueuePair(pair.dst, transport, mtu=MTU, fill="ABCDEFG", rights=rights)
+    with ours, theirs:
+        ours.connect(theirs.address, theirs.qpn, epsn=1000, psn=FIRST_PSN + ahead)
+        theirs.connect(ours.address, ours.qpn, epsn=FIRST_PSN, psn=1000)
+        yield ours, theirs
+
+
+def completes(pair: QueuePair, status: int = IBV_WC_SUCCESS) -> None:
+    """The oldest request of ``pair`` ends with ``status``."""
+    done = pair.completion
+    assert done is not None
+    assert done["status"] == status
+
+
+def request(ours: QueuePair, theirs: QueuePair, operation: str, size: int, **more: Any) -> None:
+    """Have ``operation`` done with a message of ``size`` octets, and see it completed on both sides."""
+    takes_receive = operation.startswith("SEND") or operation.endswith("IMM")
+    if takes_receive:
+        theirs.ask("receive", size=ROOM)
+    ours.ask("post", operation=operation, size=size, va=theirs.va, rkey=theirs.rkey, immdt=IMMDT, **more)
+    completes(ours)
+    if takes_receive:
+        completes(theirs)
+
+
+def reliable_connection(pair: Pair) -> None:
+    with connected(pair, "RC") as (ours, theirs):
+        for size in SIZES:
+            for operation in ("SEND", "SEND_WITH_IMM", "RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "RDMA_READ"):
+                request(ours, theirs, operation, size)
+            request(ours, theirs, "SEND_WITH_INV", size, revoke=theirs.ask("bind"))
+        request(ours, theirs, "ATOMIC_FETCH_AND_ADD", 8, operand=0x0102030405060708)
+        request(ours, theirs, "ATOMIC_CMP_AND_SWP", 8, operand=0, swap=0x1112131415161718)
+        with counted(pair.dst, "send_rnr_err"):
+            ours.ask("post", operation="SEND", size=SIZES[0])
+        theirs.ask("receive", size=ROOM)
+        completes(ours)
+        completes(theirs)
+
+
+def refusals(pair: Pair) -> None:
+    """Every NAK; all but the first end the connection."""
+    with connected(pair, "RC", ahead=1) as (ours, _), counted(pair.src, "rcvd_pkts"):
+        ours.ask("post", operation="SEND", size=SIZES[0])
+    with connected(pair, "RC", rights=False) as (ours, theirs):
+        ours.ask("post", operation="RDMA_WRITE", size=SIZES[0], va=theirs.va, rkey=theirs.rkey)
+        completes(ours, IBV_WC_REM_INV_REQ_ERR)
+    with connected(pair, "RC") as (ours, theirs):
+        ours.ask("post", operation="RDMA_WRITE", size=SIZES[0], va=theirs.va, rkey=theirs.rkey ^ 0x100)
+        completes(ours, IBV_WC_REM_ACCESS_ERR)
+    with connected(pair, "RC") as (ours, theirs):
+        theirs.ask("receive", size=ROOM, lkey=theirs.rkey ^ 0x100)
+        ours.ask("post", operation="SEND", size=SIZES[0])
+        completes(ours, IBV_WC_REM_OP_ERR)
+
+
+def unreliable_connection(pair: Pair) -> None:
+    with connected(pair, "UC") as (ours, theirs):
+        for size in SIZES:
+            for operation in ("RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM"):
+                request(ours, theirs, operation, size)
+
+
+def datagrams(pair: Pair) -> None:
+    with connected(pair, "UD") as (ours, theirs):
+        for operation in ("SEND", "SEND_WITH_IMM"):
+            request(ours, theirs, operation, SIZES[0], qpn=theirs.qpn)
+
+
+@contextmanager
+def counted(nic: Nic, counter: str) -> Iterator[None]:
+    """Return when ``counter`` of the device has grown."""
+    before = counters.read(nic.device)[counter]
+    yield
+    assert until(lambda: counters.read(nic.device)[counter] > before, timeout=10), counter
+
+
+def main() -> None:
+    folder = File(sys.argv[1])
+    with two_hosts() as path:
+        path.shape()
+        for name, pair in (("rxe-ipv4", path.pair), ("rxe-ipv6", path.pair6)):
+            (folder / f"{name}.pcapng").write_bytes(record(path, pair))
+
+
+if __name__ == "__main__":
+    main()
