@@ -1,4 +1,4 @@
-"""BTH opcodes by name, and the extension headers each one carries (IBA vol. 1 section 9.2.1, table 35)."""
+"""BTH opcodes by name, and the extension headers each one carries (IBA vol. 1 sections 9.2 and 9.3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum, IntEnum
 from typing import Final
 
 ROCEV2_PORT: Final = 4791
-"""UDP destination port of RoCEv2 (IBA vol. 1 annex A17.3.1.2)."""
+"""UDP destination port of RoCEv2 (IBA vol. 1 annex A17.3.2.2)."""
 
 _TRANSPORT_SHIFT: Final = 5
 _TRANSPORT_NAMES: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}

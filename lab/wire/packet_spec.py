@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_PAYLOAD: Final = 4096
-"""Bytes of data in one packet: the largest path MTU (IBA vol. 1 section 9.4)."""
+"""Bytes of data in one packet: the largest path MTU."""
 MAX_QUANTA: Final = 0xFFFF
 MAX_COUNT: Final = 2**24
 """Packets from one description: as many as there are PSNs."""
@@ -242,12 +242,12 @@ class PacketSpec(BaseModel):
     msn: Bits24 = 0
     """Messages that the responder has completed."""
     credits: Annotated[int, _bits(5)] = NO_CREDIT_COUNT
-    """Credit count code of an acknowledgement, 0 to 30 (table 44); 31 is none."""
+    """Credit count code of an acknowledgement, 0 to 30; 31 is none."""
     reason: Annotated[NakCode, _choice(_REASONS)] = NakCode.PSN_SEQUENCE_ERROR
     """nak: psn-sequence-error, invalid-request, remote-access-error, remote-operational-error or
     invalid-rd-request."""
     timer: Annotated[int, _bits(5)] = 14
-    """rnr-nak: timer code, 0 to 31 (table 45); 14 is 1.28 ms."""
+    """rnr-nak: timer code, 0 to 31 (IBA vol. 1 table 45); 14 is 1.28 ms."""
 
     payload: Annotated[bytes, _parsed(lambda text: _fitting(text.encode()), f"text of up to {MAX_PAYLOAD} bytes")] = (
         b""

@@ -1,4 +1,4 @@
-"""The AETH syndrome: what a responder says about a request (IBA vol. 1 section 9.7.5.1.2, tables 43 to 46)."""
+"""The AETH syndrome: what a responder says about a request (IBA vol. 1 section 9.7.5.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AckKind(IntEnum):
 
 
 class NakCode(IntEnum):
-    """Bits 4 to 0 of a NAK's syndrome (table 46)."""
+    """Bits 4 to 0 of a NAK's syndrome."""
 
     PSN_SEQUENCE_ERROR = 0
     INVALID_REQUEST = 1
@@ -38,12 +38,12 @@ _NAK_NAMES: Final = {
 NO_CREDIT_COUNT: Final = 31
 """The credit count of a responder without end-to-end flow control, as shared receive queues and rxe have it."""
 
-# Table 45, in units of 10 us; code 0 is the longest wait of all.
+# Table 45 (section 9.7.5.2.8), in units of 10 us; code 0 is the longest wait of all.
 _RNR_TIMERS: Final = (
     65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
     4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 )  # fmt: skip
-# Table 44: the number of receives that are ready, by credit count code.
+# The number of receives that are ready, by credit count code.
 _CREDITS: Final = (
     0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
     4096, 6144, 8192, 12288, 16384, 24576, 32768,

@@ -20,7 +20,7 @@ class Field(Enum):
     PSN = ("psn", 2**24 - 1)
     OPCODE = ("opcode", 255)
     ANSWER = ("answer", 3)
-    """What an acknowledgement's syndrome is: an ``AckKind`` (section 9.7.5.1.2)."""
+    """What an acknowledgement's syndrome is: an ``AckKind`` (section 9.7.5.2)."""
     VNI = ("vni", 2**24 - 1)
     """The VXLAN segment (RFC 7348 section 5)."""
     DSCP = ("dscp", 63)
