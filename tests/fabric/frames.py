@@ -1,0 +1,39 @@
+"""Frames that tests send, and the way they send them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING, Final
+
+from lab.wire import build
+from lab.wire.headers import Reth
+from lab.wire.opcodes import Opcode
+
+if TYPE_CHECKING:
+    from lab.kernel.netns import Namespace
+
+THERE: Final = build.Path("02:00:00:00:00:01", "02:00:00:00:00:02", "10.9.0.1", "10.9.0.2")
+
+
+def send(namespace: Namespace, *frames: bytes) -> None:
+    """Out of eth1 of ``namespace``."""
+    with namespace.entered():
+        raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with raw:
+        for frame in frames:
+            raw.sendto(frame, ("eth1", 0))
+
+
+def numbered(number: int, size: int = 60) -> bytes:
+    """A frame of a protocol for local experiments (IEEE 802 section 9.2.4), so that no stack answers."""
+    head = bytes.fromhex("02000000000202000000000188b5") + struct.pack("!I", number)
+    return head + bytes(size - len(head))
+
+
+def write(qpn: int, psn: int, size: int = 0) -> bytes:
+    """An RDMA WRITE of ``size`` zeros from ``THERE``."""
+    message = build.Message(
+        Opcode.RC_RDMA_WRITE_ONLY, qpn, psn, reth=Reth(va=0x1000, rkey=0x22, dmalen=size), payload=bytes(size)
+    )
+    return build.rocev2(THERE, message)

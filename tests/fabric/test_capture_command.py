@@ -1,0 +1,190 @@
+"""``rocelab capture`` as a process of its own, on a running fabric: what it writes, how it ends, what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import socket
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.analysis.follow import follow
+from lab.backends.lifecycle import open_fabric
+from lab.kernel.capture import Capture, Point
+from lab.kernel.process import find_tool, run
+from lab.model.selection import choose_links
+from lab.wire.filter.parse import parse
+from lab.wire.opcodes import ROCEV2_PORT
+from lab.wire.pcapng import Writer
+from lab.wire.pcapng_reader import Reader
+from tests.fabric.command import argv, rocelab, running
+from tests.fabric.frames import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.fabric
+
+TOPOLOGY = """
+name: capturing
+nodes:
+  spine1: {role: spine}
+  leaf1: {role: leaf}
+  h1: {role: host}
+links:
+  - {ends: [leaf1, spine1]}
+  - {ends: [leaf1, spine1]}
+  - {ends: [h1, leaf1]}
+"""
+
+
+@pytest.fixture(scope="module")
+def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    file = tmp_path_factory.mktemp("capturing") / "capturing.yaml"
+    file.write_text(TOPOLOGY)
+    rocelab("up", file, "--no-rdma")
+    yield "capturing"
+    rocelab("down", "capturing")
+
+
+def grown(file: Path, size: int) -> None:
+    """Wait until ``file`` has more than ``size`` bytes."""
+    until = time.monotonic() + 30
+    while not file.exists() or file.stat().st_size <= size:
+        assert time.monotonic() < until, f"{file} did not grow past {size} bytes"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_with_a_whole_file(fabric: str, tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "links.pcapng"
+    with running("capture", "leaf1--spine1", "h1:eth1", "-o", file, "--name", fabric) as capturing:
+        grown(file, 1000)  # BFD and BGP are enough
+        capturing.send_signal(number)
+        output, errors = capturing.communicate(timeout=30)
+    assert (capturing.returncode, errors) == (0, "")
+    assert [line.split()[1] for line in output.splitlines() if ":" in line and "pcapng" not in line] == [
+        "leaf1:swp1",
+        "leaf1:swp2",
+        "h1:eth1",
+    ]
+    told = run([find_tool("capinfos", "wireshark-common"), file]).stdout
+    assert told.count("Number of stat entries = 1") == 3
+    assert "Strict time order:   True" in told
+    names = run(
+        [find_tool("tshark", "tshark"), "-n", "-r", file, "-T", "fields", "-e", "frame.interface_name"]
+    ).stdout
+    assert {"leaf1:swp1", "leaf1:swp2"} <= set(names.split())
+
+
+def test_a_killed_capture_leaves_a_readable_file(fabric: str, tmp_path: Path) -> None:
+    file = tmp_path / "killed.pcapng"
+    with running("capture", "leaf1--spine1", "-o", file, "--name", fabric) as capturing:
+        grown(file, 1000)
+        capturing.kill()
+    assert len(list(Reader(io.BytesIO(file.read_bytes()), "killed"))) > 0
+
+
+def test_wrong_links_and_files_are_usage_errors(fabric: str, tmp_path: Path) -> None:
+    told = rocelab("capture", "leaf1:swp9", "-o", tmp_path / "f", "--name", fabric, expect=2).stderr
+    assert told == "error: no interface 'swp9' on leaf1: it has swp1, swp2, swp3\n"
+    told = rocelab("capture", "leaf1:swp1", "-o", tmp_path / "no" / "f", "--name", fabric, expect=2).stderr
+    assert told == f"error: cannot write {tmp_path}/no/f: No such file or directory: name another file\n"
+    told = rocelab("capture", "leaf1:swp1", "-o", "/dev/full", "--name", fabric, expect=1).stderr
+    assert told == "error: cannot write the capture: No space left on device: what was written so far is valid\n"
+
+
+def test_packets_can_go_to_a_pipe(fabric: str) -> None:
+    words = argv("capture", "leaf1--spine1", "-o", "-", "--packets", "3", "--name", fabric)
+    done = subprocess.run(words, capture_output=True, timeout=60, check=True)
+    assert len(list(Reader(io.BytesIO(done.stdout), "pipe"))) == 3
+    assert b"lost by the kernel" in done.stderr
+
+
+def test_a_node_a_tier_and_a_path_are_all_their_links(fabric: str, tmp_path: Path) -> None:
+    for name, labels in (
+        ("leaf1", ["leaf1:swp1", "leaf1:swp2", "leaf1:swp3"]),
+        ("host", ["h1:eth1"]),
+        ("h1..spine1", ["h1:eth1", "leaf1:swp1", "leaf1:swp2"]),
+    ):
+        words = ("capture", name, "-o", tmp_path / "f", "--seconds", "0", "--name", fabric, "--json")
+        assert [link["link"] for link in json.loads(rocelab(*words).stdout)["links"]] == labels
+
+
+def test_live_prints_what_the_filter_lets_through(fabric: str) -> None:
+    done = rocelab("capture", "leaf1", "--live", "--filter", "not roce", "--packets", "4", "--name", fabric)
+    lines = done.stdout.splitlines()[:4]
+    assert [line.split()[0] for line in lines] == ["1", "2", "3", "4"]
+    assert all(" bytes" in line and "leaf1:swp" in line for line in lines)
+
+
+def test_a_reader_of_live_lines_that_leaves_ends_the_capture(fabric: str) -> None:
+    words = argv("capture", "leaf1", "--live", "--name", fabric)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as capturing:
+        assert capturing.stdout is not None
+        assert capturing.stderr is not None
+        assert b"leaf1:swp" in capturing.stdout.readline()
+        capturing.stdout.close()
+        assert capturing.wait(30) == 0
+        assert capturing.stderr.read() == b""
+
+
+def test_a_packet_is_followed_over_the_links_of_its_path(fabric: str) -> None:
+    here = open_fabric(fabric)
+    goal = here.plan["spine1"].loopback4
+    until = time.monotonic() + 30  # ``up`` waits for prefixes of leaves only
+    while not here.namespace("leaf1").run(["ip", "route", "show", f"{goal}/32"]).stdout:
+        assert time.monotonic() < until, f"leaf1 has no route to {goal}"
+    points = [
+        Point(here.namespace(end.node), end.interface, str(end), link.rate)
+        for end, link in choose_links(here.topology, ["h1..spine1"])
+    ]
+    with here.namespace("h1").entered():
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    output = io.BytesIO()
+    with sender, Capture(points, Writer(output), wanted=parse("psn==4711")) as capture:
+        for psn in (4711, 4712):
+            sender.sendto(write(0x11, psn)[42:], (str(goal), ROCEV2_PORT))
+        capture.run(packets=2, seconds=10)
+    output.seek(0)
+    (track,) = follow(output, "path", 0x11, 4711)
+    (copy,) = track.copies
+    first, second = copy.sightings
+    assert (first.link, first.hops, second.hops) == ("h1:eth1", 64, 63)
+    assert second.link in {"leaf1:swp1", "leaf1:swp2"}
+    assert 0 < copy.delays[0] < 10**9
+
+
+def test_a_filter_knows_the_hosts_of_the_fabric(fabric: str, tmp_path: Path) -> None:
+    words = ("capture", "leaf1", "-o", tmp_path / "f", "--seconds", "0", "--name", fabric)
+    rocelab(*words, "--filter", "host h1 or src leaf1")
+    told = rocelab(*words, "--filter", "host h9", expect=2).stderr
+    assert told == "error: no node 'h9' in the fabric: there is spine1, leaf1, h1\n"
+
+
+def test_a_ring_of_files_is_written(fabric: str, tmp_path: Path) -> None:
+    words = ("capture", "leaf1", "-o", tmp_path / "f.pcapng", "--packets", "3", "--name", fabric)
+    rocelab(*words, "--ring", "2:2MB")
+    (file,) = tmp_path.iterdir()
+    assert file.name == "f_00001.pcapng"
+    assert len(list(Reader(io.BytesIO(file.read_bytes()), "ring"))) == 3
+    assert "write for example 10:100MB" in rocelab(*words, "--ring", "2", expect=2).stderr
+    assert "is too small: at least 2 files" in rocelab(*words, "--ring", "1:2MB", expect=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ((), "packets go nowhere: give -o a file, or --live to see them"),
+        (("-o", "-", "--live"), "packets and lines cannot both go to standard output"),
+        (("--json", "--live"), "lines and JSON cannot both go to standard output"),
+        (("--live", "--ring", "2:2MB"), "a ring is made of files: give -o the name of a file"),
+    ],
+)
+def test_outputs_that_exclude_each_other(fabric: str, options: tuple[str, ...], complaint: str) -> None:
+    assert complaint in rocelab("capture", "leaf1", *options, "--name", fabric, expect=2).stderr
