@@ -1,0 +1,130 @@
+"""Changes to a node's QoS, written as ``ecn.3.kmin=20KB``: paths and values are those of a profile in a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from lab.errors import InvalidInput, Problem, UsageError
+from lab.model.qos.check import node_faults
+from lab.model.qos.port import DSCPS
+from lab.model.qos.resolve import overlay
+from lab.model.qos.spec import ProfileSpec, make_profile
+from lab.model.validate import explain, schema_at, suggest
+from lab.model.yamltext import format_path, read_yaml, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lab.model.qos.port import NodeQos
+    from lab.model.qos.profile import QosProfile
+    from lab.model.topology import Role
+    from lab.model.yamltext import Value
+
+SOURCE = "qos"
+"""What errors call the assignments."""
+
+
+def change(node: NodeQos, role: Role, interfaces: Iterable[str], assignments: Iterable[str]) -> NodeQos:
+    """``node``, which has ``role``, with all ``assignments`` made on all ``interfaces``, or none of them.
+
+    UsageError for an interface that it has not got, InvalidInput for paths and values that are wrong and for numbers
+    that do not come out. ``buffer.pool`` is the whole node's.
+    """
+    said = parse_assignments(assignments)
+    if said.nic.drain is not None and role.is_switch:
+        raise InvalidInput(SOURCE, [Problem("nic.drain", f"is for hosts, not for a {role}", "name a host's NIC")])
+    ports = dict(node.ports)
+    for name in interfaces:
+        if name not in ports:
+            raise UsageError(f"there is no interface {show(name)}", f"the node has {', '.join(ports)}")
+        ports[name] = overlay(ports[name], said)
+    changed = replace(node, ports=ports, pool=node.pool if said.buffer.pool is None else said.buffer.pool)
+    faults = {Problem(format_path(fault.fields[0]), fault.message, fault.remedy) for fault in node_faults(changed)}
+    if faults:
+        raise InvalidInput(SOURCE, sorted(faults))
+    return changed
+
+
+def parse_assignments(assignments: Iterable[str]) -> QosProfile:
+    """The profile that says what ``assignments`` say; InvalidInput has every problem, its path and the choices."""
+    tree: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for text in assignments:
+        try:
+            _assign(tree, text)
+        except InvalidInput as error:
+            problems += error.problems
+    try:
+        spec = ProfileSpec.model_validate_json(json.dumps(tree))
+    except ValidationError as error:
+        found = explain(error, tree, _schema())
+        problems += (Problem(format_path(path), message, remedy) for path, message, remedy in found)
+    if problems:
+        raise InvalidInput(SOURCE, problems)
+    return make_profile(spec)
+
+
+@cache
+def _schema() -> Mapping[str, Any]:
+    return ProfileSpec.model_json_schema()
+
+
+def _assign(tree: dict[str, Any], text: str) -> None:
+    written, sign, value = text.partition("=")
+    path = written.strip().split(".")
+    if not sign or not all(path):
+        raise _refused([], f"{show(text)} is no assignment", "write it like ecn.3.kmin=20KB")
+    _check_path(path)
+    here = tree
+    for part in path[:-1]:
+        here = here.setdefault(part, {})
+    here[path[-1]] = _value(path, value)
+
+
+def _check_path(path: list[str]) -> None:
+    """Every part is a field of what is before it, and the last one is a value."""
+    for length, part in enumerate(path):
+        choices = _choices(path[:length])
+        if not choices:
+            raise _refused(path, f"{format_path(path[:length])} is a value", f"leave .{'.'.join(path[length:])} out")
+        if part not in choices:
+            words = [] if choices[0].isdigit() else choices
+            raise _refused(path, f"there is no {show(part)}", suggest(part, words, f"choose {_among(choices)}"))
+    if choices := _choices(path):
+        raise _refused(path, "is not one setting", f"choose one of its own: {_among(choices)}")
+
+
+def _choices(path: list[str]) -> list[str]:
+    """The fields, or numbers, of what is at ``path``; none when it is a value."""
+    schema = schema_at(_schema(), path)
+    numbered = schema.get("patternProperties", {})
+    numbers = [str(number) for number in range(DSCPS) for pattern in numbered if re.search(pattern, str(number))]
+    return [*schema.get("properties", {}), *numbers]
+
+
+def _among(choices: list[str]) -> str:
+    return f"0 to {choices[-1]}" if choices[0].isdigit() else ", ".join(choices)
+
+
+def _value(path: list[str], text: str) -> Value:
+    """As YAML has it; the lossless priorities may be written 3,4 too."""
+    if path == ["pfc", "priorities"] and not text.strip().startswith("["):
+        text = f"[{text}]"
+    refused = _refused(path, f"{show(text)} is no value", "write it like 20KB, 3ms, 50, true or strict")
+    try:
+        document = read_yaml(text, SOURCE)
+    except InvalidInput as error:
+        raise refused from error
+    if document.problems or document.data is None:
+        raise refused
+    return document.data
+
+
+def _refused(path: list[str], message: str, remedy: str) -> InvalidInput:
+    return InvalidInput(SOURCE, [Problem(format_path(path), message, remedy)])
