@@ -10,6 +10,7 @@ from lab.analysis import opcode_tables as ops
 from lab.analysis.answers import Answers
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
+from lab.analysis.choose import chosen
 from lab.analysis.columns import CE, FAULTS, Fault, Kind, decode
 from lab.analysis.flows import Flows
 from lab.analysis.keys import Keys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lab.analysis.columns import Columns, Roce
     from lab.analysis.flows import Sorted
     from lab.analysis.sequence import Gap, Resend
+    from lab.wire.filter.expression import Expression
 
 _REUSED: Final = 24 * 2**20
 MAX_TUNNELS: Final = 4096
@@ -31,9 +33,14 @@ MAX_EVENTS: Final = 1000
 
 
 class Analyser:
-    """The state of an analysis; ``run`` fills it. ``rate`` in bit/s stands in where a link's is not in the file."""
+    """The state of an analysis; ``run`` fills it. ``rate`` in bit/s stands in where a link's is not in the file.
 
-    def __init__(self, *, rate: int | None = None, check_icrc: bool = False) -> None:
+    Of the packets that ``wanted`` does not let through only the number is known.
+    """
+
+    def __init__(
+        self, *, rate: int | None = None, check_icrc: bool = False, wanted: Expression | None = None
+    ) -> None:
         self.flows = Flows()
         self.answers = Answers(self.flows)
         self.pauses = Pauses(self._rate_of)
@@ -45,18 +52,20 @@ class Analyser:
         self.go_backs: dict[int, int] = {}
         self.gap_counts: dict[int, int] = {}
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
-        self.roce = 0
+        self.packets = self.roce = 0
         self.first: int | None = None
         self.last = 0
         self.check_icrc = check_icrc
         self.capture: Capture
         self._rate = rate
+        self._wanted = wanted
 
     def run(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
         """Analyse a capture file; InvalidInput when it is none. Damage in it is in ``capture.damages``."""
         _reuse_memory()
         self.capture = Capture(stream, source, chunk)
-        for batch in self.capture:
+        for read in self.capture:
+            batch = read if self._wanted is None else read.select(chosen(self._wanted, read))
             if len(batch.start):
                 self._add(batch)
         self.timeline.cover(self.last)
@@ -74,6 +83,7 @@ class Analyser:
         columns, roce = decode(batch)
         if self.first is None:
             self.first = self.timeline.start = int(batch.time[0])
+        self.packets += len(batch.start)
         self.last = max(self.last, int(batch.time.max()))
         if columns.fault.any():
             self._note_faults(batch, columns)

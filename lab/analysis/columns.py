@@ -147,11 +147,13 @@ def decode(batch: Batch) -> tuple[Columns, Roce]:
     """Decode every packet of the batch."""
     end = batch.start + batch.captured
     wire_end = batch.start + batch.length
-    columns, udp = _layers(batch.data, batch.start, end, wire_end)
+    columns, udp = layers(batch.data, batch.start, end, wire_end)
     tunnel = np.flatnonzero((udp["dport"] == VXLAN_PORT) & (columns.udp > 0) & (udp["flags"] & _VNI_FLAG != 0))
-    tunnel = tunnel[columns.udp[tunnel] + 16 <= end[tunnel]]
+    inner_end = np.minimum(end, columns.udp_end)[tunnel]
+    fits = columns.udp[tunnel] + 16 <= inner_end
+    tunnel, inner_end = tunnel[fits], inner_end[fits]
     if len(tunnel):
-        inner, inner_udp = _layers(batch.data, columns.udp[tunnel] + 16, end[tunnel], columns.udp_end[tunnel])
+        inner, inner_udp = layers(batch.data, columns.udp[tunnel] + 16, inner_end, columns.udp_end[tunnel])
         inner.vni = (udp["vni"][tunnel] >> 8).astype(np.int64)
         inner.ttl = columns.ttl[tunnel]
         inner.ecn = np.where(inner.ecn == CE, CE, columns.ecn[tunnel])
@@ -161,7 +163,8 @@ def decode(batch: Batch) -> tuple[Columns, Roce]:
     return columns, _roce(columns, udp, end)
 
 
-def _layers(data: Octets, start: Ints, end: Ints, wire_end: Ints) -> tuple[Columns, np.ndarray]:
+def layers(data: Octets, start: Ints, end: Ints, wire_end: Ints) -> tuple[Columns, np.ndarray]:
+    """Columns of the outermost headers of frames, and their UDP headers with what is behind them."""
     count = len(start)
     fault = np.where(start + 14 <= end, Fault.NONE, Fault.CUT)
     ether = rows(data, np.where(fault == 0, start, 0), 14).view(_ETHERNET)["type"].astype(np.int64)

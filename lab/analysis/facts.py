@@ -208,10 +208,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete."""
+    """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete.
+
+    ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read.
+    """
 
     file: str
     packets: int
+    left_out: int
     seconds: float
     roce: int
     pause_frames: int

@@ -28,20 +28,27 @@ if TYPE_CHECKING:
     from typing import IO
 
     from lab.analysis.batch import Ints
+    from lab.wire.filter.expression import Expression
 
 _TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}
 _NO_TIMES: Final = Times()
 
 
-def analyse(
-    stream: IO[bytes], source: str, *, rate: int | None = None, check_icrc: bool = False, chunk: int = CHUNK
+def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
+    stream: IO[bytes],
+    source: str,
+    *,
+    rate: int | None = None,
+    check_icrc: bool = False,
+    wanted: Expression | None = None,
+    chunk: int = CHUNK,
 ) -> Facts:
-    """All facts of a capture file; InvalidInput when it is none.
+    """All facts of a capture file, or of those of its packets that are ``wanted``; InvalidInput when it is none.
 
     ``rate``, in bit/s, is that of links whose own is not in the file: pause quanta have no duration without it.
     Memory is bounded, whatever the file holds.
     """
-    analyser = Analyser(rate=rate, check_icrc=check_icrc)
+    analyser = Analyser(rate=rate, check_icrc=check_icrc, wanted=wanted)
     analyser.run(stream, source, chunk)
     return _Report(analyser).facts(source)
 
@@ -58,7 +65,8 @@ class _Report:
         flows = tuple(self._flow(number) for number in range(len(of.flows)))
         found: dict[str, Any] = {
             "file": source,
-            "packets": of.capture.packets,
+            "packets": of.packets,
+            "left_out": of.capture.packets - of.packets,
             "seconds": self._seconds,
             "roce": of.roce,
             "pause_frames": of.pauses.frames,

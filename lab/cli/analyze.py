@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import ExitCode, UsageError
 from lab.units import format_rate, format_size, format_time, parse_rate
@@ -28,6 +29,13 @@ def analyze(
     rate: Annotated[
         str | None, typer.Option(help="Rate of links whose own is not in the file, for pause times: 100Mbit.")
     ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", metavar="EXPR", help="Only packets like: host h1 and not cnp (rocelab dissect --help)."
+        ),
+    ] = None,
+    fabric: FabricOption = None,
     icrc: Annotated[bool, typer.Option("--icrc", help="Check every ICRC; takes time for each byte.")] = False,
     plot: Annotated[
         Path | None,
@@ -36,6 +44,8 @@ def analyze(
     json: JsonFlag = False,
 ) -> None:
     """Say what happened in a capture: QPs, messages, losses, marks, pauses and paths, and what looks wrong.
+
+    Of what a filter leaves out nothing is known: qpn==0x11 has no answers, because those go to the other QP.
 
     Exits with 0 when nothing looks wrong, 1 when something does, and 3 when there was nothing to judge.
     """
@@ -49,9 +59,10 @@ def analyze(
         raise UsageError("--rate: a link of 0 bit/s carries nothing", "give the rate of the links, like 100Mbit")
     if plot is not None and plot.suffix not in {".png", ".svg"}:
         raise UsageError(f"--plot {plot}: a plot is PNG or SVG", "name a file that ends in .svg or .png")
+    wanted = parse_filter(select, fabric)
     try:
         with file.open("rb", buffering=0) as stream:
-            facts = analyse(stream, str(file), rate=speed, check_icrc=icrc)
+            facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=wanted)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", "name a file that rocelab capture wrote") from error
     if plot is not None:
@@ -83,9 +94,10 @@ def _plot(facts: Facts, file: Path) -> None:
 
 
 def _print(facts: Facts) -> None:
+    beside = f", {facts.left_out} left out" if facts.left_out else ""
     _line(
         f"{facts.packets} packets in {format_time(facts.seconds)}: {facts.roce} of RoCEv2, "
-        f"{facts.pause_frames} of flow control"
+        f"{facts.pause_frames} of flow control{beside}"
     )
     _connections(facts)
     _troubles(facts)

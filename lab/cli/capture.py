@@ -16,6 +16,7 @@ from lab.backends import state
 from lab.backends.lifecycle import open_fabric
 from lab.cli.complete import fabric_names
 from lab.cli.ending import ends_on_signals
+from lab.cli.hosts import addresses_of
 from lab.cli.live import Printed
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import LabError, UsageError
@@ -27,13 +28,11 @@ from lab.wire.pcapng import MAX_SNAPLEN, Writer
 from lab.wire.pcapng_ring import SMALLEST, RingWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
     from lab.kernel.capture import LinkCount, Progress
-    from lab.model.addressing import NodePlan
-    from lab.wire.filter.expression import Address
     from lab.wire.pcapng import Sink
 
 _MIN_SNAPLEN: Final = 64
@@ -88,7 +87,7 @@ def capture(
     """
     _check_outputs(output, live=live, ring=ring, json=json)
     fabric = open_fabric(name)
-    wanted = None if select is None else parse(select, partial(_addresses, fabric.plan))
+    wanted = None if select is None else parse(select, partial(addresses_of, fabric.plan))
     points = [
         Point(fabric.namespace(end.node), end.interface, str(end), link.rate)
         for end, link in choose_links(fabric.topology, links)
@@ -116,15 +115,6 @@ def _check_outputs(output: str | None, *, live: bool, ring: str | None, json: bo
         raise UsageError("lines and JSON cannot both go to standard output", "leave --live or --json out")
     if ring is not None and output in {None, _STANDARD_OUTPUT}:
         raise UsageError("a ring is made of files", "give -o the name of a file")
-
-
-def _addresses(plan: Mapping[str, NodePlan], name: str) -> list[Address]:
-    """Every IP address of a node, which a filter may name."""
-    if name not in plan:
-        raise UsageError(f"no node {name!r} in the fabric", f"there is {', '.join(plan)}")
-    node = plan[name]
-    own = [interface.address.ip for interface in node.interfaces.values() if interface.address is not None]
-    return [*own, *(loopback.ip for loopback in node.loopbacks), *([node.vtep] if node.vtep is not None else [])]
 
 
 def _opened(stack: contextlib.ExitStack, output: str | None, ring: str | None) -> Sink | None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, NamedTuple
 import typer
 
 from lab.cli.headers import DIRECTIONS, print_headers, summary_line
+from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import stderr, stdout
 from lab.errors import UsageError
 from lab.wire.filter.match import matches
-from lab.wire.filter.parse import parse
 from lab.wire.frame import decode
 from lab.wire.opcodes import opcode_name
 from lab.wire.pcapng import Direction
@@ -61,6 +61,7 @@ def dissect(
     select: Annotated[
         str | None, typer.Option("--filter", metavar="EXPR", help="Only packets like: qpn==0x11 and not ack.")
     ] = None,
+    fabric: FabricOption = None,
     figures: Annotated[
         bool, typer.Option(help="Draw each header, and say why it matters, where it comes for the first time.")
     ] = True,
@@ -70,9 +71,9 @@ def dissect(
 
     A filter joins conditions by and, or, not and parentheses: qpn==0x11, psn in 100..200, opcode==write (send, read,
     atomic, or a full name: rc_rdma_write_only), vni==10, dscp==26, host 10.0.0.1 (or src, dst), roce, cnp, ack, nak,
-    rnr, ce, ect, pfc, pause.
+    rnr, ce, ect, pfc, pause. Where a fabric runs, or --fabric says which one, hosts have names: host h1.
     """
-    wanted = None if select is None else parse(select)
+    wanted = parse_filter(select, fabric)
     if limit is None and not summary:
         limit = _EXPLAINED
     with _opened(file) as stream, _until_the_reader_left():

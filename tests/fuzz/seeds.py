@@ -75,6 +75,7 @@ SEEDS: Final[dict[str, Callable[[], tuple[bytes, ...]]]] = {
     "frame": lambda: tuple(_WHOLE + each for each in frames()),
     "dissect": frames,
     "analysis": captures,
+    "choosing": frames,
     "following": captures,
     "filters": lambda: tuple(text.encode() for text in FILTERS),
 }

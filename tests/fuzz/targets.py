@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Final
 
+from lab.analysis.capture import Capture
+from lab.analysis.choose import chosen
 from lab.analysis.follow import follow
 from lab.analysis.report import analyse
 from lab.errors import InvalidInput, UsageError
@@ -21,6 +23,8 @@ from lab.wire.pcapng_reader import Reader
 from lab.wire.summary import describe
 from tests.fuzz import seeds
 from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcapng as written
+from tests.unit.analysis.captures import records
 from tests.unit.wire.filter import machine
 
 if TYPE_CHECKING:
@@ -88,6 +92,15 @@ def _facts(data: bytes, chunk: int) -> Facts | None:
         return None
 
 
+def choosing(data: bytes) -> None:
+    """A filter takes the same packets by columns as by frames."""
+    capture = Capture(io.BytesIO(written(records([data]))), "fuzz")
+    batch = next(iter(capture))
+    for text in seeds.FILTERS:
+        expression = parse(text)
+        assert chosen(expression, batch).tolist() == [matches(expression, decode(data))], text
+
+
 def following(data: bytes) -> None:
     """Each copy of a packet is in order of time, and seen once by each link."""
     try:
@@ -117,6 +130,7 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "frame": frame,
     "dissect": dissect,
     "analysis": analysis,
+    "choosing": choosing,
     "following": following,
     "filters": filters,
 }

@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,9 +23,6 @@ from lab.wire.pcapng import Direction, Interface, Record
 from tests.bench.traffic import generate
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcap, pcapng, records
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOOD = [*packets.write(1, 20), packets.ack(20), packets.pause({3: 9}), packets.pause({3: 0})]
 WRONG = [*GOOD, packets.send(21), packets.send(23), packets.ack(22, 0x60), packets.send(22), packets.send(23)]
@@ -86,6 +83,14 @@ def test_plots(tmp_path: Path) -> None:
     assert not (tmp_path / "none.svg").exists()
 
 
+def test_a_filter_leaves_packets_out(tmp_path: Path) -> None:
+    topology = str(Path(__file__).parents[3] / "topologies/clos-2x4.yaml")
+    done = rocelab(tmp_path / "a", pcapng(records(GOOD)), "--filter", "src h1", "--fabric", topology)
+    assert done.exit_code == 0
+    assert "20 packets" in done.output
+    assert "0 of flow control, 3 left out" in done.output
+
+
 @pytest.mark.parametrize(
     ("data", "options"),
     [
@@ -94,6 +99,8 @@ def test_plots(tmp_path: Path) -> None:
         (pcapng([]), ("--rate", "fast")),
         (pcapng([]), ("--rate", "0")),
         (pcapng([]), ("--plot", "a.gif")),
+        (pcapng([]), ("--filter", "qpn==")),
+        (pcapng([]), ("--filter", "host h1", "--fabric", "none.yaml")),
         (pcapng(records(WRONG)), ("--plot", "/no/such/folder/a.svg")),
     ],
 )

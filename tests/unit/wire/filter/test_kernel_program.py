@@ -1,18 +1,13 @@
 """The kernel's program against the predicate, on packets of every kind, on damaged ones, and on noise."""
 
-import struct
-from ipaddress import ip_address
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
-from scapy.layers.l2 import ARP, Ether
 
 from lab.errors import UsageError
-from lab.wire.build import cnp, pause, pfc, rocev2, vxlan
+from lab.wire.build import pause, pfc, rocev2, vxlan
 from lab.wire.filter.assembler import JUMP_EQUAL, RETURN, Assembler, Label
-from lab.wire.filter.expression import Address, All, Any, Expression, Field, Host, Not, Side, Within
+from lab.wire.filter.expression import Any, Expression, Field, Within
 from lab.wire.filter.kernel_program import kernel_program
 from lab.wire.filter.match import matches
 from lab.wire.filter.parse import parse
@@ -20,77 +15,10 @@ from lab.wire.frame import decode
 from lab.wire.headers import Pause, Pfc
 from lab.wire.opcodes import Opcode
 from tests.unit.wire.filter import machine
-from tests.unit.wire.packets import IP4, IP6, VTEPS, VTEPS6, crafted, messages, paths
+from tests.unit.wire.filter.filters import MAC, expressions, right, tag
+from tests.unit.wire.packets import IP4, VTEPS, crafted
 
 KEEP = 4096
-MAC = "02:00:00:00:00:01"
-
-
-def plain() -> list[bytes]:
-    """What is not RoCEv2, or has unusual headers, and is right all the same."""
-    over_ip = Ether() / IP(src="10.0.0.1", dst="10.0.0.2", tos=3)
-    return [
-        pfc(MAC, Pfc.of({3: 65535})),
-        pause(MAC, Pause(100)),
-        cnp(IP4, 0x11),
-        bytes(Ether() / ARP()).ljust(60, b"\0"),
-        bytes(over_ip / TCP() / b"data"),
-        bytes(over_ip / UDP(dport=53) / b"x"),
-        bytes(over_ip / ICMP()),
-        bytes(Ether() / IP(dst="10.0.0.2", flags="MF") / UDP(dport=4791) / bytes(40)),
-        bytes(Ether() / IP(dst="10.0.0.2", options=[IPOption_NOP()] * 4) / UDP(dport=4791) / bytes(40)),
-    ]
-
-
-def tag(frame: bytes, kind: int) -> bytes:
-    return frame[:12] + struct.pack("!HH", kind, 0x6064) + frame[12:]
-
-
-roce = st.builds(rocev2, paths, messages()) | st.sampled_from([rocev2(IP4, crafted(opcode)) for opcode in Opcode])
-bare = roce | st.sampled_from(plain())
-tunnelled = st.builds(vxlan, st.sampled_from([VTEPS, VTEPS6]), st.integers(0, 2**24 - 1) | st.just(10), bare)
-right = bare | tunnelled | st.builds(tag, bare | tunnelled, st.sampled_from([0x8100, 0x88A8]))
-
-addresses: list[Address] = [
-    ip_address(text) for path in (IP4, IP6, VTEPS, VTEPS6) for text in (path.src, path.dst)
-] + [ip_address("10.0.0.3")]
-
-
-@st.composite
-def conditions(draw: st.DrawFn) -> Expression:
-    if draw(st.booleans()):
-        words = [
-            "cnp",
-            "ack",
-            "nak",
-            "rnr",
-            "ce",
-            "ect",
-            "pfc",
-            "pause",
-            "roce",
-            "opcode==write",
-            "vni==10",
-            "dscp==26",
-        ]
-        return parse(draw(st.sampled_from(words)))
-    if draw(st.booleans()):
-        return Host(draw(st.sampled_from(Side)), tuple(draw(st.lists(st.sampled_from(addresses), max_size=3))))
-    field = draw(st.sampled_from(Field))
-    value = st.integers(0, field.greatest)
-    spans = st.tuples(value, value).map(lambda pair: (min(pair), max(pair)))
-    return Within(field, tuple(draw(st.lists(spans, max_size=3))))
-
-
-expressions = st.recursive(
-    conditions(),
-    lambda below: (
-        st.builds(Not, below)
-        | st.lists(below, min_size=1, max_size=4).map(lambda terms: All(tuple(terms)))
-        | st.lists(below, min_size=1, max_size=4).map(lambda terms: Any(tuple(terms)))
-    ),
-    max_leaves=8,
-)
 
 
 def verdicts(expression: Expression, packet: bytes) -> tuple[bool, bool]:
