@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Ether
+from scapy.layers.l2 import Dot1Q, Ether
 
 from lab.wire.ethernet import MAC_CONTROL_ADDRESS, PFC, VXLAN, MACControl, Pause
 from lab.wire.headers import CLASSES
@@ -39,15 +39,19 @@ class Path:
     dscp: int = 26
     ecn: int = ECT0
     hops: int = 64
+    tag: headers.Tag | None = None
 
     def layers(self) -> Packet:
-        """Ethernet, IP and UDP as scapy layers."""
+        """Ethernet, a tag where there is one, IP and UDP as scapy layers."""
         tos = self.dscp << 2 | self.ecn
         if isinstance(ip_address(self.dst), IPv6Address):
             ip = IPv6(src=self.src, dst=self.dst, tc=tos, hlim=self.hops)
         else:
             ip = IP(src=self.src, dst=self.dst, tos=tos, ttl=self.hops, flags="DF")
-        return Ether(src=self.src_mac, dst=self.dst_mac) / ip / UDP(sport=self.entropy)
+        link = Ether(src=self.src_mac, dst=self.dst_mac)
+        if self.tag is not None:
+            link /= Dot1Q(vlan=self.tag.vlan, prio=self.tag.pcp)
+        return link / ip / UDP(sport=self.entropy)
 
 
 @dataclass(frozen=True, slots=True)

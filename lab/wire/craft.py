@@ -14,14 +14,16 @@ from lab.units import format_rate, format_time, seconds_to_quanta
 from lab.wire import build, icrc
 from lab.wire.headers import Aeth, AtomicEth, Deth, Pause, Pfc, Reth
 from lab.wire.opcodes import Extension, Opcode, extensions, opcode_name
-from lab.wire.packet_spec import MAX_QUANTA, Kind, Part
+from lab.wire.packet_spec import Kind, Part
+from lab.wire.packet_values import MAX_QUANTA
 from lab.wire.syndrome import AckKind, Syndrome
 from lab.wire.template import Template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
 
-    from lab.wire.packet_spec import PacketSpec, Span
+    from lab.wire.packet_spec import PacketSpec
+    from lab.wire.packet_values import Span
 
 PSN_MODULUS: Final = 2**24
 
@@ -55,8 +57,8 @@ _OPERATIONS: Final = {
     Kind.RNR_NAK: "ACKNOWLEDGE",
 }
 _IN_PARTS: Final = {Kind.WRITE, Kind.SEND, Kind.READ_RESPONSE}
-_MAC_CONTROL: Final = {Kind.PFC: {"src_mac", "classes", "rate"}, Kind.PAUSE: {"src_mac", "quanta", "rate"}}
-_PATH: Final = {"src", "dst", "src_mac", "dst_mac", "sport", "dscp", "ecn", "ttl"}
+_MAC_CONTROL: Final = {Kind.PFC: {"src_mac", "classes", "vector", "rate"}, Kind.PAUSE: {"src_mac", "quanta", "rate"}}
+_PATH: Final = {"src", "dst", "src_mac", "dst_mac", "vlan", "pcp", "sport", "dscp", "ecn", "ttl"}
 _TUNNEL: Final = {"vtep_src", "vtep_dst", "vtep_src_mac", "vtep_dst_mac", "vtep_sport"}
 _DATA: Final = ("payload", "payload_hex", "payload_size")
 _EXTENSION_KEYS: Final[dict[Extension, set[str]]] = {
@@ -86,17 +88,22 @@ def craft(spec: PacketSpec) -> Crafted:
     if misfits:
         raise ValueError("; ".join(f"{misfit.key}: {misfit.message}" for misfit in misfits))
     if spec.kind is Kind.PFC:
-        quanta = {priority: _quanta(span, spec.rate) for priority, span in spec.classes.items()}
-        return Crafted(build.pfc(spec.src_mac, Pfc.of(quanta)))
+        return Crafted(build.pfc(spec.src_mac, _pfc(spec)))
     if spec.kind is Kind.PAUSE:
         return Crafted(build.pause(spec.src_mac, Pause(_quanta(spec.quanta, spec.rate))))
-    path = build.Path(spec.src_mac, spec.dst_mac, spec.src, spec.dst, spec.sport, spec.dscp, spec.ecn, spec.ttl)
+    tag = spec.tag if spec.vni is None else None
+    path = build.Path(spec.src_mac, spec.dst_mac, *spec.ends, spec.sport, spec.dscp, spec.ecn, spec.ttl, tag)
     message = _message(spec)
     frame = build.rocev2(path, message)
     if spec.bad_icrc:  # built again, so that the UDP checksum is right and nothing but the ICRC is wrong
         wrong = bytes(octet ^ 0xFF for octet in frame[-icrc.SIZE :])
         frame = build.rocev2(path, replace(message, icrc=wrong))
     return Crafted(_tunnelled(frame, spec), _note(spec))
+
+
+def _pfc(spec: PacketSpec) -> Pfc:
+    operands = Pfc.of({priority: _quanta(span, spec.rate) for priority, span in spec.classes.items()})
+    return operands if spec.vector is None else replace(operands, vector=spec.vector)
 
 
 def frames(spec: PacketSpec) -> Iterator[bytes]:
@@ -134,8 +141,8 @@ def _opcode_key(spec: PacketSpec) -> str:
 
 
 def _families(spec: PacketSpec) -> Iterator[Misfit]:
-    pairs = [("src", spec.src, spec.dst)] + ([("vtep_src", spec.vtep_src, spec.vtep_dst)] * (spec.vni is not None))
-    for key, src, dst in pairs:
+    pairs = [("src", spec.ends)] + ([("vtep_src", spec.vtep_ends)] * (spec.vni is not None))
+    for key, (src, dst) in pairs:
         ours, theirs = ip_address(src).version, ip_address(dst).version
         if ours != theirs and spec.kind not in _MAC_CONTROL:
             yield Misfit(key, f"is IPv{ours} and the receiver's IPv{theirs}", "give both addresses of one family")
@@ -239,11 +246,11 @@ def _tunnelled(frame: bytes, spec: PacketSpec) -> bytes:
     outer = build.Path(
         spec.vtep_src_mac,
         spec.vtep_dst_mac,
-        spec.vtep_src,
-        spec.vtep_dst,
+        *spec.vtep_ends,
         spec.vtep_sport,
         spec.dscp,
         spec.ecn,
+        tag=spec.tag,
     )
     return build.vxlan(outer, spec.vni, frame)
 

@@ -28,8 +28,10 @@ VNI_VALID: Final = 0x08
 """The I flag (RFC 7348 section 5): without it a packet names no segment. The other seven are reserved."""
 MAX_TUNNELS: Final = 4
 """Frames inside frames that are taken apart: no fabric nests deeper, and hostile ones must not exhaust the stack."""
-_VLAN_TAG: Final = 4
-_VLAN_TYPES: Final = (0x8100, 0x88A8)
+VLAN_TAG: Final = 4
+"""Bytes of a tag (IEEE 802.1Q clause 9.3), between the addresses and what it tags."""
+VLAN_TYPES: Final = (0x8100, 0x88A8)
+"""Ethertypes that announce a tag: of customers, and of providers (IEEE 802.1Q table 9-1)."""
 _IPV4: Final = Struct("!BBHHHBBH4s4s")
 _IPV6: Final = Struct("!IHBB16s16s")
 _UDP: Final = Struct("!HHHH")
@@ -148,12 +150,12 @@ def _ethernet(frame: Frame, data: bytes) -> None:
     frame.dst, frame.src = _mac(data[:6]), _mac(data[6:12])
     offset = ETHERNET
     kind = int.from_bytes(data[12:14])
-    while kind in _VLAN_TYPES:
-        _need(frame, data, offset + _VLAN_TAG, "the VLAN tag")
+    while kind in VLAN_TYPES:
+        _need(frame, data, offset + VLAN_TAG, "the VLAN tag")
         tci = int.from_bytes(data[offset : offset + 2])
         frame.vlan, frame.pcp = tci & 0xFFF, tci >> 13
         kind = int.from_bytes(data[offset + 2 : offset + 4])
-        offset += _VLAN_TAG
+        offset += VLAN_TAG
     frame.protocol = _ETHERTYPES.get(kind, f"ethertype {kind:#06x}")
     if kind == _IPV4_TYPE:
         _ipv4(frame, data, offset)

@@ -22,6 +22,14 @@ _LOW_24: Final = 0xFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
+class Tag:
+    """A VLAN tag (IEEE 802.1Q clause 9.6); VLAN 0 means none, so that only the priority counts."""
+
+    vlan: int
+    pcp: int
+
+
+@dataclass(frozen=True, slots=True)
 class Bth:
     """The base transport header (IBA vol. 1 section 9.2); FECN and BECN as annex A10 has them."""
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 
 from lab.units import format_size, format_time, quanta_to_seconds
 from lab.wire.ethernet import PFC, VXLAN, MACControl, Pause
-from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE, VNI_VALID, VXLAN_PORT, Frame
+from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES, VNI_VALID, VXLAN_PORT, Frame
 from lab.wire.headers import CLASSES
 from lab.wire.opcodes import ROCEV2_PORT, Extension, Opcode, extensions
 from lab.wire.rocev2 import AETH, BTH, CNP, DETH, IETH, RETH, AtomicAckETH, AtomicETH, ImmDt
@@ -138,7 +139,24 @@ def _vxlan_flags(value: int, _: Scene) -> str:
     return "I: the VNI is valid" + ("; reserved bits are set, and Linux drops that" if value & ~VNI_VALID else "")
 
 
+def _ethertype(value: int, _: Scene) -> str:
+    return "an 802.1Q tag follows" if value in VLAN_TYPES else ""
+
+
+def _vlan(value: int, _: Scene) -> str:
+    return "the VLAN that the frame belongs to" if value else "no VLAN: the tag is there for its priority"
+
+
+_TAG: Final[dict[str, Meaning]] = {
+    "prio": lambda value, _: f"PCP: priority {value}",
+    "dei": _flag("drop eligible: the first to go when there is no room"),
+    "vlan": _vlan,
+    "type": _ethertype,
+}
 MEANINGS: Final[dict[type[Packet], dict[str, Meaning]]] = {
+    Ether: {"type": _ethertype},
+    Dot1Q: _TAG,
+    Dot1AD: _TAG,
     IP: {"tos": _tos},
     IPv6: {"tc": _tos},
     UDP: {"sport": _port, "dport": _port},
@@ -188,6 +206,8 @@ TITLES: Final[dict[type[Packet], str]] = {
     ImmDt: "ImmDt, immediate data",
     IETH: "IETH, invalidate extended transport header",
     CNP: "CNP, congestion notification",
+    Dot1Q: "802.1Q, VLAN tag",
+    Dot1AD: "802.1ad, VLAN tag of a provider",
     PFC: "PFC, priority flow control",
     VXLAN: "VXLAN, a frame in a tunnel",
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 
 from lab.wire.ethernet import PFC, VXLAN, MACControl, Pause
 from lab.wire.rocev2 import AETH, BTH, CNP, DETH, IETH, RETH, AtomicAckETH, AtomicETH, ImmDt
@@ -14,12 +14,14 @@ from lab.wire.rocev2 import AETH, BTH, CNP, DETH, IETH, RETH, AtomicAckETH, Atom
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
+_TAGGED: Final = "Its PCP can pick the priority that PFC pauses, on links that do not trust the DSCP."
 _ROUTED: Final = (
     "The DSCP picks the lossless class at every hop, and ECN is where a congested switch leaves its mark."
 )
 REASONS: Final[dict[type[Packet], str]] = {
     Ether: "Good for one hop only: each router writes a new one, so the ICRC does not cover it.",
-    Dot1Q: "Its PCP can pick the priority that PFC pauses, on links that do not trust the DSCP.",
+    Dot1Q: _TAGGED,
+    Dot1AD: _TAGGED,
     IP: _ROUTED,
     IPv6: _ROUTED,
     UDP: "Makes RDMA routable; the source port stays the same for a QP, so ECMP keeps its packets on one path.",

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Final
 
 from lab.wire import icrc
-from lab.wire.frame import ETHERNET, decode
+from lab.wire.frame import ETHERNET, VLAN_TAG, VLAN_TYPES, decode
 
 _UDP_SIZE: Final = 8
 _VXLAN_SIZE: Final = 8
@@ -22,7 +22,7 @@ _ONES: Final = 0xFFFF
 class Template:
     """Stamps PSNs into a frame and seals it anew; a frame whose ICRC is wrong gives copies that are wrong as it is.
 
-    The frame may be in VXLAN tunnels, but not have VLAN tags or IPv6 extension headers. Its UDP checksum is kept
+    The frame may be in VXLAN tunnels and have VLAN tags, but not IPv6 extension headers. Its UDP checksum is kept
     right, or absent. ValueError when it is no whole RoCEv2 frame.
     """
 
@@ -71,10 +71,10 @@ def _innermost(data: bytes) -> tuple[int, int]:
     if frame.damage:
         raise ValueError(frame.damage)
     while True:
-        ip = start + ETHERNET
+        ip = _after_tags(data, start)
         transport = ip + (40 if data[ip] >> 4 == 6 else (data[ip] & 0x0F) * 4)
-        if frame.vlan is not None or (frame.inner is None and frame.bth is None):
-            raise ValueError(f"{frame.protocol} of VLAN {frame.vlan} is no template")
+        if frame.inner is None and frame.bth is None:
+            raise ValueError(f"{frame.protocol} is no template")
         has_checksum = any(data[transport + _CHECKSUM : transport + _UDP_SIZE])
         if covered and not has_checksum:
             raise ValueError("the tunnel has a UDP checksum and what it carries has none")
@@ -82,3 +82,11 @@ def _innermost(data: bytes) -> tuple[int, int]:
             return ip, transport
         covered |= has_checksum
         frame, start = frame.inner, transport + _UDP_SIZE + _VXLAN_SIZE
+
+
+def _after_tags(data: bytes, start: int) -> int:
+    """Where the IP header is in a whole frame that begins at ``start``."""
+    offset = start + ETHERNET
+    while int.from_bytes(data[offset - 2 : offset]) in VLAN_TYPES:
+        offset += VLAN_TAG
+    return offset

@@ -116,6 +116,16 @@ def test_addresses_that_are_not_given_are_those_of_the_interface_and_its_gateway
     assert addresses(decode(cnp)) == ("10.0.0.9", H3_ADDRESS, Icrc.OK)
 
 
+def test_a_source_with_ipv6_is_the_interfaces_own_too() -> None:
+    for namespace, interface, address in ((H1, "eth1", "fd77::1/64"), (LEAF1, "swp3", "fd77::2/64")):
+        namespace.run(["ip", "address", "add", address, "dev", interface, "nodad"])
+    with Seen() as seen:
+        rocelab("craft", "write", "--dst", "fd77::2", "--payload", "hi", "--send", "h1:eth1")
+    (write,) = octets(seen.records)
+    assert (write[:6], write[6:12]) == (mac(LEAF1, "swp3"), mac(H1, "eth1"))
+    assert addresses(decode(write)) == ("fd77::1", "fd77::2", Icrc.OK)
+
+
 def addresses(frame: Frame) -> tuple[str, str, Icrc | None]:
     return frame.src, frame.dst, frame.icrc
 

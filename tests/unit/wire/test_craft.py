@@ -89,6 +89,41 @@ def test_the_path_is_as_described() -> None:
     assert (frame.src, frame.dst, frame.dscp, frame.ecn, frame.sport) == ("fd00::7", "fd00::8", 46, 3, 5)
 
 
+@pytest.mark.parametrize(
+    ("keys", "src", "dst"),
+    [
+        ({}, "10.0.0.1", "10.0.0.2"),
+        ({"dst": "fd00::9"}, "fd00::1", "fd00::9"),
+        ({"src": "fd00::9"}, "fd00::9", "fd00::2"),
+        ({"dst": "10.0.0.9"}, "10.0.0.1", "10.0.0.9"),
+    ],
+)
+def test_an_address_that_is_not_given_is_of_the_others_family(keys: dict[str, str], src: str, dst: str) -> None:
+    frame = made("ack", **keys)
+    assert (frame.src, frame.dst) == (src, dst)
+    outer = made("ack", vni=1, **{f"vtep_{key}": value for key, value in keys.items()})
+    assert (":" in outer.src, ":" in outer.dst) == (":" in src, ":" in dst)
+
+
+@pytest.mark.parametrize(
+    ("keys", "vlan", "pcp"), [({"vlan": 100}, 100, 0), ({"pcp": 3}, 0, 3), ({"vlan": 4095, "pcp": 7}, 4095, 7)]
+)
+def test_a_tag_is_the_one_that_was_described(keys: dict[str, int], vlan: int, pcp: int, tshark: Tshark) -> None:
+    tagged, plain = craft(spec("write", payload="x", **keys)).frame, craft(spec("write", payload="x")).frame
+    frame = decode(tagged)
+    assert (frame.vlan, frame.pcp, frame.icrc) == (vlan, pcp, Icrc.OK)
+    assert tagged[:12] + tagged[16:] == plain
+    fields = ("vlan.id", "vlan.priority", "infiniband.bth.opcode")
+    assert tshark([tagged], *fields) == [[str(vlan), str(pcp), str(int(Opcode.RC_RDMA_WRITE_ONLY))]]
+
+
+def test_a_tunnel_wears_the_tag() -> None:
+    frame = made("write", vni=10, vlan=7, pcp=4)
+    assert (frame.vlan, frame.pcp) == (7, 4)
+    assert frame.inner is not None
+    assert frame.inner.vlan is None
+
+
 def test_a_cnp_is_the_one_of_the_builder() -> None:
     assert craft(spec("cnp", qp=0x118)).frame == cnp(IP4, 0x118)
 
@@ -134,6 +169,11 @@ def test_pause_times_are_quanta_at_the_rate() -> None:
     assert made("pfc", classes="3=100us,4=0,7=9", rate="10Gbit").pfc == Pfc.of({3: 1954, 4: 0, 7: 9})
 
 
+def test_a_vector_may_enable_other_classes_than_have_times() -> None:
+    quanta = (0, 0, 0, 9, 0, 0, 0, 0)
+    assert made("pfc", classes="3=9", vector="0x8010").pfc == Pfc(0x8010, quanta)
+
+
 @given(st.dictionaries(st.integers(0, 7), st.integers(0, 0xFFFF), min_size=1))
 def test_classes_are_written_as_pairs(classes: dict[int, int]) -> None:
     text = ", ".join(f"{priority}={quanta}" for priority, quanta in classes.items())
@@ -151,6 +191,8 @@ MISFITS: list[tuple[str, dict[str, Any], str]] = [
     ("ack", {"reason": "invalid-request"}, "--reason: has no place in RC Acknowledge; leave it out"),
     ("ack", {"payload": "x"}, "--payload: has no place in RC Acknowledge; leave it out"),
     ("cnp", {"psn": 1}, "--psn: has no place in CNP; leave it out"),
+    ("pfc", {"pcp": 1}, "--pcp: has no place in pfc; leave it out"),
+    ("pause", {"vector": 1}, "--vector: has no place in pause; leave it out"),
     ("pfc", {"vni": 1}, "--vni: has no place in pfc; leave it out"),
     ("pause", {"quanta": "1ms"}, "--quanta: 1 ms are no quanta yet; give the rate of the link, like 10Gbit"),
     ("pfc", {"classes": "1=1s", "rate": "1Gbit"},
@@ -158,8 +200,9 @@ MISFITS: list[tuple[str, dict[str, Any], str]] = [
     ("send", {"payload": "x", "payload_size": 3},
      "--payload-size: is a second payload; give one of payload, payload-hex, payload-size"),
     ("send", {"vtep_src": "10.0.0.1"}, "--vtep-src: has no place in RC SEND Only; give a vni, or leave it out"),
-    ("send", {"dst": "fd00::1"}, "--src: is IPv4 and the receiver's IPv6; give both addresses of one family"),
-    ("send", {"vni": 1, "vtep_dst": "fd00::1"},
+    ("send", {"src": "10.0.0.1", "dst": "fd00::1"},
+     "--src: is IPv4 and the receiver's IPv6; give both addresses of one family"),
+    ("send", {"vni": 1, "vtep_src": "10.0.0.1", "vtep_dst": "fd00::1"},
      "--vtep-src: is IPv4 and the receiver's IPv6; give both addresses of one family"),
 ]  # fmt: skip
 

@@ -27,7 +27,7 @@ BAD = """\
 defaults: {dst: fd00::1, qp: 0x1111111}
 packets:
   - {kind: writ, va: yes}
-  - {kind: write, part: middle, rkey: 1, qp: 1}
+  - {kind: write, part: middle, rkey: 1, qp: 1, src: 10.0.0.1}
   - {kind: nak, psn: -1, colour: red, reson: x, qp: 2}
   - 17
   - {psn: 1, qp: 2}
@@ -55,7 +55,7 @@ bad.yaml:9: also: is not a known key; beside packets there is only defaults"""
 def test_packets_share_their_defaults() -> None:
     packets = load_packets(GOOD, "good.yaml")
     assert [packet.kind for packet in packets] == [Kind.WRITE, Kind.WRITE, Kind.NAK]
-    assert [(packet.src, packet.dst, packet.qp) for packet in packets] == [
+    assert [(*packet.ends, packet.qp) for packet in packets] == [
         ("10.0.0.1", "10.0.0.9", 0x12),
         ("10.0.0.1", "10.0.0.9", 0x12),
         ("10.0.0.8", "10.0.0.9", 7),

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import UDP
-from scapy.layers.l2 import Dot1Q, Ether
 
 from lab.wire.build import Message, cnp, pfc, rocev2, vxlan
 from lab.wire.explain import explain
 from lab.wire.frame import Icrc, decode
-from lab.wire.headers import Aeth, Pfc, Reth
+from lab.wire.headers import Aeth, Pfc, Reth, Tag
 from lab.wire.opcodes import Opcode
 from lab.wire.rocev2 import BTH
 from lab.wire.summary import describe
@@ -23,10 +22,24 @@ NAK = Aeth(Syndrome(AckKind.NAK, NakCode.PSN_SEQUENCE_ERROR), 77)
 
 
 def test_vlan_tag_is_read_and_does_not_disturb_the_icrc() -> None:
-    tagged = Ether(rocev2(IP4, Message(Opcode.RC_SEND_ONLY, 17, 3)))
-    inner = tagged.payload
-    frame = decode(bytes(Ether(src=IP4.src_mac, dst=IP4.dst_mac) / Dot1Q(vlan=100, prio=3) / inner))
+    data = rocev2(replace(IP4, tag=Tag(100, 3)), Message(Opcode.RC_SEND_ONLY, 17, 3))
+    frame = decode(data)
     assert (frame.vlan, frame.pcp, frame.icrc) == (100, 3, Icrc.OK)
+    assert "VLAN 100 PCP 3" in describe(frame)
+
+
+@pytest.mark.parametrize(("tpid", "name"), [("8100", "802.1Q"), ("88a8", "802.1ad")])
+def test_a_tag_is_explained(tpid: str, name: str) -> None:
+    plain = rocev2(IP4, Message(Opcode.RC_SEND_ONLY, 17, 3))
+    told = explain(plain[:12] + bytes.fromhex(tpid + "7064") + plain[12:])
+    ethernet, tag, *_ = told.headers
+    assert ethernet.fields[-1].meaning == "an 802.1Q tag follows"
+    assert tag.name.startswith(name)
+    meanings = {field.name: field.meaning for field in tag.fields}
+    assert meanings["prio"] == "PCP: priority 3"
+    assert meanings["dei"].startswith("drop eligible")
+    assert meanings["vlan"] == "the VLAN that the frame belongs to"
+    assert tag.why
 
 
 def test_hops_ecn_and_dscp_may_change_on_the_way() -> None:
