@@ -42,7 +42,7 @@ class Answers:
         self._flows = flows
         self._tries: dict[int, int] = {}
         self._by_hosts: dict[object, list[int]] = defaultdict(list)
-        self._naks: dict[object, deque[tuple[int, int, int]]] = defaultdict(lambda: deque(maxlen=_NAKS_KEPT))
+        self._naks: dict[object, deque[tuple[int, ...]]] = defaultdict(lambda: deque(maxlen=_NAKS_KEPT))
         self._keys: Ints = np.zeros(0, np.int64)
         self._times: Ints = np.zeros(0, np.int64)
 
@@ -78,13 +78,13 @@ class Answers:
 
         ``unknown`` when the capture has nothing of the other direction.
         """
-        key = self._flows.key(flow)
+        key, peer = self._flows.key(flow), int(self.peer[flow])
         if key.reverse_hosts not in self._by_hosts:
             return "unknown"
         causes = [
             kind
-            for time, psn, kind in self._naks.get(key.reverse_hosts, ())
-            if psn == resend.psn and time <= resend.time
+            for nak, time, psn, kind in self._naks.get(key.reverse_hosts, ())
+            if psn == resend.psn and time <= resend.time and peer in {-1, nak}
         ]
         return ops.ACKS[causes[-1]] if causes else "timeout"
 
@@ -120,8 +120,9 @@ class Answers:
     def _keep_naks(self, packets: Sorted) -> None:
         kind = np.where(packets.syndrome >= 0, ops.ACK[packets.syndrome], 0)
         for index in np.flatnonzero(kind).tolist():
-            hosts = self._flows.key(int(packets.flow[index])).hosts
-            self._naks[hosts].append((int(packets.time[index]), int(packets.psn[index]), int(kind[index])))
+            columns = (packets.flow, packets.time, packets.psn, kind)
+            nak = tuple(int(column[index]) for column in columns)
+            self._naks[self._flows.key(nak[0]).hosts].append(nak)
 
     def _measure(self, packets: Sorted, order: Ints) -> None:
         """Times from a request that asks for an ACK to the ACK with its PSN; none where it was resent (Karn)."""

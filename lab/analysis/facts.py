@@ -135,6 +135,28 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Hop:
+    """A flow at one link of its path: packets, how many came with CE, and their share."""
+
+    link: str
+    direction: str
+    ttl: int
+    packets: int
+    marked: int
+    marked_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPath:
+    """A flow that several links have seen, from the one that saw it first to the last."""
+
+    src: str
+    dst: str
+    qp: int
+    hops: tuple[Hop, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tunnel:
     """What one VNI carried between two inner addresses over one link (RFC 7348)."""
 
@@ -227,6 +249,7 @@ class Facts:
     over_time: OverTime
     pauses: tuple[PausedPort, ...]
     spread: tuple[Spread, ...]
+    paths: tuple[FlowPath, ...]
     tunnels: tuple[Tunnel, ...]
     icrc: Icrcs | None
     damages: tuple[Damage, ...]

@@ -18,6 +18,7 @@ from lab.analysis.facts import (
     Tunnel,
 )
 from lab.analysis.histogram import Times
+from lab.analysis.hops import paths
 from lab.analysis.names import DIRECTIONS, address, class_or_none, vni_or_none
 from lab.analysis.over_time import over_time
 from lab.analysis.spread import spread
@@ -82,6 +83,7 @@ class _Report:
             "over_time": over_time(of, self._links, self._seconds),
             "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
             "spread": spread(of.flows, self._links),
+            "paths": paths(of.flows, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels.keys))),
             "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,
             "damages": tuple(of.capture.damages.kept),

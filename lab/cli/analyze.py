@@ -114,6 +114,10 @@ def _print(facts: Facts) -> None:
         (link, format_size(size), group.flows[link], f"{group.jain:.3f}")
         for group in facts.spread for link, size in group.bytes.items()
     ))  # fmt: skip
+    _table("Marked CE along the path", ("from", "to", "QP", "links"), (
+        (path.src, path.dst, f"{path.qp:#x}", ", ".join(f"{hop.link} {hop.marked_share:.1%}" for hop in path.hops))
+        for path in facts.paths if any(hop.marked for hop in path.hops)
+    ))  # fmt: skip
     _table("Inside VXLAN", ("VNI", "link", "from", "to", "packets", "bytes", "RoCEv2"), (
         (t.vni, t.link, t.src or "not IP", t.dst or "not IP", t.packets, format_size(t.bytes), t.roce)
         for t in facts.tunnels

@@ -113,6 +113,21 @@ def test_two_episodes() -> None:
     assert [episode.packets for episode in facts.go_back_n] == [2, 2]
 
 
+def test_a_nak_to_another_qp_is_no_cause() -> None:
+    """Two QPs between the same hosts, at the same PSNs: one gets the NAK, the other one's timer expires."""
+    frames = [packets.send(psn, qp=qp) for psn in (1, 2, 3) for qp in (2, 3)]
+    frames += [packets.ack(1, qp=102), packets.ack(2, NAK_SEQUENCE, qp=102), packets.ack(1, qp=103)]
+    frames += [packets.send(psn, qp=qp) for psn in (2, 3) for qp in (2, 3)]
+    facts = told(*introductions(2, 3), *frames, chunk=500)
+    assert {flow.qp: flow.peer for flow in facts.flows} == {2: 102, 102: 2, 3: 103, 103: 3}
+    assert {step.qp: step.cause for step in facts.go_back_n} == {2: "PSN Sequence Error", 3: "timeout"}
+
+
+def introductions(*qps: int) -> list[bytes]:
+    """A question and its answer for each QP, as much as a batch of 500 bytes holds: who answers whom is certain."""
+    return [frame for qp in qps for frame in (packets.send(0, qp=qp, ackreq=False), packets.ack(0, qp=100 + qp))]
+
+
 def test_rnr() -> None:
     facts = told(*sends(1), packets.ack(1, RNR), *sends(1), packets.ack(1))
     assert facts.go_back_n[0].cause == "RNR NAK"
@@ -227,6 +242,21 @@ def test_two_hops_are_not_parallel() -> None:
     near, far = packets.Path(hops=64), packets.Path(hops=63)
     facts = on_links((0, packets.send(1, path=near)), (1, packets.send(1, path=far)))
     assert not facts.spread
+
+
+def test_marks_along_the_path() -> None:
+    """The second link sees half of the packets marked, also in a tunnel; the first one none."""
+    near, far = packets.Path(hops=64), packets.Path(hops=62, ecn=3)
+    seen = [(0, packets.send(psn, path=near)) for psn in range(4)]
+    seen += [(1, packets.vxlan(packets.send(psn, path=near if psn % 2 else far))) for psn in range(4)]
+    facts = on_links(*seen)
+    (path,) = facts.paths
+    assert (path.src, path.dst, path.qp) == ("10.0.0.1", "10.0.0.2", packets.QP2)
+    assert [(hop.link, hop.packets, hop.marked_share) for hop in path.hops] == [
+        ("leaf1:swp1", 4, 0),
+        ("leaf1:swp2", 4, 0.5),
+    ]
+    assert not on_links(*seen[:4]).paths
 
 
 def paused(*events: tuple[int, dict[int, int]], speed: int | None = 10**9) -> Facts:

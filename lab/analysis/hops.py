@@ -1,0 +1,41 @@
+"""Where along its path a flow was marked: the same flow on several links, in the order in which it came by.
+
+A mark stays to the end of the path (RFC 3168 section 5), so the share of marked packets grows behind the queue that
+marks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from lab.analysis.facts import FlowPath, Hop
+from lab.analysis.names import DIRECTIONS, address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.flows import FlowKey, Flows
+
+
+def paths(flows: Flows, links: Sequence[str]) -> tuple[FlowPath, ...]:
+    """Flows that two or more links have seen, in or out of VXLAN; ``links`` are names by number."""
+    by_flow: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for flow in range(len(flows)):
+        key = flows.key(flow)
+        by_flow[key.src, key.dst, key.destqp, key.transport].append(flow)
+    return tuple(_path(flows, links, members) for members in by_flow.values() if len(members) > 1)
+
+
+def _path(flows: Flows, links: Sequence[str], members: list[int]) -> FlowPath:
+    key: FlowKey = flows.key(members[0])
+    in_order = sorted(members, key=lambda flow: int(flows.seen[flow, 0]))
+    hops = tuple(_hop(flows, links, flow) for flow in in_order)
+    return FlowPath(address(key.src), address(key.dst), key.destqp, hops)
+
+
+def _hop(flows: Flows, links: Sequence[str], flow: int) -> Hop:
+    packets, marked = (int(flows.sums[name][flow]) for name in ("packets", "ce"))
+    ttl, direction = flows.seen[flow, 2:].tolist()
+    link = links[flows.key(flow).interface]
+    return Hop(link, DIRECTIONS[direction], ttl, packets, marked, marked / packets)
