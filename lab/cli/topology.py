@@ -137,7 +137,8 @@ def new_rail_optimised(
 
 @app.command()
 def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", show_default=False)]) -> None:
-    """Report every problem of the files at once; exit code 2 when there is one."""
+    """Report every problem of the files at once; exit code 2 when there is one, 0 for warnings."""
+    from lab.cli.advice import print_advice  # noqa: PLC0415
     from lab.model.load import read_topology  # noqa: PLC0415
 
     failed = False
@@ -148,6 +149,7 @@ def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", sh
             failed = True
             stderr.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         else:
+            print_advice(topology, file)
             typer.echo(f"{file}: ok, {len(topology.nodes)} nodes and {len(topology.links)} links")
     if failed:
         sys.exit(ExitCode.USAGE)

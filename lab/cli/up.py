@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.backends import lifecycle, registry
+from lab.cli.advice import print_advice
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
 from lab.model.load import read_topology, renamed
@@ -28,6 +29,7 @@ def up(
 ) -> None:
     """Build a fabric and wait until it has converged."""
     topology = read_topology(file)
+    print_advice(topology, file)
     if name is not None:
         topology = renamed(topology, name)
     if not rdma:

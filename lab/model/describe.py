@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lab.model.addressing import plan_addresses
+from lab.model.qos.advice import advise
 from lab.model.summary import summarise
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def describe(topology: Topology) -> dict[str, Any]:
             }
             for link in topology.links
         ],
+        "advice": [advice._asdict() for advice in advise(topology)],
     }
 
 

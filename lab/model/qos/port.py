@@ -59,13 +59,6 @@ class GroupQos:
     xon: int
     headroom: int
 
-    @property
-    def alpha_shift(self) -> int | None:
-        """``alpha`` as a power of two, as SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH has it: -3 is 1/8."""
-        if self.alpha is None:
-            return None
-        return self.alpha.numerator.bit_length() - self.alpha.denominator.bit_length()
-
     def threshold(self, free: int) -> int:
         """Bytes in the group above which it pauses or drops, when ``free`` bytes of the shared pool are unused."""
         if free <= 0:

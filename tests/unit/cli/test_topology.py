@@ -32,6 +32,19 @@ def test_check_goes_on_after_a_broken_file(tmp_path: Path) -> None:
     assert "clos-2x2.yaml: ok, 8 nodes and 8 links" in output
 
 
+def test_check_warns_of_what_is_unwise(tmp_path: Path) -> None:
+    path = tmp_path / "unwise.yaml"
+    path.write_text(
+        "name: t\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2}\n"
+        "qos: {fabric: late, profiles: {late: {ecn: {3: {kmin: 90MB, kmax: 91MB}}}}}\n"
+    )
+    assert run("check", path).endswith("ok, 7 nodes and 6 links\n")
+    warning = CliRunner().invoke(app, ["check", str(path)]).stderr
+    assert "unwise.yaml: warning: spine1:swp1" in warning
+    assert "kmin 90 MB is not below" in warning
+    assert {advice["field"] for advice in json.loads(run("show", "--json", path))["advice"]} == {"ecn.3.kmin"}
+
+
 def test_show_has_the_figures() -> None:
     output = run("show", SHIPPED / "clos-3tier.yaml")
     for figure in ("22 nodes, 28 links", "1.5:1", "2:1", "2 Gb/s each way", "6 links apart"):

@@ -10,6 +10,8 @@ from lab.errors import InvalidInput
 from lab.model.addressing import plan_addresses
 from lab.model.draw.svg import draw_svg
 from lab.model.load import load_topology
+from lab.model.qos.advice import advise
+from lab.model.qos.resolve import resolve
 from lab.model.store import dump, restore
 from lab.model.summary import summarise
 from lab.model.topology import Topology
@@ -47,6 +49,8 @@ VOCABULARY = """
     name description defaults routing addressing generate overrides nodes links rate mtu delay role pod rdma ends
     shape spines leaves hosts_per_leaf leaf1 leaf2 spine1 h1 leaf spine host superspine clos leaf-spine rail-optimised
     leaf1--spine1 leaf1:swp1 h1:eth1 1Gbit 9000 5us 10.0.0.0/8 fd00::/48 bfd interval vteps host_links
+    qos fabric roles interfaces profiles lab sonic mine map dscp group buffer pool groups alpha xoff xon headroom pfc
+    priorities watchdog ecn 3 kmin kmax pmax 40KB 3ms 5% scheduler strict nic drain
 """
 WORDS = st.sampled_from(VOCABULARY.split())
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), WORDS, st.text(max_size=8))
@@ -82,6 +86,38 @@ WELL_NAMED = {
     "nodes": {"leaf1": {"role": "leaf"}, "spine1": {"role": "spine"}, "h1": {"role": "host"}},
     "links": [{"ends": ["leaf1", "spine1"]}, {"ends": ["h1:eth2", "leaf1:swp1"]}],
 }
+
+
+AMOUNTS = st.sampled_from(["0", "40KB", "3ms", "9MB", "0s", "1us"])
+GROUPS = st.fixed_dictionaries({}, optional=dict.fromkeys(["reserved", "xoff", "xon", "headroom"], AMOUNTS))
+PROFILES = st.fixed_dictionaries(
+    {},
+    optional={
+        "ecn": st.dictionaries(st.sampled_from("35"), st.fixed_dictionaries({"kmin": AMOUNTS, "kmax": AMOUNTS})),
+        "buffer": st.fixed_dictionaries({"groups": st.dictionaries(st.sampled_from("34"), GROUPS)}),
+        "pfc": st.fixed_dictionaries({"priorities": st.lists(st.integers(0, 7)), "tx": st.booleans()}),
+    },
+)
+
+
+@given(PROFILES, st.sampled_from(["lab", "sonic", "hpcc"]))
+def test_a_profile_that_loads_can_be_resolved_advised_on_and_stored(profile: dict[str, Any], preset: str) -> None:
+    tree = {
+        "name": "t",
+        "generate": {"shape": "leaf-spine", "spines": 1, "leaves": 2},
+        "qos": {"fabric": [preset, "mine"], "profiles": {"mine": profile}},
+    }
+    fabric = _load(json.dumps(tree))
+    if fabric is None:
+        assert profile
+        return
+    for node in resolve(fabric).values():
+        assert node.shared > 0
+        assert all(
+            group.xoff is None or group.xon <= group.xoff for port in node.ports.values() for group in port.groups
+        )
+    assert all(str(advice).isprintable() for advice in advise(fabric))
+    assert restore(dump(fabric)) == fabric
 
 
 @given(HAND_MADE)

@@ -1,0 +1,19 @@
+"""Warnings: what a topology may say, and hardly means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.cli.output import stderr
+from lab.model.qos.advice import advise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lab.model.topology import Topology
+
+
+def print_advice(topology: Topology, source: Path) -> None:
+    """Say on standard error what is unwise in the file ``source``; it is used all the same."""
+    for advice in advise(topology):
+        stderr.print(f"{source}: warning: {advice}", style="yellow", markup=False, highlight=False, soft_wrap=True)

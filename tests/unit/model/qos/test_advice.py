@@ -1,0 +1,67 @@
+"""Warnings: each rule has a fabric that keeps it, in test_presets, and here one that breaks it."""
+
+import pytest
+
+from lab.model.qos.advice import advise
+from tests.unit.model.qos.fabrics import fabric, profile
+
+
+def lines(qos: str) -> list[str]:
+    return [str(advice) for advice in advise(fabric(qos))]
+
+
+@pytest.mark.parametrize(
+    ("qos", "field", "reason"),
+    [
+        ("{ecn: {3: {kmax: 250KB}}}", "ecn.3.kmax", "kmax 250 KB is not below 218 KB, where a lone group 3 pauses"),
+        ("{ecn: {3: {kmin: 250KB, kmax: 300KB}}}", "ecn.3.kmin", "nothing is marked before PFC stops the senders"),
+        ("{buffer: {groups: {3: {xoff: 160KB}}}}", "ecn.3.kmax", "kmax 160 KB is not below 160 KB"),
+        ("{buffer: {groups: {3: {headroom: 100KB}}}}", "buffer.groups.3.headroom", "less than the 143.2 KB"),
+        ("{map: {queue: {5: 3}}}", "map.queue.5", "lossy priority 5 shares queue 3 with lossless priority 3"),
+        ("{pfc: {rx: false}}", "pfc", "does not obey the pauses that this end sends"),
+    ],
+)
+def test_what_is_unwise_is_told_with_its_reason(qos: str, field: str, reason: str) -> None:
+    found = advise(fabric(profile(qos)))
+    assert found
+    assert {advice.field for advice in found} == {field}
+    assert reason in str(found[0])
+    assert all(advice.remedy for advice in found)
+
+
+@pytest.mark.parametrize(
+    "qos",
+    [
+        "{ecn: {3: {enabled: false, kmax: 250KB}}}",
+        "{ecn: {3: {kmax: 250KB}}, pfc: {tx: false}}",
+        "{buffer: {groups: {4: {headroom: 1KB}}}}",
+        "{map: {queue: {5: 4}}}",
+        "{pfc: {priorities: []}, ecn: {3: {kmax: 250KB}}}",
+        "{pfc: {tx: false, rx: false}}",
+    ],
+)
+def test_what_can_do_no_harm_is_not_told(qos: str) -> None:
+    assert lines(profile(qos)) == []
+
+
+def test_ports_that_say_the_same_are_told_together() -> None:
+    qos = "{roles: {leaf: mine}, profiles: {mine: {map: {queue: {5: 3}}}}}"
+    (line,) = lines(qos)
+    assert line.startswith(
+        "leaf1:swp1 leaf1:swp2 leaf1:swp3 and 5 more: map.queue.5: lossy priority 5 shares queue 3 "
+    )
+    assert line.endswith("; map them to different queues: a pause of one stops both")
+
+
+def test_one_deaf_host_is_told_at_its_leaf() -> None:
+    qos = '{interfaces: {"h2:eth1": deaf}, profiles: {deaf: {pfc: {rx: false}}}}'
+    assert [advice.ports for advice in advise(fabric(qos))] == [("leaf1:swp4",)]
+
+
+def test_priorities_that_differ_across_a_link_are_one_sided_too() -> None:
+    qos = "{roles: {host: more}, profiles: {more: {pfc: {priorities: [3, 4]}}}}"
+    assert {advice.ports for advice in advise(fabric(qos)) if "h1:eth1" in advice.ports} == {("h1:eth1",)}
+
+
+def test_without_qos_there_is_nothing_to_say() -> None:
+    assert lines("") == []
