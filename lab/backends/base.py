@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from lab.dataplane.numbering import number_ports
 from lab.model.addressing import plan_addresses
+from lab.model.qos.resolve import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lab.backends.state import FabricState
+    from lab.dataplane.numbering import Numbering
     from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
+    from lab.model.qos.port import NodeQos
     from lab.model.topology import Topology
     from lab.routing.daemons import Router
 
@@ -60,6 +65,16 @@ class Fabric:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plan", plan_addresses(self.topology))
+
+    @cached_property
+    def numbering(self) -> Numbering:
+        """Which port is which."""
+        return number_ports(self.topology)
+
+    @cached_property
+    def qos(self) -> Mapping[str, NodeQos]:
+        """What each node's ports were built to do; empty where links are only shaped."""
+        return resolve(self.topology)
 
     @property
     def name(self) -> str:

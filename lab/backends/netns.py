@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Final
 
 from lab.backends.state import Kind
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import netns, process, signals
+from lab.kernel import netns, pins, process, signals
 from lab.kernel.netns import Namespace
 from lab.rdma import rxe
 from lab.routing import daemons
@@ -16,10 +17,11 @@ from lab.routing.daemons import Router
 from lab.routing.render import render_router
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lab.backends.base import Fabric, Progress
     from lab.backends.state import FabricState
+    from lab.dataplane.plant import Programs
     from lab.model.topology import Topology
 
 PREFIX: Final = "rl-"
@@ -57,17 +59,34 @@ class NetnsBackend:
     def deploy(self, fabric: Fabric, progress: Progress) -> None:
         """Plumbing in one go, daemons in parallel, RDMA devices one by one (rxe races with itself)."""
         # pyroute2 takes over a second to import in the software-emulated VM, and only building needs it.
-        from lab.backends.plumbing import plumb  # noqa: PLC0415
+        from lab.backends.plumbing import Site, plumb  # noqa: PLC0415
 
         namespaces = {node.name: fabric.namespace(node.name) for node in fabric.topology.nodes}
         names = [namespace.name for namespace in namespaces.values()]
         _refuse_taken(namespaces.values())
-        fabric.state.record(Kind.NAMESPACE, names)
-        progress("plumbing", 0, 1)
-        plumb(fabric.topology, fabric.plan, namespaces)
-        progress("plumbing", 1, 1)
+        with self._ports(fabric, progress) as programs:
+            fabric.state.record(Kind.NAMESPACE, names)
+            progress("plumbing", 0, 1)
+            plumb(Site(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs))
+            progress("plumbing", 1, 1)
         self._start_routers(fabric, progress)
         self._start_rdma(fabric, progress)
+
+    @contextlib.contextmanager
+    def _ports(self, fabric: Fabric, progress: Progress) -> Iterator[Programs | None]:
+        """The programs of the emulated ports, configured; None for a fabric without QoS."""
+        if fabric.topology.qos is None:
+            yield None
+            return
+        from lab.dataplane import plant  # noqa: PLC0415 - see deploy
+
+        progress("ports", 0, 1)
+        fabric.state.record(Kind.DATAPLANE, [fabric.name])
+        plant.load(fabric.name, fabric.numbering)
+        plant.write(plant.open_plant(fabric.name), fabric.numbering, fabric.qos, fabric.plan)
+        with plant.programs(fabric.name) as programs:
+            progress("ports", 1, 1)
+            yield programs
 
     def _start_routers(self, fabric: Fabric, progress: Progress) -> None:
         def start(name: str) -> None:
@@ -104,12 +123,14 @@ class NetnsBackend:
             progress("rdma", done, len(wanted))
 
     def remove(self, state: FabricState) -> None:
-        """Processes, then RDMA devices one by one, then namespaces, with which the links go."""
+        """Processes, RDMA devices one by one, namespaces and with them the links, then the pins of their programs."""
         names = state.recorded(Kind.NAMESPACE)
         _end_processes(names)
         for device in state.recorded(Kind.RDMA_DEVICE):
             rxe.delete(device)
         netns.delete(names)
+        for name in state.recorded(Kind.DATAPLANE):
+            pins.unpin(pins.folder_of(name))
 
 
 def _refuse_taken(namespaces: Iterable[Namespace]) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lab.dataplane import plant
 from lab.errors import EnvironmentLacks
 from lab.kernel import libc, links, netns, probe, rtnl, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lab.dataplane.numbering import Numbering
+    from lab.dataplane.plant import Programs
     from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
-    from lab.model.topology import Endpoint, Topology
+    from lab.model.qos.port import NodeQos
+    from lab.model.topology import Endpoint, Link, Topology
 
-_FIRST_INDEX: Final = 1000
-"""Interface indices start here, clear of the devices that modules put into every new namespace."""
 _FIRST_TABLE: Final = 100
 """Routing table of a host's first NIC, when it has several."""
 HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
@@ -45,16 +48,28 @@ _EVERY_SWITCH: Final = {
 }
 
 
-def plumb(topology: Topology, plan: Mapping[str, NodePlan], namespaces: Mapping[str, Namespace]) -> None:
+@dataclass(frozen=True)
+class Site:
+    """What is built: names and numbers of a fabric, and the emulated ports where it has them."""
+
+    topology: Topology
+    plan: Mapping[str, NodePlan]
+    namespaces: Mapping[str, Namespace]
+    numbering: Numbering
+    qos: Mapping[str, NodeQos]
+    programs: Programs | None
+
+
+def plumb(site: Site) -> None:
     """Build everything of a fabric that has no process; the caller has made sure that no name is taken."""
-    netns.create([namespace.name for namespace in namespaces.values()])
-    with _opened(namespaces) as descriptors:
-        netns.in_thread(lambda: _prepare(topology, plan, descriptors))
+    netns.create([namespace.name for namespace in site.namespaces.values()])
+    with _opened(site.namespaces) as descriptors:
+        netns.in_thread(lambda: _prepare(site.topology, site.plan, descriptors))
         batch = rtnl.Batch()
-        for link in topology.links:
-            links.add_veth(batch, *(_veth_end(plan, end, link.mtu, descriptors) for end in link.ends))
+        for link in site.topology.links:
+            links.add_veth(batch, *(_veth_end(site, end, link.mtu, descriptors) for end in link.ends))
         batch.commit()
-        netns.in_thread(lambda: _finish(topology, plan, namespaces, descriptors))
+        netns.in_thread(lambda: _finish(site, descriptors))
 
 
 @contextlib.contextmanager
@@ -67,13 +82,12 @@ def _opened(namespaces: Mapping[str, Namespace]) -> Iterator[dict[str, int]]:
         yield descriptors
 
 
-def _veth_end(plan: Mapping[str, NodePlan], end: Endpoint, mtu: int, descriptors: Mapping[str, int]) -> links.VethEnd:
-    interfaces = plan[end.node].interfaces
+def _veth_end(site: Site, end: Endpoint, mtu: int, descriptors: Mapping[str, int]) -> links.VethEnd:
     return links.VethEnd(
         namespace=descriptors[end.node],
         name=end.interface,
-        index=_FIRST_INDEX + list(interfaces).index(end.interface),
-        mac=interfaces[end.interface].mac,
+        index=site.numbering.index(end.node, end.interface),
+        mac=site.plan[end.node].interfaces[end.interface].mac,
         mtu=mtu,
     )
 
@@ -93,51 +107,55 @@ def _prepare(topology: Topology, plan: Mapping[str, NodePlan], descriptors: Mapp
             tuning.write_sysctls(hashing)
 
 
-def _finish(
-    topology: Topology,
-    plan: Mapping[str, NodePlan],
-    namespaces: Mapping[str, Namespace],
-    descriptors: Mapping[str, int],
-) -> None:
-    """Addresses, routes, shapers, then up; a CPU for each receiving interface, dealt out in turn."""
+def _finish(site: Site, descriptors: Mapping[str, int]) -> None:
+    """Addresses, routes, ports or shapers, then up; a CPU for each receiving interface, dealt out in turn."""
     tuning.own_mounts()
     cpus = sorted(os.sched_getaffinity(0))
     dealt = 0
-    for node, namespace in namespaces.items():
+    for node in site.namespaces:
         libc.setns(descriptors[node], libc.CLONE_NEWNET)
-        _configure(topology, plan[node], namespace.name)
-        interfaces = list(plan[node].interfaces)
+        _configure(site, node)
+        interfaces = list(site.plan[node].interfaces)
         tuning.disable_offloads(interfaces)
         tuning.steer_receive({name: cpus[(dealt + i) % len(cpus)] for i, name in enumerate(interfaces)})
         dealt += len(interfaces)
 
 
-def _configure(topology: Topology, plan: NodePlan, namespace: str) -> None:
+def _configure(site: Site, node: str) -> None:
     batch = rtnl.Batch()
+    plan = site.plan[node]
     links.set_up(batch, links.LOOPBACK_INDEX, "lo")
     for loopback in plan.loopbacks:
         links.add_address(batch, links.LOOPBACK_INDEX, loopback)
-    for position, link in enumerate(topology.links_of(plan.node.name)):
-        index = _FIRST_INDEX + position
-        name = link.end_at(plan.node.name).interface
-        links.add_altname(batch, index, f"{namespace}-{name}")
-        links.add_shaper(batch, index, rate=link.rate, mtu=link.mtu)
-        if link.delay:
-            links.add_delay(batch, index, delay=link.delay, rate=link.rate, mtu=link.mtu)
+    if site.programs is not None:
+        plant.attach(batch, site.numbering.nodes[node], site.qos[node], site.programs)
+    for link in site.topology.links_of(node):
+        name = link.end_at(node).interface
+        index = site.numbering.index(node, name)
+        links.add_altname(batch, index, f"{site.namespaces[node].name}-{name}")
+        if site.programs is None:
+            _shape(batch, index, link)
         address = plan.interfaces[name].address
         if address is not None:
             links.add_address(batch, index, address)
         links.set_up(batch, index, name)
-    _route_host(batch, plan)
+    _route_host(batch, plan, site.numbering)
     batch.commit()
 
 
-def _route_host(batch: rtnl.Batch, plan: NodePlan) -> None:
+def _shape(batch: rtnl.Batch, index: int, link: Link) -> None:
+    """The rate and delay of a link whose ends are no emulated ports."""
+    links.add_shaper(batch, index, rate=link.rate, mtu=link.mtu)
+    if link.delay:
+        links.add_delay(batch, index, delay=link.delay, rate=link.rate, mtu=link.mtu)
+
+
+def _route_host(batch: rtnl.Batch, plan: NodePlan, numbering: Numbering) -> None:
     """A default route for each NIC; where there are several, what is sent from a NIC's address leaves by that NIC."""
     several = len(plan.interfaces) > 1
     for position, nic in enumerate(plan.interfaces.values()):
         if nic.gateway is not None and nic.address is not None:
-            index, table = _FIRST_INDEX + position, _FIRST_TABLE + position
+            index, table = numbering.index(plan.node.name, nic.name), _FIRST_TABLE + position
             links.add_default_route(batch, nic.gateway, index, metric=table)
             if several:
                 links.add_default_route(batch, nic.gateway, index, table=table)
@@ -150,6 +168,9 @@ def check_kernel(topology: Topology) -> None:
         raise EnvironmentLacks("building namespaces needs root", "use sudo, or --vm")
     if not tuning.has_sysctl("net/ipv6/conf/all/forwarding"):
         raise EnvironmentLacks("IPv6 is off in this kernel", "boot it without ipv6.disable=1, or use --vm")
+    if topology.qos is not None:
+        plant.check()
+        return
     delayed = next((link for link in topology.links if link.delay), None)
     if delayed is not None and not probe.has_qdisc("netem"):
         raise EnvironmentLacks(

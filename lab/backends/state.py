@@ -38,6 +38,7 @@ class Kind(StrEnum):
     """What a line of the journal is about; the order of making is the order of this list."""
 
     BACKEND = "backend"
+    DATAPLANE = "dataplane"
     NAMESPACE = "namespace"
     RDMA_DEVICE = "rdma-device"
     READY = "ready"

@@ -10,7 +10,8 @@
 
 #define RL_QUANTUM 64 /* bytes of a DWRR turn for each unit of weight */
 #define RL_OVERHEAD 24 /* FCS, preamble and inter-frame gap (IEEE 802.3) */
-#define RL_MAX_LATE 20000000ull /* ns that a busy port may catch up after its timer fired late */
+#define RL_MAX_BURST 1000000ull /* ns of line time that a port makes up for at once when its timer fired late ... */
+#define RL_MAX_DEBT 50000000ull /* ... and afterwards, at twice the rate: a longer stall stays a gap */
 #define RL_NEVER (~0ull)
 
 static __always_inline void rl_wake(__u64 *wake, __u64 at)
@@ -175,21 +176,30 @@ static __always_inline __u64 rl_wire_ns(const struct rl_config *config, __u32 le
 	return config->rate ? (bits * RL_NS + config->rate / 2) / config->rate : 0;
 }
 
-/* Occupy the link for one packet. A port that was busy makes up for a late timer; one that was idle does not. */
+/* Occupy the link for one packet. A port that was busy makes up for a late timer, one that was idle does not; never
+ * in one long burst, which would outrun the peer's pause. */
 static __always_inline void rl_occupy(const struct rl_port *port, __u32 len, __u64 now)
 {
 	struct rl_state *state = port->state;
-	__u64 late;
+	__u64 wire = rl_wire_ns(port->config, len), late, repaid;
 
-	if (state->idle || !port->config->rate)
+	if (state->idle || !port->config->rate) {
 		state->next_tx = now;
+		state->debt = 0;
+	}
 	state->idle = 0;
 	late = now - state->next_tx;
 	if (late > port->counters->late_ns)
 		port->counters->late_ns = late;
-	if (late > RL_MAX_LATE)
-		state->next_tx = now - RL_MAX_LATE;
-	state->next_tx += rl_wire_ns(port->config, len);
+	if (late > RL_MAX_BURST) {
+		state->debt += late - RL_MAX_BURST;
+		if (state->debt > RL_MAX_DEBT)
+			state->debt = RL_MAX_DEBT;
+		state->next_tx = now - RL_MAX_BURST;
+	}
+	repaid = wire / 2 < state->debt ? wire / 2 : state->debt;
+	state->debt -= repaid;
+	state->next_tx += wire - repaid;
 }
 
 static __always_inline void rl_count_sent(const struct rl_port *port, __u32 list, const struct rl_slot *slot)

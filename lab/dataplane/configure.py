@@ -1,0 +1,86 @@
+"""From a port's QoS to the record that its programs read, and nothing else: the numbers are the model's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.dataplane.layout import CONFIG, NODE
+from lab.model.qos.port import StormAction, Trust, members
+
+if TYPE_CHECKING:
+    from lab.dataplane.numbering import NodePorts
+    from lab.model.qos.port import GroupQos, NodeQos, PortQos, QueueQos
+
+_ALPHA_UNIT: Final = 256
+_PMAX_UNIT: Final = 2**32
+_NS: Final = 10**9
+
+
+def port_record(port: PortQos, node: NodePorts, mac: str) -> np.void:
+    """The configuration of an interface with the MAC address ``mac``."""
+    record = _empty(node)
+    record["rate"] = port.rate
+    record["delay_ns"] = round(port.delay * _NS)
+    watchdog = port.pfc.watchdog
+    if watchdog.enabled:
+        record["watchdog_detect_ns"] = round(watchdog.detection * _NS)
+    record["watchdog_restore_ns"] = round(watchdog.restoration * _NS)
+    record["watchdog_forward"] = watchdog.action is StormAction.FORWARD
+    record["pause_quanta"] = port.pfc.quanta
+    record["pfc_tx"] = port.pfc.tx_priorities
+    record["pfc_rx"] = port.pfc.rx_priorities
+    record["mac"] = list(bytes.fromhex(mac.replace(":", "")))
+    _classify(record, port)
+    record["queue"] = [_queue(queue) for queue in port.queues]
+    lossless = members(port.lossless_groups)
+    record["group"] = [_group(group, number in lossless) for number, group in enumerate(port.groups)]
+    return record
+
+
+def drain_record(port: PortQos, node: NodePorts) -> np.void:
+    """The configuration of the queue that a NIC is drained from: a link of its drain rate."""
+    record = _empty(node)
+    record["rate"] = port.drain or 0
+    _classify(record, port)
+    return record
+
+
+def clock_record(node: NodePorts) -> np.void:
+    """The configuration of a node's clock."""
+    return _empty(node)
+
+
+def node_record(qos: NodeQos, node: NodePorts) -> np.void:
+    """What a node's ports share."""
+    record: np.void = np.zeros(1, NODE)[0]
+    record["pool_bytes"] = max(qos.shared, 0)
+    record["drain_rate"] = sum(port.drain or port.rate for port in qos.ports.values())
+    record["first_port"], record["ports"] = node.first, node.count
+    return record
+
+
+def _empty(node: NodePorts) -> np.void:
+    record: np.void = np.zeros(1, CONFIG)[0]
+    record["node"] = node.number
+    return record
+
+
+def _classify(record: np.void, port: PortQos) -> None:
+    record["trust_pcp"] = port.trust is Trust.PCP
+    record["dscp_to_priority"] = port.dscp_to_priority
+    record["pcp_to_priority"] = port.pcp_to_priority
+    record["priority_to_queue"] = port.priority_to_queue
+    record["priority_to_group"] = port.priority_to_group
+    record["lossless"] = port.pfc.priorities
+
+
+def _queue(queue: QueueQos) -> tuple[int, ...]:
+    curve = (round(queue.ecn.pmax * _PMAX_UNIT), queue.ecn.kmin, queue.ecn.kmax) if queue.ecn.enabled else (0, 0, 0)
+    return (*curve, queue.limit, queue.weight or 0)
+
+
+def _group(group: GroupQos, lossless: bool) -> tuple[int, ...]:
+    alpha = 0 if group.alpha is None else int(group.alpha * _ALPHA_UNIT)
+    return (group.reserved, group.xoff or 0, group.xon, group.headroom, alpha, lossless)

@@ -1,0 +1,102 @@
+"""What the port's programs and we agree upon, as NumPy records: the mirror of ``bpf/port.h``, field by field.
+
+A map's records are read and written in place, in the kernel's own memory. ``tests/vm`` compares every offset here
+with the types that the compiler put into the object.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+FIRST_INDEX: Final = 1000
+"""A port's interface has this index plus the port's id, clear of the devices that modules put into new namespaces."""
+CLASSES: Final = 8
+EVENTS: Final = 65536
+"""Events that are remembered; older ones are written over."""
+SLOTS: Final = 2048
+"""Packets that one port can hold, whatever their size."""
+
+
+class Drop(IntEnum):
+    """Why a packet was dropped (enum rl_drop)."""
+
+    LIMIT = 0
+    SHARED = 1
+    HEADROOM = 2
+    SLOTS = 3
+    WATCHDOG = 4
+    FLUSH = 5
+
+
+class EventKind(IntEnum):
+    """What is in the event log (enum rl_event_kind)."""
+
+    XOFF_SENT = 0
+    XON_SENT = 1
+    PAUSED = 2
+    RESUMED = 3
+    STORM = 4
+    RESTORED = 5
+
+
+def _record(*fields: tuple[Any, ...]) -> np.dtype[np.void]:
+    return np.dtype(list(fields), align=True)
+
+
+def _words(names: str, width: str = "u8") -> list[tuple[str, str]]:
+    return [(name, width) for name in names.split()]
+
+
+QUEUE_CONFIG: Final = _record(*_words("pmax"), *_words("kmin kmax limit weight", "u4"))
+GROUP_CONFIG: Final = _record(*_words("reserved xoff xon headroom alpha lossless", "u4"))
+CONFIG: Final = _record(
+    *_words("rate delay_ns watchdog_detect_ns watchdog_restore_ns"),
+    ("watchdog_forward", "u4"),
+    ("node", "u4"),
+    ("pause_quanta", "u2"),
+    ("trust_pcp", "u1"),
+    ("pfc_tx", "u1"),
+    ("pfc_rx", "u1"),
+    ("lossless", "u1"),
+    ("mac", "u1", 6),
+    ("unused", "u1", 4),
+    ("dscp_to_priority", "u1", 64),
+    ("pcp_to_priority", "u1", CLASSES),
+    ("priority_to_queue", "u1", CLASSES),
+    ("priority_to_group", "u1", CLASSES),
+    ("queue", QUEUE_CONFIG, CLASSES),
+    ("group", GROUP_CONFIG, CLASSES),
+)
+PRIORITY_COUNTERS: Final = _record(
+    *_words(
+        "rx_packets rx_bytes tx_packets tx_bytes rx_pause rx_resume rx_pause_ignored tx_pause tx_resume"
+        " paused_ns paused_from paused_until"
+    )
+)
+QUEUE_COUNTERS: Final = _record(
+    *_words(
+        "depth_bytes depth_packets watermark_bytes offered_packets offered_bytes sent_packets sent_bytes"
+        " ecn_marked not_ect"
+    ),
+    ("drop_packets", "u8", len(Drop)),
+    ("drop_bytes", "u8", len(Drop)),
+    *_words("storms restored"),
+)
+GROUP_COUNTERS: Final = _record(
+    *_words("bytes watermark_bytes headroom_bytes headroom_watermark_bytes xoff xon drop_packets drop_bytes")
+)
+COUNTERS: Final = _record(
+    ("priority", PRIORITY_COUNTERS, CLASSES),
+    ("queue", QUEUE_COUNTERS, CLASSES),
+    ("group", GROUP_COUNTERS, CLASSES),
+    *_words("rx_pfc rx_pfc_invalid rx_global_pause tx_pfc tx_pfc_bytes tx_pfc_failed other_packets late_ns"),
+)
+NODE: Final = _record(
+    *_words("pool_bytes pool_used pool_watermark drain_rate tick_at ticks"),
+    *_words("paused ticking first_port ports", "u4"),
+)
+EVENT: Final = _record(("ns", "u8"), ("value", "u8"), ("port", "u4"), ("kind", "u2"), ("index", "u2"))
+EVENT_COUNT: Final = np.dtype("u8")

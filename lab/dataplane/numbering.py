@@ -1,0 +1,92 @@
+"""Which port is which: an id for every interface of a fabric, dealt out node by node.
+
+An id is the major number of the port's root qdisc, and its interface has the index ``FIRST_INDEX`` + id, so that
+``tc qdisc`` and ``ip link`` show it. Of each node the first id is its clock's, the last are those of the queues that
+its NICs are drained from, where it is a host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from lab.dataplane.layout import FIRST_INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.model.topology import Topology
+
+CLOCK_INTERFACE: Final = "lo"
+_DRAIN_PREFIX: Final = "rx-"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePorts:
+    """The ids of one node, ``first`` and those that follow it: clock, interfaces, drains."""
+
+    node: str
+    number: int
+    first: int
+    interfaces: tuple[str, ...]
+    drained: bool
+
+    @property
+    def clock(self) -> int:
+        """The id of what wakes the node's pauses up; it sits on ``lo``."""
+        return self.first
+
+    @property
+    def count(self) -> int:
+        """How many ids the node has."""
+        return 1 + len(self.interfaces) * (2 if self.drained else 1)
+
+    def port(self, interface: str) -> int:
+        """The id of an interface."""
+        return self.first + 1 + self.interfaces.index(interface)
+
+    def drain(self, interface: str) -> int:
+        """The id of the queue that a host's NIC is drained from."""
+        return self.port(interface) + len(self.interfaces)
+
+
+def drain_name(interface: str) -> str:
+    """The name of the ifb device through which a host takes in what ``interface`` receives."""
+    return _DRAIN_PREFIX + interface
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Every port of a fabric."""
+
+    nodes: Mapping[str, NodePorts]
+
+    @property
+    def size(self) -> int:
+        """Entries of a map that has one for each id; 0 is nobody's."""
+        return 1 + sum(node.count for node in self.nodes.values())
+
+    def index(self, node: str, interface: str) -> int:
+        """The interface's index in its namespace."""
+        return FIRST_INDEX + self.nodes[node].port(interface)
+
+    @cached_property
+    def names(self) -> Mapping[int, tuple[str, str]]:
+        """Node and interface of each id that an event can name."""
+        return {
+            ports.port(interface): (node, interface)
+            for node, ports in self.nodes.items()
+            for interface in ports.interfaces
+        }
+
+
+def number_ports(topology: Topology) -> Numbering:
+    """Deal out ids: the same topology gives the same ones."""
+    nodes = {}
+    free = 1
+    for number, node in enumerate(topology.nodes):
+        interfaces = tuple(link.end_at(node.name).interface for link in topology.links_of(node.name))
+        nodes[node.name] = NodePorts(node.name, number, free, interfaces, drained=not node.role.is_switch)
+        free += nodes[node.name].count
+    return Numbering(nodes)

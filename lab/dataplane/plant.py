@@ -1,0 +1,169 @@
+"""The emulated ports of one fabric in the kernel: put on, found again, taken off.
+
+One instance of the object serves one fabric: its maps have the fabric's size, its qdisc a name of its own in
+``tc``, and a fabric built by an older version of the programs lives on beside a newer one. Everything is pinned below
+the fabric's folder in the BPF file system; with that and the interfaces gone, nothing is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.dataplane import configure, layout
+from lab.dataplane.numbering import drain_name
+from lab.errors import EnvironmentLacks
+from lab.kernel import bpf, clang, links, pins, probe, tc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lab.dataplane.numbering import NodePorts, Numbering
+    from lab.kernel import rtnl
+    from lab.model.addressing import NodePlan
+    from lab.model.qos.port import NodeQos
+
+_SOURCE: Final = Path(__file__).parent / "bpf" / "port.bpf.c"
+_ID_LENGTH: Final = 15
+_SHORTENED: Final = 5
+
+
+def qdisc_kind(fabric: str) -> str:
+    """What ``tc`` calls the fabric's ports: ``rl_`` and its name, shortened to what the kernel takes."""
+    plain = "rl_" + fabric.replace("-", "_")
+    if len(plain) <= _ID_LENGTH:
+        return plain
+    return f"rl_{plain[3 : 3 + _SHORTENED]}_{hashlib.sha256(fabric.encode()).hexdigest()[:6]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What is put on interfaces: the kind of the root qdisc, and descriptors of the programs on the hooks."""
+
+    kind: str
+    rx: int
+    tx: int
+    tick: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """The maps of one fabric as arrays, one entry for each port's id or node's number: the kernel's own memory."""
+
+    config: NDArray[Any]
+    counters: NDArray[Any]
+    nodes: NDArray[Any]
+    events: NDArray[Any]
+    event_count: NDArray[Any]
+
+
+_LAYOUTS: Final = {
+    "config": layout.CONFIG,
+    "counters": layout.COUNTERS,
+    "nodes": layout.NODE,
+    "events": layout.EVENT,
+    "event_count": layout.EVENT_COUNT,
+}
+
+
+def check() -> None:
+    """EnvironmentLacks when this machine cannot run the ports."""
+    if not probe.bpf_qdisc().present:
+        raise EnvironmentLacks(
+            "lossless ports (qos:) need a kernel with BPF qdiscs, Linux 6.16 and CONFIG_NET_SCH_BPF", "use --vm"
+        )
+    clang.find_compiler()
+
+
+def load(fabric: str, numbering: Numbering) -> None:
+    """Bring the programs into the kernel with maps for every port, and pin them.
+
+    OperationFailed with the verifier's reason, EnvironmentLacks where the kernel cannot do it. Nothing is left behind
+    before the pins are there, and ``pins.unpin`` takes them away, however many they are.
+    """
+    ports, nodes = numbering.size, len(numbering.nodes)
+    with bpf.Object.open(clang.compile_bpf(_SOURCE)) as program:
+        for name in ("config", "counters", "state"):
+            program.resize(name, ports)
+        program.resize("groups", ports * layout.CLASSES)
+        program.resize("slots", ports * layout.SLOTS)
+        program.resize("nodes", nodes)
+        program.set_qdisc_id("port", qdisc_kind(fabric))
+        program.load()
+        program.attach_struct_ops("port")
+        program.pin(pins.folder_of(fabric))
+
+
+def open_plant(fabric: str) -> Plant:
+    """The maps of a fabric that has been loaded; OperationFailed when there is none."""
+    folder = pins.folder_of(fabric)
+    return Plant(**{name: _mapped(pins.map_path(folder, name), record) for name, record in _LAYOUTS.items()})
+
+
+def is_planted(fabric: str) -> bool:
+    """Whether the fabric has emulated ports."""
+    return pins.folder_of(fabric).is_dir()
+
+
+def write(plant: Plant, numbering: Numbering, qos: Mapping[str, NodeQos], plan: Mapping[str, NodePlan]) -> None:
+    """Configure every port of a fabric whose interfaces do not have it yet."""
+    for name, node in numbering.nodes.items():
+        plant.nodes[node.number] = configure.node_record(qos[name], node)
+        plant.config[node.clock] = configure.clock_record(node)
+        for interface, port in qos[name].ports.items():
+            mac = plan[name].interfaces[interface].mac
+            plant.config[node.port(interface)] = configure.port_record(port, node, mac)
+            if node.drained:
+                plant.config[node.drain(interface)] = configure.drain_record(port, node)
+
+
+def attach(batch: rtnl.Batch, node: NodePorts, qos: NodeQos, programs: Programs) -> None:
+    """Put clock and ports on a node's interfaces, none of which is up; ``batch`` is committed in its namespace."""
+    tc.set_root(batch, links.LOOPBACK_INDEX, programs.kind, node.clock)
+    tc.add_clsact(batch, links.LOOPBACK_INDEX)
+    tc.add_bpf_ingress(batch, links.LOOPBACK_INDEX, programs.tick, "tick")
+    for interface in node.interfaces:
+        port = node.port(interface)
+        index = layout.FIRST_INDEX + port
+        tc.set_root(batch, index, programs.kind, port)
+        tc.add_clsact(batch, index)
+        tc.add_bpf_ingress(batch, index, programs.rx, "port_rx")
+        tc.add_bpf_egress(batch, index, programs.tx, "port_tx")
+        if qos.ports[interface].drain is not None:
+            add_drain(batch, node, interface, programs.kind)
+
+
+def add_drain(batch: rtnl.Batch, node: NodePorts, interface: str, kind: str) -> None:
+    """Take what a NIC receives through a queue that is emptied at its drain rate; the NIC has its port already."""
+    drain = node.drain(interface)
+    links.add_ifb(batch, layout.FIRST_INDEX + drain, drain_name(interface))
+    tc.set_root(batch, layout.FIRST_INDEX + drain, kind, drain)
+    links.set_up(batch, layout.FIRST_INDEX + drain, drain_name(interface))
+    tc.add_ingress_redirect(batch, layout.FIRST_INDEX + node.port(interface), layout.FIRST_INDEX + drain)
+
+
+@contextlib.contextmanager
+def programs(fabric: str) -> Iterator[Programs]:
+    """Descriptors of a fabric's programs, to attach them with."""
+    folder = pins.folder_of(fabric)
+    with contextlib.ExitStack() as stack:
+        opened = []
+        for name in ("port_rx", "port_tx", "tick"):
+            opened.append(pins.open_pinned(pins.program_path(folder, name)))
+            stack.callback(os.close, opened[-1])
+        yield Programs(qdisc_kind(fabric), *opened)
+
+
+def _mapped(path: Path, record: np.dtype) -> NDArray[Any]:
+    descriptor = pins.open_pinned(path)
+    try:
+        return pins.mapped(descriptor, record)
+    finally:
+        os.close(descriptor)
