@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LOG: Final = re.compile(r"prog '(\w+)': -- BEGIN PROG LOAD LOG --\n(.*)-- END PROG LOAD LOG --", re.DOTALL)
-_STATISTICS: Final = re.compile(
-    r"(processed \d+ insns|max_states_per_insn|verification time|stack depth|mark_precise)"
-)
+_STATISTICS: Final = re.compile(r"processed \d+ insns ")
+_EXPLANATION: Final = "\nVerification failed: "
 _SOURCE: Final = re.compile(r"^; .* @ (\S+:\d+)$")
 _LACKING: Final = re.compile(r"not found in kernel|kernel BTF is missing|loading vmlinux BTF")
 _PREFIX: Final = "libbpf: "
@@ -49,8 +48,12 @@ def _refused(path: Path, program: str, log: str) -> LabError:
 
 
 def verdict(log: str) -> str:
-    """The reason at the end of a verifier's log, and the line of the source it is about where the log has one."""
-    lines = [line.strip() for line in log.splitlines() if line.strip() and not _STATISTICS.match(line)]
+    """The reason at the end of a verifier's log, and the line of the source it is about where the log has one.
+
+    Newer kernels explain the reason at length below it.
+    """
+    steps = log.partition(_EXPLANATION)[0].splitlines()
+    lines = [line.strip() for line in steps if line.strip() and not _STATISTICS.match(line)]
     reason = lines[-1] if lines else "it gives no reason"
     sources = [found.group(1) for line in lines if (found := _SOURCE.match(line))]
     return f"{reason} ({sources[-1]})" if sources else reason

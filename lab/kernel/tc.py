@@ -1,11 +1,13 @@
 """Traffic control: rtnetlink requests for root qdiscs, BPF programs and redirection, for a ``Batch`` to carry.
 
-Each request is encoded once and given the interface's index, as a big fabric has thousands that differ in this alone.
+Each request is encoded once and then given an interface's index, and a qdisc's handle: a big fabric has thousands
+that differ in these alone.
 """
 
 from __future__ import annotations
 
 import socket
+import struct
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +19,9 @@ from lab.kernel.rtnl import CREATE, REPLACE, Attributes, encode
 if TYPE_CHECKING:
     from lab.kernel.rtnl import Batch
 
+_HANDLE: Final = struct.Struct("=I")
+_HANDLE_AT: Final = 24
+"""Where struct tcmsg has the handle: each port's root has a major number of its own."""
 _ROOT: Final = 0xFFFFFFFF
 _CLSACT: Final = 0xFFFFFFF1
 _CLSACT_HANDLE: Final = 0xFFFF0000
@@ -39,7 +44,9 @@ def set_root(batch: Batch, index: int, kind: str, major: int) -> None:
 
     The kernel refuses a ``major`` that another kind has on the interface; the same kind stays as it is.
     """
-    batch.add_for(index, _root(kind, major), f"qdisc {kind}")
+    request = bytearray(_qdisc(RTM_NEWQDISC, REPLACE, _ROOT, 0, kind))
+    _HANDLE.pack_into(request, _HANDLE_AT, major << 16)
+    batch.add_for(index, bytes(request), f"qdisc {kind}")
 
 
 def delete_root(batch: Batch, index: int) -> None:
@@ -70,11 +77,6 @@ def add_bpf_egress(batch: Batch, index: int, program: int, name: str) -> None:
 def add_ingress_redirect(batch: Batch, index: int, to_index: int) -> None:
     """Send what comes in, and a program let pass, out of another interface of the namespace: an ifb."""
     batch.add_for(index, _redirect(to_index), "ingress redirection")
-
-
-@cache
-def _root(kind: str, major: int) -> bytes:
-    return _qdisc(RTM_NEWQDISC, REPLACE, _ROOT, major << 16, kind)
 
 
 @cache

@@ -1,0 +1,118 @@
+"""Objects are compiled once: again only when a source, a header, a flag or the compiler changes."""
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel import clang
+
+STAND_IN = """#!/bin/sh
+# Notes how it was called, and writes its last argument.
+echo "$@" >> {calls}
+for output; do :; done
+{body}
+"""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A source and its headers, and a stand-in for clang that notes its calls."""
+
+    source: Path
+    headers: Path
+    compiler: Path
+    calls: Path
+
+    def behave(self, body: str) -> None:
+        self.compiler.write_text(STAND_IN.format(calls=self.calls, body=body))
+        self.compiler.chmod(0o755)
+
+    def compile(self) -> Path:
+        return clang.compile_bpf(self.source, self.headers)
+
+    def count(self) -> int:
+        return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    for folder in ("bin", "source", "include"):
+        (tmp_path / folder).mkdir()
+    bench = Bench(
+        source=tmp_path / "source/port.bpf.c",
+        headers=tmp_path / "include",
+        compiler=tmp_path / "bin/clang-19",
+        calls=tmp_path / "calls",
+    )
+    bench.source.write_text("int x;\n")
+    (bench.headers / "port.h").write_text("int y;\n")
+    bench.behave('echo object > "$output"')
+    monkeypatch.setenv("PATH", str(bench.compiler.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return bench
+
+
+def test_what_has_not_changed_is_not_compiled_again(bench: Bench) -> None:
+    built = bench.compile()
+    assert built.read_text() == "object\n"
+    assert built.name.startswith("port.bpf-")
+    assert bench.compile() == built
+    assert bench.count() == 1
+    assert list(built.parent.iterdir()) == [built]
+
+
+@pytest.mark.parametrize("name", ["source/port.bpf.c", "source/beside.h", "include/port.h", "include/new.h"])
+def test_a_source_or_header_that_changes_is_another_object(bench: Bench, tmp_path: Path, name: str) -> None:
+    before = bench.compile()
+    (tmp_path / name).write_text("int z;\n")
+    assert bench.compile() != before
+    assert bench.count() == 2
+    assert before.exists()
+
+
+def test_another_compiler_makes_another_object(bench: Bench) -> None:
+    before = bench.compile()
+    bench.behave('echo better > "$output"')
+    assert bench.compile() != before
+
+
+def test_it_is_compiled_for_this_processor_with_its_headers(bench: Bench) -> None:
+    bench.compile()
+    said = bench.calls.read_text()
+    machine = platform.machine()
+    assert f"-D__TARGET_ARCH_{'arm64' if machine == 'aarch64' else 'x86'} -I {bench.headers}" in said
+    assert f"-idirafter /usr/include/{machine}-linux-gnu -c {bench.source} -o " in said
+    assert "-target bpf" in said
+
+
+def test_an_error_shows_what_the_compiler_says_and_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
+    bench.behave('echo half > "$output"; echo "port.bpf.c:1:1: error: no" >&2; exit 1')
+    with pytest.raises(OperationFailed, match=r"port\.bpf\.c does not compile:\nport\.bpf\.c:1:1: error: no$"):
+        bench.compile()
+    assert list((tmp_path / "cache/rocelab/bpf").iterdir()) == []
+
+
+def test_headers_of_libbpf_that_are_missing_are_named(bench: Bench) -> None:
+    bench.behave("""echo "x.h:3:10: fatal error: 'bpf/bpf_helpers.h' file not found" >&2; exit 1""")
+    with pytest.raises(EnvironmentLacks, match="no headers of libbpf: apt-get install clang-19 libbpf-dev"):
+        bench.compile()
+
+
+def test_without_a_compiler_the_packages_are_named(bench: Bench) -> None:
+    bench.compiler.unlink()
+    with pytest.raises(EnvironmentLacks, match="no compiler of BPF programs: apt-get install clang-19 libbpf-dev"):
+        bench.compile()
+
+
+def test_a_newer_compiler_will_do(bench: Bench) -> None:
+    newer = bench.compiler.rename(bench.compiler.with_name("clang-22"))
+    assert clang.find_compiler() == newer
+
+
+def test_an_unknown_processor_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    with pytest.raises(EnvironmentLacks, match="not compiled for riscv64"):
+        bench.compile()

@@ -1,0 +1,45 @@
+"""Folders of pins, as far as any file system shows; tests/vm/test_bpf.py has the rest."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel import pins
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stands in for the BPF file system."""
+    monkeypatch.setattr(pins, "BPF_FILES", tmp_path)
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path)
+    return tmp_path
+
+
+def test_every_kind_has_its_place_and_no_name_a_dot() -> None:
+    folder = pins.folder_of("clos-2x4")
+    places = [pins.map_path(folder, "port"), pins.program_path(folder, "port"), pins.link_path(folder, "port")]
+    assert len(set(places)) == 3
+    assert all(place.is_relative_to("/sys/fs/bpf/rocelab/clos-2x4") for place in places)
+    assert "." not in "".join(map(str, places))
+
+
+def test_a_folder_is_made_once_and_taken_away_with_its_parent(files: Path) -> None:
+    one, two = files / "rocelab/one", files / "rocelab/two"
+    pins.create(one)
+    pins.create(two)
+    pins.map_path(one, "counters").touch()
+    with pytest.raises(OperationFailed, match=r"rocelab/one exists: rocelab down"):
+        pins.create(one)
+    pins.unpin(one)
+    assert not one.exists()
+    pins.unpin(one)
+    assert two.exists()
+    pins.unpin(two)
+    assert list(files.iterdir()) == []
+
+
+def test_without_a_bpf_file_system_the_mount_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pins, "BPF_FILES", tmp_path)
+    with pytest.raises(EnvironmentLacks, match=f"no BPF file system at {tmp_path}: mount -t bpf bpf {tmp_path}"):
+        pins.create(tmp_path / "rocelab/one")
