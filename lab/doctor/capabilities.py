@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.doctor import remedies
 from lab.errors import LabError
-from lab.kernel import probe
+from lab.kernel import clang, probe
 from lab.kernel.probe import Finding
 from lab.rdma import rxe
 from lab.routing import daemons
@@ -61,6 +61,13 @@ def _rxe(host: Host) -> Finding:
             return probe.rxe()
     except LabError as error:
         return Finding(False, error.message)
+
+
+def _mend_bpf_qdisc(host: Host) -> str:
+    """A kernel that has it lacks only the compiler; no compiler helps one that has not."""
+    if probe.declares_bpf_qdisc() and not probe.compiles_bpf():
+        return remedies.install(host, *clang.PACKAGES)
+    return remedies.the_vm(host)
 
 
 def _image_builder(host: Host) -> Finding:  # noqa: ARG001
@@ -120,7 +127,7 @@ CAPABILITIES: Final = (
         lambda host: remedies.install(host, "perftest"),
     ),
     Capability("BTF", "BPF programs", lambda _: probe.btf(), remedies.the_vm),
-    Capability("BPF qdisc", "lossless port", lambda _: probe.bpf_qdisc(), remedies.the_vm),
+    Capability("BPF qdisc", "lossless port", lambda _: probe.bpf_qdisc(), _mend_bpf_qdisc),
     Capability(
         "tshark",
         "reading captures",

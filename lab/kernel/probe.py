@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import CommandFailed, EnvironmentLacks, LabError
-from lab.kernel import libc, process, tuning
+from lab.kernel import bpf, clang, libc, process, tc, tuning
+from lab.kernel.links import LOOPBACK_INDEX
 from lab.kernel.netns import in_thread
+from lab.kernel.rtnl import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +26,7 @@ ROCE_PORT: Final = 4791
 _BTF_MAGIC: Final = 0xEB9F
 _QDISC_STRUCT_OPS: Final = b"\0bpf_struct_ops_Qdisc_ops\0"
 """Type that the kernel declares for each kind of struct_ops it accepts: here, queueing disciplines."""
+_LEAST_QDISC: Final = Path(__file__).with_name("probe.bpf.c")
 _HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
 _ARGUMENTS: Final[Mapping[str, Sequence[str]]] = {
     "vxlan": ("id", "1", "dstport", "4789"),
@@ -115,13 +118,35 @@ def btf() -> Finding:
 
 
 def bpf_qdisc() -> Finding:
-    """Whether a queueing discipline may be written in BPF (Linux 6.16 with CONFIG_NET_SCH_BPF).
+    """Whether a queueing discipline written in BPF works: the least one is compiled, loaded and attached."""
+    if not declares_bpf_qdisc():
+        return Finding(False, "no struct_ops Qdisc_ops")
 
-    Read from the kernel's own types: trying it would take a compiled program. Root is not needed to tell.
-    """
-    if _QDISC_STRUCT_OPS in _btf():
-        return Finding(True)
-    return Finding(False, "no struct_ops Qdisc_ops")
+    def trial() -> None:
+        kind = f"rl_probe{os.getpid()}"
+        with bpf.Object.open(clang.compile_bpf(_LEAST_QDISC)) as discipline:
+            discipline.set_qdisc_id("probe", kind)
+            discipline.load()
+            discipline.attach_struct_ops("probe")
+            batch = Batch()
+            tc.set_root(batch, LOOPBACK_INDEX, kind, 1)
+            batch.commit()
+
+    return _try(trial)
+
+
+def declares_bpf_qdisc() -> bool:
+    """Whether the kernel's own types promise it (Linux 6.16 with CONFIG_NET_SCH_BPF); root is not needed to tell."""
+    return _QDISC_STRUCT_OPS in _btf()
+
+
+def compiles_bpf() -> bool:
+    """Whether there is a compiler of BPF programs."""
+    try:
+        clang.find_compiler()
+    except EnvironmentLacks:
+        return False
+    return True
 
 
 def tool(name: str, *version_arguments: str) -> Finding:

@@ -21,7 +21,7 @@ def btf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_kernel_without_types_has_neither_btf_nor_bpf_qdisc(btf: Path) -> None:
     assert not btf.exists()
     assert probe.btf().present is False
-    assert probe.bpf_qdisc().present is False
+    assert probe.bpf_qdisc() == Finding(False, "no struct_ops Qdisc_ops")
 
 
 def test_a_file_that_is_not_btf_is_not_taken_for_it(btf: Path) -> None:
@@ -32,9 +32,22 @@ def test_a_file_that_is_not_btf_is_not_taken_for_it(btf: Path) -> None:
 def test_bpf_qdisc_is_told_from_a_kernel_that_merely_has_qdiscs(btf: Path) -> None:
     btf.write_bytes(b"\x9f\xeb\x01\0" + b"\0Qdisc_ops\0bpf_struct_ops_tcp_congestion_ops\0")
     assert probe.btf().present is True
-    assert probe.bpf_qdisc().present is False
+    assert not probe.declares_bpf_qdisc()
     btf.write_bytes(btf.read_bytes() + b"bpf_struct_ops_Qdisc_ops\0")
-    assert probe.bpf_qdisc().present is True
+    assert probe.declares_bpf_qdisc()
+
+
+def test_a_bpf_qdisc_is_not_taken_for_granted_where_it_cannot_be_compiled(
+    btf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    btf.write_bytes(b"\x9f\xeb\x01\0\0bpf_struct_ops_Qdisc_ops\0")
+    monkeypatch.setenv("PATH", str(btf.parent))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(probe, "in_new_namespace", lambda work: work())
+    assert not probe.compiles_bpf()
+    assert probe.bpf_qdisc() == Finding(False, "no compiler of BPF programs")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert probe.bpf_qdisc() == Finding(None, "needs root to try")
 
 
 def test_without_root_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
