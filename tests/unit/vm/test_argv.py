@@ -36,6 +36,15 @@ def test_accelerator(guest: Guest, accel: Accel, words: str) -> None:
     assert after(guest_argv(replace(guest, accel=accel)), "-accel") == [words]
 
 
+def test_an_emulated_guest_starts_on_one_cpu_and_trusts_its_clock(guest: Guest, arm_guest: Guest) -> None:
+    def words(guest: Guest) -> set[str]:
+        return {"maxcpus=1", "tsc=reliable"} & set(after(guest_argv(guest), "-append")[0].split())
+
+    assert words(guest) == {"maxcpus=1", "tsc=reliable"}
+    assert words(arm_guest) == {"maxcpus=1"}
+    assert words(replace(guest, accel=Accel.KVM)) == set()
+
+
 def test_architectures_differ_in_program_machine_and_console(guest: Guest, arm_guest: Guest) -> None:
     intel, arm = guest_argv(guest), guest_argv(arm_guest)
     assert (intel[0], arm[0]) == ("qemu-system-x86_64", "qemu-system-aarch64")
