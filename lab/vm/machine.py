@@ -18,6 +18,7 @@ from lab.errors import CommandFailed, OperationFailed, UsageError
 from lab.kernel import process
 from lab.vm import kvm
 from lab.vm.build import build
+from lab.vm.console import fault, last_words
 from lab.vm.qemu import READY_MARK, Accel, Guest, Share, guest_argv
 from lab.vm.recipe import Image, checkout, current_recipe
 from lab.vm.ssh import Connection
@@ -34,7 +35,6 @@ KVM_BOOT_TIMEOUT = 30.0
 """A KVM guest that takes longer than this hangs; software emulation takes its place."""
 
 _POLL = 0.02
-_CONSOLE_LINES = 8
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,11 @@ def down() -> bool:
 def status() -> Running | None:
     """The VM that is up, or None."""
     return state_folder().running()
+
+
+def last_fault() -> str:
+    """What the kernel of the VM that ended last said of it; "" when it said nothing."""
+    return fault(_console(state_folder()))
 
 
 def connection(running: Running) -> Connection:
@@ -165,12 +170,10 @@ def _wait_ready(pid: int, state: StateFolder, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     started = process_start(pid)
     while READY_MARK not in _console(state):
-        if started is None or process_start(pid) != started:
-            raise OperationFailed(f"the VM ended while booting\n{_last_lines(state)}", f"see {state.console}")
-        if time.monotonic() > deadline:
-            raise OperationFailed(
-                f"the VM is not up after {timeout:g} s\n{_last_lines(state)}", f"see {state.console}"
-            )
+        ended = started is None or process_start(pid) != started
+        if ended or time.monotonic() > deadline:
+            what = "ended while booting" if ended else f"is not up after {timeout:g} s"
+            raise OperationFailed(f"the VM {what}\n{last_words(_console(state))}", f"see {state.console}")
         time.sleep(_POLL)
 
 
@@ -273,13 +276,6 @@ def _console(state: StateFolder) -> str:
         return state.console.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
-
-
-def _last_lines(state: StateFolder) -> str:
-    """What the console says about the end: from a kernel's panic on, otherwise its last lines."""
-    lines = _console(state).splitlines()
-    panic = next((number for number, line in enumerate(lines) if "Kernel panic" in line), -_CONSOLE_LINES)
-    return "\n".join(lines[panic:][:_CONSOLE_LINES]) or "its console is empty"
 
 
 def _write_whole(path: Path, text: str) -> None:
