@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from lab.errors import OperationFailed
 from lab.kernel.packet_ring import RETIRE, PacketRing
+from lab.kernel.priority import before_others
 from lab.wire.filter.assembler import RETURN, Instruction
 from lab.wire.filter.kernel_program import NEEDED, kernel_program
 from lab.wire.filter.match import matches
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from lab.wire.filter.expression import Expression
     from lab.wire.pcapng import Sink
 
-_TOTAL_BLOCKS: Final = 512  # 128 MiB over all links ...
-_MAX_BLOCKS: Final = 128  # ... up to 32 MiB each ...
-_MIN_BLOCKS: Final = 8  # ... and from 2 MiB
+_TOTAL_BLOCKS: Final = 1024  # 128 MiB over all links ...
+_MAX_BLOCKS: Final = 256  # ... up to 32 MiB each ...
+_MIN_BLOCKS: Final = 16  # ... and from 2 MiB
 _PROGRESS: Final = 0.5
 _DRAIN_LIMIT: Final = 2.0
 """Seconds without a packet after which those that are missing will not come."""
@@ -150,7 +151,7 @@ class Capture:
         try:
             if self._thread is not None:
                 self.stop()
-            elif not self._finished and not isinstance(error, OperationFailed):
+            elif not self._finished and self._failure is None and not isinstance(error, OperationFailed):
                 self._finish(None)
         finally:
             self._close()
@@ -180,6 +181,10 @@ class Capture:
         called about twice a second. Raises OperationFailed when the file cannot be written; what was written before
         stays valid.
         """
+        with before_others():
+            return self._run(seconds, packets, progress)
+
+    def _run(self, seconds: float | None, packets: int | None, progress: Progress | None) -> tuple[LinkCount, ...]:
         until = None if seconds is None else time.monotonic() + seconds
         told = time.monotonic()
         while not self._stopping and (packets is None or sum(self._packets) < packets):

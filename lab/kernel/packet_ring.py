@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from lab.kernel.netns import Namespace
 
-BLOCK: Final = 2**18
-"""Bytes of one block: holds any packet, jumbo or not yet segmented."""
+BLOCK: Final = 2**17
+"""Bytes of one block: holds any packet, jumbo or not yet segmented. Not more, because a ring of few large blocks is
+full when nobody comes for ``RETIRE`` times their number, however few packets are in them."""
 RETIRE: Final = 0.01
 """Seconds, once or twice, after which the kernel hands over a block that is not full."""
 

@@ -279,12 +279,16 @@ def test_ends_when_the_namespace_is_taken_down() -> None:
 
 
 @pytest.mark.usefixtures("veth")
-def test_a_write_that_fails_ends_a_background_capture_with_the_reason() -> None:
+@pytest.mark.parametrize("soon", [True, False])
+def test_a_write_that_fails_ends_a_background_capture_with_the_reason(soon: bool) -> None:
     broken, output = os.pipe()
     with os.fdopen(output, "wb", buffering=0) as pipe, Capture([point(LEFT)], Writer(pipe)) as capture:
         os.close(broken)
         capture.start()
         send(LEFT, numbered(1))
+        if not soon:
+            assert capture._thread is not None
+            capture._thread.join(30)  # the write fails long before anybody asks
         with pytest.raises(OperationFailed, match="cannot write the capture: Broken pipe"):
             capture.stop()
 
