@@ -112,16 +112,20 @@ class Object:
     def pin(self, folder: Path) -> None:
         """Give everything a name below ``folder``, which must not exist: ``lab.kernel.pins`` reads and removes it.
 
-        Links come last: a struct_ops that outlives us has its maps pinned.
+        Links come last: a struct_ops that outlives us has its maps pinned. Nothing is left of what fails.
         """
         pins.create(folder)
-        with self._explained(f"{self._path.name} cannot be pinned below {folder}"):
-            for name, each in self._maps():
-                _check(library().bpf_map__pin(each, os.fsencode(pins.map_path(folder, name))))
-            for name, each in self._programs():
-                _check(library().bpf_program__pin(each, os.fsencode(pins.program_path(folder, name))))
-            for name, each in self._links.items():
-                _check(library().bpf_link__pin(each, os.fsencode(pins.link_path(folder, name))))
+        try:
+            with self._explained(f"{self._path.name} cannot be pinned below {folder}"):
+                for name, each in self._maps():
+                    _check(library().bpf_map__pin(each, os.fsencode(pins.map_path(folder, name))))
+                for name, each in self._programs():
+                    _check(library().bpf_program__pin(each, os.fsencode(pins.program_path(folder, name))))
+                for name, each in self._links.items():
+                    _check(library().bpf_link__pin(each, os.fsencode(pins.link_path(folder, name))))
+        except BaseException:
+            pins.unpin(folder)
+            raise
 
     def _maps(self) -> Iterator[tuple[str, int]]:
         """The maps that people name: not sections of variables, and not a struct_ops, which its link holds."""

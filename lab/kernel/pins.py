@@ -86,7 +86,7 @@ def open_pinned(path: Path) -> int:
     return descriptor
 
 
-def mapped(descriptor: int, layout: DTypeLike, *, writable: bool = True) -> NDArray[Any]:
+def mapped(descriptor: int, layout: DTypeLike) -> NDArray[Any]:
     """An array map (BPF_F_MMAPABLE) as an array of all its entries: the kernel's own memory, not a copy.
 
     ``layout`` describes one entry; OperationFailed when its size is not that of the map's values. The descriptor may
@@ -97,9 +97,8 @@ def mapped(descriptor: int, layout: DTypeLike, *, writable: bool = True) -> NDAr
     if wanted.itemsize != value:
         raise OperationFailed(f"the map's values have {value} bytes, and their description {wanted.itemsize}")
     stride = -(-value // 8) * 8  # the kernel rounds each entry up (array_map_alloc in kernel/bpf/arraymap.c)
-    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
     try:
-        memory = mmap.mmap(descriptor, entries * stride, mmap.MAP_SHARED, protection)
+        memory = mmap.mmap(descriptor, entries * stride)
     except OSError as error:
         raise OperationFailed(f"the map cannot be mapped into memory: {error.strerror}") from error
     return np.ndarray((entries,), wanted, memory, strides=(stride,))

@@ -1,7 +1,6 @@
 """Traffic control: rtnetlink requests for root qdiscs, BPF programs and redirection, for a ``Batch`` to carry.
 
-Each request is encoded once and then given an interface's index, and a qdisc's handle: a big fabric has thousands
-that differ in these alone.
+Each request is encoded once and then given its numbers: a big fabric has thousands that differ in these alone.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from lab.kernel.rtnl import CREATE, REPLACE, Attributes, encode
 if TYPE_CHECKING:
     from lab.kernel.rtnl import Batch
 
-_HANDLE: Final = struct.Struct("=I")
+_NUMBER: Final = struct.Struct("=I")
 _HANDLE_AT: Final = 24
 """Where struct tcmsg has the handle: each port's root has a major number of its own."""
 _ROOT: Final = 0xFFFFFFFF
@@ -45,7 +44,7 @@ def set_root(batch: Batch, index: int, kind: str, major: int) -> None:
     The kernel refuses a ``major`` that another kind has on the interface; the same kind stays as it is.
     """
     request = bytearray(_qdisc(RTM_NEWQDISC, REPLACE, _ROOT, 0, kind))
-    _HANDLE.pack_into(request, _HANDLE_AT, major << 16)
+    _NUMBER.pack_into(request, _HANDLE_AT, major << 16)
     batch.add_for(index, bytes(request), f"qdisc {kind}")
 
 
@@ -76,7 +75,9 @@ def add_bpf_egress(batch: Batch, index: int, program: int, name: str) -> None:
 
 def add_ingress_redirect(batch: Batch, index: int, to_index: int) -> None:
     """Send what comes in, and a program let pass, out of another interface of the namespace: an ifb."""
-    batch.add_for(index, _redirect(to_index), "ingress redirection")
+    request = bytearray(_redirection())
+    _NUMBER.pack_into(request, len(request) - _NUMBER.size, to_index)  # the last member of its last attribute
+    batch.add_for(index, bytes(request), "ingress redirection")
 
 
 @cache
@@ -94,8 +95,8 @@ def _bpf(hook: int, program: int, name: str) -> bytes:
 
 
 @cache
-def _redirect(to_index: int) -> bytes:
-    parameters = {"eaction": _EGRESS_REDIRECT, "action": _STOLEN, "ifindex": to_index}
+def _redirection() -> bytes:
+    parameters = {"eaction": _EGRESS_REDIRECT, "action": _STOLEN, "ifindex": 0}
     action = [
         ("TCA_ACT_KIND", "mirred"),
         ("TCA_ACT_OPTIONS", {"attrs": [("TCA_MIRRED_PARMS", parameters)]}),

@@ -192,6 +192,17 @@ class TestPinned:
                 other.pin(FOLDER)
 
 
+def test_what_cannot_be_pinned_whole_is_not_pinned(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pins, "link_path", lambda folder, name: folder / "links.of" / name)
+    with bpf.Object.open(sample) as loaded:
+        loaded.load()
+        loaded.attach_struct_ops("drop_all")
+        with pytest.raises(OperationFailed, match=r"cannot be pinned below .*/bpf-test: "):
+            loaded.pin(FOLDER)
+    assert not pins.ROOT.exists()
+    wait_until(lambda: not struct_ops())
+
+
 def test_a_killed_loader_leaves_nothing(sample: Path) -> None:
     argv = [sys.executable, "-c", LOAD_AND_WAIT, str(sample)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT) as loader:
