@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lab.model.qos.check import port_advice
+from lab.model.qos import check
 from lab.model.qos.resolve import resolve
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def fold(found: Iterable[Advice]) -> tuple[Advice, ...]:
 
 def node_advice(name: str, node: NodeQos) -> Iterator[Advice]:
     """What is unwise on one node, port by port."""
-    for interface, port in node.ports.items():
-        for fault in port_advice(node, port):
-            yield Advice((f"{name}:{interface}",), ".".join(map(str, fault.fields[0])), fault.message, fault.remedy)
+    for interface, fault in check.advice(node):
+        yield Advice((f"{name}:{interface}",), ".".join(map(str, fault.fields[0])), fault.message, fault.remedy)
 
 
 def _advice(topology: Topology, nodes: Mapping[str, NodeQos]) -> Iterator[Advice]:

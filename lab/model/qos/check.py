@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from heapq import nsmallest
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from lab.model.qos.headroom import headroom_needed
@@ -65,41 +66,51 @@ def node_faults(node: NodeQos) -> Iterator[Fault]:
                 yield Fault(fields, message, "raise buffer.pool, or lower xoff and headroom")
 
 
-def port_advice(node: NodeQos, port: PortQos) -> Iterator[Fault]:
-    """What works on a port of ``node`` and hardly does what was meant."""
-    yield from _marks_before_pausing(node, port)
-    yield from _headroom_suffices(port)
+def advice(node: NodeQos) -> Iterator[tuple[str, Fault]]:
+    """What works on a node and hardly does what was meant, each with its interface."""
+    thresholds = _thresholds(node)
+    for interface, port in node.ports.items():
+        for fault in chain(
+            _marks_before_pausing(interface, port, thresholds), _headroom_suffices(port), _queues_are_of_a_kind(port)
+        ):
+            yield interface, fault
+
+
+def _thresholds(node: NodeQos) -> dict[int, list[tuple[int, str, int]]]:
+    """For each priority the two lowest thresholds at which ports pause it, with the port and its group."""
+    found: dict[int, list[tuple[int, str, int]]] = {priority: [] for priority in range(CLASSES)}
+    for interface, port in node.ports.items():
+        for priority in members(port.pfc.tx_priorities):
+            group = port.priority_to_group[priority]
+            found[priority].append((port.groups[group].alone(node.shared), interface, group))
+    return {priority: nsmallest(2, thresholds) for priority, thresholds in found.items()}
+
+
+def _marks_before_pausing(
+    interface: str, port: PortQos, thresholds: dict[int, list[tuple[int, str, int]]]
+) -> Iterator[Fault]:
+    """Kmax < XOFF. Marks are made where packets leave, pauses where they came in: at the node's other ports."""
+    for priority in members(port.pfc.priorities):
+        queue = port.priority_to_queue[priority]
+        ecn = port.queues[queue].ecn
+        xoffs = [(xoff, group) for xoff, entry, group in thresholds[priority] if entry != interface]
+        xoff, group = min(xoffs, default=(ecn.kmax + 1, 0))
+        if not ecn.enabled or ecn.kmax < xoff:
+            continue
+        late = ecn.kmin >= xoff
+        name, size = ("kmin", ecn.kmin) if late else ("kmax", ecn.kmax)
+        message = f"{name} {format_size(size)} is not below {format_size(xoff)}, where a lone group {group} pauses"
+        what = "nothing is marked before" if late else "the curve ends after"
+        remedy = f"lower it or raise XOFF: {what} PFC stops the senders"
+        yield Fault((("ecn", str(queue), name), *_of_group(group, "xoff", "alpha")), message, remedy)
+
+
+def _queues_are_of_a_kind(port: PortQos) -> Iterator[Fault]:
     for lossless, lossy in _mixed(port, port.priority_to_queue):
         queue = port.priority_to_queue[lossless]
         message = f"lossy priority {lossy} shares queue {queue} with lossless priority {lossless}"
         remedy = "map them to different queues: a pause of one stops both"
         yield Fault(_mapped("queue", lossy, lossless), message, remedy)
-
-
-def _marks_before_pausing(node: NodeQos, port: PortQos) -> Iterator[Fault]:
-    """Kmax < XOFF. Marks are made where packets leave, pauses where they came in: at the node's other ports."""
-    for priority in members(port.pfc.priorities):
-        queue = port.priority_to_queue[priority]
-        ecn = port.queues[queue].ecn
-        xoff, group = min(_thresholds(node, port, priority), default=(ecn.kmax + 1, 0))
-        if not ecn.enabled or ecn.kmax < xoff:
-            continue
-        name, size, what = (
-            ("kmin", ecn.kmin, "nothing is marked before")
-            if ecn.kmin >= xoff
-            else ("kmax", ecn.kmax, "the curve ends after")
-        )
-        message = f"{name} {format_size(size)} is not below {format_size(xoff)}, where a lone group {group} pauses"
-        remedy = f"lower it or raise XOFF: {what} PFC stops the senders"
-        yield Fault((("ecn", str(queue), name), *_of_group(group, "xoff", "alpha")), message, remedy)
-
-
-def _thresholds(node: NodeQos, exit_port: PortQos, priority: int) -> Iterator[tuple[int, int]]:
-    """Where the other ports pause ``priority``, each with its group."""
-    for port in node.ports.values():
-        if port is not exit_port and port.pfc.tx_priorities >> priority & 1:
-            group = port.priority_to_group[priority]
-            yield port.groups[group].alone(node.shared), group
 
 
 def _headroom_suffices(port: PortQos) -> Iterator[Fault]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class NodeQos:
     pool: int
     ports: Mapping[str, PortQos]
 
-    @property
+    @cached_property
     def shared(self) -> int:
         """Bytes that the groups compete for: the pool without what is committed to single ports."""
         return self.pool - sum(port.committed for port in self.ports.values())

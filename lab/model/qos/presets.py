@@ -45,33 +45,32 @@ DEFAULT: Final = "lab"
 
 ROCE_DSCP: Final = 26
 CNP_DSCP: Final = 48
-"""NVIDIA's default for CNPs; it is CS6 too, and so BGP's and BFD's own (RFC 4594 section 3.1)."""
+"""NVIDIA's default for CNPs; it is CS6 too, and so BGP's and BFD's own (RFC 4594 section 3.2)."""
 
 _IDENTITY: Final = tuple(range(CLASSES))
+_GBIT: Final = 10**9
 _LEAD: Final = Fraction(5, 4)
 _STORM: Final = 0.2
 """Seconds until the watchdog sees a storm, and its end: SONiC's `pfcwd start_default`."""
 
 
-def _dscp_map(default: int, **others: int) -> tuple[int, ...]:
-    named = {int(dscp.removeprefix("cp")): priority for dscp, priority in others.items()}
-    return tuple(named.get(dscp, default) for dscp in range(DSCPS))
+def _dscp_map(others: int, priorities: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(priorities.get(dscp, others) for dscp in range(DSCPS))
 
 
-_MARKED: Final = _dscp_map(0, cp26=3, cp48=6)
+_MARKED: Final = _dscp_map(0, {ROCE_DSCP: 3, CNP_DSCP: 6})
 """RoCE and CNP by their marks, all else is best effort: a mark that nobody planned shall not become lossless."""
 _PRECEDENCE: Final = tuple(dscp >> 3 for dscp in range(DSCPS))
 """By the three bits of precedence (RFC 2474 section 4.2.2): DSCP 24 to 31 are priority 3."""
-_SONIC: Final = _dscp_map(1, cp3=3, cp4=4, cp5=2, cp8=0, cp26=3, cp46=5, cp48=6)
+_SONIC: Final = _dscp_map(1, {3: 3, 4: 4, 5: 2, 8: 0, 46: 5, CNP_DSCP: 6, ROCE_DSCP: 3})
 """SONiC's AZURE map, where DSCP 3 and 4 are lossless; 26 is added, or RoCE would be best effort."""
-_CISCO: Final = _dscp_map(0, cp24=3, cp26=3, cp48=7)
+_CISCO: Final = _dscp_map(0, {24: 3, ROCE_DSCP: 3, CNP_DSCP: 7})
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
     """One row of the sheet: ``kmin`` and ``kmax`` in bytes at ``rate`` bit/s; ``weights`` where not ``weight``."""
 
-    source: str
     rate: int
     kmin: int
     kmax: int
@@ -125,20 +124,15 @@ class Preset:
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
-    "lab": Preset(
-        source="rocelab: 3.2 ms to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs, and all "
-        "of the pool is 32 ms, half of the 67 ms after which perftest's QPs send again",
-        rate=10**8,
-        kmin=40_000,
-        kmax=160_000,
-        pmax=0.1,
-    ),
+    # Our own. 3.2 ms of queue to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs. The pool is
+    # 32 ms, half of the 67 ms after which perftest's QPs send again, so that a pause is not taken for a loss.
+    "lab": Preset(10**8, 40_000, 160_000, 0.1),
+    # SONiC's qos_config: AZURE maps, priorities 3 and 4, WRED 1 MiB / 2 MiB / 5%, DWRR 14 and 15.
     "sonic": Preset(
-        source="SONiC's qos_config: AZURE maps, priorities 3 and 4, WRED 1 MiB / 2 MiB / 5%, DWRR 14 and 15",
-        rate=100 * 10**9,
-        kmin=2**20,
-        kmax=2**21,
-        pmax=0.05,
+        100 * _GBIT,
+        2**20,
+        2**21,
+        0.05,
         lossless=(3, 4),
         dscp=_SONIC,
         group=(0, 0, 0, 3, 4, 0, 0, 7),
@@ -146,41 +140,30 @@ PRESETS: Final[Mapping[str, Preset]] = {
         weights={3: 15, 4: 15},
         watchdog=True,
     ),
+    # NVIDIA Cumulus Linux, RoCE lossless mode: 150 KB / 1500 KB, priority 3, CNP strict in 6, the rest in 0.
     "nvidia": Preset(
-        source="NVIDIA Cumulus Linux, RoCE lossless mode: 150 KB / 1500 KB, priority 3, CNP strict in 6",
-        rate=400 * 10**9,
-        kmin=150_000,
-        kmax=1_500_000,
-        pmax=1.0,
+        400 * _GBIT,
+        150_000,
+        1_500_000,
+        1.0,
         dscp=_PRECEDENCE,
         queue=(0, 0, 0, 3, 0, 0, 6, 0),
         group=(0, 0, 0, 3, 0, 0, 6, 0),
     ),
+    # Cisco's blueprint for AI networks: 150 KB / 3000 KB / 7%, pause on CoS 3, CNP strict in 7, the rest in 0.
     "cisco": Preset(
-        source="Cisco's blueprint for AI networks: 150 KB / 3000 KB / 7%, pause on CoS 3, CNP strict in 7",
-        rate=400 * 10**9,
-        kmin=150_000,
-        kmax=3_000_000,
-        pmax=0.07,
+        400 * _GBIT,
+        150_000,
+        3_000_000,
+        0.07,
         dscp=_CISCO,
         queue=(0, 0, 0, 3, 0, 0, 0, 7),
         group=(0, 0, 0, 3, 0, 0, 0, 7),
         weights={7: STRICT},
     ),
-    "dcqcn": Preset(
-        source="Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015: 5 KB / 200 KB / 1%",
-        rate=40 * 10**9,
-        kmin=5_000,
-        kmax=200_000,
-        pmax=0.01,
-    ),
-    "hpcc": Preset(
-        source="Li et al., HPCC, SIGCOMM 2019: 100 KB / 400 KB / 20% per 25 Gb/s, PFC at 11% of the free buffer",
-        rate=25 * 10**9,
-        kmin=100_000,
-        kmax=400_000,
-        pmax=0.2,
-        alpha=Fraction(1, 8),
-    ),
+    # Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015: 5 KB / 200 KB / 1% at 40 Gb/s.
+    "dcqcn": Preset(40 * _GBIT, 5_000, 200_000, 0.01),
+    # Li et al., HPCC, SIGCOMM 2019: 100 KB / 400 KB / 20% per 25 Gb/s, PFC at 11% of the free buffer, here 1/8.
+    "hpcc": Preset(25 * _GBIT, 100_000, 400_000, 0.2, alpha=Fraction(1, 8)),
 }
 """The sheet, by name; ``DEFAULT`` lies under everything that a fabric asks for."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lab.model.qos.port import CLASSES, EcnQos, GroupQos, NodeQos, PfcQos, PortQos, QueueQos, vector
@@ -41,18 +42,24 @@ def resolve_node(topology: Topology, intent: QosIntent, node: Node) -> NodeQos:
     if pools:
         return NodeQos(pools[-1], ports)
     preset = PRESETS[next((name for name in reversed(names) if name in PRESETS), DEFAULT)]
-    shared = max((preset.shared(link.rate, link.mtu) for link in links.values()), default=0)
+    kinds = {(link.rate, link.mtu) for link in links.values()}
+    shared = max((preset.shared(rate, mtu) for rate, mtu in kinds), default=0)
     return NodeQos(shared + sum(port.committed for port in ports.values()), ports)
 
 
 def _port(intent: QosIntent, names: Iterable[str], node: Node, link: Link) -> PortQos:
-    port = PRESETS[DEFAULT].port(link.rate, link.mtu, link.delay)
+    port = _preset(DEFAULT, link.rate, link.mtu, link.delay)
     for name in names:
         if name in PRESETS:
-            port = PRESETS[name].port(link.rate, link.mtu, link.delay)
+            port = _preset(name, link.rate, link.mtu, link.delay)
         else:
             port = overlay(port, intent.profiles[name])
     return replace(port, drain=None) if node.role.is_switch else port
+
+
+@lru_cache(maxsize=256)
+def _preset(name: str, rate: int, mtu: int, delay: float) -> PortQos:
+    return PRESETS[name].port(rate, mtu, delay)
 
 
 def overlay(port: PortQos, profile: QosProfile) -> PortQos:
