@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.dataplane import configure, layout
 from lab.dataplane.numbering import drain_name
 from lab.errors import EnvironmentLacks
-from lab.kernel import bpf, clang, links, pins, probe, tc
+from lab.kernel import arrays, bpf, clang, links, pins, probe, tc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,6 +164,6 @@ def programs(fabric: str) -> Iterator[Programs]:
 def _mapped(path: Path, record: np.dtype) -> NDArray[Any]:
     descriptor = pins.open_pinned(path)
     try:
-        return pins.mapped(descriptor, record)
+        return arrays.mapped(descriptor, record)
     finally:
         os.close(descriptor)

@@ -6,28 +6,18 @@ All of a fabric's are below one folder; with it and the interfaces gone, the ker
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import mmap
 import os
 import shutil
-import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel.libbpf import library
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
 BPF_FILES: Final = Path("/sys/fs/bpf")
 ROOT: Final = BPF_FILES / "rocelab"
 _KINDS: Final = ("maps", "programs", "links")
-_INFO: Final = struct.Struct("=6I")
-"""The head of struct bpf_map_info: type, id, key size, value size, entries, flags."""
 
 
 def folder_of(fabric: str) -> Path:
@@ -84,32 +74,3 @@ def open_pinned(path: Path) -> int:
             raise EnvironmentLacks(f"{path} cannot be opened", "run as root")
         raise OperationFailed(f"{path} cannot be opened: {os.strerror(number)}", "rocelab down, then rocelab up")
     return descriptor
-
-
-def mapped(descriptor: int, layout: DTypeLike) -> NDArray[Any]:
-    """An array map (BPF_F_MMAPABLE) as an array of all its entries: the kernel's own memory, not a copy.
-
-    ``layout`` describes one entry; OperationFailed when its size is not that of the map's values. The descriptor may
-    be closed afterwards: the memory stays mapped for as long as the array lives.
-    """
-    wanted = np.dtype(layout)
-    value, entries = _shape(descriptor)
-    if wanted.itemsize != value:
-        raise OperationFailed(f"the map's values have {value} bytes, and their description {wanted.itemsize}")
-    stride = -(-value // 8) * 8  # the kernel rounds each entry up (array_map_alloc in kernel/bpf/arraymap.c)
-    try:
-        memory = mmap.mmap(descriptor, entries * stride)
-    except OSError as error:
-        raise OperationFailed(f"the map cannot be mapped into memory: {error.strerror}") from error
-    return np.ndarray((entries,), wanted, memory, strides=(stride,))
-
-
-def _shape(descriptor: int) -> tuple[int, int]:
-    """Size of a value in bytes, and number of entries, of a map."""
-    head = ctypes.create_string_buffer(_INFO.size)
-    length = ctypes.c_uint32(_INFO.size)
-    result: int = library().bpf_obj_get_info_by_fd(descriptor, head, ctypes.byref(length))
-    if result < 0:
-        raise OperationFailed(f"the kernel does not describe the map: {os.strerror(-result)}")
-    _, _, _, value, entries, _ = _INFO.unpack(head.raw)
-    return value, entries

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lab.errors import EnvironmentLacks, LabError, OperationFailed
-from lab.kernel import bpf, clang, netns, pins, probe, tc
+from lab.kernel import arrays, bpf, clang, netns, pins, probe, tc
 from lab.kernel.links import LOOPBACK_INDEX, set_up
 from lab.kernel.netns import Namespace
 from lab.kernel.probe import Finding
@@ -47,9 +47,9 @@ with bpf.Object.open(Path(sys.argv[1])) as sample:
 READ_AND_ORDER = """
 import os, sys
 from pathlib import Path
-from lab.kernel import pins
+from lab.kernel import arrays, pins
 descriptor = pins.open_pinned(Path(sys.argv[1]))
-orders = pins.mapped(descriptor, [("verdict", "u4"), ("seen", "u4"), ("unused", "u4")])
+orders = arrays.mapped(descriptor, [("verdict", "u4"), ("seen", "u4"), ("unused", "u4")])
 os.close(descriptor)
 print(orders["seen"].tolist())
 orders[2]["verdict"] = 2
@@ -121,7 +121,7 @@ def pinned(sample: Path, namespace: Namespace) -> Iterator[Namespace]:
 def array(name: str, layout: np.dtype[Any] | str) -> NDArray[Any]:
     descriptor = pins.open_pinned(pins.map_path(FOLDER, name))
     try:
-        return pins.mapped(descriptor, layout)
+        return arrays.mapped(descriptor, layout)
     finally:
         os.close(descriptor)
 
