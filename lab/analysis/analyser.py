@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from lab.analysis import opcode_tables as ops
 from lab.analysis.answers import Answers
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
-from lab.analysis.choose import chosen
 from lab.analysis.columns import CE, FAULTS, Fault, Kind, decode
 from lab.analysis.flows import Flows
 from lab.analysis.keys import Keys
@@ -19,11 +18,14 @@ from lab.analysis.timeline import Channel, Timeline
 from lab.wire import icrc
 
 if TYPE_CHECKING:
-    from lab.analysis.batch import Batch, Ints
+    from collections.abc import Callable
+
+    from lab.analysis.batch import Batch, Flags, Ints
     from lab.analysis.columns import Columns, Roce
     from lab.analysis.flows import Sorted
     from lab.analysis.sequence import Gap, Resend
-    from lab.wire.filter.expression import Expression
+
+    Choose: TypeAlias = Callable[[Batch], Flags]
 
 _REUSED: Final = 24 * 2**20
 MAX_TUNNELS: Final = 4096
@@ -35,12 +37,10 @@ MAX_EVENTS: Final = 1000
 class Analyser:
     """The state of an analysis; ``run`` fills it. ``rate`` in bit/s stands in where a link's is not in the file.
 
-    Of the packets that ``wanted`` does not let through only the number is known.
+    ``choose`` marks the packets of a batch that are analysed; of the others only the number is known.
     """
 
-    def __init__(
-        self, *, rate: int | None = None, check_icrc: bool = False, wanted: Expression | None = None
-    ) -> None:
+    def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
         self.flows = Flows()
         self.answers = Answers(self.flows)
         self.pauses = Pauses(self._rate_of)
@@ -58,14 +58,14 @@ class Analyser:
         self.check_icrc = check_icrc
         self.capture: Capture
         self._rate = rate
-        self._wanted = wanted
+        self._choose = choose
 
     def run(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
         """Analyse a capture file; InvalidInput when it is none. Damage in it is in ``capture.damages``."""
         _reuse_memory()
         self.capture = Capture(stream, source, chunk)
         for read in self.capture:
-            batch = read if self._wanted is None else read.select(chosen(self._wanted, read))
+            batch = read if self._choose is None else read.select(self._choose(read))
             if len(batch.start):
                 self._add(batch)
         self.timeline.cover(self.last)

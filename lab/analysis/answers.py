@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis import opcode_tables as ops
+from lab.analysis import runs
 from lab.analysis.columns import CE
 from lab.analysis.histogram import Times
 from lab.analysis.sequence import MASK, Resend
@@ -95,7 +96,7 @@ class Answers:
         """
         if not len(flow):
             return
-        ends = np.flatnonzero(np.diff(flow, append=-1))
+        ends = runs.ends(flow)
         for end in ends[self.peer[flow[ends]] < 0][:_PAIRED_AT_ONCE].tolist():
             answering = int(flow[end])
             tried = self._tries.get(answering, 0)
@@ -110,7 +111,8 @@ class Answers:
         there = there[self.peer[there] < 0]
         newest = self._flows.last_psn[there]
         for psn in answered:
-            fit = there[np.isin(there << 24 | psn, asked)]
+            wanted = there << 24 | psn
+            fit = there[np.searchsorted(asked, wanted, "right") > np.searchsorted(asked, wanted)]
             if not len(fit):
                 fit = there[(newest >= 0) & (newest - psn & MASK < _WINDOW)]
             if len(fit) == 1:
@@ -146,7 +148,7 @@ class Answers:
     def _count(self, flow: Ints, durations: Ints) -> None:
         order = np.argsort(flow, kind="stable")
         flow, durations = flow[order], durations[order]
-        starts = np.flatnonzero(np.diff(flow, prepend=-1))
+        starts = runs.starts(flow)
         for number, part in zip(flow[starts].tolist(), np.split(durations, starts[1:]), strict=False):
             self.round_trips[number].add(part)
 
@@ -166,7 +168,7 @@ class Answers:
                 mark = int(times[before - 1]) if before > begin else int(self._last_mark[peer])
                 if mark >= 0:
                     self.cnp_delay[flow].add(np.array([time - mark]))
-        last = np.diff(flows, append=-1) != 0
+        last = runs.ends(flows)
         self._last_mark[flows[last]] = times[last]
 
     def _acknowledge(self, packets: Sorted) -> None:
@@ -174,7 +176,7 @@ class Answers:
         if not self._flows.sequences:
             return
         at = np.flatnonzero((packets.opcode == _ACKNOWLEDGE) & (ops.ACK[packets.syndrome] == 0))
-        last = at[np.diff(packets.flow[at], append=-1) != 0]
+        last = at[runs.ends(packets.flow[at])]
         for flow, psn in zip(self.peer[packets.flow[last]].tolist(), packets.psn[last].tolist(), strict=True):
             if flow in self._flows.sequences:
                 self._flows.sequences[flow].acknowledge(psn)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.analysis import opcode_tables as ops
+from lab.analysis import runs
 from lab.analysis.columns import CE
 from lab.analysis.keys import Keys
 from lab.analysis.sequence import MASK, PATH_MTUS, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MAX_FLOWS: Final = 32768
 """Flows that are told apart; packets of others are only counted. Sorting needs their numbers in 16 bits."""
 _KEY: Final = 12  # interface, VNI, source, destination, destination QP, transport
-_SUMS: Final = ("packets", "octets", "payload", "requests", "responses", "cnps", "ce", "ect", "resp_gaps", "open")
+_SUMS: Final = ("packets", "octets", "payload", "cnps", "ce", "ect", "resp_gaps", "open")
 
 
 class FlowKey(NamedTuple):
@@ -101,7 +102,7 @@ class Flows:
         if not len(order):
             return None
         flow, row = flow[order], row[order]
-        starts = np.flatnonzero(np.diff(flow, prepend=-1))
+        starts = runs.starts(flow)
         time, opcode = batch.time[row], roce.opcode[order]
         packets = Sorted(
             flow=flow,
@@ -162,8 +163,8 @@ class Flows:
             return
         flow, psn = packets.flow[at], packets.psn[at]
         read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
-        starts = np.flatnonzero(np.diff(flow, prepend=-1))
-        before, before_read = np.roll(psn, 1), np.roll(read, 1)
+        starts = runs.starts(flow)
+        before, before_read = runs.before(psn), runs.before(read)
         before[starts], before_read[starts] = self.last_psn[flow[starts]], self._last_read[flow[starts]]
         step = psn - before & MASK
         good = step == 1
@@ -172,8 +173,8 @@ class Flows:
                 good |= (before_read >= 0) & (step == np.maximum(1, -(-before_read // mtu)))
         good[starts] |= before[starts] < 0
         bad = ~np.logical_and.reduceat(good, starts)
-        troubled = [number for number, sequence in self.sequences.items() if not sequence.clean]
-        bad |= np.isin(flow[starts], troubled)
+        if troubled := [number for number, sequence in self.sequences.items() if not sequence.clean]:
+            bad |= np.isin(flow[starts], troubled)
         ends = _ends(starts, flow)
         for index in np.flatnonzero(bad).tolist():
             span = slice(int(starts[index]), int(ends[index]) + 1)
@@ -205,8 +206,8 @@ class Flows:
         if not len(at):
             return
         flow, psn = packets.flow[at], packets.psn[at]
-        starts = np.flatnonzero(np.diff(flow, prepend=-1))
-        before = np.roll(psn, 1)
+        starts = runs.starts(flow)
+        before = runs.before(psn)
         before[starts] = self._last_response[flow[starts]]
         broken = ops.CONTINUED[packets.opcode[at]] & (before >= 0) & (psn - before & MASK != 1)
         self.sums["resp_gaps"][flow[starts]] += np.add.reduceat(broken, starts, dtype=np.int64)
@@ -221,8 +222,6 @@ class Flows:
         columns: dict[str, Ints | Flags] = {
             "octets": packets.length,
             "payload": taken,
-            "requests": ops.REQUEST[opcode],
-            "responses": ops.RESPONSE[opcode],
             "cnps": ops.CNP[opcode],
             "ce": packets.ecn == CE,
             "ect": packets.ecn > 0,
@@ -242,8 +241,8 @@ class Flows:
         flows, begun = packets.flow[packets.starts], (upto - taken)[packets.starts]
         base = np.repeat(begun - self.sums["open"][flows], np.diff(packets.starts, append=len(taken)))
         flow = packets.flow[ends]
-        first = np.diff(flow, prepend=-1) != 0
-        size = upto[ends] - np.where(first, base[ends], np.roll(upto[ends], 1))
+        first = runs.are_starts(flow)
+        size = upto[ends] - np.where(first, base[ends], runs.before(upto[ends]))
         size = np.where(kind[ends] == 2, packets.dmalen[ends], size)
         np.add.at(self.messages, (flow, kind[ends]), 1)
         np.minimum.at(self.smallest, flow, size)
@@ -251,10 +250,10 @@ class Flows:
         np.add.at(self.volume, flow, size)
         last = _ends(packets.starts, packets.flow)
         rest = upto[last] - base[last]
-        final = np.flatnonzero(np.diff(flow, append=-1)) if len(flow) else flow
-        done = np.zeros(len(flows), np.int64)
-        done[np.searchsorted(flows, flow[final])] = upto[ends[final]]
-        self.sums["open"][flows] = np.where(np.isin(flows, flow), upto[last] - done, rest)
+        final = runs.ends(flow)
+        ended = np.searchsorted(flows, flow[final])
+        rest[ended] = upto[last[ended]] - upto[ends[final]]
+        self.sums["open"][flows] = rest
 
 
 def _ends(starts: Ints, flow: Ints) -> Ints:

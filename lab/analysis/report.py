@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.analysis import opcode_tables as ops
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import IO
 
+    from lab.analysis.analyser import Choose
     from lab.analysis.batch import Ints
     from lab.wire.filter.expression import Expression
 
@@ -49,9 +51,15 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
     ``rate``, in bit/s, is that of links whose own is not in the file: pause quanta have no duration without it.
     Memory is bounded, whatever the file holds.
     """
-    analyser = Analyser(rate=rate, check_icrc=check_icrc, wanted=wanted)
+    analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else _chooser(wanted))
     analyser.run(stream, source, chunk)
     return _Report(analyser).facts(source)
+
+
+def _chooser(wanted: Expression) -> Choose:
+    from lab.analysis.choose import chosen  # noqa: PLC0415 - a twentieth of start-up, and most analyses need none
+
+    return partial(chosen, wanted)
 
 
 class _Report:

@@ -109,17 +109,19 @@ class Section:
         result = np.zeros(len(start), np.int64)
         at = start + 28 + (captured + 3 & ~3)
         end = start + total - 4
+        rows = np.flatnonzero(good & (at + 8 <= end))
+        at, end = at[rows], end[rows]
         for _ in range(_OPTIONS_READ):
-            rows = np.flatnonzero(good & (at + 8 <= end))
             if not len(rows):
                 break
-            head = np.ndarray((len(data) - 7,), "V8", data, strides=(1,))[at[rows]]
-            code, size = head.view(self._order + "u2").reshape(-1, 4)[:, :2].astype(np.int64).T
-            flags = head.view(self.word).reshape(-1, 2)[:, 1] & 3
+            head = np.ndarray((len(data) - 7,), "V8", data, strides=(1,))[at]
+            fields = head.view(self._order + "u2").reshape(-1, 4)
+            code, size = fields[:, 0], fields[:, 1].astype(np.int64)
             found = (code == pcapng.EPB_FLAGS) & (size == 4)
-            result[rows[found]] = flags[found]
-            at[rows] += 4 + (size + 3 & ~3)
-            at[rows[found | (code == pcapng.END_OF_OPTIONS)]] = np.iinfo(np.int64).max // 2
+            result[rows[found]] = head.view(self.word).reshape(-1, 2)[found, 1] & 3
+            at = at + 4 + (size + 3 & ~3)
+            more = ~found & (code != pcapng.END_OF_OPTIONS) & (at + 8 <= end)
+            rows, at, end = rows[more], at[more], end[more]
         return np.where(result == 3, 0, result)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.analysis import runs
+
 if TYPE_CHECKING:
     from lab.analysis.batch import Ints
 
@@ -51,8 +53,8 @@ class Timeline:
         self._cover(int(since.max()))
         sums = self._rows(channel, int(row.max()) + 1)
         place = row * INTERVALS + since // self.interval
-        runs = np.flatnonzero(np.diff(place, prepend=-1))
-        np.add.at(sums.reshape(-1), place[runs], np.add.reduceat(amount, runs))
+        starts = runs.starts(place)
+        np.add.at(sums.reshape(-1), place[starts], np.add.reduceat(amount, starts))
 
     def span(self, channel: Channel, row: int, begin: int, end: int) -> None:
         """Add the time from ``begin`` to ``end``, in ns, to the intervals that it covers."""

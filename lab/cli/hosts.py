@@ -10,7 +10,6 @@ import typer
 
 from lab.cli.complete import fabric_names
 from lab.errors import UsageError
-from lab.wire.filter.parse import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +39,11 @@ def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[Address]:
 
 def parse_filter(text: str | None, fabric: str | None) -> Expression | None:
     """A filter whose hosts are those of ``fabric``, which is looked up only when the filter names one."""
-    return None if text is None else parse(text, partial(_look_up, fabric))
+    if text is None:
+        return None
+    from lab.wire.filter.parse import parse  # noqa: PLC0415 - commands without a filter start without it
+
+    return parse(text, partial(_look_up, fabric))
 
 
 def _look_up(fabric: str | None, name: str) -> list[Address]:
