@@ -31,7 +31,12 @@ class Advice(NamedTuple):
 
 def advise(topology: Topology) -> tuple[Advice, ...]:
     """Everything unwise in ``topology``; empty for a fabric without QoS, and for every preset."""
-    return fold(_advice(topology, resolve(topology)))
+    return advise_nodes(topology, resolve(topology))
+
+
+def advise_nodes(topology: Topology, nodes: Mapping[str, NodeQos]) -> tuple[Advice, ...]:
+    """Everything unwise in a fabric whose nodes have been changed to ``nodes``."""
+    return fold(_advice(topology, nodes))
 
 
 def fold(found: Iterable[Advice]) -> tuple[Advice, ...]:

@@ -12,16 +12,16 @@ from pydantic import ValidationError
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.qos.check import node_faults
-from lab.model.qos.port import DSCPS
+from lab.model.qos.port import DSCPS, NodeQos
 from lab.model.qos.resolve import overlay
 from lab.model.qos.spec import ProfileSpec, make_profile
 from lab.model.validate import explain, schema_at, suggest
 from lab.model.yamltext import format_path, read_yaml, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from lab.model.qos.port import NodeQos
+    from lab.model.qos.presets import Preset
     from lab.model.qos.profile import QosProfile
     from lab.model.topology import Role
     from lab.model.yamltext import Value
@@ -36,15 +36,44 @@ def change(node: NodeQos, role: Role, interfaces: Iterable[str], assignments: It
     UsageError for an interface that it has not got, InvalidInput for paths and values that are wrong and for numbers
     that do not come out. ``buffer.pool`` is the whole node's.
     """
-    said = parse_assignments(assignments)
+    return apply_profile(node, role, interfaces, parse_assignments(assignments))
+
+
+def apply_profile(node: NodeQos, role: Role, interfaces: Iterable[str], said: QosProfile) -> NodeQos:
+    """``node`` with all that a profile says on all ``interfaces``; errors as of ``change``."""
     if said.nic.drain is not None and role.is_switch:
         raise InvalidInput(SOURCE, [Problem("nic.drain", f"is for hosts, not for a {role}", "name a host's NIC")])
     ports = dict(node.ports)
-    for name in interfaces:
-        if name not in ports:
-            raise UsageError(f"there is no interface {show(name)}", f"the node has {', '.join(ports)}")
+    for name in _known(node, interfaces):
         ports[name] = overlay(ports[name], said)
-    changed = replace(node, ports=ports, pool=node.pool if said.buffer.pool is None else said.buffer.pool)
+    return _checked(replace(node, ports=ports, pool=node.pool if said.buffer.pool is None else said.buffer.pool))
+
+
+def apply_preset(node: NodeQos, role: Role, interfaces: Iterable[str], preset: Preset) -> NodeQos:
+    """``node`` with ``interfaces`` as the preset has them at their link's rate; errors as of ``change``.
+
+    What they share stays, until all ports of the node have the preset: then it is what the preset shares.
+    """
+    chosen = list(_known(node, interfaces))
+    ports = dict(node.ports)
+    for name in chosen:
+        port = ports[name]
+        fresh = preset.port(port.rate, port.mtu, port.delay)
+        ports[name] = replace(fresh, drain=None) if role.is_switch else fresh
+    shared = node.shared
+    if len(chosen) == len(ports):
+        shared = max(preset.shared(port.rate, port.mtu) for port in ports.values())
+    return _checked(NodeQos(shared + sum(port.committed for port in ports.values()), ports))
+
+
+def _known(node: NodeQos, interfaces: Iterable[str]) -> Iterator[str]:
+    for name in interfaces:
+        if name not in node.ports:
+            raise UsageError(f"there is no interface {show(name)}", f"the node has {', '.join(node.ports)}")
+        yield name
+
+
+def _checked(changed: NodeQos) -> NodeQos:
     faults = {Problem(format_path(fault.fields[0]), fault.message, fault.remedy) for fault in node_faults(changed)}
     if faults:
         raise InvalidInput(SOURCE, sorted(faults))

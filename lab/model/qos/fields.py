@@ -132,7 +132,9 @@ Amount: TypeAlias = Annotated[
 Alpha: TypeAlias = Annotated[
     Fraction,
     PlainValidator(_check_alpha),
-    WithJsonSchema({"type": ["string", "number"], "examples": ["1/8", 1], "enum": [*map(str, ALPHAS), 1, 2, 4, 8]}),
+    WithJsonSchema(
+        {"type": ["string", "number"], "examples": ["1/8", 1], "enum": [*map(str, ALPHAS), *map(float, ALPHAS)]}
+    ),
 ]
 Probability: TypeAlias = Annotated[
     float,

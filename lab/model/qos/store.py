@@ -1,4 +1,7 @@
-"""A fabric's QoS as plain data for JSON, and back, exactly: an int stays bytes, a float stays seconds."""
+"""A fabric's QoS as plain data for JSON, and back, exactly: an int stays bytes, a float stays seconds.
+
+The intent is what a topology file says; the ports are what came of it, and of changes since.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,17 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from lab.model.qos.port import StormAction, Trust
+from lab.model.qos.port import (
+    EcnQos,
+    GroupQos,
+    NodeQos,
+    PfcQos,
+    PortQos,
+    QueueQos,
+    StormAction,
+    Trust,
+    WatchdogQos,
+)
 from lab.model.qos.profile import (
     BufferProfile,
     EcnProfile,
@@ -77,4 +90,35 @@ def _pfc(*, priorities: Any, watchdog: Any, **others: Any) -> PfcProfile:
         priorities=None if priorities is None else tuple(priorities),
         watchdog=WatchdogProfile(**{**watchdog, "action": action}),
         **others,
+    )
+
+
+def dump_node(node: NodeQos) -> dict[str, Any]:
+    """Plain data that ``restore_node`` turns into an equal node, also after JSON."""
+    data = asdict(node)
+    for port in data["ports"].values():
+        for group in port["groups"]:
+            group["alpha"] = None if group["alpha"] is None else str(group["alpha"])
+    return data
+
+
+def restore_node(data: Mapping[str, Any]) -> NodeQos:
+    """The node that ``dump_node`` wrote; ValueError, KeyError, TypeError or AttributeError when it is damaged."""
+    return NodeQos(data["pool"], {name: _port(**port) for name, port in data["ports"].items()})
+
+
+def _port(*, trust: str, groups: Any, queues: Any, pfc: Any, **others: Any) -> PortQos:
+    plain: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in others.items()
+    }
+    watchdog = WatchdogQos(**{**pfc["watchdog"], "action": StormAction(pfc["watchdog"]["action"])})
+    return PortQos(
+        trust=Trust(trust),
+        groups=tuple(
+            GroupQos(**{**group, "alpha": None if group["alpha"] is None else Fraction(group["alpha"])})
+            for group in groups
+        ),
+        queues=tuple(QueueQos(**{**queue, "ecn": EcnQos(**queue["ecn"])}) for queue in queues),
+        pfc=PfcQos(**{**pfc, "watchdog": watchdog}),
+        **plain,
     )

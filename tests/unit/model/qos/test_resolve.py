@@ -9,6 +9,7 @@ from lab.model.qos.headroom import headroom_needed
 from lab.model.qos.port import StormAction, Trust, WatchdogQos, members
 from lab.model.qos.presets import PRESETS
 from lab.model.qos.resolve import resolve
+from lab.model.spec import json_schema
 from lab.model.store import dump, restore
 from lab.model.topology import Topology
 from tests.unit.model.qos.fabrics import SHAPE, fabric, node, port, profile
@@ -82,6 +83,11 @@ def test_alpha_and_xoff_take_each_others_place() -> None:
     first, then = "a: {buffer: {groups: {3: {xoff: 60KB}}}}", "b: {buffer: {groups: {3: {alpha: 2}}}}"
     moving = port(f"{{fabric: [a, b], profiles: {{{first}, {then}}}}}").groups[3]
     assert (moving.alpha, moving.xoff) == (Fraction(2), None)
+
+
+@pytest.mark.parametrize("alpha", json_schema()["$defs"]["GroupSpec"]["properties"]["alpha"]["anyOf"][0]["enum"])
+def test_every_alpha_of_the_schema_is_taken(alpha: str | float) -> None:
+    assert port(profile(f"{{buffer: {{groups: {{3: {{alpha: {alpha}}}}}}}}}")).groups[3].alpha == Fraction(alpha)
 
 
 def test_an_xon_that_is_written_stays() -> None:
