@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Final
@@ -25,13 +26,17 @@ MAX_SIGHTINGS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A packet at a link: ``time`` in ns since 1970, ``number`` in the file from 1, ``hops`` its TTL or hop limit."""
+    """A packet at a link: ``time`` in ns since 1970, ``number`` in the file from 1, ``hops`` its TTL or hop limit.
+
+    ``ident`` is IPv4's Identification (RFC 791 section 3.1), None in IPv6.
+    """
 
     time: int
     number: int
     link: str
     direction: str
     hops: int
+    ident: int | None
     vni: int | None
     marked: bool
 
@@ -64,7 +69,8 @@ class Track:
 def follow(stream: IO[bytes], source: str, qp: int, psn: int, chunk: int = CHUNK) -> list[Track]:
     """Every packet to ``qp`` with ``psn``, in or out of VXLAN; InvalidInput when the file is no capture.
 
-    A link shows a packet once, so a copy ends where a link that has seen it sees the packet again. Copies that are
+    Senders that count their IPv4 packets, as rxe does, give each transmission an Identification of its own. Where all
+    have the same, and in IPv6, a copy ends where a link that has seen it sees the packet again; then copies that are
     under way at the same time, the second one behind the first, are told apart only as far as that goes.
     """
     capture = Capture(stream, source, chunk)
@@ -99,6 +105,7 @@ def _collect(
                 link=capture.interfaces[int(batch.interface[row])].name,
                 direction=DIRECTIONS[int(batch.direction[row])],
                 hops=int(columns.ttl[row]),
+                ident=_ident(batch, int(columns.ip[row])),
                 vni=vni_or_none(int(columns.vni[row])),
                 marked=int(columns.ecn[row]) == CE,
             )
@@ -106,11 +113,29 @@ def _collect(
     return len(hits)
 
 
+def _ident(batch: Batch, ip: int) -> int | None:
+    octets = batch.data[ip : ip + 6].tobytes()
+    return int.from_bytes(octets[4:]) if octets[0] >> 4 == 4 else None
+
+
 def _copies(sightings: Sequence[Sighting]) -> list[Copy]:
-    """The sightings by time, split where a link comes again."""
+    """One for each Identification, and more where one comes again; in the order in which they were first seen."""
+    by_ident: dict[int | None, list[Sighting]] = defaultdict(list)
+    for sighting in sorted(sightings, key=_moment):
+        by_ident[sighting.ident].append(sighting)
+    copies = [copy for group in by_ident.values() for copy in _split(group)]
+    return sorted(copies, key=lambda copy: _moment(copy.sightings[0]))
+
+
+def _moment(sighting: Sighting) -> tuple[int, int]:
+    return sighting.time, sighting.number
+
+
+def _split(sightings: Sequence[Sighting]) -> list[Copy]:
+    """Sightings in order of time, split where a link comes again."""
     copies: list[Copy] = []
     links: set[str] = set()
-    for sighting in sorted(sightings, key=lambda each: (each.time, each.number)):
+    for sighting in sightings:
         if not copies or sighting.link in links:
             copies.append(Copy([]))
             links = set()

@@ -74,6 +74,46 @@ def test_a_retransmission_is_a_copy_of_its_own() -> None:
     assert [copy.delays for copy in track.copies] == [[], [1000, 8000]]
 
 
+def numbered(ident: int, hops: int) -> bytes:
+    """The packet as a sender that counts its packets sends it; nobody here checks its ICRC."""
+    frame = one(9, hops)
+    return frame[:18] + ident.to_bytes(2) + frame[20:]
+
+
+def test_copies_under_way_at_once_are_told_apart_by_their_identification() -> None:
+    """The second copy leaves before the first one arrives, and gets lost behind leaf1; the third is in a tunnel."""
+    data = capture(
+        [
+            at(0, 0, numbered(1, 64)),
+            at(0, 100, numbered(2, 64)),
+            at(1, 900, numbered(1, 63)),
+            at(1, 1000, numbered(2, 63)),
+            at(0, 1100, numbered(3, 64)),
+            at(2, 2000, vxlan(VTEPS, 10, numbered(1, 62))),
+            at(2, 2100, vxlan(VTEPS, 10, numbered(3, 62))),
+            at(3, 9000, numbered(3, 61)),
+            at(3, 9100, numbered(1, 61)),
+        ]
+    )
+    (track,) = tracks(9, data)
+    assert [[sighting.time - START for sighting in copy.sightings] for copy in track.copies] == [
+        [0, 900, 2000, 9100],
+        [100, 1000],
+        [1100, 2100, 9000],
+    ]
+    assert {sighting.ident for sighting in track.copies[1].sightings} == {2}
+
+
+def test_the_same_identification_on_the_same_link_is_another_copy() -> None:
+    (track,) = tracks(9, capture([at(0, 0, numbered(1, 64)), at(1, 5, numbered(1, 63)), at(0, 9, numbered(1, 64))]))
+    assert [len(copy.sightings) for copy in track.copies] == [2, 1]
+
+
+def test_ipv6_has_no_identification() -> None:
+    (track,) = tracks(9, capture([at(0, 0, packets.send(9, path=packets.THERE6))]))
+    assert track.copies[0].sightings[0].ident is None
+
+
 def test_the_same_qp_and_psn_at_another_host_is_another_packet() -> None:
     other = packets.send(7, path=packets.BACK)
     found = tracks(7, capture([at(0, 0, one(7)), at(1, 10, other), at(2, 20, one(7))]))
