@@ -1,8 +1,9 @@
-"""The system calls about namespaces and mounts that Python 3.11 does not have."""
+"""The system calls about namespaces, mounts and memory that Python 3.11 does not have."""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -44,3 +45,10 @@ def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0
 def unmount(target: str | Path) -> None:
     """Take a mount out of the tree at once, to be freed by its last user (umount2(2) with MNT_DETACH)."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), os.fspath(target))
+
+
+def make_executable(address: int, length: int) -> None:
+    """Let whole pages be read and run, and written no more (mprotect(2)); OSError where that is forbidden."""
+    protection = mmap.PROT_READ | mmap.PROT_EXEC
+    done = _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(length), protection)
+    _check(done, "mprotect")
