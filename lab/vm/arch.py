@@ -21,8 +21,6 @@ class Arch:
     qemu_package: str
     qemu_machine: str
     console: str
-    emulation_words: tuple[str, ...] = ()
-    """What the kernel is told when software emulates the processor."""
 
     @property
     def pip_platforms(self) -> tuple[str, ...]:
@@ -39,9 +37,6 @@ ARCHES = {
         qemu_package="qemu-system-x86",
         qemu_machine="q35",
         console="ttyS0",
-        # TCG's counter is the host's, one for all CPUs. A busy host makes the kernel's watchdog doubt it, and the
-        # slower clock it turns to then is less steady; turning patches code that every CPU runs all the time.
-        emulation_words=("tsc=reliable",),
     ),
     "aarch64": Arch(
         machine="aarch64",

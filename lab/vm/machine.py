@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lab.errors import CommandFailed, OperationFailed, UsageError
 from lab.kernel import process
-from lab.vm import kvm
+from lab.vm import kvm, tsc
 from lab.vm.build import build
 from lab.vm.console import fault, last_words
 from lab.vm.qemu import READY_MARK, Accel, Guest, Share, guest_argv
@@ -111,6 +111,7 @@ def _start(image: Image, wanted: Wanted, state: StateFolder, progress: Progress)
         memory_mib=wanted.memory_mib or _default_memory(),
         ssh_port=_free_port(),
         shares=_shares(wanted.share),
+        tsc_khz=tsc.host_khz(),
         console=state.console,
         pid_file=state.pid_file,
     )

@@ -45,6 +45,8 @@ class Guest:
     memory_mib: int
     ssh_port: int
     shares: tuple[Share, ...]
+    tsc_khz: int | None
+    """Frequency of the host's cycle counter, which is an emulated x86 guest's too; None where it is not known."""
     console: Path
     """File that receives the serial console."""
     pid_file: Path
@@ -70,14 +72,20 @@ def guest_argv(guest: Guest) -> list[str]:
     ]
 
 
-def _emulation_words(guest: Guest) -> tuple[str, ...]:
+def _emulation_words(guest: Guest) -> list[str]:
     """How the kernel starts when QEMU translates its code, with all virtual CPUs in parallel.
 
     A CPU that runs code while another patches it may keep the breakpoint that stands there meanwhile, and dies of it
     ("Oops: int3"): QEMU reads code before it locks its page, up to 8.0, and 10.0 has a smaller hole. A starting
     kernel patches much, so it starts on one CPU, and the guest's init brings the others online.
+
+    On a busy host the kernel gets the counter's frequency wrong, by two thirds even, or gives the counter up later,
+    for a clock that is slow and uneven, and patches what every CPU runs all the time. So it is told.
     """
-    return ("maxcpus=1", *guest.arch.emulation_words) if guest.accel is Accel.TCG else ()
+    if guest.accel is not Accel.TCG:
+        return []
+    clock = [f"tsc_early_khz={guest.tsc_khz}", "tsc=reliable"] if guest.tsc_khz else []
+    return ["maxcpus=1", *clock]
 
 
 def probe_argv(arch: Arch, image: Image, accel: Accel) -> list[str]:

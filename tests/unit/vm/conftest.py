@@ -38,6 +38,7 @@ def guest(image: Image) -> Guest:
         memory_mib=4096,
         ssh_port=40022,
         shares=(Share("checkout", Path("/home/ann/rocelab")),),
+        tsc_khz=2_596_130,
         console=Path("/run/vm/console.log"),
         pid_file=Path("/run/vm/qemu.pid"),
     )
@@ -45,7 +46,7 @@ def guest(image: Image) -> Guest:
 
 @pytest.fixture
 def arm_guest(guest: Guest) -> Guest:
-    return replace(guest, arch=ARCHES["aarch64"])
+    return replace(guest, arch=ARCHES["aarch64"], tsc_khz=None)
 
 
 @pytest.fixture

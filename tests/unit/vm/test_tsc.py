@@ -1,0 +1,29 @@
+"""The frequency that a guest is told: the host's own, and none where there is no one frequency."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.kernel import cycles
+from lab.kernel.cycles import Reading
+from lab.vm import tsc
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "khz"),
+    [
+        ("processor\t: 0\nflags\t\t: fpu tsc constant_tsc nonstop_tsc\n", 2_596_130),
+        ("processor\t: 0\nflags\t\t: fpu tsc\nbugs\t\t: constant_tsc\n", None),
+        ("processor\t: 0\nFeatures\t: fp asimd evtstrm\n", None),
+    ],
+    ids=["constant", "follows the processor", "arm"],
+)
+def test_only_a_constant_counter_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cpuinfo: str, khz: int | None
+) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text(cpuinfo)
+    readings = iter([Reading(0, 1.0), Reading(259_613_000, 1.1)])
+    monkeypatch.setattr(tsc, "_CPUINFO", file)
+    monkeypatch.setattr(cycles, "read", lambda: next(readings))
+    assert tsc.host_khz() == khz
