@@ -25,6 +25,7 @@ _WANTED: Final = ("Mtu", "MsgSize", "n_iterations", "BW_peak", "BW_average", "Ms
 _ROW: Final = re.compile(r"^ *(\d+) +(\d+) +([\d.]+) +([\d.]+)[ \t]+([\d.]+) *\n", re.MULTILINE)
 _MTU: Final = re.compile(r"^ Mtu +: (\d+)\[B\]", re.MULTILINE)
 _SAMPLE: Final = re.compile(r"^(\d+), (\S+)\n", re.MULTILINE)
+_IN_CYCLES: Final = re.compile(r"^#, cycles$", re.MULTILINE)
 _MIB: Final = 2**20
 _MEGA: Final = 10**6
 _BANDWIDTH_STEP: Final = 0.01 * _MIB
@@ -107,15 +108,17 @@ def _number(text: str) -> float:
     return value
 
 
-def parse_samples(printed: str, iterations: int) -> tuple[float, ...]:
-    """Every sample, in seconds, that ``--report-unsorted`` printed: one fewer than iterations.
+def parse_cycles(printed: str, iterations: int) -> tuple[float, ...]:
+    """Every sample that ``--report-unsorted --report-cycles`` printed, in cycles: one fewer than iterations.
 
-    ValueError when any is missing or is no number, as all are when it could not tell the CPU's frequency (``inf``).
+    A counter that went backwards shows as a sample of some 2^64. ValueError when any is missing or is no number.
     """
+    if not _IN_CYCLES.search(printed):
+        raise ValueError("no samples in cycles")
     found = _SAMPLE.findall(printed)
     if [int(number) for number, _ in found] != list(range(1, iterations)):
         raise ValueError(f"{len(found)} samples instead of {iterations - 1}")
-    return tuple(_number(value) * 1e-6 for _, value in found)
+    return tuple(_number(value) for _, value in found)
 
 
 def parse_mtu(printed: str) -> int:

@@ -1,4 +1,4 @@
-"""Whose clock is believed: perftest's while it agrees with what was seen from outside, else the kernel's."""
+"""Whose clock is believed, and how cycles become seconds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from lab.errors import OperationFailed
+from lab.kernel.cycles import Reading
 from lab.rdma import failure, perftest, sysfs
-from lab.rdma.measure import ClockUnsteady
-from lab.rdma.session import Exchange
+from lab.rdma.measure import ClockUnsteady, LatencyResult, LatencyTest, Verb
+from lab.rdma.report import parse_cycles
+from lab.rdma.session import Exchange, Side
 from tests.unit.rdma.test_measure import PAIR
 
 
@@ -32,6 +34,47 @@ def test_the_finer_clock_is_believed_until_it_is_contradicted(said: float, obser
 def test_what_was_too_short_to_be_seen_cannot_correct_a_broken_clock() -> None:
     with pytest.raises(OperationFailed, match="h1 -> h2: it was over too soon to be timed: use more iterations"):
         perftest._elapsed(seen(0.1), math.inf)
+
+
+RECORDED = (Path(__file__).parent / "data/write-lat-25.01.txt").read_text(encoding="utf-8")
+
+
+def latency(tmp_path: Path, printed: str, cycles: int, verb: Verb = Verb.WRITE) -> LatencyResult:
+    """What becomes of ``printed`` when the counter went on by ``cycles`` in 10 s."""
+    out = tmp_path / "out"
+    out.write_text(printed, encoding="utf-8")
+    nothing: Any = SimpleNamespace()
+    exchange = Exchange(PAIR, 1, nothing, Side("client", PAIR.src.namespace, [], out, out), Path("none"))
+    before, after = Reading(1_000, 50.0), Reading(1_000 + cycles, 60.0)
+    return perftest._latency(exchange, LatencyTest(verb=verb, iterations=50), before, after)
+
+
+def test_cycles_become_seconds_by_the_frequency_over_the_whole_run(tmp_path: Path) -> None:
+    result = latency(tmp_path, RECORDED, 26_000_000_000)
+    assert result.samples == 49
+    assert result.min_s == pytest.approx(138905 / 2.6e9)
+    assert latency(tmp_path, RECORDED, 13_000_000_000).min_s == pytest.approx(138905 / 1.3e9)
+
+
+def test_a_run_cannot_last_longer_than_the_time_in_which_it_ran(tmp_path: Path) -> None:
+    lasted = round(sum(parse_cycles(RECORDED, 50)))
+    assert latency(tmp_path, RECORDED, lasted + 1, Verb.READ).samples == 49
+    assert latency(tmp_path, RECORDED, 2 * lasted + 2).samples == 49  # each is half of what a ping-pong lasted
+    for verb, cycles in ((Verb.READ, lasted - 2), (Verb.WRITE, 2 * lasted - 2)):
+        with pytest.raises(ClockUnsteady, match="h1 -> h2: the CPU's clock is too unsteady"):
+            latency(tmp_path, RECORDED, cycles, verb)
+
+
+@pytest.mark.parametrize("cycles", [0, -26_000_000_000])
+def test_a_counter_that_stood_or_ran_backwards_measures_nothing(tmp_path: Path, cycles: int) -> None:
+    with pytest.raises(ClockUnsteady):
+        latency(tmp_path, RECORDED, cycles)
+
+
+def test_a_sample_that_ran_backwards_is_no_sample(tmp_path: Path) -> None:
+    wrapped = RECORDED.replace("\n1, ", "\n1, 1.84467e+19\n#", 1)
+    with pytest.raises(ClockUnsteady):
+        latency(tmp_path, wrapped, 26_000_000_000)
 
 
 def test_a_transfer_lasts_as_long_as_packets_and_is_silent_without_answers(
