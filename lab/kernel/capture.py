@@ -21,7 +21,7 @@ from lab.errors import OperationFailed
 from lab.kernel.packet_ring import RETIRE, PacketRing
 from lab.kernel.priority import before_others
 from lab.wire.filter.assembler import RETURN, Instruction
-from lab.wire.filter.kernel_program import NEEDED, kernel_program
+from lab.wire.filter.kernel_program import NEEDED, decides, kernel_program
 from lab.wire.filter.match import matches
 from lab.wire.frame import decode
 from lab.wire.pcapng import MAX_SNAPLEN, Interface, Record, Statistics
@@ -140,9 +140,10 @@ class Capture:
         if self._wanted is None:
             return records
         return [
-            record._replace(data=record.data[: self._snaplen])
+            record if len(record.data) <= self._snaplen else record._replace(data=record.data[: self._snaplen])
             for record in records
-            if matches(self._wanted, decode(bytes(record.data[:NEEDED]), record.length))
+            if decides(record.data, record.length)
+            or matches(self._wanted, decode(bytes(record.data[:NEEDED]), record.length))
         ]
 
     def __exit__(

@@ -18,6 +18,11 @@ from lab.wire.opcodes import ROCEV2_PORT, Extension, extensions
 
 ETHERNET: Final = 14
 """Bytes of an Ethernet header without tags."""
+IPV4_TYPE: Final = 0x0800
+IPV6_TYPE: Final = 0x86DD
+FRAGMENT: Final = 0x3FFF
+"""Bits of IPv4 that say so: more fragments, or an offset (RFC 791 section 3.1)."""
+UDP_PROTOCOL: Final = 17
 MAC_CONTROL_TYPE: Final = 0x8808
 """Ethertype of MAC control (IEEE 802.3 clause 31)."""
 PAUSE_OPCODE: Final = 0x0001
@@ -42,20 +47,16 @@ _SHORT: Final = Struct("!H")
 _VXLAN: Final = Struct("!B3xI")
 _BTH_SIZE: Final = 12
 _PFC_OPERANDS: Final = 18  # the vector and eight times
-_FRAGMENT: Final = 0x3FFF  # more fragments, or an offset
 
-_IPV4_TYPE: Final = 0x0800
-_IPV6_TYPE: Final = 0x86DD
 _ETHERTYPES: Final = {
-    _IPV4_TYPE: "IPv4",
+    IPV4_TYPE: "IPv4",
     0x0806: "ARP",
-    _IPV6_TYPE: "IPv6",
+    IPV6_TYPE: "IPv6",
     MAC_CONTROL_TYPE: "MAC control",
     0x88CC: "LLDP",
 }
 _TCP: Final = 6
-_UDP_PROTOCOL: Final = 17
-_PROTOCOLS: Final = {1: "ICMP", 2: "IGMP", _TCP: "TCP", _UDP_PROTOCOL: "UDP", 58: "ICMPv6", 89: "OSPF"}
+_PROTOCOLS: Final = {1: "ICMP", 2: "IGMP", _TCP: "TCP", UDP_PROTOCOL: "UDP", 58: "ICMPv6", 89: "OSPF"}
 
 
 class Icrc(Enum):
@@ -157,9 +158,9 @@ def _ethernet(frame: Frame, data: bytes) -> None:
         kind = int.from_bytes(data[offset + 2 : offset + 4])
         offset += VLAN_TAG
     frame.protocol = _ETHERTYPES.get(kind, f"ethertype {kind:#06x}")
-    if kind == _IPV4_TYPE:
+    if kind == IPV4_TYPE:
         _ipv4(frame, data, offset)
-    elif kind == _IPV6_TYPE:
+    elif kind == IPV6_TYPE:
         _ipv6(frame, data, offset)
     elif kind == MAC_CONTROL_TYPE:
         _mac_control(frame, data, offset)
@@ -190,7 +191,7 @@ def _ipv4(frame: Frame, data: bytes, start: int) -> None:
         raise _Stop(f"IPv4 header is damaged: version {first >> 4}, {header} bytes of {total}")
     frame.src, frame.dst = inet_ntop(AF_INET, src), inet_ntop(AF_INET, dst)
     frame.dscp, frame.ecn = tos >> 2, tos & 3
-    if fragment & _FRAGMENT:
+    if fragment & FRAGMENT:
         frame.protocol = "IPv4 fragment"
         return
     _transport(frame, data, _Span(start, start + header, start + total), protocol)
@@ -211,11 +212,11 @@ def _transport(frame: Frame, data: bytes, span: _Span, protocol: int) -> None:
     frame.protocol = _PROTOCOLS.get(protocol, f"IP protocol {protocol}")
     if span.end > frame.length:
         raise _Stop(f"IP ends at byte {span.end}, the frame at {frame.length}")
-    if protocol not in {_TCP, _UDP_PROTOCOL}:
+    if protocol not in {_TCP, UDP_PROTOCOL}:
         return
     _need(frame, data, span.transport + _PORTS.size, "the port numbers")
     frame.sport, frame.dport = _PORTS.unpack_from(data, span.transport)
-    if protocol == _UDP_PROTOCOL:
+    if protocol == UDP_PROTOCOL:
         _udp(frame, data, span)
 
 

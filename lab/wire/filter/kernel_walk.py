@@ -10,14 +10,20 @@ from typing import Final, NamedTuple
 
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
-from lab.wire.frame import MAC_CONTROL_TYPE, PAUSE_OPCODE, PFC_OPCODE, VNI_VALID, VXLAN_PORT
+from lab.wire.frame import (
+    FRAGMENT,
+    IPV4_TYPE,
+    IPV6_TYPE,
+    MAC_CONTROL_TYPE,
+    PAUSE_OPCODE,
+    PFC_OPCODE,
+    UDP_PROTOCOL,
+    VLAN_TYPES,
+    VNI_VALID,
+    VXLAN_PORT,
+)
 from lab.wire.opcodes import ROCEV2_PORT
 
-_TAGS: Final = (0x8100, 0x88A8)
-_IPV4_TYPE: Final = 0x0800
-_IPV6_TYPE: Final = 0x86DD
-_UDP: Final = 17
-_FRAGMENT: Final = 0x3FFF
 _NEGATIVE: Final = 0x80000000
 NOTHING: Final = 0xFFFFFFFF
 """What memory says of a value that any number of the packet's could be."""
@@ -93,19 +99,19 @@ class Walk:
         self._asm.add(asm.LDX_MEMORY, _BASE)
         self.need(14)
         self.load(asm.LD_HALF, 12)
-        self._asm.jump(asm.JUMP_EQUAL, _TAGS[0], tagged, None)
-        self._asm.jump(asm.JUMP_EQUAL, _TAGS[1], tagged, plain)
+        self._asm.jump(asm.JUMP_EQUAL, VLAN_TYPES[0], tagged, None)
+        self._asm.jump(asm.JUMP_EQUAL, VLAN_TYPES[1], tagged, plain)
         self._asm.place(tagged)
         self.need(18)
         self._asm.add(asm.X_TO_A)
         self._asm.add(asm.ADD, 4)
         self._asm.add(asm.A_TO_X)
         self.load(asm.LD_HALF, 12)
-        for tag in _TAGS:
+        for tag in VLAN_TYPES:
             self._asm.jump(asm.JUMP_EQUAL, tag, self._unsure, None)
         self._asm.place(plain)
-        self._asm.jump(asm.JUMP_EQUAL, _IPV4_TYPE, ipv4, None)
-        self._asm.jump(asm.JUMP_EQUAL, _IPV6_TYPE, ipv6, None)
+        self._asm.jump(asm.JUMP_EQUAL, IPV4_TYPE, ipv4, None)
+        self._asm.jump(asm.JUMP_EQUAL, IPV6_TYPE, ipv6, None)
         self._asm.jump(asm.JUMP_EQUAL, MAC_CONTROL_TYPE, control, done)
         self._mac_control(control, done)
         self._ipv6(ipv6, layer, done, udp)
@@ -152,7 +158,7 @@ class Walk:
         self._asm.add(asm.AND, 0xFF)
         self._asm.add(asm.STORE, layer.tos)
         self.load(asm.LD_BYTE, 20)
-        self._asm.jump(asm.JUMP_EQUAL, _UDP, None, done)
+        self._asm.jump(asm.JUMP_EQUAL, UDP_PROTOCOL, None, done)
         self._store_sum(_UDP_AT, 54)
         self.load(asm.LD_HALF, 18)
         self._asm.add(asm.ADD, 40)
@@ -175,10 +181,10 @@ class Walk:
         self._asm.add(asm.SUBTRACT_X)
         self._asm.jump(asm.JUMP_BITS, _NEGATIVE, self._unsure, None)
         self._asm.add(asm.LDX_MEMORY, layer.ip)
-        self.load(asm.LD_HALF, 6, _FRAGMENT)
+        self.load(asm.LD_HALF, 6, FRAGMENT)
         self._asm.jump(asm.JUMP_EQUAL, 0, None, done)
         self.load(asm.LD_BYTE, 9)
-        self._asm.jump(asm.JUMP_EQUAL, _UDP, None, done)
+        self._asm.jump(asm.JUMP_EQUAL, UDP_PROTOCOL, None, done)
         self._ends()
 
     def _from_ip(self, slot: int) -> None:

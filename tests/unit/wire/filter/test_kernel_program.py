@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.errors import UsageError
-from lab.wire.build import pause, pfc, rocev2, vxlan
+from lab.wire.build import Message, pause, pfc, rocev2, vxlan
 from lab.wire.filter.assembler import JUMP_EQUAL, RETURN, Assembler, Label
 from lab.wire.filter.expression import Any, Expression, Field, Within
-from lab.wire.filter.kernel_program import kernel_program
+from lab.wire.filter.kernel_program import decides, kernel_program
 from lab.wire.filter.match import matches
 from lab.wire.filter.parse import parse
 from lab.wire.frame import decode
@@ -16,7 +16,7 @@ from lab.wire.headers import Pause, Pfc
 from lab.wire.opcodes import Opcode
 from tests.unit.wire.filter import machine
 from tests.unit.wire.filter.filters import MAC, expressions, right, tag
-from tests.unit.wire.packets import IP4, VTEPS, crafted
+from tests.unit.wire.packets import IP4, IP6, VTEPS, crafted, messages
 
 KEEP = 4096
 
@@ -54,6 +54,28 @@ def test_the_program_rejects_no_damaged_packet_that_the_predicate_takes(
 def test_the_program_rejects_no_noise_that_the_predicate_takes(expression: Expression, packet: bytes) -> None:
     program, predicate = verdicts(expression, packet)
     assert program or not predicate
+
+
+@settings(max_examples=400, deadline=None)
+@given(expressions, right, st.data())
+def test_what_the_program_is_said_to_decide_it_decides(
+    expression: Expression, packet: bytes, data: st.DataObject
+) -> None:
+    changed = bytearray(packet)
+    for _ in range(data.draw(st.integers(0, 3))):
+        changed[data.draw(st.integers(0, min(len(changed), 60) - 1))] = data.draw(st.integers(0, 255))
+    program, predicate = verdicts(expression, bytes(changed))
+    assert program == predicate or not decides(bytes(changed), len(changed))
+
+
+@given(messages())
+def test_it_is_said_of_plain_packets_and_of_no_others(message: Message) -> None:
+    packet = rocev2(IP4, message)
+    assert decides(packet, len(packet)) == (len(packet) >= 14 + 20 + 28)
+    assert not decides(packet, len(packet) - 1)
+    assert not decides(packet[:39], len(packet))
+    for other in (tag(packet, 0x8100), vxlan(VTEPS, 10, packet), rocev2(IP6, message)):
+        assert not decides(other, len(other))
 
 
 WRITE = rocev2(IP4, crafted(Opcode.RC_RDMA_WRITE_ONLY))
