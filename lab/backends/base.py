@@ -73,8 +73,8 @@ class Fabric:
 
     @cached_property
     def qos(self) -> Mapping[str, NodeQos]:
-        """What each node's ports were built to do; empty where links are only shaped."""
-        return resolve(self.topology)
+        """What each node's ports are to do, as built or as changed since; empty where links are only shaped."""
+        return {**resolve(self.topology), **self.state.load_qos()}
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
 
     /run/rocelab/fabrics/<fabric>/journal.jsonl    one line for each batch of things that may exist
                                   topology.json    the resolved topology
+                                  qos.json         nodes whose ports were changed since; absent when none was
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
 
@@ -22,12 +23,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.errors import Busy, EnvironmentLacks, UsageError
+from lab.errors import Busy, EnvironmentLacks, InvalidInput, Problem, UsageError
 from lab.model import store
+from lab.model.qos.store import dump_node, restore_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from lab.model.qos.port import NodeQos
     from lab.model.topology import Topology
 
 STATE_ROOT: Final = Path("/run/rocelab")
@@ -97,6 +100,25 @@ class FabricState:
         """The topology that the fabric was built from."""
         return store.restore((self.directory / "topology.json").read_text(encoding="utf-8"))
 
+    def save_qos(self, nodes: Mapping[str, NodeQos]) -> None:
+        """Keep the QoS of nodes that were changed, in place of what was kept before, at one stroke."""
+        kept = self.directory / "qos.json"
+        fresh = kept.with_suffix(".new")
+        fresh.write_text(json.dumps({name: dump_node(node) for name, node in nodes.items()}), encoding="utf-8")
+        fresh.replace(kept)
+
+    def load_qos(self) -> dict[str, NodeQos]:
+        """The QoS of the nodes that were changed since the fabric was built."""
+        try:
+            text = (self.directory / "qos.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        try:
+            return {name: restore_node(node) for name, node in json.loads(text).items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            damaged = Problem("", "is damaged", "bring the fabric down and up again")
+            raise InvalidInput(f"<stored qos of {self.name}>", [damaged]) from error
+
     def node_count(self) -> int:
         """How many nodes were begun."""
         return len(self.recorded(Kind.NAMESPACE))
@@ -158,7 +180,8 @@ class FabricState:
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         shutil.rmtree(self.directory / "nodes", ignore_errors=True)
-        (self.directory / "topology.json").unlink(missing_ok=True)
+        for name in ("topology.json", "qos.json", "qos.new"):
+            (self.directory / name).unlink(missing_ok=True)
         self._journal.unlink(missing_ok=True)
 
 

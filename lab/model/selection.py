@@ -22,6 +22,8 @@ _BETWEEN = re.compile(r"--|,")
 _PATH = ".."
 FORMS = "write leaf1:swp1, leaf1--spine1, a node like leaf1, a tier like leaf, or a path like h1..h5"
 """The remedy where a name is none."""
+PORT_FORMS = "write leaf1:swp1, a node like leaf1, or a tier like leaf"
+"""The same for ports."""
 
 
 class Chosen(NamedTuple):
@@ -41,6 +43,25 @@ def choose_links(topology: Topology, names: Iterable[str]) -> tuple[Chosen, ...]
         for choice in _named(topology, name.strip()):
             chosen.setdefault(choice.link, choice)
     return tuple(chosen.values())
+
+
+def choose_ports(topology: Topology, names: Iterable[str]) -> tuple[Endpoint, ...]:
+    """The ports that ``names`` mean, in their order, each once: ``leaf1:swp1``, all of ``leaf1``, or of a tier.
+
+    UsageError when a name means none.
+    """
+    chosen: dict[Endpoint, None] = {}
+    for name in map(str.strip, names):
+        if _PATH in name or _BETWEEN.search(name) or not name:
+            raise UsageError(f"{name!r} names no port", PORT_FORMS)
+        found = [_at(topology, name)] if ":" in name else _of_nodes(topology, name)
+        chosen.update((choice.end, None) for choice in found)
+    return tuple(chosen)
+
+
+def every_port(topology: Topology) -> tuple[Endpoint, ...]:
+    """All ports of a fabric, node by node."""
+    return tuple(link.end_at(node.name) for node in topology.nodes for link in topology.links_of(node.name))
 
 
 def _named(topology: Topology, name: str) -> list[Chosen]:

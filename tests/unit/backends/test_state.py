@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from lab.backends.state import FabricState, Kind, all_fabrics, find_fabric
-from lab.errors import Busy, UsageError
+from lab.errors import Busy, InvalidInput, UsageError
+from lab.model.load import load_topology
+from lab.model.qos.resolve import resolve
 from lab.model.topology import Topology
 
 
@@ -101,3 +103,27 @@ def test_no_fabric_and_several_fabrics_say_what_to_do(root: Path) -> None:
         find_fabric("x")
     assert find_fabric("b").ready
     assert root.exists()
+
+
+def test_changed_qos_comes_back_and_goes_with_the_fabric(root: Path) -> None:
+    topology = load_topology(
+        "name: a\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 1}"
+    )
+    nodes = resolve(topology)
+    state = FabricState("a")
+    with state.locked("test"):
+        assert state.load_qos() == {}
+        state.save_qos({"leaf1": nodes["leaf1"]})
+        state.save_qos({"leaf1": nodes["leaf1"], "h1": nodes["h1"]})
+        assert state.load_qos() == {"leaf1": nodes["leaf1"], "h1": nodes["h1"]}
+        state.forget()
+    assert not (root / "fabrics" / "a").exists()
+
+
+def test_damaged_qos_says_so(root: Path) -> None:
+    state = FabricState("a")
+    with state.locked("test"):
+        for text in ("{", '{"leaf1": {}}', "[]", '{"leaf1": {"pool": 1, "ports": {"swp1": {}}}}'):
+            (root / "fabrics" / "a" / "qos.json").write_text(text)
+            with pytest.raises(InvalidInput, match="is damaged"):
+                state.load_qos()

@@ -1,7 +1,7 @@
 import pytest
 
 from lab.errors import UsageError
-from lab.model.selection import FORMS, choose_links
+from lab.model.selection import FORMS, PORT_FORMS, choose_links, choose_ports, every_port
 from lab.model.topology import Endpoint, Link, Node, Role, Topology
 
 
@@ -106,3 +106,24 @@ def test_a_wrong_name_is_answered_with_what_there_is(name: str, complaint: str) 
     with pytest.raises(UsageError) as caught:
         choose_links(FABRIC, [name])
     assert str(caught.value) == complaint
+
+
+def ports(*names: str) -> list[str]:
+    return [str(end) for end in choose_ports(FABRIC, names)]
+
+
+def test_ports_are_ends_not_links() -> None:
+    assert ports("leaf1:swp1", "spine1:swp1", "leaf1:swp1") == ["leaf1:swp1", "spine1:swp1"]
+    assert ports("leaf1") == ports("leaf") == ["leaf1:swp1", "leaf1:swp2", "leaf1:swp3"]
+    assert [str(end) for end in every_port(FABRIC)] == [*ports("spine1"), *ports("leaf1"), *ports("h1")]
+
+
+@pytest.mark.parametrize("name", ["leaf1--spine1", "h1..spine1", "", "leaf1,h1"])
+def test_names_of_links_name_no_port(name: str) -> None:
+    with pytest.raises(UsageError, match=PORT_FORMS):
+        ports(name)
+
+
+def test_ports_that_do_not_exist_are_told_what_there_is() -> None:
+    with pytest.raises(UsageError, match="no interface 'swp9' on leaf1: it has swp1, swp2, swp3"):
+        ports("leaf1:swp9")
