@@ -149,6 +149,16 @@ def add_drain(batch: rtnl.Batch, node: NodePorts, interface: str, kind: str) -> 
     tc.add_ingress_redirect(batch, layout.FIRST_INDEX + node.port(interface), layout.FIRST_INDEX + drain)
 
 
+def bypass_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
+    """Let a NIC's packets past its drain again; what waits there still goes on."""
+    tc.delete_ingress_redirect(batch, layout.FIRST_INDEX + node.port(interface))
+
+
+def remove_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
+    """Take a drain away that nothing goes through any more."""
+    links.delete(batch, layout.FIRST_INDEX + node.drain(interface), drain_name(interface))
+
+
 @contextlib.contextmanager
 def programs(fabric: str) -> Iterator[Programs]:
     """Descriptors of a fabric's programs, to attach them with."""

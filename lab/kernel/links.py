@@ -9,7 +9,15 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Final, TypeAlias
 
 from pyroute2.netlink import nla
-from pyroute2.netlink.rtnl import RTM_NEWADDR, RTM_NEWLINK, RTM_NEWLINKPROP, RTM_NEWQDISC, RTM_NEWROUTE, RTM_NEWRULE
+from pyroute2.netlink.rtnl import (
+    RTM_DELLINK,
+    RTM_NEWADDR,
+    RTM_NEWLINK,
+    RTM_NEWLINKPROP,
+    RTM_NEWQDISC,
+    RTM_NEWROUTE,
+    RTM_NEWRULE,
+)
 from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
@@ -92,6 +100,16 @@ def add_ifb(batch: Batch, index: int, name: str) -> None:
         ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "ifb")]}),
     ]
     batch.add(encode(message, RTM_NEWLINK, CREATE), f"ifb {name}")
+
+
+def delete(batch: Batch, index: int, name: str) -> None:
+    """Take an interface away."""
+    batch.add_for(index, _gone(), f"{name} gone")
+
+
+@cache
+def _gone() -> bytes:
+    return encode(ifinfmsg(), RTM_DELLINK)
 
 
 def set_up(batch: Batch, index: int, name: str) -> None:

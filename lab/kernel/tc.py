@@ -10,7 +10,7 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC, RTM_NEWTFILTER
+from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from lab.kernel.rtnl import CREATE, REPLACE, Attributes, encode
@@ -80,6 +80,11 @@ def add_ingress_redirect(batch: Batch, index: int, to_index: int) -> None:
     batch.add_for(index, bytes(request), "ingress redirection")
 
 
+def delete_ingress_redirect(batch: Batch, index: int) -> None:
+    """Let the interface's own namespace have again what comes in."""
+    batch.add_for(index, _filter("matchall", _INGRESS, _SECOND, None), "ingress redirection")
+
+
 @cache
 def _qdisc(request: int, flags: int, parent: int, handle: int, kind: str | None) -> bytes:
     message = tcmsg()
@@ -105,9 +110,13 @@ def _redirection() -> bytes:
     return _filter("matchall", _INGRESS, _SECOND, [("TCA_MATCHALL_ACT", actions)])
 
 
-def _filter(kind: str, hook: int, priority: int, options: Attributes) -> bytes:
+def _filter(kind: str, hook: int, priority: int, options: Attributes | None) -> bytes:
+    """A filter to be made; without options, to be deleted."""
     message = tcmsg()
     message["parent"] = hook
     message["info"] = priority << 16 | socket.htons(_ETH_P_ALL)
+    if options is None:
+        message["attrs"] = [("TCA_KIND", kind)]
+        return encode(message, RTM_DELTFILTER)
     message["attrs"] = [("TCA_KIND", kind), ("TCA_OPTIONS", {"attrs": options})]
     return encode(message, RTM_NEWTFILTER, CREATE)

@@ -1,0 +1,128 @@
+"""The QoS of a running fabric, changed at any of its ports while traffic runs: all of a request, or nothing.
+
+What is asked for is worked out and checked first, for all nodes. Then the kernel gets it; when that fails, the old
+records are written back. At last it is kept beside the topology, for later commands to know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lab.dataplane import live
+from lab.errors import OperationFailed, UsageError
+from lab.kernel import signals
+from lab.model.qos.advice import advise_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from lab.backends.base import Fabric
+    from lab.dataplane.plant import Plant
+    from lab.model.qos.advice import Advice
+    from lab.model.qos.port import NodeQos
+    from lab.model.qos.request import Request
+    from lab.model.topology import Endpoint
+
+_EMPTYING: Final = 5.0
+"""Seconds in which a drain without a rate passes on what it holds; it takes milliseconds."""
+_POLL: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Names of the nodes that are now different, and what is unwise there and was not before."""
+
+    nodes: tuple[str, ...]
+    advice: tuple[Advice, ...]
+
+
+def require_ports(fabric: Fabric) -> None:
+    """UsageError for a fabric whose links are only shaped."""
+    if fabric.topology.qos is None:
+        remedy = "write `qos: lab` into its topology, then rocelab down and up"
+        raise UsageError(f"fabric {fabric.name} has no lossless ports", remedy)
+
+
+def change_qos(fabric: Fabric, ports: Collection[Endpoint], request: Request) -> Outcome:
+    """Make ``request`` at ``ports``, and keep it.
+
+    UsageError or InvalidInput when it cannot be, OperationFailed when the kernel refuses it; nothing changes then.
+    Busy while another command changes the fabric.
+    """
+    from lab.model.qos.request import work_out  # noqa: PLC0415 - its schema, and so pydantic, is for changes only
+
+    require_ports(fabric)
+    with fabric.state.locked("qos set"):
+        fabric = replace(fabric)  # what an earlier command has changed meanwhile
+        changed = work_out(fabric.topology, fabric.qos, ports, request)
+        if changed:
+            with signals.held():
+                _apply(fabric, changed)
+    before = set(advise_nodes(fabric.topology, fabric.qos))
+    after = advise_nodes(fabric.topology, {**fabric.qos, **changed})
+    return Outcome(tuple(changed), tuple(advice for advice in after if advice not in before))
+
+
+def _apply(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
+    from lab.dataplane.plant import open_plant  # noqa: PLC0415 - pyroute2, which only changes need
+
+    plant = open_plant(fabric.name)
+    with contextlib.ExitStack() as undo:
+        for name, interface in _drained(changed, fabric.qos):
+            _add_drain(fabric, name, interface)  # it has no rate yet
+            undo.callback(_remove_drain, fabric, plant, name, interface)
+        undo.callback(_write, fabric, plant, {name: fabric.qos[name] for name in changed})
+        _write(fabric, plant, changed)
+        fabric.state.save_qos({**fabric.state.load_qos(), **changed})
+        undo.pop_all()
+    for name, interface in _drained(fabric.qos, changed):
+        _remove_drain(fabric, plant, name, interface)
+
+
+def _write(fabric: Fabric, plant: Plant, nodes: Mapping[str, NodeQos]) -> None:
+    for name, qos in nodes.items():
+        live.rewrite(plant, fabric.numbering.nodes[name], qos, fabric.plan[name])
+
+
+def _drained(nodes: Mapping[str, NodeQos], others: Mapping[str, NodeQos]) -> Iterator[tuple[str, str]]:
+    """Node and interface of the NICs that have a drain in ``nodes`` and none in ``others``, of nodes in both."""
+    for name in nodes.keys() & others.keys():
+        for interface, port in nodes[name].ports.items():
+            if port.drain is not None and others[name].ports[interface].drain is None:
+                yield name, interface
+
+
+def _add_drain(fabric: Fabric, name: str, interface: str) -> None:
+    from lab.dataplane import plant  # noqa: PLC0415 - see _apply
+    from lab.kernel.rtnl import Batch  # noqa: PLC0415
+
+    batch = Batch()
+    plant.add_drain(batch, fabric.numbering.nodes[name], interface, plant.qdisc_kind(fabric.name))
+    with fabric.namespace(name).entered():
+        batch.commit()
+
+
+def _remove_drain(fabric: Fabric, maps: Plant, name: str, interface: str) -> None:
+    """Nothing is lost: packets go past the drain first, and it goes when those that it had have left it."""
+    from lab.dataplane import plant  # noqa: PLC0415 - see _apply
+    from lab.kernel.rtnl import Batch  # noqa: PLC0415
+
+    node = fabric.numbering.nodes[name]
+    batch = Batch()
+    with fabric.namespace(name).entered():
+        plant.bypass_drain(batch, node, interface)
+        batch.commit()
+        _await_empty(maps, node.drain(interface), f"{name}:{interface}")
+        plant.remove_drain(batch, node, interface)
+        batch.commit()
+
+
+def _await_empty(maps: Plant, port: int, name: str) -> None:
+    deadline = time.monotonic() + _EMPTYING
+    while maps.counters[port]["queue"]["depth_packets"].any():
+        if time.monotonic() >= deadline:
+            raise OperationFailed(f"the drain of {name} keeps packets", "rocelab down, then rocelab up")
+        time.sleep(_POLL)

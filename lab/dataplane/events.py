@@ -1,0 +1,109 @@
+"""What happened at the emulated ports, and when: pauses sent and obeyed, storms.
+
+The kernel keeps the last ``EVENTS`` of a fabric in a ring. Time is CLOCK_MONOTONIC, the same for all nodes, so that a
+pause can be followed from switch to switch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lab.dataplane.layout import EVENTS, EventKind
+from lab.units import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from lab.dataplane.plant import Plant
+
+_NS: Final = 10**9
+
+MEANINGS: Final[Mapping[EventKind, str]] = {
+    EventKind.XOFF_SENT: "XOFF sent",
+    EventKind.XON_SENT: "XON sent",
+    EventKind.PAUSED: "paused",
+    EventKind.RESUMED: "resumed",
+    EventKind.STORM: "storm",
+    EventKind.RESTORED: "storm over",
+}
+"""Each kind in a word or two."""
+SUBJECTS: Final[Mapping[EventKind, str]] = {
+    EventKind.XOFF_SENT: "group",
+    EventKind.XON_SENT: "group",
+    EventKind.PAUSED: "priority",
+    EventKind.RESUMED: "priority",
+    EventKind.STORM: "queue",
+    EventKind.RESTORED: "queue",
+}
+"""What an event's number counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event at ``node:interface``.
+
+    ``boot_seconds`` since the machine started (CLOCK_MONOTONIC), ``seconds`` since the oldest event that is known.
+    ``number`` is a priority group's, priority's or queue's (``SUBJECTS``). ``value``: of XOFF the bytes in the group,
+    of a pause its quanta, of a storm the bytes held up.
+    """
+
+    boot_seconds: float
+    seconds: float
+    node: str
+    interface: str
+    kind: EventKind
+    number: int
+    value: int
+
+
+def read_events(plant: Plant, names: Mapping[int, tuple[str, str]]) -> list[Event]:
+    """All events that are still known, in the order of time; ``names`` are ``Numbering.names``."""
+    return decode(_copy(plant), names)
+
+
+def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]]) -> list[Event]:
+    """Events of whole records, which are put in order; those of ports without a name are left out."""
+    ordered = records[np.argsort(records["ns"], kind="stable")]
+    start = int(ordered["ns"][0]) if len(ordered) else 0
+    return [
+        Event(ns / _NS, (ns - start) / _NS, *names[port], EventKind(kind), index, value)
+        for ns, value, port, kind, index in ordered.tolist()
+        if port in names
+    ]
+
+
+def _copy(plant: Plant) -> NDArray[Any]:
+    """The records of the ring, without any that is just being written.
+
+    A record is filled in after the count has grown. It is whole when it was the same twice over, was not the next to
+    be written over, and is not what was there a round of the ring before.
+    """
+    count = int(plant.event_count[0])
+    oldest = max(0, count - EVENTS)
+    slots = np.arange(oldest, count) % EVENTS
+    first, second = plant.events[slots], plant.events[slots]
+    lost = max(0, int(plant.event_count[0]) - EVENTS - oldest)
+    first, second = first[lost:], second[lost:]
+    whole = (first == second) & (first["ns"] != 0)
+    if count > EVENTS and len(first):
+        whole &= first["ns"] >= first["ns"][0]
+    kept: NDArray[Any] = first[whole]
+    return kept
+
+
+def describe_value(event: Event) -> str:
+    """What ``value`` says, in words; nothing where it says nothing."""
+    if event.kind in {EventKind.XOFF_SENT, EventKind.STORM}:
+        return format_size(event.value)
+    return f"{event.value} quanta" if event.kind is EventKind.PAUSED else ""
+
+
+def of_ports(events: Iterable[Event], ports: Iterable[tuple[str, str]]) -> list[Event]:
+    """The events of some ports, each named by node and interface."""
+    wanted = set(ports)
+    return [event for event in events if (event.node, event.interface) in wanted]

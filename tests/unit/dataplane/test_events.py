@@ -1,0 +1,76 @@
+"""The event log: order, names, the ring's seam, and records that are just being written."""
+
+import numpy as np
+
+from lab.dataplane import events
+from lab.dataplane.layout import EVENT, EVENTS, EventKind
+from lab.dataplane.numbering import NodePorts, Numbering
+from lab.dataplane.plant import Plant
+from tests.unit.dataplane.plants import empty
+
+LEAF = NodePorts("leaf1", 0, 1, ("swp1", "swp2"), drained=False)
+NUMBERING = Numbering({"leaf1": LEAF})
+SWP1, SWP2 = LEAF.port("swp1"), LEAF.port("swp2")
+
+
+def log(plant: Plant, *records: tuple[int, int, int, int, int]) -> None:
+    """As the programs do it: ns, value, port, kind, index."""
+    for record in records:
+        plant.events[int(plant.event_count[0]) % EVENTS] = record
+        plant.event_count[0] += 1
+
+
+def read(plant: Plant) -> list[events.Event]:
+    return events.read_events(plant, NUMBERING.names)
+
+
+def test_events_are_told_in_order_with_their_place_and_time() -> None:
+    plant = empty(NUMBERING)
+    log(
+        plant,
+        (2_500_000_000, 65535, SWP2, EventKind.PAUSED, 3),
+        (2_000_000_000, 80_000, SWP1, EventKind.XOFF_SENT, 4),
+    )
+    assert read(plant) == [
+        events.Event(2.0, 0.0, "leaf1", "swp1", EventKind.XOFF_SENT, 4, 80_000),
+        events.Event(2.5, 0.5, "leaf1", "swp2", EventKind.PAUSED, 3, 65535),
+    ]
+    assert [events.describe_value(event) for event in read(plant)] == ["80 KB", "65535 quanta"]
+
+
+def test_no_events() -> None:
+    assert read(empty(NUMBERING)) == []
+
+
+def test_the_oldest_are_written_over() -> None:
+    plant = empty(NUMBERING)
+    plant.events["ns"] = np.arange(EVENTS) + 1000
+    plant.events["port"] = SWP1
+    plant.event_count[0] = EVENTS
+    log(plant, (10**9, 0, SWP2, EventKind.XON_SENT, 3), (10**9 + 1, 0, SWP2, EventKind.XON_SENT, 3))
+    found = read(plant)
+    assert len(found) == EVENTS
+    assert found[0].boot_seconds == 1002e-9
+    assert [event.interface for event in found[-2:]] == ["swp2", "swp2"]
+
+
+def test_a_record_that_is_not_filled_in_yet_is_left_out() -> None:
+    plant = empty(NUMBERING)
+    log(plant, (1000, 0, SWP1, EventKind.XON_SENT, 3))
+    plant.event_count[0] += 1
+    assert [event.boot_seconds for event in read(plant)] == [1e-6]
+
+
+def test_a_record_of_the_last_round_is_left_out() -> None:
+    plant = empty(NUMBERING)
+    plant.events["ns"] = np.arange(EVENTS) + 1000
+    plant.events["port"] = SWP1
+    plant.event_count[0] = EVENTS + 2  # two more are counted, and their slots have the two oldest still
+    assert len(read(plant)) == EVENTS - 2
+
+
+def test_of_ports_keeps_the_named() -> None:
+    records = np.array([(1, 0, SWP1, 1, 3), (2, 0, SWP2, 1, 3), (3, 0, 99, 1, 3)], EVENT)
+    found = events.decode(records, NUMBERING.names)
+    assert [event.interface for event in found] == ["swp1", "swp2"], "port 99 is nobody's"
+    assert [event.interface for event in events.of_ports(found, [("leaf1", "swp2")])] == ["swp2"]
