@@ -24,6 +24,7 @@ class Percentiles:
 class Flow:
     """One direction to one QP, as one link saw it.
 
+    ``messages`` counts them by kind, ``sizes`` by the least power of two, in bytes, that is not less than their size.
     ``goodput`` is payload in bit/s over the time from first to last packet, of packets that the receiver takes: those
     with the PSN it expects (IBA vol. 1 section 9.7.3). ``gaps`` counts jumps ahead and ``missing`` the PSNs in them;
     ``late`` packets filled a gap without others being sent again (reordered), ``resent`` ones stepped back, in
@@ -47,6 +48,7 @@ class Flow:
     goodput: float
     seconds: float
     messages: dict[str, int]
+    sizes: dict[int, int]
     message_bytes: int
     smallest: int
     largest: int

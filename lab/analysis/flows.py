@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MAX_FLOWS: Final = 32768
 """Flows that are told apart; packets of others are only counted. Sorting needs their numbers in 16 bits."""
 _KEY: Final = 12  # interface, VNI, source, destination, destination QP, transport
+SIZES: Final = 41
+"""Classes of message sizes: 0 bytes, then up to each power of two from 1 on."""
 _SUMS: Final = ("packets", "octets", "payload", "cnps", "ce", "ect", "resp_gaps", "open")
 
 
@@ -75,6 +77,7 @@ class Flows:
         self.sequences: dict[int, Sequence] = {}
         self.sums: dict[str, Ints] = {name: np.zeros(0, np.int64) for name in _SUMS}
         self.messages = np.zeros((0, len(ops.MESSAGES)), np.int64)
+        self.sizes = np.zeros((0, SIZES), np.int64)
         self.acks = np.zeros((0, len(ops.ACKS)), np.int64)
         self.smallest, self.largest, self.volume = (np.zeros(0, np.int64) for _ in range(3))  # of messages, in bytes
         self.seen = np.zeros((0, 4), np.int64)  # first time, last time, TTL, direction
@@ -140,9 +143,9 @@ class Flows:
         if more > 0:
             for name, array in self.sums.items():
                 self.sums[name] = np.concatenate([array, np.zeros(more, np.int64)])
-            self.messages, self.acks, self.seen = (
+            self.messages, self.sizes, self.acks, self.seen = (
                 np.concatenate([array, np.zeros((more, array.shape[1]), np.int64)])
-                for array in (self.messages, self.acks, self.seen)
+                for array in (self.messages, self.sizes, self.acks, self.seen)
             )
             self.seen[-more:, 0] = -1
             self.smallest = np.concatenate([self.smallest, np.full(more, np.iinfo(np.int64).max)])
@@ -245,6 +248,7 @@ class Flows:
         size = upto[ends] - np.where(first, base[ends], runs.before(upto[ends]))
         size = np.where(kind[ends] == 2, packets.dmalen[ends], size)
         np.add.at(self.messages, (flow, kind[ends]), 1)
+        np.add.at(self.sizes, (flow, _size_class(size)), 1)
         np.minimum.at(self.smallest, flow, size)
         np.maximum.at(self.largest, flow, size)
         np.add.at(self.volume, flow, size)
@@ -254,6 +258,12 @@ class Flows:
         ended = np.searchsorted(flows, flow[final])
         rest[ended] = upto[last[ended]] - upto[ends[final]]
         self.sums["open"][flows] = rest
+
+
+def _size_class(size: Ints) -> Ints:
+    """0 for 0 bytes, else n where 2**(n - 1) is the least power of two that is not less."""
+    power = np.ceil(np.log2(np.maximum(size, 1))).astype(np.int64)
+    return np.where(size > 0, np.minimum(power + 1, SIZES - 1), 0)
 
 
 def _ends(starts: Ints, flow: Ints) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lab.analysis import opcode_tables as ops
 from lab.analysis.analyser import Analyser
@@ -18,6 +18,7 @@ from lab.analysis.facts import (
     Percentiles,
     Tunnel,
 )
+from lab.analysis.flows import SIZES
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
 from lab.analysis.names import DIRECTIONS, address, class_or_none, vni_or_none
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lab.analysis.batch import Ints
     from lab.wire.filter.expression import Expression
 
+Name = TypeVar("Name", str, int)
 _TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}
 _NO_TIMES: Final = Times()
 
@@ -124,6 +126,7 @@ class _Report:
             goodput=sums["payload"] * 8 / seconds if seconds else 0.0,
             seconds=seconds,
             messages=_named(ops.MESSAGES, flows.messages[number]),
+            sizes=_named((0, *(2**power for power in range(SIZES - 1))), flows.sizes[number]),
             message_bytes=int(flows.volume[number]),
             smallest=int(flows.smallest[number]) if messages else 0,
             largest=int(flows.largest[number]),
@@ -190,7 +193,7 @@ class _Report:
         return Tunnel(self._links[interface], vni, address(words[:4]), address(words[4:]), packets, size, roce)
 
 
-def _named(names: Sequence[str], counts: Ints) -> dict[str, int]:
+def _named(names: Sequence[Name], counts: Ints) -> dict[Name, int]:
     """Those that are not zero."""
     return {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
 

@@ -55,6 +55,13 @@ def test_nothing_wrong() -> None:
     assert answering.peer == packets.QP2
 
 
+def test_sizes_of_messages() -> None:
+    """By powers of two, each one included; a READ is as long as what it asks for."""
+    facts = told(*(packets.send(psn, size) for psn, size in enumerate((0, 1, 2, 3, 64, 65))), packets.read(6, 2**20))
+    flow = requests(facts)
+    assert flow.sizes == {0: 1, 1: 1, 2: 1, 4: 1, 64: 1, 128: 1, 2**20: 1}
+
+
 @pytest.mark.parametrize("first", [1, 0xFFFFFD, 0x7FFFFD])
 def test_psns_wrap(first: int) -> None:
     flow = requests(told(*sends(*range(first, first + 6)), packets.ack(first + 5)))
