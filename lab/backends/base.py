@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from lab.dataplane.numbering import number_ports
 from lab.model.addressing import plan_addresses
 from lab.model.qos.resolve import resolve
 
@@ -69,6 +68,9 @@ class Fabric:
     @cached_property
     def numbering(self) -> Numbering:
         """Which port is which."""
+        # NumPy takes seconds to import in a busy software-emulated VM, and most commands touch no port.
+        from lab.dataplane.numbering import number_ports  # noqa: PLC0415
+
         return number_ports(self.topology)
 
     @cached_property

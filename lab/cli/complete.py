@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from lab.errors import LabError
 
 
@@ -22,4 +24,16 @@ def node_names() -> list[str]:
             names.update(node.name for node in fabric.load_topology().nodes)
         except (LabError, OSError):
             continue
+    return sorted(names)
+
+
+def port_names() -> list[str]:
+    """Nodes of all fabrics on this machine, and their interfaces: leaf1, leaf1:swp1."""
+    from lab.backends import state  # noqa: PLC0415
+    from lab.model.selection import every_port  # noqa: PLC0415
+
+    names: set[str] = set()
+    for fabric in state.all_fabrics():
+        with contextlib.suppress(LabError, OSError):
+            names.update(name for end in every_port(fabric.load_topology()) for name in (end.node, str(end)))
     return sorted(names)

@@ -29,6 +29,8 @@ class Commands(LazyGroup):
         "shell": ("lab.cli.node", "shell"),
         "vtysh": ("lab.cli.node", "vtysh"),
         "rdma": ("lab.cli.rdma", "app"),
+        "counters": ("lab.cli.counters", "counters"),
+        "qos": ("lab.cli.qos", "app"),
         "capture": ("lab.cli.capture", "capture"),
         "dissect": ("lab.cli.dissect", "dissect"),
         "analyze": ("lab.cli.analyze", "analyze"),

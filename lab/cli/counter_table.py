@@ -1,0 +1,161 @@
+"""The tables of ``rocelab counters``: a line for each port and priority where something moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.cli.output import table
+from lab.dataplane import counters
+from lab.dataplane.layout import Drop
+from lab.model.qos.port import CLASSES
+from lab.units import format_rate, format_size, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.table import Table
+
+    from lab.dataplane.counters import Movement, Reading
+    from lab.dataplane.numbering import Numbering
+    from lab.dataplane.plant import Plant
+    from lab.model.qos.port import NodeQos
+    from lab.model.topology import Endpoint
+
+_COUNTED: Final = (
+    "port", "prio", "received", "sent", "PFC in XOFF/XON", "paused", "PFC out XOFF/XON",
+    "queue, at most", "CE", "not ECT", "dropped", "buffer, at most",
+)  # fmt: skip
+_MOVING: Final = (
+    "port", "prio", "receives", "sends", "PFC in/s", "paused", "PFC out/s",
+    "queue, at most", "CE/s", "dropped/s", "buffer, at most",
+)  # fmt: skip
+_ACTIVITY: Final = ("rx_packets", "tx_packets", "rx_pause", "rx_resume", "rx_pause_ignored", "tx_pause", "tx_resume")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is shown of a fabric: these ports, one priority or all, and whether also what did not move."""
+
+    fabric: str
+    ends: tuple[Endpoint, ...]
+    numbering: Numbering
+    qos: Mapping[str, NodeQos]
+    priority: int | None
+    everything: bool
+
+    def read(self, plant: Plant) -> dict[str, Reading]:
+        """The counters of each node that has a port here."""
+        names = dict.fromkeys(end.node for end in self.ends)
+        return {name: counters.read(plant, self.numbering.nodes[name]) for name in names}
+
+    @property
+    def priorities(self) -> tuple[int, ...]:
+        """Those that are shown."""
+        return tuple(range(CLASSES)) if self.priority is None else (self.priority,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One priority of a port, with the queue that it leaves by and the group that it comes in by."""
+
+    priority: Any
+    queue: Any
+    group: Any
+
+    @property
+    def idle(self) -> bool:
+        return not any(self.priority[name] for name in _ACTIVITY) and not self.queue["drop_packets"].any()
+
+
+def _line(view: View, end: Endpoint, priority: int, record: Any) -> _Line:
+    qos = view.qos[end.node].ports[end.interface]
+    queue, group = qos.priority_to_queue[priority], qos.priority_to_group[priority]
+    return _Line(record["priority"][priority], record["queue"][queue], record["group"][group])
+
+
+def counted(view: View, readings: Mapping[str, Reading]) -> Table:
+    """Totals since the fabric was built."""
+    rows = []
+    for end in view.ends:
+        record = readings[end.node].port(end.interface)
+        for number in view.priorities:
+            line = _line(view, end, number, record)
+            if view.everything or not line.idle:
+                rows.append((end, str(number), *_totals(line)))
+    return table(f"lossless ports of {view.fabric}", _COUNTED, rows)
+
+
+def _totals(line: _Line) -> tuple[str, ...]:
+    priority, queue = line.priority, line.queue
+    return (
+        _some(priority["rx_bytes"], format_size),
+        _some(priority["tx_bytes"], format_size),
+        _pair(priority["rx_pause"], priority["rx_resume"]),
+        _some(priority["paused_ns"] / 1e9, format_time),
+        _pair(priority["tx_pause"], priority["tx_resume"]),
+        _depths(queue["depth_bytes"], queue["watermark_bytes"]),
+        _some(queue["ecn_marked"], str),
+        _some(queue["not_ect"], str),
+        _drops(queue["drop_packets"]),
+        _depths(line.group["bytes"], line.group["watermark_bytes"]),
+    )
+
+
+def moving(view: View, readings: Mapping[str, Reading], movements: Mapping[str, Movement]) -> Table:
+    """Rates between two readings; a line ``all`` has the share of the link that is used, PFC frames included."""
+    rows: list[tuple[object, ...]] = []
+    for end in view.ends:
+        rows += _moving_port(view, end, readings[end.node], movements[end.node])
+    return table(f"lossless ports of {view.fabric}, by the second", _MOVING, rows)
+
+
+def _moving_port(view: View, end: Endpoint, reading: Reading, movement: Movement) -> Iterator[tuple[object, ...]]:
+    now, grown = reading.port(end.interface), movement.port(end.interface)
+    lines = {number: _line(view, end, number, grown) for number in view.priorities}
+    shown = {number: line for number, line in lines.items() if view.everything or not line.idle}
+    rate = view.qos[end.node].ports[end.interface].rate
+    if shown:
+        load = (f"{format_rate(bits)} {bits / rate:.0%}" for bits in counters.offered_load(movement, end.interface))
+        yield (end, "all", *load, *[""] * (len(_MOVING) - 4))
+    for number, line in shown.items():
+        yield ("", str(number), *_rates(line, _line(view, end, number, now), movement.seconds))
+
+
+def _rates(line: _Line, now: _Line, seconds: float) -> tuple[str, ...]:
+    priority = line.priority
+    received, sent = (
+        counters.line_rate(int(priority[f"{way}_packets"]), int(priority[f"{way}_bytes"]), seconds)
+        for way in ("rx", "tx")
+    )
+    return (
+        _some(received, format_rate),
+        _some(sent, format_rate),
+        _per_second(priority["rx_pause"] + priority["rx_resume"], seconds),
+        _some(priority["paused_ns"] / 1e9 / seconds, "{:.0%}".format),
+        _per_second(priority["tx_pause"] + priority["tx_resume"], seconds),
+        _depths(now.queue["depth_bytes"], now.queue["watermark_bytes"]),
+        _per_second(line.queue["ecn_marked"], seconds),
+        _per_second(line.queue["drop_packets"].sum(), seconds),
+        _depths(now.group["bytes"], now.group["watermark_bytes"]),
+    )
+
+
+def _some(value: Any, show: Any) -> str:
+    return str(show(value)) if value else ""
+
+
+def _per_second(count: Any, seconds: float) -> str:
+    return _some(count / seconds, "{:.4g}".format)
+
+
+def _pair(pauses: Any, resumes: Any) -> str:
+    return f"{pauses}/{resumes}" if pauses or resumes else ""
+
+
+def _depths(now: Any, most: Any) -> str:
+    return f"{format_size(now)}, {format_size(most)}" if most else ""
+
+
+def _drops(packets: Any) -> str:
+    return ", ".join(f"{packets[reason]} {reason.name.lower()}" for reason in Drop if packets[reason])

@@ -1,0 +1,153 @@
+"""``rocelab counters``: what the emulated ports counted, as a table of what moved, live, or as data."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from lab.backends.lifecycle import open_fabric
+from lab.backends.qos import require_ports
+from lab.cli.complete import fabric_names, port_names
+from lab.cli.counter_table import View, counted, moving
+from lab.cli.ending import ends_on_signals
+from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.dataplane import counters as counting
+from lab.dataplane.names import COUNTERS
+from lab.dataplane.plant import open_plant
+from lab.errors import ExitCode, UsageError
+from lab.model.qos.port import CLASSES
+from lab.model.selection import choose_ports, every_port
+from lab.units import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from lab.dataplane.counters import Imbalance, Reading
+    from lab.dataplane.plant import Plant
+
+_MIN_INTERVAL: Final = 0.05
+_NAME_COLUMNS: Final = ("counter", "what it counts", "mlx5 (ethtool -S)", "SONiC, SAI")
+_LABEL: Final = "Emulated ports: counted by the data plane in the kernel, not by an ASIC."
+
+PortNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. [default: every port]",
+        metavar="[PORT]...",
+        autocompletion=port_names,
+    ),
+]
+FabricOption = Annotated[
+    str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
+]
+
+
+def counters(
+    ports: PortNames = None,
+    fabric: FabricOption = None,
+    priority: Annotated[int | None, typer.Option(min=0, max=CLASSES - 1, help="Only this priority.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Rates, renewed until Ctrl-C.")] = False,
+    interval: Annotated[str, typer.Option(help="How often --watch looks, and how long rates are taken over.")] = "1s",
+    everything: Annotated[bool, typer.Option("--all", help="Also ports and priorities where nothing moved.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="List the counters, and what others call them.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show packets, pauses, queues, marks and drops of every lossless port and priority.
+
+    Exit code 1 when a queue's sums do not come out: offered = sent + dropped + queued.
+    """
+    if names:
+        _show_names(as_json)
+        return
+    seconds = _interval(interval)
+    running = open_fabric(fabric)
+    require_ports(running)
+    chosen = choose_ports(running.topology, ports) if ports else every_port(running.topology)
+    view = View(running.name, chosen, running.numbering, running.qos, priority, everything)
+    plant = open_plant(running.name)
+    if watch:
+        _watch(plant, view, seconds, as_json)
+    elif not _show(plant, view, as_json):
+        sys.exit(ExitCode.FAIL)
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = parse_time(text)
+    except ValueError as error:
+        raise UsageError(f"--interval: {error}") from error
+    if seconds < _MIN_INTERVAL:
+        raise UsageError(f"--interval {text} is too short", "choose 50ms or more")
+    return seconds
+
+
+def _show_names(as_json: bool) -> None:
+    if as_json:
+        print_json([asdict(counter) for counter in COUNTERS])
+        return
+    rows = [(counter.name_of("n"), counter.meaning, counter.mlx5, counter.sonic) for counter in COUNTERS]
+    stdout.print(table("counters; n is a priority, queue or priority group", _NAME_COLUMNS, rows))
+
+
+def _show(plant: Plant, view: View, as_json: bool) -> bool:
+    """Print a reading; whether all its sums come out."""
+    earlier = view.read(plant)
+    readings = view.read(plant)
+    wrong = list(_imbalances(earlier, readings))
+    if as_json:
+        print_json(_document(view, readings, wrong))
+        return not wrong
+    stdout.print(counted(view, readings))
+    stdout.print(_LABEL, style="dim", highlight=False)
+    for name, imbalance in wrong:
+        missing = f"{imbalance.missing_packets} packets, {imbalance.missing_bytes} bytes"
+        where = f"{name}:{imbalance.interface} queue {imbalance.queue}"
+        stdout.print(f"{where}: {missing} were offered and are not accounted for", style="red", highlight=False)
+    return not wrong
+
+
+def _imbalances(earlier: dict[str, Reading], later: dict[str, Reading]) -> Iterator[tuple[str, Imbalance]]:
+    for name, reading in later.items():
+        yield from ((name, imbalance) for imbalance in counting.unbalanced(earlier[name], reading))
+
+
+def _document(view: View, readings: dict[str, Reading], wrong: list[tuple[str, Imbalance]]) -> dict[str, Any]:
+    nodes = {}
+    for name, reading in readings.items():
+        known = counting.named(reading, zeros=view.everything)
+        interfaces = {end.interface: known[end.interface] for end in view.ends if end.node == name}
+        pool = {"used": reading.pool_used, "watermark": reading.pool_watermark}
+        nodes[name] = {"seconds": reading.ns / 1e9, "pool": pool, "interfaces": interfaces}
+    lost = [{"node": name, **asdict(imbalance)} for name, imbalance in wrong]
+    return {"fabric": view.fabric, "emulated": True, "nodes": nodes, "unbalanced": lost}
+
+
+def _watch(plant: Plant, view: View, seconds: float, as_json: bool) -> None:
+    """Until Ctrl-C: a table that is renewed, or with ``--json`` a line for each interval."""
+    ended = threading.Event()
+    earlier = view.read(plant)
+    with Live(console=stdout, auto_refresh=False, transient=False) as live, ends_on_signals(ended.set):
+        while not ended.wait(seconds):
+            later = view.read(plant)
+            if as_json:
+                wrong = list(_imbalances(earlier, later))
+                live.console.file.write(jsonlib.dumps(_document(view, later, wrong)) + "\n")
+                live.console.file.flush()
+            else:
+                live.update(_picture(view, earlier, later), refresh=True)
+            earlier = later
+
+
+def _picture(view: View, earlier: dict[str, Reading], later: dict[str, Reading]) -> RenderableType:
+    movements = {name: counting.moved(reading, earlier[name]) for name, reading in later.items()}
+    return Group(moving(view, later, movements), Text(_LABEL, style="dim"))

@@ -1,0 +1,149 @@
+"""``rocelab qos``: what the lossless ports are to do, changed while traffic runs, and what happened at them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lab.backends.lifecycle import open_fabric
+from lab.backends.qos import change_qos, require_ports
+from lab.cli.complete import fabric_names, port_names
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.qos_table import port_tables, summary
+from lab.dataplane import events, live
+from lab.dataplane.plant import open_plant
+from lab.errors import UsageError
+from lab.model.qos.store import dump_node
+from lab.model.selection import PORT_FORMS, choose_ports, every_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.backends.base import Fabric
+    from lab.dataplane.events import Event
+    from lab.model.topology import Endpoint
+
+app = typer.Typer(no_args_is_help=True, help="Show and change what the lossless ports do; list their events.")
+
+PortNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. [default: every port]",
+        metavar="[PORT]...",
+        autocompletion=port_names,
+    ),
+]
+FabricOption = Annotated[
+    str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
+]
+
+
+@app.command()
+def show(ports: PortNames = None, fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
+    """Show what each port is to do, and whether the kernel has it so; all of it for a single port."""
+    running = _open(fabric)
+    chosen = _chosen(running, ports)
+    unlike = _unlike(running, chosen)
+    if as_json:
+        print_json({"fabric": running.name, "emulated": True, "nodes": _as_data(running, chosen, unlike)})
+    elif len(chosen) == 1:
+        (end,) = chosen
+        qos = running.qos[end.node]
+        for part in port_tables(end, qos, qos.ports[end.interface], unlike[end]):
+            stdout.print(part)
+    else:
+        stdout.print(summary(running.name, running.qos, unlike))
+
+
+@app.command("set")
+def set_(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="Ports (leaf1:swp1,leaf1:swp2 leaf2 host), then settings: ecn.3.kmin=20KB pfc.tx=false"
+            " nic.drain=50Mbit; rate=50Mbit and delay=1ms are the link's.",
+            metavar="PORT... SETTING=VALUE...",
+            autocompletion=port_names,
+        ),
+    ],
+    profile: Annotated[
+        str | None, typer.Option(help="First apply a profile of the topology file, or a preset: lab, sonic, ...")
+    ] = None,
+    everywhere: Annotated[bool, typer.Option("--all", help="At every port of the fabric.")] = False,
+    fabric: FabricOption = None,
+) -> None:
+    """Change ports while traffic runs: all that is asked for, or nothing of it."""
+    from lab.model.qos.request import Request  # noqa: PLC0415 - its schema, and so pydantic, is for changes only
+
+    settings = [word for word in words if "=" in word]
+    names = [name for word in words if "=" not in word for name in word.split(",")]
+    running = _open(fabric)
+    if not settings and profile is None:
+        raise UsageError("nothing to set", "add settings like ecn.3.kmin=20KB, or --profile")
+    if bool(names) == everywhere:
+        what = "both ports and --all are given" if names else "no port is named"
+        raise UsageError(what, "leave one of them out" if names else f"{PORT_FORMS}, or --all")
+    ports = every_port(running.topology) if everywhere else choose_ports(running.topology, names)
+    outcome = change_qos(running, ports, Request(settings, profile))
+    for advice in outcome.advice:
+        stderr.print(f"warning: {advice}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    said = f"changed {', '.join(outcome.nodes)}" if outcome.nodes else "nothing changed: it is so already"
+    stderr.print(said, highlight=False, soft_wrap=True)
+
+
+@app.command("events")
+def list_events(
+    ports: PortNames = None,
+    limit: Annotated[int, typer.Option(min=1, help="Only the last so many.")] = 100,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the pauses and storms of all ports in the order of time; the kernel keeps the last 65536."""
+    running = _open(fabric)
+    chosen = [(end.node, end.interface) for end in _chosen(running, ports)]
+    found = events.read_events(open_plant(running.name), running.numbering.names)
+    found = events.of_ports(found, chosen)[-limit:]
+    if as_json:
+        print_json([{**asdict(event), "kind": event.kind.name.lower()} for event in found])
+        return
+    rows = [
+        (f"{event.seconds:.6f}", f"{event.node}:{event.interface}", events.MEANINGS[event.kind], *_subject(event))
+        for event in found
+    ]
+    stdout.print(table(f"events of {running.name}", ("seconds", "port", "event", "of", "with"), rows))
+
+
+def _subject(event: Event) -> tuple[str, str]:
+    return f"{events.SUBJECTS[event.kind]} {event.number}", events.describe_value(event)
+
+
+def _open(name: str | None) -> Fabric:
+    fabric = open_fabric(name)
+    require_ports(fabric)
+    return fabric
+
+
+def _chosen(fabric: Fabric, names: Sequence[str] | None) -> tuple[Endpoint, ...]:
+    return choose_ports(fabric.topology, names) if names else every_port(fabric.topology)
+
+
+def _unlike(fabric: Fabric, ends: Sequence[Endpoint]) -> dict[Endpoint, list[str]]:
+    """For each port the fields in which the kernel has not got what was asked."""
+    plant = open_plant(fabric.name)
+    found = {
+        name: live.differences(plant, fabric.numbering.nodes[name], fabric.qos[name], fabric.plan[name])
+        for name in dict.fromkeys(end.node for end in ends)
+    }
+    return {end: found[end.node][end.interface] for end in ends}
+
+
+def _as_data(fabric: Fabric, ends: Sequence[Endpoint], unlike: dict[Endpoint, list[str]]) -> dict[str, Any]:
+    nodes: dict[str, Any] = {}
+    for end in ends:
+        qos = fabric.qos[end.node]
+        node = nodes.setdefault(end.node, {"pool": qos.pool, "shared": qos.shared, "ports": {}})
+        port = dump_node(qos)["ports"][end.interface]
+        node["ports"][end.interface] = {**port, "kernel_differs": unlike[end]}
+    return nodes

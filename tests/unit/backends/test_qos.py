@@ -1,0 +1,115 @@
+"""A change of a running fabric: all of it or nothing, kept for those who come after."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.backends import qos
+from lab.backends.lifecycle import open_fabric
+from lab.dataplane import live
+from lab.errors import Busy, InvalidInput, OperationFailed, UsageError
+from lab.kernel.rtnl import Batch
+from lab.model.qos.request import Request
+from lab.model.selection import choose_ports
+from tests.unit.model.qos.fabrics import fabric
+from tests.unit.running import Running, run
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    return run(fabric("lab"), tmp_path, monkeypatch)
+
+
+def change(running: Running, ports: str, *assignments: str) -> qos.Outcome:
+    return qos.change_qos(open_fabric(), choose_ports(running.topology, ports.split()), Request(assignments))
+
+
+def kernel_has_what_was_asked(running: Running) -> bool:
+    found = open_fabric()
+    return not any(
+        fields
+        for name, node in found.qos.items()
+        for fields in live.differences(running.plant, running.numbering.nodes[name], node, found.plan[name]).values()
+    )
+
+
+def test_a_change_reaches_the_kernel_and_the_next_command(running: Running) -> None:
+    assert change(running, "leaf1:swp3", "ecn.3.kmin=20KB").nodes == ("leaf1",)
+    assert change(running, "leaf1:swp3 h2", "ecn.3.kmax=80KB").nodes == ("leaf1", "h2")
+    assert running.plant.config["queue"]["kmin"][running.id("leaf1:swp3"), 3] == 20_000
+    assert running.plant.config["queue"]["kmax"][running.id("leaf1:swp3"), 3] == 80_000
+    assert open_fabric().qos["leaf1"].ports["swp3"].queues[3].ecn.kmin == 20_000
+    assert set(running.state.load_qos()) == {"leaf1", "h2"}
+    assert kernel_has_what_was_asked(running)
+    assert running.requests == []
+
+
+def test_a_change_that_cannot_be_leaves_all_as_it_was(running: Running) -> None:
+    before = running.plant.config.copy()
+    with pytest.raises(InvalidInput):
+        change(running, "leaf1 leaf2", "ecn.3.kmin=20KB", "ecn.3.kmax=10KB")
+    assert (running.plant.config == before).all()
+    assert running.state.load_qos() == {}
+
+
+def test_what_becomes_unwise_is_said_once(running: Running) -> None:
+    (advice,) = change(running, "leaf1:swp3", "pfc.rx=false").advice
+    assert "does not obey the pauses" in str(advice)
+    assert change(running, "leaf1:swp3", "ecn.3.pmax=50%").advice == ()
+
+
+def test_a_drain_is_attached_once_and_taken_away(running: Running) -> None:
+    change(running, "h1", "nic.drain=20Mbit")
+    assert running.requests == ["ifb rx-eth1", "qdisc rl_t", "rx-eth1 up", "ingress redirection"]
+    running.requests.clear()
+    change(running, "h1", "nic.drain=30Mbit")
+    assert running.requests == []
+    change(running, "h1", "nic.drain=unlimited")
+    assert running.requests == ["ingress redirection", "rx-eth1 gone"]
+    assert kernel_has_what_was_asked(running)
+
+
+def test_a_drain_that_the_kernel_refuses_leaves_all_as_it_was(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = running.plant.config.copy()
+
+    def refuse(batch: Batch) -> None:
+        raise OperationFailed(batch._requests[0][1])
+
+    monkeypatch.setattr(Batch, "commit", refuse)
+    with pytest.raises(OperationFailed, match="ifb rx-eth1"):
+        change(running, "h1", "nic.drain=20Mbit", "ecn.3.kmin=20KB")
+    assert (running.plant.config == before).all()
+    assert running.state.load_qos() == {}
+
+
+def test_a_change_that_cannot_be_kept_is_taken_back(running: Running) -> None:
+    before = running.plant.config.copy()
+    (running.state.directory / "qos.new").mkdir()
+    with pytest.raises(OSError, match=r"qos\.new"):
+        change(running, "h1", "nic.drain=20Mbit", "ecn.3.kmin=20KB")
+    (running.state.directory / "qos.new").rmdir()
+    assert (running.plant.config == before).all()
+    assert running.requests[-1] == "rx-eth1 gone"
+
+
+def test_while_another_command_changes_the_fabric(running: Running) -> None:
+    with running.state.locked("qos set"), pytest.raises(Busy):
+        change(running, "h1", "ecn.3.kmin=20KB")
+
+
+def test_a_drain_that_keeps_its_packets_is_not_torn_down(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qos, "_EMPTYING", 0.01)
+    change(running, "h1", "nic.drain=20Mbit")
+    drain = running.numbering.nodes["h1"].drain("eth1")
+    running.plant.counters["queue"]["depth_packets"][drain, 3] = 5
+    with pytest.raises(OperationFailed, match="the drain of h1:eth1 keeps packets"):
+        change(running, "h1", "nic.drain=unlimited")
+    assert "rx-eth1 gone" not in running.requests
+
+
+def test_a_fabric_without_lossless_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shaped = run(fabric("null"), tmp_path, monkeypatch)
+    with pytest.raises(UsageError, match="fabric t has no lossless ports: write `qos: lab` into its topology"):
+        change(shaped, "h1", "ecn.3.kmin=20KB")

@@ -1,0 +1,184 @@
+"""``rocelab counters`` on a fabric that seems to run."""
+
+import json
+import re
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli import complete
+from lab.cli.main import app
+from lab.cli.output import stdout
+from lab.dataplane.names import COUNTERS
+from lab.errors import ExitCode, LabError, UsageError
+from tests.unit.model.qos.fabrics import fabric
+from tests.unit.running import Running, run
+
+README = Path(__file__).parents[3] / "README.md"
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    monkeypatch.setattr(stdout, "width", 200)
+    return run(fabric("lab"), tmp_path, monkeypatch)
+
+
+def said(*words: str, expect: int = 0) -> str:
+    result = CliRunner().invoke(app, ["counters", *words])
+    if isinstance(result.exception, LabError):
+        raise result.exception
+    assert result.exit_code == expect, result.output
+    return result.stdout
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+
+
+def paused(running: Running, end: str) -> None:
+    """A port that was paused seven times for 2.5 s and has marked, dropped and received something."""
+    port = running.id(end)
+    priority, queue, group = (running.plant.counters[name] for name in ("priority", "queue", "group"))
+    priority["rx_packets"][port, 3], priority["rx_bytes"][port, 3] = 10, 42_000
+    priority["rx_pause"][port, 3], priority["rx_resume"][port, 3] = 7, 6
+    priority["paused_ns"][port, 3] = 2_500_000_000
+    queue["depth_bytes"][port, 3], queue["depth_packets"][port, 3] = 4_200, 1
+    queue["watermark_bytes"][port, 3], queue["ecn_marked"][port, 3] = 80_000, 12
+    queue["offered_packets"][port, 3], queue["offered_bytes"][port, 3] = 3, 12_600
+    queue["drop_packets"][port, 3, 2], queue["drop_bytes"][port, 3, 2] = 2, 8_400
+    group["bytes"][port, 3], group["watermark_bytes"][port, 3] = 0, 9_000
+
+
+def test_only_what_moved_is_shown(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    text = said()
+    assert rows(text) == [
+        ["leaf1:swp3", "3", "42 KB", "", "7/6", "2.5 s", "", "4.2 KB, 80 KB", "12", "", "2 headroom", "0 B, 9 KB"]
+    ]
+    assert "Emulated ports" in text
+
+
+@pytest.mark.usefixtures("running")
+def test_all_shows_every_priority_of_the_ports_that_are_named() -> None:
+    assert len(rows(said("leaf1:swp3", "h1", "--all"))) == 16
+    assert [row[:2] for row in rows(said("spine", "--all", "--priority", "3"))] == [
+        [f"spine{number}:swp{port}", "3"] for number in (1, 2) for port in (1, 2)
+    ]
+
+
+def test_the_queue_and_group_are_those_of_the_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdout, "width", 200)
+    mapped = run(
+        fabric("{fabric: [lab, m], profiles: {m: {map: {queue: {3: 5}, group: {3: 4, 4: 3}}}}}"),
+        tmp_path,
+        monkeypatch,
+    )
+    port = mapped.id("h1:eth1")
+    mapped.plant.counters["priority"]["tx_packets"][port, 3] = 1
+    mapped.plant.counters["queue"]["watermark_bytes"][port, 5] = 5_000
+    mapped.plant.counters["group"]["watermark_bytes"][port, 4] = 4_000
+    (row,) = rows(said())
+    assert (row[7], row[11]) == ("0 B, 5 KB", "0 B, 4 KB")
+
+
+def test_json_has_names_of_operators_and_no_zeros(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    data = json.loads(said("leaf1:swp3", "h1", "--json"))
+    assert data["emulated"]
+    assert data["nodes"]["h1"]["interfaces"] == {"eth1": {}}
+    known = data["nodes"]["leaf1"]["interfaces"]["swp3"]
+    assert (known["rx_prio3_pause"], known["rx_prio3_pause_duration"]) == (7, 2_500_000)
+    assert set(data["nodes"]["leaf1"]["interfaces"]) == {"swp3"}
+    every = json.loads(said("leaf1:swp3", "--json", "--all"))["nodes"]["leaf1"]["interfaces"]["swp3"]
+    assert every["tx_prio7_pause"] == 0
+
+
+def test_a_queue_whose_sums_do_not_come_out_is_a_failure(running: Running) -> None:
+    queue = running.plant.counters["queue"]
+    queue["offered_packets"][running.id("h1:eth1"), 3] = 2
+    text = said(expect=ExitCode.FAIL)
+    assert "h1:eth1 queue 3: 2 packets, 0 bytes were offered and are not accounted for" in text
+    (lost,) = json.loads(said("--json", expect=ExitCode.FAIL))["unbalanced"]
+    assert lost == {"node": "h1", "interface": "eth1", "queue": 3, "missing_packets": 2, "missing_bytes": 0}
+
+
+class Intervals:
+    """Stands in for the clock of --watch: something is counted in each interval, and the third one is the last."""
+
+    def __init__(self, running: Running) -> None:
+        self.left = 3
+        self.running = running
+
+    def set(self) -> None:
+        self.left = 0
+
+    def wait(self, _: float) -> bool:
+        self.left -= 1
+        counters = self.running.plant.counters["priority"]
+        counters["tx_packets"][self.running.id("h1:eth1"), 3] += 100
+        counters["tx_bytes"][self.running.id("h1:eth1"), 3] += 400_000
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return self.left <= 0
+
+
+def test_watch_shows_rates_until_it_is_interrupted(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "Event", lambda: Intervals(running))
+    seen = rows(said("h1", "--watch", "--interval", "50ms"))
+    assert seen[-2][:2] == ["h1:eth1", "all"]
+    assert re.fullmatch(r"[\d.]+ [kMGT]b/s \d+%", seen[-2][3])
+    assert seen[-1][1] == "3"
+
+
+def test_watch_in_json_is_a_line_for_each_interval(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "Event", lambda: Intervals(running))
+    documents: list[Any] = [json.loads(line) for line in said("h1", "--watch", "--json").splitlines()]
+    sent = [entry["nodes"]["h1"]["interfaces"]["eth1"]["tx_prio3_packets"] for entry in documents]
+    assert sent == [100, 200]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["leaf1:swp9"], "no interface 'swp9' on leaf1: it has"),
+        (["leaf9"], "no node or tier 'leaf9'"),
+        (["--watch", "--interval", "soon"], "--interval: 'soon' is not a time"),
+        (["--watch", "--interval", "1ms"], "--interval 1ms is too short"),
+        (["--fabric", "x"], "no fabric x: there is t"),
+    ],
+)
+@pytest.mark.usefixtures("running")
+def test_what_cannot_be_shown_is_one_line(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        said(*words)
+    assert str(refused.value).startswith(message)
+
+
+def test_a_fabric_without_lossless_ports_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(fabric("null"), tmp_path, monkeypatch)
+    with pytest.raises(UsageError, match="fabric t has no lossless ports: write `qos: lab`"):
+        said()
+
+
+def test_names_are_listed_without_a_fabric() -> None:
+    listed = json.loads(said("--names", "--json"))
+    assert [entry["name"] for entry in listed] == [counter.name for counter in COUNTERS]
+
+
+@pytest.mark.usefixtures("running")
+def test_completion_knows_nodes_and_ports() -> None:
+    assert {"leaf1", "leaf1:swp4", "h1:eth1"} <= set(complete.port_names())
+
+
+def test_the_readme_has_the_names_as_they_are() -> None:
+    """The table of the README: our name, mlx5's, SONiC's."""
+    table = re.findall(r"^\| `(\S+)` \| (\S*) \| (\S*) \|", README.read_text(encoding="utf-8"), re.MULTILINE)
+    ours = {counter.name_of("N"): counter for counter in COUNTERS}
+    assert len(table) > 10
+    for name, mlx5, sonic in table:
+        found = (ours[name].mlx5.replace("prion", "prioN"), ours[name].sonic.replace("_n_", "_N_"))
+        assert found == (mlx5.strip("`"), sonic.strip("`")), name

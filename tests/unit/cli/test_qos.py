@@ -1,0 +1,135 @@
+"""``rocelab qos`` on a fabric that seems to run."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli.main import app
+from lab.cli.output import stdout
+from lab.cli.qos_table import ranges
+from lab.dataplane.layout import EventKind
+from lab.errors import LabError, UsageError
+from tests.unit.model.qos.fabrics import fabric
+from tests.unit.running import Running, run
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    monkeypatch.setattr(stdout, "width", 250)
+    return run(fabric("{fabric: lab, profiles: {slow: {nic: {drain: 20Mbit}}}}"), tmp_path, monkeypatch)
+
+
+def qos(*words: str) -> str:
+    result = CliRunner().invoke(app, ["qos", *words])
+    if isinstance(result.exception, LabError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+
+
+def test_show_has_a_line_for_each_port(running: Running) -> None:
+    shown = rows(qos("show", "leaf1", "h1"))
+    assert [row[0] for row in shown] == [f"leaf1:swp{number}" for number in (1, 2, 3, 4)] + ["h1:eth1"]
+    assert shown[0][1:5] == ["100 Mb/s", "3", "tx rx", "40 KB 160 KB 0.1"]
+    assert {row[-1] for row in shown} == {"the same"}
+    assert running.requests == []
+
+
+def test_show_compares_with_the_kernel(running: Running) -> None:
+    running.plant.config["queue"]["kmin"][running.id("leaf1:swp3"), 3] = 1
+    assert rows(qos("show", "leaf1"))[2][-1] == "differs: queue[3].kmin"
+    data = json.loads(qos("show", "leaf1:swp3", "--json"))
+    port = data["nodes"]["leaf1"]["ports"]["swp3"]
+    assert port["kernel_differs"] == ["queue[3].kmin"]
+    assert port["queues"][3]["ecn"] == {"enabled": True, "kmin": 40_000, "kmax": 160_000, "pmax": 0.1}
+
+
+@pytest.mark.usefixtures("running")
+def test_show_of_one_port_has_all_of_it() -> None:
+    text = qos("show", "h1:eth1")
+    for part in ("priorities", "queues", "priority groups", "65535 quanta, 335.5 ms", "as fast as they come"):
+        assert part in text
+    assert ["3", "26", "3", "3", "3", "lossless"] in rows(text)
+    assert ["3", "DWRR 50", "400 KB", "40 KB 160 KB 0.1"] in rows(text)
+
+
+def test_ranges() -> None:
+    assert ranges(iter([0, 1, 2, 5, 7, 8])) == "0-2,5,7-8"
+    assert ranges(iter([])) == ""
+
+
+def test_set_takes_several_ports_and_settings(running: Running) -> None:
+    said = qos("set", "leaf1:swp1,leaf1:swp2", "spine", "ecn.3.kmin=20KB", "pfc.quanta=1000")
+    assert said.strip() == "changed spine1, spine2, leaf1"
+    ends = ("leaf1:swp1", "leaf1:swp2", "spine2:swp2", "leaf1:swp3")
+    kmins = [int(running.plant.config["queue"]["kmin"][running.id(end), 3]) for end in ends]
+    assert kmins == [20_000, 20_000, 20_000, 40_000]
+    assert rows(qos("show", "leaf1"))[0][4] == "20 KB 160 KB 0.1"
+
+
+def test_set_everywhere_and_again(running: Running) -> None:
+    qos("set", "--all", "pfc.rx=false")
+    assert not running.plant.config["pfc_rx"].any()
+    assert qos("set", "--all", "pfc.rx=false").strip() == "nothing changed: it is so already"
+
+
+def test_set_applies_profiles_and_warns(running: Running) -> None:
+    qos("set", "host", "--profile", "slow")
+    assert running.plant.config["rate"][running.numbering.nodes["h1"].drain("eth1")] == 20_000_000
+    said = qos("set", "h1", "buffer.groups.3.headroom=1KB")
+    assert "warning: h1:eth1: buffer.groups.3.headroom: headroom 1 KB is less than" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["leaf1"], "nothing to set"),
+        (["ecn.3.kmin=1KB"], "no port is named"),
+        (["leaf1", "--all", "ecn.3.kmin=1KB"], "both ports and --all are given"),
+        (["leaf1:swp9", "ecn.3.kmin=1KB"], "no interface 'swp9' on leaf1"),
+        (["leaf1", "--profile", "fast"], "there is no profile 'fast'"),
+        (["leaf1", "ecn.8.kmin=1KB"], "qos: ecn.8.kmin: there is no '8'"),
+        (["leaf1", "ecn.3.kmin=1MB"], "qos: ecn.3.kmin: kmin 1 MB is above kmax 160 KB"),
+        (["leaf1", "scheduler.3=0"], "qos: scheduler.3"),
+        (["leaf1", "rate=1"], "qos: rate: 1 is out of range"),
+    ],
+)
+def test_what_cannot_be_set_is_one_line_and_changes_nothing(running: Running, words: list[str], message: str) -> None:
+    before = running.plant.config.copy()
+    with pytest.raises(UsageError) as refused:
+        qos("set", *words)
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+    assert (running.plant.config == before).all()
+
+
+def test_events_are_told_in_order(running: Running) -> None:
+    records = [
+        (3_000_000_000, 65535, running.id("h1:eth1"), EventKind.PAUSED, 3),
+        (2_999_000_000, 90_000, running.id("leaf1:swp3"), EventKind.XOFF_SENT, 3),
+        (3_100_000_000, 0, running.id("h1:eth1"), EventKind.RESUMED, 3),
+    ]
+    running.plant.events[:3] = records
+    running.plant.event_count[0] = 3
+    assert rows(qos("events")) == [
+        ["0.000000", "leaf1:swp3", "XOFF sent", "group 3", "90 KB"],
+        ["0.001000", "h1:eth1", "paused", "priority 3", "65535 quanta"],
+        ["0.101000", "h1:eth1", "resumed", "priority 3", ""],
+    ]
+    (last,) = json.loads(qos("events", "h1", "--limit", "1", "--json"))
+    assert (last["kind"], last["node"], last["boot_seconds"]) == ("resumed", "h1", 3.1)
+
+
+@pytest.mark.parametrize("command", [["show"], ["set", "h1", "ecn.3.kmin=1KB"], ["events"]])
+def test_a_fabric_without_lossless_ports_says_what_to_do(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(fabric("null"), tmp_path, monkeypatch)
+    with pytest.raises(UsageError, match="fabric t has no lossless ports: write `qos: lab`"):
+        qos(*command)

@@ -1,0 +1,63 @@
+"""A fabric that seems to run: its files in a folder of the test's own, its ports arrays instead of kernel memory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.backends import state
+from lab.backends.state import FabricState, Kind
+from lab.cli import counters as counters_command
+from lab.cli import qos as qos_command
+from lab.dataplane import plant
+from lab.dataplane.numbering import Numbering, number_ports
+from lab.dataplane.plant import Plant
+from lab.kernel.netns import Namespace
+from lab.kernel.rtnl import Batch
+from lab.model.topology import Topology
+from tests.unit.dataplane.plants import empty, planted
+
+
+@dataclass
+class Running:
+    """The fabric's maps, and what netlink would have been asked for."""
+
+    topology: Topology
+    state: FabricState
+    plant: Plant
+    numbering: Numbering
+    requests: list[str]
+
+    def id(self, end: str) -> int:
+        """The id of the port ``leaf1:swp1``."""
+        node, _, interface = end.partition(":")
+        return self.numbering.nodes[node].port(interface)
+
+
+def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    """Have every command find ``topology`` up, with its state below ``folder``."""
+    monkeypatch.setattr(state, "STATE_ROOT", folder)
+    monkeypatch.setattr(state, "FABRICS", folder / "fabrics")
+    kept = FabricState(topology.name)
+    with kept.locked("test"):
+        kept.record(Kind.BACKEND, ["netns"])
+        kept.save_topology(topology)
+        kept.record(Kind.READY, [topology.name])
+    maps = planted(topology) if topology.qos else empty(number_ports(topology))
+    requests: list[str] = []
+    for module in (plant, counters_command, qos_command):
+        monkeypatch.setattr(module, "open_plant", lambda _: maps)
+    monkeypatch.setattr(Namespace, "entered", contextmanager(_stay))
+    monkeypatch.setattr(Batch, "commit", lambda batch: _note(batch, requests))
+    return Running(topology, kept, maps, number_ports(topology), requests)
+
+
+def _stay(_: Namespace) -> Iterator[None]:
+    yield
+
+
+def _note(batch: Batch, requests: list[str]) -> None:
+    requests += (what for _, what in batch._requests)
+    batch._requests.clear()
