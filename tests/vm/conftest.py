@@ -15,6 +15,8 @@ from lab.kernel.netns import Namespace
 from lab.rdma import rxe, sysfs
 from lab.rdma.measure import Nic, Pair
 
+from .queue_pair import Verbs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -119,6 +121,13 @@ def built() -> Iterator[Path]:
     """The path, once for a module."""
     with two_hosts() as path:
         yield path
+
+
+@pytest.fixture(scope="module")
+def verbs(built: Path) -> Iterator[Verbs]:
+    """A process at h2 that makes queue pairs: one for all, because it takes seconds to start without KVM."""
+    with Verbs(built.b) as verbs:
+        yield verbs
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""A program with one queue pair of its own, driven line by line; the system's Python runs it (pyverbs).
+"""A program with queue pairs, driven line by line; the system's Python runs it (pyverbs).
 
-Its argument is a JSON document: ``device``, ``gid_index``, ``transport`` (RC, UC or UD), ``mtu``, ``fill`` (a letter)
-and ``rights`` (whether the peer may use the memory at all). It prints what a peer must know, and then answers each
-line, a JSON document whose ``do`` names a method of ``Live`` and whose other keys are its arguments.
+Each line is a JSON document, and so is each answer. ``pair`` is a number that its sender chose. ``do`` is ``create``,
+with what ``Live`` takes, and the answer is what a peer must know; or a method of ``Live`` with its arguments; and in
+the end ``close``. A failure is answered by a document with its ``failure``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import socket
 import sys
 import time
+import traceback
 from typing import Any
 
 from pyverbs import enums
@@ -30,7 +31,11 @@ TCLASS = 106  # DSCP 26 and ECT(0)
 
 
 class Live:
-    """A queue pair, its memory and its completion queue."""
+    """A queue pair, its memory and its completion queue.
+
+    ``wanted`` has ``device``, ``gid_index``, ``transport`` (RC, UC or UD), ``mtu``, ``fill`` (what the memory is full
+    of) and ``rights`` (whether the peer may use it at all).
+    """
 
     def __init__(self, wanted: dict[str, Any]) -> None:
         self.wanted = wanted
@@ -123,13 +128,27 @@ class Live:
         return None
 
 
+def answer(pairs: dict[int, Live], pair: int, do: str, arguments: dict[str, Any]) -> Any:
+    """Do what a line asks for."""
+    if do == "create":
+        live = pairs[pair] = Live(arguments)
+        return {"qpn": live.pair.qp_num, "va": live.memory.buf, "rkey": live.memory.rkey}
+    if do == "close":
+        pairs[pair].context.close()
+        del pairs[pair]
+        return None
+    return getattr(pairs[pair], do)(**arguments)
+
+
 def main() -> None:
-    live = Live(json.loads(sys.argv[1]))
-    ready = {"qpn": live.pair.qp_num, "va": live.memory.buf, "rkey": live.memory.rkey}
-    print(json.dumps(ready), flush=True)
+    pairs: dict[int, Live] = {}
     for line in sys.stdin:
         arguments = json.loads(line)
-        print(json.dumps(getattr(live, arguments.pop("do"))(**arguments)), flush=True)
+        try:
+            said = answer(pairs, arguments.pop("pair"), arguments.pop("do"), arguments)
+        except Exception:  # noqa: BLE001 - whoever asked is told, and others go on
+            said = {"failure": traceback.format_exc()}
+        print(json.dumps(said), flush=True)
 
 
 if __name__ == "__main__":

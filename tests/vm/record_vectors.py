@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ from lab.rdma.sysfs import until
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import Writer
 from tests.vm.conftest import RATE, Path, two_hosts
-from tests.vm.queue_pair import IBV_WC_SUCCESS, QueuePair
+from tests.vm.queue_pair import IBV_WC_SUCCESS, QueuePair, Verbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,30 +39,42 @@ IBV_WC_REM_ACCESS_ERR: Final = 10
 IBV_WC_REM_OP_ERR: Final = 11
 
 
+@dataclass(frozen=True)
+class Stage:
+    """Who sends to whom, and a process at each that makes queue pairs."""
+
+    pair: Pair
+    near: Verbs
+    far: Verbs
+
+    @contextmanager
+    def connected(
+        self, transport: str, *, ahead: int = 0, rights: bool = True
+    ) -> Iterator[tuple[QueuePair, QueuePair]]:
+        """Two queue pairs; the first sends, ``ahead`` of the PSN that the second expects, which may refuse access."""
+        with (
+            QueuePair(self.near, self.pair.src, transport, mtu=MTU, fill="abcdefg") as ours,
+            QueuePair(self.far, self.pair.dst, transport, mtu=MTU, fill="ABCDEFG", rights=rights) as theirs,
+        ):
+            ours.connect(theirs.address, theirs.qpn, epsn=1000, psn=FIRST_PSN + ahead)
+            theirs.connect(ours.address, ours.qpn, epsn=FIRST_PSN, psn=1000)
+            yield ours, theirs
+
+
 def record(path: Path, pair: Pair) -> bytes:
     """The exchange from ``pair.src``, which must be h1, to ``pair.dst``, as a pcapng file of h1's interface."""
     output = io.BytesIO()
-    with Capture([Point(path.a, "eth1", "h1:eth1", RATE)], Writer(output), wanted=parse("roce")) as capture:
+    point = Point(path.a, "eth1", "h1:eth1", RATE)
+    with (
+        Verbs(path.a) as near,
+        Verbs(path.b) as far,
+        Capture([point], Writer(output), wanted=parse("roce")) as capture,
+    ):
         capture.start()
-        reliable_connection(pair)
-        refusals(pair)
-        unreliable_connection(pair)
-        datagrams(pair)
+        for story in (reliable_connection, refusals, unreliable_connection, datagrams):
+            story(Stage(pair, near, far))
         capture.stop()
     return output.getvalue()
-
-
-@contextmanager
-def connected(
-    pair: Pair, transport: str, *, ahead: int = 0, rights: bool = True
-) -> Iterator[tuple[QueuePair, QueuePair]]:
-    """Two queue pairs; the first sends, ``ahead`` of the PSN that the second expects, which may refuse all access."""
-    ours = QueuePair(pair.src, transport, mtu=MTU, fill="abcdefg")
-    theirs = QueuePair(pair.dst, transport, mtu=MTU, fill="ABCDEFG", rights=rights)
-    with ours, theirs:
-        ours.connect(theirs.address, theirs.qpn, epsn=1000, psn=FIRST_PSN + ahead)
-        theirs.connect(ours.address, ours.qpn, epsn=FIRST_PSN, psn=1000)
-        yield ours, theirs
 
 
 def completes(pair: QueuePair, status: int = IBV_WC_SUCCESS) -> None:
@@ -82,46 +95,46 @@ def request(ours: QueuePair, theirs: QueuePair, operation: str, size: int, **mor
         completes(theirs)
 
 
-def reliable_connection(pair: Pair) -> None:
-    with connected(pair, "RC") as (ours, theirs):
+def reliable_connection(stage: Stage) -> None:
+    with stage.connected("RC") as (ours, theirs):
         for size in SIZES:
             for operation in ("SEND", "SEND_WITH_IMM", "RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "RDMA_READ"):
                 request(ours, theirs, operation, size)
             request(ours, theirs, "SEND_WITH_INV", size, revoke=theirs.ask("bind"))
         request(ours, theirs, "ATOMIC_FETCH_AND_ADD", 8, operand=0x0102030405060708)
         request(ours, theirs, "ATOMIC_CMP_AND_SWP", 8, operand=0, swap=0x1112131415161718)
-        with counted(pair.dst, "send_rnr_err"):
+        with counted(stage.pair.dst, "send_rnr_err"):
             ours.ask("post", operation="SEND", size=SIZES[0])
         theirs.ask("receive", size=ROOM)
         completes(ours)
         completes(theirs)
 
 
-def refusals(pair: Pair) -> None:
+def refusals(stage: Stage) -> None:
     """Every NAK; all but the first end the connection."""
-    with connected(pair, "RC", ahead=1) as (ours, _), counted(pair.src, "rcvd_pkts"):
+    with stage.connected("RC", ahead=1) as (ours, _), counted(stage.pair.src, "rcvd_pkts"):
         ours.ask("post", operation="SEND", size=SIZES[0])
-    with connected(pair, "RC", rights=False) as (ours, theirs):
+    with stage.connected("RC", rights=False) as (ours, theirs):
         ours.ask("post", operation="RDMA_WRITE", size=SIZES[0], va=theirs.va, rkey=theirs.rkey)
         completes(ours, IBV_WC_REM_INV_REQ_ERR)
-    with connected(pair, "RC") as (ours, theirs):
+    with stage.connected("RC") as (ours, theirs):
         ours.ask("post", operation="RDMA_WRITE", size=SIZES[0], va=theirs.va, rkey=theirs.rkey ^ 0x100)
         completes(ours, IBV_WC_REM_ACCESS_ERR)
-    with connected(pair, "RC") as (ours, theirs):
+    with stage.connected("RC") as (ours, theirs):
         theirs.ask("receive", size=ROOM, lkey=theirs.rkey ^ 0x100)
         ours.ask("post", operation="SEND", size=SIZES[0])
         completes(ours, IBV_WC_REM_OP_ERR)
 
 
-def unreliable_connection(pair: Pair) -> None:
-    with connected(pair, "UC") as (ours, theirs):
+def unreliable_connection(stage: Stage) -> None:
+    with stage.connected("UC") as (ours, theirs):
         for size in SIZES:
             for operation in ("RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM"):
                 request(ours, theirs, operation, size)
 
 
-def datagrams(pair: Pair) -> None:
-    with connected(pair, "UD") as (ours, theirs):
+def datagrams(stage: Stage) -> None:
+    with stage.connected("UD") as (ours, theirs):
         for operation in ("SEND", "SEND_WITH_IMM"):
             request(ours, theirs, operation, SIZES[0], qpn=theirs.qpn)
 

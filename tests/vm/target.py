@@ -20,7 +20,7 @@ from lab.wire.pcapng import Direction, Writer
 from lab.wire.pcapng_reader import Reader
 
 from .conftest import RATE, Path
-from .queue_pair import QueuePair
+from .queue_pair import QueuePair, Verbs
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,11 +40,11 @@ UNTOUCHED: Final = b"." * 64
 class Target:
     """The queue pair, the captured answers to h1, and a way to send it crafted packets."""
 
-    def __init__(self, path: Path, transport: str = "RC") -> None:
+    def __init__(self, path: Path, verbs: Verbs, transport: str = "RC") -> None:
         self._path = path
         self._transport = transport.lower()
         self._device = path.device("h2")
-        self.pair = QueuePair(path.nic("h2", H2), transport)
+        self.pair = QueuePair(verbs, path.nic("h2", H2), transport)
         self._output = io.BytesIO()
         self._capture = Capture([Point(path.a, "eth1", "h1:eth1", RATE)], Writer(self._output))
 

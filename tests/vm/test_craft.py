@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .conftest import Path
+    from .queue_pair import Verbs
 
 pytestmark = pytest.mark.vm
 
@@ -30,8 +31,8 @@ def ack(psn: int, msn: int) -> tuple[AckKind, int, int, int]:
 
 
 @pytest.fixture
-def live(path: Path) -> Iterator[Target]:
-    with Target(path) as target:
+def live(path: Path, verbs: Verbs) -> Iterator[Target]:
+    with Target(path, verbs) as target:
         yield target
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .conftest import Path
+    from .queue_pair import Verbs
 
 pytestmark = pytest.mark.vm
 
@@ -31,20 +32,20 @@ GRH = 40
 
 
 @pytest.fixture
-def uc(path: Path) -> Iterator[Target]:
-    with Target(path, "UC") as target:
+def uc(path: Path, verbs: Verbs) -> Iterator[Target]:
+    with Target(path, verbs, "UC") as target:
         yield target
 
 
 @pytest.fixture
-def ud(path: Path) -> Iterator[Target]:
-    with Target(path, "UD") as target:
+def ud(path: Path, verbs: Verbs) -> Iterator[Target]:
+    with Target(path, verbs, "UD") as target:
         yield target
 
 
 @pytest.fixture
-def rc(path: Path) -> Iterator[Target]:
-    with Target(path) as target:
+def rc(path: Path, verbs: Verbs) -> Iterator[Target]:
+    with Target(path, verbs) as target:
         yield target
 
 
