@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lab.dataplane import live
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
+from lab.kernel.interfaces import root_qdiscs
 from lab.model.qos.advice import advise_nodes
 
 if TYPE_CHECKING:
@@ -44,6 +45,23 @@ def require_ports(fabric: Fabric) -> None:
     if fabric.topology.qos is None:
         remedy = "write `qos: lab` into its topology, then rocelab down and up"
         raise UsageError(f"fabric {fabric.name} has no lossless ports", remedy)
+
+
+def deviations(fabric: Fabric, ends: Collection[Endpoint]) -> dict[Endpoint, list[str]]:
+    """For each port, in words, what the kernel has otherwise than it was asked to; mostly nothing."""
+    from lab.dataplane.plant import open_plant, qdisc_kind  # noqa: PLC0415 - see _apply
+
+    plant, kind = open_plant(fabric.name), qdisc_kind(fabric.name)
+    found: dict[Endpoint, list[str]] = {}
+    for name in dict.fromkeys(end.node for end in ends):
+        node = fabric.numbering.nodes[name]
+        fields = live.differences(plant, node, fabric.qos[name], fabric.plan[name])
+        roots = root_qdiscs(fabric.namespace(name))
+        for end in (end for end in ends if end.node == name):
+            root = roots.get(end.interface, ("gone", ""))
+            attached = root == (kind, f"{node.port(end.interface):x}:")
+            found[end] = fields[end.interface] if attached else [f"root qdisc {root[0]}", *fields[end.interface]]
+    return {end: found[end] for end in ends}
 
 
 def change_qos(fabric: Fabric, ports: Collection[Endpoint], request: Request) -> Outcome:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lab.backends.lifecycle import open_fabric
-from lab.backends.qos import change_qos, require_ports
+from lab.backends.qos import change_qos, deviations, require_ports
 from lab.cli.complete import fabric_names, port_names
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.cli.qos_table import port_tables, summary
-from lab.dataplane import events, live
+from lab.dataplane import events
 from lab.dataplane.plant import open_plant
 from lab.errors import UsageError
 from lab.model.qos.store import dump_node
@@ -45,7 +45,7 @@ def show(ports: PortNames = None, fabric: FabricOption = None, as_json: JsonFlag
     """Show what each port is to do, and whether the kernel has it so; all of it for a single port."""
     running = _open(fabric)
     chosen = _chosen(running, ports)
-    unlike = _unlike(running, chosen)
+    unlike = deviations(running, chosen)
     if as_json:
         print_json({"fabric": running.name, "emulated": True, "nodes": _as_data(running, chosen, unlike)})
     elif len(chosen) == 1:
@@ -127,16 +127,6 @@ def _open(name: str | None) -> Fabric:
 
 def _chosen(fabric: Fabric, names: Sequence[str] | None) -> tuple[Endpoint, ...]:
     return choose_ports(fabric.topology, names) if names else every_port(fabric.topology)
-
-
-def _unlike(fabric: Fabric, ends: Sequence[Endpoint]) -> dict[Endpoint, list[str]]:
-    """For each port the fields in which the kernel has not got what was asked."""
-    plant = open_plant(fabric.name)
-    found = {
-        name: live.differences(plant, fabric.numbering.nodes[name], fabric.qos[name], fabric.plan[name])
-        for name in dict.fromkeys(end.node for end in ends)
-    }
-    return {end: found[end.node][end.interface] for end in ends}
 
 
 def _as_data(fabric: Fabric, ends: Sequence[Endpoint], unlike: dict[Endpoint, list[str]]) -> dict[str, Any]:

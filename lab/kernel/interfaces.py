@@ -48,6 +48,12 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
     return found
 
 
+def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
+    """Kind and handle (``rl_t``, ``3:``) of each interface's root qdisc."""
+    said = namespace.run(["tc", "-json", "qdisc", "show"]).stdout
+    return {queue["dev"]: (queue["kind"], queue["handle"]) for queue in json.loads(said) if queue.get("root")}
+
+
 def _queue_drops(namespace: Namespace) -> dict[str, int]:
     """Packets dropped by each interface's root qdisc, which the interface's own counters leave out."""
     said = namespace.run(["tc", "-json", "-statistics", "qdisc", "show"]).stdout

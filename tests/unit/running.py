@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.backends import state
+from lab.backends import qos, state
 from lab.backends.state import FabricState, Kind
 from lab.cli import counters as counters_command
 from lab.cli import qos as qos_command
@@ -49,9 +49,15 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     requests: list[str] = []
     for module in (plant, counters_command, qos_command):
         monkeypatch.setattr(module, "open_plant", lambda _: maps)
+    monkeypatch.setattr(qos, "root_qdiscs", lambda namespace: _roots(namespace.name, topology))
     monkeypatch.setattr(Namespace, "entered", contextmanager(_stay))
     monkeypatch.setattr(Batch, "commit", lambda batch: _note(batch, requests))
     return Running(topology, kept, maps, number_ports(topology), requests)
+
+
+def _roots(namespace: str, topology: Topology) -> dict[str, tuple[str, str]]:
+    node = number_ports(topology).nodes[namespace.removeprefix(f"rl-{topology.name}-")]
+    return {name: (plant.qdisc_kind(topology.name), f"{node.port(name):x}:") for name in node.interfaces}
 
 
 def _stay(_: Namespace) -> Iterator[None]:

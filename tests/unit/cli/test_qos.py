@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lab.backends import qos as backend
 from lab.cli.main import app
 from lab.cli.output import stdout
 from lab.cli.qos_table import ranges
@@ -48,6 +49,15 @@ def test_show_compares_with_the_kernel(running: Running) -> None:
     port = data["nodes"]["leaf1"]["ports"]["swp3"]
     assert port["kernel_differs"] == ["queue[3].kmin"]
     assert port["queues"][3]["ecn"] == {"enabled": True, "kmin": 40_000, "kmax": 160_000, "pmax": 0.1}
+
+
+def test_show_tells_of_a_port_that_was_taken_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "root_qdiscs", lambda _: {"eth1": ("noqueue", "0:")})
+    assert rows(qos("show", "h1", "h2"))[0][-1] == "differs: root qdisc noqueue"
+    monkeypatch.setattr(backend, "root_qdiscs", lambda _: {})
+    data = json.loads(qos("show", "h1", "--json"))
+    assert data["nodes"]["h1"]["ports"]["eth1"]["kernel_differs"] == ["root qdisc gone"]
+    assert running.requests == []
 
 
 @pytest.mark.usefixtures("running")
