@@ -16,8 +16,8 @@ FIRST_INDEX: Final = 1000
 CLASSES: Final = 8
 EVENTS: Final = 65536
 """Events that are remembered; older ones are written over."""
-SLOTS: Final = 2048
-"""Packets that one port can hold, whatever their size."""
+SLOT_BYTES: Final = 32
+"""Memory that a packet's place takes (struct rl_slot)."""
 
 
 class Drop(IntEnum):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 _SOURCE: Final = Path(__file__).parent / "bpf" / "port.bpf.c"
 _ID_LENGTH: Final = 15
 _SHORTENED: Final = 5
+_SLOT_MEMORY: Final = 128 * 2**20
+_FEWEST_SLOTS: Final = 2048
+_MOST_SLOTS: Final = 16384
 
 
 def qdisc_kind(fabric: str) -> str:
@@ -82,18 +86,27 @@ def check() -> None:
     clang.find_compiler()
 
 
+def slots_per_port(ports: int) -> int:
+    """Packets that each of ``ports`` ports can hold, whatever their size: as many as the memory for all gives.
+
+    It is enough for a lossless group that is full of the smallest frames on links up to 100 Mb/s.
+    """
+    return max(_FEWEST_SLOTS, min(_MOST_SLOTS, _SLOT_MEMORY // layout.SLOT_BYTES // ports))
+
+
 def load(fabric: str, numbering: Numbering) -> None:
     """Bring the programs into the kernel with maps for every port, and pin them.
 
     OperationFailed with the verifier's reason, EnvironmentLacks where the kernel cannot do it. Nothing is left behind
     before the pins are there, and ``pins.unpin`` takes them away, however many they are.
     """
-    ports, nodes = numbering.size, len(numbering.nodes)
+    ports, nodes, slots = numbering.size, len(numbering.nodes), slots_per_port(numbering.size)
     with bpf.Object.open(clang.compile_bpf(_SOURCE)) as program:
         for name in ("config", "counters", "state"):
             program.resize(name, ports)
         program.resize("groups", ports * layout.CLASSES)
-        program.resize("slots", ports * layout.SLOTS)
+        program.resize("slots", ports * slots)
+        program.set_constant("rl_slots", slots.to_bytes(4, sys.byteorder))
         program.resize("nodes", nodes)
         program.set_qdisc_id("port", qdisc_kind(fabric))
         program.load()

@@ -9,7 +9,6 @@
 #include "kernel.h"
 #include "port.h"
 
-#define RL_SLOTS 2048 /* packets that one port may hold */
 #define RL_LISTS (RL_CLASSES + 2)
 #define RL_CONTROL RL_CLASSES /* list of PFC frames: before all queues, never paused */
 #define RL_WIRE (RL_CLASSES + 1) /* list of what has left the queues and not yet reached the far end */
@@ -74,7 +73,9 @@ RL_ARRAY(events, struct rl_event, RL_EVENTS, BPF_F_MMAPABLE);
 RL_ARRAY(event_count, __u64, 1, BPF_F_MMAPABLE);
 RL_ARRAY(state, struct rl_state, 1, 0);
 RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + group */
-RL_ARRAY(slots, struct rl_slot, RL_SLOTS, 0); /* key: port * RL_SLOTS + index */
+RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
+
+const volatile __u32 rl_slots = 1; /* packets that one port may hold */
 
 /* What a program works on: one port. */
 struct rl_port {
@@ -102,7 +103,7 @@ static __always_inline struct rl_group *rl_find_group(__u32 port, __u32 group)
 
 static __always_inline struct rl_slot *rl_find_slot(__u32 port, __u32 link)
 {
-	__u32 key = port * RL_SLOTS + link - 1;
+	__u32 key = port * rl_slots + link - 1;
 
 	return link ? bpf_map_lookup_elem(&slots, &key) : NULL;
 }

@@ -20,7 +20,7 @@ static __always_inline __u32 rl_slot_take(const struct rl_port *port)
 		state->free = slot ? slot->next : 0;
 		return link;
 	}
-	return state->fresh < RL_SLOTS ? ++state->fresh : 0;
+	return state->fresh < rl_slots ? ++state->fresh : 0;
 }
 
 static __always_inline void rl_slot_give(const struct rl_port *port, struct rl_slot *slot, __u32 link)
@@ -106,7 +106,7 @@ static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc 
 	__u32 link;
 	int i;
 
-	bpf_for(i, 0, RL_SLOTS) {
+	bpf_for(i, 0, rl_slots) {
 		link = port->state->list[list < RL_LISTS ? list : 0].head;
 		slot = rl_unlink(port, list);
 		if (!slot)

@@ -229,7 +229,7 @@ static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, s
 		state->idle = 1;
 		return NULL;
 	}
-	if (!state->idle && state->next_tx > now) {
+	if (state->next_tx > now) {
 		rl_wake(wake, state->next_tx);
 		return NULL;
 	}
