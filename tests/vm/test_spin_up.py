@@ -79,7 +79,7 @@ class TestRunning:
         fields = ("frame.interface_name", "infiniband.bth.opcode", "ip.dsfield.ecn")
         rows = said("tshark", "-r", str(file), "-Y", "infiniband", "-T", "fields", *_each("-e", fields)).splitlines()
         seen = {tuple(row.split("\t")[:2]) for row in rows}
-        # RC RDMA WRITE Only or First, and the ACKNOWLEDGE that comes back (IBA vol. 1 table 38), on both links.
+        # RC RDMA WRITE Only or First, and the ACKNOWLEDGE that comes back (IBA vol. 1 section 9.2), on both links.
         for link in ("h1:eth1", "leaf2:swp3"):
             opcodes = {int(opcode) for name, opcode in seen if link in name or name in link}
             assert opcodes & {6, 10}, rows[:5]
