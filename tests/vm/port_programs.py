@@ -1,0 +1,249 @@
+"""The port's programs one by one: a switch that is nothing but two ports, and a packet run through a program.
+
+A program runs by BPF_PROG_TEST_RUN on a packet of ours as if it had come in by, or was about to leave by, one of the
+switch's interfaces; what it sends there are real frames, seen at the far end of the cable.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lab.dataplane import configure, layout, plant
+from lab.dataplane.numbering import NodePorts, Numbering
+from lab.kernel import links, netns, pins, tuning
+from lab.kernel.libbpf import library
+from lab.kernel.netns import Namespace
+from lab.kernel.rtnl import Batch
+from lab.model.qos.port import (
+    EcnQos,
+    GroupQos,
+    NodeQos,
+    PfcQos,
+    PortQos,
+    QueueQos,
+    StormAction,
+    Trust,
+    WatchdogQos,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.dataplane.plant import Plant, Programs
+
+from .one_switch import waited
+from .run_program import LONGEST, Outcome, run_program
+
+UNSPEC, SHOT, REDIRECT = -1, 2, 7
+"""TC_ACT_* of <linux/pkt_cls.h>."""
+MAC: Final = "02:00:00:00:00:11"
+INTERFACES: Final = ("swp1", "swp2")
+PORTS: Final = NodePorts("s1", 0, 1, INTERFACES, drained=False)
+SWP1, SWP2 = (PORTS.port(name) for name in INTERFACES)
+RATE: Final = 100_000_000
+POOL: Final = 1_000_000
+_MTU: Final = 4200
+_ETH_P_ALL: Final = 3
+_ARRIVES: Final = 5.0
+"""Seconds after which a frame that has not come is missing."""
+
+DATA, PFC, TOKEN, KICK = range(4)
+"""enum rl_kind of mark.h."""
+XOFF: Final = 0x100
+NO_PORT: Final = 0x3FFFF
+
+GROUP: Final = np.dtype(
+    [
+        ("lock", "u4"),
+        ("paused", "u4"),
+        *((name, "u8") for name in ("bytes", "headroom", "shared", "refresh_at")),
+    ]
+)
+"""struct rl_group of maps.h, which no other process sees."""
+
+OFF: Final = EcnQos(enabled=False, kmin=0, kmax=0, pmax=0)
+PORT: Final = PortQos(
+    rate=RATE,
+    mtu=_MTU,
+    delay=0,
+    trust=Trust.DSCP,
+    dscp_to_priority=tuple((5 * dscp + dscp // 8) % 8 for dscp in range(64)),
+    pcp_to_priority=(1, 0, 2, 3, 4, 5, 7, 6),
+    priority_to_queue=(1, 0, 2, 3, 4, 5, 6, 7),
+    priority_to_group=(0, 1, 2, 3, 4, 5, 6, 6),
+    groups=(GroupQos(reserved=0, alpha=None, xoff=20_000, xon=10_000, headroom=50_000),) * 8,
+    queues=(QueueQos(weight=1, limit=0, ecn=OFF),) * 8,
+    pfc=PfcQos(
+        priorities=0b11011000,
+        tx=True,
+        rx=True,
+        quanta=0xFFFF,
+        watchdog=WatchdogQos(enabled=False, detection=0, restoration=0, action=StormAction.DROP),
+    ),
+)
+"""No map is the identity, so that none can be mistaken for another; priorities 3, 4, 6 and 7 are lossless."""
+
+
+def mark(kind: int, priority: int, low: int) -> int:
+    """skb->mark as the figure in mark.h has it."""
+    return 0xB7000000 | kind << 21 | priority << 18 | low
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Two ports, configured anew by each test, and the far ends of their cables."""
+
+    name: str
+    inside: Namespace
+    outside: Namespace
+    programs: Programs
+    plant: Plant
+
+    def reset(self, port: PortQos = PORT) -> None:
+        """Both ports idle, and configured as ``port``; nothing counted, nothing paused, the clock at rest."""
+        for number in range(len(self.plant.config) * layout.CLASSES):
+            self.set_group(*divmod(number, layout.CLASSES))
+        self.plant.nodes["paused"] = 0
+        waited(lambda: not self.plant.nodes["ticking"][0], "the clock to stop")
+        self.plant.counters[:] = np.zeros((), layout.COUNTERS)
+        self.plant.event_count[0] = 0
+        self.plant.config[PORTS.clock] = configure.clock_record(PORTS)
+        for interface in INTERFACES:
+            self.plant.config[PORTS.port(interface)] = configure.port_record(port, PORTS, MAC)
+        qos = NodeQos(POOL, dict.fromkeys(INTERFACES, port))
+        self.plant.nodes[PORTS.number] = configure.node_record(qos, PORTS)
+        self.plant.nodes["pool_bytes"] = POOL
+
+    def set_group(self, port: int, group: int, **fields: int) -> None:
+        """What a priority group holds, and whether it has paused its peer."""
+        value = np.zeros((), GROUP)
+        for name, number in fields.items():
+            value[name] = number
+        with self._map("groups") as groups:
+            key = ctypes.c_uint32(port * layout.CLASSES + group)
+            assert library().bpf_map_update_elem(groups, ctypes.byref(key), value.tobytes(), 0) == 0
+
+    def group(self, port: int, group: int) -> Any:
+        """What a priority group holds, of the type ``GROUP``."""
+        found = ctypes.create_string_buffer(GROUP.itemsize)
+        with self._map("groups") as groups:
+            key = ctypes.c_uint32(port * layout.CLASSES + group)
+            assert library().bpf_map_lookup_elem(groups, ctypes.byref(key), found) == 0
+        return np.frombuffer(found.raw, GROUP)[0]
+
+    def rx(self, packet: bytes, port: int = SWP1, repeat: int = 1) -> Outcome:
+        """``port_rx`` on a packet that comes in by a port."""
+        return self._run(self.programs.rx, packet, layout.FIRST_INDEX + port, 0, repeat)
+
+    def tx(self, packet: bytes, marked: int = 0, port: int = SWP2, repeat: int = 1) -> Outcome:
+        """``port_tx`` on a packet that is to leave by a port, with the mark that it has."""
+        return self._run(self.programs.tx, packet, layout.FIRST_INDEX + port, marked, repeat)
+
+    def tick(self) -> Outcome:
+        """``tick`` on the clock's token."""
+        return self._run(self.programs.tick, bytes(60), links.LOOPBACK_INDEX, mark(TOKEN, 0, PORTS.clock), 1)
+
+    @contextmanager
+    def wire(self, port: int = SWP1) -> Iterator[Wire]:
+        """The far end of a port's cable."""
+        with self.outside.entered():
+            end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+            end.bind((_far(port), _ETH_P_ALL))
+        with end:
+            end.settimeout(_ARRIVES)
+            yield Wire(end)
+
+    def _run(self, program: int, packet: bytes, index: int, marked: int, repeat: int) -> Outcome:
+        with self.inside.entered():
+            return run_program(program, packet, index, marked, repeat)
+
+    @contextmanager
+    def _map(self, name: str) -> Iterator[int]:
+        descriptor = pins.open_pinned(pins.map_path(pins.folder_of(self.name), name))
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What comes out of a cable."""
+
+    _end: socket.socket
+
+    def next(self) -> bytes:
+        """The next frame; TimeoutError when there is none."""
+        return self._end.recv(LONGEST)
+
+    def send(self, frame: bytes) -> None:
+        """A frame towards the switch."""
+        self._end.send(frame)
+
+    def is_silent(self) -> bool:
+        """Whether nothing has come: a program's frames are there before it returns, unless a queue holds them."""
+        self._end.setblocking(False)
+        try:
+            return not self._end.recv(LONGEST)
+        except BlockingIOError:
+            return True
+        finally:
+            self._end.settimeout(_ARRIVES)
+
+
+@contextmanager
+def switch() -> Iterator[Switch]:
+    """A switch, its programs attached to interfaces that are up, in namespaces without any stack's own packets."""
+    name = f"programs-{os.getpid()}"
+    inside, outside = (Namespace(f"rv-{os.getpid()}-{end}") for end in ("in", "out"))
+    with ExitStack() as stack:
+        stack.callback(pins.unpin, pins.folder_of(name))
+        plant.load(name, Numbering({PORTS.node: PORTS}))
+        programs = stack.enter_context(plant.programs(name))
+        stack.callback(netns.delete, [inside.name, outside.name])
+        netns.create([inside.name, outside.name])
+        built = Switch(name, inside, outside, programs, plant.open_plant(name))
+        built.reset()
+        _connect(built)
+        yield built
+
+
+def _connect(switch: Switch) -> None:
+    for namespace in (switch.inside, switch.outside):
+        with namespace.entered():
+            tuning.write_sysctls({f"net/ipv6/conf/{which}/disable_ipv6": 1 for which in ("all", "default")})
+    with switch.inside.path.open() as inside, switch.outside.path.open() as outside:
+        cables = Batch()
+        for interface in INTERFACES:
+            index = layout.FIRST_INDEX + PORTS.port(interface)
+            far = _far(PORTS.port(interface))
+            links.add_veth(
+                cables,
+                links.VethEnd(inside.fileno(), interface, index, MAC, _MTU),
+                links.VethEnd(outside.fileno(), far, index, "02:00:00:00:00:22", _MTU),
+            )
+        cables.commit()
+    with switch.outside.entered():
+        _bring_up(Batch())
+    with switch.inside.entered():
+        batch = Batch()
+        links.set_up(batch, links.LOOPBACK_INDEX, "lo")
+        plant.attach(batch, PORTS, NodeQos(POOL, dict.fromkeys(INTERFACES, PORT)), switch.programs)
+        _bring_up(batch)
+
+
+def _bring_up(batch: Batch) -> None:
+    for interface in INTERFACES:
+        links.set_up(batch, layout.FIRST_INDEX + PORTS.port(interface), interface)
+    batch.commit()
+
+
+def _far(port: int) -> str:
+    return f"far{port}"

@@ -1,0 +1,88 @@
+"""What Python reads in the port's maps against the types that the compiler put into the object, by bpftool(8)."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lab.dataplane import layout
+from lab.kernel import clang
+
+from . import port_programs
+
+SOURCE = Path(layout.__file__).with_name("bpf") / "port.bpf.c"
+RECORDS = {
+    "rl_queue_config": layout.QUEUE_CONFIG,
+    "rl_group_config": layout.GROUP_CONFIG,
+    "rl_config": layout.CONFIG,
+    "rl_priority_counters": layout.PRIORITY_COUNTERS,
+    "rl_queue_counters": layout.QUEUE_COUNTERS,
+    "rl_group_counters": layout.GROUP_COUNTERS,
+    "rl_counters": layout.COUNTERS,
+    "rl_node": layout.NODE,
+    "rl_event": layout.EVENT,
+    "rl_group": port_programs.GROUP,
+}
+ENUMS = {"rl_drop": ("RL_DROP_", layout.Drop), "rl_event_kind": ("RL_EVENT_", layout.EventKind)}
+
+
+@pytest.fixture(scope="module")
+def types() -> dict[int, dict[str, Any]]:
+    """Every type of the object by its id."""
+    argv = ["bpftool", "-j", "btf", "dump", "file", str(clang.compile_bpf(SOURCE))]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    return {entry["id"]: entry for entry in json.loads(said)["types"]}
+
+
+def named(types: dict[int, dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = (entry for entry in types.values() if entry["kind"] == kind and entry["name"] == name)
+    return found
+
+
+def size(types: dict[int, dict[str, Any]], identity: int) -> int:
+    """Bytes of a type."""
+    entry = types[identity]
+    if entry["kind"] == "ARRAY":
+        return int(entry["nr_elems"]) * size(types, entry["type_id"])
+    return size(types, entry["type_id"]) if entry["kind"] == "TYPEDEF" else int(entry["size"])
+
+
+def ours(record: np.dtype[Any]) -> dict[str, tuple[int, int]]:
+    """Offset and size of each field."""
+    assert record.fields is not None
+    return {name: (place[1], place[0].itemsize) for name, place in record.fields.items()}
+
+
+def theirs(types: dict[int, dict[str, Any]], name: str) -> dict[str, tuple[int, int]]:
+    members = named(types, "STRUCT", name)["members"]
+    return {each["name"]: (each["bits_offset"] // 8, size(types, each["type_id"])) for each in members}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_field_is_where_the_compiler_put_it(types: dict[int, dict[str, Any]], name: str) -> None:
+    assert ours(RECORDS[name]) == theirs(types, name)
+    assert RECORDS[name].itemsize == named(types, "STRUCT", name)["size"]
+
+
+def test_fields_that_changed_places_are_not_where_the_compiler_put_them(types: dict[int, dict[str, Any]]) -> None:
+    first, second, *rest = layout.EVENT.names or ()
+    exchanged = np.dtype([(name, layout.EVENT[name]) for name in (second, first, *rest)], align=True)
+    assert exchanged.itemsize == layout.EVENT.itemsize
+    assert ours(exchanged) != theirs(types, "rl_event")
+
+
+@pytest.mark.parametrize("name", ENUMS)
+def test_every_number_has_the_same_name(name: str) -> None:
+    """From the header itself: no variable has these types, and so the object does not describe them."""
+    prefix, members = ENUMS[name]
+    declared = re.search(rf"enum {name} \{{(.*?)\}}", SOURCE.with_name("port.h").read_text(), re.DOTALL)
+    assert declared is not None
+    names = re.findall(r"\b(RL_\w+)\b", re.sub(r"/\*.*?\*/", "", declared[1], flags=re.DOTALL))
+    assert names == [prefix + member.name for member in members] + ["RL_DROPS"] * (name == "rl_drop")
+    assert [member.value for member in members] == list(range(len(members)))

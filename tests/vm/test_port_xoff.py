@@ -1,0 +1,201 @@
+"""When a port asks its peer to pause: XOFF at the threshold, refreshed while it lasts, XON once it has drained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.dataplane.layout import EventKind
+from lab.model.qos.port import GroupQos, PortQos
+from lab.wire import build
+from lab.wire.headers import Pfc
+
+from .port_programs import (
+    DATA,
+    MAC,
+    POOL,
+    PORT,
+    PORTS,
+    RATE,
+    REDIRECT,
+    SHOT,
+    SWP1,
+    SWP2,
+    TOKEN,
+    UNSPEC,
+    Switch,
+    mark,
+    switch,
+)
+from .run_program import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATH = build.Path("02:00:00:00:00:22", MAC, "10.9.0.1", "10.9.0.2")
+XOFF_AT, XON_AT = 20_000, 10_000
+GROUP = PRIORITY = 3
+TOKEN_MARK = mark(TOKEN, 0, PORTS.clock)
+MIN_TICK, MAX_TICK = 50_000, 1_000_000
+PAUSE = 0xFFFF * 512 * 10**9 // RATE
+"""Nanoseconds of 65535 quanta."""
+ALPHAS = pytest.mark.parametrize("alpha", [Fraction(1, 8), Fraction(1), Fraction(8)])
+USES = pytest.mark.parametrize("used", [0, POOL // 2, POOL - 1, POOL, 2 * POOL])
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Switch]:
+    with switch() as made:
+        yield made
+
+
+@pytest.fixture
+def ports(built: Switch) -> Switch:
+    built.reset()
+    return built
+
+
+def frame(*priorities: int, quanta: int = 0xFFFF) -> bytes:
+    """The PFC frame of a port that pauses ``priorities``, or with no quanta resumes them."""
+    return build.pfc(MAC, Pfc.of(dict.fromkeys(priorities, quanta)))
+
+
+def data(priority: int) -> bytes:
+    """A packet of 100 bytes."""
+    packet = bytes(replace(PATH, dscp=PORT.dscp_to_priority.index(priority)).layers())
+    return packet.ljust(100, b"\0")
+
+
+def dynamic(alpha: Fraction) -> PortQos:
+    """A port whose thresholds move with the pool."""
+    group = GroupQos(reserved=3000, alpha=alpha, xoff=None, xon=1000, headroom=50_000)
+    return replace(PORT, groups=(group,) * 8)
+
+
+def only(*priorities: int) -> list[int]:
+    return [int(priority in priorities) for priority in range(8)]
+
+
+class TestXoff:
+    def arriving(self, ports: Switch, held: int, priority: int = PRIORITY) -> list[bytes]:
+        """The PFC frames that a packet of 100 bytes causes whose group holds ``held`` bytes."""
+        packet = data(priority)
+        ports.set_group(SWP1, PORT.priority_to_group[priority], bytes=held)
+        before = int(ports.plant.counters[SWP1]["group"]["xoff"].sum())
+        with ports.wire() as wire:
+            assert ports.rx(packet) == Outcome(UNSPEC, packet, mark(DATA, priority, SWP1))
+            frames = [wire.next() for _ in range(int(ports.plant.counters[SWP1]["group"]["xoff"].sum()) - before)]
+            assert wire.is_silent()
+        return frames
+
+    def test_the_byte_after_the_threshold_pauses_and_none_before(self, ports: Switch) -> None:
+        assert self.arriving(ports, XOFF_AT - 100) == []
+        assert ports.plant.nodes[0]["paused"] == 0
+        assert self.arriving(ports, XOFF_AT - 99) == [frame(PRIORITY)]
+        counted = ports.plant.counters[SWP1]
+        assert counted["priority"]["tx_pause"].tolist() == only(PRIORITY)
+        assert counted["group"]["xoff"].tolist() == only(GROUP)
+        assert ports.plant.events["kind"][0] == EventKind.XOFF_SENT
+
+    def test_a_group_pauses_all_the_priorities_it_holds(self, ports: Switch) -> None:
+        assert self.arriving(ports, XOFF_AT, priority=7) == [frame(6, 7)]
+
+    @pytest.mark.parametrize("priority", [0, 1, 2, 5])
+    def test_a_lossy_group_never_pauses(self, ports: Switch, priority: int) -> None:
+        assert self.arriving(ports, 10 * XOFF_AT, priority) == []
+        assert not ports.plant.counters[SWP1]["group"]["xoff"].any()
+
+    def test_nobody_is_paused_where_sending_is_off(self, ports: Switch) -> None:
+        ports.reset(replace(PORT, pfc=replace(PORT.pfc, tx=False)))
+        ports.set_group(SWP1, GROUP, bytes=XOFF_AT)
+        with ports.wire() as wire:
+            ports.rx(data(PRIORITY))
+            assert wire.is_silent()
+        assert not ports.plant.counters[SWP1]["priority"]["tx_pause"].any()
+
+    def test_one_crossing_is_one_frame(self, ports: Switch) -> None:
+        assert self.arriving(ports, XOFF_AT) == [frame(PRIORITY)]
+        with ports.wire() as wire:
+            ports.rx(data(PRIORITY), repeat=50)
+            assert wire.is_silent()
+        assert ports.plant.counters[SWP1]["group"]["xoff"].tolist() == only(GROUP)
+
+    @ALPHAS
+    @USES
+    def test_a_moving_threshold_is_where_the_model_says(self, ports: Switch, alpha: Fraction, used: int) -> None:
+        qos = dynamic(alpha)
+        ports.reset(qos)
+        ports.plant.nodes["pool_used"] = used
+        threshold = qos.groups[GROUP].threshold(POOL - used)
+        assert self.arriving(ports, threshold - 100) == []
+        assert self.arriving(ports, threshold - 99) == [frame(PRIORITY)]
+
+
+class TestClock:
+    """The token is ours: its mark says so, and nothing of the switch's own is under way."""
+
+    def pause(self, ports: Switch, held: int, port: int = SWP1, group: int = GROUP, **fields: int) -> None:
+        """A group in XOFF."""
+        ports.set_group(port, group, bytes=held, paused=1, **{"refresh_at": 2**63, **fields})
+        ports.plant.nodes["paused"] += 1
+
+    def tick(self, ports: Switch, *expected: bytes, port: int = SWP1) -> Outcome:
+        """One round of the token, in which a port sends just ``expected``."""
+        with ports.wire(port) as wire:
+            outcome = ports.tick()
+            assert [wire.next() for _ in expected] == list(expected)
+            assert wire.is_silent()
+        return outcome
+
+    def test_xon_is_sent_at_its_byte_and_the_clock_stops(self, ports: Switch) -> None:
+        self.pause(ports, XON_AT + 1)
+        assert self.tick(ports) == Outcome(REDIRECT, bytes(60), TOKEN_MARK)
+        assert ports.group(SWP1, GROUP)["paused"] == 1
+        ports.set_group(SWP1, GROUP, bytes=XON_AT, paused=1, refresh_at=2**63)
+        assert self.tick(ports, frame(PRIORITY, quanta=0)).verdict == SHOT
+        assert ports.group(SWP1, GROUP)["paused"] == 0
+        counted = ports.plant.counters[SWP1]
+        assert counted["priority"]["tx_resume"].tolist() == counted["group"]["xon"].tolist() == only(PRIORITY)
+        assert [int(ports.plant.nodes[0][name]) for name in ("paused", "ticking", "ticks")] == [0, 0, 2]
+        assert ports.plant.events["kind"][0] == EventKind.XON_SENT
+
+    @ALPHAS
+    @USES
+    def test_a_moving_xon_is_where_the_model_says(self, ports: Switch, alpha: Fraction, used: int) -> None:
+        qos = dynamic(alpha)
+        ports.reset(qos)
+        ports.plant.nodes["pool_used"] = used
+        release = qos.groups[GROUP].release(POOL - used)
+        self.pause(ports, release + 1)
+        self.tick(ports)
+        ports.set_group(SWP1, GROUP, bytes=release, paused=1, refresh_at=2**63)
+        self.tick(ports, frame(PRIORITY, quanta=0))
+
+    def test_a_pause_is_sent_again_before_half_of_it_has_passed(self, ports: Switch) -> None:
+        self.pause(ports, XOFF_AT, refresh_at=1)
+        self.tick(ports, frame(PRIORITY))
+        assert ports.group(SWP1, GROUP)["refresh_at"] == self.now(ports, XOFF_AT) + PAUSE // 2
+        self.tick(ports)
+
+    def test_every_group_of_every_port_has_its_turn(self, ports: Switch) -> None:
+        self.pause(ports, XOFF_AT, refresh_at=1)
+        self.pause(ports, 0, group=4)
+        self.pause(ports, 0, port=SWP2, group=6)
+        with ports.wire(SWP2) as other:
+            assert self.tick(ports, frame(3), frame(4, quanta=0)).verdict == REDIRECT
+            assert other.next() == frame(6, 7, quanta=0)
+        assert ports.plant.nodes[0]["paused"] == 1
+
+    @pytest.mark.parametrize("held", [XON_AT + 1, XON_AT + 5_000, XOFF_AT, 10**6])
+    def test_it_comes_again_when_the_fullest_group_can_have_drained(self, ports: Switch, held: int) -> None:
+        self.pause(ports, held, refresh_at=1)
+        self.tick(ports, frame(PRIORITY))
+        assert self.now(ports, held) == ports.group(SWP1, GROUP)["refresh_at"] - PAUSE // 2
+
+    def now(self, ports: Switch, held: int) -> int:
+        """When the token came, by when it comes again: at the sum of the ports' rates, within 0.05 to 1 ms."""
+        drained = (held - XON_AT) * 8 * 10**9 // (2 * RATE)
+        return int(ports.plant.nodes[0]["tick_at"]) - min(max(drained, MIN_TICK), MAX_TICK)
