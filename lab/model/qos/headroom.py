@@ -11,11 +11,12 @@ WIRE_OVERHEAD: Final = 24
 """Bytes of preamble, start delimiter, FCS and inter-frame gap per frame (IEEE 802.3 clauses 3.1.1 and 4.4.2)."""
 PFC_FRAME: Final = 60
 """Bytes of a PFC frame without its FCS: the shortest that there is (IEEE 802.3 clauses 3.2.8 and 31D)."""
-REACTION: Final = 10e-3
+REACTION: Final = 20e-3
 """Seconds that an emulated port may take to pause, at worst.
 
 An ASIC takes microseconds: IEEE 802.3 clause 31B.3.7 allows 60 quanta at 10 Gb/s, which is 3 us. Here a softirq has
-to run on a CPU that is busy with something else, perhaps in a machine that is itself emulated.
+to run on a CPU that is busy with something else. Usually that is 20 to 700 us, even where the CPU is emulated too; but
+an emulated CPU that shares the host's with other work stands still for 5 to 20 ms now and then.
 """
 
 

@@ -16,7 +16,7 @@ def lines(qos: str) -> list[str]:
         ("{ecn: {3: {kmax: 250KB}}}", "ecn.3.kmax", "kmax 250 KB is not below 218 KB, where a lone group 3 pauses"),
         ("{ecn: {3: {kmin: 250KB, kmax: 300KB}}}", "ecn.3.kmin", "nothing is marked before PFC stops the senders"),
         ("{buffer: {groups: {3: {xoff: 160KB}}}}", "ecn.3.kmax", "kmax 160 KB is not below 160 KB"),
-        ("{buffer: {groups: {3: {headroom: 100KB}}}}", "buffer.groups.3.headroom", "less than the 143.2 KB"),
+        ("{buffer: {groups: {3: {headroom: 100KB}}}}", "buffer.groups.3.headroom", "less than the 268.2 KB"),
         ("{map: {queue: {5: 3}}}", "map.queue.5", "lossy priority 5 shares queue 3 with lossless priority 3"),
         ("{pfc: {rx: false}}", "pfc", "does not obey the pauses that this end sends"),
     ],
