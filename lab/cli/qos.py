@@ -60,14 +60,14 @@ def show(ports: PortNames = None, fabric: FabricOption = None, as_json: JsonFlag
 @app.command("set")
 def set_(
     words: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="Ports (leaf1:swp1,leaf1:swp2 leaf2 host), then settings: ecn.3.kmin=20KB pfc.tx=false"
             " nic.drain=50Mbit; rate=50Mbit and delay=1ms are the link's.",
             metavar="PORT... SETTING=VALUE...",
             autocompletion=port_names,
         ),
-    ],
+    ] = None,
     profile: Annotated[
         str | None, typer.Option(help="First apply a profile of the topology file, or a preset: lab, sonic, ...")
     ] = None,
@@ -77,8 +77,8 @@ def set_(
     """Change ports while traffic runs: all that is asked for, or nothing of it."""
     from lab.model.qos.request import Request  # noqa: PLC0415 - its schema, and so pydantic, is for changes only
 
-    settings = [word for word in words if "=" in word]
-    names = [name for word in words if "=" not in word for name in word.split(",")]
+    settings = [word for word in words or () if "=" in word]
+    names = [name for word in words or () if "=" not in word for name in word.split(",")]
     running = _open(fabric)
     if not settings and profile is None:
         raise UsageError("nothing to set", "add settings like ecn.3.kmin=20KB, or --profile")

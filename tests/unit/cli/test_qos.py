@@ -87,6 +87,8 @@ def test_set_everywhere_and_again(running: Running) -> None:
     qos("set", "--all", "pfc.rx=false")
     assert not running.plant.config["pfc_rx"].any()
     assert qos("set", "--all", "pfc.rx=false").strip() == "nothing changed: it is so already"
+    qos("set", "--all", "--profile", "lab")
+    assert running.plant.config["pfc_rx"].any()
 
 
 def test_set_applies_profiles_and_warns(running: Running) -> None:
@@ -99,6 +101,7 @@ def test_set_applies_profiles_and_warns(running: Running) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "nothing to set"),
         (["leaf1"], "nothing to set"),
         (["ecn.3.kmin=1KB"], "no port is named"),
         (["leaf1", "--all", "ecn.3.kmin=1KB"], "both ports and --all are given"),
