@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -49,6 +50,7 @@ def analyze(
 
     Exits with 0 when nothing looks wrong, 1 when something does, and 3 when there was nothing to judge.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no matrices here: NumPy need not start threads for them
     from lab.analysis.report import analyse  # noqa: PLC0415 - NumPy takes a while to import
 
     try:
