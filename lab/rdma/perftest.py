@@ -207,7 +207,7 @@ def _elapsed(exchange: Exchange, said: float) -> float:
     was seen of the transfer from outside is coarser, but true.
     """
     seen = exchange.seconds
-    if abs(said - seen) <= max(_DOUBT * seen, 3 * RESOLUTION):
+    if abs(said - seen) <= max(_DOUBT * seen, 3 * RESOLUTION, exchange.blur):
         return said
     if seen < 10 * RESOLUTION:
         raise ClockUnsteady(f"{exchange.pair}: it was over too soon to be timed", "use more iterations")

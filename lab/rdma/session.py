@@ -83,6 +83,9 @@ class Exchange:
     moved_at: float = 0.0
     answers: int = 0
     answered_at: float = 0.0
+    looked_at: float = 0.0
+    first_gap: float = 0.0
+    last_gap: float = 0.0
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -107,11 +110,12 @@ class Exchange:
         Answers count, because rxe sends for ever: it takes the 7 retries that perftest asks for as no limit.
         """
         now = time.monotonic()
+        gap, self.looked_at = now - self.looked_at, now
         packets = sum(sysfs.packets(nic.device, "sent") for nic in (self.pair.src, self.pair.dst))
         if packets != self.packets or not self.moved_at:
             if self.moved_at and not self.began_at:
-                self.began_at = now
-            self.packets, self.moved_at = packets, now
+                self.began_at, self.first_gap = now, gap
+            self.packets, self.moved_at, self.last_gap = packets, now, gap
         answers = sysfs.packets(self.pair.src.device, "rcvd")
         if answers != self.answers or not self.answered_at:
             self.answers, self.answered_at = answers, now
@@ -119,8 +123,13 @@ class Exchange:
 
     @property
     def seconds(self) -> float:
-        """How long RDMA packets were sent for, by the kernel's clock, to about ``RESOLUTION``."""
+        """How long RDMA packets were sent for, by the kernel's clock, to within ``blur``."""
         return self.moved_at - self.began_at if self.began_at else 0.0
+
+    @property
+    def blur(self) -> float:
+        """By how many seconds that may be wrong: nobody looked for so long about the beginning, or the end."""
+        return max(self.first_gap, self.last_gap)
 
 
 def free_ports(namespace: Namespace, count: int, version: int) -> list[int]:
