@@ -20,8 +20,9 @@ from .queue_pair import Verbs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RATE: Final = 40_000_000
-"""Bits per second of each direction of each link: little enough for a software-emulated machine under load."""
+RATE: Final = 20_000_000
+"""Bits per second of each direction of each link: what a software-emulated machine still carries when its two CPUs
+have six times the work that they can do."""
 MTU: Final = 4300
 _SETUP: Final = """
 link add eth1 netns {a} mtu {mtu} type veth peer name swp1 netns {r} mtu {mtu}

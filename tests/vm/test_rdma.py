@@ -26,6 +26,8 @@ PAYLOAD = 4096
 HEADERS = 14 + 20 + 8 + 12 + 4
 """Ethernet, IPv4, UDP, BTH, ICRC: what each packet of a full path MTU carries besides (RETH is on the first only)."""
 THEORY = RATE * PAYLOAD / (PAYLOAD + HEADERS)
+MESSAGES = 150
+"""Of 64 KiB: 4 s at that rate."""
 
 
 def wire_bytes(path: Path) -> dict[str, int]:
@@ -60,36 +62,39 @@ def snapshot(path: Path) -> dict[str, dict[str, int]]:
 @pytest.mark.parametrize("verb", list(Verb))
 def test_throughput_is_what_the_rate_leaves_for_payload(path: Path, verb: Verb) -> None:
     before, sent = snapshot(path), wire_bytes(path)
-    (result,) = measure_bandwidth([path.pair], BandwidthTest(verb=verb, duration=None, iterations=300))
+    (result,) = measure_bandwidth([path.pair], BandwidthTest(verb=verb, duration=None, iterations=MESSAGES))
     moved = {name: value - sent[name] for name, value in wire_bytes(path).items()}
     assert near_theory(result.goodput_bps)
-    assert (result.messages, result.mtu, result.tclass) == (300, PAYLOAD, 106)
+    assert (result.messages, result.mtu, result.tclass) == (MESSAGES, PAYLOAD, 106)
     # The router's byte counters, read by another tool, carried exactly these messages, one way.
     data = moved["swp1"] if verb is Verb.READ else moved["swp2"]
-    expected = 300 * result.size * (PAYLOAD + HEADERS) / PAYLOAD
+    expected = MESSAGES * result.size * (PAYLOAD + HEADERS) / PAYLOAD
     assert data == pytest.approx(expected, rel=0.02)
     assert trouble(before) == {}
 
 
 def test_goodput_agrees_with_the_byte_counters_of_a_router_on_the_way(path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    carried: list[tuple[float, int]] = []
+    carried: list[tuple[float, int, float]] = []
 
     def watch(stage: str, done: int, total: int) -> None:
         told.append((stage, done, total))
         if stage == "measure" and 1 <= done < total - 1:  # the warm-up of a second is behind us, the end is not near
-            carried.append((time.monotonic(), wire_bytes(path)["swp2"]))
+            carried.append((time.monotonic(), wire_bytes(path)["swp2"], time.monotonic()))
 
     (result,) = measure_bandwidth([path.pair], BandwidthTest(duration=4), progress=watch)
     assert (result.duration_s, told[-1]) == (4, ("measure", 6, 6))
-    (began, first), (ended, last) = carried[0], carried[-1]
-    payload_rate = (last - first) * 8 / (ended - began) * PAYLOAD / (PAYLOAD + HEADERS)
-    assert result.goodput_bps == pytest.approx(payload_rate, rel=0.06)
+    # The counter was read at some moment between two looks at the clock, on a busy machine far apart.
+    (before_first, first, after_first), (before_last, last, after_last) = carried[0], carried[-1]
+    payload = (last - first) * 8 * PAYLOAD / (PAYLOAD + HEADERS)
+    assert 0.94 * payload / (after_last - before_first) < result.goodput_bps
+    assert result.goodput_bps < 1.06 * payload / (before_last - after_first)
     assert near_theory(result.goodput_bps)
 
 
 def test_pairs_run_at_the_same_time(path: Path) -> None:
-    both = measure_bandwidth([path.pair, path.pair], BandwidthTest(duration=3))
+    # Long, because on a busy machine one of them begins or ends some tenths of a second alone, on the whole link.
+    both = measure_bandwidth([path.pair, path.pair], BandwidthTest(duration=10))
     assert near_theory(sum(result.goodput_bps for result in both))
     assert min(result.goodput_bps for result in both) > THEORY / 4
     there, back = measure_bandwidth([path.pair, path.back], BandwidthTest(duration=3))
@@ -99,7 +104,8 @@ def test_pairs_run_at_the_same_time(path: Path) -> None:
 
 def test_queue_pairs_share_the_link_without_sending_anything_twice(path: Path) -> None:
     before = snapshot(path)
-    (result,) = measure_bandwidth([path.pair], BandwidthTest(duration=3, qps=8))
+    # All QPs fill the queue of the link: an ACK comes after 0.9 s. What 8 messages are worth is how exact it gets.
+    (result,) = measure_bandwidth([path.pair], BandwidthTest(duration=3, qps=8, size=16 * 1024, timeout=20))
     assert result.qps == 8
     assert near_theory(result.goodput_bps)
     assert trouble(before) == {}
@@ -114,10 +120,11 @@ def test_it_goes_over_ipv6_as_well(path: Path) -> None:
 
 @pytest.mark.parametrize(("verb", "trips"), [(Verb.WRITE, 0.5), (Verb.SEND, 0.5), (Verb.READ, 1)])
 def test_latency_is_half_a_round_trip_and_of_a_read_a_whole_one(path: Path, verb: Verb, trips: float) -> None:
-    path.shape("delay", "40ms")  # towards h2 only: a round trip has it once
-    (result,) = measure_latency([path.pair], LatencyTest(verb=verb, iterations=50))
-    assert result.samples == 49
-    assert result.min_s == pytest.approx(0.040 * trips, rel=0.25)
+    # Towards h2 only: a round trip has it once. Two CPUs with six times the work they can do add some 10 ms.
+    path.shape("delay", "100ms")
+    (result,) = measure_latency([path.pair], LatencyTest(verb=verb, iterations=30))
+    assert result.samples == 29
+    assert result.min_s == pytest.approx(0.100 * trips, rel=0.25)
     assert result.min_s <= result.p50_s <= result.p99_s <= result.p999_s <= result.max_s
 
 
@@ -241,7 +248,7 @@ def test_devices_that_cannot_be_made_say_why(path: Path) -> None:
 
 
 def test_it_is_as_fast_as_perftest_by_hand(path: Path) -> None:
-    options = ["--iters", "300", "--CPU-freq", "--noPeak", "--output", "bandwidth"]
+    options = ["--iters", str(MESSAGES), "--CPU-freq", "--noPeak", "--output", "bandwidth"]
 
     def by_hand(nic: str, address: str) -> list[str]:
         index = sysfs.gid_index(path.device(nic), path.nic(nic, address).address)
@@ -254,5 +261,5 @@ def test_it_is_as_fast_as_perftest_by_hand(path: Path) -> None:
         bare = float(path.a.run([*by_hand("h1", "10.9.0.1"), "10.9.0.3"]).stdout) * 8 * 2**20
     finally:
         process.stop(server)
-    (ours,) = measure_bandwidth([path.pair], BandwidthTest(duration=None, iterations=300))
+    (ours,) = measure_bandwidth([path.pair], BandwidthTest(duration=None, iterations=MESSAGES))
     assert ours.goodput_bps >= 0.9 * bare
