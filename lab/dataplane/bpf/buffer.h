@@ -41,11 +41,14 @@ static __always_inline void rl_settle(struct rl_group *group, const struct rl_gr
 {
 	__u64 usual = group->bytes - group->headroom;
 	__u64 shared = usual > config->reserved ? usual - config->reserved : 0;
-	__u64 used = __sync_fetch_and_add(&node->pool_used, shared - group->shared) + shared - group->shared;
+	__u64 more = shared - group->shared, used;
 
-	group->shared = shared;
-	if (used > node->pool_watermark)
-		node->pool_watermark = used;
+	if (more) {
+		used = __sync_fetch_and_add(&node->pool_used, more) + more;
+		group->shared = shared;
+		if (used > node->pool_watermark)
+			node->pool_watermark = used;
+	}
 	count->bytes = group->bytes;
 	count->headroom_bytes = group->headroom;
 	if (group->bytes > count->watermark_bytes)
@@ -96,18 +99,28 @@ static __always_inline void rl_release(const struct rl_port *ingress, struct rl_
 	bpf_spin_unlock(&group->lock);
 }
 
+/* Whether a packet that has just arrived may take its group beyond the threshold. Most are far from it, and that shows
+ * without the lock: what counts is never more than all that the group holds. */
+static __always_inline bool rl_nears(const struct rl_port *ingress, const struct rl_node *node, __u32 index, __u32 len)
+{
+	const struct rl_group_config *config = &ingress->config->group[index & (RL_CLASSES - 1)];
+	const struct rl_group *group;
+
+	if (!config->lossless)
+		return false;
+	group = rl_find_group(ingress->id, index);
+	return group && !group->paused && group->bytes + len > rl_threshold(config, node);
+}
+
 /* Whether a packet that has just arrived takes its group beyond the threshold for the first time. */
 static __always_inline bool rl_crosses(const struct rl_port *ingress, const struct rl_node *node, __u32 index,
 				       __u32 len, __u64 refresh_at)
 {
 	const struct rl_group_config *config = &ingress->config->group[index & (RL_CLASSES - 1)];
 	struct rl_group_counters *count = &ingress->counters->group[index & (RL_CLASSES - 1)];
-	struct rl_group *group;
+	struct rl_group *group = rl_find_group(ingress->id, index);
 	bool crossed = false;
 
-	if (!config->lossless)
-		return false;
-	group = rl_find_group(ingress->id, index);
 	if (!group)
 		return false;
 	bpf_spin_lock(&group->lock);

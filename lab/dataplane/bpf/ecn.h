@@ -25,16 +25,13 @@ static __always_inline bool rl_chosen(const struct rl_queue_config *config, __u6
 	return bpf_get_prandom_u32() < config->pmax * (depth - config->kmin) / (config->kmax - config->kmin);
 }
 
-/* Mark CE where the curve says so. DSCP stays, the IPv4 checksum is mended, and the ICRC does not cover ECN (IBA
+/* Mark a packet that the curve chose CE. DSCP stays, the IPv4 checksum is mended, and the ICRC does not cover ECN (IBA
  * vol. 1, A17.3.3: the traffic class is taken as all ones). */
-static __always_inline void rl_mark_ce(struct __sk_buff *skb, const struct rl_port *port, __u32 queue,
+static __always_inline void rl_mark_ce(struct __sk_buff *skb, struct rl_queue_counters *count,
 				       const struct rl_header *header)
 {
-	struct rl_queue_counters *count = &port->counters->queue[queue & (RL_CLASSES - 1)];
 	__u32 ecn = header->tos & RL_ECN_MASK;
 
-	if (!rl_chosen(&port->config->queue[queue & (RL_CLASSES - 1)], count->depth_bytes))
-		return;
 	if (!header->ip || !ecn)
 		__sync_fetch_and_add(&count->not_ect, 1);
 	else if (ecn != RL_ECN_CE && bpf_skb_ecn_set_ce(skb) == 1)

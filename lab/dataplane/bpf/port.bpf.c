@@ -53,6 +53,24 @@ static __always_inline void rl_start_clock(struct __sk_buff *skb, struct rl_node
 	skb->mark = mark;
 }
 
+/* Pause the peer, if the packet at hand takes its group beyond the threshold. */
+__noinline int rl_pause_peer(struct __sk_buff *skb, __u32 id, __u32 group)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct rl_node *node;
+	struct rl_port port;
+
+	if (!rl_find(&port, id))
+		return 0;
+	node = rl_find_node(&port);
+	if (!node || !rl_crosses(&port, node, group, skb->len, rl_refresh_at(&port, now)))
+		return 0;
+	rl_send_pfc(skb, id, rl_group_classes(port.config, group), RL_XOFF);
+	rl_log(id, RL_EVENT_XOFF_SENT, group, port.counters->group[group & (RL_CLASSES - 1)].bytes);
+	rl_start_clock(skb, node, now);
+	return 0;
+}
+
 SEC("tc")
 int port_rx(struct __sk_buff *skb)
 {
@@ -60,7 +78,6 @@ int port_rx(struct __sk_buff *skb)
 	struct rl_node *node;
 	struct rl_port port;
 	__u32 priority, group;
-	__u64 now;
 
 	if (!rl_find(&port, skb->ifindex - RL_FIRST_INDEX))
 		return TC_ACT_UNSPEC;
@@ -76,12 +93,8 @@ int port_rx(struct __sk_buff *skb)
 	node = rl_find_node(&port);
 	if (!node)
 		return TC_ACT_UNSPEC;
-	now = bpf_ktime_get_ns();
-	if (rl_crosses(&port, node, group, skb->len, rl_refresh_at(&port, now))) {
-		rl_send_pfc(skb, port.id, rl_group_classes(port.config, group), RL_XOFF);
-		rl_log(port.id, RL_EVENT_XOFF_SENT, group, port.counters->group[group].bytes);
-		rl_start_clock(skb, node, now);
-	}
+	if (rl_nears(&port, node, group, skb->len))
+		rl_pause_peer(skb, port.id, group);
 	skb->mark = rl_mark(RL_KIND_DATA, priority, port.id);
 	return TC_ACT_UNSPEC;
 }
@@ -92,7 +105,7 @@ int port_tx(struct __sk_buff *skb)
 	enum rl_kind kind = rl_mark_kind(skb->mark);
 	struct rl_header header;
 	struct rl_port port;
-	__u32 priority;
+	__u32 priority, queue;
 
 	if (kind == RL_KIND_TOKEN || kind == RL_KIND_KICK)
 		return TC_ACT_UNSPEC;
@@ -100,14 +113,18 @@ int port_tx(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (kind == RL_KIND_PFC)
 		return rl_write_pfc(skb, port.config) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
-	rl_parse(skb, &header);
 	if (kind == RL_KIND_DATA) {
 		priority = rl_mark_priority(skb->mark);
 	} else {
+		rl_parse(skb, &header);
 		priority = rl_classify(port.config, &header);
 		skb->mark = rl_mark(RL_KIND_DATA, priority, RL_NO_PORT);
 	}
-	rl_mark_ce(skb, &port, port.config->priority_to_queue[priority & (RL_CLASSES - 1)], &header);
+	queue = port.config->priority_to_queue[priority & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
+	if (rl_chosen(&port.config->queue[queue], port.counters->queue[queue].depth_bytes)) {
+		rl_parse(skb, &header);
+		rl_mark_ce(skb, &port.counters->queue[queue], &header);
+	}
 	return TC_ACT_UNSPEC;
 }
 
