@@ -12,16 +12,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.dataplane import live
+from lab.dataplane.numbering import drain_name
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
-from lab.kernel.interfaces import root_qdiscs
+from lab.kernel.interfaces import interfaces, root_qdiscs
 from lab.model.qos.advice import advise_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from lab.backends.base import Fabric
+    from lab.dataplane.numbering import NodePorts
     from lab.dataplane.plant import Plant
+    from lab.kernel.netns import Namespace
     from lab.model.qos.advice import Advice
     from lab.model.qos.port import NodeQos
     from lab.model.qos.request import Request
@@ -124,23 +127,36 @@ def _add_drain(fabric: Fabric, name: str, interface: str) -> None:
 
 
 def _remove_drain(fabric: Fabric, maps: Plant, name: str, interface: str) -> None:
-    """Nothing is lost: packets go past the drain first, and it goes when those that it had have left it."""
+    """Nothing is lost: packets go past the drain once it is empty, and it goes when the last has left it."""
     from lab.dataplane import plant  # noqa: PLC0415 - see _apply
     from lab.kernel.rtnl import Batch  # noqa: PLC0415
 
-    node = fabric.numbering.nodes[name]
+    node, namespace = fabric.numbering.nodes[name], fabric.namespace(name)
     batch = Batch()
-    with fabric.namespace(name).entered():
+    _await_empty(maps, namespace, node, interface)
+    with namespace.entered():
         plant.bypass_drain(batch, node, interface)
         batch.commit()
-        _await_empty(maps, node.drain(interface), f"{name}:{interface}")
+    _await_empty(maps, namespace, node, interface)
+    with namespace.entered():
         plant.remove_drain(batch, node, interface)
         batch.commit()
 
 
-def _await_empty(maps: Plant, port: int, name: str) -> None:
+def _await_empty(maps: Plant, namespace: Namespace, node: NodePorts, interface: str) -> None:
+    """Wait until nothing waits in the drain's queue, and its device has handed on what has left the queue."""
+    waiting = maps.counters[node.drain(interface)]["queue"]["depth_packets"]
+    device = drain_name(interface)
     deadline = time.monotonic() + _EMPTYING
-    while maps.counters[port]["queue"]["depth_packets"].any():
+    while waiting.any() or _in_device(namespace, device):
         if time.monotonic() >= deadline:
-            raise OperationFailed(f"the drain of {name} keeps packets", "rocelab down, then rocelab up")
+            raise OperationFailed(
+                f"the drain of {node.node}:{interface} keeps packets", "rocelab down, then rocelab up"
+            )
         time.sleep(_POLL)
+
+
+def _in_device(namespace: Namespace, device: str) -> int:
+    """Packets that an ifb has taken in and not yet given back; both are counted by the device."""
+    state = interfaces(namespace)[device]
+    return state.rx_packets - state.tx_packets

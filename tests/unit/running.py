@@ -14,6 +14,7 @@ from lab.cli import qos as qos_command
 from lab.dataplane import plant
 from lab.dataplane.numbering import Numbering, number_ports
 from lab.dataplane.plant import Plant
+from lab.kernel.interfaces import InterfaceState
 from lab.kernel.netns import Namespace
 from lab.kernel.rtnl import Batch
 from lab.model.topology import Topology
@@ -50,6 +51,8 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     for module in (plant, counters_command, qos_command):
         monkeypatch.setattr(module, "open_plant", lambda _: maps)
     monkeypatch.setattr(qos, "root_qdiscs", lambda namespace: _roots(namespace.name, topology))
+    idle = InterfaceState("rx-eth1", True, 1500, 0, 0, 0, 0, 0)
+    monkeypatch.setattr(qos, "interfaces", lambda _: {"rx-eth1": idle})
     monkeypatch.setattr(Namespace, "entered", contextmanager(_stay))
     monkeypatch.setattr(Batch, "commit", lambda batch: _note(batch, requests))
     return Running(topology, kept, maps, number_ports(topology), requests)
