@@ -11,7 +11,7 @@
 #define RL_QUANTUM 64 /* bytes of a DWRR turn for each unit of weight */
 #define RL_OVERHEAD 24 /* FCS, preamble and inter-frame gap (IEEE 802.3) */
 #define RL_MAX_BURST 1000000ull /* ns of line time that a port makes up for at once when its timer fired late ... */
-#define RL_MAX_DEBT 50000000ull /* ... and afterwards, at twice the rate: a longer stall stays a gap */
+#define RL_MAX_DEBT 250000000ull /* ... and afterwards, at twice the rate: a longer stall stays a gap */
 #define RL_NEVER (~0ull)
 
 static __always_inline void rl_wake(__u64 *wake, __u64 at)

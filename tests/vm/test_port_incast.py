@@ -1,0 +1,261 @@
+"""The promise: ib_write_bw from many hosts to one loses nothing with PFC, and loses packets without it.
+
+The judges are rxe's own counters, tc, tshark and arithmetic; what the port counted must agree with all of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import time
+from contextlib import contextmanager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from lab.dataplane.layout import Drop, EventKind
+from lab.model.qos.headroom import PFC_FRAME, headroom_needed
+from lab.rdma import counters, rxe
+from lab.rdma.measure import BandwidthTest, Nic, Pair
+from lab.rdma.perftest import measure_bandwidth
+
+from .one_switch import OVERHEAD, SWITCH, Star, balanced, build, named, ports, star, waited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+
+RATE: Final = 40_000_000
+MTU: Final = 4500
+SENDERS: Final = 8
+SINK: Final = "h9"
+SINK_PORT: Final = "swp9"
+DURATION: Final = 20
+PRIORITY: Final = 3
+ROOMY: Final = (
+    "buffer.pool=8MB",
+    "buffer.groups.3.xoff=60KB",
+    "buffer.groups.3.xon=30KB",
+    "buffer.groups.3.headroom=600KB",
+)
+"""Headroom for more than rxe lets a queue pair have under way (128 packets): no stall of a CPU overflows it."""
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Iterator[Star]:
+    """A switch with nine hosts that have RDMA devices."""
+    rxe.check()
+    with build(star(SENDERS + 1, f"{RATE}bit", MTU)) as built:
+        hosts = [host for host in built.namespaces if host != SWITCH]
+        try:
+            for host in hosts:
+                rxe.create(built.namespaces[host], device(built, host), "eth1")
+            yield built
+        finally:
+            for host in hosts:
+                rxe.delete(device(built, host))
+
+
+def device(fabric: Star, host: str) -> str:
+    return rxe.device_name(fabric.topology.name, host, "eth1")
+
+
+def pairs(fabric: Star, senders: int) -> list[Pair]:
+    """The first ``senders`` hosts write to the sink."""
+
+    def nic(host: str) -> Nic:
+        return Nic(host, "eth1", fabric.namespaces[host], device(fabric, host), ip_address(fabric.address(host)))
+
+    return [Pair(nic(f"h{number}"), nic(SINK)) for number in range(1, senders + 1)]
+
+
+def trouble(before: Mapping[str, dict[str, int]]) -> dict[str, int]:
+    """Counters of rxe that speak of a fault and have moved, of all hosts together."""
+    found: dict[str, int] = {}
+    for name, old in before.items():
+        for counter, grown in counters.moved(old, counters.read(name)).items():
+            if counters.meaning(counter).trouble:
+                found[counter] = found.get(counter, 0) + grown
+    return found
+
+
+def devices(fabric: Star) -> dict[str, dict[str, int]]:
+    return counters.snapshot([device(fabric, host) for host in fabric.namespaces if host != SWITCH])
+
+
+@pytest.mark.parametrize("senders", [2, 4, 8])
+def test_an_incast_pauses_the_senders_and_loses_nothing(fabric: Star, senders: int) -> None:
+    fabric.configure(SWITCH, *ROOMY)
+    since, before, old = fabric.event_count, devices(fabric), ports(fabric)
+    results = measure_bandwidth(pairs(fabric, senders), BandwidthTest(duration=DURATION))
+    now = ports(fabric)
+    assert trouble(before) == {}
+    assert all((now[place]["queue"]["drop_packets"] == old[place]["queue"]["drop_packets"]).all() for place in now)
+    assert all(balanced(port) for port in now.values())
+    # The sink's link is full, all the time, and the senders share it.
+    carried = sum(result.goodput_bps for result in results)
+    assert 0.7 < carried / (RATE * 4096 / (4096 + 58 + OVERHEAD)) < 1.04
+    # PFC did it: what the switch sent is what the hosts received, and every XOFF was ended by an XON.
+    for number in range(1, senders + 1):
+        port = now[SWITCH, f"swp{number}"]["priority"][PRIORITY]
+        past = old[SWITCH, f"swp{number}"]["priority"][PRIORITY]
+        host, host_past = now[f"h{number}", "eth1"]["priority"], old[f"h{number}", "eth1"]["priority"]
+        assert port["tx_pause"] > past["tx_pause"]
+        assert port["tx_pause"] - past["tx_pause"] == host[PRIORITY]["rx_pause"] - host_past[PRIORITY]["rx_pause"]
+        assert host[PRIORITY]["paused_ns"] > host_past[PRIORITY]["paused_ns"]
+    waited(lambda: not fabric.plant.nodes["paused"].any(), "the last XON")
+    groups = [port["group"][PRIORITY] for port in ports(fabric).values()]
+    assert all(group["xoff"] == group["xon"] and not group["bytes"] for group in groups)
+    assert now[SWITCH, SINK_PORT]["queue"][PRIORITY]["ecn_marked"] > 0
+    within_headroom(fabric, since, now)
+
+
+@pytest.mark.parametrize("rate", [20_000_000, 100_000_000])
+def test_writes_fill_a_port_to_its_rate(fabric: Star, rate: int) -> None:
+    """By what the sink's interface received in four seconds, as ``ip`` says: with FCS, preamble and gap, the rate."""
+    fabric.configure(SWITCH, *ROOMY)
+    fabric.plant.config["rate"][fabric.id(SWITCH, SINK_PORT)] = rate
+    seen: list[tuple[float, int]] = []
+
+    def watch(stage: str, done: int, total: int) -> None:
+        if stage == "measure" and 1 <= done < total - 1:
+            seen.append((time.monotonic(), received(fabric)))
+
+    measure_bandwidth(pairs(fabric, 4), BandwidthTest(duration=6), progress=watch)
+    (began, first), (ended, last) = seen[0], seen[-1]
+    assert ended - began > 3
+    assert (last - first) * 8 / (ended - began) == pytest.approx(rate, rel=0.01)
+
+
+def received(fabric: Star) -> int:
+    """Bytes on the wire that brought the sink what it received."""
+    said = fabric.namespaces[SINK].run(["ip", "-j", "-s", "link", "show", "eth1"]).stdout
+    rx = json.loads(said)[0]["stats64"]["rx"]
+    return int(rx["bytes"] + OVERHEAD * rx["packets"])
+
+
+def within_headroom(fabric: Star, since: int, now: Mapping[tuple[str, str], Any]) -> None:
+    """After XOFF no more arrives than the formula has for the reaction time that was seen."""
+    events = fabric.events(since)
+    for number in range(1, SENDERS + 1):
+        sent = named(events, EventKind.XOFF_SENT, fabric.id(SWITCH, f"swp{number}"))
+        heard = named(events, EventKind.PAUSED, fabric.id(f"h{number}"))
+        if not sent:
+            continue
+        reaction = max(int(b["ns"]) - int(a["ns"]) for a, b in zip(sent, heard, strict=True)) / 1e9
+        late = int(now[f"h{number}", "eth1"]["late_ns"]) / 1e9  # what the host then makes up for comes on top
+        needed = headroom_needed(RATE, MTU, 0, reaction + late)
+        assert now[SWITCH, f"swp{number}"]["group"][PRIORITY]["headroom_watermark_bytes"] <= needed
+
+
+def test_the_same_without_pfc_drops_and_says_where(fabric: Star) -> None:
+    fabric.configure(SWITCH, "pfc.priorities=[]", "buffer.queues.3=60KB", "buffer.groups.3.alpha=8")
+    before, old = devices(fabric), ports(fabric)
+    results = measure_bandwidth(pairs(fabric, 4), BandwidthTest(duration=8))
+    now = ports(fabric)
+    found = trouble(before)
+    assert found["out_of_seq_request"] > 0
+    assert found["rcvd_seq_err"] > 0
+    assert all(balanced(port) for port in now.values())
+    dropped = {
+        place: now[place]["queue"]["drop_packets"].sum(axis=0) - old[place]["queue"]["drop_packets"].sum(axis=0)
+        for place in now
+    }
+    assert dropped.pop((SWITCH, SINK_PORT))[Drop.LIMIT] > 0
+    assert not any(drops.sum() for drops in dropped.values())
+    pauses = [port[SWITCH, "swp1"]["priority"][PRIORITY]["tx_pause"] for port in (old, now)]
+    assert pauses[0] == pauses[1]
+    assert sum(result.goodput_bps for result in results) < RATE
+    fabric.configure(SWITCH)
+
+
+@contextmanager
+def capturing(fabric: Star, host: str, file: Path) -> Iterator[None]:
+    """What a host receives by MAC control meanwhile, written by tcpdump."""
+    argv = [
+        "tcpdump",
+        "-i",
+        "eth1",
+        "-Q",
+        "in",
+        "--immediate-mode",
+        "-w",
+        str(file),
+        "-U",
+        "ether",
+        "proto",
+        "0x8808",
+    ]
+    with fabric.namespaces[host].entered():
+        dump = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    assert dump.stderr is not None
+    while "listening on" not in dump.stderr.readline():
+        assert dump.poll() is None
+    try:
+        yield
+    finally:
+        dump.terminate()
+        dump.communicate(timeout=30)
+
+
+def test_tshark_reads_every_pfc_frame_as_it_was_meant(fabric: Star, tmp_path: Path) -> None:
+    """Class vector, quanta, addresses and length, and as many frames as were counted."""
+    fabric.configure(SWITCH, *ROOMY, "pfc.quanta=40000")
+    before = fabric.counters(SWITCH, "swp1")["priority"][PRIORITY]
+    file = tmp_path / "pfc.pcap"
+    with capturing(fabric, "h1", file):
+        measure_bandwidth(pairs(fabric, 2), BandwidthTest(duration=4))
+    after = fabric.counters(SWITCH, "swp1")["priority"][PRIORITY]
+    fields = ["eth.dst", "eth.src", "macc.opcode", "macc.cbfc.enbv", "macc.cbfc.pause_time.c3", "frame.len"]
+    argv = [
+        "tshark",
+        "-r",
+        str(file),
+        "-T",
+        "fields",
+        "-E",
+        "separator=,",
+        *(word for f in fields for word in ("-e", f)),
+    ]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    rows = list(csv.reader(io.StringIO(said)))
+    mac = fabric.plan[SWITCH].interfaces["swp1"].mac
+    assert rows
+    assert {tuple(row[:4]) for row in rows} == {("01:80:c2:00:00:01", mac, "0x0101", "0x0008")}
+    assert {row[5] for row in rows} == {str(PFC_FRAME)}
+    quanta = [int(row[4]) for row in rows]
+    assert set(quanta) == {40000, 0}
+    assert quanta.count(40000) == after["tx_pause"] - before["tx_pause"]
+    assert quanta.count(0) == after["tx_resume"] - before["tx_resume"]
+
+
+def test_tc_counts_what_we_count(fabric: Star) -> None:
+    """``tc -s qdisc`` has every byte and packet that a port sent, its PFC frames, and every drop."""
+    fabric.configure(SWITCH, "pfc.priorities=[]", "buffer.queues.3=60KB", "buffer.groups.3.alpha=8")
+    measure_bandwidth(pairs(fabric, 3), BandwidthTest(duration=3))
+    fabric.configure(SWITCH)
+    for interface in (SINK_PORT, "swp1"):
+        said = fabric.namespaces[SWITCH].run(["tc", "-j", "-s", "qdisc", "show", "dev", interface]).stdout
+        root = next(qdisc for qdisc in json.loads(said) if qdisc.get("root"))
+        port = fabric.counters(SWITCH, interface)
+        queue = port["queue"]
+        assert root["packets"] == queue["sent_packets"].sum() + port["tx_pfc"]
+        assert root["bytes"] == queue["sent_bytes"].sum() + port["tx_pfc_bytes"]
+        assert root["drops"] == queue["drop_packets"].sum()
+        assert (root["qlen"], root["backlog"]) == (queue["depth_packets"].sum(), queue["depth_bytes"].sum())
+
+
+def test_a_minute_without_congestion_is_in_order(fabric: Star) -> None:
+    """Two pairs that share no link, so that both CPUs are at work: not one packet out of sequence."""
+    fabric.configure(SWITCH, *ROOMY)
+    first, second, third = pairs(fabric, 3)
+    before, old = devices(fabric), ports(fabric)
+    measure_bandwidth([first, Pair(second.src, third.src)], BandwidthTest(duration=60))
+    now = ports(fabric)
+    assert all((now[place]["queue"]["drop_packets"] == old[place]["queue"]["drop_packets"]).all() for place in now)
+    assert trouble(before) == {}

@@ -1,0 +1,121 @@
+"""Who is sent first, and how much: strict priority, DWRR, and the link's rate, against arithmetic."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from .one_switch import OVERHEAD, SWITCH, Star, blasting, build, listening, star, waited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
+
+RATE: Final = 20_000_000
+SIZE: Final = 8000
+STRICT_DSCP: Final = 48
+ROCE_DSCP: Final = 26
+ROOMY: Final = ("buffer.pool=16MB", *(f"buffer.queues.{queue}=2MB" for queue in range(3)))
+"""A second of the link in each queue: a sender that gets no CPU for a while does not leave it empty."""
+_RTT = re.compile(r"time=([0-9.]+) ms")
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Iterator[Star]:
+    with build(star(4, f"{RATE}bit", 9000)) as built, listening(built, "h4"):
+        yield built
+
+
+@pytest.fixture
+def queues(fabric: Star) -> Iterator[Any]:
+    """The queues towards h4, and everything as it was afterwards."""
+    yield fabric.live(SWITCH, "swp4")["queue"]
+    fabric.configure(SWITCH)
+
+
+def mapped(fabric: Star, *assignments: str) -> None:
+    """DSCP 8 is priority 1 and DSCP 16 priority 2 at the switch, and ``assignments``."""
+    fabric.configure(SWITCH, "map.dscp.8=1", "map.dscp.16=2", *ROOMY, *assignments)
+
+
+@pytest.mark.parametrize("weights", [(10, 20, 30), (1, 1, 1), (14, 15, 100)])
+def test_weights_divide_a_saturated_link(fabric: Star, queues: Any, weights: tuple[int, int, int]) -> None:
+    """Three hosts offer the whole link each, in three classes; shares are those of the weights within 2%."""
+    mapped(fabric, *(f"scheduler.{queue}={weight}" for queue, weight in enumerate(weights)))
+    with ExitStack() as senders:
+        for number, dscp in enumerate((0, 8, 16), start=1):
+            senders.enter_context(blasting(fabric, f"h{number}", "h4", dscp << 2, SIZE))
+        waited(lambda: all(queues[queue]["depth_packets"] > 100 for queue in range(3)), "three queues to fill")
+        before = queues.copy()
+        least = [100] * 3
+        while queues["sent_bytes"].sum() - before["sent_bytes"].sum() < 6_000_000:
+            least = [min(seen, int(queue["depth_packets"])) for seen, queue in zip(least, queues, strict=False)]
+        after = queues.copy()
+        assert min(least) > 0, "a sender did not keep up"
+    sent = (after["sent_bytes"] - before["sent_bytes"])[:3]
+    for share, weight in zip(sent / sent.sum(), weights, strict=True):
+        assert share == pytest.approx(weight / sum(weights), rel=0.02)
+
+
+def round_trip(fabric: Star, dscp: int) -> float:
+    """Median of 20 pings from h3 to h4 in a class, in seconds."""
+    argv = ["ping", "-n", "-c20", "-i0.05", f"-Q{dscp << 2}", fabric.address("h4")]
+    with fabric.namespaces["h3"].entered():
+        said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    return statistics.median(float(match) for match in _RTT.findall(said)) / 1000
+
+
+def test_bulk_does_not_delay_the_strict_class(fabric: Star, queues: Any) -> None:
+    """It waits for the frame that is being sent, and for no queue; best effort waits for all of the queue."""
+    mapped(fabric)
+    round_trip(fabric, STRICT_DSCP)  # neighbours are found
+    alone = round_trip(fabric, STRICT_DSCP)
+    with blasting(fabric, "h1", "h4", 0, SIZE), blasting(fabric, "h2", "h4", 0, SIZE):
+        waited(lambda: queues[0]["depth_packets"] > 50, "a queue")
+        strict, bulk = round_trip(fabric, STRICT_DSCP), round_trip(fabric, 0)
+        queued = int(queues[0]["depth_bytes"]) * 8 / RATE
+    frame = (SIZE + OVERHEAD) * 8 / RATE
+    assert strict < alone + frame + 0.004  # one frame, and a tick of the scheduler's
+    assert bulk > 0.7 * queued > 0.01
+
+
+@pytest.mark.parametrize("rate", [20_000_000, 100_000_000])
+def test_a_port_carries_its_rate(rate: int) -> None:
+    """TCP, lossless so that it always has something queued; what h2 received in some seconds, as ``ip`` says.
+
+    With FCS, preamble and gap for each frame it makes up the rate. The port's rate is set while it runs.
+    """
+    with build(star(2, f"{4 * rate}bit", 9000)) as fabric:
+        fabric.plant.config["rate"][fabric.id(SWITCH, "swp2")] = rate
+        with fabric.namespaces["h2"].entered():
+            server = subprocess.Popen(["iperf3", "-s", "-1", "--forceflush"], stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        while "listening" not in server.stdout.readline():
+            assert server.poll() is None
+        argv = ["iperf3", "-c", fabric.address("h2"), "-t", "8", "-S", str(ROCE_DSCP << 2), "-J"]
+        with fabric.namespaces["h1"].entered():
+            client = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        waited(lambda: fabric.live(SWITCH, "swp2")["queue"][3]["sent_bytes"] > rate / 8, "a second of traffic")
+        began, first = time.monotonic(), received(fabric)
+        waited(lambda: time.monotonic() - began > 4, "four seconds")
+        took, last = time.monotonic() - began, received(fabric)
+        client.communicate(timeout=30)
+        server.communicate(timeout=30)
+        assert (client.returncode, server.returncode) == (0, 0)
+    octets, frames = (after - before for after, before in zip(last, first, strict=True))
+    assert (octets + OVERHEAD * frames) * 8 / took == pytest.approx(rate, rel=0.01)
+
+
+def received(fabric: Star) -> tuple[int, int]:
+    """Bytes and frames that h2 received."""
+    said = fabric.namespaces["h2"].run(["ip", "-j", "-s", "link", "show", "eth1"]).stdout
+    rx = json.loads(said)[0]["stats64"]["rx"]
+    return rx["bytes"], rx["packets"]
