@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane import plant
+from lab.dataplane import attach, plant
 from lab.errors import EnvironmentLacks
 from lab.kernel import libc, links, netns, probe, rtnl, tuning
 
@@ -128,7 +128,7 @@ def _configure(site: Site, node: str) -> None:
     for loopback in plan.loopbacks:
         links.add_address(batch, links.LOOPBACK_INDEX, loopback)
     if site.programs is not None:
-        plant.attach(batch, site.numbering.nodes[node], site.qos[node], site.programs)
+        attach.attach(batch, site.numbering.nodes[node], site.qos[node], site.programs)
     for link in site.topology.links_of(node):
         name = link.end_at(node).interface
         index = site.numbering.index(node, name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.dataplane import live
 from lab.dataplane.numbering import drain_name
+from lab.dataplane.plant import open_plant, qdisc_kind
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
 from lab.kernel.interfaces import interfaces, root_qdiscs
@@ -52,8 +53,6 @@ def require_ports(fabric: Fabric) -> None:
 
 def deviations(fabric: Fabric, ends: Collection[Endpoint]) -> dict[Endpoint, list[str]]:
     """For each port, in words, what the kernel has otherwise than it was asked to; mostly nothing."""
-    from lab.dataplane.plant import open_plant, qdisc_kind  # noqa: PLC0415 - see _apply
-
     plant, kind = open_plant(fabric.name), qdisc_kind(fabric.name)
     found: dict[Endpoint, list[str]] = {}
     for name in dict.fromkeys(end.node for end in ends):
@@ -88,8 +87,6 @@ def change_qos(fabric: Fabric, ports: Collection[Endpoint], request: Request) ->
 
 
 def _apply(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
-    from lab.dataplane.plant import open_plant  # noqa: PLC0415 - pyroute2, which only changes need
-
     plant = open_plant(fabric.name)
     with contextlib.ExitStack() as undo:
         for name, interface in _drained(changed, fabric.qos):
@@ -117,29 +114,29 @@ def _drained(nodes: Mapping[str, NodeQos], others: Mapping[str, NodeQos]) -> Ite
 
 
 def _add_drain(fabric: Fabric, name: str, interface: str) -> None:
-    from lab.dataplane import plant  # noqa: PLC0415 - see _apply
+    from lab.dataplane.attach import add_drain  # noqa: PLC0415 - pyroute2, which only this needs
     from lab.kernel.rtnl import Batch  # noqa: PLC0415
 
     batch = Batch()
-    plant.add_drain(batch, fabric.numbering.nodes[name], interface, plant.qdisc_kind(fabric.name))
+    add_drain(batch, fabric.numbering.nodes[name], interface, qdisc_kind(fabric.name))
     with fabric.namespace(name).entered():
         batch.commit()
 
 
 def _remove_drain(fabric: Fabric, maps: Plant, name: str, interface: str) -> None:
     """Nothing is lost: packets go past the drain once it is empty, and it goes when the last has left it."""
-    from lab.dataplane import plant  # noqa: PLC0415 - see _apply
+    from lab.dataplane import attach  # noqa: PLC0415 - see _add_drain
     from lab.kernel.rtnl import Batch  # noqa: PLC0415
 
     node, namespace = fabric.numbering.nodes[name], fabric.namespace(name)
     batch = Batch()
     _await_empty(maps, namespace, node, interface)
     with namespace.entered():
-        plant.bypass_drain(batch, node, interface)
+        attach.bypass_drain(batch, node, interface)
         batch.commit()
     _await_empty(maps, namespace, node, interface)
     with namespace.entered():
-        plant.remove_drain(batch, node, interface)
+        attach.remove_drain(batch, node, interface)
         batch.commit()
 
 

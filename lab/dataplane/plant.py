@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.dataplane import configure, layout
-from lab.dataplane.numbering import drain_name
 from lab.errors import EnvironmentLacks
-from lab.kernel import arrays, bpf, clang, links, pins, probe, tc
+from lab.kernel import arrays, bpf, clang, pins, probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lab.dataplane.numbering import NodePorts, Numbering
-    from lab.kernel import rtnl
+    from lab.dataplane.numbering import Numbering
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos
 
@@ -135,41 +133,6 @@ def write(plant: Plant, numbering: Numbering, qos: Mapping[str, NodeQos], plan: 
             plant.config[node.port(interface)] = configure.port_record(port, node, mac)
             if node.drained:
                 plant.config[node.drain(interface)] = configure.drain_record(port, node)
-
-
-def attach(batch: rtnl.Batch, node: NodePorts, qos: NodeQos, programs: Programs) -> None:
-    """Put clock and ports on a node's interfaces, none of which is up; ``batch`` is committed in its namespace."""
-    tc.set_root(batch, links.LOOPBACK_INDEX, programs.kind, node.clock)
-    tc.add_clsact(batch, links.LOOPBACK_INDEX)
-    tc.add_bpf_ingress(batch, links.LOOPBACK_INDEX, programs.tick, "tick")
-    for interface in node.interfaces:
-        port = node.port(interface)
-        index = layout.FIRST_INDEX + port
-        tc.set_root(batch, index, programs.kind, port)
-        tc.add_clsact(batch, index)
-        tc.add_bpf_ingress(batch, index, programs.rx, "port_rx")
-        tc.add_bpf_egress(batch, index, programs.tx, "port_tx")
-        if qos.ports[interface].drain is not None:
-            add_drain(batch, node, interface, programs.kind)
-
-
-def add_drain(batch: rtnl.Batch, node: NodePorts, interface: str, kind: str) -> None:
-    """Take what a NIC receives through a queue that is emptied at its drain rate; the NIC has its port already."""
-    drain = node.drain(interface)
-    links.add_ifb(batch, layout.FIRST_INDEX + drain, drain_name(interface))
-    tc.set_root(batch, layout.FIRST_INDEX + drain, kind, drain)
-    links.set_up(batch, layout.FIRST_INDEX + drain, drain_name(interface))
-    tc.add_ingress_redirect(batch, layout.FIRST_INDEX + node.port(interface), layout.FIRST_INDEX + drain)
-
-
-def bypass_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
-    """Let a NIC's packets past its drain again; what waits there still goes on."""
-    tc.delete_ingress_redirect(batch, layout.FIRST_INDEX + node.port(interface))
-
-
-def remove_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
-    """Take a drain away that nothing goes through any more."""
-    links.delete(batch, layout.FIRST_INDEX + node.drain(interface), drain_name(interface))
 
 
 @contextlib.contextmanager

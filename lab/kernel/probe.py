@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import CommandFailed, EnvironmentLacks, LabError
-from lab.kernel import bpf, clang, libc, process, tc, tuning
-from lab.kernel.links import LOOPBACK_INDEX
+from lab.kernel import bpf, clang, libc, process, tuning
 from lab.kernel.netns import in_thread
-from lab.kernel.rtnl import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -122,13 +120,17 @@ def bpf_qdisc() -> Finding:
     if not declares_bpf_qdisc():
         return Finding(False, "no struct_ops Qdisc_ops")
 
+    # pyroute2 takes over a second to import in the software-emulated VM, and only this trial needs it.
+    from lab.kernel import rtnl, tc  # noqa: PLC0415
+    from lab.kernel.links import LOOPBACK_INDEX  # noqa: PLC0415
+
     def trial() -> None:
         kind = f"rl_probe{os.getpid()}"
         with bpf.Object.open(clang.compile_bpf(_LEAST_QDISC)) as discipline:
             discipline.set_qdisc_id("probe", kind)
             discipline.load()
             discipline.attach_struct_ops("probe")
-            batch = Batch()
+            batch = rtnl.Batch()
             tc.set_root(batch, LOOPBACK_INDEX, kind, 1)
             batch.commit()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane import plant
+from lab.dataplane import attach
 from lab.dataplane.layout import FIRST_INDEX
 from lab.dataplane.numbering import NodePorts
 from lab.kernel import links, netns, process, tuning
@@ -94,7 +94,7 @@ def line(name: str, qos: NodeQos | None, programs: Programs | None) -> Iterator[
             batch = Batch()
             if qos is not None and programs is not None:
                 links.set_up(batch, links.LOOPBACK_INDEX, "lo")
-                plant.attach(batch, PORTS, qos, programs)
+                attach.attach(batch, PORTS, qos, programs)
             for interface in PORTS.interfaces:
                 links.set_up(batch, FIRST_INDEX + PORTS.port(interface), interface)
             batch.commit()

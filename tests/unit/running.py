@@ -48,7 +48,7 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
         kept.record(Kind.READY, [topology.name])
     maps = planted(topology) if topology.qos else empty(number_ports(topology))
     requests: list[str] = []
-    for module in (plant, counters_command, qos_command):
+    for module in (qos, counters_command, qos_command):
         monkeypatch.setattr(module, "open_plant", lambda _: maps)
     monkeypatch.setattr(qos, "root_qdiscs", lambda namespace: _roots(namespace.name, topology))
     idle = InterfaceState("rx-eth1", True, 1500, 0, 0, 0, 0, 0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.dataplane import configure, layout, plant
+from lab.dataplane import attach, configure, layout, plant
 from lab.dataplane.numbering import NodePorts, Numbering
 from lab.kernel import links, netns, pins, tuning
 from lab.kernel.libbpf import library
@@ -235,7 +235,7 @@ def _connect(switch: Switch) -> None:
     with switch.inside.entered():
         batch = Batch()
         links.set_up(batch, links.LOOPBACK_INDEX, "lo")
-        plant.attach(batch, PORTS, NodeQos(POOL, dict.fromkeys(INTERFACES, PORT)), switch.programs)
+        attach.attach(batch, PORTS, NodeQos(POOL, dict.fromkeys(INTERFACES, PORT)), switch.programs)
         _bring_up(batch)
 
 

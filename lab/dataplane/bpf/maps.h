@@ -37,9 +37,12 @@ struct rl_state {
 	__u64 debt; /* ns of line time that late timers have cost and that is still to be made up for */
 	__u64 pause_until[RL_CLASSES]; /* by queue */
 	__u64 pause_seen[RL_CLASSES]; /* by queue: when a pause last came */
+	__u64 pause_end; /* when the last of them ends */
 	__u64 blocked_since[RL_CLASSES];
 	__s64 deficit[RL_CLASSES];
-	__u32 stormed; /* queues that the watchdog has taken over, one bit each */
+	__u32 waiting; /* queues with a packet, one bit each, as all three: */
+	__u32 blocked; /* those that a pause holds, and the watchdog watches */
+	__u32 stormed; /* those that the watchdog has taken over */
 	__u32 idle;
 	__u32 free, fresh; /* slots: list of used ones that are free again, and the first never used */
 	__u32 turn; /* DWRR: the queue being served */

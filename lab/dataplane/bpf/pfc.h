@@ -109,7 +109,7 @@ static __always_inline bool rl_set_timer(const struct rl_port *port, __u32 prior
 /* A queue is held as long as any priority that it serves. */
 static __always_inline void rl_hold_queues(const struct rl_port *port, __u32 classes, __u64 now)
 {
-	__u64 until[RL_CLASSES] = {};
+	__u64 until[RL_CLASSES] = {}, last = 0;
 	__u32 i;
 
 	classes &= port->config->pfc_rx;
@@ -119,11 +119,14 @@ static __always_inline void rl_hold_queues(const struct rl_port *port, __u32 cla
 
 		if (end > until[queue])
 			until[queue] = end;
+		if (end > last)
+			last = end;
 		if (classes >> i & 1 && end > now)
 			port->state->pause_seen[queue] = now;
 	}
 	bpf_for(i, 0, RL_CLASSES)
 		port->state->pause_until[i & (RL_CLASSES - 1)] = until[i & (RL_CLASSES - 1)];
+	port->state->pause_end = last;
 }
 
 /* Whether these are the octets of a whole PFC frame; what is not is counted and otherwise ignored. */

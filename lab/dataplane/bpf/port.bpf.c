@@ -289,6 +289,8 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	rl_append(&port, list, slot, link);
 	if (list != RL_WIRE)
 		port.state->held++;
+	if (list < RL_CLASSES)
+		port.state->waiting |= 1u << list;
 	sch->q.qlen++;
 	sch->qstats.backlog += len;
 	return NET_XMIT_SUCCESS;
@@ -300,7 +302,7 @@ drop:
 SEC("struct_ops/rl_dequeue")
 struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 {
-	__u64 now = bpf_ktime_get_ns(), wake = RL_NEVER;
+	__u64 wake = RL_NEVER, now;
 	struct rl_slot *slot = NULL;
 	struct rl_node *node;
 	struct rl_port port;
@@ -310,8 +312,13 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 
 	if (!rl_find(&port, sch->handle >> 16))
 		return NULL;
+	if (!sch->q.qlen && !port.state->stormed) {
+		port.state->idle = 1;
+		return NULL;
+	}
+	now = bpf_ktime_get_ns();
 	node = rl_find_node(&port);
-	if (port.config->watchdog_detect_ns || port.state->stormed)
+	if (port.state->stormed || port.state->blocked || rl_watched_pause(&port, now))
 		rl_watchdog(&port, sch, now, &wake);
 	bpf_for(i, 0, RL_WIRE_BATCH) {
 		slot = rl_transmit(&port, node, now, &wake, &link);

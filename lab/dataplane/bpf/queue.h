@@ -55,6 +55,15 @@ static __always_inline struct rl_slot *rl_unlink(const struct rl_port *port, __u
 	return slot;
 }
 
+/* A packet has left a list. If it was the queue's last, nothing of it waits any longer, nor is blocked. */
+static __always_inline void rl_note_left(const struct rl_port *port, __u32 list)
+{
+	if (list >= RL_CLASSES || port->state->list[list].head)
+		return;
+	port->state->waiting &= ~(1u << list);
+	port->state->blocked &= ~(1u << list);
+}
+
 static __always_inline struct rl_node *rl_find_node(const struct rl_port *port)
 {
 	__u32 key = port->config->node;
@@ -111,6 +120,7 @@ static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc 
 		slot = rl_unlink(port, list);
 		if (!slot)
 			break;
+		rl_note_left(port, list);
 		if (list != RL_WIRE)
 			rl_leave(port, node, list, slot);
 		if (list < RL_CLASSES)

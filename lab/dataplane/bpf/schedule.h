@@ -30,7 +30,7 @@ static __always_inline void rl_watch_storm(const struct rl_port *port, __u32 que
 		return;
 	}
 	port->state->stormed &= ~(1u << queue);
-	port->state->blocked_since[queue] = 0;
+	port->state->blocked &= ~(1u << queue);
 	port->counters->queue[queue].restored++;
 	rl_log(port->id, RL_EVENT_RESTORED, queue, 0);
 }
@@ -42,12 +42,15 @@ static __always_inline void rl_watch_pause(const struct rl_port *port, struct Qd
 	struct rl_state *state = port->state;
 	struct rl_queue_counters *count = &port->counters->queue[queue];
 
-	if (state->pause_until[queue] <= now || !state->list[queue].head) {
-		state->blocked_since[queue] = 0;
+	if (!(state->waiting >> queue & 1))
+		return;
+	if (state->pause_until[queue] <= now) {
+		state->blocked &= ~(1u << queue);
 		return;
 	}
-	if (!state->blocked_since[queue])
+	if (!(state->blocked >> queue & 1))
 		state->blocked_since[queue] = now;
+	state->blocked |= 1u << queue;
 	if (now - state->blocked_since[queue] < port->config->watchdog_detect_ns) {
 		rl_wake(wake, state->blocked_since[queue] + port->config->watchdog_detect_ns);
 		return;
@@ -58,6 +61,12 @@ static __always_inline void rl_watch_pause(const struct rl_port *port, struct Qd
 	rl_wake(wake, now + port->config->watchdog_restore_ns);
 	if (!port->config->watchdog_forward)
 		rl_discard(port, sch, queue, RL_DROP_WATCHDOG);
+}
+
+/* Whether a pause is in force that the watchdog has to look at. */
+static __always_inline bool rl_watched_pause(const struct rl_port *port, __u64 now)
+{
+	return port->config->watchdog_detect_ns && port->state->pause_end > now;
 }
 
 static __always_inline void rl_watchdog(const struct rl_port *port, struct Qdisc *sch, __u64 now, __u64 *wake)
@@ -79,17 +88,17 @@ static __always_inline __u32 rl_ready(const struct rl_port *port, __u64 now, __u
 {
 	const struct rl_state *state = port->state;
 	__u32 through = port->config->watchdog_forward ? state->stormed : 0;
-	__u32 ready = 0, i;
+	__u32 ready = state->waiting, i;
 
+	if (state->pause_end <= now)
+		return ready;
 	bpf_for(i, 0, RL_CLASSES) {
 		__u64 until = state->pause_until[i & (RL_CLASSES - 1)];
 
-		if (!state->list[i & (RL_CLASSES - 1)].head)
+		if (!(ready >> i & 1) || until <= now || through >> i & 1)
 			continue;
-		if (until > now && !(through >> i & 1))
-			rl_wake(wake, until);
-		else
-			ready |= 1u << i;
+		rl_wake(wake, until);
+		ready &= ~(1u << i);
 	}
 	return ready;
 }
@@ -150,6 +159,20 @@ static __always_inline __u32 rl_weighted(const struct rl_port *port, __u32 waiti
 	return turn;
 }
 
+/* The only queue that waits: it takes no turns, and what it owes there is nobody to owe to. */
+static __always_inline __u32 rl_alone(const struct rl_port *port, __u32 waiting)
+{
+	__u32 queue = !!(waiting & 0xf0) << 2 | !!(waiting & 0xcc) << 1 | !!(waiting & 0xaa);
+	__u32 weight = port->config->queue[queue].weight;
+
+	if (weight) {
+		port->state->turn = queue;
+		if (port->state->deficit[queue] <= 0)
+			port->state->deficit[queue] = weight * RL_QUANTUM;
+	}
+	return queue;
+}
+
 /* The list to send from, or RL_LISTS. PFC first, then strict queues from the highest, then the others in turn. */
 static __always_inline __u32 rl_choose(const struct rl_port *port, __u64 now, __u64 *wake)
 {
@@ -160,6 +183,8 @@ static __always_inline __u32 rl_choose(const struct rl_port *port, __u64 now, __
 	ready = rl_ready(port, now, wake);
 	if (!ready)
 		return RL_LISTS;
+	if (!(ready & (ready - 1)))
+		return rl_alone(port, ready);
 	bpf_for(i, 0, RL_CLASSES) {
 		__u32 queue = (RL_CLASSES - 1 - i) & (RL_CLASSES - 1);
 
@@ -242,6 +267,7 @@ static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, s
 	slot = rl_unlink(port, list);
 	if (!slot)
 		return NULL;
+	rl_note_left(port, list);
 	rl_leave(port, node, list, slot);
 	rl_count_sent(port, list, slot);
 	if (list == RL_CONTROL && slot->priority == RL_CLASSES) {

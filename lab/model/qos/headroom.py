@@ -15,8 +15,8 @@ REACTION: Final = 20e-3
 """Seconds that an emulated port may take to pause, at worst.
 
 An ASIC takes microseconds: IEEE 802.3 clause 31B.3.7 allows 60 quanta at 10 Gb/s, which is 3 us. Here a softirq has
-to run on a CPU that is busy with something else. Usually that is 20 to 700 us, even where the CPU is emulated too; but
-an emulated CPU that shares the host's with other work stands still for 5 to 20 ms now and then.
+to run on a CPU that is busy with something else. Usually that is 20 to 700 us, even where the CPU is emulated; but an
+emulated CPU that shares the host's with other work stands still for 5 to 20 ms now and then.
 """
 
 
