@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.dataplane.layout import EventKind
+from lab.dataplane.layout import Drop, EventKind
 
 from .one_switch import OVERHEAD, SWITCH, Star, blasting, build, named, pfc, star, waited
 
@@ -183,6 +183,45 @@ def test_paused_time_is_counted(fabric: Star, tap: Tap) -> None:
     assert after["rx_pause"] - before["rx_pause"] == 4
     asked = 3 * quanta * 512 / RATE
     assert (int(after["paused_ns"]) - int(before["paused_ns"])) / 1e9 == pytest.approx(asked, rel=1e-3)
+
+
+DETECTION: Final = 0.1
+RESTORATION: Final = 0.2
+
+
+def storm(fabric: Star, quanta: int) -> tuple[float, float]:
+    """h3 pauses without end for half a second; when the first pause began and when the last one ended."""
+    count = fabric.live(SWITCH, "swp3")["priority"][3]
+    began = stopped(fabric, EventKind.PAUSED, pfc({3: quanta}))
+    while time.monotonic() < began + 0.5:
+        _send(fabric, pfc({3: quanta}))
+    return began, int(count["paused_until"]) / 1e9
+
+
+def occurred(fabric: Star, since: int, kind: EventKind) -> float:
+    """When the first event of a kind was at the switch's port to h3; waits for it."""
+    port = fabric.id(SWITCH, "swp3")
+    return int(waited(lambda: named(fabric.events(since), kind, port), f"{kind.name}")[0]["ns"]) / 1e9
+
+
+@pytest.mark.parametrize("action", ["drop", "forward"])
+def test_the_watchdog_takes_a_stormed_queue_over_and_gives_it_back(fabric: Star, tap: Tap, action: str) -> None:
+    """A storm is a pause of the whole detection time; it ends when there was none for the restoration time."""
+    watch = [f"pfc.watchdog.{name}" for name in ("detection=100ms", "restoration=200ms", f"action={action}")]
+    fabric.configure(SWITCH, *watch, "buffer.pool=16MB", "buffer.queues.0=2MB")
+    since, before = fabric.event_count, fabric.counters(SWITCH, "swp3")["queue"][3]
+    began, ended = storm(fabric, 4000)
+    stormed, restored = occurred(fabric, since, EventKind.STORM), occurred(fabric, since, EventKind.RESTORED)
+    after = fabric.counters(SWITCH, "swp3")["queue"][3]
+    fabric.configure(SWITCH, "buffer.pool=16MB", "buffer.queues.0=2MB")
+    assert DETECTION <= stormed - began < DETECTION + 0.1
+    assert RESTORATION <= restored - ended < RESTORATION + 0.1
+    assert (after["storms"] - before["storms"], after["restored"] - before["restored"]) == (1, 1)
+    dropped = after["drop_packets"][Drop.WATCHDOG] - before["drop_packets"][Drop.WATCHDOG]
+    through = [when for when in tap.of(ROCE, stormed) if when < ended]
+    assert bool(dropped) is (action == "drop")
+    assert bool(through) is (action == "forward")
+    tap.first(ROCE, restored)
 
 
 @pytest.mark.parametrize(

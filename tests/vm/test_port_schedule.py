@@ -87,6 +87,20 @@ def test_bulk_does_not_delay_the_strict_class(fabric: Star, queues: Any) -> None
     assert bulk > 0.7 * queued > 0.01
 
 
+def test_a_cable_delays_what_it_carries(fabric: Star, queues: Any) -> None:
+    """Its delay once on the way there, for it is one port's; and packets are on it together, not one by one."""
+    assert not queues["depth_packets"].any()
+    alone = round_trip(fabric, 0)
+    fabric.plant.config["delay_ns"][fabric.id(SWITCH, "swp4")] = 60_000_000
+    argv = ["ping", "-n", "-c20", "-i0.01", "-Q0", fabric.address("h4")]
+    with fabric.namespaces["h3"].entered():
+        said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    fabric.configure(SWITCH)
+    times = [float(match) / 1000 for match in _RTT.findall(said)]
+    assert len(times) == 20
+    assert alone / 2 < min(times) - 0.06 < alone + 0.004
+
+
 @pytest.mark.parametrize("rate", [20_000_000, 100_000_000])
 def test_a_port_carries_its_rate(rate: int) -> None:
     """TCP, lossless so that it always has something queued; what h2 received in some seconds, as ``ip`` says.

@@ -36,7 +36,6 @@ struct rl_state {
 	__u64 next_tx; /* when the link is free again */
 	__u64 debt; /* ns of line time that late timers have cost and that is still to be made up for */
 	__u64 pause_until[RL_CLASSES]; /* by queue */
-	__u64 pause_seen[RL_CLASSES]; /* by queue: when a pause last came */
 	__u64 pause_end; /* when the last of them ends */
 	__u64 blocked_since[RL_CLASSES];
 	__s64 deficit[RL_CLASSES];

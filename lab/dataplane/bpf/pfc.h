@@ -107,12 +107,11 @@ static __always_inline bool rl_set_timer(const struct rl_port *port, __u32 prior
 }
 
 /* A queue is held as long as any priority that it serves. */
-static __always_inline void rl_hold_queues(const struct rl_port *port, __u32 classes, __u64 now)
+static __always_inline void rl_hold_queues(const struct rl_port *port)
 {
 	__u64 until[RL_CLASSES] = {}, last = 0;
 	__u32 i;
 
-	classes &= port->config->pfc_rx;
 	bpf_for(i, 0, RL_CLASSES) {
 		__u32 queue = port->config->priority_to_queue[i & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
 		__u64 end = port->counters->priority[i & (RL_CLASSES - 1)].paused_until;
@@ -121,8 +120,6 @@ static __always_inline void rl_hold_queues(const struct rl_port *port, __u32 cla
 			until[queue] = end;
 		if (end > last)
 			last = end;
-		if (classes >> i & 1 && end > now)
-			port->state->pause_seen[queue] = now;
 	}
 	bpf_for(i, 0, RL_CLASSES)
 		port->state->pause_until[i & (RL_CLASSES - 1)] = until[i & (RL_CLASSES - 1)];
@@ -168,7 +165,7 @@ __noinline int rl_receive_pfc(struct __sk_buff *skb, __u32 id)
 	bpf_for(i, 0, RL_CLASSES)
 		if (classes >> i & 1)
 			sooner |= rl_set_timer(&port, i, bpf_ntohs(frame.quanta[i & (RL_CLASSES - 1)]), now);
-	rl_hold_queues(&port, classes, now);
+	rl_hold_queues(&port);
 	if (sooner) {
 		skb->mark = rl_mark(RL_KIND_KICK, 0, 0);
 		bpf_clone_redirect(skb, skb->ifindex, 0);

@@ -20,10 +20,10 @@ static __always_inline void rl_wake(__u64 *wake, __u64 at)
 		*wake = at;
 }
 
-/* A storm ends when no pause has come for the time to restore. */
+/* A storm ends when the queue has not been paused for the time to restore. */
 static __always_inline void rl_watch_storm(const struct rl_port *port, __u32 queue, __u64 now, __u64 *wake)
 {
-	__u64 end = port->state->pause_seen[queue] + port->config->watchdog_restore_ns;
+	__u64 end = port->state->pause_until[queue] + port->config->watchdog_restore_ns;
 
 	if (now < end && port->config->watchdog_detect_ns) {
 		rl_wake(wake, end);
