@@ -164,6 +164,6 @@ def test_damage_of_the_stored_form_is_told(damage: str) -> None:
         restore(text.replace(damage, damage.split(":", maxsplit=1)[0] + ":7"))
 
 
-def test_the_shipped_incast_is_lossless(shipped: Topology) -> None:
-    assert (shipped.qos is not None) == (shipped.name == "incast")
+def test_the_shipped_incasts_are_lossless(shipped: Topology) -> None:
+    assert (shipped.qos is not None) == (shipped.name in {"incast", "one-leaf"})
     assert all(node_qos.shared > 0 for node_qos in resolve(shipped).values())
