@@ -1,6 +1,7 @@
 """Each thing that can be wrong gives one clear line, its exit code, and leaves nothing behind."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -125,9 +126,9 @@ def test_without_room_for_state() -> None:
 
 
 def test_a_topology_that_cannot_converge_names_what_is_missing() -> None:
-    """Time runs out before the first session can be up."""
+    """Time runs out before the last session can be up; on a slow machine the first may be."""
     line = only_line(rocelab("up", SMALL, "--no-rdma", "--timeout", "0", expect=1).stderr)
-    assert "not converged after 0 s: BGP session leaf1 swp1 to spine1:swp1 is " in line
+    assert re.search(r"not converged after 0 s: BGP session leaf\d swp\d to spine\d:swp\d is ", line)
 
 
 def test_a_daemon_that_dies_during_up() -> None:

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from lab.analysis.report import analyse
 from lab.dataplane.layout import Drop, EventKind
+from lab.kernel.capture import Capture, Point
 from lab.model.qos.headroom import PFC_FRAME, headroom_needed
 from lab.rdma import counters, rxe
 from lab.rdma.measure import BandwidthTest, Nic, Pair
 from lab.rdma.perftest import measure_bandwidth
+from lab.wire.pcapng import Writer
 
 from .one_switch import OVERHEAD, SWITCH, Star, balanced, build, named, ports, star, waited
 
@@ -232,6 +235,29 @@ def test_tshark_reads_every_pfc_frame_as_it_was_meant(fabric: Star, tmp_path: Pa
     assert set(quanta) == {40000, 0}
     assert quanta.count(40000) == after["tx_pause"] - before["tx_pause"]
     assert quanta.count(0) == after["tx_resume"] - before["tx_resume"]
+
+
+def test_the_analyser_finds_in_captures_what_the_ports_counted(fabric: Star) -> None:
+    """Every mark that the sink received was made by some port; h1 received as many XOFFs and XONs as were counted."""
+    fabric.configure(SWITCH, *ROOMY)
+    points = [Point(fabric.namespaces[host], "eth1", f"{host}:eth1", RATE) for host in ("h1", SINK)]
+    old, output = ports(fabric), io.BytesIO()
+    with Capture(points, Writer(output), snaplen=128) as capture:
+        capture.start()
+        measure_bandwidth(pairs(fabric, 2), BandwidthTest(duration=4))
+        waited(lambda: not fabric.plant.nodes["paused"].any(), "the last XON")
+        assert [count.dropped for count in capture.stop()] == [0, 0]
+    now, facts = ports(fabric), analyse(io.BytesIO(output.getvalue()), "incast")
+    made = sum(
+        int(now[place]["queue"]["ecn_marked"].sum() - old[place]["queue"]["ecn_marked"].sum()) for place in now
+    )
+    assert sum(flow.marked for flow in facts.flows if flow.link == f"{SINK}:eth1") == made > 0
+    (pause,) = facts.pauses
+    before, after = (counted["h1", "eth1"]["priority"][PRIORITY] for counted in (old, now))
+    grown = {name: int(after[name] - before[name]) for name in ("rx_pause", "rx_resume", "paused_ns")}
+    assert (pause.link, pause.direction, pause.cls) == ("h1:eth1", "in", PRIORITY)
+    assert (pause.xoff, pause.xon) == (grown["rx_pause"], grown["rx_resume"])
+    assert pause.paused == pytest.approx(grown["paused_ns"] / 1e9, rel=0.05)
 
 
 def test_tc_counts_what_we_count(fabric: Star) -> None:

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from .one_switch import OVERHEAD, SWITCH, Star, blasting, build, listening, star, waited
+from lab.dataplane import plant
+from lab.dataplane.layout import Drop
+
+from .one_switch import OVERHEAD, SWITCH, Star, balanced, blasting, build, listening, star, waited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +102,28 @@ def test_a_cable_delays_what_it_carries(fabric: Star, queues: Any) -> None:
     times = [float(match) / 1000 for match in _RTT.findall(said)]
     assert len(times) == 20
     assert alone / 2 < min(times) - 0.06 < alone + 0.004
+
+
+def test_a_port_taken_off_under_load_lets_traffic_go_on(fabric: Star, queues: Any) -> None:
+    """What it held is dropped and counted as such; what comes afterwards passes by the kernel's own qdisc."""
+    switch = fabric.namespaces[SWITCH]
+    before = fabric.counters(SWITCH, "swp4")
+    with blasting(fabric, "h1", "h4", 0, SIZE), blasting(fabric, "h2", "h4", 0, SIZE):
+        waited(lambda: queues[0]["depth_packets"] > 5, "a queue")
+        switch.run(["tc", "qdisc", "del", "dev", "swp4", "root"])
+        after = fabric.counters(SWITCH, "swp4")
+        first = int(fabric.live("h4")["priority"][0]["rx_packets"])
+        waited(lambda: fabric.live("h4")["priority"][0]["rx_packets"] > first + 100, "traffic")
+        assert queues[0]["sent_packets"] == after["queue"][0]["sent_packets"], "the port is off"
+        handle = f"{fabric.id(SWITCH, 'swp4'):x}:"
+        kind = plant.qdisc_kind(fabric.topology.name)
+        switch.run(["tc", "qdisc", "add", "dev", "swp4", "root", "handle", handle, kind])
+        sent = int(queues[0]["sent_packets"])
+        waited(lambda: queues[0]["sent_packets"] > sent + 10, "traffic by the port")
+    flushed = after["queue"]["drop_packets"][0][Drop.FLUSH] - before["queue"]["drop_packets"][0][Drop.FLUSH]
+    assert flushed > 5
+    assert not after["queue"]["depth_packets"].any()
+    assert balanced(after)
 
 
 @pytest.mark.parametrize("rate", [20_000_000, 100_000_000])
