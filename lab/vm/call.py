@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lab.errors import OperationFailed
 from lab.kernel import process, watch
 from lab.vm import ssh
-from lab.vm.machine import connection, is_shared, last_fault, status
+from lab.vm.machine import connection, has_ended, is_shared, last_fault
 
 if TYPE_CHECKING:
     import signal
@@ -41,7 +41,7 @@ def call(running: Running, command: list[str], note: Callable[[str], None]) -> i
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     argv = link.call_argv(identity, _directory(running, note), command, terminal=terminal)
     code = process.interact(argv) if terminal else watch.relay(argv, lambda number: _pass_on(link, identity, number))
-    if code == ssh.LOST and status() is None:
+    if code == ssh.LOST and has_ended(running):
         why = f"\n{said}\n" if (said := last_fault()) else ""
         raise OperationFailed(f"the VM ended while {command[0]} ran{why}", "rocelab vm up")
     return code

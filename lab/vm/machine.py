@@ -34,6 +34,8 @@ BOOT_TIMEOUT = 120.0
 KVM_BOOT_TIMEOUT = 30.0
 """A KVM guest that takes longer than this hangs; software emulation takes its place."""
 
+_FAREWELL = 5.0
+"""Seconds that a killed QEMU may take to end."""
 _POLL = 0.02
 
 
@@ -81,6 +83,18 @@ def status() -> Running | None:
 def last_fault() -> str:
     """What the kernel of the VM that ended last said of it; "" when it said nothing."""
     return fault(_console(state_folder()))
+
+
+def has_ended(running: Running) -> bool:
+    """Whether the VM, whose connection was lost, is gone: QEMU outlives it while its memory is given back."""
+    try:
+        handle = os.pidfd_open(running.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return not running.alive() or bool(select.select([handle], [], [], _FAREWELL)[0])
+    finally:
+        os.close(handle)
 
 
 def connection(running: Running) -> Connection:

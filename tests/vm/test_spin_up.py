@@ -102,6 +102,21 @@ def test_kill_while_devices_are_made_leaves_nothing(before: snapshot.Snapshot) -
     assert before.differences(snapshot.take()) == []
 
 
+@pytest.mark.parametrize("name", ["incast", "one-leaf"])
+def test_every_lossless_topology_of_ours_converges_and_leaves_nothing(before: snapshot.Snapshot, name: str) -> None:
+    rocelab("up", TOPOLOGIES / f"{name}.yaml", "--no-rdma")
+    try:
+        said_by_tc = said("ip", "netns", "exec", f"rl-{name}-leaf1", "tc", "-j", "qdisc", "show", "dev", "swp1")
+        assert json.loads(said_by_tc)[0]["kind"] == f"rl_{name.replace('-', '_')}"
+        nodes = rocelab_json("status")["nodes"]
+        assert all(session["state"] == "Established" for node in nodes for session in node["sessions"])
+    finally:
+        rocelab("down", name)
+    assert before.differences(snapshot.take()) == []
+    assert not Path("/sys/fs/bpf/rocelab").exists()
+    assert "Qdisc_ops" not in said("bpftool", "struct_ops", "list")
+
+
 def test_a_delay_is_kept_both_ways(before: snapshot.Snapshot, tmp_path: Path) -> None:
     file = tmp_path / "slow.yaml"
     file.write_text(
