@@ -135,6 +135,15 @@ def waited(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> An
     return found
 
 
+def steady(measure: Callable[[], float], expected: float) -> float:
+    """What ``measure`` finds, up to three times: a machine with other work may have stood still in the first ones."""
+    for _ in range(2):
+        found = measure()
+        if abs(found / expected - 1) < 0.01:
+            return found
+    return measure()
+
+
 def pfc(classes: Mapping[int, int]) -> bytes:
     """A PFC frame that sets the timers of ``classes`` (quanta), as IEEE 802.1Q clause 36 and 802.3 31D have it."""
     vector = sum(1 << priority for priority in classes)
