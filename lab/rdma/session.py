@@ -111,19 +111,20 @@ class Exchange:
         """
         now = time.monotonic()
         gap, self.looked_at = now - self.looked_at, now
-        packets = sum(sysfs.packets(nic.device, "sent") for nic in (self.pair.src, self.pair.dst))
+        # A packet is sent when the port takes it in its queue; what is read is there when the last one has come.
+        answers = sysfs.packets(self.pair.src.device, "rcvd")
+        packets = answers + sum(sysfs.packets(nic.device, "sent") for nic in (self.pair.src, self.pair.dst))
         if packets != self.packets or not self.moved_at:
             if self.moved_at and not self.began_at:
                 self.began_at, self.first_gap = now, gap
             self.packets, self.moved_at, self.last_gap = packets, now, gap
-        answers = sysfs.packets(self.pair.src.device, "rcvd")
         if answers != self.answers or not self.answered_at:
             self.answers, self.answered_at = answers, now
         return now - self.answered_at
 
     @property
     def seconds(self) -> float:
-        """How long RDMA packets were sent for, by the kernel's clock, to within ``blur``."""
+        """How long RDMA packets were sent or arrived at the source, by the kernel's clock, to within ``blur``."""
         return self.moved_at - self.began_at if self.began_at else 0.0
 
     @property
