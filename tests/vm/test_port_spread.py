@@ -43,8 +43,9 @@ links:
 qos:
   fabric: [lab, roomy]
   profiles:
-    roomy: {{buffer: {{groups: {{3: {{headroom: 600KB}}}}}}}}
+    roomy: {{buffer: {{groups: {{3: {{xoff: 60KB, xon: 30KB, headroom: 600KB}}}}}}}}
 """
+"""Two queue pairs have 1 MB under way (rxe: 128 packets each), more than leaf2 and both spines hold below XOFF."""
 
 
 @pytest.fixture(scope="module")
