@@ -95,11 +95,11 @@ def probe_argv(arch: Arch, image: Image, accel: Accel) -> list[str]:
 
 
 def _machine(arch: Arch, accel: Accel, image: Image, kernel_words: list[str]) -> list[str]:
-    accelerator = "kvm" if accel is Accel.KVM else "tcg,thread=multi"
+    accelerator, cpu = ("kvm", "max") if accel is Accel.KVM else ("tcg,thread=multi", arch.emulated_cpu)
     return [
         arch.qemu,
         *("-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot"),
-        *("-machine", arch.qemu_machine, "-accel", accelerator, "-cpu", "max"),
+        *("-machine", arch.qemu_machine, "-accel", accelerator, "-cpu", cpu),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", " ".join([f"console={arch.console}", *kernel_words])),
     ]

@@ -45,6 +45,14 @@ def test_an_emulated_guest_starts_on_one_cpu_and_is_told_its_clock(guest: Guest,
     assert words(replace(guest, accel=Accel.KVM)) == []
 
 
+def test_an_emulated_guest_sees_no_avx(guest: Guest, arm_guest: Guest) -> None:
+    model, *without = after(guest_argv(replace(guest, accel=Accel.TCG)), "-cpu")[0].split(",")
+    assert model == "max"
+    assert {"avx=off", "avx2=off"} <= set(without)
+    assert after(guest_argv(replace(guest, accel=Accel.KVM)), "-cpu") == ["max"]
+    assert after(guest_argv(replace(arm_guest, accel=Accel.TCG)), "-cpu") == ["max"]
+
+
 def test_architectures_differ_in_program_machine_and_console(guest: Guest, arm_guest: Guest) -> None:
     intel, arm = guest_argv(guest), guest_argv(arm_guest)
     assert (intel[0], arm[0]) == ("qemu-system-x86_64", "qemu-system-aarch64")
