@@ -32,13 +32,11 @@ def test_the_finer_clock_is_believed_until_it_is_contradicted(said: float, obser
     assert perftest._elapsed(seen(observed), said) == pytest.approx(believed)
 
 
-def test_an_observer_who_came_too_late_to_judge_has_it_measured_again() -> None:
-    """On a busy machine he may be late: here 0.1 s are exact enough for 4 s, and 0.31 s are not."""
-    for late in (replace(seen(4.0), first_gap=0.1), replace(seen(4.0), last_gap=0.1)):
-        assert perftest._elapsed(late, 3.9) == 3.9
-    for late in (replace(seen(4.0), first_gap=0.31), replace(seen(4.0), last_gap=0.31)):
-        with pytest.raises(ClockUnsteady, match="h1 -> h2: the CPU's clock is too unsteady"):
-            perftest._elapsed(late, 4.0)
+def test_what_was_seen_contradicts_only_as_exactly_as_it_was_seen() -> None:
+    """On a busy machine the observer may come late: here 0.3 s after the beginning of 4 s, or before its end."""
+    for exchange in (replace(seen(3.7), first_gap=0.31), replace(seen(3.7), last_gap=0.31)):
+        assert perftest._elapsed(exchange, 4.0) == 4.0
+        assert perftest._elapsed(exchange, 4.1) == pytest.approx(3.7)
 
 
 def test_what_was_too_short_to_be_seen_cannot_correct_a_broken_clock() -> None:
