@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.cli.output import table
 from lab.dataplane import counters
 from lab.dataplane.layout import Drop
+from lab.dataplane.numbering import drain_name, drained_interface
 from lab.model.qos.port import CLASSES
+from lab.model.topology import Endpoint
 from lab.units import format_rate, format_size, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rich.table import Table
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from lab.dataplane.numbering import Numbering
     from lab.dataplane.plant import Plant
     from lab.model.qos.port import NodeQos
-    from lab.model.topology import Endpoint
 
 _COUNTED: Final = (
     "port", "prio", "received", "sent", "PFC in XOFF/XON", "paused", "PFC out XOFF/XON",
@@ -55,6 +56,14 @@ class View:
         return tuple(range(CLASSES)) if self.priority is None else (self.priority,)
 
 
+def with_drains(ends: Iterable[Endpoint], qos: Mapping[str, NodeQos]) -> Iterator[Endpoint]:
+    """Ports, each NIC that is drained followed by its drain: a queue of its own, which may be full as any other."""
+    for end in ends:
+        yield end
+        if qos[end.node].ports[end.interface].drain is not None:
+            yield Endpoint(end.node, drain_name(end.interface))
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     """One priority of a port, with the queue that it leaves by and the group that it comes in by."""
@@ -69,7 +78,7 @@ class _Line:
 
 
 def _line(view: View, end: Endpoint, priority: int, record: Any) -> _Line:
-    qos = view.qos[end.node].ports[end.interface]
+    qos = view.qos[end.node].ports[drained_interface(end.interface)]
     queue, group = qos.priority_to_queue[priority], qos.priority_to_group[priority]
     return _Line(record["priority"][priority], record["queue"][queue], record["group"][group])
 
@@ -114,7 +123,8 @@ def _moving_port(view: View, end: Endpoint, reading: Reading, movement: Movement
     now, grown = reading.port(end.interface), movement.port(end.interface)
     lines = {number: _line(view, end, number, grown) for number in view.priorities}
     shown = {number: line for number, line in lines.items() if view.everything or not line.idle}
-    rate = view.qos[end.node].ports[end.interface].rate
+    qos = view.qos[end.node].ports[drained_interface(end.interface)]
+    rate = qos.rate if end.interface in view.numbering.nodes[end.node].interfaces else qos.drain or qos.rate
     if shown:
         load = (f"{format_rate(bits)} {bits / rate:.0%}" for bits in counters.offered_load(movement, end.interface))
         yield (end, "all", *load, *[""] * (len(_MOVING) - 4))

@@ -16,7 +16,7 @@ from rich.text import Text
 from lab.backends.lifecycle import open_fabric
 from lab.backends.qos import require_ports
 from lab.cli.complete import fabric_names, port_names
-from lab.cli.counter_table import View, counted, moving
+from lab.cli.counter_table import View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.dataplane import counters as counting
@@ -73,7 +73,8 @@ def counters(
     running = open_fabric(fabric)
     require_ports(running)
     chosen = choose_ports(running.topology, ports) if ports else every_port(running.topology)
-    view = View(running.name, chosen, running.numbering, running.qos, priority, everything)
+    ends = tuple(with_drains(chosen, running.qos))
+    view = View(running.name, ends, running.numbering, running.qos, priority, everything)
     plant = open_plant(running.name)
     if watch:
         _watch(plant, view, seconds, as_json)

@@ -31,7 +31,7 @@ _NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The counters of a node's interfaces, in their order, as they were at ``ns`` of CLOCK_MONOTONIC.
+    """The counters of a node's devices, in their order, as they were at ``ns`` of CLOCK_MONOTONIC.
 
     ``paused_ns`` of a priority has all of its pauses, the current one up to ``ns``. Of the node's pool, in bytes,
     ``pool_used`` is taken now and ``pool_watermark`` was taken at most.
@@ -43,9 +43,9 @@ class Reading:
     pool_used: int
     pool_watermark: int
 
-    def port(self, interface: str) -> NDArray[Any]:
-        """The record of one interface."""
-        record: NDArray[Any] = self.ports[self.node.interfaces.index(interface)]
+    def port(self, device: str) -> NDArray[Any]:
+        """The record of one interface, or of a drain."""
+        record: NDArray[Any] = self.ports[self.node.devices.index(device)]
         return record
 
 
@@ -57,9 +57,9 @@ class Movement:
     seconds: float
     ports: NDArray[Any]
 
-    def port(self, interface: str) -> NDArray[Any]:
-        """The record of one interface."""
-        record: NDArray[Any] = self.ports[self.node.interfaces.index(interface)]
+    def port(self, device: str) -> NDArray[Any]:
+        """The record of one interface, or of a drain."""
+        record: NDArray[Any] = self.ports[self.node.devices.index(device)]
         return record
 
 
@@ -79,7 +79,7 @@ def read(plant: Plant, node: NodePorts) -> Reading:
     The clock is read after them, so that no pause has begun in the future.
     """
     first = node.first + 1
-    ports = plant.counters[first : first + len(node.interfaces)].copy()
+    ports = plant.counters[first : first + len(node.devices)].copy()
     shared = plant.nodes[node.number]
     pool_used, pool_watermark = int(shared["pool_used"]), int(shared["pool_watermark"])
     ns = time.monotonic_ns()
@@ -108,9 +108,9 @@ def line_rate(packets: float, frame_bytes: float, seconds: float) -> float:
     return (frame_bytes + packets * WIRE_OVERHEAD) * 8 / seconds
 
 
-def offered_load(movement: Movement, interface: str) -> tuple[float, float]:
-    """Bit/s that the two directions of an interface's link were busy with: received, sent (PFC frames included)."""
-    port = movement.port(interface)
+def offered_load(movement: Movement, device: str) -> tuple[float, float]:
+    """Bit/s that the two directions of a port's link were busy with: received, sent (PFC frames included)."""
+    port = movement.port(device)
     counts = port["priority"]
     received = line_rate(int(counts["rx_packets"].sum()), int(counts["rx_bytes"].sum()), movement.seconds)
     packets = int(counts["tx_packets"].sum()) + int(port["tx_pfc"])
@@ -135,22 +135,22 @@ def unbalanced(earlier: Reading, later: Reading) -> list[Imbalance]:
     packets, size = missing(later.ports, "packets"), missing(later.ports, "bytes")
     wrong = np.argwhere(quiet & ((packets != 0) | (size != 0)))
     return [
-        Imbalance(later.node.interfaces[port], int(queue), int(packets[port, queue]), int(size[port, queue]))
+        Imbalance(later.node.devices[port], int(queue), int(packets[port, queue]), int(size[port, queue]))
         for port, queue in wrong
     ]
 
 
 def named(reading: Reading, *, zeros: bool = False) -> dict[str, dict[str, int]]:
-    """Every counter by its name, for each interface; those that are 0 only with ``zeros``."""
+    """Every counter by its name, for each device; those that are 0 only with ``zeros``."""
     columns = [(counter, counter.of(reading.ports)) for counter in NAMED]
     return {
-        interface: {
+        device: {
             counter.name_of(number): value
             for counter, column in columns
             for number, value in enumerate(_numbers(column[position], counter.scope))
             if value or zeros
         }
-        for position, interface in enumerate(reading.node.interfaces)
+        for position, device in enumerate(reading.node.devices)
     }
 
 

@@ -42,6 +42,11 @@ class NodePorts:
         """How many ids the node has."""
         return 1 + len(self.interfaces) * (2 if self.drained else 1)
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """What has a port, in the order of their ids: the interfaces, and of a host the drains behind them."""
+        return (*self.interfaces, *map(drain_name, self.interfaces)) if self.drained else self.interfaces
+
     def port(self, interface: str) -> int:
         """The id of an interface."""
         return self.first + 1 + self.interfaces.index(interface)
@@ -54,6 +59,11 @@ class NodePorts:
 def drain_name(interface: str) -> str:
     """The name of the ifb device through which a host takes in what ``interface`` receives."""
     return _DRAIN_PREFIX + interface
+
+
+def drained_interface(device: str) -> str:
+    """The interface that a device is, or is the drain of."""
+    return device.removeprefix(_DRAIN_PREFIX)
 
 
 @dataclass(frozen=True)

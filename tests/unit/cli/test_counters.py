@@ -27,6 +27,14 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     return run(fabric("lab"), tmp_path, monkeypatch)
 
 
+@pytest.fixture
+def drained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    """A fabric whose hosts take in 20 Mb/s."""
+    monkeypatch.setattr(stdout, "width", 200)
+    slow = "{fabric: lab, roles: {host: slow}, profiles: {slow: {nic: {drain: 20Mbit}}}}"
+    return run(fabric(slow), tmp_path, monkeypatch)
+
+
 def said(*words: str, expect: int = 0) -> str:
     result = CliRunner().invoke(app, ["counters", *words])
     if isinstance(result.exception, LabError):
@@ -182,3 +190,15 @@ def test_the_readme_has_the_names_as_they_are() -> None:
     for name, mlx5, sonic in table:
         found = (ours[name].mlx5.replace("prion", "prioN"), ours[name].sonic.replace("_n_", "_N_"))
         assert found == (mlx5.strip("`"), sonic.strip("`")), name
+
+
+def test_the_queue_behind_a_slow_receiver_is_a_port_of_its_own(drained: Running) -> None:
+    queue = drained.plant.counters["queue"]
+    drain = drained.numbering.nodes["h1"].drain("eth1")
+    for name in ("offered_packets", "offered_bytes"):
+        queue[name][drain, 3] = 7
+    queue["drop_packets"][drain, 3, 1], queue["drop_bytes"][drain, 3, 1] = 7, 7
+    assert [row[0] for row in rows(said("h1"))] == ["h1:rx-eth1"]
+    document = json.loads(said("host", "--json"))
+    assert document["nodes"]["h1"]["interfaces"]["rx-eth1"]["queue3_drop_shared_packets"] == 7
+    assert "rx-eth1" not in json.loads(said("leaf1", "--json"))["nodes"]["leaf1"]["interfaces"]

@@ -50,7 +50,9 @@ def test_a_reading_is_a_copy_of_the_nodes_interfaces_alone(plant: Plant) -> None
     assert reading.ports["rx_pfc"].tolist() == [LEAF.port("swp1"), LEAF.port("swp2")]
     assert reading.port("swp2")["rx_pfc"] == LEAF.port("swp2")
     assert (reading.pool_used, reading.pool_watermark) == (500, 900)
-    assert counters.read(plant, HOST).ports.shape == (1,)
+    plant.counters["rx_pfc"][HOST.drain("eth1")] = 9
+    assert counters.read(plant, HOST).ports.shape == (2,)
+    assert counters.read(plant, HOST).port("rx-eth1")["rx_pfc"] == 9
 
 
 def test_the_pause_under_way_counts_up_to_the_reading(plant: Plant) -> None:
