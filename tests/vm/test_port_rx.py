@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scapy.layers.l2 import ARP, Ether
+from scapy.layers.inet6 import ICMPv6Unknown, IPv6
+from scapy.layers.l2 import ARP, Dot1Q, Ether
 
 from lab.dataplane.layout import EventKind
-from lab.model.qos.port import Trust
+from lab.model.qos.port import PortQos, Trust
 from lab.units import quanta_to_seconds
 from lab.wire import build
 from lab.wire.headers import Pause, Pfc, Tag
@@ -95,10 +96,22 @@ class TestClassifier:
 
     def test_what_has_neither_is_as_dscp_0_or_pcp_0(self, ports: Switch) -> None:
         untagged = udp(PATHS[0], dscp=26)
-        arp = bytes(Ether(src=PEER, dst=MAC) / ARP())
-        assert ports.rx(arp) == passed(arp, PORT.dscp_to_priority[0])
+        lldp = bytes(Ether(src=PEER, dst=MAC, type=0x88CC)).ljust(60, b"\0")
+        assert ports.rx(lldp) == passed(lldp, PORT.dscp_to_priority[0])
         ports.reset(BY_PCP)
         assert ports.rx(untagged) == passed(untagged, PORT.pcp_to_priority[0])
+
+    @pytest.mark.parametrize("port", [PORT, BY_PCP], ids=["DSCP", "PCP"])
+    def test_what_finds_neighbours_is_network_control(self, ports: Switch, port: PortQos) -> None:
+        ports.reset(port)
+        ethernet, tag, ip = Ether(src=PEER, dst=MAC), Dot1Q(vlan=1, prio=3), IPv6(src="fdc9::1", dst="fdc9::2", tc=4)
+        for layers in (ARP(), *(ip / ICMPv6Unknown(type=type_) for type_ in range(133, 138))):
+            for packet in (bytes(ethernet / layers), bytes(ethernet / tag / layers)):
+                assert ports.rx(packet) == passed(packet, PORT.dscp_to_priority[48])
+        for type_ in (128, 132, 138):
+            packet = bytes(ethernet / ip / ICMPv6Unknown(type=type_))
+            plain = PORT.pcp_to_priority[0] if port is BY_PCP else PORT.dscp_to_priority[1]
+            assert ports.rx(packet) == passed(packet, plain)
 
     @pytest.mark.parametrize("path", PATHS, ids=["IPv4", "IPv6"])
     def test_a_tagged_packet_cut_off_before_its_dscp_has_none(self, ports: Switch, path: build.Path) -> None:
@@ -231,10 +244,13 @@ class TestPfc:
             assert any(took(ports)["rx_pause"]) == (size >= 34)
 
 
-TYPES = st.sampled_from([b"\x08\x00", b"\x86\xdd", b"\x88\x08", b"\x81\x00"]) | st.binary(min_size=2, max_size=2)
+TYPES = st.sampled_from([b"\x08\x00", b"\x08\x06", b"\x86\xdd", b"\x88\x08", b"\x81\x00"]) | st.binary(
+    min_size=2, max_size=2
+)
 TAGS = st.just(b"") | st.binary(min_size=2, max_size=2).map(b"\x81\x00".__add__)
 MACS = st.binary(min_size=12, max_size=12) | st.just(bytes.fromhex("0180c2000001 020000000022"))
 PACKETS = st.tuples(MACS, TAGS, TYPES, st.binary(min_size=1, max_size=80)).map(b"".join)
+ND = {bytes([type_]) for type_ in range(133, 138)}
 SHORTEST = {0x0800: 34, 0x86DD: 54}
 """BPF_PROG_TEST_RUN refuses an IP packet without its whole header."""
 
@@ -244,6 +260,8 @@ def priority_of(packet: bytes) -> int:
     kind, at = word(packet, 12), 14
     if kind == 0x8100 and len(packet) >= 18:
         kind, at = word(packet, 16), 18
+    if kind == 0x0806 or (kind == 0x86DD and packet[at + 6 : at + 7] == b"\x3a" and packet[at + 40 : at + 41] in ND):
+        return PORT.dscp_to_priority[48]
     if kind not in SHORTEST or len(packet) < at + 2:
         return PORT.dscp_to_priority[0]
     return PORT.dscp_to_priority[word(packet, at) >> (2 if kind == 0x0800 else 6) & 0x3F]

@@ -13,13 +13,29 @@
 #define RL_ETH_P_PAUSE 0x8808 /* MAC control, IEEE 802.3 clause 31 */
 #define RL_ECN_MASK 3 /* RFC 3168: 00 Not-ECT, 01 and 10 ECT, 11 CE */
 #define RL_ECN_CE 3
+#define RL_CONTROL_DSCP 48 /* CS6, network control (RFC 4594) */
+#define RL_IPV6_NEXT 6 /* offsets in the IPv6 header, and behind it (RFC 8200) */
+#define RL_IPV6_LENGTH 40
+#define RL_ICMPV6 58
+#define RL_ND_FIRST 133 /* router solicitation to redirect (RFC 4861) */
+#define RL_ND_LAST 137
 
 struct rl_header {
 	bool ip;
 	bool tagged;
+	bool control; /* ARP or neighbour discovery */
 	__u8 pcp;
 	__u8 tos; /* IPv4 type of service or IPv6 traffic class: DSCP and ECN */
 };
+
+static __always_inline bool rl_is_discovery(struct __sk_buff *skb, __u32 offset)
+{
+	__u8 next, type;
+
+	return !bpf_skb_load_bytes(skb, offset + RL_IPV6_NEXT, &next, 1) && next == RL_ICMPV6 &&
+	       !bpf_skb_load_bytes(skb, offset + RL_IPV6_LENGTH, &type, 1) && type >= RL_ND_FIRST &&
+	       type <= RL_ND_LAST;
+}
 
 /* The tag may be beside the packet (skb->vlan_tci) or in it. */
 static __always_inline void rl_parse(struct __sk_buff *skb, struct rl_header *header)
@@ -41,6 +57,7 @@ static __always_inline void rl_parse(struct __sk_buff *skb, struct rl_header *he
 		protocol = bpf_ntohs(tag[1]);
 		offset += sizeof(tag);
 	}
+	header->control = protocol == ETH_P_ARP || (protocol == ETH_P_IPV6 && rl_is_discovery(skb, offset));
 	if (protocol != ETH_P_IP && protocol != ETH_P_IPV6)
 		return;
 	if (bpf_skb_load_bytes(skb, offset, start, sizeof(start)))
@@ -49,11 +66,14 @@ static __always_inline void rl_parse(struct __sk_buff *skb, struct rl_header *he
 	header->tos = protocol == ETH_P_IP ? start[1] : start[0] << 4 | start[1] >> 4;
 }
 
-/* IEEE 802.1Q 6.9.3 for PCP, RFC 2474 for DSCP; what has neither is as DSCP 0. */
+/* IEEE 802.1Q 6.9.3 for PCP, RFC 2474 for DSCP; what has neither is as DSCP 0. What finds neighbours has no DSCP of its
+ * own, and a full queue of best effort would cut hosts and BGP off: it goes with them, as a switch's CPU sends it. */
 static __always_inline __u32 rl_classify(const struct rl_config *config, const struct rl_header *header)
 {
 	__u32 dscp = header->ip ? header->tos >> 2 : 0;
 
+	if (header->control)
+		return config->dscp_to_priority[RL_CONTROL_DSCP] & 7;
 	if (config->trust_pcp)
 		return config->pcp_to_priority[header->pcp & 7] & 7;
 	return config->dscp_to_priority[dscp & (RL_DSCPS - 1)] & 7;

@@ -30,7 +30,10 @@ MAX_QUANTA: Final = 0xFFFF
 
 
 class Trust(StrEnum):
-    """Which field of a packet says its priority. Untagged frames have PCP 0, frames that are not IP have DSCP 0."""
+    """Which field of a packet says its priority.
+
+    Untagged frames have PCP 0, frames that are not IP have DSCP 0; ARP and neighbour discovery are as DSCP 48 (CS6).
+    """
 
     DSCP = "dscp"
     PCP = "pcp"
