@@ -94,6 +94,18 @@ COUNTERS: Final = _record(
     ("group", GROUP_COUNTERS, CLASSES),
     *_words("rx_pfc rx_pfc_invalid rx_global_pause tx_pfc tx_pfc_bytes tx_pfc_failed other_packets late_ns"),
 )
+LIST: Final = _record(*_words("head tail", "u4"))
+STATE: Final = _record(
+    *_words("next_tx debt"),
+    ("pause_until", "u8", CLASSES),
+    ("pause_end", "u8"),
+    ("blocked_since", "u8", CLASSES),
+    ("deficit", "i8", CLASSES),
+    *_words("waiting blocked stormed idle free fresh turn held", "u4"),
+    ("list", LIST, CLASSES + 2),
+)
+"""The qdisc's own memory: nothing to read here, but it lies behind the counters."""
+PORT: Final = _record(("config", CONFIG), ("counters", COUNTERS), ("state", STATE))
 NODE: Final = _record(
     *_words("pool_bytes pool_used pool_watermark drain_rate tick_at ticks"),
     *_words("paused ticking first_port ports", "u4"),

@@ -59,16 +59,24 @@ class Programs:
 class Plant:
     """The maps of one fabric as arrays, one entry for each port's id or node's number: the kernel's own memory."""
 
-    config: NDArray[Any]
-    counters: NDArray[Any]
+    ports: NDArray[Any]
     nodes: NDArray[Any]
     events: NDArray[Any]
     event_count: NDArray[Any]
 
+    @property
+    def config(self) -> NDArray[Any]:
+        """What each port is to do."""
+        return self.ports["config"]
+
+    @property
+    def counters(self) -> NDArray[Any]:
+        """What each port has counted."""
+        return self.ports["counters"]
+
 
 _LAYOUTS: Final = {
-    "config": layout.CONFIG,
-    "counters": layout.COUNTERS,
+    "ports": layout.PORT,
     "nodes": layout.NODE,
     "events": layout.EVENT,
     "event_count": layout.EVENT_COUNT,
@@ -100,8 +108,7 @@ def load(fabric: str, numbering: Numbering) -> None:
     """
     ports, nodes, slots = numbering.size, len(numbering.nodes), slots_per_port(numbering.size)
     with bpf.Object.open(clang.compile_bpf(_SOURCE)) as program:
-        for name in ("config", "counters", "state"):
-            program.resize(name, ports)
+        program.resize("ports", ports)
         program.resize("groups", ports * layout.CLASSES)
         program.resize("slots", ports * slots)
         program.set_constant("rl_slots", slots.to_bytes(4, sys.byteorder))

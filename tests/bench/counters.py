@@ -31,8 +31,7 @@ def measure() -> list[float]:
     topology = load_topology(_TOPOLOGY)
     numbering = number_ports(topology)
     plant = Plant(
-        config=np.ones(numbering.size, layout.CONFIG),
-        counters=np.ones(numbering.size, layout.COUNTERS),
+        ports=np.ones(numbering.size, layout.PORT),
         nodes=np.ones(len(numbering.nodes), layout.NODE),
         events=np.zeros(0, layout.EVENT),
         event_count=np.zeros(1, layout.EVENT_COUNT),

@@ -112,6 +112,16 @@ static __always_inline bool rl_nears(const struct rl_port *ingress, const struct
 	return group && !group->paused && group->bytes + len > rl_threshold(config, node);
 }
 
+/* Whether a group has room below its threshold: for a packet that leaves at once, and so is never charged. */
+static __always_inline bool rl_has_room(const struct rl_port *ingress, const struct rl_node *node, __u32 index,
+					__u32 len)
+{
+	const struct rl_group_config *config = &ingress->config->group[index & (RL_CLASSES - 1)];
+	const struct rl_group *group = rl_find_group(ingress->id, index);
+
+	return group && group->bytes - group->headroom + len <= rl_threshold(config, node);
+}
+
 /* Whether a packet that has just arrived takes its group beyond the threshold for the first time. */
 static __always_inline bool rl_crosses(const struct rl_port *ingress, const struct rl_node *node, __u32 index,
 				       __u32 len, __u64 refresh_at)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The maps. User space sizes those of ports and nodes for its fabric before loading, and maps the first five into
+ * The maps. User space sizes those of ports and nodes for its fabric before loading, and maps the first four into
  * its memory: a fabric's counters are read without a system call.
  */
 #ifndef RL_MAPS_H
@@ -36,7 +36,7 @@ struct rl_state {
 	__u64 next_tx; /* when the link is free again */
 	__u64 debt; /* ns of line time that late timers have cost and that is still to be made up for */
 	__u64 pause_until[RL_CLASSES]; /* by queue */
-	__u64 pause_end; /* when the last of them ends */
+	__u64 pause_end; /* when the last of them ends; 0 when the last word was to resume */
 	__u64 blocked_since[RL_CLASSES];
 	__s64 deficit[RL_CLASSES];
 	__u32 waiting; /* queues with a packet, one bit each, as all three: */
@@ -47,6 +47,13 @@ struct rl_state {
 	__u32 turn; /* DWRR: the queue being served */
 	__u32 held; /* packets in the queues and in the control list */
 	struct rl_list list[RL_LISTS];
+};
+
+/* All of a port that is not a lock or a packet, found by one look-up. */
+struct rl_memory {
+	struct rl_config config;
+	struct rl_counters counters;
+	struct rl_state state;
 };
 
 /* A priority group's bytes; ingress and every egress port of the switch meet here. */
@@ -68,12 +75,10 @@ struct rl_group {
 		__type(value, TYPE);                                                                                  \
 	} NAME SEC(".maps")
 
-RL_ARRAY(config, struct rl_config, 1, BPF_F_MMAPABLE);
-RL_ARRAY(counters, struct rl_counters, 1, BPF_F_MMAPABLE);
+RL_ARRAY(ports, struct rl_memory, 1, BPF_F_MMAPABLE);
 RL_ARRAY(nodes, struct rl_node, 1, BPF_F_MMAPABLE);
 RL_ARRAY(events, struct rl_event, RL_EVENTS, BPF_F_MMAPABLE);
 RL_ARRAY(event_count, __u64, 1, BPF_F_MMAPABLE);
-RL_ARRAY(state, struct rl_state, 1, 0);
 RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + group */
 RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
 
@@ -89,11 +94,15 @@ struct rl_port {
 
 static __always_inline bool rl_find(struct rl_port *port, __u32 id)
 {
+	struct rl_memory *memory = bpf_map_lookup_elem(&ports, &id);
+
+	if (!memory)
+		return false;
 	port->id = id;
-	port->config = bpf_map_lookup_elem(&config, &id);
-	port->counters = bpf_map_lookup_elem(&counters, &id);
-	port->state = bpf_map_lookup_elem(&state, &id);
-	return port->config && port->counters && port->state;
+	port->config = &memory->config;
+	port->counters = &memory->counters;
+	port->state = &memory->state;
+	return true;
 }
 
 static __always_inline struct rl_group *rl_find_group(__u32 port, __u32 group)

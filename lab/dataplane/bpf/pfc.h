@@ -107,7 +107,7 @@ static __always_inline bool rl_set_timer(const struct rl_port *port, __u32 prior
 }
 
 /* A queue is held as long as any priority that it serves. */
-static __always_inline void rl_hold_queues(const struct rl_port *port)
+static __always_inline void rl_hold_queues(const struct rl_port *port, __u64 now)
 {
 	__u64 until[RL_CLASSES] = {}, last = 0;
 	__u32 i;
@@ -123,7 +123,7 @@ static __always_inline void rl_hold_queues(const struct rl_port *port)
 	}
 	bpf_for(i, 0, RL_CLASSES)
 		port->state->pause_until[i & (RL_CLASSES - 1)] = until[i & (RL_CLASSES - 1)];
-	port->state->pause_end = last;
+	port->state->pause_end = last > now ? last : 0;
 }
 
 /* Whether these are the octets of a whole PFC frame; what is not is counted and otherwise ignored. */
@@ -165,7 +165,7 @@ __noinline int rl_receive_pfc(struct __sk_buff *skb, __u32 id)
 	bpf_for(i, 0, RL_CLASSES)
 		if (classes >> i & 1)
 			sooner |= rl_set_timer(&port, i, bpf_ntohs(frame.quanta[i & (RL_CLASSES - 1)]), now);
-	rl_hold_queues(&port);
+	rl_hold_queues(&port, now);
 	if (sooner) {
 		skb->mark = rl_mark(RL_KIND_KICK, 0, 0);
 		bpf_clone_redirect(skb, skb->ifindex, 0);

@@ -19,7 +19,6 @@
 #define RL_MIN_TICK 50000ull
 #define RL_MAX_TICK 1000000ull
 #define RL_MAX_PORTS 4096 /* of one node */
-#define RL_WIRE_BATCH 64 /* packets that may enter a cable with delay at once */
 
 char _license[] SEC("license") = "GPL";
 
@@ -205,6 +204,8 @@ static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *
 	if (!node || slot->from == RL_NO_PORT || !rl_find(&ingress, slot->from))
 		return -1;
 	slot->group = ingress.config->priority_to_group[slot->priority & (RL_CLASSES - 1)];
+	if (!port->state->held && rl_is_open(port) && rl_has_room(&ingress, node, slot->group, slot->len))
+		return -1;
 	refused = rl_charge(&ingress, node, slot->group, slot->len);
 	slot->charged = refused < 0;
 	return refused;
@@ -267,8 +268,7 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 
 	if (rl_mark_kind(mark) == RL_KIND_KICK || !rl_find(&port, sch->handle >> 16))
 		goto drop;
-	link = rl_slot_take(&port);
-	slot = rl_find_slot(port.id, link);
+	slot = rl_slot_take(&port, &link);
 	if (!slot) {
 		__u32 queue = port.config->priority_to_queue[rl_mark_priority(mark)] & (RL_CLASSES - 1);
 
@@ -303,12 +303,11 @@ SEC("struct_ops/rl_dequeue")
 struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 {
 	__u64 wake = RL_NEVER, now;
-	struct rl_slot *slot = NULL;
+	struct rl_slot *slot;
 	struct rl_node *node;
 	struct rl_port port;
 	struct sk_buff *skb;
 	__u32 link = 0;
-	int i;
 
 	if (!rl_find(&port, sch->handle >> 16))
 		return NULL;
@@ -316,19 +315,14 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 		port.state->idle = 1;
 		return NULL;
 	}
-	now = bpf_ktime_get_ns();
+	now = rl_is_open(&port) ? 0 : bpf_ktime_get_ns();
 	node = rl_find_node(&port);
 	if (port.state->stormed || port.state->blocked || rl_watched_pause(&port, now))
 		rl_watchdog(&port, sch, now, &wake);
-	bpf_for(i, 0, RL_WIRE_BATCH) {
+	if (port.config->delay_ns || port.state->list[RL_WIRE].head)
+		slot = rl_through_cable(&port, node, now, &wake, &link);
+	else
 		slot = rl_transmit(&port, node, now, &wake, &link);
-		if (!slot || !port.config->delay_ns)
-			break;
-		slot->ready_at = port.state->next_tx + port.config->delay_ns;
-		rl_append(&port, RL_WIRE, slot, link);
-	}
-	if (!slot || port.config->delay_ns)
-		slot = rl_arrived(&port, now, &wake, &link);
 	if (!slot) {
 		if (wake != RL_NEVER)
 			bpf_qdisc_watchdog_schedule(sch, wake, 0);

@@ -8,19 +8,23 @@
 #include "buffer.h"
 #include "mark.h"
 
-/* A free slot's link, or 0. */
-static __always_inline __u32 rl_slot_take(const struct rl_port *port)
+/* A free slot and its link, or NULL. */
+static __always_inline struct rl_slot *rl_slot_take(const struct rl_port *port, __u32 *link)
 {
 	struct rl_state *state = port->state;
-	__u32 link = state->free;
 	struct rl_slot *slot;
 
-	if (link) {
-		slot = rl_find_slot(port->id, link);
-		state->free = slot ? slot->next : 0;
-		return link;
+	*link = state->free;
+	if (!*link) {
+		if (state->fresh >= rl_slots)
+			return NULL;
+		*link = ++state->fresh;
+		return rl_find_slot(port->id, *link);
 	}
-	return state->fresh < rl_slots ? ++state->fresh : 0;
+	slot = rl_find_slot(port->id, *link);
+	if (slot)
+		state->free = slot->next;
+	return slot;
 }
 
 static __always_inline void rl_slot_give(const struct rl_port *port, struct rl_slot *slot, __u32 link)

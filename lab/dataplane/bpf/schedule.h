@@ -12,6 +12,7 @@
 #define RL_OVERHEAD 24 /* FCS, preamble and inter-frame gap (IEEE 802.3) */
 #define RL_MAX_BURST 1000000ull /* ns of line time that a port makes up for at once when its timer fired late ... */
 #define RL_MAX_DEBT 250000000ull /* ... and afterwards, at twice the rate: a longer stall stays a gap */
+#define RL_WIRE_BATCH 64 /* packets that may enter a cable with delay at once */
 #define RL_NEVER (~0ull)
 
 static __always_inline void rl_wake(__u64 *wake, __u64 at)
@@ -194,11 +195,21 @@ static __always_inline __u32 rl_choose(const struct rl_port *port, __u64 now, __
 	return rl_weighted(port, ready);
 }
 
+/* Time that a frame takes on a link that has a rate. */
 static __always_inline __u64 rl_wire_ns(const struct rl_config *config, __u32 len)
 {
 	__u64 bits = ((len < RL_MIN_FRAME ? RL_MIN_FRAME : len) + RL_OVERHEAD) * 8ull;
 
-	return config->rate ? (bits * RL_NS + config->rate / 2) / config->rate : 0;
+	return (bits * RL_NS + config->rate / 2) / config->rate;
+}
+
+/* Whether nothing can hold a packet up: it leaves before another comes, and no clock has to be asked. */
+static __always_inline bool rl_is_open(const struct rl_port *port)
+{
+	const struct rl_state *state = port->state;
+
+	return !port->config->rate && !port->config->delay_ns && !state->next_tx && !state->pause_end &&
+	       !state->stormed && !state->blocked && !state->list[RL_WIRE].head;
 }
 
 /* Occupy the link for one packet. A port that was busy makes up for a late timer, one that was idle does not; never
@@ -206,9 +217,15 @@ static __always_inline __u64 rl_wire_ns(const struct rl_config *config, __u32 le
 static __always_inline void rl_occupy(const struct rl_port *port, __u32 len, __u64 now)
 {
 	struct rl_state *state = port->state;
-	__u64 wire = rl_wire_ns(port->config, len), late, repaid;
+	__u64 wire, late, repaid;
 
-	if (state->idle || !port->config->rate) {
+	if (!port->config->rate) {
+		state->next_tx = 0;
+		state->debt = 0;
+		return;
+	}
+	wire = rl_wire_ns(port->config, len);
+	if (state->idle) {
 		state->next_tx = now;
 		state->debt = 0;
 	}
@@ -291,6 +308,23 @@ static __always_inline struct rl_slot *rl_arrived(const struct rl_port *port, __
 	}
 	*link = port->state->list[RL_WIRE].head;
 	return rl_unlink(port, RL_WIRE);
+}
+
+/* Let all that the link is free for into the cable, and see what has come to its end. */
+static __always_inline struct rl_slot *rl_through_cable(const struct rl_port *port, struct rl_node *node, __u64 now,
+							__u64 *wake, __u32 *link)
+{
+	struct rl_slot *slot;
+	int i;
+
+	bpf_for(i, 0, RL_WIRE_BATCH) {
+		slot = rl_transmit(port, node, now, wake, link);
+		if (!slot)
+			break;
+		slot->ready_at = (port->config->rate ? port->state->next_tx : now) + port->config->delay_ns;
+		rl_append(port, RL_WIRE, slot, *link);
+	}
+	return rl_arrived(port, now, wake, link);
 }
 
 #endif

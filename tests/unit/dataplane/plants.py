@@ -13,8 +13,7 @@ from lab.model.topology import Topology
 def empty(numbering: Numbering) -> Plant:
     """Nothing configured, nothing counted."""
     return Plant(
-        config=np.zeros(numbering.size, layout.CONFIG),
-        counters=np.zeros(numbering.size, layout.COUNTERS),
+        ports=np.zeros(numbering.size, layout.PORT),
         nodes=np.zeros(len(numbering.nodes), layout.NODE),
         events=np.zeros(layout.EVENTS, layout.EVENT),
         event_count=np.zeros(1, layout.EVENT_COUNT),
