@@ -38,8 +38,10 @@ def fabric() -> Iterator[Star]:
 
 @pytest.fixture
 def queues(fabric: Star) -> Iterator[Any]:
-    """The queues towards h4, and everything as it was afterwards."""
-    yield fabric.live(SWITCH, "swp4")["queue"]
+    """The queues towards h4, empty, and everything as it was afterwards."""
+    live = fabric.live(SWITCH, "swp4")["queue"]
+    waited(lambda: not live["depth_packets"].any(), "what an earlier test queued to leave")
+    yield live
     fabric.configure(SWITCH)
 
 
@@ -50,18 +52,21 @@ def mapped(fabric: Star, *assignments: str) -> None:
 
 @pytest.mark.parametrize("weights", [(10, 20, 30), (1, 1, 1), (14, 15, 100)])
 def test_weights_divide_a_saturated_link(fabric: Star, queues: Any, weights: tuple[int, int, int]) -> None:
-    """Three hosts offer the whole link each, in three classes; shares are those of the weights within 2%."""
+    """Three hosts offer twice the link each, in three classes; shares are those of the weights within 2%."""
     mapped(fabric, *(f"scheduler.{queue}={weight}" for queue, weight in enumerate(weights)))
     with ExitStack() as senders:
         for number, dscp in enumerate((0, 8, 16), start=1):
+            fabric.plant.config["rate"][fabric.id(f"h{number}")] = 2 * RATE
             senders.enter_context(blasting(fabric, f"h{number}", "h4", dscp << 2, SIZE))
-        waited(lambda: all(queues[queue]["depth_packets"] > 100 for queue in range(3)), "three queues to fill")
+        waited(lambda: all(queues[queue]["depth_packets"] > 200 for queue in range(3)), "three queues to fill")
         before = queues.copy()
-        least = [100] * 3
+        least = [200] * 3
         while queues["sent_bytes"].sum() - before["sent_bytes"].sum() < 6_000_000:
             least = [min(seen, int(queue["depth_packets"])) for seen, queue in zip(least, queues, strict=False)]
         after = queues.copy()
         assert min(least) > 0, "a sender did not keep up"
+    for number in (1, 2, 3):
+        fabric.configure(f"h{number}")
     sent = (after["sent_bytes"] - before["sent_bytes"])[:3]
     for share, weight in zip(sent / sent.sum(), weights, strict=True):
         assert share == pytest.approx(weight / sum(weights), rel=0.02)
@@ -89,9 +94,9 @@ def test_bulk_does_not_delay_the_strict_class(fabric: Star, queues: Any) -> None
     assert bulk > 0.7 * queued > 0.01
 
 
-def test_a_cable_delays_what_it_carries(fabric: Star, queues: Any) -> None:
+@pytest.mark.usefixtures("queues")
+def test_a_cable_delays_what_it_carries(fabric: Star) -> None:
     """Its delay once on the way there, for it is one port's; and packets are on it together, not one by one."""
-    waited(lambda: not queues["depth_packets"].any(), "what earlier tests queued to leave")
     alone = round_trip(fabric, 0)
     fabric.plant.config["delay_ns"][fabric.id(SWITCH, "swp4")] = 60_000_000
     argv = ["ping", "-n", "-c20", "-i0.01", "-Q0", fabric.address("h4")]
