@@ -13,6 +13,8 @@ from typing import Final
 
 PAUSE_QUANTUM_BITS: Final = 512
 """One pause quantum in bit times of the link (IEEE 802.3 clause 31B.2)."""
+WIRE_OVERHEAD: Final = 24
+"""Bytes of preamble, start delimiter, FCS and inter-frame gap per frame (IEEE 802.3 clauses 3.1.1 and 4.4.2)."""
 
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*(?:/s)?)\s*\Z", re.ASCII)
 _DECIMAL: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}

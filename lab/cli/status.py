@@ -17,6 +17,7 @@ from lab.units import format_rate, format_size, format_time
 
 if TYPE_CHECKING:
     from lab.backends.base import Fabric
+    from lab.model.topology import Link
 
 
 def status(
@@ -63,12 +64,20 @@ def _show(fabric: Fabric, nodes: list[NodeHealth]) -> None:
         carries = here is not None and there is not None and here.up and there.up
         sent = [format_size(end.tx_bytes) if end else "?" for end in (here, there)]
         drops = sum(end.drops for end in (here, there) if end)
-        links.append((link.a, link.b, "up" if carries else "down", format_rate(link.rate), link.mtu, *sent, drops))
+        state, rate = "up" if carries else "down", format_rate(_rate(fabric, link))
+        links.append((link.a, link.b, state, rate, link.mtu, *sent, drops))
     heads = ("a", "b", "state", "rate", "mtu", "a sent", "b sent", "drops")
     stdout.print(table("links", heads, links))
     devices = [(node.name, device, state) for node in nodes for device, state in node.rdma.items()]
     if devices:
         stdout.print(table("RDMA devices", ("host", "device", "state"), devices))
+
+
+def _rate(fabric: Fabric, link: Link) -> int:
+    """Bit/s of a link now: ``qos set`` may have changed what it was built with."""
+    if fabric.topology.qos is None:
+        return link.rate
+    return fabric.qos[link.a.node].ports[link.a.interface].rate
 
 
 def _node_row(node: NodeHealth) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from lab.dataplane.layout import CLASSES, COUNTERS
 from lab.dataplane.names import COUNTERS as NAMED
 from lab.dataplane.names import Scope
-from lab.model.qos.headroom import WIRE_OVERHEAD
+from lab.units import WIRE_OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

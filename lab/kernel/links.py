@@ -25,14 +25,13 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import sched_tbf, tcmsg
 
 from lab.kernel.rtnl import CREATE, Attributes, Batch, encode
+from lab.units import WIRE_OVERHEAD
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Interface: TypeAlias = IPv4Interface | IPv6Interface
 
 LOOPBACK_INDEX: Final = 1
 MAIN_TABLE: Final = 254
-WIRE_OVERHEAD: Final = 24
-"""Bytes of preamble, start delimiter, FCS and inter-frame gap per frame (IEEE 802.3 clauses 3.1.1 and 4.4.2)."""
 
 _IFF_UP: Final = 1
 _RTPROT_STATIC: Final = 4

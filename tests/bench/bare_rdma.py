@@ -11,6 +11,7 @@ from lab.errors import OperationFailed
 from lab.kernel import links, netns, process
 from lab.kernel.netns import Namespace
 from lab.rdma import rxe, sysfs
+from lab.units import WIRE_OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +48,7 @@ def _join(number: int, rate: int, mtu: int) -> None:
     a, b = NODES[number : number + 2]
     peer = ["peer", "name", "left", "mtu", str(mtu), "netns", b.name]
     a.run(["ip", "link", "add", "right", "mtu", str(mtu), "type", "veth", *peer])
-    burst, limit = 2 * max(rate // 8000, mtu + links.WIRE_OVERHEAD), links.shaper_limit(rate, mtu)
+    burst, limit = 2 * max(rate // 8000, mtu + WIRE_OVERHEAD), links.shaper_limit(rate, mtu)
     shaper = [
         "tbf",
         "rate",
@@ -57,7 +58,7 @@ def _join(number: int, rate: int, mtu: int) -> None:
         "limit",
         f"{limit}",
         "overhead",
-        f"{links.WIRE_OVERHEAD}",
+        f"{WIRE_OVERHEAD}",
     ]
     for node, interface, address in ((a, "right", f"10.9.{number}.0/31"), (b, "left", f"10.9.{number}.1/31")):
         node.run(["ip", "address", "add", address, "dev", interface])

@@ -115,6 +115,8 @@ class TestXoff:
             ports.rx(data(PRIORITY))
             assert wire.is_silent()
         assert not ports.plant.counters[SWP1]["priority"]["tx_pause"].any()
+        assert not ports.plant.counters[SWP1]["group"]["xoff"].any()
+        assert (ports.plant.event_count[0], ports.plant.nodes["paused"][0]) == (0, 0)
 
     def test_one_crossing_is_one_frame(self, ports: Switch) -> None:
         assert self.arriving(ports, XOFF_AT) == [frame(PRIORITY)]

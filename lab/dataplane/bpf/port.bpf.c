@@ -27,7 +27,7 @@ static __always_inline __u64 rl_refresh_at(const struct rl_port *port, __u64 now
 	return now + rl_pause_ns(port->config, port->config->pause_quanta) / 2;
 }
 
-/* The priorities that a group is paused by. */
+/* The priorities that a group is paused by; none where the port sends no PFC. */
 static __always_inline __u32 rl_group_classes(const struct rl_config *config, __u32 group)
 {
 	__u32 classes = 0;
@@ -58,13 +58,15 @@ __noinline int rl_pause_peer(struct __sk_buff *skb, __u32 id, __u32 group)
 	__u64 now = bpf_ktime_get_ns();
 	struct rl_node *node;
 	struct rl_port port;
+	__u32 classes;
 
 	if (!rl_find(&port, id))
 		return 0;
 	node = rl_find_node(&port);
-	if (!node || !rl_crosses(&port, node, group, skb->len, rl_refresh_at(&port, now)))
+	classes = rl_group_classes(port.config, group);
+	if (!classes || !node || !rl_crosses(&port, node, group, skb->len, rl_refresh_at(&port, now)))
 		return 0;
-	rl_send_pfc(skb, id, rl_group_classes(port.config, group), RL_XOFF);
+	rl_send_pfc(skb, id, classes, RL_XOFF);
 	rl_log(id, RL_EVENT_XOFF_SENT, group, port.counters->group[group & (RL_CLASSES - 1)].bytes);
 	rl_start_clock(skb, node, now);
 	return 0;

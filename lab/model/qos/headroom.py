@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from lab.units import WIRE_OVERHEAD
+
 L2_OVERHEAD: Final = 18
 """Bytes that a frame has around its IP packet in memory: two MACs, a VLAN tag and the type (IEEE 802.1Q clause 9)."""
-WIRE_OVERHEAD: Final = 24
-"""Bytes of preamble, start delimiter, FCS and inter-frame gap per frame (IEEE 802.3 clauses 3.1.1 and 4.4.2)."""
 PFC_FRAME: Final = 60
 """Bytes of a PFC frame without its FCS: the shortest that there is (IEEE 802.3 clauses 3.2.8 and 31D)."""
 REACTION: Final = 20e-3

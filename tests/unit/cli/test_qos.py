@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lab.backends import qos as backend
+from lab.backends.lifecycle import open_fabric
+from lab.cli import status
 from lab.cli.main import app
 from lab.cli.output import stdout
 from lab.cli.qos_table import ranges
@@ -146,3 +148,13 @@ def test_a_fabric_without_lossless_ports_says_what_to_do(
     run(fabric("null"), tmp_path, monkeypatch)
     with pytest.raises(UsageError, match="fabric t has no lossless ports: write `qos: lab`"):
         qos(*command)
+
+
+def test_status_shows_the_rate_that_a_link_has_now(running: Running) -> None:
+    qos("set", "h1", "rate=20Mbit")
+    fabric = open_fabric(running.topology.name)
+    rates = {str(link.a): status._rate(fabric, link) for link in fabric.topology.links}
+    assert {end: rate for end, rate in rates.items() if "h" in end} == {
+        "h1:eth1": 20_000_000,
+        **dict.fromkeys(("h2:eth1", "h3:eth1", "h4:eth1"), 100_000_000),
+    }

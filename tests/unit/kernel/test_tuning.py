@@ -2,8 +2,9 @@
 
 import pytest
 
-from lab.kernel.links import WIRE_OVERHEAD, shaper_limit
+from lab.kernel.links import shaper_limit
 from lab.kernel.tuning import _cpu_mask
+from lab.units import WIRE_OVERHEAD
 
 
 @pytest.mark.parametrize(
