@@ -1,4 +1,4 @@
-"""What each opcode is to an analyst, as tables to index with a column of opcodes (IBA vol. 1 table 35)."""
+"""What each opcode is to an analyst, as tables to index with a column of opcodes (IBA vol. 1 section 9.2.1)."""
 
 from __future__ import annotations
 
