@@ -1,4 +1,4 @@
-"""Programs and qdiscs of the emulated port on a node's interfaces; the calling thread is in the node's namespace."""
+"""Programs and qdiscs of the emulated port on a node's interfaces: requests for a ``Batch`` in its namespace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lab.dataplane.layout import FIRST_INDEX
 from lab.dataplane.numbering import drain_name
-from lab.kernel import links, tc, tcx
+from lab.kernel import links, tc
 
 if TYPE_CHECKING:
     from lab.dataplane.numbering import NodePorts
@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 
 def attach(batch: rtnl.Batch, node: NodePorts, qos: NodeQos, programs: Programs) -> None:
-    """Put clock and ports on a node's interfaces, none of which is up: programs at once, the rest by ``batch``."""
+    """Put clock and ports on a node's interfaces, none of which is up; ``batch`` is committed in its namespace."""
     tc.set_root(batch, links.LOOPBACK_INDEX, programs.kind, node.clock)
-    tcx.attach(links.LOOPBACK_INDEX, tcx.Hook.INGRESS, programs.tick)
+    tc.add_clsact(batch, links.LOOPBACK_INDEX)
+    tc.add_bpf_ingress(batch, links.LOOPBACK_INDEX, programs.tick, "tick")
     for interface in node.interfaces:
         port = node.port(interface)
         index = FIRST_INDEX + port
         tc.set_root(batch, index, programs.kind, port)
-        tcx.attach(index, tcx.Hook.INGRESS, programs.rx)
-        tcx.attach(index, tcx.Hook.EGRESS, programs.tx)
+        tc.add_clsact(batch, index)
+        tc.add_bpf_ingress(batch, index, programs.rx, "port_rx")
+        tc.add_bpf_egress(batch, index, programs.tx, "port_tx")
         if qos.ports[interface].drain is not None:
             add_drain(batch, node, interface, programs.kind)
 
@@ -35,13 +37,12 @@ def add_drain(batch: rtnl.Batch, node: NodePorts, interface: str, kind: str) -> 
     links.add_ifb(batch, FIRST_INDEX + drain, drain_name(interface))
     tc.set_root(batch, FIRST_INDEX + drain, kind, drain)
     links.set_up(batch, FIRST_INDEX + drain, drain_name(interface))
-    tc.add_clsact(batch, FIRST_INDEX + node.port(interface))
     tc.add_ingress_redirect(batch, FIRST_INDEX + node.port(interface), FIRST_INDEX + drain)
 
 
 def bypass_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
     """Let a NIC's packets past its drain again; what waits there still goes on."""
-    tc.delete_clsact(batch, FIRST_INDEX + node.port(interface))
+    tc.delete_ingress_redirect(batch, FIRST_INDEX + node.port(interface))
 
 
 def remove_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:

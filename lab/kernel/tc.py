@@ -1,4 +1,4 @@
-"""Traffic control: rtnetlink requests for root qdiscs and redirection, for a ``Batch`` to carry.
+"""Traffic control: rtnetlink requests for root qdiscs, BPF programs and redirection, for a ``Batch`` to carry.
 
 Each request is encoded once and then given its numbers: a big fabric has thousands that differ in these alone.
 """
@@ -10,7 +10,7 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_NEWQDISC, RTM_NEWTFILTER
+from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from lab.kernel.rtnl import CREATE, REPLACE, Attributes, encode
@@ -25,9 +25,14 @@ _ROOT: Final = 0xFFFFFFFF
 _CLSACT: Final = 0xFFFFFFF1
 _CLSACT_HANDLE: Final = 0xFFFF0000
 _INGRESS: Final = 0xFFFFFFF2
-"""Parents: TC_H_ROOT, TC_H_CLSACT and its first hook, of <linux/pkt_sched.h>."""
+_EGRESS: Final = 0xFFFFFFF3
+"""Parents: TC_H_ROOT, TC_H_CLSACT and its two hooks, of <linux/pkt_sched.h>."""
 _ETH_P_ALL: Final = 3
-_PRIORITY: Final = 1
+_FIRST: Final = 1
+_SECOND: Final = 2
+"""Priorities of the filters on a hook: a program sees a packet before it is redirected."""
+_DIRECT_ACTION: Final = 1
+"""TCA_BPF_FLAG_ACT_DIRECT of <linux/pkt_cls.h>: what the program returns is the action."""
 _STOLEN: Final = 4
 _EGRESS_REDIRECT: Final = 1
 """TC_ACT_STOLEN of <linux/pkt_cls.h> and TCA_EGRESS_REDIR of <linux/tc_act/tc_mirred.h>."""
@@ -49,7 +54,7 @@ def delete_root(batch: Batch, index: int) -> None:
 
 
 def add_clsact(batch: Batch, index: int) -> None:
-    """Give an interface the hooks that filters attach to (tc(8)); what comes in meets the programs of tcx first."""
+    """Give an interface the hooks that ingress and egress filters attach to (tc-bpf(8))."""
     batch.add_for(index, _qdisc(RTM_NEWQDISC, CREATE, _CLSACT, _CLSACT_HANDLE, "clsact"), "qdisc clsact")
 
 
@@ -58,11 +63,26 @@ def delete_clsact(batch: Batch, index: int) -> None:
     batch.add_for(index, _qdisc(RTM_DELQDISC, 0, _CLSACT, _CLSACT_HANDLE, None), "qdisc clsact")
 
 
+def add_bpf_ingress(batch: Batch, index: int, program: int, name: str) -> None:
+    """Run a loaded program, by its descriptor, on every packet that comes in: it decides (direct action)."""
+    batch.add_for(index, _bpf(_INGRESS, program, name), f"ingress program {name}")
+
+
+def add_bpf_egress(batch: Batch, index: int, program: int, name: str) -> None:
+    """Run a loaded program on every packet on its way to the root qdisc: it decides (direct action)."""
+    batch.add_for(index, _bpf(_EGRESS, program, name), f"egress program {name}")
+
+
 def add_ingress_redirect(batch: Batch, index: int, to_index: int) -> None:
-    """Send what comes in, and programs let pass, out of another interface of the namespace: an ifb."""
+    """Send what comes in, and a program let pass, out of another interface of the namespace: an ifb."""
     request = bytearray(_redirection())
     _NUMBER.pack_into(request, len(request) - _NUMBER.size, to_index)  # the last member of its last attribute
     batch.add_for(index, bytes(request), "ingress redirection")
+
+
+def delete_ingress_redirect(batch: Batch, index: int) -> None:
+    """Let the interface's own namespace have again what comes in."""
+    batch.add_for(index, _filter("matchall", _INGRESS, _SECOND, None), "ingress redirection")
 
 
 @cache
@@ -74,6 +94,12 @@ def _qdisc(request: int, flags: int, parent: int, handle: int, kind: str | None)
 
 
 @cache
+def _bpf(hook: int, program: int, name: str) -> bytes:
+    options: Attributes = [("TCA_BPF_FD", program), ("TCA_BPF_NAME", name), ("TCA_BPF_FLAGS", _DIRECT_ACTION)]
+    return _filter("bpf", hook, _FIRST, options)
+
+
+@cache
 def _redirection() -> bytes:
     parameters = {"eaction": _EGRESS_REDIRECT, "action": _STOLEN, "ifindex": 0}
     action = [
@@ -81,9 +107,16 @@ def _redirection() -> bytes:
         ("TCA_ACT_OPTIONS", {"attrs": [("TCA_MIRRED_PARMS", parameters)]}),
     ]
     actions = {"attrs": [("TCA_ACT_PRIO_1", {"attrs": action})]}
+    return _filter("matchall", _INGRESS, _SECOND, [("TCA_MATCHALL_ACT", actions)])
+
+
+def _filter(kind: str, hook: int, priority: int, options: Attributes | None) -> bytes:
+    """A filter to be made; without options, to be deleted."""
     message = tcmsg()
-    message["parent"] = _INGRESS
-    message["info"] = _PRIORITY << 16 | socket.htons(_ETH_P_ALL)
-    options: Attributes = [("TCA_MATCHALL_ACT", actions)]
-    message["attrs"] = [("TCA_KIND", "matchall"), ("TCA_OPTIONS", {"attrs": options})]
+    message["parent"] = hook
+    message["info"] = priority << 16 | socket.htons(_ETH_P_ALL)
+    if options is None:
+        message["attrs"] = [("TCA_KIND", kind)]
+        return encode(message, RTM_DELTFILTER)
+    message["attrs"] = [("TCA_KIND", kind), ("TCA_OPTIONS", {"attrs": options})]
     return encode(message, RTM_NEWTFILTER, CREATE)

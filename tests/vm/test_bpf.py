@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lab.errors import EnvironmentLacks, LabError, OperationFailed
-from lab.kernel import arrays, bpf, clang, netns, pins, probe, tc, tcx
+from lab.kernel import arrays, bpf, clang, netns, pins, probe, tc
 from lab.kernel.links import LOOPBACK_INDEX, set_up
 from lab.kernel.netns import Namespace
 from lab.kernel.probe import Finding
@@ -110,7 +110,10 @@ def pinned(sample: Path, namespace: Namespace) -> Iterator[Namespace]:
         loaded.attach_struct_ops("drop_all")
         loaded.pin(FOLDER)
         with namespace.entered():
-            tcx.attach(LOOPBACK_INDEX, tcx.Hook.EGRESS, loaded.program("obey"))
+            batch = Batch()
+            tc.add_clsact(batch, LOOPBACK_INDEX)
+            tc.add_bpf_egress(batch, LOOPBACK_INDEX, loaded.program("obey"), "obey")
+            batch.commit()
     yield namespace
     pins.unpin(FOLDER)
 

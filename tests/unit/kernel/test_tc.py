@@ -20,7 +20,7 @@ NESTED = 0x8000
 RTM_NEWLINK, RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWTFILTER = 16, 36, 37, 44
 REQUEST_ACK = 0x001 | 0x004
 CREATE_EXCL, CREATE_REPLACE = 0x400 | 0x200, 0x400 | 0x100
-ROOT, CLSACT, INGRESS = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFFFFF2
+ROOT, CLSACT, INGRESS, EGRESS = 0xFFFFFFFF, 0xFFFFFFF1, 0xFFFFFFF2, 0xFFFFFFF3
 ALL_PROTOCOLS = int.from_bytes(struct.pack("!H", 3), "little")
 INDEX = 1007
 
@@ -42,12 +42,19 @@ def tcmsg(kind: int, flags: int, *, handle: int, parent: int, info: int = 0, att
     return struct.pack("=IHHII", 16 + len(body), kind, REQUEST_ACK | flags, 0, 0) + body
 
 
+def bpf_filter(hook: int, name: str) -> bytes:
+    options = number(6, 42) + text(7, name) + number(8, 1)  # TCA_BPF_FD, TCA_BPF_NAME, TCA_BPF_FLAGS
+    attributes = text(1, "bpf") + attribute(2, options)
+    info = 1 << 16 | ALL_PROTOCOLS
+    return tcmsg(RTM_NEWTFILTER, CREATE_EXCL, handle=0, parent=hook, info=info, attributes=attributes)
+
+
 def redirection(to_index: int) -> bytes:
     # struct tc_mirred: index, capab, action (TC_ACT_STOLEN), refcnt, bindcnt, eaction (TCA_EGRESS_REDIR), ifindex
     mirred = attribute(2 | NESTED, attribute(2, struct.pack("=IIiiiiI", 0, 0, 4, 0, 0, 1, to_index)))
     actions = attribute(2, attribute(1, text(1, "mirred") + mirred))
     attributes = text(1, "matchall") + attribute(2, actions)
-    info = 1 << 16 | ALL_PROTOCOLS
+    info = 2 << 16 | ALL_PROTOCOLS
     return tcmsg(RTM_NEWTFILTER, CREATE_EXCL, handle=0, parent=INGRESS, info=info, attributes=attributes)
 
 
@@ -68,6 +75,8 @@ CASES = {
         lambda batch: tc.delete_clsact(batch, INDEX),
         tcmsg(RTM_DELQDISC, 0, handle=0xFFFF0000, parent=CLSACT),
     ),
+    "ingress": (lambda batch: tc.add_bpf_ingress(batch, INDEX, 42, "port_rx"), bpf_filter(INGRESS, "port_rx")),
+    "egress": (lambda batch: tc.add_bpf_egress(batch, INDEX, 42, "port_tx"), bpf_filter(EGRESS, "port_tx")),
     "redirection": (lambda batch: tc.add_ingress_redirect(batch, INDEX, 1009), redirection(1009)),
 }
 
