@@ -64,10 +64,10 @@ static __always_inline void rl_watch_pause(const struct rl_port *port, struct Qd
 		rl_discard(port, sch, queue, RL_DROP_WATCHDOG);
 }
 
-/* Whether a pause is in force that the watchdog has to look at. */
+/* Whether a pause is in force that the watchdog has to look at; without the time (0) that is left to the next look. */
 static __always_inline bool rl_watched_pause(const struct rl_port *port, __u64 now)
 {
-	return port->config->watchdog_detect_ns && port->state->pause_end > now;
+	return now && port->config->watchdog_detect_ns && port->state->pause_end > now;
 }
 
 static __always_inline void rl_watchdog(const struct rl_port *port, struct Qdisc *sch, __u64 now, __u64 *wake)

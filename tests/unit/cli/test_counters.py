@@ -1,5 +1,6 @@
 """``rocelab counters`` on a fabric that seems to run."""
 
+import itertools
 import json
 import re
 import signal
@@ -117,9 +118,10 @@ def test_a_queue_whose_sums_do_not_come_out_is_a_failure(running: Running) -> No
 class Intervals:
     """Stands in for the clock of --watch: something is counted in each interval, and the third one is the last."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, port: int | None = None) -> None:
         self.left = 3
         self.running = running
+        self.port = running.id("h1:eth1") if port is None else port
 
     def set(self) -> None:
         self.left = 0
@@ -127,8 +129,8 @@ class Intervals:
     def wait(self, _: float) -> bool:
         self.left -= 1
         counters = self.running.plant.counters["priority"]
-        counters["tx_packets"][self.running.id("h1:eth1"), 3] += 100
-        counters["tx_bytes"][self.running.id("h1:eth1"), 3] += 400_000
+        counters["tx_packets"][self.port, 3] += 100
+        counters["tx_bytes"][self.port, 3] += 400_000
         if self.left == 0:
             signal.raise_signal(signal.SIGINT)
         return self.left <= 0
@@ -202,3 +204,12 @@ def test_the_queue_behind_a_slow_receiver_is_a_port_of_its_own(drained: Running)
     document = json.loads(said("host", "--json"))
     assert document["nodes"]["h1"]["interfaces"]["rx-eth1"]["queue3_drop_shared_packets"] == 7
     assert "rx-eth1" not in json.loads(said("leaf1", "--json"))["nodes"]["leaf1"]["interfaces"]
+
+
+def test_a_slow_receiver_is_watched_against_its_own_rate(drained: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    drain = drained.numbering.nodes["h1"].drain("eth1")
+    monkeypatch.setattr(threading, "Event", lambda: Intervals(drained, drain))
+    monkeypatch.setattr("lab.dataplane.counters.time.monotonic_ns", itertools.count(0, 1_000_000_000).__next__)
+    whole, priority = rows(said("h1", "--watch"))[-2:]
+    assert whole[:4] == ["h1:rx-eth1", "all", "0 b/s 0%", "3.219 Mb/s 16%"]  # (400,000 + 100 x 24) x 8 of 20 Mb/s
+    assert priority[1] == "3"
