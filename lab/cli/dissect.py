@@ -70,8 +70,8 @@ def dissect(
     """Show the packets of a capture file: each header with its meaning, or one line for each packet.
 
     A filter joins conditions by and, or, not and parentheses: qpn==0x11, psn in 100..200, opcode==write (send, read,
-    atomic, or a full name: rc_rdma_write_only), vni==10, dscp==26, host 10.0.0.1 (or src, dst), roce, cnp, ack, nak,
-    rnr, ce, ect, pfc, pause. Where a fabric runs, or --fabric says which one, hosts have names: host h1.
+    atomic, flush, or a full name: rc_rdma_write_only), vni==10, dscp==26, host 10.0.0.1 (or src, dst), roce, cnp,
+    ack, nak, rnr, ce, ect, pfc, pause. Where a fabric runs, or --fabric says which one, hosts have names: host h1.
     """
     wanted = parse_filter(select, fabric)
     if limit is None and not summary:

@@ -12,7 +12,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 
 from lab.wire.ethernet import MAC_CONTROL_ADDRESS, PFC, VXLAN, MACControl, Pause
 from lab.wire.headers import CLASSES
-from lab.wire.rocev2 import AETH, BTH, CNP, DETH, IETH, RETH, AtomicAckETH, AtomicETH, ImmDt
+from lab.wire.rocev2 import AETH, BTH, CNP, DETH, FETH, IETH, RETH, AtomicAckETH, AtomicETH, ImmDt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +72,7 @@ class Message:
     becn: bool = False
     pkey: int = 0xFFFF
     deth: headers.Deth | None = None
+    feth: headers.Feth | None = None
     reth: headers.Reth | None = None
     atomiceth: headers.AtomicEth | None = None
     aeth: headers.Aeth | None = None
@@ -105,6 +106,8 @@ def _extensions(message: Message) -> Iterator[Packet]:
     """The extension headers that ``message`` has, in wire order."""
     if message.deth is not None:
         yield DETH(Q_Key=message.deth.qkey, SrcQP=message.deth.srcqp)
+    if message.feth is not None:
+        yield FETH(SEL=message.feth.sel, PLT=message.feth.plt)
     if (reth := message.reth) is not None:
         yield RETH(VA=reth.va, R_Key=reth.rkey, DMALen=reth.dmalen)
     if (atomic := message.atomiceth) is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lab.units import format_rate, format_time, seconds_to_quanta
 from lab.wire import build, icrc
-from lab.wire.headers import Aeth, AtomicEth, Deth, Pause, Pfc, Reth
+from lab.wire.headers import Aeth, AtomicEth, Deth, Feth, Pause, Pfc, Reth, Selectivity
 from lab.wire.opcodes import Extension, Opcode, extensions, opcode_name
 from lab.wire.packet_spec import Kind, Part
 from lab.wire.packet_values import MAX_QUANTA
@@ -52,17 +52,23 @@ _OPERATIONS: Final = {
     Kind.CMPSWAP: "CMPSWAP",
     Kind.FETCHADD: "FETCHADD",
     Kind.ATOMIC_ACK: "ATOMIC_ACKNOWLEDGE",
+    Kind.ATOMIC_WRITE: "ATOMIC_WRITE",
+    Kind.FLUSH: "FLUSH",
     Kind.ACK: "ACKNOWLEDGE",
     Kind.NAK: "ACKNOWLEDGE",
     Kind.RNR_NAK: "ACKNOWLEDGE",
 }
 _IN_PARTS: Final = {Kind.WRITE, Kind.SEND, Kind.READ_RESPONSE}
+_WITH_DATA: Final = _IN_PARTS | {Kind.ATOMIC_WRITE}
+_ATOMIC_WRITE_SIZE: Final = 8
+"""Bytes that an ATOMIC WRITE writes, no more and no less (IBA vol. 1 annex A19)."""
 _MAC_CONTROL: Final = {Kind.PFC: {"src_mac", "classes", "vector", "rate"}, Kind.PAUSE: {"src_mac", "quanta", "rate"}}
 _PATH: Final = {"src", "dst", "src_mac", "dst_mac", "vlan", "pcp", "sport", "dscp", "ecn", "ttl"}
 _TUNNEL: Final = {"vtep_src", "vtep_dst", "vtep_src_mac", "vtep_dst_mac", "vtep_sport"}
 _DATA: Final = ("payload", "payload_hex", "payload_size")
 _EXTENSION_KEYS: Final[dict[Extension, set[str]]] = {
     Extension.DETH: {"qkey", "srcqp"},
+    Extension.FETH: {"selectivity", "placement"},
     Extension.RETH: {"va", "rkey", "dmalen"},
     Extension.ATOMIC_ETH: {"va", "rkey"},
     Extension.AETH: {"msn"},
@@ -175,13 +181,20 @@ def _headers(spec: PacketSpec, given: Set[str]) -> Iterator[Misfit]:
         remedy = "give a vni, or leave it out" if key in _TUNNEL else "leave it out"
         yield Misfit(key, f"has no place in {what}", remedy)
     if found is not None and Extension.RETH in extensions(found) and spec.dmalen is None and not _is_whole(spec):
-        yield Misfit("dmalen", "is missing", "add it: how many bytes the whole message has")
+        what = "there are to flush" if spec.kind is Kind.FLUSH else "the whole message has"
+        yield Misfit("dmalen", "is missing", f"add it: how many bytes {what}")
+    if spec.kind is Kind.ATOMIC_WRITE and len(spec.data) != _ATOMIC_WRITE_SIZE:
+        wrong = f"has {len(spec.data)} bytes, and an ATOMIC WRITE writes {_ATOMIC_WRITE_SIZE}"
+        yield Misfit("payload", wrong, f"give {_ATOMIC_WRITE_SIZE}")
     for key in [key for key in _DATA if key in given][1:]:
         yield Misfit(key, "is a second payload", f"give one of {', '.join(key.replace('_', '-') for key in _DATA)}")
 
 
 def _is_whole(spec: PacketSpec) -> bool:
-    return spec.kind is Kind.WRITE and spec.part is Part.ONLY
+    """Whether DMALen follows from what else is said."""
+    if spec.kind is Kind.FLUSH:
+        return spec.selectivity is Selectivity.REGION
+    return spec.kind is Kind.ATOMIC_WRITE or (spec.kind is Kind.WRITE and spec.part is Part.ONLY)
 
 
 def _places(spec: PacketSpec, found: Opcode | None) -> set[str]:
@@ -192,7 +205,8 @@ def _places(spec: PacketSpec, found: Opcode | None) -> set[str]:
     if spec.kind is Kind.CNP:
         return places
     places |= {"transport", "psn", "wrong_psn", "ackreq", "solicited", "pkey"} | _KIND_KEYS.get(spec.kind, set())
-    places |= {"part", *_DATA} if spec.kind in _IN_PARTS else set()
+    places |= {"part"} if spec.kind in _IN_PARTS else set()
+    places |= {*_DATA} if spec.kind in _WITH_DATA else set()
     return places.union(*(_EXTENSION_KEYS[extension] for extension in extensions(found)))
 
 
@@ -211,7 +225,7 @@ def _message(spec: PacketSpec) -> build.Message:
         ackreq=spec.ackreq,
         solicited=spec.solicited,
         pkey=spec.pkey,
-        payload=spec.data if spec.kind in _IN_PARTS else b"",
+        payload=spec.data if spec.kind in _WITH_DATA else b"",
         **headers,
     )
 
@@ -222,6 +236,7 @@ def _extension_values(spec: PacketSpec) -> dict[Extension, tuple[str, Any]]:
     dmalen = len(spec.data) if spec.dmalen is None else spec.dmalen
     return {
         Extension.DETH: ("deth", Deth(spec.qkey, spec.srcqp)),
+        Extension.FETH: ("feth", Feth(spec.selectivity, spec.placement)),
         Extension.RETH: ("reth", Reth(spec.va, spec.rkey, dmalen)),
         Extension.ATOMIC_ETH: ("atomiceth", AtomicEth(spec.va, spec.rkey, swap, spec.compare)),
         Extension.AETH: ("aeth", Aeth(_syndrome(spec), spec.msn)),

@@ -14,7 +14,7 @@ from lab.wire import icrc
 from lab.wire.ethernet import VXLAN
 from lab.wire.figure import draw
 from lab.wire.frame import ETHERNET, Frame, Icrc, decode
-from lab.wire.meanings import MEANINGS, TITLES, Scene
+from lab.wire.meanings import MEANINGS, TITLES, Scene, data_meaning
 from lab.wire.reasons import ICRC_REASON, REASONS
 from lab.wire.rocev2 import BTH
 
@@ -102,7 +102,7 @@ def _layers(data: bytes) -> Iterator[Packet]:
 
 def _header(layer: Packet, scene: Scene) -> Header:
     if isinstance(layer, Raw):
-        return _data(bytes(layer.load), scene.frame, "Padding" if isinstance(layer, Padding) else "Data")
+        return _data(bytes(layer.load), scene, "Padding" if isinstance(layer, Padding) else "Data")
     meanings = MEANINGS.get(type(layer), {})
     fields = []
     for description in layer.fields_desc:
@@ -128,9 +128,8 @@ def _icrc(bth: Packet, scene: Scene) -> Header:
     return Header("ICRC, invariant CRC", icrc.SIZE, (Field("ICRC", f"{bth.ICRC:#010x}", meaning, 32),), ICRC_REASON)
 
 
-def _data(load: bytes, frame: Frame, name: str) -> Header:
-    padded = frame.bth is not None and frame.bth.pad and name == "Data"
-    meaning = f"the last {frame.bth.pad} are padding" if padded and frame.bth is not None else ""
+def _data(load: bytes, scene: Scene, name: str) -> Header:
+    meaning = data_meaning(scene) if name == "Data" else ""
     shown = load[:_SHOWN].hex(" ") + (" ..." if len(load) > _SHOWN else "")
     return Header(name, len(load), (Field("bytes", str(len(load)), meaning), Field("content", shown)))
 

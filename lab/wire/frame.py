@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from lab.wire import icrc
-from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Pause, Pfc, Reth
+from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
 from lab.wire.opcodes import ROCEV2_PORT, Extension, extensions
 
 ETHERNET: Final = 14
@@ -90,6 +90,7 @@ class Frame:
     dport: int | None = None
     bth: Bth | None = None
     deth: Deth | None = None
+    feth: Feth | None = None
     reth: Reth | None = None
     atomiceth: AtomicEth | None = None
     aeth: Aeth | None = None
@@ -276,6 +277,8 @@ def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
     match extension:
         case Extension.DETH:
             frame.deth = Deth.unpack(data, offset)
+        case Extension.FETH:
+            frame.feth = Feth.unpack(data, offset)
         case Extension.RETH:
             frame.reth = Reth.unpack(data, offset)
         case Extension.ATOMIC_ETH:

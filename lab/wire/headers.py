@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import Final
 
@@ -80,7 +81,7 @@ class Deth:
 
 @dataclass(frozen=True, slots=True)
 class Reth:
-    """Where a WRITE or READ goes (section 9.3.3): virtual address, remote key, bytes of the whole message."""
+    """Where a WRITE, READ or FLUSH goes (section 9.3.3): virtual address, remote key, bytes of the whole message."""
 
     va: int
     rkey: int
@@ -90,6 +91,34 @@ class Reth:
     def unpack(cls, data: bytes, offset: int = 0) -> Reth:
         """The header at ``offset``, where 16 bytes must be."""
         return cls(*_RETH.unpack_from(data, offset))
+
+
+class Selectivity(IntEnum):
+    """How much a FLUSH is about (annex A19): the bytes that the RETH names, or the whole region of its R_Key."""
+
+    RANGE = 0
+    REGION = 1
+
+
+class Placement(IntFlag):
+    """What a FLUSH promises of the data that came before it (annex A19)."""
+
+    GLOBAL_VISIBILITY = 1
+    PERSISTENCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Feth:
+    """What a FLUSH does (annex A19): a ``Selectivity`` and a ``Placement``, or one of their reserved values."""
+
+    sel: int
+    plt: int
+
+    @classmethod
+    def unpack(cls, data: bytes, offset: int = 0) -> Feth:
+        """The header at ``offset``, where 4 bytes must be."""
+        (word,) = _WORD.unpack_from(data, offset)
+        return cls(word >> 4 & 3, word & 0xF)
 
 
 @dataclass(frozen=True, slots=True)

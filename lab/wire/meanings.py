@@ -13,9 +13,9 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from lab.units import format_size, format_time, quanta_to_seconds
 from lab.wire.ethernet import PFC, VXLAN, MACControl, Pause
 from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES, VNI_VALID, VXLAN_PORT, Frame
-from lab.wire.headers import CLASSES
+from lab.wire.headers import CLASSES, Placement, Selectivity
 from lab.wire.opcodes import ROCEV2_PORT, Extension, Opcode, extensions
-from lab.wire.rocev2 import AETH, BTH, CNP, DETH, IETH, RETH, AtomicAckETH, AtomicETH, ImmDt
+from lab.wire.rocev2 import AETH, BTH, CNP, DETH, FETH, IETH, RETH, AtomicAckETH, AtomicETH, ImmDt
 from lab.wire.summary import ECN_NAMES
 from lab.wire.syndrome import AckKind, NakCode, Syndrome
 
@@ -36,6 +36,10 @@ class Scene:
 
 
 Meaning: TypeAlias = Callable[[int, Scene], str]
+
+
+def _is(scene: Scene, opcode: Opcode) -> bool:
+    return scene.frame.bth is not None and scene.frame.bth.opcode == opcode
 
 
 def _tos(value: int, _: Scene) -> str:
@@ -96,14 +100,49 @@ def _syndrome(value: int, _: Scene) -> str:
     return f"{syndrome}: {effect}" if effect else str(syndrome)
 
 
+_SELECTIVITIES: Final[dict[int, str]] = {
+    Selectivity.RANGE: "range: the bytes that the RETH names",
+    Selectivity.REGION: "region: all that the R_Key is for",
+}
+_PLACEMENTS: Final = {
+    Placement.GLOBAL_VISIBILITY: "visible to all that read this memory",
+    Placement.PERSISTENCE: "kept when the power fails",
+}
+
+
+def _selectivity(value: int, _: Scene) -> str:
+    return _SELECTIVITIES.get(value, "reserved")
+
+
+def _placement(value: int, _: Scene) -> str:
+    promises = [meaning for bit, meaning in _PLACEMENTS.items() if value & bit]
+    reserved = ["reserved bits"] if value & ~sum(_PLACEMENTS) else []
+    return ", and ".join(promises + reserved) or "asks for nothing"
+
+
+def _is_ignored(scene: Scene) -> bool:
+    """Whether a FLUSH of a whole region makes VA and DMALen mean nothing."""
+    return scene.frame.feth is not None and scene.frame.feth.sel == Selectivity.REGION
+
+
+def _va(_: int, scene: Scene) -> str:
+    if _is_ignored(scene):
+        return "not used to flush a region"
+    return "address in the receiver's memory" + (", a multiple of 8" if _is(scene, Opcode.RC_ATOMIC_WRITE) else "")
+
+
+def _dmalen(value: int, scene: Scene) -> str:
+    if _is_ignored(scene):
+        return "not used to flush a region"
+    return f"{'the range' if scene.frame.feth is not None else 'the whole message'}: {format_size(value)}"
+
+
 def _swap(_: int, scene: Scene) -> str:
-    added = scene.frame.bth is not None and scene.frame.bth.opcode == Opcode.RC_FETCHADD
-    return "added to what is there" if added else "written if the comparison holds"
+    return "added to what is there" if _is(scene, Opcode.RC_FETCHADD) else "written if the comparison holds"
 
 
 def _compare(_: int, scene: Scene) -> str:
-    unused = scene.frame.bth is not None and scene.frame.bth.opcode == Opcode.RC_FETCHADD
-    return "not used by FetchAdd" if unused else "compared with what is there"
+    return "not used by FetchAdd" if _is(scene, Opcode.RC_FETCHADD) else "compared with what is there"
 
 
 def _control(value: int, _: Scene) -> str:
@@ -147,6 +186,14 @@ def _vlan(value: int, _: Scene) -> str:
     return "the VLAN that the frame belongs to" if value else "no VLAN: the tag is there for its priority"
 
 
+def data_meaning(scene: Scene) -> str:
+    """What is to be said of the data of a packet: that they are written in one step, or padded."""
+    if _is(scene, Opcode.RC_ATOMIC_WRITE):
+        return "written in one step: nobody reads half of it"
+    bth = scene.frame.bth
+    return f"the last {bth.pad} are padding" if bth is not None and bth.pad else ""
+
+
 _TAG: Final[dict[str, Meaning]] = {
     "prio": lambda value, _: f"PCP: priority {value}",
     "dei": _flag("drop eligible: the first to go when there is no room"),
@@ -178,11 +225,8 @@ MEANINGS: Final[dict[type[Packet], dict[str, Meaning]]] = {
         "PSN": _constant("packet sequence number"),
     },
     DETH: {"Q_Key": _qkey, "SrcQP": _constant("the sender's queue pair, to answer to")},
-    RETH: {
-        "VA": _constant("address in the receiver's memory"),
-        "R_Key": _constant("the receiver's key to that memory"),
-        "DMALen": lambda value, _: f"the whole message: {format_size(value)}",
-    },
+    FETH: {"SEL": _selectivity, "PLT": _placement},
+    RETH: {"VA": _va, "R_Key": _constant("the receiver's key to that memory"), "DMALen": _dmalen},
     AtomicETH: {
         "VA": _constant("address in the receiver's memory, a multiple of 8"),
         "R_Key": _constant("the receiver's key to that memory"),
@@ -199,6 +243,7 @@ MEANINGS: Final[dict[type[Packet], dict[str, Meaning]]] = {
 TITLES: Final[dict[type[Packet], str]] = {
     BTH: "BTH, base transport header",
     DETH: "DETH, datagram extended transport header",
+    FETH: "FETH, flush extended transport header",
     RETH: "RETH, RDMA extended transport header",
     AtomicETH: "AtomicETH, atomic extended transport header",
     AETH: "AETH, acknowledge extended transport header",

@@ -1,4 +1,4 @@
-"""BTH opcodes by name, and the extension headers each one carries (IBA vol. 1 sections 9.2 and 9.3)."""
+"""BTH opcodes by name, and the extension headers each one carries (IBA vol. 1 sections 9.2 and 9.3, annex A19)."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ class Opcode(IntEnum):
     RC_FETCHADD = 0x14
     RC_SEND_LAST_WITH_INVALIDATE = 0x16
     RC_SEND_ONLY_WITH_INVALIDATE = 0x17
+    RC_FLUSH = 0x1C
+    """What was written becomes visible to all, or persistent; of annex A19, as is ATOMIC WRITE."""
+    RC_ATOMIC_WRITE = 0x1D
+    """Eight bytes, written in one step."""
 
     UC_SEND_FIRST = 0x20
     UC_SEND_MIDDLE = 0x21
@@ -60,8 +64,9 @@ class Opcode(IntEnum):
 
 
 class Extension(Enum):
-    """Headers that may follow the BTH: name and bytes on the wire (IBA vol. 1 sections 9.3, annex A17.9.3)."""
+    """Headers that may follow the BTH: name and bytes on the wire (IBA vol. 1 section 9.3, annexes A17.9.3, A19)."""
 
+    FETH = ("FETH", 4)
     RETH = ("RETH", 16)
     AETH = ("AETH", 4)
     IMMDT = ("ImmDt", 4)
@@ -102,6 +107,8 @@ _EXTENSIONS: Final = {
     Opcode.RC_FETCHADD: (Extension.ATOMIC_ETH,),
     Opcode.RC_SEND_LAST_WITH_INVALIDATE: (Extension.IETH,),
     Opcode.RC_SEND_ONLY_WITH_INVALIDATE: (Extension.IETH,),
+    Opcode.RC_FLUSH: (Extension.FETH, Extension.RETH),
+    Opcode.RC_ATOMIC_WRITE: _RETH,
     Opcode.UC_SEND_LAST_WITH_IMMEDIATE: _IMMDT,
     Opcode.UC_SEND_ONLY_WITH_IMMEDIATE: _IMMDT,
     Opcode.UC_RDMA_WRITE_FIRST: _RETH,

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from lab.wire.headers import Tag
+from lab.wire.headers import Placement, Selectivity, Tag
 from lab.wire.packet_values import (
     MAX_PAYLOAD,
     MAX_QUANTA,
@@ -48,6 +48,8 @@ class Kind(Enum):
     CMPSWAP = "cmpswap"
     FETCHADD = "fetchadd"
     ATOMIC_ACK = "atomic-ack"
+    ATOMIC_WRITE = "atomic-write"
+    FLUSH = "flush"
     ACK = "ack"
     NAK = "nak"
     RNR_NAK = "rnr-nak"
@@ -74,6 +76,12 @@ class Part(Enum):
 
 
 _ECN: Final = {name.lower().replace("(", "").replace(")", ""): value for value, name in enumerate(ECN_NAMES)}
+_SELECTIVITIES: Final = {each.name.lower(): each for each in Selectivity}
+_PLACEMENTS: Final = {
+    "global-visibility": Placement.GLOBAL_VISIBILITY,
+    "persistence": Placement.PERSISTENCE,
+    "both": Placement.GLOBAL_VISIBILITY | Placement.PERSISTENCE,
+}
 _REASONS: Final = {code.name.lower().replace("_", "-"): code for code in NakCode}
 
 _HOSTS: Final = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd00::1", "fd00::2")}
@@ -99,8 +107,8 @@ class PacketSpec(BaseModel):
     )
 
     kind: Annotated[Kind, named(Kind)]
-    """What it is: write, read, read-response, send, cmpswap, fetchadd, atomic-ack, ack, nak, rnr-nak, cnp, pfc or
-    pause."""
+    """What it is: write, read, read-response, send, cmpswap, fetchadd, atomic-ack, atomic-write, flush, ack, nak,
+    rnr-nak, cnp, pfc or pause."""
 
     count: Annotated[int, between(1, MAX_COUNT)] = 1
     """This many of it, with PSNs counting up."""
@@ -148,7 +156,7 @@ class PacketSpec(BaseModel):
     rkey: Bits32 = 0
     """Remote key to that memory."""
     dmalen: Bits32 | None = None
-    """Bytes of the whole message; of an only packet, those of its payload."""
+    """Bytes of the whole message, or to flush; of an only packet, those of its payload."""
     immdt: Bits32 | None = None
     """Immediate data, with the last or only packet of a write or send."""
     invalidate: Bits32 | None = None
@@ -165,6 +173,10 @@ class PacketSpec(BaseModel):
     """fetchadd: what to add."""
     original: Bits64 = 0
     """atomic-ack: what was there before."""
+    selectivity: Annotated[Selectivity, choice(_SELECTIVITIES)] = Selectivity.RANGE
+    """flush: range for the bytes that va and dmalen name, region for all that the key is for."""
+    placement: Annotated[Placement, choice(_PLACEMENTS)] = Placement.GLOBAL_VISIBILITY
+    """flush: what it shall promise, global-visibility, persistence or both."""
 
     msn: Bits24 = 0
     """Messages that the responder has completed."""

@@ -114,8 +114,16 @@ def _ip_header(ip: Packet, size: int) -> bytes:
     return bytes(header)
 
 
+class FETH(_Transport):
+    """Flush extended transport header: how much to flush, and how far (annex A19)."""
+
+    name = "FETH"
+    extension = Extension.FETH
+    fields_desc: ClassVar = [BitField("Reserved26", 0, 26), BitField("SEL", 0, 2), XBitField("PLT", 0, 4)]
+
+
 class RETH(_Transport):
-    """RDMA extended transport header: where a WRITE or READ goes (section 9.3.3)."""
+    """RDMA extended transport header: where a WRITE, READ or FLUSH goes (section 9.3.3)."""
 
     name = "RETH"
     extension = Extension.RETH
@@ -184,7 +192,7 @@ class CNP(_Transport):
 
 
 _LAYERS: Final[dict[Extension | None, type[_Transport]]] = {
-    layer.extension: layer for layer in (DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, CNP)
+    layer.extension: layer for layer in (DETH, FETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, CNP)
 }
 
 bind_layers(UDP, BTH, dport=ROCEV2_PORT)

@@ -56,6 +56,8 @@ def _rocev2(frame: Frame, bth: Bth) -> list[str]:
     parts += [name for name, there in (("AckReq", bth.ackreq), ("FECN", bth.fecn), ("BECN", bth.becn)) if there]
     if frame.deth is not None:
         parts.append(f"from QP {frame.deth.srcqp:#08x} Q_Key {frame.deth.qkey:#x}")
+    if frame.feth is not None:
+        parts.append(f"SEL {frame.feth.sel} PLT {frame.feth.plt:#x}")
     if frame.reth is not None:
         parts.append(f"VA {frame.reth.va:#x} R_Key {frame.reth.rkey:#x} DMALen {frame.reth.dmalen}")
     if (atomic := frame.atomiceth) is not None:

@@ -20,7 +20,7 @@ from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 SIZE = 4096
@@ -40,15 +40,25 @@ class Live:
     def __init__(self, wanted: dict[str, Any]) -> None:
         self.wanted = wanted
         self.rights = enums.IBV_ACCESS_REMOTE_WRITE | enums.IBV_ACCESS_REMOTE_READ | enums.IBV_ACCESS_REMOTE_ATOMIC
+        self.rights |= enums.IBV_ACCESS_FLUSH_GLOBAL
         self.context = Context(name=wanted["device"])
         self.domain = PD(self.context)
         self.memory = MR(self.domain, SIZE, self.rights | enums.IBV_ACCESS_LOCAL_WRITE | enums.IBV_ACCESS_MW_BIND)
         self.memory.write(wanted["fill"] * SIZE, SIZE)
         self.windows: list[MW] = []
         self.completions = CQ(self.context, 64)
+        self.pair = self.create_pair()
+
+    def create_pair(self) -> QP:
+        """The queue pair; one of RC can do what ``post_placement`` asks for, too."""
         room = QPCap(max_send_wr=16, max_recv_wr=16, max_send_sge=1, max_recv_sge=1)
-        kind = getattr(enums, f"IBV_QPT_{wanted['transport']}")
-        self.pair = QP(self.domain, QPInitAttr(qp_type=kind, scq=self.completions, rcq=self.completions, cap=room))
+        kind = getattr(enums, f"IBV_QPT_{self.wanted['transport']}")
+        common = {"qp_type": kind, "scq": self.completions, "rcq": self.completions, "cap": room}
+        if self.wanted["transport"] != "RC":
+            return QP(self.domain, QPInitAttr(**common))
+        mask = enums.IBV_QP_INIT_ATTR_PD | enums.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+        flags = enums.IBV_QP_EX_WITH_FLUSH | enums.IBV_QP_EX_WITH_ATOMIC_WRITE
+        return QPEx(self.context, QPInitAttrEx(**common, pd=self.domain, comp_mask=mask, send_ops_flags=flags))
 
     def connect(self, gid: str, qpn: int, epsn: int, psn: int) -> None:
         """Get ready to receive from PSN ``epsn`` on, and to send from ``psn`` on."""
@@ -102,6 +112,19 @@ class Live:
         elif self.wanted["transport"] == "UD":
             request.set_wr_ud(self.peer, qpn, QKEY)
         self.pair.post_send(request)
+
+    def post_placement(self, operation: str, size: int, rkey: int, va: int) -> None:
+        """Post FLUSH_RANGE or FLUSH_MR, for global visibility, or ATOMIC_WRITE, of the memory's own first octets.
+
+        They exist only in the newer way to post (ibv_wr_post(3)).
+        """
+        self.pair.wr_start()
+        self.pair.wr_flags = enums.IBV_SEND_SIGNALED
+        if operation == "ATOMIC_WRITE":
+            self.pair.wr_atomic_write(rkey, va, self.memory.read(size, 0))
+        else:
+            self.pair.wr_flush(rkey, va, size, enums.IBV_FLUSH_GLOBAL, getattr(enums, f"IBV_{operation}"))
+        self.pair.wr_complete()
 
     def bind(self) -> int:
         """Open a window onto all of the memory; its key, which the peer may revoke."""

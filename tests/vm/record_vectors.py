@@ -103,6 +103,9 @@ def reliable_connection(stage: Stage) -> None:
             request(ours, theirs, "SEND_WITH_INV", size, revoke=theirs.ask("bind"))
         request(ours, theirs, "ATOMIC_FETCH_AND_ADD", 8, operand=0x0102030405060708)
         request(ours, theirs, "ATOMIC_CMP_AND_SWP", 8, operand=0, swap=0x1112131415161718)
+        for operation in ("FLUSH_RANGE", "FLUSH_MR", "ATOMIC_WRITE"):
+            ours.ask("post_placement", operation=operation, size=8, va=theirs.va, rkey=theirs.rkey)
+            completes(ours)
         with counted(stage.pair.dst, "send_rnr_err"):
             ours.ask("post", operation="SEND", size=SIZES[0])
         theirs.ask("receive", size=ROOM)

@@ -64,6 +64,7 @@ _FAMILIES: Final = {
     "write": "_RDMA_WRITE_",
     "read": "_RDMA_READ_",
     "atomic": "_(CMPSWAP|FETCHADD|ATOMIC_)",
+    "flush": "_FLUSH",
     "ack": "_ACKNOWLEDGE",
     "cnp": "CNP",
     "rc": "RC_",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from lab.kernel.process import find_tool, run
-from lab.wire.opcodes import Opcode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,17 @@ def ask_tshark(file: Path, *fields: str, options: Sequence[str] = ()) -> list[li
     wanted = [word for field in fields for word in ("-e", field)]
     done = run([find_tool("tshark", "tshark"), "-n", *_PLAIN, *options, "-r", file, "-T", "fields", *wanted])
     return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+@cache
+def known_to_tshark() -> frozenset[int]:
+    """The opcodes that this tshark has a name for; of a packet with another one it reads nothing after the BTH.
+
+    4.0 knows neither 0x81, the CNP, nor FLUSH and ATOMIC WRITE of annex A19; 4.4 knows these two.
+    """
+    values = run([find_tool("tshark", "tshark"), "-G", "values"]).stdout
+    rows = (line.split("\t") for line in values.splitlines())
+    return frozenset(int(row[2]) for row in rows if row[:2] == ["V", "infiniband.bth.opcode"])
 
 
 BTH_FIELDS: Final = ("opcode", "se", "m", "padcnt", "tver", "p_key", "destqp", "a", "psn")
@@ -44,7 +55,7 @@ FIELDS: Final = (
 
 
 def ours(frame: Frame, data: bytes) -> dict[str, int]:
-    """What ``decode`` says, under tshark's names; headers that are not there are left out."""
+    """What ``decode`` says, under tshark's names; headers that are not there, or that it skips, are left out."""
     bth = frame.bth
     assert bth is not None
     said: dict[str, int] = dict(
@@ -64,6 +75,8 @@ def ours(frame: Frame, data: bytes) -> dict[str, int]:
             strict=False,
         )
     )
+    if bth.opcode not in known_to_tshark():
+        return said
     if frame.deth is not None:
         said |= {"infiniband.deth.q_key": frame.deth.qkey, "infiniband.deth.srcqp": frame.deth.srcqp}
     where = frame.reth or frame.atomiceth
@@ -84,9 +97,7 @@ def ours(frame: Frame, data: bytes) -> dict[str, int]:
     ):
         if value is not None:
             said[name] = value
-    if bth.opcode != Opcode.CNP:  # tshark 4.0 does not know the CNP and stops after its BTH
-        said["infiniband.invariant.crc"] = int.from_bytes(data[-4:])
-    return said
+    return said | {"infiniband.invariant.crc": int.from_bytes(data[-4:])}
 
 
 def theirs(row: Sequence[str]) -> dict[str, int]:

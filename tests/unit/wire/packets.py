@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from lab.wire.build import Message, Path
-from lab.wire.headers import Aeth, AtomicEth, Deth, Reth
+from lab.wire.headers import Aeth, AtomicEth, Deth, Feth, Reth
 from lab.wire.opcodes import Extension, Opcode, extensions
 from lab.wire.syndrome import Syndrome
 
@@ -25,6 +25,7 @@ opcodes = st.sampled_from(Opcode)
 
 _FIELDS: Final[dict[Extension, tuple[str, st.SearchStrategy[Any]]]] = {
     Extension.DETH: ("deth", st.builds(Deth, bits32, bits24)),
+    Extension.FETH: ("feth", st.builds(Feth, st.integers(0, 3), st.integers(0, 15))),
     Extension.RETH: ("reth", st.builds(Reth, bits64, bits32, bits32)),
     Extension.ATOMIC_ETH: ("atomiceth", st.builds(AtomicEth, bits64, bits32, bits64, bits64)),
     Extension.AETH: ("aeth", st.builds(Aeth, st.builds(Syndrome.decode, st.integers(0, 0x7F)), bits24)),
@@ -62,14 +63,16 @@ WITHOUT_DATA: Final = {
     Opcode.RC_ATOMIC_ACKNOWLEDGE,
     Opcode.RC_CMPSWAP,
     Opcode.RC_FETCHADD,
+    Opcode.RC_FLUSH,
 }
-"""Opcodes after whose headers no payload may come (IBA vol. 1 section 9.2)."""
+"""Opcodes after whose headers no payload may come (IBA vol. 1 section 9.2, annex A19)."""
 
 
 def crafted(opcode: Opcode) -> Message:
     """One message of ``opcode``, always the same, no two fields alike; where it has data, they need padding."""
     values: dict[Extension, Any] = {
         Extension.DETH: Deth(0x1111_1111, 0x222222),
+        Extension.FETH: Feth(1, 2),
         Extension.RETH: Reth(0x3333_4444_5555_6666, 0x7777_7777, 0x888),
         Extension.ATOMIC_ETH: AtomicEth(0x3333_4444_5555_6666, 0x7777_7777, 0x99AA_BBCC, 0xDDEE_FF00),
         Extension.AETH: Aeth(Syndrome.decode(0x05), 0x123456),

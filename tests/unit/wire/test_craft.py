@@ -14,7 +14,7 @@ from lab.wire.build import cnp
 from lab.wire.craft import craft, opcode
 from lab.wire.craft_file import packet_from_options
 from lab.wire.frame import Frame, Icrc, decode
-from lab.wire.headers import Aeth, AtomicEth, Deth, Pause, Pfc, Reth
+from lab.wire.headers import Aeth, AtomicEth, Deth, Feth, Pause, Pfc, Reth
 from lab.wire.opcodes import Opcode, opcode_name
 from lab.wire.packet_spec import Kind, PacketSpec, Part, Transport
 from lab.wire.syndrome import AckKind, NakCode, Syndrome
@@ -53,6 +53,13 @@ WITH_HEADERS: list[tuple[str, dict[str, Any], Opcode, dict[str, Any]]] = [
     ("fetchadd", {"rkey": 3, "add": 2**64 - 1}, Opcode.RC_FETCHADD, {"atomiceth": AtomicEth(0, 3, 2**64 - 1)}),
     ("atomic-ack", {"original": 6, "msn": 1}, Opcode.RC_ATOMIC_ACKNOWLEDGE,
      {"origremdt": 6, "aeth": Aeth(Syndrome(AckKind.ACK, 31), 1)}),
+    ("atomic-write", {"va": 8, "rkey": 9, "payload-hex": "01 23 45 67 89 ab cd ef"}, Opcode.RC_ATOMIC_WRITE,
+     {"reth": Reth(8, 9, 8), "feth": None, "payload": 8}),
+    ("flush", {"va": 8, "rkey": 9, "dmalen": 65536}, Opcode.RC_FLUSH,
+     {"feth": Feth(0, 1), "reth": Reth(8, 9, 65536), "payload": 0}),
+    ("flush", {"rkey": 9, "selectivity": "region", "placement": "persistence"}, Opcode.RC_FLUSH,
+     {"feth": Feth(1, 2), "reth": Reth(0, 9, 0)}),
+    ("flush", {"rkey": 9, "dmalen": 1, "placement": "both"}, Opcode.RC_FLUSH, {"feth": Feth(0, 3)}),
     ("ack", {"credits": 5, "msn": 8}, Opcode.RC_ACKNOWLEDGE, {"aeth": Aeth(Syndrome(AckKind.ACK, 5), 8)}),
     ("nak", {}, Opcode.RC_ACKNOWLEDGE, {"aeth": Aeth(Syndrome(AckKind.NAK, NakCode.PSN_SEQUENCE_ERROR), 0)}),
     ("rnr-nak", {"timer": 1}, Opcode.RC_ACKNOWLEDGE, {"aeth": Aeth(Syndrome(AckKind.RNR_NAK, 1), 0)}),
@@ -184,6 +191,13 @@ MISFITS: list[tuple[str, dict[str, Any], str]] = [
     ("write", {"part": "middle", "va": 1}, "--va: has no place in RC RDMA WRITE Middle; leave it out"),
     ("write", {"part": "first"}, "--dmalen: is missing; add it: how many bytes the whole message has"),
     ("read", {}, "--dmalen: is missing; add it: how many bytes the whole message has"),
+    ("flush", {}, "--dmalen: is missing; add it: how many bytes there are to flush"),
+    ("flush", {"dmalen": 1, "payload": "x"}, "--payload: has no place in RC FLUSH; leave it out"),
+    ("flush", {"dmalen": 1, "placement": "global"},
+     "--placement: 'global' is not known; choose global-visibility, persistence, both"),
+    ("atomic-write", {"payload": "short"}, "--payload: has 5 bytes, and an ATOMIC WRITE writes 8; give 8"),
+    ("atomic-write", {"payload_size": 8, "selectivity": "region"},
+     "--selectivity: has no place in RC ATOMIC WRITE; leave it out"),
     ("read", {"transport": "uc"},
      "KIND: there is no UC RDMA READ REQUEST; change transport, part, immdt or invalidate"),
     ("send", {"immdt": 1, "part": "first"},
@@ -220,7 +234,11 @@ def test_an_unchecked_description_is_not_crafted() -> None:
 
 
 def test_every_kind_is_whole_to_tshark(tshark: Tshark) -> None:
-    keys: dict[str, dict[str, Any]] = {"read": {"dmalen": 1}}
+    keys: dict[str, dict[str, Any]] = {
+        "read": {"dmalen": 1},
+        "flush": {"dmalen": 1},
+        "atomic-write": {"payload_size": 8},
+    }
     plain = [craft(spec(kind.value, **keys.get(kind.value, {}))).frame for kind in Kind]
     rows = tshark(plain, "infiniband.bth.opcode", "macc.opcode", "_ws.malformed")
     expected = [decode(frame) for frame in plain]

@@ -14,12 +14,14 @@ from scapy.layers.l2 import Ether
 from lab.wire import icrc
 from lab.wire.build import Message, Path, rocev2
 from lab.wire.frame import Frame, Icrc, decode
+from lab.wire.headers import Feth, Placement, Selectivity
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng_reader import Reader
 from lab.wire.rocev2 import BTH
 from lab.wire.syndrome import NO_CREDIT_COUNT, AckKind, NakCode, Syndrome
 from tests.unit.wire.opinions import FIELDS, ask_tshark, ours, theirs
 from tests.unit.wire.packets import HEADERS
+from tests.unit.wire.rxe_flush import mended
 
 FILES: Final = sorted(File(__file__).with_name("vectors").glob("*.pcapng"))
 ANSWERS: Final = {
@@ -34,6 +36,11 @@ every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def packets(file: File) -> list[bytes]:
     with file.open("rb") as stream:
         return [bytes(record.data) for record in Reader(stream, file.name)]
+
+
+def right_packets(file: File) -> list[bytes]:
+    """The packets, each with a right ICRC: that of a FLUSH is not (see rxe_flush.py)."""
+    return [mended(data) for data in packets(file)]
 
 
 def message_of(frame: Frame, data: bytes) -> Message:
@@ -69,10 +76,33 @@ def rebuilt(data: bytes) -> bytes:
 
 @every_file
 def test_every_opcode_and_every_answer_is_there(file: File) -> None:
-    frames = [decode(data) for data in packets(file)]
+    frames = [decode(data) for data in right_packets(file)]
     assert {frame.bth.opcode for frame in frames if frame.bth} == {*Opcode} - {Opcode.CNP}
     assert {frame.aeth.syndrome for frame in frames if frame.aeth} == ANSWERS
     assert {(frame.icrc, frame.fault) for frame in frames} == {(Icrc.OK, "")}
+
+
+@every_file
+def test_only_the_icrc_of_a_flush_was_wrong(file: File) -> None:
+    frames = [decode(data) for data in packets(file)]
+    assert {frame.bth.opcode for frame in frames if frame.bth and frame.icrc is not Icrc.OK} == {Opcode.RC_FLUSH}
+
+
+@every_file
+def test_placement_is_asked_for_and_answered(file: File) -> None:
+    """Annex A19: each in one packet, and each answered by a READ response without data, with its PSN."""
+    frames = [decode(data) for data in packets(file)]
+    opcodes = [frame.bth.opcode for frame in frames if frame.bth]
+    for opcode, carried in ((Opcode.RC_FLUSH, 0), (Opcode.RC_ATOMIC_WRITE, 8)):
+        asked, answer = frames[opcodes.index(opcode) :][:2]
+        assert asked.bth is not None
+        assert answer.bth is not None
+        assert asked.reth is not None
+        assert (asked.payload, asked.reth.dmalen) == (carried, 8)
+        assert (answer.bth.opcode, answer.payload) == (Opcode.RC_RDMA_READ_RESPONSE_ONLY, 0)
+        assert answer.bth.psn == asked.bth.psn
+    flushed = [frame.feth for frame in frames if frame.feth]
+    assert flushed == [Feth(sel, Placement.GLOBAL_VISIBILITY) for sel in (Selectivity.RANGE, Selectivity.REGION)]
 
 
 def test_both_address_families_are_there() -> None:
@@ -81,13 +111,13 @@ def test_both_address_families_are_there() -> None:
 
 @every_file
 def test_what_was_read_builds_the_same_octets(file: File) -> None:
-    for data in packets(file):
+    for data in right_packets(file):
         assert rebuilt(data) == data
 
 
 @every_file
 def test_scapy_seals_the_same_octets(file: File) -> None:
-    for data in packets(file):
+    for data in right_packets(file):
         packet = Ether(data)
         packet[BTH].ICRC = None
         assert bytes(packet) == data
@@ -101,7 +131,7 @@ def test_tshark_reads_the_same_in_every_field(file: File) -> None:
 
 @every_file
 def test_one_wrong_bit_is_noticed(file: File) -> None:
-    for data in packets(file):
+    for data in right_packets(file):
         damaged = bytearray(data)
         damaged[-icrc.SIZE - 1] ^= 0x10  # of the data, or of the last header
         assert decode(bytes(damaged)).icrc is Icrc.BAD
