@@ -18,7 +18,7 @@ from lab.analysis.histogram import Times
 from lab.analysis.sequence import MASK, Resend
 
 if TYPE_CHECKING:
-    from lab.analysis.batch import Ints
+    from lab.analysis.batch import Flags, Ints
     from lab.analysis.flows import Flows, Sorted
 
 _WINDOW: Final = 32768  # PSNs: how far an answer may lie behind the newest request
@@ -27,7 +27,6 @@ _NAKS_KEPT: Final = 256
 _PAIRED_AT_ONCE: Final = 64
 _TRIES: Final = 32
 _TRIED_AT_ONCE: Final = 4
-_ACKNOWLEDGE: Final = 0x11
 
 
 class Answers:
@@ -127,14 +126,17 @@ class Answers:
             self._naks[self._flows.key(nak[0]).hosts].append(nak)
 
     def _measure(self, packets: Sorted, order: Ints) -> None:
-        """Times from a request that asks for an ACK to the ACK with its PSN; none where it was resent (Karn)."""
+        """Times from a request that asks for an ACK to the answer with its PSN; none where it was resent (Karn).
+
+        Every positive AETH is one (IBA vol. 1 section 9.7.5.1): READ responses too, which answer FLUSH and ATOMIC
+        WRITE as well (annex A19).
+        """
         keys, times = self._keys, self._times
         ranked = keys[order]
         twice = np.zeros(len(keys), np.bool_)
         twice[1:] = ranked[1:] == ranked[:-1]
         twice[:-1] |= twice[1:]
-        acks = (packets.opcode == _ACKNOWLEDGE) & (ops.ACK[packets.syndrome] == 0)
-        at = np.flatnonzero(acks & (self.peer[packets.flow] >= 0))
+        at = np.flatnonzero(_acks(packets) & (self.peer[packets.flow] >= 0))
         answered = np.zeros(len(keys), np.bool_)
         if len(keys) and len(at):
             wanted = self.peer[packets.flow[at]] << 24 | packets.psn[at]
@@ -175,8 +177,14 @@ class Answers:
         """Tell sequences in trouble what their responder has."""
         if not self._flows.sequences:
             return
-        at = np.flatnonzero((packets.opcode == _ACKNOWLEDGE) & (ops.ACK[packets.syndrome] == 0))
+        at = np.flatnonzero(_acks(packets))
         last = at[runs.ends(packets.flow[at])]
         for flow, psn in zip(self.peer[packets.flow[last]].tolist(), packets.psn[last].tolist(), strict=True):
             if flow in self._flows.sequences:
                 self._flows.sequences[flow].acknowledge(psn)
+
+
+def _acks(packets: Sorted) -> Flags:
+    """Packets that say, by a positive AETH, that everything up to their PSN has arrived."""
+    acks: Flags = (packets.syndrome >= 0) & (ops.ACK[packets.syndrome] == 0)
+    return acks

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.wire.opcodes import ROCEV2_PORT, extensions
+from lab.wire.opcodes import ROCEV2_PORT, Extension, extensions
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Batch, Flags, Ints, Octets
@@ -57,10 +57,12 @@ _VNI_FLAG: Final = 0x08
 _BTH_SIZE: Final = 12
 _ICRC_SIZE: Final = 4
 _EXTENSIONS: Final = np.array([sum(extension.size for extension in extensions(code)) for code in range(256)])
-_FIRST: Final = [next((extension.label for extension in extensions(code)), "") for code in range(256)]
-HAS_RETH: Final = np.array([label == "RETH" for label in _FIRST])
+_FIRST: Final = [next(iter(extensions(code)), None) for code in range(256)]
+HAS_RETH: Final = np.array([extension is Extension.RETH for extension in _FIRST])
 """By opcode: a RETH follows the BTH."""
-HAS_AETH: Final = np.array([label == "AETH" for label in _FIRST])
+HAS_FETH: Final = np.array([extension is Extension.FETH for extension in _FIRST])
+"""By opcode: a FETH and then a RETH follow the BTH (annex A19)."""
+HAS_AETH: Final = np.array([extension is Extension.AETH for extension in _FIRST])
 """By opcode: an AETH follows the BTH."""
 
 
@@ -282,9 +284,16 @@ def _roce(columns: Columns, udp: np.ndarray, end: Ints) -> Roce:
         psn=psn & 0xFFFFFF,
         ackreq=psn >> 31 != 0,
         payload=payload,
-        dmalen=np.where(HAS_RETH[opcode], udp["ext"][:, 3].astype(np.int64), -1),
+        dmalen=_dmalen(opcode, udp["ext"]),
         syndrome=np.where(HAS_AETH[opcode], udp["ext"][:, 0].astype(np.int64) >> 24, -1),
     )
+
+
+def _dmalen(opcode: Ints, words: np.ndarray) -> Ints:
+    """The last word of the RETH: the fourth behind the BTH, or the fifth where the FETH comes first."""
+    dmalen = np.where(HAS_RETH[opcode], words[:, 3].astype(np.int64), -1)
+    np.copyto(dmalen, words[:, 4], where=HAS_FETH[opcode])
+    return dmalen
 
 
 def _roce_fault(bth_end: Ints, after: Ints, trailer: Ints, end: Ints, good: Flags) -> Ints:

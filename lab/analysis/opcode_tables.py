@@ -8,7 +8,7 @@ import numpy as np
 
 from lab.wire.opcodes import Opcode
 
-MESSAGES: Final = ("SEND", "WRITE", "READ", "ATOMIC")
+MESSAGES: Final = ("SEND", "WRITE", "READ", "ATOMIC", "ATOMIC WRITE", "FLUSH")
 ACKS: Final = (
     "ACK",
     "RNR NAK",
@@ -39,7 +39,7 @@ def _table(*marks: str, without: str = "-") -> np.ndarray[tuple[int], np.dtype[n
 
 RESPONSE: Final = _table("RESPONSE", "ACKNOWLEDGE")
 CNP: Final = np.arange(256) == int(Opcode.CNP)
-REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD")
+REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD", "FLUSH")
 SEQUENCED: Final = REQUEST & (np.arange(256) & _TRANSPORT != _UD)
 """Requests whose PSNs follow each other at the responder: those of RC and UC."""
 READ_REQUEST: Final = _table("READ_REQUEST")
@@ -53,6 +53,8 @@ def _messages() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     kinds[_table("WRITE") & _table("LAST", "ONLY")] = 1
     kinds[READ_REQUEST] = 2
     kinds[_table("CMPSWAP", "FETCHADD")] = 3
+    kinds[_table("ATOMIC_WRITE")] = 4
+    kinds[_table("FLUSH")] = 5
     return kinds
 
 

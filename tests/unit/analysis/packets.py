@@ -94,6 +94,21 @@ def responses(psn: int, packets: int, mtu: int = 1024) -> list[bytes]:
     ]
 
 
+def atomic_write(psn: int) -> bytes:
+    """An ATOMIC WRITE, which is always of eight bytes (IBA vol. 1 annex A19)."""
+    return rocev2(THERE, Opcode.RC_ATOMIC_WRITE, QP2, psn, _reth(8), ackreq=True, size=8)
+
+
+def flush(psn: int, size: int) -> bytes:
+    """A FLUSH of ``size`` bytes: visible to all (annex A19)."""
+    return rocev2(THERE, Opcode.RC_FLUSH, QP2, psn, struct.pack("!I", 1) + _reth(size), ackreq=True)
+
+
+def placed(psn: int) -> bytes:
+    """What answers both: a READ response without data."""
+    return rocev2(BACK, Opcode.RC_RDMA_READ_RESPONSE_ONLY, QP1, psn, _aeth(31))
+
+
 def ack(psn: int, syndrome: int = 31, *, qp: int = QP1, path: Path = BACK) -> bytes:
     """An acknowledgement: ACK, or by syndrome a NAK."""
     return rocev2(path, Opcode.RC_ACKNOWLEDGE, qp, psn, _aeth(syndrome))

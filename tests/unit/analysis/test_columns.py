@@ -37,6 +37,8 @@ FRAMES = [
     packets.pause({3: 0xFFFF}),
     bytes.fromhex("ffffffffffff0200000000010806") + bytes(46),
 ]
+PLACEMENT = [packets.flush(16, 5000), packets.atomic_write(17)]
+"""Not known to tshark 4.0."""
 
 
 def columns(frames: list[bytes]) -> tuple[Columns, Roce]:
@@ -83,6 +85,13 @@ def test_kinds_and_ecn() -> None:
     assert roce.payload[:5].tolist() == [1024, 1024, 1024, 13, 100]
 
 
+def test_a_flush_has_its_length_one_word_further_on() -> None:
+    _, roce = columns([packets.read(1, 4000), *PLACEMENT, packets.placed(16)])
+    assert roce.dmalen.tolist() == [4000, 5000, 8, -1]
+    assert roce.payload.tolist() == [0, 0, 8, 0]
+    assert roce.syndrome.tolist() == [-1, -1, -1, 31]
+
+
 def test_names_every_fault() -> None:
     good = packets.send(1)
     wrong = {
@@ -105,7 +114,7 @@ def test_names_every_fault() -> None:
 def test_damaged_packets_as_the_plain_decoder_sees_them(data: st.DataObject) -> None:
     rng = random.Random(data.draw(st.integers(0, 2**32)))
     frames = []
-    for frame in FRAMES[:16]:
+    for frame in FRAMES[:16] + PLACEMENT:
         changed = bytearray(frame)
         for _ in range(rng.randrange(4)):
             changed[rng.randrange(min(len(changed), 80))] = rng.randrange(256)

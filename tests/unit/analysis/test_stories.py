@@ -62,6 +62,34 @@ def test_sizes_of_messages() -> None:
     assert flow.sizes == {0: 1, 1: 1, 2: 1, 4: 1, 64: 1, 128: 1, 2**20: 1}
 
 
+def test_data_are_placed_and_then_flushed() -> None:
+    """Annex A19: one PSN each, however much is flushed, and a READ response without data to answer it."""
+    requested = [*packets.write(1, 2), packets.flush(3, 2**20), packets.atomic_write(4), packets.flush(5, 8)]
+    facts = told(*requested, packets.ack(2), packets.placed(3), packets.placed(4), packets.placed(5))
+    flow = requests(facts)
+    assert not facts.findings
+    assert flow.messages == {"WRITE": 1, "ATOMIC WRITE": 1, "FLUSH": 2}
+    assert (flow.smallest, flow.largest, flow.message_bytes) == (0, 2048, 2048 + 8)
+    assert (flow.payload, flow.gaps, flow.peer) == (2048 + 8, 0, packets.QP1)
+    assert flow.round_trip.count == 4
+    (answering,) = [flow for flow in facts.flows if flow.qp == packets.QP1]
+    assert answering.answers == {"ACK": 4}
+    assert answering.response_gaps == 0
+
+
+def test_a_flush_that_is_lost_and_sent_again() -> None:
+    """After a NAK the requester goes back to it; what the capture missed before it, its answer shows to be there."""
+    lost = told(*sends(1), packets.atomic_write(3), packets.ack(2, NAK_SEQUENCE), packets.flush(2, 64),
+                packets.atomic_write(3), packets.placed(2), packets.placed(3))  # fmt: skip
+    assert (requests(lost).missing, requests(lost).go_back_n, requests(lost).messages) == (
+        1,
+        1,
+        {"SEND": 1, "ATOMIC WRITE": 1, "FLUSH": 1},
+    )
+    unseen = told(packets.send(1), packets.flush(3, 64), packets.placed(3), packets.send(4), packets.ack(4))
+    assert requests(unseen).unseen == 1
+
+
 @pytest.mark.parametrize("first", [1, 0xFFFFFD, 0x7FFFFD])
 def test_psns_wrap(first: int) -> None:
     flow = requests(told(*sends(*range(first, first + 6)), packets.ack(first + 5)))
