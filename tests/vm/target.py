@@ -18,6 +18,7 @@ from lab.wire.frame import Frame, Icrc, decode
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Writer
 from lab.wire.pcapng_reader import Reader
+from tests.unit.wire.rxe_flush import as_rxe_wants_it
 
 from .conftest import RATE, Path
 from .queue_pair import QueuePair, Verbs
@@ -86,13 +87,19 @@ class Target:
         assert self.moved()["rcvd_pkts"] == number
 
     def send(self, kind: str, **keys: Any) -> None:
-        """Craft a packet of h1's for the queue pair and send it."""
+        """Craft a packet of h1's for the queue pair and send it.
+
+        A FLUSH is sent with rxe's ICRC as well (see rxe_flush.py): it takes one of them, and drops the other.
+        """
         options: dict[str, Any] = {"kind": kind, "qp": self.pair.qpn, **self._addresses}
         if kind in {"write", "send"}:
             options["transport"] = self._transport
         options |= {name.replace("_", "-"): value for name, value in keys.items()}
-        sent = self._injector.send([craft(packet_from_options(options)).frame])
-        assert (sent.packets, sent.refused) == (1, 0)
+        frames = [craft(packet_from_options(options)).frame]
+        if kind == "flush":
+            frames.append(as_rxe_wants_it(frames[0]))
+        sent = self._injector.send(frames)
+        assert (sent.packets, sent.refused) == (len(frames), 0)
 
     def write(self, text: str, psn: int, **keys: Any) -> None:
         """Send a WRITE of ``text`` to the start of the buffer."""
