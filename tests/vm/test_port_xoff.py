@@ -164,6 +164,14 @@ class TestClock:
         assert [int(ports.plant.nodes[0][name]) for name in ("paused", "ticking", "ticks")] == [0, 0, 2]
         assert ports.plant.events["kind"][0] == EventKind.XON_SENT
 
+    def test_a_pause_that_began_before_sending_was_off_ends_unsaid(self, ports: Switch) -> None:
+        ports.reset(replace(PORT, pfc=replace(PORT.pfc, tx=False)))
+        self.pause(ports, 0)
+        assert self.tick(ports).verdict == SHOT
+        assert (ports.group(SWP1, GROUP)["paused"], ports.plant.nodes[0]["paused"]) == (0, 0)
+        assert ports.plant.event_count[0] == 0
+        assert not ports.plant.counters[SWP1]["priority"]["tx_resume"].any()
+
     @ALPHAS
     @USES
     def test_a_moving_xon_is_where_the_model_says(self, ports: Switch, alpha: Fraction, used: int) -> None:

@@ -144,12 +144,14 @@ __noinline __u64 rl_tick_port(struct __sk_buff *skb, __u32 id, __u64 now)
 		return soonest;
 	bpf_for(group, 0, RL_CLASSES) {
 		enum rl_turn turn = rl_review(&port, node, group, now, rl_refresh_at(&port, now), &above);
+		__u32 classes = rl_group_classes(port.config, group);
 
 		if (turn != RL_STAY)
-			rl_send_pfc(skb, id, rl_group_classes(port.config, group), turn == RL_RESUME ? 0 : RL_XOFF);
+			rl_send_pfc(skb, id, classes, turn == RL_RESUME ? 0 : RL_XOFF);
 		if (turn == RL_RESUME) {
-			rl_log(id, RL_EVENT_XON_SENT, group, 0);
 			__sync_fetch_and_sub(&node->paused, 1);
+			if (classes) /* none where sending was switched off meanwhile */
+				rl_log(id, RL_EVENT_XON_SENT, group, 0);
 		}
 		wait = node->drain_rate ? above * 8 * RL_NS / node->drain_rate : RL_MIN_TICK;
 		if (above && wait < soonest)
