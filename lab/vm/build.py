@@ -107,6 +107,7 @@ class _Build:
     def run(self) -> None:
         began = time.monotonic()
         self._image.folder.mkdir()
+        self._image.guest_cache.mkdir()
         self.progress("keys: one for the host, one for the guest")
         self._make_keys()
         self.progress("Python packages: locked versions for the guest")

@@ -124,7 +124,7 @@ def _start(image: Image, wanted: Wanted, state: StateFolder, progress: Progress)
         cpus=wanted.cpus or min(4, max(2, os.cpu_count() or 2)),
         memory_mib=wanted.memory_mib or _default_memory(),
         ssh_port=_free_port(),
-        shares=_shares(wanted.share),
+        shares=_shares(image, wanted.share),
         tsc_khz=tsc.host_khz(),
         console=state.console,
         pid_file=state.pid_file,
@@ -261,9 +261,9 @@ def _locked(state: StateFolder, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _shares(extra: Path | None) -> tuple[Share, ...]:
+def _shares(image: Image, extra: Path | None) -> tuple[Share, ...]:
     root = checkout()
-    shares = [Share("checkout", root)]
+    shares = [Share("checkout", root), Share("cache", image.guest_cache)]
     if extra is not None and extra != root and root not in extra.parents:
         shares.append(Share("extra", extra))
     return tuple(shares)

@@ -28,7 +28,7 @@ class Accel(StrEnum):
 
 @dataclass(frozen=True)
 class Share:
-    """A host folder in the guest: at the same path there, and under its tag's fixed name for the checkout."""
+    """A host folder in the guest: at the same path there, and where the guest's init wants it by its tag."""
 
     tag: str
     path: Path

@@ -86,6 +86,11 @@ class Image:
         return self.folder / "manifest.json"
 
     @property
+    def guest_cache(self) -> Path:
+        """What rocelab keeps in the caches of this image's guests, which have no disk that outlives them."""
+        return self.folder / "guest-cache"
+
+    @property
     def complete(self) -> bool:
         """Whether it is there; folders appear whole or not at all."""
         return self.manifest.is_file()

@@ -112,6 +112,18 @@ def test_a_killed_vm_is_down_and_comes_up_again(vm: Vm) -> None:
     assert vm.status()["pid"] != pid
 
 
+def test_what_is_compiled_in_the_guest_is_there_after_the_next_boot(vm: Vm) -> None:
+    """BPF objects: without KVM one takes clang up to twelve seconds."""
+    script = (
+        "from pathlib import Path; from lab.kernel.clang import compile_bpf; "
+        "built = compile_bpf(Path('/rocelab/lab/kernel/probe.bpf.c')); print(built, built.stat().st_mtime_ns)"
+    )
+    first = vm("run", "--", "python3", "-c", script)
+    assert first.startswith("/root/.cache/rocelab/bpf/probe.bpf-")
+    vm("down")
+    assert vm("run", "--", "python3", "-c", script) == first
+
+
 def test_many_commands_start_one_vm(vm: Vm) -> None:
     began = time.monotonic()
     processes = [vm.start("run", "--", "cat", "/proc/sys/kernel/random/boot_id") for _ in range(4)]
