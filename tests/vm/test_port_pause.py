@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -16,7 +16,7 @@ from lab.dataplane.layout import Drop, EventKind
 from .one_switch import OVERHEAD, SWITCH, Star, blasting, build, named, pfc, star, waited
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 
@@ -24,8 +24,17 @@ RATE: Final = 20_000_000
 SIZE: Final = 4000
 TICK: Final = 0.004
 """Seconds of a scheduler tick (CONFIG_HZ=250)."""
-TIMES: Final = 9
+BACKLOG: Final = 50
+"""Packets, 80 ms of the link's time: what a sender that has just been started may need until it goes on."""
+ENOUGH: Final = 3
+ATTEMPTS: Final = 40
+_SO_RCVBUFFORCE: Final = 33
 _SO_TIMESTAMPNS: Final = 35
+_SOL_PACKET: Final = 263
+_PACKET_STATISTICS: Final = 6
+_STATISTICS: Final = struct.Struct("=II")
+_ROOM: Final = 1 << 26
+"""Bytes of a socket's buffer for ten seconds of the link's frames, for when nobody has time to read them."""
 _ETH_P_ALL: Final = 3
 _TIMESPEC: Final = struct.Struct("=qq")
 BULK: Final = 0
@@ -48,12 +57,12 @@ class Tap:
     def follow(self, raw: socket.socket, ended: threading.Event) -> None:
         """Take frames until ``ended``."""
         raw.settimeout(0.1)
+        offset = realtime_offset()
         while not ended.is_set():
             try:
                 data, ancillary, _, address = raw.recvmsg(64, 64)
             except TimeoutError:
                 continue
-            offset = time.time_ns() - time.monotonic_ns()
             if address[2] == socket.PACKET_OUTGOING and data[12:14] == b"\x08\x00":
                 seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
                 self.frames.append(((seconds * 10**9 + nanoseconds - offset) / 1e9, data[15] >> 2))
@@ -71,7 +80,7 @@ class Tap:
 def tap(fabric: Star) -> Iterator[Tap]:
     """Both hosts send to h3 all the time, one in the lossless class and one best effort; what the switch lets go."""
     raw = fabric.open_socket(SWITCH, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM)
     raw.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     with fabric.namespaces[SWITCH].entered():
         raw.bind(("swp3", _ETH_P_ALL))
@@ -80,10 +89,14 @@ def tap(fabric: Star) -> Iterator[Tap]:
     queue = fabric.live(SWITCH, "swp3")["queue"]
     with raw, blasting(fabric, "h1", "h3", ROCE << 2 | 2, SIZE), blasting(fabric, "h2", "h3", BULK, SIZE):
         thread.start()
-        waited(lambda: queue[3]["depth_packets"] > 5 and queue[0]["depth_packets"] > 5, "both queues to fill")
-        yield tap
-        ended.set()
-        thread.join()
+        try:
+            waited(lambda: min(queue["depth_packets"][[BULK, 3]]) > BACKLOG, "both queues to fill")
+            yield tap
+        finally:
+            ended.set()
+            thread.join()
+        _, lost = _STATISTICS.unpack(raw.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
+        assert lost == 0, "the tap was too slow"
 
 
 def stopped(fabric: Star, kind: EventKind, frame: bytes) -> float:
@@ -94,72 +107,109 @@ def stopped(fabric: Star, kind: EventKind, frame: bytes) -> float:
     return float(waited(lambda: named(fabric.events(since), kind, port), "the frame's effect")[0]["ns"]) / 1e9
 
 
-def usual(times: list[float]) -> float:
-    """The third shortest of nine. A machine with other work makes some of them longer, and none shorter."""
-    return sorted(times)[2]
+def realtime_offset() -> int:
+    """Nanoseconds from CLOCK_MONOTONIC to CLOCK_REALTIME: of many looks the one that was interrupted least."""
+    looks = [(time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(100)]
+    before, now, after = min(looks, key=lambda look: look[2] - look[0])
+    return now - (before + after) // 2
 
 
-def resumption(tap: Tap, began: float, asked: float) -> float:
+def undisturbed(measure: Callable[[], float], limit: float) -> None:
+    """What ``measure`` finds is below ``limit`` three times, and never below nothing.
+
+    A machine with other work makes a delay longer, and often, and never shorter: it is measured until it was quiet.
+    """
+    found: list[float] = []
+    while sum(value < limit for value in found) < ENOUGH:
+        assert len(found) < ATTEMPTS, f"of {sorted(found)} not {ENOUGH} are below {limit:g}"
+        found.append(measure())
+        assert found[-1] >= 0
+
+
+def paused(fabric: Star, quanta: int) -> tuple[float, float]:
+    """Pause the lossless class at the switch's port to h3: from when until when, in seconds of CLOCK_MONOTONIC."""
+    stopped(fabric, EventKind.PAUSED, pfc({3: quanta}))
+    count = fabric.live(SWITCH, "swp3")["priority"][3]
+    return int(count["paused_from"]) / 1e9, int(count["paused_until"]) / 1e9
+
+
+def resumption(tap: Tap, began: float, until: float) -> float:
     """When the class spoke again after a pause; a frame that was already on its way when that came does not count."""
     first = tap.first(ROCE, began)
-    if first - began < asked - TICK:
-        assert len(tap.of(ROCE, began)) == 1 or tap.of(ROCE, first)[0] - began >= asked - TICK, "it was not silent"
+    if first < until:
+        assert len(tap.of(ROCE, began)) == 1 or tap.of(ROCE, first)[0] >= until, "it was not silent"
         first = tap.first(ROCE, first)
     return first
 
 
-def test_a_pause_silences_its_class_for_its_quanta_and_no_other(fabric: Star, tap: Tap) -> None:
-    """Q x 512 bit times within 2% or a tick, and the whole link for the other class meanwhile."""
-    quanta = 10_000
-    asked = quanta * 512 / RATE
-    over, shares = [], []
-    for _ in range(TIMES):
-        began = stopped(fabric, EventKind.PAUSED, pfc({3: quanta}))
-        over.append(resumption(tap, began, asked) - began - asked)
-        meanwhile = [when for when in tap.of(BULK, began) if when <= began + asked]
-        shares.append(len(meanwhile) * (SIZE + OVERHEAD) * 8 / asked / RATE)
-    assert 0 <= usual(over) < max(0.02 * asked, TICK)
-    assert sorted(shares)[-3] == pytest.approx(1, abs=0.05)  # in others the sender had no CPU to keep up
+QUANTA: Final = 10_000
+ASKED: Final = QUANTA * 512 / RATE
+
+
+def test_a_pause_silences_its_class_for_its_quanta(fabric: Star, tap: Tap) -> None:
+    """Q x 512 bit times within 2% or a tick."""
+
+    def excess() -> float:
+        began, until = paused(fabric, QUANTA)
+        assert until - began == pytest.approx(ASKED, abs=1e-8)
+        return resumption(tap, began, until) - until
+
+    undisturbed(excess, max(0.02 * ASKED, TICK))
+
+
+def test_the_other_class_has_the_whole_link_meanwhile(fabric: Star, tap: Tap) -> None:
+    """Within 5%, where its sender had the CPU to keep up and the port nothing to make up for."""
+
+    def difference() -> float:
+        began, until = paused(fabric, QUANTA)
+        tap.first(BULK, until)
+        meanwhile = [when for when in tap.of(BULK, began) if when <= until]
+        return abs(1 - len(meanwhile) * (SIZE + OVERHEAD) * 8 / ASKED / RATE)
+
+    undisturbed(difference, 0.05)
 
 
 def test_the_class_that_is_paused_is_the_one_that_the_frame_names(fabric: Star, tap: Tap) -> None:
     """Priority 0 is not lossless here: its pause is counted, and not obeyed; priority 5 has no traffic."""
-    before = fabric.counters(SWITCH, "swp3")
-    with fabric.wire("h3") as stopper:
-        stopper.send(pfc({0: 0xFFFF, 5: 0xFFFF}))
     live = fabric.live(SWITCH, "swp3")["priority"]
-    waited(lambda: live[0]["rx_pause_ignored"] > before["priority"][0]["rx_pause_ignored"], "the frame")
-    heard = time.monotonic()
+    before = int(live[3]["rx_pause"])
+
+    def silence() -> float:
+        ignored = int(live[0]["rx_pause_ignored"])
+        with fabric.wire("h3") as stopper:
+            stopper.send(pfc({0: 0xFFFF, 5: 0xFFFF}))
+        waited(lambda: live[0]["rx_pause_ignored"] > ignored, "the frame")
+        heard = time.monotonic()
+        return max(tap.first(dscp, heard) for dscp in (ROCE, BULK)) - heard
+
     pause = 0xFFFF * 512 / RATE
-    for dscp in (ROCE, BULK):
-        assert tap.first(dscp, heard) - heard < pause / 2
-    assert live[3]["rx_pause"] == before["priority"][3]["rx_pause"]
+    undisturbed(silence, pause / 100)
+    assert live[3]["rx_pause"] == before
 
 
 def test_an_xon_resumes_at_once(fabric: Star, tap: Tap) -> None:
-    taken = []
-    for _ in range(TIMES):
-        began = stopped(fabric, EventKind.PAUSED, pfc({3: 0xFFFF}))
-        tap.first(BULK, began + 0.02)
-        silent = len(tap.of(ROCE, began))
-        assert silent <= 1, "it was not silent"
+    def hesitation() -> float:
+        began, _ = paused(fabric, 0xFFFF)
+        waited(lambda: time.monotonic() > began + 0.02, "some silence")
+        assert len(tap.of(ROCE, began)) <= 1, "it was not silent"
         resumed = stopped(fabric, EventKind.RESUMED, pfc({3: 0}))
-        taken.append(tap.first(ROCE, resumed) - resumed)
-    assert 0 < usual(taken) < TICK
+        return tap.first(ROCE, resumed) - resumed
+
+    undisturbed(hesitation, TICK)
 
 
 def test_a_shorter_pause_takes_the_place_of_a_longer_one(fabric: Star, tap: Tap) -> None:
     """Each frame sets the timer anew (IEEE 802.3 annex 31D): 20 ms after a pause of seconds are 20 ms."""
     quanta = round(0.02 * RATE / 512)
     count = fabric.live(SWITCH, "swp3")["priority"][3]
-    over = []
-    for _ in range(TIMES):
-        began = stopped(fabric, EventKind.PAUSED, pfc({3: 0xFFFF}))
-        tap.first(BULK, began)
+
+    def excess() -> float:
+        paused(fabric, 0xFFFF)
         _send(fabric, pfc({3: quanta}))
         until = int(count["paused_until"]) / 1e9
-        over.append(tap.first(ROCE, until - 0.02 + TICK) - until)
-    assert 0 <= usual(over) < TICK
+        return tap.first(ROCE, until - 0.02 + TICK) - until
+
+    undisturbed(excess, TICK)
 
 
 def _send(fabric: Star, frame: bytes) -> None:
@@ -176,8 +226,8 @@ def test_paused_time_is_counted(fabric: Star, tap: Tap) -> None:
     stopped(fabric, EventKind.PAUSED, pfc({3: 1}))
     before = fabric.counters(SWITCH, "swp3")["priority"][3]
     for _ in range(3):
-        began = stopped(fabric, EventKind.PAUSED, pfc({3: quanta}))
-        tap.first(ROCE, began + quanta * 512 / RATE)
+        _, until = paused(fabric, quanta)
+        tap.first(ROCE, until)
     stopped(fabric, EventKind.PAUSED, pfc({3: 1}))  # settles what came before it
     after = fabric.counters(SWITCH, "swp3")["priority"][3]
     assert after["rx_pause"] - before["rx_pause"] == 4
@@ -189,19 +239,33 @@ DETECTION: Final = 0.1
 RESTORATION: Final = 0.2
 
 
-def storm(fabric: Star, quanta: int) -> tuple[float, float]:
-    """h3 pauses without end for half a second; when the first pause began and when the last one ended."""
-    count = fabric.live(SWITCH, "swp3")["priority"][3]
-    began = stopped(fabric, EventKind.PAUSED, pfc({3: quanta}))
-    while time.monotonic() < began + 0.5:
-        _send(fabric, pfc({3: quanta}))
-    return began, int(count["paused_until"]) / 1e9
-
-
 def occurred(fabric: Star, since: int, kind: EventKind) -> float:
     """When the first event of a kind was at the switch's port to h3; waits for it."""
     port = fabric.id(SWITCH, "swp3")
     return int(waited(lambda: named(fabric.events(since), kind, port), f"{kind.name}")[0]["ns"]) / 1e9
+
+
+@dataclass(frozen=True)
+class Storm:
+    """A pause of seconds that the watchdog found and h3 then ended; times in seconds of CLOCK_MONOTONIC."""
+
+    began: float
+    found: float
+    ended: float
+    restored: float
+
+
+def storm(fabric: Star, count: Any) -> Storm:
+    """Pause h3's class until the watchdog acts, end it when packets met that, and wait for all to be as before."""
+    waited(lambda: count["depth_packets"] > BACKLOG, "a backlog")
+    since = fabric.event_count
+    began, _ = paused(fabric, 0xFFFF)
+    found = occurred(fabric, since, EventKind.STORM)
+    offered = int(count["offered_packets"])
+    waited(lambda: count["offered_packets"] > offered + 20, "packets that meet the watchdog")
+    stopped(fabric, EventKind.RESUMED, pfc({3: 0}))
+    ended = int(fabric.live(SWITCH, "swp3")["priority"][3]["paused_until"]) / 1e9
+    return Storm(began, found, ended, occurred(fabric, since, EventKind.RESTORED))
 
 
 @pytest.mark.parametrize("action", ["drop", "forward"])
@@ -209,19 +273,25 @@ def test_the_watchdog_takes_a_stormed_queue_over_and_gives_it_back(fabric: Star,
     """A storm is a pause of the whole detection time; it ends when there was none for the restoration time."""
     watch = [f"pfc.watchdog.{name}" for name in ("detection=100ms", "restoration=200ms", f"action={action}")]
     fabric.configure(SWITCH, *watch, "buffer.pool=16MB", "buffer.queues.0=2MB")
-    since, before = fabric.event_count, fabric.counters(SWITCH, "swp3")["queue"][3]
-    began, ended = storm(fabric, 4000)
-    stormed, restored = occurred(fabric, since, EventKind.STORM), occurred(fabric, since, EventKind.RESTORED)
-    after = fabric.counters(SWITCH, "swp3")["queue"][3]
+    count = fabric.live(SWITCH, "swp3")["queue"][3]
+    before = count.copy()
+    storms: list[Storm] = []
+
+    def lateness() -> float:
+        storms.append(storm(fabric, count))
+        last = storms[-1]
+        through = [when for when in tap.of(ROCE, last.found) if when < last.ended]
+        assert bool(through) is (action == "forward")
+        tap.first(ROCE, last.restored)
+        late = last.found - last.began - DETECTION, last.restored - last.ended - RESTORATION
+        assert min(late) >= 0
+        return max(late)
+
+    undisturbed(lateness, 5 * TICK)
     fabric.configure(SWITCH, "buffer.pool=16MB", "buffer.queues.0=2MB")
-    assert DETECTION <= stormed - began < DETECTION + 0.1
-    assert RESTORATION <= restored - ended < RESTORATION + 0.1
-    assert (after["storms"] - before["storms"], after["restored"] - before["restored"]) == (1, 1)
-    dropped = after["drop_packets"][Drop.WATCHDOG] - before["drop_packets"][Drop.WATCHDOG]
-    through = [when for when in tap.of(ROCE, stormed) if when < ended]
+    assert (count["storms"] - before["storms"], count["restored"] - before["restored"]) == (len(storms),) * 2
+    dropped = count["drop_packets"][Drop.WATCHDOG] - before["drop_packets"][Drop.WATCHDOG]
     assert bool(dropped) is (action == "drop")
-    assert bool(through) is (action == "forward")
-    tap.first(ROCE, restored)
 
 
 @pytest.mark.parametrize(
