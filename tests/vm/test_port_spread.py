@@ -66,27 +66,34 @@ def port_counters(fabric: Fabric) -> dict[tuple[str, str], Any]:
 def events(fabric: Fabric, since: int) -> list[tuple[int, str, EventKind]]:
     """Time, node and kind of each event after the first ``since``, in order of time."""
     maps = plant.open_plant(fabric.name)
-    log = [maps.events[number] for number in range(since, int(maps.event_count[0]))]
+    until = int(maps.event_count[0])
+    assert until - since <= len(maps.events), "the first events are gone"
+    log = [maps.events[number % len(maps.events)] for number in range(since, until)]
     return sorted((int(e["ns"]), fabric.numbering.names[int(e["port"])][0], EventKind(e["kind"])) for e in log)
 
 
 @pytest.mark.parametrize("senders", [2, 4, 8])
-def test_an_incast_across_spines_loses_nothing_and_is_felt_hop_by_hop(fabric: Fabric, senders: int) -> None:
+def test_an_incast_across_spines_loses_nothing(fabric: Fabric, senders: int) -> None:
+    write_to_one(fabric, senders, "20s")
+
+
+@pytest.mark.parametrize("senders", [2, 4, 8])
+def test_back_pressure_is_felt_hop_by_hop(fabric: Fabric, senders: int) -> None:
     """The first XOFFs come in the order of the way back, unless a CPU stood still and a queue grew behind it."""
     for _ in range(ATTEMPTS):
         since = int(plant.open_plant(fabric.name).event_count[0])
-        incast_without_loss(fabric, senders)
+        write_to_one(fabric, senders, "2s")
         path = first_pauses(fabric, since)
         if path == sorted(path):
             return
     pytest.fail(f"receiver's leaf, spine, senders' leaf, host: {path} ns")
 
 
-def incast_without_loss(fabric: Fabric, senders: int) -> None:
-    """Many hosts write to the one behind the other leaf; what rxe and the ports count of it."""
+def write_to_one(fabric: Fabric, senders: int, duration: str) -> None:
+    """Many hosts write to the one behind the other leaf, and neither rxe nor a port counts a loss."""
     sink = f"h{SENDERS + 1}"
     others = (word for number in range(2, senders + 1) for word in ("--pair", f"h{number}:{sink}"))
-    report = rocelab_json("rdma", "bw", "h1", sink, *others, "--duration", "20s")
+    report = rocelab_json("rdma", "bw", "h1", sink, *others, "--duration", duration)
     now = port_counters(fabric)
     assert all(pair["messages"] for pair in report["pairs"])
     moved = {counter for host in report["counters"].values() for counter, grown in host.items() if grown}
