@@ -103,9 +103,9 @@ def test_an_incast_pauses_the_senders_and_loses_nothing(fabric: Star, senders: i
     assert trouble(before) == {}
     assert all((now[place]["queue"]["drop_packets"] == old[place]["queue"]["drop_packets"]).all() for place in now)
     assert all(balanced(port) for port in now.values())
-    # The senders share the sink's link, as far as the CPUs fill it.
+    # The sink's link is full, all the time, and the senders share it.
     carried = sum(result.goodput_bps for result in results)
-    assert 0.5 < carried / (RATE * 4096 / (4096 + 58 + OVERHEAD)) < 1.04
+    assert 0.7 < carried / (RATE * 4096 / (4096 + 58 + OVERHEAD)) < 1.04
     # PFC did it: what the switch sent is what the hosts received, and every XOFF was ended by an XON.
     for number in range(1, senders + 1):
         port = now[SWITCH, f"swp{number}"]["priority"][PRIORITY]
