@@ -27,7 +27,7 @@ TICK: Final = 0.004
 BACKLOG: Final = 50
 """Packets, 80 ms of the link's time: what a sender that has just been started may need until it goes on."""
 ENOUGH: Final = 3
-ATTEMPTS: Final = 40
+ATTEMPTS: Final = 9
 _SO_RCVBUFFORCE: Final = 33
 _SO_TIMESTAMPNS: Final = 35
 _SOL_PACKET: Final = 263

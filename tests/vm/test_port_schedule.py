@@ -126,7 +126,7 @@ def test_a_port_taken_off_under_load_lets_traffic_go_on(fabric: Star, queues: An
         sent = int(queues[0]["sent_packets"])
         waited(lambda: queues[0]["sent_packets"] > sent + 10, "traffic by the port")
     flushed = after["queue"]["drop_packets"][0][Drop.FLUSH] - before["queue"]["drop_packets"][0][Drop.FLUSH]
-    assert flushed > 0
+    assert flushed > 5
     assert not after["queue"]["depth_packets"].any()
     assert balanced(after)
 
