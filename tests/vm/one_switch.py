@@ -160,20 +160,6 @@ def waited(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> An
     return found
 
 
-def filled(measure: Callable[[], float], rate: float) -> None:
-    """A port carries ``rate`` within 1%: no measurement is above that, and one of five is not below.
-
-    A machine with other work may be too busy to fill a port, and never makes it too fast.
-    """
-    found: list[float] = []
-    while len(found) < 5:
-        found.append(measure())
-        assert found[-1] < 1.01 * rate
-        if found[-1] > 0.99 * rate:
-            return
-    raise AssertionError(f"of {rate:g} bit/s {found}: the CPUs did not keep up, or the port is too slow")
-
-
 def pfc(classes: Mapping[int, int]) -> bytes:
     """A PFC frame that sets the timers of ``classes`` (quanta), as IEEE 802.1Q clause 36 and 802.3 31D have it."""
     vector = sum(1 << priority for priority in classes)
