@@ -17,7 +17,8 @@ from lab.doctor.features import FABRIC, RDMA
 from lab.doctor.remedies import this_host
 
 HERE = Path(__file__).parent
-NEEDS = {"fabric": FABRIC.needs, "vm": (*RDMA.needs, "VXLAN", "VRF", "netem", "BTF", "BPF qdisc")}
+_PORT = (*RDMA.needs, "VXLAN", "VRF", "netem", "BTF", "BPF qdisc")
+NEEDS = {"fabric": FABRIC.needs, "vm": _PORT, "stress": _PORT}
 """What each marker needs. Tests below the directory of the same name carry the marker without saying so."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
+import os
+import time as clock
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,9 @@ from lab.units import format_size
 from lab.vm import build as builder
 from lab.vm import machine
 from lab.vm.call import call, inside_vm
+from lab.vm.qemu import Time
 from lab.vm.recipe import current_recipe, image_of
+from lab.vm.state import all_running, state_folder
 
 if TYPE_CHECKING:
     from lab.vm.recipe import Image
@@ -23,7 +26,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="A small VM with the kernel that RDMA and the emulated port need.")
 
-Cpus = Annotated[int | None, typer.Option(min=1, max=64, help="Virtual CPUs; by default the host's, 2 to 4.")]
+Name = Annotated[
+    str, typer.Option(envvar="ROCELAB_VM_NAME", metavar="NAME", help="Which VM: each has a guest of its own.")
+]
+Lives = Annotated[
+    Time | None,
+    typer.Option(
+        "--time",
+        help="Whose time it lives in: virtual is exact on a busy host. By default virtual, with KVM the host's.",
+    ),
+]
+Cpus = Annotated[
+    int | None, typer.Option(min=1, max=64, help="Virtual CPUs; by default the host's, 2 to 4. One in virtual time.")
+]
 Memory = Annotated[int | None, typer.Option(min=512, metavar="MIB", help="Memory in MiB; by default 4096.")]
 Shared = Annotated[
     Path | None,
@@ -47,40 +62,43 @@ def outside_only() -> None:
 @app.command()
 def build(force: Annotated[bool, typer.Option(help="Build although the image is up to date.")] = False) -> None:
     """Build the image; does nothing when it is there and its recipe has not changed."""
-    began = time.monotonic()
+    began = clock.monotonic()
     had = image_of(current_recipe()).complete and not force
     image = builder.build(_say, force=force)
-    took = "is up to date" if had else f"built in {time.monotonic() - began:.0f} s"
+    took = "is up to date" if had else f"built in {clock.monotonic() - began:.0f} s"
     stdout.print(f"image {image.hash} {took}: {_describe(image)}", highlight=False)
 
 
 @app.command()
-def up(cpus: Cpus = None, memory: Memory = None, share: Shared = None) -> None:
+def up(name: Name = "", time: Lives = None, cpus: Cpus = None, memory: Memory = None, share: Shared = None) -> None:
     """Start the VM, building its image first when needed."""
-    before = machine.status()
-    running = machine.up(machine.Wanted(cpus, memory, share), _say)
+    state = state_folder(name)
+    before = state.running()
+    running = machine.up(state, machine.Wanted(cpus, memory, share, time), _say)
     what = "was up already" if before else f"is up after {running.boot_seconds:.1f} s"
-    stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel})", highlight=False)
+    stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel}, {running.time} time)", highlight=False)
     if running.image.hash != current_recipe().hash:
         _note("it runs an image of an older recipe; for the new one: rocelab vm down, then up again")
 
 
 @app.command(context_settings=_PASS_THROUGH)
-def run(command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run.")]) -> None:
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run.")], name: Name = ""
+) -> None:
     """Run a command in the VM, in the same directory when it is shared; starts the VM when it is not up."""
-    raise typer.Exit(send(command))
+    raise typer.Exit(send(command, name))
 
 
 @app.command()
-def shell() -> None:
+def shell(name: Name = "") -> None:
     """Open a shell in the VM."""
-    raise typer.Exit(send(["bash", "-l"]))
+    raise typer.Exit(send(["bash", "-l"], name))
 
 
 @app.command()
-def status(as_json: JsonFlag = False) -> None:
-    """Say whether the VM is up, and how to reach it."""
-    running = machine.status()
+def status(name: Name = "", as_json: JsonFlag = False) -> None:
+    """Say whether the VM is up, and what it is."""
+    running = state_folder(name).running()
     facts = _facts(running)
     if as_json:
         print_json(facts)
@@ -90,15 +108,31 @@ def status(as_json: JsonFlag = False) -> None:
         stdout.print(table("VM", ("what", "value"), [(key.replace("_", " "), value) for key, value in facts.items()]))
 
 
+@app.command("ls")
+def list_machines(as_json: JsonFlag = False) -> None:
+    """List the VMs that are up."""
+    machines = all_running()
+    if as_json:
+        print_json([{"name": name} | _facts(running) for name, running in machines.items()])
+        return
+    columns = ("name", "time", "accel", "cpus", "memory MiB", "up s")
+    rows = [
+        (name, running.time, running.accel, running.cpus, running.memory_mib, round(running.uptime))
+        for name, running in machines.items()
+    ]
+    stdout.print(table("VMs", columns, rows) if rows else "no VM is up")
+
+
 @app.command()
-def down() -> None:
+def down(name: Name = "") -> None:
     """End the VM; does nothing when it is not up."""
-    stdout.print("VM is down" if machine.down() else "VM was not up", highlight=False)
+    stdout.print("VM is down" if machine.down(state_folder(name)) else "VM was not up", highlight=False)
 
 
-def send(command: list[str]) -> int:
+def send(command: list[str], name: str | None = None) -> int:
     """Run ``command`` in the VM, started when it is not up, and return its exit code."""
-    return call(machine.up(machine.Wanted(), _say), command, _note)
+    state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
+    return call(state, machine.up(state, machine.Wanted(), _say), command, _note)
 
 
 def _facts(running: Running | None) -> dict[str, object]:
@@ -106,11 +140,11 @@ def _facts(running: Running | None) -> dict[str, object]:
     facts: dict[str, object] = {"up": running is not None, "image": image.hash, "image_built": image.complete}
     if running is not None:
         facts |= {
+            "time": str(running.time),
             "accel": str(running.accel),
             "pid": running.pid,
             "uptime_s": round(running.uptime, 1),
             "boot_s": running.boot_seconds,
-            "ssh_port": running.ssh_port,
             "kernel": running.kernel,
             "image": running.image.hash,
             "image_current": running.image.hash == image.hash,

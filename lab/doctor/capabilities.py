@@ -143,13 +143,6 @@ CAPABILITIES: Final = (
         on_host=True,
     ),
     Capability(
-        "ssh",
-        "rocelab vm",
-        lambda _: probe.tool("ssh"),
-        lambda host: remedies.install(host, "openssh-client"),
-        on_host=True,
-    ),
-    Capability(
         "mmdebstrap",
         "rocelab vm build",
         _image_builder,

@@ -50,7 +50,7 @@ _RDMA: Final = (*_FABRIC, "rxe per namespace", "perftest")
 
 FABRIC: Final = Feature("fabric", _FABRIC)
 RDMA: Final = Feature("RDMA", _RDMA)
-VM: Final = Feature("VM", ("QEMU", "ssh", "mmdebstrap"), in_vm=False)
+VM: Final = Feature("VM", ("QEMU", "mmdebstrap"), in_vm=False)
 FEATURES: Final = (
     FABRIC,
     Feature("EVPN L2", (*_FABRIC, "VXLAN")),

@@ -9,7 +9,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -23,6 +24,17 @@ Stream: TypeAlias = int | IO[str] | IO[bytes] | None
 PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
 STDOUT = subprocess.STDOUT
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a program is given instead of the caller's own, and besides."""
+
+    directory: str | None = None
+    environment: Mapping[str, str] | None = None
+    new_session: bool = True
+    keep: Sequence[int] = ()
+    """Descriptors that it inherits."""
 
 
 def find_tool(name: str, package: str) -> str:
@@ -67,10 +79,11 @@ def start(
     stdin: Stream = DEVNULL,
     stdout: Stream = DEVNULL,
     stderr: Stream = DEVNULL,
-    new_session: bool = True,
+    within: Surroundings | None = None,
 ) -> Process:
-    """Start a program and return at once; the caller ends it. Text streams, a session of its own."""
+    """Start a program and return at once; the caller ends it. Text streams, a session of its own unless said."""
     words = [str(word) for word in argv]
+    given = within or Surroundings()
     try:
         return subprocess.Popen(
             words,
@@ -79,9 +92,14 @@ def start(
             stderr=stderr,
             text=True,
             errors="replace",
-            start_new_session=new_session,
+            start_new_session=given.new_session,
+            cwd=given.directory,
+            env=given.environment,
+            pass_fds=given.keep,
         )
     except FileNotFoundError as error:
+        if given.directory and not Path(given.directory).is_dir():
+            raise OperationFailed(f"no folder {given.directory}") from error
         raise EnvironmentLacks(f"program {words[0]} not found", "install it: rocelab doctor") from error
 
 

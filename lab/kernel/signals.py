@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -32,3 +33,20 @@ def held() -> Iterator[None]:
             signal.signal(number, handler)
         if waiting:
             signal.raise_signal(waiting[0])
+
+
+@contextlib.contextmanager
+def received(which: Collection[signal.Signals]) -> Iterator[int]:
+    """A descriptor on which signals come meanwhile, each as the octet of its number, and nowhere else."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = {number: signal.signal(number, lambda *_: None) for number in which}
+    woken = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    try:
+        yield reader
+    finally:
+        signal.set_wakeup_fd(woken)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reader)
+        os.close(writer)

@@ -1,4 +1,4 @@
-"""External programs that are watched while they run: their lines as they come, signals passed on to them."""
+"""External programs that are watched while they run: their lines as they come."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from lab.errors import CommandFailed
 from lab.kernel import process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
+    from collections.abc import Callable
 
 _KEPT_LINES = 20
 
@@ -41,26 +40,3 @@ def stream(argv: process.Argv, on_line: Callable[[str], None], *, grace: float =
             raise
     if returncode != 0:
         raise CommandFailed([str(word) for word in argv], returncode, "\n".join(last))
-
-
-def relay(argv: process.Argv, on_signal: Callable[[signal.Signals], None]) -> int:
-    """Run a program on the caller's standard streams, in a session of its own, and return its exit code.
-
-    SIGINT, SIGTERM and SIGHUP that reach this process are not passed to the program; ``on_signal`` is called
-    instead and decides what they mean, and the program is waited for all the same.
-    """
-    with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), on_signal):
-        return process.start(argv, stdin=None, stdout=None, stderr=None).wait()
-
-
-@contextlib.contextmanager
-def _handled(which: tuple[signal.Signals, ...], on_signal: Callable[[signal.Signals], None]) -> Iterator[None]:
-    def handle(number: int, _frame: FrameType | None) -> None:
-        on_signal(signal.Signals(number))
-
-    before = {number: signal.signal(number, handle) for number in which}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

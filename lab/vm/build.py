@@ -20,7 +20,7 @@ from lab.units import format_size
 from lab.vm import debian
 from lab.vm.initrd import build_initrd
 from lab.vm.recipe import Image, Recipe, cache_root, current_recipe, image_of
-from lab.vm.state import state_folder
+from lab.vm.state import all_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,6 @@ DISK_SIZE = "6G"
 _TOOLS = {
     "mmdebstrap": "mmdebstrap",
     "mke2fs": "e2fsprogs",
-    "ssh-keygen": "openssh-client",
     "unshare": "util-linux",
 }
 _USER_TOOLS = {"newuidmap": "uidmap"}
@@ -52,8 +51,7 @@ def build(progress: Progress, *, force: bool = False) -> Image:
     image = image_of(recipe)
     if image.complete and not force:
         return image
-    running = state_folder().running()
-    if running and running.image == image:
+    if any(running.image == image for running in all_running().values()):
         raise UsageError("the VM runs from the image that is to be replaced", "rocelab vm down")
     _require_tools()
     with _locked_cache(progress):
@@ -75,8 +73,7 @@ def prune(keep: Image) -> list[str]:
 
     The newest of them stays, so that two checkouts do not take turns building, and so does one that a VM runs from.
     """
-    running = state_folder().running()
-    kept = {keep.folder} | ({running.image.folder} if running else set())
+    kept = {keep.folder, *(running.image.folder for running in all_running().values())}
     others = [Image(folder) for folder in cache_root().iterdir() if folder not in kept and Image(folder).complete]
     old = sorted(others, key=lambda image: image.manifest.stat().st_mtime)[:-_OTHERS_KEPT]
     for image in old:
@@ -108,8 +105,6 @@ class _Build:
         began = time.monotonic()
         self._image.folder.mkdir()
         self._image.guest_cache.mkdir()
-        self.progress("keys: one for the host, one for the guest")
-        self._make_keys()
         self.progress("Python packages: locked versions for the guest")
         self._stage_files()
         self._bootstrap()
@@ -120,20 +115,11 @@ class _Build:
         self._make_disk()
         self._write_manifest(release, time.monotonic() - began)
 
-    def _make_keys(self) -> None:
-        keygen = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "")
-        process.run([*keygen, "-C", "rocelab", "-f", self._image.key])
-        process.run([*keygen, "-C", "rocelab-vm", "-f", self.scratch / "host_key"])
-        public = (self.scratch / "host_key.pub").read_text(encoding="ascii")
-        self._image.known_hosts.write_text(f"rocelab-vm {public}", encoding="ascii")
-
     def _stage_files(self) -> None:
         """Lay out what goes over Debian's own files."""
         shutil.copytree(self.recipe.guest / "root", self._stage)
         own = self._stage / "usr/local/lib/rocelab"
         shutil.copy(self.recipe.guest / "provision", own)
-        shutil.copy(self.scratch / "host_key", own)
-        shutil.copy(self._image.folder / "key.pub", own / "authorized_keys")
         packages = self._stage / debian.DIST_PACKAGES
         lock = self.scratch / "requirements.lock"
         lock.write_text(

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
-from lab.kernel import process, watch
-from lab.vm import ssh
-from lab.vm.machine import connection, has_ended, is_shared, last_fault
+from lab.kernel.signals import received
+from lab.vm.channel import Lost, opened
+from lab.vm.fingerprint import of_code
+from lab.vm.frames import CHUNK, WINDOW, Kind
+from lab.vm.machine import has_ended, is_shared, last_fault
+from lab.vm.request import Request
+from lab.vm.terminal import raw, size
 
 if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from lab.vm.ssh import Connection
-    from lab.vm.state import Running
+    from lab.vm.channel import Channel
+    from lab.vm.frames import Frame
+    from lab.vm.state import Running, StateFolder
 
-IN_VM = "ROCELAB_IN_VM"
+IN_VM: Final = "ROCELAB_IN_VM"
 """Set in the guest's environment."""
-HOME = "/root"
+HOME: Final = "/root"
 """Where a command runs whose directory on the host the guest does not see."""
+FORWARDED: Final = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "PYTEST_ADDOPTS")
+"""Besides these, variables of rocelab's own go across, and of a terminal its kind."""
+_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 
 
 def inside_vm() -> bool:
@@ -30,25 +41,104 @@ def inside_vm() -> bool:
     return bool(os.environ.get(IN_VM))
 
 
-def call(running: Running, command: list[str], note: Callable[[str], None]) -> int:
+def call(state: StateFolder, running: Running, command: list[str], note: Callable[[str], None]) -> int:
     """Run ``command`` in the guest with the caller's streams and return its exit code.
 
     It runs in the caller's directory when that is shared; otherwise ``note`` gets one line that says so.
     SIGINT, SIGTERM and SIGHUP reach the command. OperationFailed when the VM is lost meanwhile.
     """
-    link = connection(running)
-    identity = ssh.new_call()
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    argv = link.call_argv(identity, _directory(running, note), command, terminal=terminal)
-    code = process.interact(argv) if terminal else watch.relay(argv, lambda number: _pass_on(link, identity, number))
-    if code == ssh.LOST and has_ended(running):
-        why = f"\n{said}\n" if (said := last_fault()) else ""
-        raise OperationFailed(f"the VM ended while {command[0]} ran{why}", "rocelab vm up")
-    return code
+    request = Request(
+        argv=tuple(command),
+        directory=_directory(running, note),
+        environment=forwarded(os.environ, terminal=terminal),
+        terminal=size() if terminal else None,
+        code=of_code(),
+    )
+    watched = (signal.SIGWINCH,) if terminal else _PASSED_ON
+    try:
+        seen = raw() if terminal else contextlib.nullcontext()
+        with opened(state, request) as channel, received(watched) as signals, seen:
+            return _Relay(channel, signals).run()
+    except Lost as lost:
+        if has_ended(running):
+            why = f"\n{said}\n" if (said := last_fault(state)) else ""
+            raise OperationFailed(f"the VM ended while {command[0]} ran{why}", "rocelab vm up") from lost
+        raise OperationFailed(f"the way into the VM broke while {command[0]} ran", "try again") from lost
 
 
-def _pass_on(link: Connection, identity: str, number: signal.Signals) -> None:
-    process.run(link.signal_argv(identity, number.name.removeprefix("SIG")), check=False)
+def forwarded(environment: Mapping[str, str], *, terminal: bool) -> dict[str, str]:
+    """The variables that go across."""
+    names = {*FORWARDED, "TERM"} if terminal else set(FORWARDED)
+    return {name: value for name, value in environment.items() if name in names or name.startswith("ROCELAB_")}
+
+
+class _Relay:
+    """Passes streams and signals until the exit code comes."""
+
+    def __init__(self, channel: Channel, signals: int) -> None:
+        self._channel = channel
+        self._signals = signals
+        self._window = WINDOW
+        self._reading = True
+
+    def run(self) -> int:
+        """Return the command's exit code; that of SIGPIPE when nobody reads what it writes. Raises Lost."""
+        while True:
+            for descriptor in self._ready():
+                if descriptor == self._signals:
+                    self._pass_signals()
+                elif descriptor == self._channel.fileno():
+                    for frame in self._channel.receive():
+                        if (code := self._take(frame)) is not None:
+                            return code
+                else:
+                    self._pass_input()
+
+    def _ready(self) -> list[int]:
+        poll = select.poll()
+        poll.register(self._channel.fileno(), select.POLLIN)
+        poll.register(self._signals, select.POLLIN)
+        if self._reading and self._window > 0:
+            poll.register(0, select.POLLIN)
+        return [descriptor for descriptor, _ in poll.poll()]
+
+    def _take(self, frame: Frame) -> int | None:
+        """Do what a frame says; return the exit code when it is that."""
+        if frame.kind is Kind.EXIT:
+            return int(frame.payload)
+        if frame.kind is Kind.TAKEN:
+            self._window += int(frame.payload)
+            return None
+        try:
+            _write(2 if frame.kind is Kind.ERRORS else 1, frame.payload)
+        except BrokenPipeError:
+            return _BROKEN_PIPE
+        return None
+
+    def _pass_input(self) -> None:
+        # In a terminal's background a read would stop this process.
+        mine = not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
+        data = os.read(0, CHUNK) if mine else b""
+        if data:
+            self._window -= len(data)
+            self._channel.send(Kind.INPUT, data)
+        else:
+            self._reading = False
+            self._channel.send(Kind.INPUT_END)
+
+    def _pass_signals(self) -> None:
+        for number in os.read(self._signals, 64):
+            if number == signal.SIGWINCH:
+                self._channel.send(Kind.RESIZE, b"%d %d" % size())
+            else:
+                self._channel.send(Kind.SIGNAL, b"%d" % number)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
 
 def _directory(running: Running, note: Callable[[str], None]) -> str:

@@ -1,4 +1,4 @@
-"""The life of the VM: one per user, started when needed, ended without a trace."""
+"""The life of a VM: started when needed, ended without a trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import os
 import select
 import signal
-import socket
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +18,9 @@ from lab.kernel import process
 from lab.vm import kvm, tsc
 from lab.vm.build import build
 from lab.vm.console import fault, last_words
-from lab.vm.qemu import READY_MARK, Accel, Guest, Share, guest_argv
+from lab.vm.qemu import READY_MARK, Accel, Guest, Share, Time, guest_argv
 from lab.vm.recipe import Image, checkout, current_recipe
-from lab.vm.ssh import Connection
-from lab.vm.state import Running, StateFolder, process_start, state_folder
+from lab.vm.state import Running, StateFolder, process_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,28 +44,38 @@ class Wanted:
     cpus: int | None = None
     memory_mib: int | None = None
     share: Path | None = None
+    time: Time | None = None
+    """By default the host's where KVM works, and virtual elsewhere."""
 
 
-def up(wanted: Wanted, progress: Progress) -> Running:
-    """The running VM, started (and its image built) when there is none.
+class NotStarted(OperationFailed):
+    """QEMU did not start: that says nothing about KVM."""
 
-    A VM that runs already is returned as it is; UsageError when it does not share what ``wanted`` asks for.
+
+def up(state: StateFolder, wanted: Wanted, progress: Progress) -> Running:
+    """The VM that runs, started (and its image built) when there is none.
+
+    A VM that runs already is returned as it is; UsageError when it is not what ``wanted`` asks for.
     """
-    state = state_folder()
+    if wanted.time is Time.VIRTUAL and (wanted.cpus or 1) > 1:
+        raise UsageError(f"virtual time has one CPU, not {wanted.cpus}", "leave --cpus out, or use --time host")
     running = state.running()
     if running is None:
         image = build(progress)
         state.create()
         with _locked(state, progress):
             running = state.running() or _start(image, wanted, state, progress)
+    if not is_shared(running, checkout()):
+        raise UsageError(f"the VM is up and does not share {checkout()}", "rocelab vm down, then up again")
     if wanted.share and not is_shared(running, wanted.share):
         raise UsageError(f"the VM is up and does not share {wanted.share}", "rocelab vm down, then up again")
+    if wanted.time not in {None, running.time}:
+        raise UsageError(f"the VM is up in {running.time} time", "rocelab vm down, then up again")
     return running
 
 
-def down() -> bool:
+def down(state: StateFolder) -> bool:
     """End the VM and remove its traces; False when there was none."""
-    state = state_folder()
     if not state.path.is_dir():
         return False
     with _locked(state, lambda _line: None):
@@ -75,14 +83,9 @@ def down() -> bool:
         return _clear(state)
 
 
-def status() -> Running | None:
-    """The VM that is up, or None."""
-    return state_folder().running()
-
-
-def last_fault() -> str:
+def last_fault(state: StateFolder) -> str:
     """What the kernel of the VM that ended last said of it; "" when it said nothing."""
-    return fault(_console(state_folder()))
+    return fault(_console(state))
 
 
 def has_ended(running: Running) -> bool:
@@ -97,14 +100,6 @@ def has_ended(running: Running) -> bool:
         os.close(handle)
 
 
-def connection(running: Running) -> Connection:
-    """The way into a running VM; the shared connection is opened again when something closed it."""
-    link = Connection(image=running.image, port=running.ssh_port, control=state_folder().control)
-    if not link.control.is_socket():
-        _connect(link)
-    return link
-
-
 def is_shared(running: Running, path: Path) -> bool:
     """Whether the guest sees the host folder ``path`` at the same place."""
     return any(path == share.path or share.path in path.parents for share in running.shares)
@@ -114,23 +109,30 @@ def _start(image: Image, wanted: Wanted, state: StateFolder, progress: Progress)
     _clear(state)
     arch = current_recipe().arch
     process.find_tool(arch.qemu, arch.qemu_package)
-    process.find_tool("ssh", "openssh-client")
-    if kvm.read_verdict(state) is None:
-        progress("does KVM run guests here?")
+    accel = Accel.TCG
+    if wanted.time is not Time.VIRTUAL:
+        if kvm.read_verdict(state) is None:
+            progress("does KVM run guests here?")
+        accel = kvm.choose_accel(arch, image, state)
+    lives_in = wanted.time or (Time.HOST if accel is Accel.KVM or (wanted.cpus or 1) > 1 else Time.VIRTUAL)
     guest = Guest(
         arch=arch,
         image=image,
-        accel=kvm.choose_accel(arch, image, state),
-        cpus=wanted.cpus or min(4, max(2, os.cpu_count() or 2)),
+        accel=accel,
+        time=lives_in,
+        cpus=1 if lives_in is Time.VIRTUAL else wanted.cpus or min(4, max(2, os.cpu_count() or 2)),
         memory_mib=wanted.memory_mib or _default_memory(),
-        ssh_port=_free_port(),
         shares=_shares(image, wanted.share),
-        tsc_khz=tsc.host_khz(),
+        tsc_khz=tsc.guest_khz(arch, lives_in),
         console=state.console,
         pid_file=state.pid_file,
+        ports=state.ports,
+        monitor=state.monitor,
     )
     try:
         return _boot(guest, state, progress)
+    except NotStarted:
+        raise
     except OperationFailed:
         if guest.accel is Accel.TCG:
             raise
@@ -140,8 +142,9 @@ def _start(image: Image, wanted: Wanted, state: StateFolder, progress: Progress)
 
 
 def _boot(guest: Guest, state: StateFolder, progress: Progress) -> Running:
-    """Start QEMU, wait until the guest answers, open the shared connection, write the record."""
-    progress(f"booting with {guest.cpus} CPUs and {guest.memory_mib} MiB ({guest.accel})")
+    """Start QEMU, wait until the guest answers, write the record."""
+    cpus = "1 CPU" if guest.cpus == 1 else f"{guest.cpus} CPUs"
+    progress(f"booting with {cpus} and {guest.memory_mib} MiB ({guest.accel}, {guest.time} time)")
     began = time.monotonic()
     state.console.unlink(missing_ok=True)
     try:
@@ -153,17 +156,15 @@ def _boot(guest: Guest, state: StateFolder, progress: Progress) -> Running:
             pid=pid,
             pid_started=pid_started or 0,
             accel=guest.accel,
+            time=guest.time,
             cpus=guest.cpus,
             memory_mib=guest.memory_mib,
-            ssh_port=guest.ssh_port,
             image=guest.image,
             kernel=_kernel_release(guest.image),
             shares=guest.shares,
             started=time.time(),
-            boot_seconds=0.0,
+            boot_seconds=round(time.monotonic() - began, 2),
         )
-        connection(running)
-        running = replace(running, boot_seconds=round(time.monotonic() - began, 2))
         _write_whole(state.record, running.to_json())
     except BaseException:
         _clear(state)
@@ -177,7 +178,7 @@ def _launch(guest: Guest) -> None:
         process.run(guest_argv(guest))
     except CommandFailed as error:
         said = error.stderr.strip().splitlines()[-1:]
-        raise OperationFailed(f"QEMU does not start: {' '.join(said)}", "rocelab vm build --force") from error
+        raise NotStarted(f"QEMU does not start: {' '.join(said)}", "rocelab vm build --force") from error
 
 
 def _wait_ready(pid: int, state: StateFolder, timeout: float) -> None:
@@ -192,21 +193,13 @@ def _wait_ready(pid: int, state: StateFolder, timeout: float) -> None:
         time.sleep(_POLL)
 
 
-def _connect(link: Connection) -> None:
-    """Open the connection that later calls share; its socket is there when ssh returns."""
-    try:
-        process.run(link.open_argv(), timeout=BOOT_TIMEOUT)
-    except CommandFailed as error:
-        raise OperationFailed(f"no SSH connection to the VM: {error.stderr.strip()}") from error
-
-
 def _clear(state: StateFolder) -> bool:
     """End whatever VM the folder tells of, recorded or half-started, and remove what it left."""
     recorded = _recorded(state)
     ended = False
     for pid, started in recorded:
         ended = _end(pid, started) or ended
-    for path in (state.record, state.pid_file, state.control):
+    for path in (state.record, state.pid_file, state.monitor, *state.ports):
         path.unlink(missing_ok=True)
     return ended
 
@@ -273,13 +266,6 @@ def _default_memory() -> int:
     """4 GiB, or half of the host's memory when it has less than eight."""
     host_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return min(MEMORY_MIB, host_mib // 2)
-
-
-def _free_port() -> int:
-    """A TCP port of the loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _kernel_release(image: Image) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from lab.vm.frames import PORT_NAME
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from lab.vm.recipe import Image
 
 READY_MARK = "rocelab: ready"
-"""The guest's first program writes it to the console when SSH answers (scripts/guest/root/.../init)."""
+"""The guest's agent writes it to the console when it answers calls (lab/vm/agent.py)."""
 PROBE_MARK = "rocelab: probe passed"
 """What a probe guest writes before it ends (scripts/guest/initrd-init)."""
 
@@ -24,6 +26,15 @@ class Accel(StrEnum):
 
     KVM = "kvm"
     TCG = "tcg"
+
+
+class Time(StrEnum):
+    """Whose time a guest lives in."""
+
+    HOST = "host"
+    """The host's clocks: a guest that gets no CPU for a while is late."""
+    VIRTUAL = "virtual"
+    """QEMU's count of instructions, 1 ns each: a busy host makes a run longer and never different."""
 
 
 @dataclass(frozen=True)
@@ -41,33 +52,39 @@ class Guest:
     arch: Arch
     image: Image
     accel: Accel
+    time: Time
     cpus: int
+    """One in virtual time, whose counter is one for all."""
     memory_mib: int
-    ssh_port: int
     shares: tuple[Share, ...]
     tsc_khz: int | None
-    """Frequency of the host's cycle counter, which is an emulated x86 guest's too; None where it is not known."""
+    """Frequency of an emulated x86 guest's cycle counter: the host's, or that of virtual time. None where unknown."""
     console: Path
     """File that receives the serial console."""
     pid_file: Path
+    ports: tuple[Path, ...]
+    """Sockets of the ports on which calls come in (lab/vm/channel.py)."""
+    monitor: Path
+    """Socket of QEMU's monitor."""
 
 
 def guest_argv(guest: Guest) -> list[str]:
     """Start ``guest`` in the background; its disk is a throw-away copy-on-write view of the image.
 
-    Its one network has no route out: the only way in or out is the forwarded SSH port on the host's loopback.
+    It has no network. The only way in are the ports, whose sockets are in a folder that is its user's alone.
     """
     kernel_words = ["quiet", "loglevel=3", "panic=-1", "mitigations=off", *_emulation_words(guest)]
     kernel_words += map(_share_word, guest.shares)
     disk = f"file={_escaped(guest.image.disk)},if=none,id=disk,format=raw,snapshot=on,cache=unsafe,discard=unmap"
-    network = f"user,id=net,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:{guest.ssh_port}-:22"
     return [
-        *_machine(guest.arch, guest.accel, guest.image, kernel_words),
+        *_machine(guest.arch, guest.accel, guest.image, kernel_words, guest.time),
         *("-name", "rocelab-vm", "-smp", str(guest.cpus), "-m", str(guest.memory_mib)),
         *("-drive", disk, "-device", "virtio-blk-pci,drive=disk"),
-        *("-netdev", network, "-device", "virtio-net-pci,netdev=net,romfile="),
         *("-device", "virtio-rng-pci"),
+        *("-device", f"virtio-serial-pci,max_ports={len(guest.ports) + 1}"),
+        *(word for number, path in enumerate(guest.ports) for word in _port_device(number, path)),
         *(word for share in guest.shares for word in _share_device(share)),
+        *("-qmp", f"unix:{_escaped(guest.monitor)},server=on,wait=off"),
         *("-serial", f"file:{_escaped(guest.console)}", "-pidfile", str(guest.pid_file), "-daemonize"),
     ]
 
@@ -81,11 +98,13 @@ def _emulation_words(guest: Guest) -> list[str]:
 
     On a busy host the kernel gets the counter's frequency wrong, by two thirds even, or gives the counter up later,
     for a clock that is slow and uneven, and patches what every CPU runs all the time. So it is told.
+
+    In virtual time there is one CPU, and the counter is the clock.
     """
     if guest.accel is not Accel.TCG:
         return []
     clock = [f"tsc_early_khz={guest.tsc_khz}", "tsc=reliable"] if guest.tsc_khz else []
-    return ["maxcpus=1", *clock]
+    return clock if guest.time is Time.VIRTUAL else ["maxcpus=1", *clock]
 
 
 def probe_argv(arch: Arch, image: Image, accel: Accel) -> list[str]:
@@ -94,15 +113,23 @@ def probe_argv(arch: Arch, image: Image, accel: Accel) -> list[str]:
     return [*_machine(arch, accel, image, words), *("-smp", "2", "-m", "512", "-serial", "stdio")]
 
 
-def _machine(arch: Arch, accel: Accel, image: Image, kernel_words: list[str]) -> list[str]:
+def _machine(arch: Arch, accel: Accel, image: Image, kernel_words: list[str], time: Time = Time.HOST) -> list[str]:
     accelerator, cpu = ("kvm", "max") if accel is Accel.KVM else ("tcg,thread=multi", arch.emulated_cpu)
+    clock = []
+    if time is Time.VIRTUAL:
+        accelerator, clock = "tcg,thread=single", ["-icount", "shift=0,sleep=on", "-rtc", "clock=vm"]
     return [
         arch.qemu,
         *("-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot"),
-        *("-machine", arch.qemu_machine, "-accel", accelerator, "-cpu", cpu),
+        *("-machine", arch.qemu_machine, "-accel", accelerator, "-cpu", cpu, *clock),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", " ".join([f"console={arch.console}", *kernel_words])),
     ]
+
+
+def _port_device(number: int, path: Path) -> list[str]:
+    backend = f"socket,id=call{number},path={_escaped(path)},server=on,wait=off"
+    return ["-chardev", backend, "-device", f"virtserialport,chardev=call{number},name={PORT_NAME}{number}"]
 
 
 def _share_word(share: Share) -> str:

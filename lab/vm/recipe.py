@@ -13,7 +13,7 @@ from lab.vm.arch import Arch, host_arch
 SUITE = "trixie"
 PYTHON = "3.13"
 """The Python of the suite."""
-LAYOUT = 2
+LAYOUT = 3
 """Raise it when the code that builds changes what comes out."""
 
 
@@ -69,16 +69,6 @@ class Image:
     def initrd(self) -> Path:
         """Loads the root disk's drivers and hands over."""
         return self.folder / "initrd"
-
-    @property
-    def key(self) -> Path:
-        """The private key that opens this image's guests."""
-        return self.folder / "key"
-
-    @property
-    def known_hosts(self) -> Path:
-        """The one host key that an SSH client accepts."""
-        return self.folder / "known_hosts"
 
     @property
     def manifest(self) -> Path:

@@ -1,18 +1,22 @@
-"""The record of the one VM a user has, and whether its process is still that process."""
+"""The records of a user's VMs, and whether the process of each is still that process."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.errors import OperationFailed
-from lab.vm.qemu import Accel, Share
+from lab.errors import OperationFailed, UsageError
+from lab.vm.frames import PORTS
+from lab.vm.qemu import Accel, Share, Time
 from lab.vm.recipe import Image, cache_root
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 _STARTTIME = 19
 """Index of the start time among the fields of /proc/PID/stat after the command's name (proc(5), field 22)."""
 
@@ -25,9 +29,9 @@ class Running:
     pid_started: int
     """Start time of the process in clock ticks since boot: a recycled pid has another one."""
     accel: Accel
+    time: Time
     cpus: int
     memory_mib: int
-    ssh_port: int
     image: Image
     kernel: str
     shares: tuple[Share, ...]
@@ -56,7 +60,7 @@ class Running:
         """Read what ``to_json`` wrote; OperationFailed when it is something else."""
         try:
             data: dict[str, Any] = json.loads(text)
-            data["accel"] = Accel(data["accel"])
+            data["accel"], data["time"] = Accel(data["accel"]), Time(data["time"])
             data["image"] = Image(Path(data["image"]))
             data["shares"] = tuple(Share(share["tag"], Path(share["path"])) for share in data["shares"])
             return cls(**data)
@@ -86,9 +90,18 @@ class StateFolder:
         return self.path / "console.log"
 
     @property
-    def control(self) -> Path:
-        """Socket of the shared SSH connection."""
-        return self.path / "ssh"
+    def monitor(self) -> Path:
+        """Socket of QEMU's monitor."""
+        return self.path / "monitor"
+
+    @property
+    def ports(self) -> tuple[Path, ...]:
+        """Sockets of the ports on which calls come in."""
+        return tuple(map(self.port, range(PORTS)))
+
+    def port(self, number: int) -> Path:
+        """Socket of one port; its lock is beside it."""
+        return self.path / f"call-{number}"
 
     @property
     def lock(self) -> Path:
@@ -117,14 +130,39 @@ class StateFolder:
         return running if running.alive() else None
 
 
-def state_folder() -> StateFolder:
-    """``$ROCELAB_VM_STATE``, /run/rocelab/vm for root, below ``$XDG_RUNTIME_DIR`` or the cache for others."""
+def state_folder(name: str = "") -> StateFolder:
+    """Where the VM of this name leaves its traces; without one, where the usual VM does.
+
+    ``$ROCELAB_VM_STATE``, /run/rocelab/vm for root, below ``$XDG_RUNTIME_DIR`` or the cache for others; a name is
+    put behind it. UsageError when it is none.
+    """
+    usual = _usual_folder()
+    if not name:
+        return StateFolder(usual)
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot name a VM", "use up to 31 lower-case letters, digits and dashes")
+    return StateFolder(usual.with_name(f"{usual.name}-{name}"))
+
+
+def all_running() -> dict[str, Running]:
+    """The VMs of this user that are up, by name."""
+    usual = _usual_folder()
+    folders = [usual, *usual.parent.glob(f"{usual.name}-*")]
+    found = {}
+    for folder in sorted(folders):
+        with contextlib.suppress(OperationFailed):  # a record of another version
+            if running := StateFolder(folder).running():
+                found[folder.name.removeprefix(usual.name).removeprefix("-")] = running
+    return found
+
+
+def _usual_folder() -> Path:
     if chosen := os.environ.get("ROCELAB_VM_STATE"):
-        return StateFolder(Path(chosen))
+        return Path(chosen)
     if os.geteuid() == 0:
-        return StateFolder(Path("/run/rocelab/vm"))
+        return Path("/run/rocelab/vm")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return StateFolder(Path(runtime) / "rocelab/vm" if runtime else cache_root().with_name("vm-state"))
+    return Path(runtime) / "rocelab/vm" if runtime else cache_root().with_name("vm-state")
 
 
 def parse_start(stat: str) -> int:

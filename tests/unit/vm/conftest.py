@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.vm.arch import ARCHES
-from lab.vm.qemu import Accel, Guest, Share
+from lab.vm.qemu import Accel, Guest, Share, Time
 from lab.vm.recipe import Image, Recipe
 from lab.vm.state import Running
 
@@ -34,13 +34,15 @@ def guest(image: Image) -> Guest:
         arch=ARCHES["x86_64"],
         image=image,
         accel=Accel.TCG,
+        time=Time.HOST,
         cpus=2,
         memory_mib=4096,
-        ssh_port=40022,
         shares=(Share("checkout", Path("/home/ann/rocelab")),),
         tsc_khz=2_596_130,
         console=Path("/run/vm/console.log"),
         pid_file=Path("/run/vm/qemu.pid"),
+        ports=(Path("/run/vm/call-0"), Path("/run/vm/call-1")),
+        monitor=Path("/run/vm/monitor"),
     )
 
 
@@ -55,9 +57,9 @@ def running(image: Image) -> Running:
         pid=4711,
         pid_started=99,
         accel=Accel.KVM,
+        time=Time.HOST,
         cpus=2,
         memory_mib=4096,
-        ssh_port=40022,
         image=image,
         kernel="7.2.12+deb13-amd64",
         shares=(Share("checkout", Path("/home/ann/rocelab")),),

@@ -2,7 +2,6 @@
 
 import base64
 import itertools
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from packaging.markers import InvalidMarker
 
 from lab.vm import debian
 from lab.vm.arch import ARCHES
-from lab.vm.qemu import Accel, Guest, Share, guest_argv, probe_argv
+from lab.vm.qemu import Accel, Guest, Share, Time, guest_argv, probe_argv
 from lab.vm.recipe import Image, Recipe
-from lab.vm.ssh import CALL, Connection
 
 
 def after(argv: list[str], option: str) -> list[str]:
@@ -21,9 +19,15 @@ def after(argv: list[str], option: str) -> list[str]:
     return [value for word, value in itertools.pairwise(argv) if word == option]
 
 
-def test_guest_has_no_route_out_and_one_door_on_loopback(guest: Guest) -> None:
-    (network,) = after(guest_argv(guest), "-netdev")
-    assert network.split(",") == ["user", "id=net", "restrict=on", "ipv6=off", "hostfwd=tcp:127.0.0.1:40022-:22"]
+def test_guest_has_no_network_and_its_doors_are_sockets_of_its_own_folder(guest: Guest) -> None:
+    argv = guest_argv(guest)
+    assert not [word for word in argv if "netdev" in word or "virtio-net" in word or "hostfwd" in word]
+    sockets = [*after(argv, "-chardev"), *after(argv, "-qmp")]
+    assert [word.split(",")[2 if word.startswith("socket") else 0] for word in sockets] == [
+        "path=/run/vm/call-0",
+        "path=/run/vm/call-1",
+        "unix:/run/vm/monitor",
+    ]
 
 
 def test_guest_never_writes_to_the_image(guest: Guest) -> None:
@@ -43,6 +47,16 @@ def test_an_emulated_guest_starts_on_one_cpu_and_is_told_its_clock(guest: Guest,
     assert words(guest) == ["maxcpus=1", "tsc_early_khz=2596130", "tsc=reliable"]
     assert words(arm_guest) == words(replace(guest, tsc_khz=None)) == ["maxcpus=1"]
     assert words(replace(guest, accel=Accel.KVM)) == []
+
+
+def test_virtual_time_is_one_thread_that_counts_instructions(guest: Guest) -> None:
+    argv = guest_argv(replace(guest, time=Time.VIRTUAL, cpus=1, tsc_khz=1_000_000))
+    assert after(argv, "-accel") == ["tcg,thread=single"]
+    assert after(argv, "-icount") == ["shift=0,sleep=on"]
+    assert after(argv, "-rtc") == ["clock=vm"]
+    assert {"tsc_early_khz=1000000", "tsc=reliable"} < set(after(argv, "-append")[0].split())
+    assert "maxcpus=1" not in after(argv, "-append")[0]
+    assert not {"-icount", "-rtc"} & set(guest_argv(guest))
 
 
 def test_an_emulated_guest_sees_no_avx(guest: Guest, arm_guest: Guest) -> None:
@@ -75,36 +89,6 @@ def test_probe_has_neither_disk_nor_network(image: Image) -> None:
     argv = probe_argv(ARCHES["x86_64"], image, Accel.KVM)
     assert "rocelab.probe" in after(argv, "-append")[0].split()
     assert not {"-drive", "-netdev", "-daemonize"} & set(argv)
-
-
-@pytest.fixture
-def link(image: Image) -> Connection:
-    return Connection(image, 40022, Path("/run/vm/ssh"))
-
-
-@pytest.mark.parametrize(
-    "command", [["true"], ["echo", "a b", "$HOME", "it's", "*", ""], ["sh", "-c", "exit 7; echo `x`"], ["-n", "--"]]
-)
-def test_each_word_of_a_command_survives_the_remote_shell(link: Connection, command: list[str]) -> None:
-    remote = link.call_argv("7-ab", "/home/ann/my labs", command, terminal=False)[-1]
-    assert shlex.split(remote) == [CALL, "7-ab", "/home/ann/my labs", *command]
-
-
-def test_ssh_trusts_one_host_key_and_offers_one_key(link: Connection) -> None:
-    argv = link.argv()
-    assert argv[:3] == ["ssh", "-F", "none"]
-    assert {
-        "StrictHostKeyChecking=yes",
-        "IdentityAgent=none",
-        "IdentitiesOnly=yes",
-        "GlobalKnownHostsFile=none",
-        'UserKnownHostsFile="/cache/0123456789abcdef/known_hosts"',
-    } <= set(after(argv, "-o"))
-
-
-def test_a_terminal_is_asked_for_only_when_there_is_one(link: Connection) -> None:
-    assert "-tt" in link.call_argv("1", "/", ["top"], terminal=True)
-    assert "-tt" not in link.call_argv("1", "/", ["top"], terminal=False)
 
 
 def test_bootstrap_names_no_mirror_of_its_own(recipe: Recipe) -> None:

@@ -16,7 +16,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     """Command lines that went to the VM, which answers each with exit code 3."""
     commands: list[list[str]] = []
 
-    def send(command: list[str]) -> int:
+    def send(command: list[str], name: str | None = None) -> int:  # noqa: ARG001
         commands.append(command)
         return 3
 

@@ -126,11 +126,11 @@ def test_down_ends_a_qemu_that_was_never_recorded(folder: StateFolder) -> None:
     argv = ["sh", "-c", WAITS, "qemu", "-pidfile", str(folder.pid_file)]
     qemu = subprocess.Popen(argv, stdin=subprocess.PIPE)
     folder.pid_file.write_text(f"{qemu.pid}\n")
-    assert machine.down()
+    assert machine.down(folder)
     assert qemu.wait() == -9
     qemu.communicate()
     assert not folder.pid_file.exists()
-    assert not machine.down()
+    assert not machine.down(folder)
 
 
 def test_down_leaves_a_stranger_alone(
@@ -139,7 +139,7 @@ def test_down_leaves_a_stranger_alone(
     started = process_start(stranger.pid)
     assert started is not None
     folder.record.write_text(replace(running, pid=stranger.pid, pid_started=started - 1).to_json())
-    assert not machine.down()
+    assert not machine.down(folder)
     assert stranger.poll() is None
     assert not folder.record.exists()
 

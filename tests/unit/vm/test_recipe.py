@@ -48,7 +48,7 @@ def test_hash_follows_the_architecture(recipe: Recipe) -> None:
 
 def test_the_shipped_recipe_is_readable() -> None:
     current = recipes.current_recipe()
-    assert {"frr", "perftest", "openssh-server", "busybox-static"} <= set(current.packages)
+    assert {"frr", "perftest", "busybox-static"} <= set(current.packages)
     assert current.lock.is_file()
 
 

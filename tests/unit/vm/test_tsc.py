@@ -7,6 +7,8 @@ import pytest
 from lab.kernel import cycles
 from lab.kernel.cycles import Reading
 from lab.vm import tsc
+from lab.vm.arch import ARCHES
+from lab.vm.qemu import Time
 
 
 @pytest.mark.parametrize(
@@ -26,4 +28,9 @@ def test_only_a_constant_counter_is_told(
     readings = iter([Reading(0, 1.0), Reading(259_613_000, 1.1)])
     monkeypatch.setattr(tsc, "_CPUINFO", file)
     monkeypatch.setattr(cycles, "read", lambda: next(readings))
-    assert tsc.host_khz() == khz
+    assert tsc.guest_khz(ARCHES["x86_64"], Time.HOST) == khz
+
+
+def test_in_virtual_time_a_cycle_is_a_nanosecond() -> None:
+    assert tsc.guest_khz(ARCHES["x86_64"], Time.VIRTUAL) == 1_000_000
+    assert tsc.guest_khz(ARCHES["aarch64"], Time.VIRTUAL) is None

@@ -1,8 +1,7 @@
-"""Programs that are watched: lines while they run, nothing left after an interrupt, signals handed over."""
+"""Programs that are watched: lines while they run, nothing left after an interrupt."""
 
 import os
 import select
-import signal
 from pathlib import Path
 
 import pytest
@@ -44,18 +43,3 @@ def test_an_interrupt_ends_the_program_and_its_children() -> None:
         assert select.select([end], [], [], 10)[0]
         os.close(end)
     assert len(ends) == 2
-
-
-def test_signals_are_handed_over_and_the_program_is_waited_for(tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    got: list[signal.Signals] = []
-
-    def on_signal(number: signal.Signals) -> None:
-        got.append(number)
-        gate.touch()
-
-    script = f"kill -TERM {os.getpid()}; until [ -e {gate} ]; do sleep 0.01; done; exit 42"
-    before = signal.getsignal(signal.SIGTERM)
-    assert watch.relay(["sh", "-c", script], on_signal) == 42
-    assert got == [signal.SIGTERM]
-    assert signal.getsignal(signal.SIGTERM) == before

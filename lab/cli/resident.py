@@ -1,0 +1,171 @@
+"""The resident rocelab of a guest: it has imported what commands need, and forks for each.
+
+Without KVM a command would spend three to five seconds on imports. The guest's agent starts it and passes it a socket
+that listens (lab/vm/launch.py): ``python3 -m lab.cli.resident DESCRIPTOR``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import importlib
+import io
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import termios
+from typing import TYPE_CHECKING, Final
+
+from lab.vm.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WARM: Final = (
+    "lab.analysis.report",
+    "lab.analysis.follow",
+    "lab.backends.lifecycle",
+    "lab.backends.qos",
+    "lab.dataplane.plant",
+    "lab.doctor.features",
+    "lab.kernel.capture",
+    "lab.kernel.inject",
+    "lab.rdma.perftest",
+    "lab.wire.craft",
+    "lab.wire.explain",
+    "typer.rich_utils",
+    "typer._adapters",
+)
+"""What commands import and what takes long. Not ``lab.cli``: its consoles look at the streams when they are made."""
+_AGENT: Final = 0
+"""Standard input: it ends when the agent does, or wants another resident."""
+_LONGEST_REQUEST: Final = 1 << 20
+
+
+class Resident:
+    """Forks for each request that comes; the child returns from ``serve``, the resident itself never does."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._callers: dict[int, socket.socket] = {}
+        self._children: dict[int, socket.socket] = {}
+        self._leaving = False
+        self._woken, self._waker = socket.socketpair()
+        for end in (self._woken, self._waker):
+            end.setblocking(False)
+
+    def serve(self) -> Request | None:
+        """Answer callers until a child has something to run; None when the agent has let go and no child is left."""
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while not (self._leaving and not self._children):
+            for descriptor in self._ready():
+                if descriptor == self._woken.fileno():
+                    self._tell_of_ends()
+                elif descriptor == _AGENT:
+                    self._leaving = True
+                elif descriptor == self._listener.fileno():
+                    self._callers |= {(caller := self._listener.accept()[0]).fileno(): caller}
+                elif request := self._hear(self._callers[descriptor]):
+                    return request
+        return None
+
+    def _ready(self) -> list[int]:
+        poll = select.poll()
+        for descriptor in (self._woken.fileno(), *self._callers):
+            poll.register(descriptor, select.POLLIN)
+        if not self._leaving:
+            poll.register(self._listener.fileno(), select.POLLIN)
+            poll.register(_AGENT, select.POLLIN)
+        return [descriptor for descriptor, _ in poll.poll()]
+
+    def _tell_of_ends(self) -> None:
+        self._woken.recv(256)
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                caller = self._children.pop(ended[0])
+                code = os.waitstatus_to_exitcode(ended[1])
+                with contextlib.suppress(OSError):
+                    caller.send(json.dumps({"exit": code}).encode())
+                self._dismiss(caller)
+
+    def _hear(self, caller: socket.socket) -> Request | None:
+        """A request to run: in the child. A request for a signal; or the caller is gone, and with it its command."""
+        message, descriptors, _, _ = socket.recv_fds(caller, _LONGEST_REQUEST, 3)
+        pid = next((pid for pid, owner in self._children.items() if owner is caller), None)
+        if descriptors:
+            return self._fork(caller, message, descriptors)
+        if pid is None:
+            self._dismiss(caller)
+            return None
+        number = int(json.loads(message)["signal"]) if message else signal.SIGHUP
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, number)
+        if not message:
+            self._callers.pop(caller.fileno())
+        return None
+
+    def _fork(self, caller: socket.socket, message: bytes, descriptors: list[int]) -> Request | None:
+        if pid := os.fork():
+            self._children[pid] = caller
+            for descriptor in descriptors:
+                os.close(descriptor)
+            return None
+        os.setsid()
+        caller.send(b"{}")
+        request = Request.from_json(message)
+        self._become_child(descriptors, terminal=request.terminal is not None)
+        return request
+
+    def _become_child(self, descriptors: Sequence[int], *, terminal: bool) -> None:
+        """Leave the resident's signals and sockets, and take the caller's streams."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in (self._listener, self._woken, self._waker, *self._callers.values()):
+            end.close()
+        for stream, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, stream)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    def _dismiss(self, caller: socket.socket) -> None:
+        self._callers.pop(caller.fileno(), None)
+        caller.close()
+
+
+def run(request: Request) -> None:
+    """Be the command that was asked for, as a Python that has just started would be."""
+    os.environ.clear()
+    os.environ.update(request.whole_environment)
+    os.chdir(request.directory)
+    sys.argv = list(request.argv)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the process's life
+    sys.stdout = _writer(1, "strict")
+    sys.stderr = _writer(2, "backslashreplace", line_buffering=True)
+    importlib.import_module("lab.cli.main").main()
+
+
+def _writer(descriptor: int, errors: str, *, line_buffering: bool = False) -> io.TextIOWrapper:
+    raw = open(descriptor, "wb", closefd=False)  # noqa: SIM115 - for the process's life
+    return io.TextIOWrapper(raw, "utf-8", errors, line_buffering=line_buffering or os.isatty(descriptor))
+
+
+def main() -> None:
+    """Load, serve, and in a child run the command."""
+    for module in WARM:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+    request = Resident(socket.socket(fileno=int(sys.argv[1]))).serve()
+    if request is not None:
+        run(request)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The guest's side of calls: a thread for each virtio-serial port that QEMU gives the guest for them.
+
+The guest's first program starts it (scripts/guest/root/.../init). ``python3 -m lab.vm.agent``.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.vm.fingerprint import of_code
+from lab.vm.frames import PORT_NAME, Frame, Kind
+from lab.vm.launch import Launcher
+from lab.vm.port import Disconnected, Port
+from lab.vm.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CLASS: Final = Path("/sys/class/virtio-ports")
+READY: Final = "rocelab: ready after {:.2f} s"
+
+
+def find_ports() -> list[Path]:
+    """The device nodes of the ports for calls; there is no udev that would name them."""
+    found = [port for port in _CLASS.iterdir() if (port / "name").read_text().startswith(PORT_NAME)]
+    return [Path("/dev", port.name) for port in sorted(found)]
+
+
+def open_port(path: Path) -> Port:
+    """Open the port at a device node."""
+    return Port(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+
+
+def serve(port: Port, launcher: Launcher) -> None:
+    """Serve one call after another, for as long as the guest runs."""
+    following: Frame | None = None
+    while True:
+        start = following or next_start(port)
+        try:
+            following = Session(port, start, launcher).run()
+        except Disconnected:
+            following = None
+        if following:
+            port.reset()
+
+
+def next_start(port: Port) -> Frame:
+    """The START of the next call: waits for it."""
+    with select.epoll() as events:
+        events.register(port.fileno(), port.edges)
+        while True:
+            for frame in _heard(port):
+                if frame.kind is Kind.START:
+                    return frame
+            port.flush()
+            events.poll()
+
+
+def _heard(port: Port) -> Iterator[Frame]:
+    try:
+        yield from port.receive()
+    except Disconnected:
+        port.reset()
+
+
+def main() -> None:
+    """Open the ports, tell the console that the guest is ready, and serve."""
+    launcher = Launcher()
+    threads = [threading.Thread(target=serve, args=(open_port(path), launcher)) for path in find_ports()]
+    for thread in threads:
+        thread.start()
+    uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    print(READY.format(uptime), flush=True)
+    launcher.keep_resident(of_code())
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

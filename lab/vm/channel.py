@@ -1,0 +1,124 @@
+"""The host's end of a call: one of the guest's virtio-serial ports, taken for as long as the call lasts."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+from lab.vm.frames import PORTS, Decoder, Frame, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.vm.request import Request
+    from lab.vm.state import StateFolder
+
+ANSWER: Final = 60.0
+"""Seconds until a guest that does not answer is given up."""
+_FIRST_TRY: Final = 5.0
+_PAUSE: Final = 0.05
+"""Seconds in which the guest may notice that a caller is gone."""
+_PIECE: Final = 1 << 16
+
+
+class Lost(Exception):
+    """The guest, or the way to it, is gone."""
+
+
+class Channel:
+    """A connection to a guest's port on which a session has begun."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._decoder = Decoder()
+        self._tag = int.from_bytes(os.urandom(4), "big")
+
+    def fileno(self) -> int:
+        """Its descriptor, readable when frames have come."""
+        return self._connection.fileno()
+
+    def send(self, kind: Kind, payload: bytes = b"") -> None:
+        """Send a frame of this session; Lost when nobody takes it."""
+        try:
+            self._connection.sendall(Frame(self._tag, kind, payload).encode())
+        except OSError as error:
+            raise Lost from error
+
+    def receive(self) -> list[Frame]:
+        """Frames of this session that have come; waits for some. Lost at the end, or when they are no frames."""
+        try:
+            data = self._connection.recv(_PIECE)
+            frames = list(self._decoder.feed(data))
+        except (OSError, ValueError) as error:
+            raise Lost from error
+        if not data:
+            raise Lost
+        return [frame for frame in frames if frame.tag == self._tag]
+
+    def begin(self, request: Request, patience: float) -> bool:
+        """Ask for the session; whether the guest accepted it within ``patience`` seconds."""
+        self.send(Kind.START, request.to_json())
+        deadline = time.monotonic() + patience
+        while (left := deadline - time.monotonic()) > 0:
+            self._connection.settimeout(left)
+            with contextlib.suppress(Lost):
+                if any(frame.kind is Kind.ACCEPTED for frame in self.receive()):
+                    self._connection.settimeout(None)
+                    self.send(Kind.GO)
+                    return True
+                continue
+            return False
+        return False
+
+
+@contextlib.contextmanager
+def opened(state: StateFolder, request: Request) -> Iterator[Channel]:
+    """A channel on a free port of the running guest, on which ``request`` has begun.
+
+    Raises OperationFailed when all ports are taken or the guest does not answer.
+    """
+    with _taken(state) as port:
+        deadline, patience = time.monotonic() + ANSWER, _FIRST_TRY
+        while time.monotonic() < deadline:
+            with _connected(state, port) as connection:
+                channel = Channel(connection)
+                if channel.begin(request, patience):
+                    yield channel
+                    return
+            # What a killed caller left half-sent makes no frame: the guest starts anew when it sees nobody there.
+            time.sleep(_PAUSE)
+            patience *= 2
+    raise OperationFailed(f"the VM does not answer within {ANSWER:g} s", "rocelab vm down, then up again")
+
+
+@contextlib.contextmanager
+def _taken(state: StateFolder) -> Iterator[int]:
+    """The number of a port that no other caller has; it is free again when this process lets go or ends."""
+    for number in range(PORTS):
+        lock = os.open(state.port(number).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        try:
+            yield number
+        finally:
+            os.close(lock)
+        return
+    raise OperationFailed(f"{PORTS} commands run in the VM", "wait until one of them has ended")
+
+
+@contextlib.contextmanager
+def _connected(state: StateFolder, port: int) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.connect(str(state.port(port)))
+        except OSError as error:
+            raise Lost from error
+        yield connection

@@ -1,0 +1,48 @@
+"""What the host asks a guest to run, and how it travels."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+BOOT_ENVIRONMENT = {
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "LOGNAME": "root",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "ROCELAB_IN_VM": "1",
+    "SHELL": "/bin/bash",
+    "USER": "root",
+}
+"""What every command in the guest finds in its environment."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One command."""
+
+    argv: tuple[str, ...]
+    directory: str
+    environment: dict[str, str]
+    """What the caller adds to BOOT_ENVIRONMENT."""
+    terminal: tuple[int, int] | None
+    """Rows and columns when it is to run on a terminal."""
+    code: str
+    """Fingerprint of the caller's rocelab: a resident one of another kind does not answer."""
+
+    def to_json(self) -> bytes:
+        """As text, to be read by ``from_json``."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Request:
+        """Read what ``to_json`` wrote."""
+        data: dict[str, Any] = json.loads(text)
+        terminal = data["terminal"]
+        return cls(**data | {"argv": tuple(data["argv"]), "terminal": tuple(terminal) if terminal else None})
+
+    @property
+    def whole_environment(self) -> dict[str, str]:
+        """All that the command finds in its environment."""
+        return BOOT_ENVIRONMENT | self.environment

@@ -1,0 +1,139 @@
+"""One call in the guest, from its start to its exit code: the command's streams become frames, and back."""
+
+from __future__ import annotations
+
+import select
+import signal
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import LabError
+from lab.vm.frames import Frame, Kind
+from lab.vm.launch import NOT_STARTED, refusal
+from lab.vm.port import Disconnected
+from lab.vm.request import Request
+from lab.vm.streams import Streams
+
+if TYPE_CHECKING:
+    from lab.vm.launch import Command, Launcher
+    from lab.vm.port import Port
+
+_FAREWELL_MS: Final = 5000
+"""What a command may take to end when its caller is gone."""
+
+
+class Session:
+    """A call that a START frame has begun on ``port``."""
+
+    def __init__(self, port: Port, start: Frame, launcher: Launcher) -> None:
+        self._port = port
+        self._tag = start.tag
+        self._request = Request.from_json(start.payload)
+        self._launcher = launcher
+        self._unheard: list[Frame] = []
+
+    def run(self) -> Frame | None:
+        """Serve the call to its end; when another begins instead, because the caller is gone, return its START.
+
+        Raises Disconnected when the caller is gone and nobody else is there. Either way the command is ended.
+        """
+        self._port.await_host()
+        self._say(Kind.ACCEPTED)
+        if following := self._await_go():
+            return following
+        streams = Streams(self._request.terminal)
+        try:
+            command = self._launcher.start(self._request, streams.theirs)
+        except (LabError, OSError) as error:
+            self._say(Kind.ERRORS, refusal(error))
+            self._say(Kind.EXIT, b"%d" % NOT_STARTED)
+            return None
+        finally:
+            streams.hand_over()
+        try:
+            following = self._relay(command, streams)
+        except Disconnected:
+            abandon(command)
+            raise
+        finally:
+            streams.close()
+        if following:
+            abandon(command)
+        else:
+            self._say(Kind.EXIT, b"%d" % command.code())
+        return following
+
+    def _await_go(self) -> Frame | None:
+        """Until the caller has seen that its session is accepted; return the START of another call."""
+        poll = select.poll()
+        poll.register(self._port.fileno(), select.POLLIN)
+        while True:
+            frames = self._port.receive()
+            for number, frame in enumerate(frames):
+                if frame.kind is Kind.START:
+                    return frame
+                if (frame.tag, frame.kind) == (self._tag, Kind.GO):
+                    self._unheard = frames[number + 1 :]
+                    return None
+            poll.poll()
+
+    def _relay(self, command: Command, streams: Streams) -> Frame | None:
+        """Pass everything on until the command has ended and all that it wrote is sent."""
+        ended = False
+        while True:
+            if following := self._hear(command, streams):
+                return following
+            if taken := streams.write():
+                self._say(Kind.TAKEN, b"%d" % taken)
+            self._port.flush()
+            if not self._port.congested:
+                pieces = streams.read()
+                for kind, data in pieces:
+                    self._say(kind, data)
+                if ended and not pieces:
+                    return None
+            ended = self._wait(command, streams, ended=ended)
+
+    def _hear(self, command: Command, streams: Streams) -> Frame | None:
+        """Do what the caller's frames say; return the START of another call."""
+        frames, self._unheard = [*self._unheard, *self._port.receive()], []
+        for frame in frames:
+            if frame.tag != self._tag:
+                if frame.kind is Kind.START:
+                    return frame
+            elif frame.kind is Kind.INPUT:
+                streams.unread += frame.payload
+            elif frame.kind is Kind.INPUT_END:
+                streams.end_input()
+            elif frame.kind is Kind.SIGNAL:
+                command.signal(int(frame.payload))
+            elif frame.kind is Kind.RESIZE:
+                rows, columns = map(int, frame.payload.split())
+                streams.resize(rows, columns)
+        return None
+
+    def _wait(self, command: Command, streams: Streams, *, ended: bool) -> bool:
+        """Until there is something to do; return whether the command has ended."""
+        poll = select.poll()
+        congested = self._port.congested
+        poll.register(self._port.fileno(), select.POLLIN | (select.POLLOUT if congested else 0))
+        if not ended:
+            poll.register(command.fileno(), select.POLLIN)
+        if streams.unread:
+            poll.register(streams.input, select.POLLOUT)
+        for descriptor in () if congested else streams.outputs:
+            poll.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(0 if ended and not congested else None)}
+        return ended or command.fileno() in ready
+
+    def _say(self, kind: Kind, payload: bytes = b"") -> None:
+        self._port.send(Frame(self._tag, kind, payload))
+
+
+def abandon(command: Command) -> None:
+    """End a command that nobody waits for any more: as a terminal does that goes away, then by force."""
+    poll = select.poll()
+    poll.register(command.fileno(), select.POLLIN)
+    command.signal(signal.SIGHUP)
+    if not poll.poll(_FAREWELL_MS):
+        command.signal(signal.SIGKILL)
+    command.code()

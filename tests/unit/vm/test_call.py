@@ -1,0 +1,222 @@
+"""Calls from end to end without a guest: the host's and the guest's code, and a Unix socket for the port between."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.vm import agent
+from lab.vm.fingerprint import of_code
+from lab.vm.frames import WINDOW, Frame, Kind
+from lab.vm.launch import NOT_STARTED, Fork, Launcher
+from lab.vm.port import Port
+from lab.vm.qemu import Share
+from lab.vm.request import Request
+from lab.vm.state import Running, StateFolder, process_start
+
+CALLER = """
+import sys
+from pathlib import Path
+from lab.vm.call import call
+from lab.vm.state import Running, StateFolder
+state = StateFolder(Path(sys.argv[1]))
+sys.exit(call(state, Running.from_json(state.record.read_text()), sys.argv[2:], print))
+"""
+
+
+class Guest:
+    """The guest's side of port 0: whoever connects is served by the agent, on a port of its own."""
+
+    def __init__(self, state: StateFolder) -> None:
+        self.state = state
+        self._launcher = Launcher()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(state.port(0)))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            port = Port(connection.detach())
+            threading.Thread(target=agent.serve, args=(port, self._launcher), daemon=True).start()
+
+    def start(self, *command: str) -> "subprocess.Popen[bytes]":
+        """Call a command, as a process of its own."""
+        pipe = subprocess.PIPE
+        argv = [sys.executable, "-c", CALLER, str(self.state.path), *command]
+        return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe)
+
+    def run(self, *command: str, text: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Call a command to its end: its exit code, output and errors."""
+        caller = self.start(*command)
+        out, err = caller.communicate(text, timeout=60)
+        return caller.returncode, out, err
+
+
+@pytest.fixture
+def guest(tmp_path: Path, running: Running) -> Guest:
+    state = StateFolder(tmp_path)
+    here = (Share("checkout", Path.cwd()),)
+    alive = replace(running, pid=os.getpid(), pid_started=process_start(os.getpid()) or 0, shares=here)
+    state.record.write_text(alive.to_json())
+    return Guest(state)
+
+
+@pytest.mark.parametrize(
+    "words", [["a b", "$HOME", "it's", "*", ""], ["-n", "--", "`x`", "\\", "é"], ["x" * 100_000]], ids=range(3)
+)
+def test_each_word_arrives_as_it_is(guest: Guest, words: list[str]) -> None:
+    script = "import os, sys; sys.stdout.buffer.write(b'\\0'.join(map(os.fsencode, sys.argv[1:])))"
+    assert guest.run("python3", "-c", script, *words) == (0, "\0".join(words).encode(), b"")
+
+
+def test_streams_and_exit_code_are_the_commands(guest: Guest) -> None:
+    assert guest.run("sh", "-c", "pwd; echo oops >&2; exit 42") == (42, f"{Path.cwd()}\n".encode(), b"oops\n")
+    assert guest.run("sh", "-c", "kill -KILL $$")[0] == 128 + signal.SIGKILL
+
+
+def test_more_than_a_window_goes_through_and_back(guest: Guest) -> None:
+    text = os.urandom(4 * WINDOW)
+    assert guest.run("cat", text=text) == (0, text, b"")
+
+
+def test_input_that_nobody_reads_holds_nothing_up(guest: Guest) -> None:
+    assert guest.run("true", text=b"x" * 3 * WINDOW)[0] == 0
+    assert guest.run("sh", "-c", "exec <&-; echo done", text=b"x" * 3 * WINDOW)[:2] == (0, b"done\n")
+
+
+def test_a_command_that_is_not_there_is_told_in_one_line(guest: Guest) -> None:
+    code, out, err = guest.run("no-such-program")
+    assert (code, out) == (NOT_STARTED, b"")
+    assert err == b"error: program no-such-program not found: install it: rocelab doctor\n"
+
+
+def test_what_a_command_leaves_in_the_background_does_not_hold_the_call(guest: Guest) -> None:
+    code, out, _ = guest.run("sh", "-c", "sleep 60 & echo $!")
+    assert code == 0
+    os.kill(int(out), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_reach_the_command(guest: Guest, number: signal.Signals) -> None:
+    name = number.name.removeprefix("SIG")
+    caller = guest.start(
+        "sh", "-c", f"trap 'echo got {name}; exit 7' {name}; echo ready; while :; do sleep 0.01; done"
+    )
+    assert caller.stdout is not None
+    assert caller.stdout.readline() == b"ready\n"
+    caller.send_signal(number)
+    out, _ = caller.communicate(timeout=60)
+    assert (caller.returncode, out) == (7, f"got {name}\n".encode())
+
+
+def test_the_command_of_a_killed_caller_is_ended(guest: Guest, tmp_path: Path) -> None:
+    fifo = tmp_path / "end"
+    os.mkfifo(fifo)
+    caller = guest.start("sh", "-c", f"exec 3>{fifo}; echo ready; exec sleep 60")
+    with fifo.open("rb") as end:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == b"ready\n"
+        caller.kill()
+        caller.communicate()
+        assert end.read() == b"", "the last writer is gone"
+    assert guest.run("echo", "next")[:2] == (0, b"next\n")
+
+
+@pytest.fixture
+def ours() -> Iterator[socket.socket]:
+    """The callers' end of a port that the agent serves: as QEMU's, it is the same for all of them."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    threading.Thread(target=agent.serve, args=(Port(theirs.detach()), Launcher()), daemon=True).start()
+    with ours:
+        yield ours
+
+
+def asking(*argv: str) -> Request:
+    return Request(argv, "/", {}, None, of_code())
+
+
+def next_frame(ours: socket.socket) -> Frame:
+    """The next frame from the guest."""
+    header = ours.recv(9, socket.MSG_WAITALL)
+    length = int.from_bytes(header[5:], "big")
+    return Frame(int.from_bytes(header[:4], "big"), Kind(header[4]), ours.recv(length, socket.MSG_WAITALL))
+
+
+def test_nothing_starts_before_the_caller_says_go(ours: socket.socket, tmp_path: Path) -> None:
+    ours.sendall(Frame(1, Kind.START, asking("touch", str(tmp_path / "started")).to_json()).encode())
+    assert next_frame(ours) == Frame(1, Kind.ACCEPTED)
+    ours.sendall(Frame(2, Kind.START, asking("echo", "second").to_json()).encode())
+    assert next_frame(ours) == Frame(2, Kind.ACCEPTED)
+    ours.sendall(Frame(2, Kind.GO).encode())
+    assert next_frame(ours) == Frame(2, Kind.OUTPUT, b"second\n")
+    assert next_frame(ours) == Frame(2, Kind.EXIT, b"0")
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_new_caller_takes_the_place_of_one_that_was_not_seen_to_go(ours: socket.socket) -> None:
+    ours.sendall(Frame(1, Kind.START, asking("sh", "-c", "echo $$; exec sleep 60").to_json()).encode())
+    assert next_frame(ours) == Frame(1, Kind.ACCEPTED)
+    ours.sendall(Frame(1, Kind.GO).encode())
+    pid = int(next_frame(ours).payload)
+    end = os.pidfd_open(pid)
+    ours.sendall(Frame(2, Kind.START, asking("true").to_json()).encode())
+    assert next_frame(ours) == Frame(2, Kind.ACCEPTED)
+    assert process_start(pid) is None, "its command is ended first"
+    os.close(end)
+
+
+def read_all(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as pipe:
+        return pipe.read()
+
+
+@pytest.fixture
+def launcher() -> Iterator[Launcher]:
+    launcher = Launcher()
+    yield launcher
+    launcher.close()
+
+
+@pytest.mark.parametrize(("argv", "code"), [(["--version"], 0), (["topology", "check", "none.yaml"], 2)], ids=[0, 2])
+def test_the_resident_answers_as_a_program_of_its_own(
+    launcher: Launcher, tmp_path: Path, argv: list[str], code: int
+) -> None:
+    (out, their_out), (err, their_err) = os.pipe(), os.pipe()
+    asked = replace(asking("rocelab", *argv), directory=str(tmp_path), environment={"NO_COLOR": "1"})
+    with Path(os.devnull).open("rb") as null:
+        command = launcher.start(asked, (null.fileno(), their_out, their_err))
+    os.close(their_out)
+    os.close(their_err)
+    said = read_all(out), read_all(err)
+    assert isinstance(command, Fork)
+    environment = {**os.environ, "NO_COLOR": "1"}
+    program = [sys.executable, "-P", "-m", "lab", *argv]
+    plain = subprocess.run(program, capture_output=True, cwd=tmp_path, env=environment, check=False)
+    assert (command.code(), *said) == (code, plain.stdout, plain.stderr)
+    assert plain.returncode == code
+
+
+def test_a_resident_of_other_code_is_replaced(launcher: Launcher) -> None:
+    """The one that goes ends when its commands have."""
+    null = os.open(os.devnull, os.O_RDWR)
+    ends = []
+    for code in ("one", "two", "two"):
+        command = launcher.start(replace(asking("rocelab", "--version"), code=code), (null, null, null))
+        assert isinstance(command, Fork)
+        assert command.code() == 0
+        assert launcher._resident is not None
+        ends.append(launcher._resident)
+    os.close(null)
+    assert ends[0] is not ends[1] is ends[2]
+    assert ends[0].wait(10) == 0
