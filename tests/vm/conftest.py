@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,9 +104,10 @@ def two_hosts() -> Iterator[Path]:
             process.run(["ip", *line.split()])
         path.router.run(["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"])
         # veth hands packets over on the CPU that sends them; one CPU per receiver keeps them in order.
-        ends = ((path.a, "eth1", 1), (path.router, "swp1", 2), (path.router, "swp2", 1), (path.b, "eth1", 2))
-        for namespace, interface, mask in ends:
-            script = _PINNED.format(mask=mask, interface=interface)
+        ends = ((path.a, "eth1"), (path.router, "swp1"), (path.router, "swp2"), (path.b, "eth1"))
+        cpus = itertools.cycle(sorted(os.sched_getaffinity(0)))
+        for (namespace, interface), cpu in zip(ends, cpus, strict=False):
+            script = _PINNED.format(mask=f"{1 << cpu:x}", interface=interface)
             process.run(["ip", "netns", "exec", namespace.name, "sh", "-c", script])
         for host, namespace in (("h1", path.a), ("h2", path.b)):
             rxe.create(namespace, path.device(host), "eth1")

@@ -190,6 +190,20 @@ def bounds(trials: int, probability: float, tests: int, confidence: float = 0.99
     return low, high
 
 
+def settle(fabric: Star) -> None:
+    """Wait until nothing is queued anywhere and no group is paused: what was sent has arrived or is dropped."""
+
+    def settled() -> bool:
+        depth = sum(int(port["queue"]["depth_packets"].sum()) for port in ports(fabric).values())
+        return not depth and not fabric.plant.nodes["paused"].any()
+
+    waited(settled, "all queues to empty")
+    before = None
+    while before != (now := [int(port["queue"]["sent_packets"].sum()) for port in ports(fabric).values()]):
+        before = now
+        time.sleep(0.01)
+
+
 def ports(fabric: Star) -> dict[tuple[str, str], Any]:
     """The counters of all ports, by node and interface."""
     return {place: fabric.plant.counters[port].copy() for port, place in fabric.numbering.names.items()}

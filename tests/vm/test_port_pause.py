@@ -26,8 +26,7 @@ TICK: Final = 0.004
 """Seconds of a scheduler tick (CONFIG_HZ=250)."""
 BACKLOG: Final = 50
 """Packets, 80 ms of the link's time: what a sender that has just been started may need until it goes on."""
-ENOUGH: Final = 3
-ATTEMPTS: Final = 9
+TIMES: Final = 3
 _SO_RCVBUFFORCE: Final = 33
 _SO_TIMESTAMPNS: Final = 35
 _SOL_PACKET: Final = 263
@@ -114,16 +113,10 @@ def realtime_offset() -> int:
     return now - (before + after) // 2
 
 
-def undisturbed(measure: Callable[[], float], limit: float) -> None:
-    """What ``measure`` finds is below ``limit`` three times, and never below nothing.
-
-    A machine with other work makes a delay longer, and often, and never shorter: it is measured until it was quiet.
-    """
-    found: list[float] = []
-    while sum(value < limit for value in found) < ENOUGH:
-        assert len(found) < ATTEMPTS, f"of {sorted(found)} not {ENOUGH} are below {limit:g}"
-        found.append(measure())
-        assert found[-1] >= 0
+def always(measure: Callable[[], float], limit: float) -> None:
+    """What ``measure`` finds is below ``limit`` each of three times, and never below nothing."""
+    found = [measure() for _ in range(TIMES)]
+    assert all(0 <= value < limit for value in found), f"{found}, not below {limit:g}"
 
 
 def paused(fabric: Star, quanta: int) -> tuple[float, float]:
@@ -154,11 +147,11 @@ def test_a_pause_silences_its_class_for_its_quanta(fabric: Star, tap: Tap) -> No
         assert until - began == pytest.approx(ASKED, abs=1e-8)
         return resumption(tap, began, until) - until
 
-    undisturbed(excess, max(0.02 * ASKED, TICK))
+    always(excess, max(0.02 * ASKED, TICK))
 
 
 def test_the_other_class_has_the_whole_link_meanwhile(fabric: Star, tap: Tap) -> None:
-    """Within 5%, where its sender had the CPU to keep up and the port nothing to make up for."""
+    """Within a frame at either end."""
 
     def difference() -> float:
         began, until = paused(fabric, QUANTA)
@@ -166,7 +159,7 @@ def test_the_other_class_has_the_whole_link_meanwhile(fabric: Star, tap: Tap) ->
         meanwhile = [when for when in tap.of(BULK, began) if when <= until]
         return abs(1 - len(meanwhile) * (SIZE + OVERHEAD) * 8 / ASKED / RATE)
 
-    undisturbed(difference, 0.05)
+    always(difference, 2 * (SIZE + OVERHEAD) * 8 / RATE / ASKED)
 
 
 def test_the_class_that_is_paused_is_the_one_that_the_frame_names(fabric: Star, tap: Tap) -> None:
@@ -183,7 +176,7 @@ def test_the_class_that_is_paused_is_the_one_that_the_frame_names(fabric: Star, 
         return max(tap.first(dscp, heard) for dscp in (ROCE, BULK)) - heard
 
     pause = 0xFFFF * 512 / RATE
-    undisturbed(silence, pause / 100)
+    always(silence, pause / 100)
     assert live[3]["rx_pause"] == before
 
 
@@ -195,7 +188,7 @@ def test_an_xon_resumes_at_once(fabric: Star, tap: Tap) -> None:
         resumed = stopped(fabric, EventKind.RESUMED, pfc({3: 0}))
         return tap.first(ROCE, resumed) - resumed
 
-    undisturbed(hesitation, TICK)
+    always(hesitation, TICK)
 
 
 def test_a_shorter_pause_takes_the_place_of_a_longer_one(fabric: Star, tap: Tap) -> None:
@@ -209,7 +202,7 @@ def test_a_shorter_pause_takes_the_place_of_a_longer_one(fabric: Star, tap: Tap)
         until = int(count["paused_until"]) / 1e9
         return tap.first(ROCE, until - 0.02 + TICK) - until
 
-    undisturbed(excess, TICK)
+    always(excess, TICK)
 
 
 def _send(fabric: Star, frame: bytes) -> None:
@@ -287,7 +280,7 @@ def test_the_watchdog_takes_a_stormed_queue_over_and_gives_it_back(fabric: Star,
         assert min(late) >= 0
         return max(late)
 
-    undisturbed(lateness, 5 * TICK)
+    always(lateness, 5 * TICK)
     fabric.configure(SWITCH, "buffer.pool=16MB", "buffer.queues.0=2MB")
     assert (count["storms"] - before["storms"], count["restored"] - before["restored"]) == (len(storms),) * 2
     dropped = count["drop_packets"][Drop.WATCHDOG] - before["drop_packets"][Drop.WATCHDOG]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 
 SENDERS: Final = 8
-ATTEMPTS: Final = 3
 NAME: Final = "spread"
 TOPOLOGY: Final = f"""
 name: {NAME}
@@ -73,20 +72,12 @@ def events(fabric: Fabric, since: int) -> list[tuple[int, str, EventKind]]:
 
 
 @pytest.mark.parametrize("senders", [2, 4, 8])
-def test_an_incast_across_spines_loses_nothing(fabric: Fabric, senders: int) -> None:
-    write_to_one(fabric, senders, "20s")
-
-
-@pytest.mark.parametrize("senders", [2, 4, 8])
-def test_back_pressure_is_felt_hop_by_hop(fabric: Fabric, senders: int) -> None:
-    """The first XOFFs come in the order of the way back, unless a CPU stood still and a queue grew behind it."""
-    for _ in range(ATTEMPTS):
-        since = int(plant.open_plant(fabric.name).event_count[0])
-        write_to_one(fabric, senders, "2s")
-        path = first_pauses(fabric, since)
-        if path == sorted(path):
-            return
-    pytest.fail(f"receiver's leaf, spine, senders' leaf, host: {path} ns")
+def test_an_incast_across_spines_loses_nothing_and_is_felt_hop_by_hop(fabric: Fabric, senders: int) -> None:
+    """The first XOFFs come in the order of the way back: receiver's leaf, spine, senders' leaf, host."""
+    since = int(plant.open_plant(fabric.name).event_count[0])
+    write_to_one(fabric, senders, "3s")
+    path = first_pauses(fabric, since)
+    assert path == sorted(path)
 
 
 def write_to_one(fabric: Fabric, senders: int, duration: str) -> None:

@@ -52,7 +52,7 @@ def near_theory(goodput: float, theory: float = THEORY) -> bool:
     The upper bound is the precision that a figure has: perftest's clock is believed when the kernel's agrees within
     3%, and that one sees a transfer of 4 s to 1%.
     """
-    return 0.8 * theory < goodput < 1.04 * theory
+    return 0.97 * theory < goodput < 1.01 * theory
 
 
 def snapshot(path: Path) -> dict[str, dict[str, int]]:

@@ -1,0 +1,142 @@
+"""The VM's tests on virtual-time VMs side by side, one for each core: ``python -m tests.shards [PYTEST ARGS]``.
+
+Each VM takes the next file, the longest first by ``tests/vm/seconds.json``. In virtual time they cannot disturb each
+other: a busy host makes a file take longer, and its tests find the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+SECONDS: Final = ROOT / "tests/vm/seconds.json"
+"""Seconds that each file took last time it was measured (``--measure``)."""
+_UNKNOWN: Final = 60.0
+_NO_TESTS: Final = 5
+"""pytest's exit code when its arguments deselect all tests."""
+_COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
+_COUNTED: Final = ("passed", "failed", "error", "skipped")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one file's tests came to."""
+
+    file: str
+    seconds: float
+    code: int
+    output: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Tests by result, of pytest's last line."""
+        lines = [line for line in self.output.splitlines() if _COUNT.search(line)] or [""]
+        found = {word.removesuffix("s"): int(number) for number, word in _COUNT.findall(lines[-1])}
+        return {word: found.get(word, 0) for word in _COUNTED}
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing failed, or nothing was asked for."""
+        return self.code in {0, _NO_TESTS}
+
+
+class Shard(threading.Thread):
+    """One VM, and the files that it takes."""
+
+    def __init__(self, number: int, files: queue.SimpleQueue[str], outcomes: queue.SimpleQueue[Outcome]) -> None:
+        super().__init__(name=f"test{number}")
+        self._files, self._outcomes = files, outcomes
+        self._arguments = sys.argv[1:]
+
+    def run(self) -> None:
+        """Take files until there are none."""
+        up = rocelab("vm", "up", "--name", self.name, "--time", "virtual")
+        while True:
+            try:
+                file = self._files.get_nowait()
+            except queue.Empty:
+                return
+            if up.returncode:
+                self._outcomes.put(Outcome(file, 0.0, up.returncode, up.stdout))
+                continue
+            began = time.monotonic()
+            pytest = ["pytest", "-p", "no:cacheprovider", *self._arguments, file]
+            done = rocelab("vm", "run", "--name", self.name, "--", *pytest)
+            self._outcomes.put(Outcome(file, time.monotonic() - began, done.returncode, done.stdout))
+
+
+def rocelab(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run rocelab; what it prints is kept. Ctrl-C reaches it as it reaches us."""
+    return subprocess.run(
+        [sys.executable, "-m", "lab", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+        cwd=ROOT,
+    )
+
+
+def test_files() -> list[str]:
+    """The VM's test files, the longest first."""
+    known: dict[str, float] = json.loads(SECONDS.read_text(encoding="ascii"))
+    names = sorted(path.name for path in (ROOT / "tests/vm").glob("test_*.py"))
+    return [f"tests/vm/{name}" for name in sorted(names, key=lambda name: -known.get(name, _UNKNOWN))]
+
+
+def main() -> int:
+    """Run all files, show each one's output as it ends, and the sums; 1 when a test failed."""
+    names = test_files()
+    files: queue.SimpleQueue[str] = queue.SimpleQueue()
+    outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    for name in names:
+        files.put(name)
+    shards = [Shard(number, files, outcomes) for number in range(os.cpu_count() or 1)]
+    try:
+        for shard in shards:
+            shard.start()
+        ended = [shown(outcomes.get()) for _ in names]
+        for shard in shards:
+            shard.join()
+    finally:
+        while not files.empty():  # interrupted: nobody takes another one
+            files.get()
+        for shard in shards:
+            rocelab("vm", "down", "--name", shard.name)
+    return summarised(ended)
+
+
+def shown(outcome: Outcome) -> Outcome:
+    """Print what a file's tests said: all of it when one failed, else the last line."""
+    lines = outcome.output.rstrip().splitlines() or ["it printed nothing"]
+    print("\n".join(lines[-1:] if outcome.good else lines), flush=True)
+    print(f"--- {outcome.file}: {outcome.seconds:.0f} s, exit code {outcome.code}", flush=True)
+    return outcome
+
+
+def summarised(ended: list[Outcome]) -> int:
+    """Print the sums over all files, and return the exit code."""
+    sums = {word: sum(outcome.counts[word] for outcome in ended) for word in _COUNTED}
+    bad = [outcome.file for outcome in ended if not outcome.good]
+    for file in bad:
+        print(f"FAILED {file}")
+    print(json.dumps({Path(outcome.file).name: round(outcome.seconds) for outcome in ended}))
+    failed = sums["failed"] + sums["error"]
+    print(f"{sums['passed']} passed, {failed} failed, {sums['skipped']} skipped")
+    return 1 if bad or not sums["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""What no load may change, where it is hardest: ports at work on two CPUs at once, in the host's time.
+
+Only invariants are judged: how long anything takes depends on what else the host does.
+"""
+
+from __future__ import annotations
+
+import os
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from lab.dataplane.layout import Drop
+from lab.rdma import counters, rxe
+from lab.rdma.measure import BandwidthTest, Nic, Pair
+from lab.rdma.perftest import measure_bandwidth
+from tests.vm.one_switch import SWITCH, Star, balanced, build, ports, settle, star
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(600)]
+
+RATE: Final = 40_000_000
+HOSTS: Final = 5
+PRIORITY: Final = 3
+ROOMY: Final = (
+    "buffer.pool=8MB",
+    "buffer.groups.3.xoff=60KB",
+    "buffer.groups.3.xon=30KB",
+    "buffer.groups.3.headroom=600KB",
+)
+"""Headroom for more than rxe lets a queue pair have under way (128 packets): no stall of a CPU overflows it."""
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Iterator[Star]:
+    assert len(os.sched_getaffinity(0)) > 1, "one CPU stresses nothing"
+    rxe.check()
+    with build(star(HOSTS, f"{RATE}bit", 4500)) as built:
+        hosts = [host for host in built.namespaces if host != SWITCH]
+        try:
+            for host in hosts:
+                rxe.create(built.namespaces[host], device(built, host), "eth1")
+            built.configure(SWITCH, *ROOMY)
+            yield built
+        finally:
+            for host in hosts:
+                rxe.delete(device(built, host))
+
+
+def device(fabric: Star, host: str) -> str:
+    return rxe.device_name(fabric.topology.name, host, "eth1")
+
+
+def nic(fabric: Star, number: int) -> Nic:
+    host = f"h{number}"
+    return Nic(host, "eth1", fabric.namespaces[host], device(fabric, host), ip_address(fabric.address(host)))
+
+
+def overtaken(fabric: Star) -> int:
+    """Packets that came too early at a receiver, of all hosts: something was lost or overtaken."""
+    hosts = (device(fabric, host) for host in fabric.namespaces if host != SWITCH)
+    return sum(counters.read(host)["out_of_seq_request"] for host in hosts)
+
+
+def write(fabric: Star, pairs: list[tuple[int, int]]) -> None:
+    """Hosts write to hosts, all at once, until nothing is under way."""
+    measure_bandwidth([Pair(nic(fabric, src), nic(fabric, dst)) for src, dst in pairs], BandwidthTest(duration=10))
+    settle(fabric)
+
+
+@pytest.mark.parametrize("pairs", [[(1, 5), (2, 5), (3, 5), (4, 5)], [(1, 2), (3, 4)]], ids=["incast", "apart"])
+def test_nothing_is_lost_or_overtaken_and_every_sum_comes_out(fabric: Star, pairs: list[tuple[int, int]]) -> None:
+    before, early = ports(fabric), overtaken(fabric)
+    write(fabric, pairs)
+    now = ports(fabric)
+    assert all(balanced(port) for port in now.values())
+    for place, port in now.items():
+        grown = port["queue"]["drop_packets"] - before[place]["queue"]["drop_packets"]
+        assert not grown[PRIORITY].any(), f"{place} dropped {grown[PRIORITY].tolist()} of {list(Drop)}"
+    assert overtaken(fabric) == early
+    groups = [port["group"][PRIORITY] for port in now.values()]
+    assert all(group["xoff"] == group["xon"] and not group["bytes"] for group in groups)
+
+
+def test_no_clock_has_stopped(fabric: Star) -> None:
+    """After an incast every pause is over, and another one pauses and lets go again."""
+    for _ in range(3):
+        before = ports(fabric)[SWITCH, "swp1"]["group"][PRIORITY]
+        write(fabric, [(1, 5), (2, 5), (3, 5)])
+        now = ports(fabric)[SWITCH, "swp1"]["group"][PRIORITY]
+        assert now["xoff"] > before["xoff"]
+        assert now["xoff"] == now["xon"]
