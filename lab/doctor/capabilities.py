@@ -150,7 +150,7 @@ CAPABILITIES: Final = (
         on_host=True,
     ),
     Capability("VM image", "rocelab vm, at once", _image, lambda _: "rocelab vm build", optional=True, on_host=True),
-    Capability("KVM", "rocelab vm, fast", _kvm, remedies.run_kvm, optional=True, on_host=True),
+    Capability("KVM", "rocelab vm in the host's time", _kvm, remedies.run_kvm, optional=True, on_host=True),
     Capability(
         "containerlab",
         "exported fabrics",
