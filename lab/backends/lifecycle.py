@@ -63,7 +63,7 @@ def up(
         if state.exists():
             raise UsageError(f"fabric {state.name} exists", f"rocelab down {state.name}, or use another --name")
         try:
-            state.record(Kind.BACKEND, [backend.name])
+            state.begin(backend.name)
             state.save_topology(topology)
             backend.deploy(fabric, report)
             routers = {node.name: fabric.router(node.name) for node in topology.switches}

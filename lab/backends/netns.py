@@ -49,8 +49,8 @@ class NetnsBackend:
                 raise EnvironmentLacks(error.message, f"{error.remedy}; or do without: --no-rdma") from error
 
     def namespace(self, fabric: str, node: str) -> Namespace:
-        """``rl-<fabric>-<node>``."""
-        return Namespace(f"{PREFIX}{fabric}-{node}")
+        """``rl-<fabric>.<node>``: neither name has a dot, so that no two nodes of the machine share one."""
+        return Namespace(f"{PREFIX}{fabric}.{node}")
 
     def router(self, state: FabricState, node: str) -> Router:
         """The daemons of ``node``, with their files below the fabric's state."""
@@ -62,12 +62,13 @@ class NetnsBackend:
         from lab.backends.plumbing import Site, plumb  # noqa: PLC0415
 
         namespaces = {node.name: fabric.namespace(node.name) for node in fabric.topology.nodes}
-        names = [namespace.name for namespace in namespaces.values()]
         _refuse_taken(namespaces.values())
         with self._ports(fabric, progress) as programs:
-            fabric.state.record(Kind.NAMESPACE, names)
             progress("plumbing", 0, 1)
-            plumb(Site(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs))
+            plumb(
+                Site(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs),
+                lambda cookies: fabric.state.record(Kind.NAMESPACE, cookies),
+            )
             progress("plumbing", 1, 1)
         self._start_routers(fabric, progress)
         self._start_rdma(fabric, progress)
@@ -82,7 +83,7 @@ class NetnsBackend:
 
         progress("ports", 0, 1)
         fabric.state.record(Kind.DATAPLANE, [fabric.name])
-        plant.load(fabric.name, fabric.numbering)
+        plant.load(fabric.name, fabric.numbering, fabric.state.owner)
         plant.write(plant.open_plant(fabric.name), fabric.numbering, fabric.qos, fabric.plan)
         with plant.programs(fabric.name) as programs:
             progress("ports", 1, 1)
@@ -116,21 +117,29 @@ class NetnsBackend:
             for interface in fabric.plan[host.name].interfaces
         ]
         devices = [rxe.device_name(fabric.name, host, interface) for host, interface in wanted]
-        fabric.state.record(Kind.RDMA_DEVICE, devices)
+        cookies = fabric.state.proofs(Kind.NAMESPACE)
+        homes = [cookies[fabric.namespace(host).name] for host, _ in wanted]
+        fabric.state.record(Kind.RDMA_DEVICE, dict(zip(devices, homes, strict=True)))
         progress("rdma", 0, len(wanted))
         for done, ((host, interface), device) in enumerate(zip(wanted, devices, strict=True), start=1):
             rxe.create(fabric.namespace(host), device, interface)
             progress("rdma", done, len(wanted))
 
     def remove(self, state: FabricState) -> None:
-        """Processes, RDMA devices one by one, namespaces and with them the links, then the pins of their programs."""
-        names = state.recorded(Kind.NAMESPACE)
+        """Processes, RDMA devices one by one, namespaces and with them the links, then the pins of their programs.
+
+        A name in the journal may be somebody else's by now: only what has its proof is taken away.
+        """
+        cookies = state.proofs(Kind.NAMESPACE)
+        names = netns.own(cookies)
         _end_processes(names)
-        for device in state.recorded(Kind.RDMA_DEVICE):
-            rxe.delete(device)
+        homes = {cookies[name]: Namespace(name) for name in names}
+        for device, home in state.proofs(Kind.RDMA_DEVICE).items():
+            if home in homes and rxe.is_in(homes[home], device):
+                rxe.delete(device)
         netns.delete(names)
         for name in state.recorded(Kind.DATAPLANE):
-            pins.unpin(pins.folder_of(name))
+            pins.unpin_own(pins.folder_of(name), state.owner)
 
 
 def _refuse_taken(namespaces: Iterable[Namespace]) -> None:

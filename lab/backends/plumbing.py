@@ -60,9 +60,9 @@ class Site:
     programs: Programs | None
 
 
-def plumb(site: Site) -> None:
-    """Build everything of a fabric that has no process; the caller has made sure that no name is taken."""
-    netns.create([namespace.name for namespace in site.namespaces.values()])
+def plumb(site: Site, announce: netns.Announce) -> None:
+    """Build everything of a fabric that has no process; ``announce`` is told of namespaces before they have names."""
+    netns.create([namespace.name for namespace in site.namespaces.values()], announce)
     with _opened(site.namespaces) as descriptors:
         netns.in_thread(lambda: _prepare(site.topology, site.plan, descriptors))
         batch = rtnl.Batch()

@@ -17,7 +17,9 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +30,7 @@ from lab.model import store
 from lab.model.qos.store import dump_node, restore_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lab.model.qos.port import NodeQos
     from lab.model.topology import Topology
@@ -41,6 +43,7 @@ class Kind(StrEnum):
     """What a line of the journal is about; the order of making is the order of this list."""
 
     BACKEND = "backend"
+    OWNER = "owner"
     DATAPLANE = "dataplane"
     NAMESPACE = "namespace"
     RDMA_DEVICE = "rdma-device"
@@ -70,22 +73,40 @@ class FabricState:
         """Whether anything of the fabric may be there."""
         return self._journal.exists()
 
-    def record(self, kind: Kind, names: Sequence[str]) -> None:
-        """Write down, in one append, what is about to be made."""
-        line = json.dumps({"kind": kind, "names": list(names)}) + "\n"
+    def begin(self, backend: str) -> None:
+        """Open the journal: who plays the fabric, and a word by which it knows its own for as long as it lives."""
+        self.record(Kind.BACKEND, [backend])
+        self.record(Kind.OWNER, [secrets.token_hex(8)])
+
+    @property
+    def owner(self) -> str:
+        """The word that marks what this fabric made, where names alone prove nothing; "" before ``begin``."""
+        return "".join(self.recorded(Kind.OWNER)[:1])
+
+    def record(self, kind: Kind, names: Sequence[str] | Mapping[str, int]) -> None:
+        """Write down, in one append, what is about to be made, and where there is one the proof that it is ours."""
+        kept = dict(names) if isinstance(names, Mapping) else list(names)
         with self._journal.open("a", encoding="utf-8") as journal:
-            journal.write(line)
+            journal.write(json.dumps({"kind": kind, "names": kept}) + "\n")
 
     def recorded(self, kind: Kind) -> tuple[str, ...]:
-        """All names of one kind, in the order of making; a torn last line promised nothing and is skipped."""
-        names: list[str] = []
+        """All names of one kind, in the order of making."""
+        return tuple(name for names in self._lines(kind) for name in names)
+
+    def proofs(self, kind: Kind) -> dict[str, int]:
+        """The names of one kind that were recorded with a proof, and the proofs."""
+        return {
+            name: proof for names in self._lines(kind) if isinstance(names, dict) for name, proof in names.items()
+        }
+
+    def _lines(self, kind: Kind) -> Iterator[list[str] | dict[str, int]]:
+        """What each line of the journal names; a torn last line promised nothing and is skipped."""
         with contextlib.suppress(FileNotFoundError):
             for line in self._journal.read_text(encoding="utf-8").splitlines():
                 with contextlib.suppress(json.JSONDecodeError):
                     entry = json.loads(line)
                     if entry["kind"] == kind:
-                        names.extend(entry["names"])
-        return tuple(names)
+                        yield entry["names"]
 
     @property
     def ready(self) -> bool:

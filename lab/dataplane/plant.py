@@ -100,8 +100,8 @@ def slots_per_port(ports: int) -> int:
     return max(_FEWEST_SLOTS, min(_MOST_SLOTS, _SLOT_MEMORY // layout.SLOT_BYTES // ports))
 
 
-def load(fabric: str, numbering: Numbering) -> None:
-    """Bring the programs into the kernel with maps for every port, and pin them.
+def load(fabric: str, numbering: Numbering, owner: str) -> None:
+    """Bring the programs into the kernel with maps for every port, and pin them as the ``owner``'s.
 
     OperationFailed with the verifier's reason, EnvironmentLacks where the kernel cannot do it. Nothing is left behind
     before the pins are there, and ``pins.unpin`` takes them away, however many they are.
@@ -116,7 +116,7 @@ def load(fabric: str, numbering: Numbering) -> None:
         program.set_qdisc_id("port", qdisc_kind(fabric))
         program.load()
         program.attach_struct_ops("port")
-        program.pin(pins.folder_of(fabric))
+        program.pin(pins.folder_of(fabric), owner)
 
 
 def open_plant(fabric: str) -> Plant:

@@ -109,12 +109,12 @@ class Object:
         descriptor: int = library().bpf_program__fd(program)
         return descriptor
 
-    def pin(self, folder: Path) -> None:
-        """Give everything a name below ``folder``, which must not exist: ``lab.kernel.pins`` reads and removes it.
+    def pin(self, folder: Path, owner: str) -> None:
+        """Give everything a name below ``folder``, which must not exist and is the ``owner``'s: see ``pins.create``.
 
         Links come last: a struct_ops that outlives us has its maps pinned. Nothing is left of what fails.
         """
-        pins.create(folder)
+        pins.create(folder, owner)
         try:
             with self._explained(f"{self._path.name} cannot be pinned below {folder}"):
                 for name, each in self._maps():

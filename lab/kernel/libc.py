@@ -15,6 +15,7 @@ CLONE_NEWNET: Final = 0x40000000
 MS_BIND: Final = 0x1000
 MS_REC: Final = 0x4000
 MS_SLAVE: Final = 0x80000
+MS_SHARED: Final = 0x100000
 MNT_DETACH: Final = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -42,9 +43,12 @@ def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0
     _check(done, os.fspath(target))
 
 
-def unmount(target: str | Path) -> None:
-    """Take a mount out of the tree at once, to be freed by its last user (umount2(2) with MNT_DETACH)."""
-    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), os.fspath(target))
+def unmount(target: str | Path, flags: int = MNT_DETACH) -> None:
+    """Take a mount out of the tree at once, to be freed by its last user; with flags 0 only one without users.
+
+    See umount2(2); OSError names the target.
+    """
+    _check(_libc.umount2(os.fsencode(target), flags), os.fspath(target))
 
 
 def make_executable(address: int, length: int) -> None:

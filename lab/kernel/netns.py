@@ -8,21 +8,30 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import socket
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import libc, process, signals
+from lab.kernel import libc, locks, process, signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
+Announce: TypeAlias = "Callable[[Mapping[str, int]], None]"
 
 NETNS_DIR: Final = Path("/run/netns")
+_STATE: Final = Path("/run/rocelab")
+_OUR_MOUNT: Final = _STATE / "netns-mount"
+"""There when the mount on the directory is ours: ``ip netns add`` makes the same one, and never takes it away."""
 _SELF: Final = "/proc/thread-self/ns/net"
+_SO_NETNS_COOKIE: Final = 71
+_AT_ONCE: Final = 64
+"""Namespaces that are open at a time while they have no names."""
 
 
 def in_thread(work: Callable[[], T]) -> T:
@@ -108,21 +117,97 @@ class Namespace:
             return process.start(argv, stdin=stdin, stdout=stdout, stderr=stderr)
 
 
-def create(names: Sequence[str]) -> None:
-    """Make one namespace for each name; OperationFailed when a name is taken."""
+def create(names: Sequence[str], announce: Announce = lambda _cookies: None) -> None:
+    """Make one namespace for each name; OperationFailed when a name is taken.
+
+    ``announce`` is told the cookie of each namespace before it gets its name: with both, ``own`` knows it again.
+    """
+    with locks.locked(_STATE):
+        _share_directory()
+        for start in range(0, len(names), _AT_ONCE):
+            chunk = names[start : start + _AT_ONCE]
+            in_thread(lambda chunk=chunk: _create_here(chunk, announce))  # type: ignore[misc]
+
+
+def _share_directory() -> None:
+    """Set the directory up as ip-netns(8) does with its first namespace: shared, and a mount of its own.
+
+    Otherwise the first ``ip netns add`` beside a fabric binds it over itself with all that is mounted in it, and what
+    lies below that is busy for good.
+    """
     NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
-    in_thread(lambda: _create_here(names))
+    try:
+        libc.mount("", NETNS_DIR, "none", libc.MS_SHARED | libc.MS_REC)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        _OUR_MOUNT.touch()
+        libc.mount(NETNS_DIR, NETNS_DIR, "none", libc.MS_BIND | libc.MS_REC)
+        libc.mount("", NETNS_DIR, "none", libc.MS_SHARED | libc.MS_REC)
 
 
-def _create_here(names: Iterable[str]) -> None:
-    for name in names:
-        path = NETNS_DIR / name
-        try:
-            path.touch(mode=0o444, exist_ok=False)
-        except FileExistsError as error:
-            raise OperationFailed(f"namespace {name} exists", f"ip netns del {name}, if it is yours") from error
-        libc.unshare(libc.CLONE_NEWNET)
-        libc.mount(_SELF, path, flags=libc.MS_BIND)
+def _remove_directory() -> None:
+    """Take the directory away when it is empty, and the mount on it if that is ours."""
+    if _OUR_MOUNT.exists() and not any(NETNS_DIR.iterdir()):
+        with contextlib.suppress(OSError):
+            libc.unmount(NETNS_DIR, flags=0)
+        _OUR_MOUNT.unlink()
+    with contextlib.suppress(OSError):
+        NETNS_DIR.rmdir()
+
+
+def _create_here(names: Sequence[str], announce: Announce) -> None:
+    with contextlib.ExitStack() as stack:
+        nameless: list[tuple[str, int, int]] = []
+        for name in names:
+            libc.unshare(libc.CLONE_NEWNET)
+            namespace = os.open(_SELF, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, namespace)
+            nameless.append((name, _cookie(), namespace))
+        announce({name: cookie for name, cookie, _ in nameless})
+        for name, cookie, namespace in nameless:
+            _place(NETNS_DIR / name, cookie)
+            libc.mount(f"/proc/self/fd/{namespace}", NETNS_DIR / name, flags=libc.MS_BIND)
+
+
+def _cookie() -> int:
+    """The number of the calling thread's namespace, which no other has until the machine starts anew (Linux 5.14)."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
+        return int.from_bytes(any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder)
+
+
+def _place(path: Path, cookie: int) -> None:
+    """The file that a namespace is to be mounted on; it says from the first whose it is."""
+    file = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode=0o444)
+    try:
+        os.write(file, str(cookie).encode())
+        # With a descriptor it is linkat(2), which alone gives a name to a file without one (open(2), O_TMPFILE).
+        os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
+    except FileExistsError as error:
+        raise OperationFailed(f"namespace {path.name} exists", f"ip netns del {path.name}, if it is yours") from error
+    finally:
+        os.close(file)
+
+
+def own(cookies: Mapping[str, int]) -> list[str]:
+    """Those of the names that stand for the namespace with their cookie, or were to when somebody was killed."""
+    return in_thread(lambda: [name for name, cookie in cookies.items() if _cookie_at(NETNS_DIR / name) == cookie])
+
+
+def _cookie_at(path: Path) -> int:
+    """The cookie that a name stands for, in whatever namespace that leaves the calling thread; 0 for none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    try:
+        libc.setns(file, libc.CLONE_NEWNET)
+        return _cookie()
+    except OSError:  # no namespace
+        said = os.read(file, 20)
+        return int(said) if said.isdigit() else 0
+    finally:
+        os.close(file)
 
 
 def delete(names: Iterable[str]) -> None:
@@ -135,8 +220,8 @@ def delete(names: Iterable[str]) -> None:
             if error.errno not in {errno.EINVAL, errno.ENOENT}:
                 raise
         path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        NETNS_DIR.rmdir()
+    with locks.locked(_STATE):
+        _remove_directory()
 
 
 def processes_in(names: Iterable[str]) -> dict[int, str]:

@@ -40,18 +40,30 @@ def link_path(folder: Path, name: str) -> Path:
     return folder / "links" / name
 
 
-def create(folder: Path) -> None:
-    """Make an empty folder for pins; OperationFailed when it exists, EnvironmentLacks without a BPF file system."""
+def create(folder: Path, owner: str) -> None:
+    """Make an empty folder for pins, with its ``owner`` in it from the first moment that it has its name.
+
+    OperationFailed when the name is taken, EnvironmentLacks without a BPF file system.
+    """
     if not BPF_FILES.is_mount():
         raise EnvironmentLacks(f"no BPF file system at {BPF_FILES}", f"mount -t bpf bpf {BPF_FILES}")
+    fresh = folder.with_name(owner)
     try:
-        folder.mkdir(mode=0o700, parents=True)
-        for kind in _KINDS:
-            (folder / kind).mkdir()
-    except FileExistsError as error:
-        raise OperationFailed(f"{folder} exists", "rocelab down, if it is a fabric's") from error
+        for kind in (owner, *_KINDS):
+            (fresh / kind).mkdir(mode=0o700, parents=True)
+        fresh.rename(folder)
     except PermissionError as error:
         raise EnvironmentLacks(f"{folder} cannot be made", "run as root") from error
+    except OSError as error:
+        unpin(fresh)
+        raise OperationFailed(f"{folder} exists", "rocelab down, if it is a fabric's") from error
+
+
+def unpin_own(folder: Path, owner: str) -> None:
+    """``unpin`` what ``create`` made of ``folder`` for this owner, whole or not, and nothing of anybody else's."""
+    unpin(folder.with_name(owner))
+    if (folder / owner).is_dir():
+        unpin(folder)
 
 
 def unpin(folder: Path) -> None:

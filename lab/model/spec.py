@@ -192,7 +192,7 @@ class TopologySpec(_Section):
     """A rocelab fabric: either `generate`, or `nodes` and `links`."""
 
     name: FabricName
-    """What the fabric is called; namespaces are named rl-<fabric>-<node>."""
+    """What the fabric is called; namespaces are named rl-<fabric>.<node>."""
     description: Annotated[str, Field(max_length=2000)] = ""
     """One or two sentences for the reader."""
     defaults: DefaultsSpec = DefaultsSpec()

@@ -105,6 +105,11 @@ def devices_in(namespace: Namespace) -> Mapping[str, str]:
     return {link["ifname"]: link["netdev"] for link in links if "netdev" in link}
 
 
+def is_in(namespace: Namespace, device: str) -> bool:
+    """Whether there is an RDMA device of this name on an interface of the namespace, and not on another's."""
+    return sysfs.exists(device) and device in devices_in(namespace)
+
+
 def _tool() -> str:
     return process.find_tool("rdma", "iproute2")
 

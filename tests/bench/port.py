@@ -74,7 +74,7 @@ def forward(rounds: int, seconds: float) -> dict[str, list[float]]:
     process.run(["modprobe", "pktgen"])
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(NAME))
-        plant.load(NAME, Numbering({forwarding.PORTS.node: forwarding.PORTS}))
+        plant.load(NAME, Numbering({forwarding.PORTS.node: forwarding.PORTS}), "bench")
         configure_switch(qos)
         programs = stack.enter_context(plant.programs(NAME))
         lines = {

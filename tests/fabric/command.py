@@ -43,3 +43,9 @@ def running(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+def injected(trap: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """``rocelab words...``, with what ``tests.fabric.injected`` does at ``CALL:N:MOMENT:WHAT``."""
+    command = [sys.executable, "-m", "tests.fabric.injected", trap, "--", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)

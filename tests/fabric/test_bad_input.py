@@ -77,13 +77,13 @@ def test_a_node_that_does_not_exist() -> None:
 
 
 def test_a_namespace_that_is_not_ours_is_not_touched() -> None:
-    taken = Path("/run/netns/rl-one-leaf1")
+    taken = Path("/run/netns/rl-one.leaf1")
     made = not taken.parent.exists()
     taken.parent.mkdir(exist_ok=True)
     taken.touch()
     try:
         line = only_line(rocelab("up", SMALL, "--no-rdma", "--name", "one", expect=2).stderr)
-        assert "namespace rl-one-leaf1 exists and is not ours" in line
+        assert "namespace rl-one.leaf1 exists and is not ours" in line
         assert taken.exists()
     finally:
         taken.unlink()
@@ -159,7 +159,7 @@ def test_a_daemon_that_dies_during_up() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_undoes(number: signal.Signals) -> None:
     with running("up", SMALL, "--no-rdma", "--name", "one") as process:
-        while not Path("/run/netns/rl-one-leaf1").exists():
+        while not Path("/run/netns/rl-one.leaf1").exists():
             assert process.poll() is None
         process.send_signal(number)
         _, stderr = process.communicate(timeout=60)
@@ -178,4 +178,4 @@ def test_down_from_inside_a_node_says_so() -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert "this shell runs inside clos-2x2-h1" in only_line(done.stderr)
+    assert "this shell runs inside clos-2x2.h1" in only_line(done.stderr)

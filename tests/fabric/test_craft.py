@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.fabric
 
 NAME = "inject"
-H1, LEAF1 = Namespace(f"rl-{NAME}-h1"), Namespace(f"rl-{NAME}-leaf1")
+H1, LEAF1 = Namespace(f"rl-{NAME}.h1"), Namespace(f"rl-{NAME}.leaf1")
 H3_ADDRESS = "10.0.0.5"
 MIXED = f"""
 packets:

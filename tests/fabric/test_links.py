@@ -44,7 +44,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def in_node(node: str, *argv: str, expect: int = 0) -> str:
     done = subprocess.run(
-        ["ip", "netns", "exec", f"rl-links-{node}", *argv], capture_output=True, text=True, timeout=60, check=False
+        ["ip", "netns", "exec", f"rl-links.{node}", *argv], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == expect, done.stdout + done.stderr
     return done.stdout
@@ -62,7 +62,7 @@ def address(family: str, node: str, nic: str) -> str:
 @contextlib.contextmanager
 def iperf_server(node: str) -> Iterator[None]:
     """An iperf3 server that listens; it serves one test and ends."""
-    command = ["ip", "netns", "exec", f"rl-links-{node}", "iperf3", "-s", "-1", "--forceflush"]
+    command = ["ip", "netns", "exec", f"rl-links.{node}", "iperf3", "-s", "-1", "--forceflush"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         while "listening" not in server.stdout.readline():
@@ -133,7 +133,7 @@ def test_a_delay_without_netem_is_refused(tmp_path: Path) -> None:
     rocelab("up", file)
     try:
         said = subprocess.run(
-            ["ip", "netns", "exec", "rl-slow-h2", "ping", "-nqc5", "-i.2", "10.0.0.4"],
+            ["ip", "netns", "exec", "rl-slow.h2", "ping", "-nqc5", "-i.2", "10.0.0.4"],
             capture_output=True,
             text=True,
             check=True,

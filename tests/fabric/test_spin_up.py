@@ -34,7 +34,7 @@ def fabric(before: snapshot.Snapshot) -> Iterator[str]:
 
 def in_node(node: str, *argv: str) -> str:
     done = subprocess.run(
-        ["ip", "netns", "exec", f"rl-{NAME}-{node}", *argv], capture_output=True, text=True, timeout=60, check=False
+        ["ip", "netns", "exec", f"rl-{NAME}.{node}", *argv], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -51,7 +51,7 @@ class TestConverged:
         for source in addresses:
             pings = [
                 subprocess.Popen(
-                    ["ip", "netns", "exec", f"rl-{NAME}-{source}", "ping", "-nqc1", "-W5", target],
+                    ["ip", "netns", "exec", f"rl-{NAME}.{source}", "ping", "-nqc1", "-W5", target],
                     stdout=subprocess.DEVNULL,
                 )
                 for target in addresses.values()
@@ -95,7 +95,7 @@ class TestConverged:
 
     def test_links_carry_our_mark(self) -> None:
         link = json.loads(in_node("leaf1", "ip", "-json", "link", "show", "swp1"))[0]
-        assert link["altnames"] == [f"rl-{NAME}-leaf1-swp1"]
+        assert link["altnames"] == [f"rl-{NAME}.leaf1-swp1"]
 
     def test_status_agrees(self) -> None:
         report = rocelab_json("status", NAME)

@@ -59,7 +59,7 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 
 
 def _roots(namespace: str, topology: Topology) -> dict[str, tuple[str, str]]:
-    node = number_ports(topology).nodes[namespace.removeprefix(f"rl-{topology.name}-")]
+    node = number_ports(topology).nodes[namespace.removeprefix(f"rl-{topology.name}.")]
     return {name: (plant.qdisc_kind(topology.name), f"{node.port(name):x}:") for name in node.interfaces}
 
 

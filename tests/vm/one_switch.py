@@ -226,12 +226,12 @@ def build(text: str) -> Iterator[Star]:
     numbering, plan, qos = number_ports(topology), plan_addresses(topology), resolve(topology)
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        plant.load(name, numbering)
+        plant.load(name, numbering, "vmtest")
         maps = plant.open_plant(name)
         plant.write(maps, numbering, qos, plan)
         stack.callback(netns.delete, [namespace.name for namespace in namespaces.values()])
         with plant.programs(name) as programs:
-            plumb(Site(topology, plan, namespaces, numbering, qos, programs))
+            plumb(Site(topology, plan, namespaces, numbering, qos, programs), lambda _cookies: None)
         star = Star(topology, plan, numbering, namespaces, maps, qos)
         star.introduce()
         yield star

@@ -205,7 +205,7 @@ def switch() -> Iterator[Switch]:
     inside, outside = (Namespace(f"rv-{os.getpid()}-{end}") for end in ("in", "out"))
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        plant.load(name, Numbering({PORTS.node: PORTS}))
+        plant.load(name, Numbering({PORTS.node: PORTS}), "vmtest")
         programs = stack.enter_context(plant.programs(name))
         stack.callback(netns.delete, [inside.name, outside.name])
         netns.create([inside.name, outside.name])

@@ -108,7 +108,7 @@ def pinned(sample: Path, namespace: Namespace) -> Iterator[Namespace]:
         loaded.set_qdisc_id("drop_all", KIND)
         loaded.load()
         loaded.attach_struct_ops("drop_all")
-        loaded.pin(FOLDER)
+        loaded.pin(FOLDER, "vmtest")
         with namespace.entered():
             batch = Batch()
             tc.add_clsact(batch, LOOPBACK_INDEX)
@@ -189,7 +189,7 @@ class TestPinned:
             with pytest.raises(OperationFailed, match="drop_all cannot be registered with the kernel: File exists"):
                 other.attach_struct_ops("drop_all")
             with pytest.raises(OperationFailed, match=r"bpf-test exists: rocelab down"):
-                other.pin(FOLDER)
+                other.pin(FOLDER, "vmtest")
 
 
 def test_what_cannot_be_pinned_whole_is_not_pinned(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_what_cannot_be_pinned_whole_is_not_pinned(sample: Path, monkeypatch: py
         loaded.load()
         loaded.attach_struct_ops("drop_all")
         with pytest.raises(OperationFailed, match=r"cannot be pinned below .*/bpf-test: "):
-            loaded.pin(FOLDER)
+            loaded.pin(FOLDER, "vmtest")
     assert not pins.ROOT.exists()
     wait_until(lambda: not struct_ops())
 

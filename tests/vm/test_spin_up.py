@@ -42,7 +42,7 @@ def fabric(before: snapshot.Snapshot) -> Iterator[str]:
 
 
 def sent_bytes(node: str, interface: str) -> int:
-    links = json.loads(said("ip", "-n", f"rl-{NAME}-{node}", "-json", "-statistics", "link", "show", interface))
+    links = json.loads(said("ip", "-n", f"rl-{NAME}.{node}", "-json", "-statistics", "link", "show", interface))
     return int(links[0]["stats64"]["tx"]["bytes"])
 
 
@@ -103,11 +103,30 @@ def test_kill_while_devices_are_made_leaves_nothing(before: snapshot.Snapshot) -
     assert before.differences(snapshot.take()) == []
 
 
+def test_a_device_that_made_up_fail_is_left_alone(before: snapshot.Snapshot) -> None:
+    """Its name is taken, by somebody's device in a namespace of his own."""
+    said("ip", "netns", "add", "somebodys")
+    try:
+        for words in ("link add eth9 type veth peer name eth8", "link set eth9 up", "link set eth8 up"):
+            said("ip", "-n", "somebodys", *words.split())
+        taken = "own.h3.eth1"
+        said("ip", "netns", "exec", "somebodys", "rdma", "link", "add", taken, "type", "rxe", "netdev", "eth9")
+        done = rocelab("up", TOPOLOGIES / "clos-2x2.yaml", "--name", "own", expect=1)
+        assert f"no RDMA device {taken} on rl-own.h3:eth1: the name is taken" in done.stderr
+        assert set(rdma_links()) == {taken}
+        said("rdma", "link", "delete", taken)
+    finally:
+        said("ip", "netns", "delete", "somebodys")
+    said("umount", "/run/netns")  # which ip made a mount
+    Path("/run/netns").rmdir()
+    assert before.differences(snapshot.take()) == []
+
+
 @pytest.mark.parametrize("name", ["incast", "one-leaf"])
 def test_every_lossless_topology_of_ours_converges_and_leaves_nothing(before: snapshot.Snapshot, name: str) -> None:
     rocelab("up", TOPOLOGIES / f"{name}.yaml", "--no-rdma")
     try:
-        said_by_tc = said("ip", "netns", "exec", f"rl-{name}-leaf1", "tc", "-j", "qdisc", "show", "dev", "swp1")
+        said_by_tc = said("ip", "netns", "exec", f"rl-{name}.leaf1", "tc", "-j", "qdisc", "show", "dev", "swp1")
         assert json.loads(said_by_tc)[0]["kind"] == f"rl_{name.replace('-', '_')}"
         nodes = rocelab_json("status")["nodes"]
         assert all(session["state"] == "Established" for node in nodes for session in node["sessions"])
@@ -136,7 +155,7 @@ links:
     )
     rocelab("up", file)
     try:
-        report = said("ip", "netns", "exec", "rl-slow-h1", "ping", "-nqc5", "-i.3", "10.0.0.3")
+        report = said("ip", "netns", "exec", "rl-slow.h1", "ping", "-nqc5", "-i.3", "10.0.0.3")
         fastest = float(report.split("= ")[1].split("/")[0])
         assert 60 <= fastest < 75
     finally:

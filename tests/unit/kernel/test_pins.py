@@ -1,11 +1,29 @@
 """Folders of pins, as far as any file system shows; tests/vm/test_bpf.py has the rest."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel import pins
+
+
+class Killed(BaseException):
+    """Stands in for SIGKILL."""
+
+
+def die_at(patch: pytest.MonkeyPatch, step: str, number: int) -> None:
+    """Have the n-th call of a method of Path be the last."""
+    real, calls = getattr(Path, step), []
+
+    def call(path: Path, *arguments: Any, **options: Any) -> Any:
+        calls.append(path)
+        if len(calls) == number:
+            raise Killed
+        return real(path, *arguments, **options)
+
+    patch.setattr(Path, step, call)
 
 
 @pytest.fixture
@@ -26,11 +44,11 @@ def test_every_kind_has_its_place_and_no_name_a_dot() -> None:
 
 def test_a_folder_is_made_once_and_taken_away_with_its_parent(files: Path) -> None:
     one, two = files / "rocelab/one", files / "rocelab/two"
-    pins.create(one)
-    pins.create(two)
+    pins.create(one, "me")
+    pins.create(two, "me")
     pins.map_path(one, "counters").touch()
     with pytest.raises(OperationFailed, match=r"rocelab/one exists: rocelab down"):
-        pins.create(one)
+        pins.create(one, "me")
     pins.unpin(one)
     assert not one.exists()
     pins.unpin(one)
@@ -39,7 +57,34 @@ def test_a_folder_is_made_once_and_taken_away_with_its_parent(files: Path) -> No
     assert list(files.iterdir()) == []
 
 
+@pytest.mark.parametrize(("step", "number"), [*(("mkdir", number) for number in range(1, 9)), ("rename", 1)])
+def test_its_owner_finds_a_folder_whatever_step_was_the_last(
+    step: str, number: int, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = files / "rocelab/one"
+    with monkeypatch.context() as patch:
+        die_at(patch, step, number)
+        with pytest.raises(Killed):
+            pins.create(one, "me")
+    before = set(files.rglob("*")) - {one.parent}
+    pins.unpin_own(one, "other")
+    assert set(files.rglob("*")) - {one.parent} == before
+    pins.unpin_own(one, "me")
+    assert list(files.iterdir()) == []
+
+
+def test_what_has_the_name_already_is_left_alone(files: Path) -> None:
+    one = files / "rocelab/one"
+    pins.create(one, "other")
+    with pytest.raises(OperationFailed, match=r"rocelab/one exists: rocelab down"):
+        pins.create(one, "me")
+    pins.unpin_own(one, "me")
+    assert (one / "other").is_dir()
+    pins.unpin_own(one, "other")
+    assert list(files.iterdir()) == []
+
+
 def test_without_a_bpf_file_system_the_mount_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pins, "BPF_FILES", tmp_path)
     with pytest.raises(EnvironmentLacks, match=f"no BPF file system at {tmp_path}: mount -t bpf bpf {tmp_path}"):
-        pins.create(tmp_path / "rocelab/one")
+        pins.create(tmp_path / "rocelab/one", "me")

@@ -1,0 +1,93 @@
+"""Directories as locks between commands: one that changes what is in one, or any number that read it (flock(2))."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Waiting: TypeAlias = "Callable[[str], None]"
+"""Told, once and before a wait, who has the lock; to wait no longer it raises."""
+_NOBODY: Final = "a command that cannot be seen from here"
+_LONGEST: Final = 60
+
+
+def patient(holder: str) -> None:
+    """Wait without a word."""
+
+
+@contextlib.contextmanager
+def locked(directory: Path, *, shared: bool = False, waiting: Waiting = patient) -> Iterator[None]:
+    """Hold the directory, which whoever changes it makes and, if it is empty then, takes away again.
+
+    FileNotFoundError when a reader finds none; the lock ends with the process, however that ends.
+    """
+    descriptor = _open_locked(directory, shared, waiting)
+    try:
+        yield
+    finally:
+        if not shared:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+        os.close(descriptor)
+
+
+def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
+    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    told = False
+    while True:
+        if not shared:
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            try:
+                descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                if shared:
+                    raise
+                continue
+            stack.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not told and (holder := holder_of(directory)):
+                    told = True
+                    waiting(holder)
+                fcntl.flock(descriptor, mode)
+            if _is_still(descriptor, directory):  # its last holder may have taken it away
+                stack.pop_all()
+                return descriptor
+
+
+def _is_still(descriptor: int, directory: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), directory.stat())
+    return False
+
+
+def holder_of(directory: Path, *, changing: bool = False) -> str:
+    """The command that holds the directory, with its pid, or ""; only one that is ``changing`` it, where asked."""
+    try:
+        inode = directory.stat().st_ino
+    except FileNotFoundError:
+        return ""
+    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        words = line.split()  # 1: FLOCK ADVISORY WRITE 4711 fe:00:12345 0 EOF; one who waits has -> before FLOCK
+        if words[1] == "FLOCK" and words[5].endswith(f":{inode}") and not (changing and words[3] != "WRITE"):
+            return _command(int(words[4]))
+    return ""
+
+
+def _command(pid: int) -> str:
+    """The command line of a process as its user typed it."""
+    try:
+        words = Path("/proc", str(pid), "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
+    except OSError:
+        return _NOBODY
+    ours = next((at for at, word in enumerate(words) if Path(word).name in {"rocelab", "lab"}), 0)
+    text = " ".join(["rocelab" if ours else Path(words[0]).name, *words[ours + 1 :]])
+    return f"{text if len(text) <= _LONGEST else text[:_LONGEST] + '...'} (pid {pid})"

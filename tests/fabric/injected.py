@@ -1,0 +1,87 @@
+"""rocelab, and something that happens to it at the n-th of some system call, exactly there and every time.
+
+    python -m tests.fabric.injected CALL:N:MOMENT:WHAT -- up FILE
+
+MOMENT is before or after the call, WHAT a signal's name, or ``count``, which prints the number of all calls at the
+end. ``ip``, ``vtysh`` and daemons are other programs: only what rocelab itself asks of the kernel counts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.backends.state import FabricState
+from lab.cli.main import main
+from lab.kernel import libc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CALLS: Final[dict[str, tuple[Any, str]]] = {
+    "setns": (libc, "setns"),
+    "unshare": (libc, "unshare"),
+    "mount": (libc, "mount"),
+    "umount": (libc, "unmount"),
+    "link": (os, "link"),
+    "netlink": (socket.socket, "send"),
+    "journal": (FabricState, "record"),
+    "clone": (subprocess.Popen, "__init__"),
+}
+"""What each call goes through in rocelab's own process."""
+
+
+class Trap:
+    """Counts calls in all threads, and springs at one of them."""
+
+    def __init__(self, call: str, number: int, moment: str, what: str) -> None:
+        self._call, self._number, self._moment, self._what = call, number, moment, what
+        self._seen: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def set(self) -> None:
+        """Put it around every call."""
+        for call, (owner, name) in CALLS.items():
+            setattr(owner, name, self._around(call, getattr(owner, name)))
+
+    def _around(self, call: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(real)
+        def trapped(*arguments: Any, **options: Any) -> Any:
+            with self._lock:
+                self._seen[call] += 1
+                number = self._seen[call]
+            self._spring(call, number, "before")
+            try:
+                return real(*arguments, **options)
+            finally:
+                self._spring(call, number, "after")
+
+        return trapped
+
+    def _spring(self, call: str, number: int, moment: str) -> None:
+        if (call, number, moment) == (self._call, self._number, self._moment) and self._what != "count":
+            os.kill(os.getpid(), signal.Signals[self._what])
+
+    def count(self) -> None:
+        """Print how often each call was made."""
+        if self._what == "count":
+            print(*(f"{call}={self._seen[call]}" for call in CALLS), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    wanted, _, *words = sys.argv[1:]
+    call, number, moment, what = wanted.split(":")
+    trap = Trap(call, int(number), moment, what)
+    trap.set()
+    sys.argv = ["rocelab", *words]
+    try:
+        main()
+    finally:
+        trap.count()
