@@ -119,8 +119,7 @@ def _add_drain(fabric: Fabric, name: str, interface: str) -> None:
 
     batch = Batch()
     add_drain(batch, fabric.numbering.nodes[name], interface, qdisc_kind(fabric.name))
-    with fabric.namespace(name).entered():
-        batch.commit()
+    fabric.namespace(name).inside(batch.commit)
 
 
 def _remove_drain(fabric: Fabric, maps: Plant, name: str, interface: str) -> None:
@@ -131,13 +130,11 @@ def _remove_drain(fabric: Fabric, maps: Plant, name: str, interface: str) -> Non
     node, namespace = fabric.numbering.nodes[name], fabric.namespace(name)
     batch = Batch()
     _await_empty(maps, namespace, node, interface)
-    with namespace.entered():
-        attach.bypass_drain(batch, node, interface)
-        batch.commit()
+    attach.bypass_drain(batch, node, interface)
+    namespace.inside(batch.commit)
     _await_empty(maps, namespace, node, interface)
-    with namespace.entered():
-        attach.remove_drain(batch, node, interface)
-        batch.commit()
+    attach.remove_drain(batch, node, interface)
+    namespace.inside(batch.commit)
 
 
 def _await_empty(maps: Plant, namespace: Namespace, node: NodePorts, interface: str) -> None:

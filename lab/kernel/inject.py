@@ -57,8 +57,7 @@ class Injector:
         self._where = f"{interface} in namespace {namespace.name}"
         self._interrupted = False
         try:
-            with namespace.entered():
-                self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, _NO_PROTOCOL)
+            self._socket = namespace.inside(_open_socket)
         except PermissionError as error:
             raise EnvironmentLacks("sending frames needs CAP_NET_RAW", "run as root") from error
         try:
@@ -125,3 +124,7 @@ class Injector:
 
     def _failure(self, error: OSError) -> OperationFailed:
         return OperationFailed(f"cannot send from {self._where}: {error.strerror}", "rocelab status")
+
+
+def _open_socket() -> socket.socket:
+    return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, _NO_PROTOCOL)

@@ -1,6 +1,7 @@
 """Network namespaces under /run/netns, made in batches and without a process for each.
 
-A thread of ours is moved, never the process: everything here leaves its caller where it was.
+Threads made for it are moved, never the main one: a signal's handler may run as soon as setns(2) returns, and whoever
+is in a node then seems to run there, to be ended with it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel import libc, locks, process, signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 T = TypeVar("T")
 Announce: TypeAlias = "Callable[[Mapping[str, int]], None]"
@@ -72,20 +73,11 @@ class Namespace:
         """Whether the name is taken."""
         return self.path.exists()
 
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
-        """The calling thread, and the programs and sockets it starts, are in the namespace meanwhile."""
-        home = os.open(_SELF, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._enter()
-            try:
-                yield
-            finally:
-                libc.setns(home, libc.CLONE_NEWNET)
-        finally:
-            os.close(home)
+    def enter(self) -> None:
+        """Move the calling thread, which was made for this, into the namespace for good.
 
-    def _enter(self) -> None:
+        OperationFailed when it is gone, EnvironmentLacks without the right to.
+        """
         try:
             target = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
@@ -97,12 +89,23 @@ class Namespace:
         finally:
             os.close(target)
 
+    def inside(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns, done in the namespace; sockets and programs that it starts are there.
+
+        A thread of its own does it. The caller's, which signals may interrupt anywhere, never leaves its namespace.
+        """
+
+        def body() -> T:
+            self.enter()
+            return work()
+
+        return in_thread(body)
+
     def run(
         self, argv: process.Argv, *, timeout: float | None = 60, check: bool = True, stdin: str | None = None
     ) -> process.Completed:
         """``process.run`` in the namespace."""
-        with self.entered():
-            return process.run(argv, timeout=timeout, check=check, stdin=stdin)
+        return process.run(argv, timeout=timeout, check=check, stdin=stdin, place=self.inside)
 
     def start(
         self,
@@ -113,8 +116,7 @@ class Namespace:
         stderr: process.Stream = process.DEVNULL,
     ) -> process.Process:
         """``process.start`` in the namespace."""
-        with self.entered():
-            return process.start(argv, stdin=stdin, stdout=stdout, stderr=stderr)
+        return self.inside(lambda: process.start(argv, stdin=stdin, stdout=stdout, stderr=stderr))
 
 
 def create(names: Sequence[str], announce: Announce = lambda _cookies: None) -> None:

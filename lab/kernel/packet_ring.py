@@ -88,8 +88,7 @@ class PacketRing:
         self._blocks = blocks
         self._next = 0
         self._held: deque[tuple[int, int]] = deque()  # timestamp of the youngest packet, offset of the block
-        with namespace.entered():
-            self._socket = _open_socket()
+        self._socket = namespace.inside(_open_socket)
         try:
             self._filter(program)
             self._memory = self._map()

@@ -9,16 +9,18 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
+from lab.kernel import signals
 
 Argv: TypeAlias = Sequence[str | Path]
 Completed: TypeAlias = "subprocess.CompletedProcess[str]"
 Process: TypeAlias = "subprocess.Popen[str]"
+Place: TypeAlias = Callable[[Callable[[], Process]], Process]
 Stream: TypeAlias = int | IO[str] | IO[bytes] | None
 
 PIPE = subprocess.PIPE
@@ -45,32 +47,52 @@ def find_tool(name: str, package: str) -> str:
     return path
 
 
-def run(argv: Argv, *, timeout: float | None = 60, check: bool = True, stdin: str | None = None) -> Completed:
+def here(work: Callable[[], Process]) -> Process:
+    """The place where the caller is."""
+    return work()
+
+
+def run(
+    argv: Argv, *, timeout: float | None = 60, check: bool = True, stdin: str | None = None, place: Place = here
+) -> Completed:
     """Run a program to its end and return what it printed. Ctrl-C on the terminal reaches us alone, not the program.
+
+    It is started in ``place`` and waited for by the caller, whom a signal may interrupt; the program ends then too.
 
     Raises CommandFailed when it ends with an error and ``check`` is set, OperationFailed when it takes
     longer than ``timeout`` seconds, EnvironmentLacks when there is no such program.
     """
     words = [str(word) for word in argv]
-    source = {"input": stdin} if stdin is not None else {"stdin": DEVNULL}
+    source = PIPE if stdin is not None else DEVNULL
+    with ended(lambda: place(lambda: start(words, stdin=source, stdout=PIPE, stderr=PIPE))) as program:
+        try:
+            said, complained = program.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired as error:
+            raise OperationFailed(f"{' '.join(words)} did not end within {timeout:g} s") from error
+    if check and program.returncode != 0:
+        raise CommandFailed(words, program.returncode, complained or said)
+    return subprocess.CompletedProcess(words, program.returncode, said, complained)
+
+
+@contextlib.contextmanager
+def ended(launch: Callable[[], Process]) -> Iterator[Process]:
+    """The program that ``launch`` starts; however the block ends, it does not outlive it.
+
+    A signal cannot come between the start and its being known.
+    """
+    started: list[Process] = []
     try:
-        done = subprocess.run(
-            words,
-            **source,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise EnvironmentLacks(f"program {words[0]} not found", "install it: rocelab doctor") from error
-    except subprocess.TimeoutExpired as error:
-        raise OperationFailed(f"{' '.join(words)} did not end within {timeout:g} s") from error
-    if check and done.returncode != 0:
-        raise CommandFailed(words, done.returncode, done.stderr or done.stdout)
-    return done
+        with signals.held():
+            started.append(launch())
+        yield started[0]
+    finally:
+        for program in started:
+            with signals.held():
+                program.kill()
+                program.wait()
+                for stream in (program.stdin, program.stdout, program.stderr):
+                    if stream is not None:
+                        stream.close()
 
 
 def start(

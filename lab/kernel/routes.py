@@ -40,8 +40,7 @@ class RouteNews:
         self._opened = contextlib.ExitStack()
         self._opened.callback(self._selector.close)
         for namespace in namespaces:
-            with namespace.entered():
-                listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+            listener = namespace.inside(_route_socket)
             self._opened.enter_context(listener)
             listener.setblocking(False)
             listener.bind((0, _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_ROUTE))
@@ -69,6 +68,10 @@ class RouteNews:
             if isinstance(key.fileobj, socket.socket):
                 _drain(key.fileobj)
         return names
+
+
+def _route_socket() -> socket.socket:
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
 
 
 def _drain(listener: socket.socket) -> None:

@@ -121,8 +121,7 @@ def _netns_mode() -> str:
 
 
 def _listens(namespace: Namespace) -> bool:
-    with namespace.entered():
-        return probe.listens(probe.ROCE_PORT)
+    return namespace.inside(lambda: probe.listens(probe.ROCE_PORT))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import OperationFailed
-from lab.kernel import process
+from lab.kernel import process, signals
 from lab.rdma import failure, sysfs
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Side:
 
     def start(self) -> None:
         """Start the program in its namespace."""
-        with self.out.open("wb") as out, self.err.open("wb") as err:
+        with self.out.open("wb") as out, self.err.open("wb") as err, signals.held():
             self.running = self.namespace.start(self.argv, stdout=out, stderr=err)
 
     @property
@@ -100,8 +100,8 @@ class Exchange:
     def listening(self) -> bool:
         """Whether the server's port waits for a client."""
         table = _TABLES[self.pair.dst.address.version]
-        with self.pair.dst.namespace.entered():
-            rows = Path("/proc/thread-self/net", table).read_text(encoding="ascii").splitlines()[1:]
+        text = self.pair.dst.namespace.inside(lambda: Path("/proc/thread-self/net", table).read_text("ascii"))
+        rows = text.splitlines()[1:]
         return any(row.split()[1].endswith(f":{self.port:04X}") and row.split()[3] == _LISTEN for row in rows)
 
     def observe(self) -> float:
@@ -136,11 +136,15 @@ class Exchange:
 def free_ports(namespace: Namespace, count: int, version: int) -> list[int]:
     """TCP ports that nobody in the namespace uses; they are held together so that no two are the same."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
-    with contextlib.ExitStack() as held, namespace.entered():
-        holders = [held.enter_context(socket.socket(family, socket.SOCK_STREAM)) for _ in range(count)]
-        for holder in holders:
-            holder.bind(("", 0))
-        return [int(holder.getsockname()[1]) for holder in holders]
+
+    def hold() -> list[int]:
+        with contextlib.ExitStack() as held:
+            holders = [held.enter_context(socket.socket(family, socket.SOCK_STREAM)) for _ in range(count)]
+            for holder in holders:
+                holder.bind(("", 0))
+            return [int(holder.getsockname()[1]) for holder in holders]
+
+    return namespace.inside(hold)
 
 
 def run(exchanges: Sequence[Exchange], patience: Patience, report: Report, seconds: int | None = None) -> None:
@@ -160,11 +164,12 @@ def run(exchanges: Sequence[Exchange], patience: Patience, report: Report, secon
 def end_all(exchanges: Iterable[Exchange]) -> None:
     """End every program that still runs: first all are asked, then each is waited for."""
     running = [side.running for exchange in exchanges for side in exchange.sides if side.running]
-    for program in running:
-        if program.poll() is None:
-            program.terminate()
-    for program in running:
-        process.stop(program)
+    with signals.held():  # a second Ctrl-C would leave those that are still to be ended
+        for program in running:
+            if program.poll() is None:
+                program.terminate()
+        for program in running:
+            process.stop(program)
 
 
 def _start_servers(exchanges: Sequence[Exchange], patience: Patience, report: Report) -> None:

@@ -75,10 +75,10 @@ class Router:
     def _start(self, config: RouterConfig) -> None:
         binaries = find_daemons()
         manager = [_MANAGER] if (binaries / _MANAGER).exists() else []
-        with self.namespace.entered():
-            self._part_from_host()
-            for daemon in (*manager, *config.files):
-                self._launch(self._command(binaries, daemon), daemon)
+        self.namespace.enter()
+        self._part_from_host()
+        for daemon in (*manager, *config.files):
+            self._launch(self._command(binaries, daemon), daemon)
 
     def _part_from_host(self) -> None:
         """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.

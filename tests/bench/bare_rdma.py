@@ -12,6 +12,7 @@ from lab.kernel import links, netns, process
 from lab.kernel.netns import Namespace
 from lab.rdma import rxe, sysfs
 from lab.units import WIRE_OVERHEAD
+from tests.inside import entered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,7 +95,7 @@ def goodput(options: Sequence[str]) -> float:
 
 
 def _listening() -> bool:
-    with NODES[-1].entered():
+    with entered(NODES[-1]):
         table = Path("/proc/thread-self/net/tcp").read_text(encoding="ascii")
     return _LISTENING in table
 

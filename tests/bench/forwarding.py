@@ -23,6 +23,7 @@ from lab.dataplane.numbering import NodePorts
 from lab.kernel import links, netns, process, tuning
 from lab.kernel.netns import Namespace
 from lab.kernel.rtnl import Batch
+from tests.inside import entered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,18 +63,18 @@ class Line:
                 time.sleep(seconds)
                 rate = (self._received() - before) / (time.monotonic() - began)
             finally:
-                with self.sender.entered():
+                with entered(self.sender):
                     (_PKTGEN / "pgctrl").write_text("stop")
             generator.result()
         return rate
 
     def _generate(self, tos: int) -> None:
-        with self.sender.entered():
+        with entered(self.sender):
             (_PKTGEN / "eth1").write_text(f"tos {tos:x}")
             (_PKTGEN / "pgctrl").write_text("start")
 
     def _received(self) -> int:
-        with self.receiver.entered():
+        with entered(self.receiver):
             lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[2]) for line in lines if line.split()[0] == "eth1:")
 
@@ -86,11 +87,11 @@ def line(name: str, qos: NodeQos | None, programs: Programs | None) -> Iterator[
         stack.callback(netns.delete, [made.sender.name, made.switch.name, made.receiver.name])
         netns.create([made.sender.name, made.switch.name, made.receiver.name])
         for namespace in (made.sender, made.switch, made.receiver):
-            with namespace.entered():
+            with entered(namespace):
                 tuning.write_sysctls({"net/ipv6/conf/all/disable_ipv6": 1, "net/ipv6/conf/default/disable_ipv6": 1})
         _cable(made.sender, made.switch, "swp1")
         _cable(made.receiver, made.switch, "swp2")
-        with made.switch.entered():
+        with entered(made.switch):
             batch = Batch()
             if qos is not None and programs is not None:
                 links.set_up(batch, links.LOOPBACK_INDEX, "lo")
@@ -101,7 +102,7 @@ def line(name: str, qos: NodeQos | None, programs: Programs | None) -> Iterator[
             tuning.write_sysctls({"net/ipv4/ip_forward": 1})
             process.run(["ip", "-batch", "-"], stdin=_SWITCH)
         netns.in_thread(lambda: _steer(made))
-        with made.sender.entered():
+        with entered(made.sender):
             (_PKTGEN / "kpktgend_0").write_text("add_device eth1")
             for command in _GENERATE.split(";"):
                 (_PKTGEN / "eth1").write_text(command)
@@ -117,7 +118,7 @@ def _cable(host: Namespace, switch: Namespace, interface: str) -> None:
             links.VethEnd(far.fileno(), "eth1", FIRST_INDEX, "02:00:00:00:00:22", _MTU),
         )
         batch.commit()
-    with host.entered():
+    with entered(host):
         links.set_up(batch, FIRST_INDEX, "eth1")
         batch.commit()
 
@@ -127,5 +128,5 @@ def _steer(made: Line) -> None:
     tuning.own_mounts()
     last = max(os.sched_getaffinity(0))
     for namespace, interface in ((made.switch, "swp1"), (made.receiver, "eth1")):
-        with namespace.entered():
+        with entered(namespace):
             tuning.steer_receive({interface: last})

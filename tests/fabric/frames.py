@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lab.wire import build
 from lab.wire.headers import Reth
 from lab.wire.opcodes import Opcode
+from tests.inside import entered
 
 if TYPE_CHECKING:
     from lab.kernel.netns import Namespace
@@ -18,7 +19,7 @@ THERE: Final = build.Path("02:00:00:00:00:01", "02:00:00:00:00:02", "10.9.0.1", 
 
 def send(namespace: Namespace, *frames: bytes) -> None:
     """Out of eth1 of ``namespace``."""
-    with namespace.entered():
+    with entered(namespace):
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     with raw:
         for frame in frames:

@@ -25,6 +25,7 @@ from lab.wire.pcapng import Direction, Record, Writer
 from lab.wire.pcapng_reader import Reader
 from lab.wire.syndrome import Syndrome
 from tests.fabric.frames import THERE, numbered, send, write
+from tests.inside import entered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +59,7 @@ def point(namespace: Namespace) -> Point:
 
 def rocev2_port(namespace: Namespace) -> socket.socket:
     """A socket that takes what comes to UDP 4791, so that the stack does not answer with ICMP."""
-    with namespace.entered():
+    with entered(namespace):
         taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     taken.bind(("", ROCEV2_PORT))
     return taken

@@ -23,6 +23,7 @@ from lab.wire.pcapng import Writer
 from lab.wire.pcapng_reader import Reader
 from tests.fabric.command import argv, rocelab, running
 from tests.fabric.frames import write
+from tests.inside import entered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +145,7 @@ def test_a_packet_is_followed_over_the_links_of_its_path(fabric: str) -> None:
         Point(here.namespace(end.node), end.interface, str(end), link.rate)
         for end, link in choose_links(here.topology, ["h1..spine1"])
     ]
-    with here.namespace("h1").entered():
+    with entered(here.namespace("h1")):
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     output = io.BytesIO()
     with sender, Capture(points, Writer(output), wanted=parse("psn==4711")) as capture:

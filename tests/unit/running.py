@@ -1,7 +1,5 @@
 """A fabric that seems to run: its files in a folder of the test's own, its ports arrays instead of kernel memory."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +51,7 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     monkeypatch.setattr(qos, "root_qdiscs", lambda namespace: _roots(namespace.name, topology))
     idle = InterfaceState("rx-eth1", True, 1500, 0, 0, 0, 0, 0)
     monkeypatch.setattr(qos, "interfaces", lambda _: {"rx-eth1": idle})
-    monkeypatch.setattr(Namespace, "entered", contextmanager(_stay))
+    monkeypatch.setattr(Namespace, "inside", lambda _, work: work())
     monkeypatch.setattr(Batch, "commit", lambda batch: _note(batch, requests))
     return Running(topology, kept, maps, number_ports(topology), requests)
 
@@ -61,10 +59,6 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 def _roots(namespace: str, topology: Topology) -> dict[str, tuple[str, str]]:
     node = number_ports(topology).nodes[namespace.removeprefix(f"rl-{topology.name}.")]
     return {name: (plant.qdisc_kind(topology.name), f"{node.port(name):x}:") for name in node.interfaces}
-
-
-def _stay(_: Namespace) -> Iterator[None]:
-    yield
 
 
 def _note(batch: Batch, requests: list[str]) -> None:

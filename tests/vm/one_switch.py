@@ -24,6 +24,7 @@ from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
 from lab.model.qos.change import change
 from lab.model.qos.resolve import resolve
+from tests.inside import entered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -104,7 +105,7 @@ class Star:
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket that lives in a host's (or the switch's) namespace."""
-        with self.namespaces[host].entered():
+        with entered(self.namespaces[host]):
             return socket.socket(family, kind, protocol)
 
     def introduce(self) -> None:
@@ -120,7 +121,7 @@ class Star:
         """A raw socket whose frames go straight to the wire, past the port's own queues."""
         raw = self.open_socket(node, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
         raw.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
-        with self.namespaces[node].entered():
+        with entered(self.namespaces[node]):
             raw.bind((interface, 0))
         return raw
 
@@ -129,7 +130,7 @@ class Star:
 
         By the kernel's own count. ``ip`` says the same, but takes half a second to start on a busy emulated machine.
         """
-        with self.namespaces[host].entered():
+        with entered(self.namespaces[host]):
             for _ in range(1000):
                 began = time.monotonic()
                 lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
@@ -241,7 +242,7 @@ def build(text: str) -> Iterator[Star]:
 def blasting(star: Star, source: str, target: str, tos: int, size: int) -> Iterator[None]:
     """``source`` sends frames of ``size`` bytes to ``target`` meanwhile, as fast as its link takes them."""
     argv = [sys.executable, str(_BLAST), star.address(target), "9", str(tos), str(size)]
-    with star.namespaces[source].entered():
+    with entered(star.namespaces[source]):
         sender = subprocess.Popen(argv, stdin=subprocess.PIPE)
     try:
         yield

@@ -32,6 +32,7 @@ from lab.model.qos.port import (
     Trust,
     WatchdogQos,
 )
+from tests.inside import entered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,7 +154,7 @@ class Switch:
     @contextmanager
     def wire(self, port: int = SWP1) -> Iterator[Wire]:
         """The far end of a port's cable."""
-        with self.outside.entered():
+        with entered(self.outside):
             end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
             end.bind((_far(port), _ETH_P_ALL))
         with end:
@@ -161,7 +162,7 @@ class Switch:
             yield Wire(end)
 
     def _run(self, program: int, packet: bytes, index: int, marked: int, repeat: int) -> Outcome:
-        with self.inside.entered():
+        with entered(self.inside):
             return run_program(program, packet, index, marked, repeat)
 
     @contextmanager
@@ -217,7 +218,7 @@ def switch() -> Iterator[Switch]:
 
 def _connect(switch: Switch) -> None:
     for namespace in (switch.inside, switch.outside):
-        with namespace.entered():
+        with entered(namespace):
             tuning.write_sysctls({f"net/ipv6/conf/{which}/disable_ipv6": 1 for which in ("all", "default")})
     with switch.inside.path.open() as inside, switch.outside.path.open() as outside:
         cables = Batch()
@@ -230,9 +231,9 @@ def _connect(switch: Switch) -> None:
                 links.VethEnd(outside.fileno(), far, index, "02:00:00:00:00:22", _MTU),
             )
         cables.commit()
-    with switch.outside.entered():
+    with entered(switch.outside):
         _bring_up(Batch())
-    with switch.inside.entered():
+    with entered(switch.inside):
         batch = Batch()
         links.set_up(batch, links.LOOPBACK_INDEX, "lo")
         attach.attach(batch, PORTS, NodeQos(POOL, dict.fromkeys(INTERFACES, PORT)), switch.programs)

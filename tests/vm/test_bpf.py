@@ -23,6 +23,7 @@ from lab.kernel.links import LOOPBACK_INDEX, set_up
 from lab.kernel.netns import Namespace
 from lab.kernel.probe import Finding
 from lab.kernel.rtnl import Batch
+from tests.inside import entered
 
 pytestmark = pytest.mark.vm
 
@@ -90,7 +91,7 @@ def namespace() -> Iterator[Namespace]:
     """A namespace whose loopback is up."""
     space = Namespace(f"rv-{os.getpid()}-bpf")
     netns.create([space.name])
-    with space.entered():
+    with entered(space):
         batch = Batch()
         set_up(batch, LOOPBACK_INDEX, "lo")
         batch.commit()
@@ -109,7 +110,7 @@ def pinned(sample: Path, namespace: Namespace) -> Iterator[Namespace]:
         loaded.load()
         loaded.attach_struct_ops("drop_all")
         loaded.pin(FOLDER, "vmtest")
-        with namespace.entered():
+        with entered(namespace):
             batch = Batch()
             tc.add_clsact(batch, LOOPBACK_INDEX)
             tc.add_bpf_egress(batch, LOOPBACK_INDEX, loaded.program("obey"), "obey")
@@ -144,7 +145,7 @@ class TestPinned:
         assert arrives(pinned)
 
     def test_its_qdisc_goes_by_the_id_it_was_given_and_sees_packets(self, pinned: Namespace) -> None:
-        with pinned.entered():
+        with entered(pinned):
             batch = Batch()
             tc.set_root(batch, LOOPBACK_INDEX, KIND, 7)
             batch.commit()
@@ -160,7 +161,7 @@ class TestPinned:
             "obey",
             "drop_all",
         }
-        with pinned.entered():
+        with entered(pinned):
             batch = Batch()
             tc.set_root(batch, LOOPBACK_INDEX, KIND, 7)
             batch.commit()

@@ -25,6 +25,7 @@ from lab.rdma.measure import BandwidthTest, Nic, Pair
 from lab.rdma.perftest import measure_bandwidth
 from lab.wire.pcapng import Direction, Record, Writer
 from lab.wire.pcapng_reader import Reader
+from tests.inside import entered
 
 from .one_switch import OVERHEAD, SWITCH, Star, balanced, build, named, ports, settle, star
 
@@ -236,7 +237,7 @@ def capturing(fabric: Star, host: str, file: Path) -> Iterator[None]:
         "proto",
         "0x8808",
     ]
-    with fabric.namespaces[host].entered():
+    with entered(fabric.namespaces[host]):
         dump = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
     assert dump.stderr is not None
     while "listening on" not in dump.stderr.readline():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from lab.dataplane.layout import Drop, EventKind
+from tests.inside import entered
 
 from .one_switch import OVERHEAD, SWITCH, Star, blasting, build, named, pfc, star, waited
 
@@ -81,7 +82,7 @@ def tap(fabric: Star) -> Iterator[Tap]:
     raw = fabric.open_socket(SWITCH, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
     raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM)
     raw.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-    with fabric.namespaces[SWITCH].entered():
+    with entered(fabric.namespaces[SWITCH]):
         raw.bind(("swp3", _ETH_P_ALL))
     tap, ended = Tap(), threading.Event()
     thread = threading.Thread(target=tap.follow, args=(raw, ended))

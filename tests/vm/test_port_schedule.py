@@ -13,6 +13,7 @@ import pytest
 
 from lab.dataplane import plant
 from lab.dataplane.layout import Drop
+from tests.inside import entered
 
 from .one_switch import OVERHEAD, SWITCH, Star, balanced, blasting, build, listening, star, waited
 
@@ -75,7 +76,7 @@ def test_weights_divide_a_saturated_link(fabric: Star, queues: Any, weights: tup
 def round_trip(fabric: Star, dscp: int) -> float:
     """Median of 20 pings from h3 to h4 in a class, in seconds."""
     argv = ["ping", "-n", "-c20", "-i0.05", f"-Q{dscp << 2}", fabric.address("h4")]
-    with fabric.namespaces["h3"].entered():
+    with entered(fabric.namespaces["h3"]):
         said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
     return statistics.median(float(match) for match in _RTT.findall(said)) / 1000
 
@@ -100,7 +101,7 @@ def test_a_cable_delays_what_it_carries(fabric: Star) -> None:
     alone = round_trip(fabric, 0)
     fabric.plant.config["delay_ns"][fabric.id(SWITCH, "swp4")] = 60_000_000
     argv = ["ping", "-n", "-c20", "-i0.01", "-Q0", fabric.address("h4")]
-    with fabric.namespaces["h3"].entered():
+    with entered(fabric.namespaces["h3"]):
         said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
     fabric.configure(SWITCH)
     times = [float(match) / 1000 for match in _RTT.findall(said)]
@@ -141,13 +142,13 @@ def test_a_port_carries_its_rate(rate: int) -> None:
 
 def transferred(fabric: Star, rate: int) -> float:
     """Bits per second on the wire to h2 in four seconds, with FCS, preamble and gap."""
-    with fabric.namespaces["h2"].entered():
+    with entered(fabric.namespaces["h2"]):
         server = subprocess.Popen(["iperf3", "-s", "-1", "--forceflush"], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     while "listening" not in server.stdout.readline():
         assert server.poll() is None
     argv = ["iperf3", "-c", fabric.address("h2"), "-t", "8", "-S", str(ROCE_DSCP << 2), "-J"]
-    with fabric.namespaces["h1"].entered():
+    with entered(fabric.namespaces["h1"]):
         client = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     queue = fabric.live(SWITCH, "swp2")["queue"][3]
     enough = int(queue["sent_bytes"]) + rate / 8

@@ -25,6 +25,7 @@ from lab.cli.main import app
 from lab.dataplane import counters, plant
 from lab.kernel import netns, pins
 from lab.model.load import load_topology
+from tests.inside import entered
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 RATE = 4_000_000
@@ -94,7 +95,7 @@ class Flow:
 
     @staticmethod
     def _socket(fabric: Fabric, host: str) -> socket.socket:
-        with fabric.namespace(host).entered():
+        with entered(fabric.namespace(host)):
             return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def send(self) -> int:

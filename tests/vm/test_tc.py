@@ -13,6 +13,7 @@ from lab.kernel import bpf, clang, links, netns, tc
 from lab.kernel.links import VethEnd
 from lab.kernel.netns import Namespace
 from lab.kernel.rtnl import Batch
+from tests.inside import entered
 
 pytestmark = pytest.mark.vm
 
@@ -33,7 +34,7 @@ def spaces() -> Iterator[tuple[Namespace, Namespace]]:
     for descriptor in opened:
         os.close(descriptor)
     for space in (here, there):
-        with space.entered():
+        with entered(space):
             links.set_up(batch, VETH, "eth1")
             if space is here:
                 links.add_ifb(batch, IFB, "drain1")
@@ -54,7 +55,7 @@ def received(space: Namespace, interface: str) -> int:
 
 
 def commit(space: Namespace, batch: Batch) -> None:
-    with space.entered():
+    with entered(space):
         batch.commit()
 
 

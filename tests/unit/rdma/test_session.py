@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import sys
 import time
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -18,9 +17,10 @@ from lab.rdma.measure import Nic, Pair
 from lab.rdma.session import Exchange, Patience, Side, free_ports, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
+T = TypeVar("T")
 LISTEN = "import socket,sys; s=socket.create_server(('127.0.0.1',int(sys.argv[1]))); c,_=s.accept(); s.close(); "
 CONNECT = "import socket,sys; c=socket.create_connection(('127.0.0.1',int(sys.argv[1]))); "
 SERVER = LISTEN + "c.recv(1)"
@@ -34,9 +34,8 @@ class Here:
 
     name: str
 
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
-        yield
+    def inside(self, work: Callable[[], T]) -> T:
+        return work()
 
     def start(self, argv: process.Argv, **streams: Any) -> process.Process:
         return process.start(argv, **streams)
