@@ -46,7 +46,7 @@ class Backend(Protocol):
     def remove(self, state: FabricState) -> None:
         """Take away whatever the journal names, however much of it is there. Can be repeated."""
 
-    def namespace(self, fabric: str, node: str) -> Namespace:
+    def namespace(self, state: FabricState, node: str) -> Namespace:
         """Where a node's programs run."""
 
     def router(self, state: FabricState, node: str) -> Router:
@@ -85,7 +85,7 @@ class Fabric:
 
     def namespace(self, node: str) -> Namespace:
         """Where a node's programs run."""
-        return self.backend.namespace(self.name, node)
+        return self.backend.namespace(self.state, node)
 
     def router(self, node: str) -> Router:
         """The routing daemons of a switch."""

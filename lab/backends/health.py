@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lab.backends.state import Kind
 from lab.errors import OperationFailed
 from lab.kernel import netns
 from lab.kernel.interfaces import interfaces
@@ -49,7 +50,8 @@ class NodeHealth:
 
 def examine(fabric: Fabric) -> list[NodeHealth]:
     """The health of every node, read in parallel."""
-    alive = netns.processes_in([fabric.namespace(node.name).name for node in fabric.topology.nodes])
+    with netns.inhabited(fabric.state.proofs(Kind.NAMESPACE)) as places:
+        alive = netns.processes_in(places)
     with ThreadPoolExecutor() as readers:
         return list(readers.map(lambda node: _examine(fabric, node.name, alive), fabric.topology.nodes))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.backends.state import Kind
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import netns, pins, process, signals
+from lab.kernel import cgroup, netns, pins, process, signals
 from lab.kernel.netns import Namespace
 from lab.rdma import rxe
 from lab.routing import daemons
@@ -17,7 +18,7 @@ from lab.routing.daemons import Router
 from lab.routing.render import render_router
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lab.backends.base import Fabric, Progress
     from lab.backends.state import FabricState
@@ -48,13 +49,13 @@ class NetnsBackend:
             except EnvironmentLacks as error:
                 raise EnvironmentLacks(error.message, f"{error.remedy}; or do without: --no-rdma") from error
 
-    def namespace(self, fabric: str, node: str) -> Namespace:
+    def namespace(self, state: FabricState, node: str) -> Namespace:
         """``rl-<fabric>.<node>``: neither name has a dot, so that no two nodes of the machine share one."""
-        return Namespace(f"{PREFIX}{fabric}.{node}")
+        return Namespace(f"{PREFIX}{state.name}.{node}", state.groups / node)
 
     def router(self, state: FabricState, node: str) -> Router:
         """The daemons of ``node``, with their files below the fabric's state."""
-        return Router(node, self.namespace(state.name, node), state.node_directory(node))
+        return Router(node, self.namespace(state, node), state.node_directory(node))
 
     def deploy(self, fabric: Fabric, progress: Progress) -> None:
         """Plumbing in one go, daemons in parallel, RDMA devices one by one (rxe races with itself)."""
@@ -70,6 +71,7 @@ class NetnsBackend:
                 lambda cookies: fabric.state.record(Kind.NAMESPACE, cookies),
             )
             progress("plumbing", 1, 1)
+        _make_group(fabric.state)
         self._start_routers(fabric, progress)
         self._start_rdma(fabric, progress)
 
@@ -131,13 +133,16 @@ class NetnsBackend:
         A name in the journal may be somebody else's by now: only what has its proof is taken away.
         """
         cookies = state.proofs(Kind.NAMESPACE)
+        groups = [Path(name) for name in state.recorded(Kind.GROUP)]
+        _end_processes(cookies, groups)
         names = netns.own(cookies)
-        _end_processes(names)
         homes = {cookies[name]: Namespace(name) for name in names}
         for device, home in state.proofs(Kind.RDMA_DEVICE).items():
             if home in homes and rxe.is_in(homes[home], device):
                 rxe.delete(device)
         netns.delete(names)
+        for group in groups:
+            cgroup.remove(group)
         for name in state.recorded(Kind.DATAPLANE):
             pins.unpin_own(pins.folder_of(name), state.owner)
 
@@ -148,16 +153,30 @@ def _refuse_taken(namespaces: Iterable[Namespace]) -> None:
             raise UsageError(f"namespace {namespace.name} exists and is not ours", "use another --name, or remove it")
 
 
-def _end_processes(names: Sequence[str]) -> None:
-    """End all that runs in the namespaces, and again until nothing does: a process may have forked meanwhile."""
-    for _ in range(_SWEEPS):
-        found = netns.processes_in(names)
-        if os.getpid() in found:
-            node = found[os.getpid()].removeprefix(PREFIX)
-            raise UsageError(f"this shell runs inside {node}", "leave it first, then run rocelab down")
-        if not found:
-            return
-        process.kill(found)
+def _make_group(state: FabricState) -> None:
+    """A cgroup for the fabric's programs, whose name no other can have; without one they are found all the same."""
+    group = cgroup.place_for(f"{state.name}.{state.owner}")
+    if group is None:
+        return
+    state.record(Kind.GROUP, [str(group)])
+    if cgroup.create(group):
+        state.groups.symlink_to(group)
+
+
+def _end_processes(cookies: Mapping[str, int], groups: Iterable[Path]) -> None:
+    """End all that is in the groups, then what else runs in the namespaces: again while anything does."""
+    for sweep in range(_SWEEPS):
+        with netns.inhabited(cookies) as places:
+            found = netns.processes_in(places)
+            if os.getpid() in found or any(map(cgroup.holds_us, groups)):
+                node = found.get(os.getpid(), "the fabric").removeprefix(PREFIX)
+                raise UsageError(f"this shell runs inside {node}", "leave it first, then run rocelab down")
+            if sweep == 0:
+                for group in groups:
+                    cgroup.end(group)
+            if not found:
+                return
+            process.kill(found, meant=lambda pid, places=places: netns.place_of(pid) in places)  # type: ignore[misc]
     raise OperationFailed(
         f"processes keep starting in {', '.join(sorted(set(found.values())))}", "stop what starts them"
     )

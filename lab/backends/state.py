@@ -8,6 +8,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
     /run/rocelab/fabrics/<fabric>/journal.jsonl    one line for each batch of things that may exist
                                   topology.json    the resolved topology
                                   qos.json         nodes whose ports were changed since; absent when none was
+                                  cgroup           link to the cgroup of its programs, where there is one
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
 
@@ -45,6 +46,7 @@ class Kind(StrEnum):
     BACKEND = "backend"
     OWNER = "owner"
     DATAPLANE = "dataplane"
+    GROUP = "group"
     NAMESPACE = "namespace"
     RDMA_DEVICE = "rdma-device"
     READY = "ready"
@@ -68,6 +70,11 @@ class FabricState:
     def node_directory(self, node: str) -> Path:
         """Where a node's daemons keep their files."""
         return self.directory / "nodes" / node
+
+    @property
+    def groups(self) -> Path:
+        """A link to the cgroup that has one for each node's programs; absent where the machine has none for us."""
+        return self.directory / "cgroup"
 
     def exists(self) -> bool:
         """Whether anything of the fabric may be there."""
@@ -201,7 +208,7 @@ class FabricState:
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         shutil.rmtree(self.directory / "nodes", ignore_errors=True)
-        for name in ("topology.json", "qos.json", "qos.new"):
+        for name in ("topology.json", "qos.json", "qos.new", self.groups.name):
             (self.directory / name).unlink(missing_ok=True)
         self._journal.unlink(missing_ok=True)
 

@@ -12,7 +12,7 @@ from lab.backends.lifecycle import open_fabric
 from lab.backends.selection import node_of
 from lab.cli.complete import fabric_names, node_names
 from lab.errors import UsageError
-from lab.kernel import process
+from lab.kernel import cgroup, process
 
 if TYPE_CHECKING:
     from lab.backends.base import Fabric
@@ -24,9 +24,11 @@ FabricOption = Annotated[
 CONTEXT: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-def _inside(fabric: Fabric, node: str, argv: list[str]) -> list[str]:
+def _interact(fabric: Fabric, node: str, argv: list[str]) -> int:
     """``ip netns exec`` also gives the program a /sys of the namespace, as a login would."""
-    return [process.find_tool("ip", "iproute2"), "netns", "exec", fabric.namespace(node).name, *argv]
+    namespace = fabric.namespace(node)
+    with cgroup.opened(namespace.group) as group:
+        return process.interact([process.find_tool("ip", "iproute2"), "netns", "exec", namespace.name, *argv], group)
 
 
 def execute(
@@ -37,7 +39,7 @@ def execute(
     """Run a command in a node; its exit code is ours."""
     fabric = open_fabric(name)
     node_of(fabric, node)
-    sys.exit(process.interact(_inside(fabric, node, command)))
+    sys.exit(_interact(fabric, node, command))
 
 
 def shell(node: NodeArgument, name: FabricOption = None) -> None:
@@ -46,7 +48,7 @@ def shell(node: NodeArgument, name: FabricOption = None) -> None:
     node_of(fabric, node)
     program = os.environ.get("SHELL", "/bin/sh")
     prompt = ["env", f"PS1={fabric.name}/{node}# ", f"ROCELAB_NODE={node}"]
-    sys.exit(process.interact(_inside(fabric, node, [*prompt, program])))
+    sys.exit(_interact(fabric, node, [*prompt, program]))
 
 
 def vtysh(
@@ -59,4 +61,4 @@ def vtysh(
     if not node_of(fabric, node).role.is_switch:
         switches = ", ".join(switch.name for switch in fabric.topology.switches)
         raise UsageError(f"{node} is a host and runs no router", f"switches are {switches}")
-    sys.exit(process.interact(_inside(fabric, node, fabric.router(node).vtysh(*(command or ())))))
+    sys.exit(_interact(fabric, node, fabric.router(node).vtysh(*(command or ()))))

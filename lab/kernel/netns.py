@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import libc, locks, process, signals
+from lab.kernel import cgroup, libc, locks, process, signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 Announce: TypeAlias = "Callable[[Mapping[str, int]], None]"
+Place: TypeAlias = tuple[int, int]
+"""Device and inode of a namespace: nobody else's for as long as it is there."""
 
 NETNS_DIR: Final = Path("/run/netns")
 _STATE: Final = Path("/run/rocelab")
@@ -60,9 +62,10 @@ def in_thread(work: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A named network namespace, there or not."""
+    """A named network namespace, there or not, and the cgroup of the programs that are started in it."""
 
     name: str
+    group: Path | None = None
 
     @property
     def path(self) -> Path:
@@ -116,7 +119,8 @@ class Namespace:
         stderr: process.Stream = process.DEVNULL,
     ) -> process.Process:
         """``process.start`` in the namespace."""
-        return self.inside(lambda: process.start(argv, stdin=stdin, stdout=stdout, stderr=stderr))
+        with cgroup.opened(self.group) as group:
+            return self.inside(lambda: process.start(argv, stdin=stdin, stdout=stdout, stderr=stderr, group=group))
 
 
 def create(names: Sequence[str], announce: Announce = lambda _cookies: None) -> None:
@@ -226,18 +230,44 @@ def delete(names: Iterable[str]) -> None:
         _remove_directory()
 
 
-def processes_in(names: Iterable[str]) -> dict[int, str]:
-    """Process ids, and the namespace each is in, of everything that runs in the named namespaces."""
-    wanted: dict[tuple[int, int], str] = {}
-    for name in names:
-        with contextlib.suppress(FileNotFoundError):
-            state = (NETNS_DIR / name).stat()
-            wanted[state.st_dev, state.st_ino] = name
-    found: dict[int, str] = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - twice as fast as Path.iterdir, on every `down`
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                state = os.stat(f"/proc/{entry}/ns/net")  # noqa: PTH116 - as above
-                if name_of := wanted.get((state.st_dev, state.st_ino)):
-                    found[int(entry)] = name_of
-    return found
+@contextlib.contextmanager
+def inhabited(cookies: Mapping[str, int]) -> Iterator[dict[Place, str]]:
+    """Those of the namespaces in which somebody runs, whether or not they still have their names.
+
+    They stay while this is held, so that no other can be taken for one of them.
+    """
+    names = {cookie: name for name, cookie in cookies.items()}
+    somebody = {place: pid for pid, place in _places().items()}
+    with contextlib.ExitStack() as stack:
+
+        def look() -> dict[Place, str]:
+            found = {}
+            for place, pid in somebody.items():
+                with contextlib.suppress(OSError):  # it ended, or is not ours to look at
+                    namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+                    stack.callback(os.close, namespace)
+                    libc.setns(namespace, libc.CLONE_NEWNET)
+                    if name := names.get(_cookie()):
+                        found[place] = name
+            return found
+
+        yield in_thread(look) if names else {}
+
+
+def processes_in(places: Mapping[Place, str]) -> dict[int, str]:
+    """Process ids, and the name of the namespace that each is in, of all that run in ``inhabited`` ones."""
+    return {pid: places[place] for pid, place in _places().items() if place in places}
+
+
+def place_of(pid: int) -> Place | None:
+    """Which namespace a process is in; None when it has ended."""
+    try:
+        state = os.stat(f"/proc/{pid}/ns/net")  # noqa: PTH116 - twice as fast as Path.stat, on every `down`
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+def _places() -> dict[int, Place]:
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]  # noqa: PTH208 - as above
+    return {pid: place for pid in pids if (place := place_of(pid)) is not None}

@@ -11,8 +11,9 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Final, TypeAlias
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
 from lab.kernel import signals
@@ -37,6 +38,9 @@ class Surroundings:
     new_session: bool = True
     keep: Sequence[int] = ()
     """Descriptors that it inherits."""
+
+
+_ATTACHED: Final = Surroundings(new_session=False)
 
 
 def find_tool(name: str, package: str) -> str:
@@ -95,15 +99,19 @@ def ended(launch: Callable[[], Process]) -> Iterator[Process]:
                         stream.close()
 
 
-def start(
+def start(  # noqa: PLR0913 - what Popen takes too
     argv: Argv,
     *,
     stdin: Stream = DEVNULL,
     stdout: Stream = DEVNULL,
     stderr: Stream = DEVNULL,
     within: Surroundings | None = None,
+    group: int | None = None,
 ) -> Process:
-    """Start a program and return at once; the caller ends it. Text streams, a session of its own unless said."""
+    """Start a program and return at once; the caller ends it. Text streams, a session of its own unless said.
+
+    ``group`` is what ``lab.kernel.cgroup.opened`` gives: the program, and all that it starts, is of that group.
+    """
     words = [str(word) for word in argv]
     given = within or Surroundings()
     try:
@@ -118,18 +126,26 @@ def start(
             cwd=given.directory,
             env=given.environment,
             pass_fds=given.keep,
+            preexec_fn=_joining(group),  # noqa: PLW1509 - one system call, which takes no lock of another thread's
         )
     except FileNotFoundError as error:
         if given.directory and not Path(given.directory).is_dir():
             raise OperationFailed(f"no folder {given.directory}") from error
         raise EnvironmentLacks(f"program {words[0]} not found", "install it: rocelab doctor") from error
+    except subprocess.SubprocessError as error:
+        raise OperationFailed(f"program {words[0]} cannot join its cgroup", "rocelab down, then up") from error
 
 
-def interact(argv: Argv) -> int:
+def _joining(group: int | None) -> Callable[[], object] | None:
+    """What the child does before it becomes the program: later it might have children of its own."""
+    return None if group is None else partial(os.write, group, b"0")
+
+
+def interact(argv: Argv, group: int | None = None) -> int:
     """Run a program on the caller's own terminal and return its exit code; Ctrl-C is the program's, not ours."""
     before = signal.signal(signal.SIGINT, lambda *_: None)  # a handler, unlike SIG_IGN, is not inherited
     try:
-        with subprocess.Popen([str(word) for word in argv]) as program:
+        with start(argv, stdin=None, stdout=None, stderr=None, within=_ATTACHED, group=group) as program:
             code = program.wait()
     finally:
         signal.signal(signal.SIGINT, before)
@@ -157,8 +173,11 @@ def stop(process: Process, grace: float = 2.0) -> int:
     return process.wait()
 
 
-def kill(pids: Iterable[int], timeout: float = 10.0) -> None:
+def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 10.0) -> None:
     """End processes that are not our children, at once, and return when all of them are gone.
+
+    ``meant`` says of each pid whether it is still the process that was found: it is asked when that one can no longer
+    be taken for another, who might have got its pid meanwhile (pidfd_open(2)).
 
     Raises OperationFailed naming those that still run after ``timeout`` seconds.
     """
@@ -168,8 +187,9 @@ def kill(pids: Iterable[int], timeout: float = 10.0) -> None:
             with contextlib.suppress(ProcessLookupError):
                 descriptor = os.pidfd_open(pid)
                 opened.callback(os.close, descriptor)
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                ends.register(descriptor, selectors.EVENT_READ, pid)
+                if meant(pid):
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                    ends.register(descriptor, selectors.EVENT_READ, pid)
         while ends.get_map():
             for key, _ in ends.select(max(0.0, deadline - time.monotonic())):
                 ends.unregister(key.fileobj)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import libc, netns, process, tuning
+from lab.kernel import cgroup, libc, netns, process, tuning
 
 if TYPE_CHECKING:
     from lab.kernel.netns import Namespace
@@ -76,9 +76,10 @@ class Router:
         binaries = find_daemons()
         manager = [_MANAGER] if (binaries / _MANAGER).exists() else []
         self.namespace.enter()
-        self._part_from_host()
-        for daemon in (*manager, *config.files):
-            self._launch(self._command(binaries, daemon), daemon)
+        with cgroup.opened(self.namespace.group) as group:
+            self._part_from_host()
+            for daemon in (*manager, *config.files):
+                self._launch(self._command(binaries, daemon), daemon, group)
 
     def _part_from_host(self) -> None:
         """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.
@@ -98,10 +99,10 @@ class Router:
         _SOCKETS.mkdir()
         shutil.chown(_SOCKETS, "frr", "frr")
 
-    def _launch(self, command: list[str], daemon: str) -> None:
+    def _launch(self, command: list[str], daemon: str, group: int | None) -> None:
         printed = self.directory / f"{daemon}.out"
         with printed.open("w", encoding="utf-8") as output:  # a daemon keeps it open; a pipe would never end
-            launcher = process.start(command, stdout=output, stderr=output)
+            launcher = process.start(command, stdout=output, stderr=output, group=group)
         if process.wait(launcher, _START_TIMEOUT) != 0:
             said = printed.read_text(errors="replace").strip().splitlines()
             raise OperationFailed(

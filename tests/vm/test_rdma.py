@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import netns, process
+from lab.kernel import process
 from lab.rdma import counters, rxe, sysfs
 from lab.rdma.measure import BandwidthTest, LatencyTest, Pair, Verb
 from lab.rdma.perftest import measure_bandwidth, measure_latency
@@ -21,6 +21,8 @@ from .conftest import MTU, RATE, Path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from lab.kernel.netns import Namespace
 
 PAYLOAD = 4096
 HEADERS = 14 + 20 + 8 + 12 + 4
@@ -168,14 +170,19 @@ def once(stage: str, action: Callable[[], None]) -> Callable[[str, int, int], No
     return report
 
 
-def kill_in(namespace: netns.Namespace) -> None:
+def running_in(namespace: Namespace) -> list[int]:
+    """What ip-netns(8) says runs there."""
+    return [int(pid) for pid in process.run(["ip", "netns", "pids", namespace.name]).stdout.split()]
+
+
+def kill_in(namespace: Namespace) -> None:
     """End perftest in a namespace as ``kill -9`` does."""
-    for pid in netns.processes_in([namespace.name]):
+    for pid in running_in(namespace):
         os.kill(pid, signal.SIGKILL)
 
 
-def left_behind(path: Path) -> dict[int, str]:
-    return netns.processes_in([path.a.name, path.b.name])
+def left_behind(path: Path) -> list[int]:
+    return running_in(path.a) + running_in(path.b)
 
 
 @pytest.mark.parametrize(("host", "who"), [("h1", "client at h1"), ("h2", "server at h2")])
@@ -185,7 +192,7 @@ def test_a_killed_program_fails_the_run_at_once(path: Path, host: str, who: str)
         measure_bandwidth(
             [path.pair], BandwidthTest(duration=20), progress=once("measure", lambda: kill_in(namespace))
         )
-    assert left_behind(path) == {}
+    assert left_behind(path) == []
 
 
 def test_a_link_that_goes_down_ends_the_run(path: Path) -> None:
@@ -194,7 +201,7 @@ def test_a_link_that_goes_down_ends_the_run(path: Path) -> None:
 
     with pytest.raises(OperationFailed, match=r"h1 -> h2: .*look for loss on the path"):
         measure_bandwidth([path.pair], BandwidthTest(duration=60), progress=once("measure", cut))
-    assert left_behind(path) == {}
+    assert left_behind(path) == []
 
 
 def test_a_peer_that_cannot_be_reached_is_named(path: Path) -> None:
@@ -206,7 +213,7 @@ def test_a_peer_that_cannot_be_reached_is_named(path: Path) -> None:
             measure_bandwidth([path.pair], BandwidthTest(duration=1), patience=Patience(connect=5))
     finally:
         path.a.run(["ip", "route", "del", "blackhole", "10.9.0.3/32"])
-    assert left_behind(path) == {}
+    assert left_behind(path) == []
 
 
 def test_an_address_that_the_host_has_not_got_is_named(path: Path) -> None:

@@ -37,11 +37,11 @@ class Recorder:
     def remove(self, state: FabricState) -> None:
         self.removed.append(state.recorded(Kind.NAMESPACE))
 
-    def namespace(self, fabric: str, node: str) -> Namespace:
-        return Namespace(f"{fabric}-{node}")
+    def namespace(self, state: FabricState, node: str) -> Namespace:
+        return Namespace(f"{state.name}.{node}")
 
     def router(self, state: FabricState, node: str) -> Router:
-        return Router(node, self.namespace(state.name, node), state.node_directory(node))
+        return Router(node, self.namespace(state, node), state.node_directory(node))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_kill_returns_when_all_have_ended_and_ignores_those_that_had() -> None:
     programs = [process.start(["sleep", "60"]) for _ in range(3)]
     ended = process.start(["true"])
     ended.wait()
-    process.kill([program.pid for program in programs] + [ended.pid])
+    process.kill([program.pid for program in programs] + [ended.pid], meant=lambda _: True)
     for program in programs:
         assert os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         assert program.wait() == -signal.SIGKILL

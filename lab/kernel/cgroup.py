@@ -1,0 +1,97 @@
+"""A cgroup of its own for each node's programs (cgroup v2): all of them are ended at once, whatever they forked.
+
+Where the machine has no cgroup2 that we may change, as in many containers, there are none: programs are then found by
+the namespace that they are in (``lab.kernel.netns``), as those are that somebody started by other means than ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_OWN: Final = Path("/proc/self/cgroup")
+_PARENT: Final = "rocelab"
+_MEMBERS: Final = "cgroup.procs"
+_KILL: Final = "cgroup.kill"
+_EVENTS: Final = "cgroup.events"
+
+
+def place_for(name: str) -> Path | None:
+    """Where a group of this name would be; None where no cgroup2 is mounted that we may change."""
+    for line in _MOUNTS.read_text(encoding="utf-8").splitlines():
+        words, _, kind = line.partition(" - ")
+        target = Path(words.split()[4])
+        if kind.split()[0] == "cgroup2" and os.access(target, os.W_OK):
+            return target / _PARENT / name
+    return None
+
+
+def create(group: Path) -> bool:
+    """Make a group, and say whether it can end its members (Linux 5.14); FileExistsError when it is there."""
+    group.parent.mkdir(exist_ok=True)
+    group.mkdir()
+    return (group / _KILL).exists()
+
+
+@contextlib.contextmanager
+def opened(group: Path | None) -> Iterator[int | None]:
+    """A descriptor by which programs start in the group, which is made if need be; None where its parent is not."""
+    descriptor = None
+    if group is not None:
+        with contextlib.suppress(FileNotFoundError):
+            group.mkdir(exist_ok=True)
+            descriptor = os.open(group / _MEMBERS, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def holds_us(group: Path) -> bool:
+    """Whether the calling process is in the group, or in one below it."""
+    lines = _OWN.read_text(encoding="utf-8").splitlines()
+    return any(line.startswith("0::") and f"/{_PARENT}/{group.name}/" in f"{line}/" for line in lines)
+
+
+def end(group: Path, timeout: float = 10.0) -> None:
+    """End every process of the group and of those below, at once, and return when all are gone; fine without it.
+
+    OperationFailed after ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    try:
+        (group / _KILL).write_text("1")
+        events = os.open(group / _EVENTS, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        changed = select.poll()
+        changed.register(events, select.POLLPRI)
+        while b"populated 1" in os.pread(events, 4096, 0):
+            if time.monotonic() > deadline:
+                raise OperationFailed(f"processes of {group} cannot be ended", "they hang in the kernel; see dmesg")
+            changed.poll(max(0.0, deadline - time.monotonic()) * 1000)
+    finally:
+        os.close(events)
+
+
+def remove(group: Path) -> None:
+    """Take a group without processes away, those below it first, and their common parent with the last one."""
+    with contextlib.suppress(FileNotFoundError):
+        for below in group.iterdir():
+            if below.is_dir():
+                below.rmdir()
+        group.rmdir()
+    with contextlib.suppress(OSError):
+        group.parent.rmdir()

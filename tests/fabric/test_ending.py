@@ -1,0 +1,134 @@
+"""Taking a fabric down ends what runs in it, all of that, and nobody else's process that has a pid of it by now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.backends.state import FabricState
+from lab.errors import OperationFailed
+from lab.kernel import cgroup, netns, process
+from lab.kernel.netns import Namespace
+from tests.fabric import snapshot
+from tests.fabric.command import argv, rocelab, rocelab_json
+from tests.fabric.test_ownership import hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.fabric
+FORKING = "import os, signal, time\nwhile True:\n    if os.fork():\n        os._exit(0)\n    time.sleep(0.0001)"
+"""A program that is another process before anybody can say which."""
+
+
+@pytest.fixture(autouse=True)
+def unchanged() -> Iterator[None]:
+    before = snapshot.take()
+    yield
+    rocelab("down", "--all")
+    assert before.differences(snapshot.take()) == []
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    place = cgroup.place_for("tested")
+    assert place is not None, "no cgroup2 here that can be changed"
+    assert cgroup.create(place)
+    yield place
+    cgroup.end(place)
+    cgroup.remove(place)
+    assert not place.parent.exists()
+
+
+def test_all_of_a_group_ends_at_once_however_it_forks(group: Path) -> None:
+    with cgroup.opened(group / "h1") as members:
+        program = process.start([sys.executable, "-c", FORKING], group=members)
+    program.wait()  # the first of many
+    assert (group / "h1" / "cgroup.procs").read_text()
+    cgroup.end(group)
+    assert (group / "h1" / "cgroup.procs").read_text() == ""
+
+
+def test_a_group_that_does_not_end_is_told(group: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cgroup.opened(group) as members:
+        program = process.start(["sleep", "600"], group=members)
+    monkeypatch.setattr(cgroup, "_KILL", "cgroup.freeze")
+    with pytest.raises(OperationFailed, match=f"processes of {group} cannot be ended"):
+        cgroup.end(group, timeout=0.05)
+    monkeypatch.undo()
+    cgroup.end(group)
+    program.wait()
+
+
+def test_who_is_in_a_group_knows(group: Path) -> None:
+    script = f"from pathlib import Path; from lab.kernel import cgroup; print(cgroup.holds_us(Path({str(group)!r})))"
+    assert not cgroup.holds_us(group)
+    with cgroup.opened(group / "h1") as members:
+        program = process.start([sys.executable, "-c", script], stdout=process.PIPE, group=members)
+    assert program.communicate()[0] == "True\n"
+
+
+def groups_of(name: str) -> set[str]:
+    """The cgroup of each daemon of a fabric, as the kernel says."""
+    pids = [int(file.read_text()) for file in FabricState(name).directory.rglob("*.pid")]
+    lines = [Path(f"/proc/{pid}/cgroup").read_text().splitlines() for pid in pids]
+    return {line for each in lines for line in each if line.startswith("0::")}
+
+
+def test_daemons_and_what_exec_runs_are_in_the_group_of_their_node(tmp_path: Path) -> None:
+    rocelab("up", hosts(tmp_path, "ending", "h1", "h2"))
+    (group,) = groups_of("ending")
+    assert group == f"0::/rocelab/ending.{FabricState('ending').owner}/leaf"
+    said = rocelab("exec", "h1", "--", "cat", "/proc/self/cgroup").stdout
+    assert group.replace("/leaf", "/h1") in said.splitlines()
+
+
+CONFINED = ("unshare", "--mount", "--propagation", "unchanged", "sh", "-c")
+HIDE = 'mount -t tmpfs -o ro none /sys/fs/cgroup && exec "$@"'
+
+
+def confined(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """``rocelab words...`` where no cgroup can be changed."""
+    command = [*CONFINED, HIDE, "sh", *argv(*words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("start", [rocelab, confined], ids=["with groups", "without"])
+def test_daemons_end_though_their_namespace_has_lost_its_name(
+    start: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """``ip netns delete`` takes the name; what runs there keeps the namespace. The snapshot sees what stays."""
+    assert start("up", hosts(tmp_path, "ending", "h1", "h2")).returncode == 0
+    (group,) = groups_of("ending")
+    assert ("/rocelab/" in group) == (start is rocelab)
+    subprocess.run(["ip", "netns", "delete", "rl-ending.leaf"], check=True)
+    assert start("down", "ending").returncode == 0
+
+
+def test_a_pid_that_is_somebody_elses_by_now_is_not_touched() -> None:
+    """The scan has seen pid N in the node; that process ended, and N is an outsider's when it is to be killed."""
+    cookies: dict[str, int] = {}
+    netns.create(["rl-reused"], cookies.update)
+    inside = Namespace("rl-reused").start(["sleep", "600"])
+    outside = process.start(["sleep", "600"])
+    try:
+        with netns.inhabited(cookies) as places:
+            assert netns.processes_in(places) == {inside.pid: "rl-reused"}
+            process.kill([inside.pid, outside.pid], meant=lambda pid: netns.place_of(pid) in places)
+        assert inside.wait(10) == -9
+        assert outside.poll() is None
+    finally:
+        outside.kill()
+        outside.wait()
+        netns.delete(["rl-reused"])
+
+
+def test_down_from_a_shell_in_the_node_says_so_and_ends_nothing(tmp_path: Path) -> None:
+    rocelab("up", hosts(tmp_path, "ending", "h1", "h2"))
+    done = rocelab("exec", "h1", "--", *argv("down", "ending"), expect=2)
+    assert "this shell runs inside ending.h1" in done.stderr
+    assert rocelab_json("status")["healthy"]
