@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,10 @@ from lab.routing.convergence import await_convergence
 from lab.routing.expect import expected_routes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lab.backends.base import Backend, Progress
+    from lab.kernel.locks import Waiting
     from lab.model.topology import Topology
 
 CONVERGENCE_TIMEOUT: Final = 120.0
@@ -44,11 +48,13 @@ def up(
     *,
     progress: Progress = silent,
     timeout: float = CONVERGENCE_TIMEOUT,
+    waiting: Waiting | None = None,
 ) -> tuple[Fabric, Stopwatch]:
     """Build a fabric and return when it has converged; on any failure nothing of it is left.
 
-    Raises UsageError when its name is in use, Busy while another command changes it, EnvironmentLacks when
-    this machine cannot play it, NotConverged after ``timeout`` seconds.
+    Another command that has the fabric is waited for when ``waiting`` is told of it, and is Busy otherwise. Raises
+    UsageError when its name is in use, EnvironmentLacks when this machine cannot play it, NotConverged after
+    ``timeout`` seconds.
     """
     backend.check(topology)
     state = FabricState(topology.name)
@@ -59,7 +65,7 @@ def up(
         watch.note(stage)
         progress(stage, done, total)
 
-    with state.locked(f"up {state.name}"):
+    with state.locked(waiting):
         if state.exists():
             raise UsageError(f"fabric {state.name} exists", f"rocelab down {state.name}, or use another --name")
         try:
@@ -77,9 +83,9 @@ def up(
     return fabric, watch
 
 
-def down(state: FabricState) -> None:
-    """Take a fabric away, whole or half-built. Raises Busy while another command changes it."""
-    with state.locked(f"down {state.name}"):
+def down(state: FabricState, waiting: Waiting | None = None) -> None:
+    """Take a fabric away, whole or half-built; fine when somebody has. Waits as ``up`` does."""
+    with state.locked(waiting):
         names = state.recorded(Kind.BACKEND)
         _remove(state, registry.backend(names[0] if names else registry.DEFAULT))
 
@@ -90,13 +96,23 @@ def _remove(state: FabricState, backend: Backend) -> None:
         state.forget()
 
 
-def open_fabric(name: str | None = None) -> Fabric:
-    """The running fabric called ``name``, or the only one; UsageError when there is none or it is not whole."""
+@contextlib.contextmanager
+def reading(name: str | None = None, waiting: Waiting | None = None) -> Iterator[Fabric]:
+    """The running fabric called ``name``, or the only one, which nobody changes meanwhile; waits as ``up`` does.
+
+    UsageError when there is none or it is not whole.
+    """
     state = find_fabric(name)
-    if not state.ready:
-        doing = "is being changed" if state.is_locked() else "is in pieces"
-        raise UsageError(f"fabric {state.name} {doing}", f"wait, or rocelab down {state.name}")
-    return Fabric(state, state.load_topology(), registry.backend(state.recorded(Kind.BACKEND)[0]))
+    with state.reading(waiting):
+        if not state.ready:
+            raise UsageError(f"fabric {state.name} is in pieces", f"rocelab down {state.name}")
+        yield Fabric(state, state.load_topology(), registry.backend(state.recorded(Kind.BACKEND)[0]))
+
+
+def open_fabric(name: str | None = None, waiting: Waiting | None = None) -> Fabric:
+    """The same for those who stay long and do not mind when it goes: it may, from now on."""
+    with reading(name, waiting) as fabric:
+        return fabric
 
 
 def without_rdma(topology: Topology) -> Topology:

@@ -92,11 +92,13 @@ class NetnsBackend:
             yield programs
 
     def _start_routers(self, fabric: Fabric, progress: Progress) -> None:
+        launches = daemons.Launches()
+
         def start(name: str) -> None:
             router = fabric.router(name)
             config = render_router(fabric.topology, fabric.plan, name)
             router.write(config)
-            router.start(config)
+            router.start(config, launches)
 
         switches = [node.name for node in fabric.topology.switches]
         progress("daemons", 0, len(switches))
@@ -108,6 +110,7 @@ class NetnsBackend:
                     progress("daemons", done, len(futures))
             except BaseException:
                 with signals.held():  # nothing may be started any more when the undoing begins
+                    launches.give_up()
                     starters.shutdown(wait=True, cancel_futures=True)
                 raise
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lab.backends.base import Fabric
     from lab.dataplane.numbering import NodePorts
     from lab.dataplane.plant import Plant
+    from lab.kernel.locks import Waiting
     from lab.kernel.netns import Namespace
     from lab.model.qos.advice import Advice
     from lab.model.qos.port import NodeQos
@@ -66,16 +67,21 @@ def deviations(fabric: Fabric, ends: Collection[Endpoint]) -> dict[Endpoint, lis
     return {end: found[end] for end in ends}
 
 
-def change_qos(fabric: Fabric, ports: Collection[Endpoint], request: Request) -> Outcome:
+def change_qos(
+    fabric: Fabric, ports: Collection[Endpoint], request: Request, waiting: Waiting | None = None
+) -> Outcome:
     """Make ``request`` at ``ports``, and keep it.
 
     UsageError or InvalidInput when it cannot be, OperationFailed when the kernel refuses it; nothing changes then.
-    Busy while another command changes the fabric.
+    Another command that has the fabric is waited for as in ``lifecycle.up``; UsageError when it has taken it away.
     """
     from lab.model.qos.request import work_out  # noqa: PLC0415 - its schema, and so pydantic, is for changes only
 
     require_ports(fabric)
-    with fabric.state.locked("qos set"):
+    owner = fabric.state.owner
+    with fabric.state.locked(waiting):
+        if fabric.state.owner != owner:
+            raise UsageError(f"fabric {fabric.name} was taken down", "rocelab ls lists what runs")
         fabric = replace(fabric)  # what an earlier command has changed meanwhile
         changed = work_out(fabric.topology, fabric.qos, ports, request)
         if changed:

@@ -15,24 +15,24 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from lab.errors import Busy, EnvironmentLacks, InvalidInput, Problem, UsageError
+from lab.kernel import locks
 from lab.model import store
 from lab.model.qos.store import dump_node, restore_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lab.kernel.locks import Waiting
     from lab.model.qos.port import NodeQos
     from lab.model.topology import Topology
 
@@ -125,8 +125,11 @@ class FabricState:
         (self.directory / "topology.json").write_text(store.dump(topology), encoding="utf-8")
 
     def load_topology(self) -> Topology:
-        """The topology that the fabric was built from."""
-        return store.restore((self.directory / "topology.json").read_text(encoding="utf-8"))
+        """The topology that the fabric was built from; UsageError when it is gone."""
+        try:
+            return store.restore((self.directory / "topology.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise self._gone() from None
 
     def save_qos(self, nodes: Mapping[str, NodeQos]) -> None:
         """Keep the QoS of nodes that were changed, in place of what was kept before, at one stroke."""
@@ -152,58 +155,37 @@ class FabricState:
         return len(self.recorded(Kind.NAMESPACE))
 
     @contextlib.contextmanager
-    def locked(self, doing: str) -> Iterator[None]:
-        """Keep all other commands from changing the fabric; Busy names the one that does so already."""
-        descriptor = self._open_locked()
-        holder = self.directory / "holder"
+    def locked(self, waiting: Waiting | None = None) -> Iterator[None]:
+        """Keep all other commands from changing or reading the fabric.
+
+        While one does ``waiting`` is told which; without it that is Busy.
+        """
+        _make_root(self.directory)
         try:
-            holder.write_text(f"{doing}, pid {os.getpid()}")
-            yield
+            with locks.locked(self.directory, waiting=waiting or self._busy):
+                yield
         finally:
-            holder.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self.directory.rmdir()
             _remove_empty_roots()
-            os.close(descriptor)
 
-    def _open_locked(self) -> int:
-        while True:
-            _make_root(self.directory)
+    @contextlib.contextmanager
+    def reading(self, waiting: Waiting | None = None) -> Iterator[None]:
+        """Keep other commands from changing the fabric, and wait as above; UsageError when it is gone."""
+        with contextlib.ExitStack() as stack:
             try:
-                descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+                stack.enter_context(locks.locked(self.directory, shared=True, waiting=waiting or self._busy))
             except FileNotFoundError:
-                continue
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(descriptor).st_ino == self.directory.stat().st_ino:
-                    return descriptor
-            except BlockingIOError:
-                os.close(descriptor)
-                if holder := self._holder():
-                    raise Busy(f"fabric {self.name} is being changed by {holder}", "wait for it to end") from None
-                continue  # somebody only asks whether it is locked, which takes an instant
-            except FileNotFoundError:
-                pass
-            os.close(descriptor)
+                raise self._gone() from None
+            yield
 
-    def _holder(self) -> str:
-        with contextlib.suppress(OSError):
-            return (self.directory / "holder").read_text()
-        return ""
+    def _busy(self, holder: str) -> NoReturn:
+        raise Busy(f"fabric {self.name} is in use by {holder}", "wait for it to end")
+
+    def _gone(self) -> UsageError:
+        return UsageError(f"fabric {self.name} is gone", "rocelab ls lists what runs")
 
     def is_locked(self) -> bool:
         """Whether a command is changing the fabric right now."""
-        try:
-            descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        return bool(locks.holder_of(self.directory, changing=True))
 
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
@@ -230,9 +212,9 @@ def _remove_empty_roots() -> None:
 
 def all_fabrics() -> list[FabricState]:
     """Every fabric on this machine, whole or in pieces, by name."""
-    if not FABRICS.is_dir():
-        return []
-    return [FabricState(entry.name) for entry in sorted(FABRICS.iterdir()) if entry.is_dir()]
+    with contextlib.suppress(FileNotFoundError):
+        return [FabricState(entry.name) for entry in sorted(FABRICS.iterdir()) if entry.is_dir()]
+    return []
 
 
 def find_fabric(name: str | None) -> FabricState:

@@ -13,11 +13,11 @@ import typer
 from rich.live import Live
 
 from lab.backends import state
-from lab.backends.lifecycle import open_fabric
 from lab.cli.complete import fabric_names
 from lab.cli.ending import ends_on_signals
 from lab.cli.hosts import addresses_of
 from lab.cli.live import Printed
+from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import LabError, UsageError
 from lab.kernel.capture import Capture, Point

@@ -13,11 +13,11 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from lab.backends.lifecycle import open_fabric
 from lab.backends.qos import require_ports
 from lab.cli.complete import fabric_names, port_names
 from lab.cli.counter_table import View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
+from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.dataplane import counters as counting
 from lab.dataplane.names import COUNTERS

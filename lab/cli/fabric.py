@@ -8,8 +8,9 @@ import typer
 
 from lab.backends import lifecycle, state
 from lab.cli.complete import fabric_names
-from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
-from lab.errors import UsageError
+from lab.cli.opening import tell
+from lab.cli.output import JsonFlag, print_error, print_json, stderr, stdout, table
+from lab.errors import LabError, OperationFailed, UsageError
 
 
 def down(
@@ -19,10 +20,24 @@ def down(
     """Take a fabric away, whole or half-built; nothing of it is left."""
     if all_ and name is not None:
         raise UsageError(f"down takes a name or --all, not both (got {name})", "leave one of them out")
-    doomed = state.all_fabrics() if all_ else [state.find_fabric(name)]
-    for fabric in doomed:
-        lifecycle.down(fabric)
-        stderr.print(f"fabric {fabric.name} is down", highlight=False)
+    failures: list[LabError] = []
+    for fabric in state.all_fabrics() if all_ else [state.find_fabric(name)]:
+        try:
+            _take_down(fabric)
+        except (OperationFailed, UsageError) as error:  # the others go all the same
+            failures.append(error)
+    for failure in failures[1:]:
+        print_error(failure)
+    if failures:
+        raise failures[0]
+
+
+def _take_down(fabric: state.FabricState) -> None:
+    try:
+        lifecycle.down(fabric, tell)
+    except OSError as error:
+        raise OperationFailed(f"fabric {fabric.name} is not all down: {error}", "run rocelab down again") from error
+    stderr.print(f"fabric {fabric.name} is down", highlight=False)
 
 
 def list_fabrics(json: JsonFlag = False) -> None:

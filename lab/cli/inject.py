@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.backends.lifecycle import open_fabric
 from lab.cli.ending import ends_on_signals
+from lab.cli.opening import open_fabric
 from lab.errors import UsageError
 from lab.kernel import neighbours
 from lab.kernel.inject import Injector

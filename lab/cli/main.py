@@ -11,7 +11,7 @@ import typer
 
 from lab import __version__
 from lab.cli.lazy import LazyGroup
-from lab.cli.output import stderr
+from lab.cli.output import print_error
 from lab.errors import Interrupted, LabError
 
 
@@ -97,5 +97,5 @@ def main() -> None:
     except LabError as error:
         if "--debug" in sys.argv:
             raise
-        stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        print_error(error)
         sys.exit(error.exit_code)

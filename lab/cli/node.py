@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lab.backends.lifecycle import open_fabric
 from lab.backends.selection import node_of
 from lab.cli.complete import fabric_names, node_names
+from lab.cli.opening import open_fabric
 from lab.errors import UsageError
 from lab.kernel import cgroup, process
 

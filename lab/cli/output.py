@@ -14,12 +14,19 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from lab.errors import LabError
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 _WIDTH_IN_A_FILE: Final = 132
 
 stdout = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE)
 stderr = Console(stderr=True)
+
+
+def print_error(error: LabError) -> None:
+    """What went wrong, on a line of standard error."""
+    stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(data: Any) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.backends.lifecycle import open_fabric
 from lab.backends.qos import change_qos, deviations, require_ports
 from lab.cli.complete import fabric_names, port_names
+from lab.cli.opening import open_fabric, tell
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.cli.qos_table import port_tables, summary
 from lab.dataplane import events
@@ -86,7 +86,7 @@ def set_(
         what = "both ports and --all are given" if names else "no port is named"
         raise UsageError(what, "leave one of them out" if names else f"{PORT_FORMS}, or --all")
     ports = every_port(running.topology) if everywhere else choose_ports(running.topology, names)
-    outcome = change_qos(running, ports, Request(settings, profile))
+    outcome = change_qos(running, ports, Request(settings, profile), tell)
     for advice in outcome.advice:
         stderr.print(f"warning: {advice}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     said = f"changed {', '.join(outcome.nodes)}" if outcome.nodes else "nothing changed: it is so already"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from lab.backends.lifecycle import open_fabric
 from lab.cli.complete import fabric_names, node_names
+from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
 from lab.errors import UsageError

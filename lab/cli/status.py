@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.backends.health import NodeHealth, examine
-from lab.backends.lifecycle import open_fabric
 from lab.cli.complete import fabric_names
+from lab.cli.opening import reading
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.errors import ExitCode
 from lab.units import format_rate, format_size, format_time
@@ -25,8 +25,8 @@ def status(
     json: JsonFlag = False,
 ) -> None:
     """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 when any of them is not well."""
-    fabric = open_fabric(name)
-    nodes = examine(fabric)
+    with reading(name) as fabric:
+        nodes = examine(fabric)
     healthy = all(node.healthy for node in nodes)
     if json:
         print_json({"fabric": fabric.name, "healthy": healthy, "nodes": [_as_data(node) for node in nodes]})

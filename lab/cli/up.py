@@ -9,6 +9,7 @@ import typer
 
 from lab.backends import lifecycle, registry
 from lab.cli.advice import print_advice
+from lab.cli.opening import tell
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
 from lab.model.load import read_topology, renamed
@@ -35,7 +36,9 @@ def up(
     if not rdma:
         topology = lifecycle.without_rdma(topology)
     with stages() as progress:
-        fabric, watch = lifecycle.up(topology, registry.backend(backend), progress=progress, timeout=timeout)
+        fabric, watch = lifecycle.up(
+            topology, registry.backend(backend), progress=progress, timeout=timeout, waiting=tell
+        )
     if json:
         print_json({"fabric": fabric.name, "nodes": len(topology.nodes), "seconds": watch.seconds})
     else:

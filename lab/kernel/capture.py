@@ -178,9 +178,9 @@ class Capture:
     ) -> tuple[LinkCount, ...]:
         """Capture for ``seconds``, or until ``packets`` were written, or until ``interrupt``.
 
-        It also ends when one of the namespaces is taken down, which an open ring would keep alive. ``progress`` is
-        called about twice a second. Raises OperationFailed when the file cannot be written; what was written before
-        stays valid.
+        It also ends when one of the namespaces is taken down, whoever has its name then: an open ring keeps it alive.
+        ``progress`` is called about twice a second. Raises OperationFailed when the file cannot be written; what was
+        written before stays valid.
         """
         with before_others():
             return self._run(seconds, packets, progress)
@@ -194,7 +194,7 @@ class Capture:
                 break
             if now - told >= _PROGRESS:
                 told = now
-                if not all(point.namespace.exists() for point in self._points):
+                if not all(ring.has_its_node for ring in self._rings):
                     break
                 self._count()
                 if progress is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Waiting: TypeAlias = "Callable[[str], None]"
-"""Told, once and before a wait, who has the lock; to wait no longer it raises."""
+"""Told, before a wait, who has the lock; to wait no longer it raises."""
 _NOBODY: Final = "a command that cannot be seen from here"
-_LONGEST: Final = 60
+_LONGEST: Final = 100
 
 
 def patient(holder: str) -> None:
@@ -39,8 +40,7 @@ def locked(directory: Path, *, shared: bool = False, waiting: Waiting = patient)
 
 def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
     mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    told = False
-    while True:
+    for attempt in count():
         if not shared:
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
@@ -54,13 +54,15 @@ def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
             try:
                 fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
             except BlockingIOError:
-                if not told and (holder := holder_of(directory)):
-                    told = True
-                    waiting(holder)
+                holder = holder_of(directory)
+                if not holder and attempt == 0:
+                    continue  # it has let go
+                waiting(holder or _NOBODY)
                 fcntl.flock(descriptor, mode)
             if _is_still(descriptor, directory):  # its last holder may have taken it away
                 stack.pop_all()
                 return descriptor
+    raise AssertionError  # there is no last attempt
 
 
 def _is_still(descriptor: int, directory: Path) -> bool:
@@ -72,12 +74,13 @@ def _is_still(descriptor: int, directory: Path) -> bool:
 def holder_of(directory: Path, *, changing: bool = False) -> str:
     """The command that holds the directory, with its pid, or ""; only one that is ``changing`` it, where asked."""
     try:
-        inode = directory.stat().st_ino
+        state = directory.stat()
     except FileNotFoundError:
         return ""
+    place = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
     for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
         words = line.split()  # 1: FLOCK ADVISORY WRITE 4711 fe:00:12345 0 EOF; one who waits has -> before FLOCK
-        if words[1] == "FLOCK" and words[5].endswith(f":{inode}") and not (changing and words[3] != "WRITE"):
+        if words[1] == "FLOCK" and words[5] == place and not (changing and words[3] != "WRITE"):
             return _command(int(words[4]))
     return ""
 

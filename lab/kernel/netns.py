@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -29,8 +30,9 @@ Place: TypeAlias = tuple[int, int]
 
 NETNS_DIR: Final = Path("/run/netns")
 _STATE: Final = Path("/run/rocelab")
-_OUR_MOUNT: Final = _STATE / "netns-mount"
-"""There when the mount on the directory is ours: ``ip netns add`` makes the same one, and never takes it away."""
+_OUR_DIRECTORY: Final = _STATE / "made-netns"
+_OUR_MOUNT: Final = _STATE / "mounted-netns"
+"""There when the directory, and the mount on it, are ours: ``ip netns add`` makes the same and leaves them."""
 _SELF: Final = "/proc/thread-self/ns/net"
 _SO_NETNS_COOKIE: Final = 71
 _AT_ONCE: Final = 64
@@ -75,6 +77,11 @@ class Namespace:
     def exists(self) -> bool:
         """Whether the name is taken."""
         return self.path.exists()
+
+    @property
+    def place(self) -> Place | None:
+        """Which namespace has the name now; None when it is free."""
+        return _place_at(str(self.path))
 
     def enter(self) -> None:
         """Move the calling thread, which was made for this, into the namespace for good.
@@ -141,7 +148,9 @@ def _share_directory() -> None:
     Otherwise the first ``ip netns add`` beside a fabric binds it over itself with all that is mounted in it, and what
     lies below that is busy for good.
     """
-    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    if not NETNS_DIR.exists():
+        _OUR_DIRECTORY.touch()
+        NETNS_DIR.mkdir(mode=0o755)
     try:
         libc.mount("", NETNS_DIR, "none", libc.MS_SHARED | libc.MS_REC)
     except OSError as error:
@@ -153,13 +162,14 @@ def _share_directory() -> None:
 
 
 def _remove_directory() -> None:
-    """Take the directory away when it is empty, and the mount on it if that is ours."""
-    if _OUR_MOUNT.exists() and not any(NETNS_DIR.iterdir()):
-        with contextlib.suppress(OSError):
-            libc.unmount(NETNS_DIR, flags=0)
-        _OUR_MOUNT.unlink()
-    with contextlib.suppress(OSError):
-        NETNS_DIR.rmdir()
+    """Once the directory is empty, take away what is ours of the mount on it and itself."""
+    if NETNS_DIR.exists() and any(NETNS_DIR.iterdir()):
+        return
+    for mark, remove in ((_OUR_MOUNT, partial(libc.unmount, NETNS_DIR, 0)), (_OUR_DIRECTORY, NETNS_DIR.rmdir)):
+        if mark.exists():
+            with contextlib.suppress(OSError):  # killed before it was made, or busy: somebody else's by now
+                remove()
+            mark.unlink()
 
 
 def _create_here(names: Sequence[str], announce: Announce) -> None:
@@ -259,10 +269,14 @@ def processes_in(places: Mapping[Place, str]) -> dict[int, str]:
     return {pid: places[place] for pid, place in _places().items() if place in places}
 
 
-def place_of(pid: int) -> Place | None:
-    """Which namespace a process is in; None when it has ended."""
+def place_of(who: int | str) -> Place | None:
+    """Which namespace a process, or ``thread-self``, is in; None when it has ended."""
+    return _place_at(f"/proc/{who}/ns/net")
+
+
+def _place_at(path: str) -> Place | None:
     try:
-        state = os.stat(f"/proc/{pid}/ns/net")  # noqa: PTH116 - twice as fast as Path.stat, on every `down`
+        state = os.stat(path)  # noqa: PTH116 - twice as fast as Path.stat, on every `down`
     except OSError:
         return None
     return state.st_dev, state.st_ino

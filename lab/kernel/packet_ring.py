@@ -17,6 +17,7 @@ from struct import Struct, pack
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel import netns
 from lab.wire.filter.assembler import RETURN, Instruction
 from lab.wire.pcapng import Direction, Record
 
@@ -88,7 +89,8 @@ class PacketRing:
         self._blocks = blocks
         self._next = 0
         self._held: deque[tuple[int, int]] = deque()  # timestamp of the youngest packet, offset of the block
-        self._socket = namespace.inside(_open_socket)
+        self._namespace = namespace
+        self._socket, self._place = namespace.inside(lambda: (_open_socket(), netns.place_of("thread-self")))
         try:
             self._filter(program)
             self._memory = self._map()
@@ -110,6 +112,11 @@ class PacketRing:
         octets = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*instruction) for instruction in program))
         described = pack("HP", len(program), ctypes.addressof(octets))  # struct sock_fprog
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
+
+    @property
+    def has_its_node(self) -> bool:
+        """Whether the namespace that packets come from still is the one of this name."""
+        return self._namespace.place == self._place
 
     def fileno(self) -> int:
         """The descriptor to poll."""

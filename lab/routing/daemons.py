@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,29 @@ def _has_bfd_control() -> bool:
     return "--bfdctl" in process.run([find_daemons() / "bfdd", "--help"]).stdout
 
 
+class Launches:
+    """Programs on their way up in several threads, all of which can be given up at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._launchers: list[process.Process] = []
+        self._given_up = False
+
+    def add(self, launcher: process.Process) -> None:
+        """Wait for this one too, or for none when they are given up."""
+        with self._lock:
+            self._launchers.append(launcher)
+            if self._given_up:
+                launcher.kill()
+
+    def give_up(self) -> None:
+        """End all that were started and all that will be; what they have left behind is for the undo to end."""
+        with self._lock:
+            self._given_up = True
+            for launcher in self._launchers:
+                launcher.kill()
+
+
 @dataclass(frozen=True, slots=True)
 class Router:
     """The daemons of one switch: where they run and where they keep their files."""
@@ -68,18 +92,19 @@ class Router:
             (self.directory / f"{daemon}.conf").write_text(text, encoding="utf-8")
         shutil.chown(self.directory, "frr", "frr")
 
-    def start(self, config: RouterConfig) -> None:
+    def start(self, config: RouterConfig, launches: Launches) -> None:
         """Start the daemons; each returns when it listens, so that the next one finds it."""
-        netns.in_thread(lambda: self._start(config))
+        netns.in_thread(lambda: self._start(config, launches))
 
-    def _start(self, config: RouterConfig) -> None:
+    def _start(self, config: RouterConfig, launches: Launches) -> None:
         binaries = find_daemons()
         manager = [_MANAGER] if (binaries / _MANAGER).exists() else []
         self.namespace.enter()
         with cgroup.opened(self.namespace.group) as group:
             self._part_from_host()
             for daemon in (*manager, *config.files):
-                self._launch(self._command(binaries, daemon), daemon, group)
+                launches.add(launcher := self._launch(self._command(binaries, daemon), daemon, group))
+                self._await(launcher, daemon)
 
     def _part_from_host(self) -> None:
         """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.
@@ -99,12 +124,13 @@ class Router:
         _SOCKETS.mkdir()
         shutil.chown(_SOCKETS, "frr", "frr")
 
-    def _launch(self, command: list[str], daemon: str, group: int | None) -> None:
-        printed = self.directory / f"{daemon}.out"
-        with printed.open("w", encoding="utf-8") as output:  # a daemon keeps it open; a pipe would never end
-            launcher = process.start(command, stdout=output, stderr=output, group=group)
+    def _launch(self, command: list[str], daemon: str, group: int | None) -> process.Process:
+        with self._printed(daemon).open("w", encoding="utf-8") as output:  # a daemon keeps it; a pipe would never end
+            return process.start(command, stdout=output, stderr=output, group=group)
+
+    def _await(self, launcher: process.Process, daemon: str) -> None:
         if process.wait(launcher, _START_TIMEOUT) != 0:
-            said = printed.read_text(errors="replace").strip().splitlines()
+            said = self._printed(daemon).read_text(errors="replace").strip().splitlines()
             raise OperationFailed(
                 f"{self.name}: {daemon} did not start: {said[0] if said else 'it printed nothing'}",
                 self.last_words(daemon),
@@ -127,6 +153,9 @@ class Router:
         if daemon == "bfdd" and _has_bfd_control():
             command.append(f"--bfdctl={self.directory}/bfdd.sock")
         return command
+
+    def _printed(self, daemon: str) -> Path:
+        return self.directory / f"{daemon}.out"
 
     def _pid_file(self, daemon: str) -> Path:
         return self.directory / f"{daemon}.pid"

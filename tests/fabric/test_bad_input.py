@@ -52,17 +52,6 @@ def test_a_name_in_use_and_a_second_fabric_beside_it() -> None:
     rocelab("exec", "h1", "--name", "two", "--", "ping", "-nqc1", "-W5", "10.0.0.5")
 
 
-def test_a_second_up_while_one_runs() -> None:
-    with running("up", SMALL, "--no-rdma", "--name", "one") as first:
-        directory = Path("/run/rocelab/fabrics/one/holder")
-        while not directory.exists():
-            assert first.poll() is None
-        line = only_line(rocelab("up", SMALL, "--no-rdma", "--name", "one", expect=4).stderr)
-        assert f"fabric one is being changed by up one, pid {first.pid}" in line
-        _, stderr = first.communicate(timeout=60)
-        assert first.returncode == 0, stderr
-
-
 def test_down_of_what_does_not_exist() -> None:
     assert "no fabric ghost" in only_line(rocelab("down", "ghost", expect=2).stderr)
     assert "no fabric runs" in only_line(rocelab("down", expect=2).stderr)

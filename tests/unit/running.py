@@ -40,7 +40,7 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     monkeypatch.setattr(state, "STATE_ROOT", folder)
     monkeypatch.setattr(state, "FABRICS", folder / "fabrics")
     kept = FabricState(topology.name)
-    with kept.locked("test"):
+    with kept.locked():
         kept.record(Kind.BACKEND, ["netns"])
         kept.save_topology(topology)
         kept.record(Kind.READY, [topology.name])

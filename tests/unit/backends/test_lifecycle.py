@@ -92,7 +92,7 @@ def test_a_name_in_use_is_refused_and_the_fabric_left_alone(root: Path, hosts: T
 
 def test_a_fabric_in_pieces_is_not_opened(root: Path, play: Callable[[Recorder], Recorder]) -> None:
     play(Recorder())
-    with FabricState("hosts").locked("test"):
+    with FabricState("hosts").locked():
         FabricState("hosts").record(Kind.BACKEND, ["recorder"])
     with pytest.raises(UsageError, match="fabric hosts is in pieces"):
         lifecycle.open_fabric("hosts")

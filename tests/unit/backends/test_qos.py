@@ -95,7 +95,7 @@ def test_a_change_that_cannot_be_kept_is_taken_back(running: Running) -> None:
 
 
 def test_while_another_command_changes_the_fabric(running: Running) -> None:
-    with running.state.locked("qos set"), pytest.raises(Busy):
+    with running.state.locked(), pytest.raises(Busy):
         change(running, "h1", "ecn.3.kmin=20KB")
 
 

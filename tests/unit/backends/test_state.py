@@ -1,14 +1,14 @@
 """The journal survives what kills its writer; the lock keeps two commands apart; nothing stays behind."""
 
 import fcntl
-import os
-import threading
+import sys
 from pathlib import Path
 
 import pytest
 
 from lab.backends.state import FabricState, Kind, all_fabrics, find_fabric
 from lab.errors import Busy, InvalidInput, UsageError
+from lab.kernel import process
 from lab.model.load import load_topology
 from lab.model.qos.resolve import resolve
 from lab.model.topology import Topology
@@ -16,7 +16,7 @@ from lab.model.topology import Topology
 
 def test_names_come_back_in_the_order_of_making(root: Path) -> None:
     state = FabricState("a")
-    with state.locked("test"):
+    with state.locked():
         state.record(Kind.NAMESPACE, ["one", "two"])
         state.record(Kind.RDMA_DEVICE, ["device"])
         state.record(Kind.NAMESPACE, ["three"])
@@ -28,7 +28,7 @@ def test_names_come_back_in_the_order_of_making(root: Path) -> None:
 
 def test_a_torn_last_line_is_skipped_and_the_rest_is_kept(root: Path) -> None:
     state = FabricState("a")
-    with state.locked("test"):
+    with state.locked():
         state.record(Kind.NAMESPACE, ["one"])
     journal = root / "fabrics" / "a" / "journal.jsonl"
     journal.write_text(journal.read_text() + '{"kind": "namespace", "na')
@@ -37,7 +37,7 @@ def test_a_torn_last_line_is_skipped_and_the_rest_is_kept(root: Path) -> None:
 
 def test_the_topology_comes_back_equal(root: Path, topology: Topology) -> None:
     state = FabricState("a")
-    with state.locked("test"):
+    with state.locked():
         state.save_topology(topology)
         assert state.load_topology() == topology
         state.forget()
@@ -45,48 +45,90 @@ def test_the_topology_comes_back_equal(root: Path, topology: Topology) -> None:
 
 
 def test_an_unused_lock_leaves_no_directory(root: Path) -> None:
-    with FabricState("a").locked("test"):
+    with FabricState("a").locked():
         assert root.exists()
     assert not root.exists()
 
 
-def test_a_second_command_is_told_who_holds_the_fabric(root: Path) -> None:
-    """flock(2) keeps two descriptors of one process apart as it does two processes."""
-    with FabricState("a").locked("up a"):
-        assert FabricState("a").is_locked()
-        with (
-            pytest.raises(Busy, match=f"fabric a is being changed by up a, pid {os.getpid()}: wait"),
-            FabricState("a").locked("down a"),
-        ):
-            pytest.fail("two commands hold the lock")
-        with FabricState("b").locked("up b"):
-            assert [state.name for state in all_fabrics()] == ["a", "b"]
-    assert not FabricState("a").is_locked()
-    assert not root.exists()
+def held_by(directory: Path, *, shared: bool = False) -> process.Process:
+    """A process that has the lock, and its line to say so."""
+    script = f"import fcntl, os, sys; d = os.open({str(directory)!r}, 0); "
+    script += f"fcntl.flock(d, {fcntl.LOCK_SH if shared else fcntl.LOCK_EX}); print(flush=True); sys.stdin.read()"
+    holder = process.start([sys.executable, "-c", script], stdin=process.PIPE, stdout=process.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "\n"
+    return holder
 
 
-def test_asking_whether_it_is_locked_never_makes_it_busy(root: Path) -> None:
-    """The question takes a shared lock for an instant; a command that comes then waits it out."""
-    with FabricState("a").locked("setup"):
+@pytest.fixture
+def kept(root: Path) -> FabricState:
+    """A fabric that has something."""
+    with FabricState("a").locked():
         FabricState("a").record(Kind.BACKEND, ["x"])
-    question = os.open(root / "fabrics" / "a", os.O_RDONLY)
-    fcntl.flock(question, fcntl.LOCK_SH)
-    outcome: list[str] = []
+    assert root.exists()
+    return FabricState("a")
 
-    def up() -> None:
-        try:
-            with FabricState("a").locked("up a"):
-                outcome.append("locked")
-        except Busy as error:
-            outcome.append(str(error))
 
-    command = threading.Thread(target=up)
-    command.start()
-    command.join(0.05)
-    assert outcome == []
-    os.close(question)
-    command.join(10)
-    assert outcome == ["locked"]
+@pytest.mark.parametrize("shared", [False, True])
+def test_who_changes_waits_for_whoever_has_the_fabric_and_says_for_whom(kept: FabricState, shared: bool) -> None:
+    told: list[str] = []
+
+    def waiting(holder: str) -> None:
+        told.append(holder)
+        other.communicate()
+
+    other = held_by(kept.directory, shared=shared)
+    with kept.locked(waiting):
+        assert other.returncode == 0
+    assert len(told) == 1
+    assert told[0].endswith(f"(pid {other.pid})")
+
+
+def test_readers_wait_for_changes_and_not_for_each_other(kept: FabricState) -> None:
+    told: list[str] = []
+
+    def waiting(holder: str) -> None:
+        told.append(holder)
+        other.communicate()
+
+    other = held_by(kept.directory)
+    with kept.reading(waiting), kept.reading(waiting):
+        assert len(told) == 1
+    other = held_by(kept.directory, shared=True)
+    with kept.reading():
+        pass
+    other.communicate()
+
+
+def test_who_does_not_want_to_wait_is_told_that_it_is_busy(kept: FabricState) -> None:
+    other = held_by(kept.directory)
+    assert kept.is_locked()
+    with pytest.raises(Busy, match=rf"fabric a is in use by python.* \(pid {other.pid}\): wait"), kept.locked():
+        pytest.fail("two commands hold the lock")
+    other.communicate()
+    assert not kept.is_locked()
+
+
+def test_asking_who_changes_a_fabric_takes_no_lock(kept: FabricState) -> None:
+    other = held_by(kept.directory, shared=True)
+    assert not kept.is_locked()
+    other.communicate()
+
+
+def test_who_waited_for_a_fabric_that_is_gone_then_says_so(kept: FabricState) -> None:
+    def waiting(_: str) -> None:
+        kept.forget()
+        kept.directory.rmdir()
+        other.communicate()
+
+    other = held_by(kept.directory)
+    with pytest.raises(UsageError, match="fabric a is gone: rocelab ls"), kept.reading(waiting):
+        pytest.fail("there is nothing to read")
+    with pytest.raises(UsageError, match="fabric a is gone"):
+        kept.load_topology()
+    with kept.locked():
+        assert kept.directory.exists()
+    assert all_fabrics() == []
 
 
 def test_no_fabric_and_several_fabrics_say_what_to_do(root: Path) -> None:
@@ -95,7 +137,7 @@ def test_no_fabric_and_several_fabrics_say_what_to_do(root: Path) -> None:
     with pytest.raises(UsageError, match="no fabric x: rocelab up"):
         find_fabric("x")
     for name in ("a", "b"):
-        with FabricState(name).locked("test"):
+        with FabricState(name).locked():
             FabricState(name).record(Kind.READY, [name])
     with pytest.raises(UsageError, match="2 fabrics run: say which with --name: a, b"):
         find_fabric(None)
@@ -111,7 +153,7 @@ def test_changed_qos_comes_back_and_goes_with_the_fabric(root: Path) -> None:
     )
     nodes = resolve(topology)
     state = FabricState("a")
-    with state.locked("test"):
+    with state.locked():
         assert state.load_qos() == {}
         state.save_qos({"leaf1": nodes["leaf1"]})
         state.save_qos({"leaf1": nodes["leaf1"], "h1": nodes["h1"]})
@@ -122,7 +164,7 @@ def test_changed_qos_comes_back_and_goes_with_the_fabric(root: Path) -> None:
 
 def test_damaged_qos_says_so(root: Path) -> None:
     state = FabricState("a")
-    with state.locked("test"):
+    with state.locked():
         for text in ("{", '{"leaf1": {}}', "[]", '{"leaf1": {"pool": 1, "ports": {"swp1": {}}}}'):
             (root / "fabrics" / "a" / "qos.json").write_text(text)
             with pytest.raises(InvalidInput, match="is damaged"):

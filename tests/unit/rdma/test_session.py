@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import sys
 import time
@@ -145,3 +147,24 @@ def test_an_interrupt_leaves_no_program(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         run([mute], Patience(), interrupt)
     assert gone(mute)
+
+
+def test_a_second_interrupt_while_programs_are_ended_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when the first of them is being waited for."""
+    several = [exchange(tmp_path, LISTEN + "c.recv(9)", CONNECT + "c.recv(9)", name=str(index)) for index in range(2)]
+    real = process.stop
+
+    def stop(program: process.Process, grace: float = 2.0) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        return real(program, grace)
+
+    def interrupt(stage: str, _done: int, _total: int) -> None:
+        if stage == "measure":
+            raise Interrupted("ended by SIGINT")
+
+    monkeypatch.setattr(process, "stop", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(several, Patience(), interrupt)
+    assert gone(*several)
