@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.errors import OperationFailed
+from lab.errors import OperationFailed, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +67,10 @@ def holds_us(group: Path) -> bool:
 def end(group: Path, timeout: float = 10.0) -> None:
     """End every process of the group and of those below, at once, and return when all are gone; fine without it.
 
-    OperationFailed after ``timeout`` seconds.
+    OperationFailed after ``timeout`` seconds; UsageError where groups are not seen, as in ``ip netns exec``.
     """
+    if not (group.parents[1] / _MEMBERS).exists():
+        raise UsageError(f"{group} is not seen from here", "leave the node, then rocelab down")
     deadline = time.monotonic() + timeout
     try:
         (group / _KILL).write_text("1")

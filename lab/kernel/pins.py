@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from lab.errors import EnvironmentLacks, OperationFailed
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 from lab.kernel.libbpf import library
 
 BPF_FILES: Final = Path("/sys/fs/bpf")
@@ -60,7 +60,12 @@ def create(folder: Path, owner: str) -> None:
 
 
 def unpin_own(folder: Path, owner: str) -> None:
-    """``unpin`` what ``create`` made of ``folder`` for this owner, whole or not, and nothing of anybody else's."""
+    """``unpin`` what ``create`` made of ``folder`` for this owner, whole or not, and nothing of anybody else's.
+
+    UsageError where the BPF file system is not seen, as in ``ip netns exec``.
+    """
+    if not BPF_FILES.is_mount():
+        raise UsageError(f"{folder} is not seen from here", "leave the node, then rocelab down")
     unpin(folder.with_name(owner))
     if (folder / owner).is_dir():
         unpin(folder)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel import cgroup, libc, netns, process, tuning
+from lab.kernel.files import read_theirs
 
 if TYPE_CHECKING:
     from lab.kernel.netns import Namespace
@@ -79,7 +80,10 @@ class Launches:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """The daemons of one switch: where they run and where they keep their files."""
+    """The daemons of one switch: where they run and where they keep their files.
+
+    The folder is theirs, not root's: what is there may be a link to anything, and root never writes to it again.
+    """
 
     name: str
     namespace: Namespace
@@ -103,8 +107,7 @@ class Router:
         with cgroup.opened(self.namespace.group) as group:
             self._part_from_host()
             for daemon in (*manager, *config.files):
-                launches.add(launcher := self._launch(self._command(binaries, daemon), daemon, group))
-                self._await(launcher, daemon)
+                self._launch(self._command(binaries, daemon), daemon, group, launches)
 
     def _part_from_host(self) -> None:
         """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.
@@ -124,17 +127,15 @@ class Router:
         _SOCKETS.mkdir()
         shutil.chown(_SOCKETS, "frr", "frr")
 
-    def _launch(self, command: list[str], daemon: str, group: int | None) -> process.Process:
-        with self._printed(daemon).open("w", encoding="utf-8") as output:  # a daemon keeps it; a pipe would never end
-            return process.start(command, stdout=output, stderr=output, group=group)
-
-    def _await(self, launcher: process.Process, daemon: str) -> None:
-        if process.wait(launcher, _START_TIMEOUT) != 0:
-            said = self._printed(daemon).read_text(errors="replace").strip().splitlines()
-            raise OperationFailed(
-                f"{self.name}: {daemon} did not start: {said[0] if said else 'it printed nothing'}",
-                self.last_words(daemon),
-            )
+    def _launch(self, command: list[str], daemon: str, group: int | None, launches: Launches) -> None:
+        # A daemon keeps what it prints to open: a pipe would never end, and a file in its own folder may be a link.
+        with os.fdopen(os.memfd_create(f"{self.name}-{daemon}"), "r+", errors="replace") as printed:
+            launcher = process.start(command, stdout=printed, stderr=printed, group=group)
+            launches.add(launcher)
+            if process.wait(launcher, _START_TIMEOUT) != 0:
+                printed.seek(0)
+                said = printed.readline().strip() or "it printed nothing"
+                raise OperationFailed(f"{self.name}: {daemon} did not start: {said}", self.last_words(daemon))
 
     def _command(self, binaries: Path, daemon: str) -> list[str]:
         command = [
@@ -154,9 +155,6 @@ class Router:
             command.append(f"--bfdctl={self.directory}/bfdd.sock")
         return command
 
-    def _printed(self, daemon: str) -> Path:
-        return self.directory / f"{daemon}.out"
-
     def _pid_file(self, daemon: str) -> Path:
         return self.directory / f"{daemon}.pid"
 
@@ -165,13 +163,13 @@ class Router:
 
     def last_words(self, daemon: str) -> str:
         """The last line of a daemon's log."""
-        log = self._log(daemon)
-        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        lines = read_theirs(self._log(daemon)).splitlines()
         return f"its log ends with: {lines[-1]}" if lines else "its log is empty"
 
     def pids(self) -> dict[str, int]:
-        """Process ids of the daemons that were started."""
-        return {path.stem: int(path.read_text()) for path in sorted(self.directory.glob("*.pid"))}
+        """Process ids of the daemons that were started, as these say themselves."""
+        said = {path.stem: read_theirs(path).strip() for path in sorted(self.directory.glob("*.pid"))}
+        return {daemon: int(pid) for daemon, pid in said.items() if pid.isdecimal()}
 
     def vtysh(self, *commands: str) -> list[str]:
         """The command line that runs vtysh on this router: the commands given, or interactively."""

@@ -11,11 +11,15 @@ _VOLATILE = ("nf_conntrack_count", "/neigh/", "tcp_fastopen_key", "stable_secret
 _WATCHED = (
     "/run/netns",
     "/run/rocelab/fabrics",
+    "/run/rocelab/made-netns",
+    "/run/rocelab/mounted-netns",
     "/run/frr",
     "/var/run/frr",
     "/var/tmp/frr",  # noqa: S108 - only looked at
     "/etc/frr",
     "/sys/fs/bpf",
+    "/sys/fs/cgroup/rocelab",
+    "/sys/fs/cgroup/unified/rocelab",
 )
 
 
