@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "rl-"
 """Every namespace of ours begins so."""
 _DAEMON_STARTERS: Final = 4 * (os.cpu_count() or 1)
+_DESCRIPTORS: Final = 12
+"""Open files of each."""
 _SWEEPS: Final = 20
 
 
@@ -101,6 +103,7 @@ class NetnsBackend:
             router.start(config, launches)
 
         switches = [node.name for node in fabric.topology.switches]
+        process.allow_descriptors(_DAEMON_STARTERS * _DESCRIPTORS)
         progress("daemons", 0, len(switches))
         with ThreadPoolExecutor(_DAEMON_STARTERS) as starters:
             futures = [starters.submit(start, name) for name in switches]
@@ -168,15 +171,15 @@ def _make_group(state: FabricState) -> None:
 
 def _end_processes(cookies: Mapping[str, int], groups: Iterable[Path]) -> None:
     """End all that is in the groups, then what else runs in the namespaces: again while anything does."""
-    for sweep in range(_SWEEPS):
+    home = netns.own_cookie()
+    inside = next((name.removeprefix(PREFIX) for name, cookie in cookies.items() if cookie == home), None)
+    if inside or any(map(cgroup.holds_us, groups)):
+        raise UsageError(f"this shell runs inside {inside or 'the fabric'}", "leave it first, then run rocelab down")
+    for group in groups:
+        cgroup.end(group)
+    for _ in range(_SWEEPS):
         with netns.inhabited(cookies) as places:
             found = netns.processes_in(places)
-            if os.getpid() in found or any(map(cgroup.holds_us, groups)):
-                node = found.get(os.getpid(), "the fabric").removeprefix(PREFIX)
-                raise UsageError(f"this shell runs inside {node}", "leave it first, then run rocelab down")
-            if sweep == 0:
-                for group in groups:
-                    cgroup.end(group)
             if not found:
                 return
             process.kill(found, meant=lambda pid, places=places: netns.place_of(pid) in places)  # type: ignore[misc]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from lab.dataplane import attach, plant
 from lab.errors import EnvironmentLacks
-from lab.kernel import libc, links, netns, probe, rtnl, tuning
+from lab.kernel import links, netns, probe, rtnl, tuning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping, Sequence
 
     from lab.dataplane.numbering import Numbering
     from lab.dataplane.plant import Programs
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _FIRST_TABLE: Final = 100
 """Routing table of a host's first NIC, when it has several."""
+_CABLES_AT_ONCE: Final = 64
+"""Links that are made together: the namespaces of their ends are open meanwhile."""
 HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
 
 _EVERY_NODE: Final = {
@@ -63,23 +65,22 @@ class Site:
 def plumb(site: Site, announce: netns.Announce) -> None:
     """Build everything of a fabric that has no process; ``announce`` is told of namespaces before they have names."""
     netns.create([namespace.name for namespace in site.namespaces.values()], announce)
-    with _opened(site.namespaces) as descriptors:
-        netns.in_thread(lambda: _prepare(site.topology, site.plan, descriptors))
-        batch = rtnl.Batch()
-        for link in site.topology.links:
-            links.add_veth(batch, *(_veth_end(site, end, link.mtu, descriptors) for end in link.ends))
-        batch.commit()
-        netns.in_thread(lambda: _finish(site, descriptors))
+    netns.in_thread(lambda: _prepare(site))
+    for start in range(0, len(site.topology.links), _CABLES_AT_ONCE):
+        _cable(site, site.topology.links[start : start + _CABLES_AT_ONCE])
+    netns.in_thread(lambda: _finish(site))
 
 
-@contextlib.contextmanager
-def _opened(namespaces: Mapping[str, Namespace]) -> Iterator[dict[str, int]]:
+def _cable(site: Site, cables: Sequence[Link]) -> None:
+    batch = rtnl.Batch()
     with contextlib.ExitStack() as stack:
         descriptors = {}
-        for node, namespace in namespaces.items():
-            descriptors[node] = os.open(namespace.path, os.O_RDONLY | os.O_CLOEXEC)
+        for node in {end.node for link in cables for end in link.ends}:
+            descriptors[node] = os.open(site.namespaces[node].path, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, descriptors[node])
-        yield descriptors
+        for link in cables:
+            links.add_veth(batch, *(_veth_end(site, end, link.mtu, descriptors) for end in link.ends))
+        batch.commit()
 
 
 def _veth_end(site: Site, end: Endpoint, mtu: int, descriptors: Mapping[str, int]) -> links.VethEnd:
@@ -92,28 +93,28 @@ def _veth_end(site: Site, end: Endpoint, mtu: int, descriptors: Mapping[str, int
     )
 
 
-def _prepare(topology: Topology, plan: Mapping[str, NodePlan], descriptors: Mapping[str, int]) -> None:
+def _prepare(site: Site) -> None:
     """Set what interfaces inherit at birth, in every namespace."""
-    policy = topology.routing.hash_policy.sysctl
+    policy = site.topology.routing.hash_policy.sysctl
     seeded = tuning.has_sysctl(HASH_SEED)
-    for node, descriptor in descriptors.items():
-        libc.setns(descriptor, libc.CLONE_NEWNET)
+    for node, namespace in site.namespaces.items():
+        namespace.enter()
         tuning.write_sysctls(_EVERY_NODE)
-        if plan[node].node.role.is_switch:
+        if site.plan[node].node.role.is_switch:
             tuning.write_sysctls(_EVERY_SWITCH)
             hashing = {"net/ipv4/fib_multipath_hash_policy": policy, "net/ipv6/fib_multipath_hash_policy": policy}
-            if seeded and plan[node].hash_seed:
-                hashing[HASH_SEED] = plan[node].hash_seed
+            if seeded and site.plan[node].hash_seed:
+                hashing[HASH_SEED] = site.plan[node].hash_seed
             tuning.write_sysctls(hashing)
 
 
-def _finish(site: Site, descriptors: Mapping[str, int]) -> None:
+def _finish(site: Site) -> None:
     """Addresses, routes, ports or shapers, then up; a CPU for each receiving interface, dealt out in turn."""
     tuning.own_mounts()
     cpus = sorted(os.sched_getaffinity(0))
     dealt = 0
-    for node in site.namespaces:
-        libc.setns(descriptors[node], libc.CLONE_NEWNET)
+    for node, namespace in site.namespaces.items():
+        namespace.enter()
         _configure(site, node)
         interfaces = list(site.plan[node].interfaces)
         tuning.disable_offloads(interfaces)

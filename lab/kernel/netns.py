@@ -179,14 +179,14 @@ def _create_here(names: Sequence[str], announce: Announce) -> None:
             libc.unshare(libc.CLONE_NEWNET)
             namespace = os.open(_SELF, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, namespace)
-            nameless.append((name, _cookie(), namespace))
+            nameless.append((name, own_cookie(), namespace))
         announce({name: cookie for name, cookie, _ in nameless})
         for name, cookie, namespace in nameless:
             _place(NETNS_DIR / name, cookie)
             libc.mount(f"/proc/self/fd/{namespace}", NETNS_DIR / name, flags=libc.MS_BIND)
 
 
-def _cookie() -> int:
+def own_cookie() -> int:
     """The number of the calling thread's namespace, which no other has until the machine starts anew (Linux 5.14)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         return int.from_bytes(any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder)
@@ -218,7 +218,7 @@ def _cookie_at(path: Path) -> int:
         return 0
     try:
         libc.setns(file, libc.CLONE_NEWNET)
-        return _cookie()
+        return own_cookie()
     except OSError:  # no namespace
         said = os.read(file, 20)
         return int(said) if said.isdigit() else 0
@@ -248,6 +248,7 @@ def inhabited(cookies: Mapping[str, int]) -> Iterator[dict[Place, str]]:
     """
     names = {cookie: name for name, cookie in cookies.items()}
     somebody = {place: pid for pid, place in _places().items()}
+    process.allow_descriptors(len(somebody))
     with contextlib.ExitStack() as stack:
 
         def look() -> dict[Place, str]:
@@ -257,7 +258,7 @@ def inhabited(cookies: Mapping[str, int]) -> Iterator[dict[Place, str]]:
                     namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
                     stack.callback(os.close, namespace)
                     libc.setns(namespace, libc.CLONE_NEWNET)
-                    if name := names.get(_cookie()):
+                    if name := names.get(own_cookie()):
                         found[place] = name
             return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import selectors
 import shutil
 import signal
@@ -41,6 +42,21 @@ class Surroundings:
 
 
 _ATTACHED: Final = Surroundings(new_session=False)
+
+
+def allow_descriptors(more: int) -> None:
+    """Raise our limit of open files, where it is lower, so that ``more`` can be opened; programs inherit it.
+
+    EnvironmentLacks when that is not allowed.
+    """
+    wanted = len(os.listdir("/proc/self/fd")) + more  # noqa: PTH208 - a Path each would be for nothing
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(hard, wanted)))
+    except (OSError, ValueError) as error:
+        raise EnvironmentLacks(f"{wanted} open files are needed and {hard} are allowed", "ulimit -Hn") from error
 
 
 def find_tool(name: str, package: str) -> str:
@@ -181,6 +197,8 @@ def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 
 
     Raises OperationFailed naming those that still run after ``timeout`` seconds.
     """
+    pids = list(pids)
+    allow_descriptors(len(pids) + 1)
     deadline = time.monotonic() + timeout
     with contextlib.ExitStack() as opened, selectors.DefaultSelector() as ends:
         for pid in pids:

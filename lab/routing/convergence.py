@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import NotConverged, OperationFailed
+from lab.kernel import process
 from lab.kernel.routes import RouteNews, routes
 from lab.routing.show import sessions
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from lab.routing.daemons import Router
     from lab.routing.expect import Routes
 
+_DESCRIPTORS: Final = 5
+"""Of a router: its daemons, each of which is watched."""
+_SPARE: Final = 32
+"""For the programs that read tables meanwhile, and what else there is."""
 _QUIET: Final = 0.1
 """Seconds without news after which a table is worth reading."""
 _IMPATIENCE: Final = 1.0
@@ -59,6 +64,7 @@ def await_convergence(
     Raises NotConverged after ``timeout`` seconds, naming sessions and routes, and OperationFailed as soon as
     a daemon ends.
     """
+    process.allow_descriptors(len(expected) + _DESCRIPTORS * len(routers) + _SPARE)
     owners = {router.namespace.name: name for name, router in routers.items()}
     pending = _Pending(expected)
     with RouteNews([routers[leaf].namespace for leaf in expected]) as news:
