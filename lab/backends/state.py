@@ -165,7 +165,7 @@ class FabricState:
             with locks.locked(self.directory, waiting=waiting or self._busy):
                 yield
         finally:
-            _remove_empty_roots()
+            remove_empty_roots()
 
     @contextlib.contextmanager
     def reading(self, waiting: Waiting | None = None) -> Iterator[None]:
@@ -204,7 +204,8 @@ def _make_root(directory: Path) -> None:
         raise EnvironmentLacks(f"{directory}: {error.strerror}", "free space or mend /run") from error
 
 
-def _remove_empty_roots() -> None:
+def remove_empty_roots() -> None:
+    """Take away the folders of all fabrics where there is none: who was killed while he made them has left these."""
     with contextlib.suppress(OSError):
         FABRICS.rmdir()
         STATE_ROOT.rmdir()

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 from typing import TYPE_CHECKING
 
+from lab.kernel import signals
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 
-@contextlib.contextmanager
-def ends_on_signals(interrupt: Callable[[], None]) -> Iterator[None]:
+def ends_on_signals(interrupt: Callable[[], None]) -> AbstractContextManager[None]:
     """Meanwhile the signals that ask us to end call ``interrupt``, and nothing else."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: interrupt()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return signals.handled(lambda _: interrupt())

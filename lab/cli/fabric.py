@@ -26,6 +26,7 @@ def down(
             _take_down(fabric)
         except (OperationFailed, UsageError) as error:  # the others go all the same
             failures.append(error)
+    state.remove_empty_roots()
     for failure in failures[1:]:
         print_error(failure)
     if failures:

@@ -159,12 +159,9 @@ def _joining(group: int | None) -> Callable[[], object] | None:
 
 def interact(argv: Argv, group: int | None = None) -> int:
     """Run a program on the caller's own terminal and return its exit code; Ctrl-C is the program's, not ours."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # a handler, unlike SIG_IGN, is not inherited
-    try:
-        with start(argv, stdin=None, stdout=None, stderr=None, within=_ATTACHED, group=group) as program:
-            code = program.wait()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    ours = signals.handled(lambda _: None, [signal.SIGINT])  # a handler, unlike SIG_IGN, is not inherited
+    with ours, start(argv, stdin=None, stdout=None, stderr=None, within=_ATTACHED, group=group) as program:
+        code = program.wait()
     return code if code >= 0 else 128 - code
 
 

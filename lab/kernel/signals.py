@@ -1,4 +1,4 @@
-"""Work that a signal must not cut in two: the signal waits, and is delivered when the work is done."""
+"""Signals that ask us to end, for a while taken otherwise: above all by work that they must not cut in two."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def handled(handle: Callable[[int], object], numbers: Iterable[int] = _ENDING) -> Iterator[None]:
+    """Have these signals, by default all that ask us to end, call ``handle`` with their number, and nothing else."""
+    before = {number: signal.signal(number, lambda got, _frame: handle(got)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -25,28 +36,26 @@ def held() -> Iterator[None]:
         yield
         return
     waiting: list[int] = []
-    before = {number: signal.signal(number, lambda got, _frame: waiting.append(got)) for number in _ENDING}
     try:
-        yield
+        with handled(waiting.append):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         if waiting:
             signal.raise_signal(waiting[0])
 
 
 @contextlib.contextmanager
-def received(which: Collection[signal.Signals]) -> Iterator[int]:
+def received(which: Iterable[signal.Signals]) -> Iterator[int]:
     """A descriptor on which signals come meanwhile, each as the octet of its number, and nowhere else."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    before = {number: signal.signal(number, lambda *_: None) for number in which}
-    woken = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
-        yield reader
+        with handled(lambda _: None, which):
+            woken = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+            try:
+                yield reader
+            finally:
+                signal.set_wakeup_fd(woken)
     finally:
-        signal.set_wakeup_fd(woken)
-        for number, handler in before.items():
-            signal.signal(number, handler)
         os.close(reader)
         os.close(writer)

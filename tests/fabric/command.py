@@ -49,3 +49,12 @@ def injected(trap: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """``rocelab words...``, with what ``tests.fabric.injected`` does at ``CALL:N:MOMENT:WHAT``."""
     command = [sys.executable, "-m", "tests.fabric.injected", trap, "--", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+
+
+def hosts(folder: Path, name: str, *nodes: str) -> Path:
+    """The file of a fabric of one leaf, which converges at once, and hosts without RDMA."""
+    file = folder / f"{name}.yaml"
+    roles = "".join(f"  {node}: {{role: host, rdma: false}}\n" for node in nodes)
+    links = "".join(f"  - {{ends: [{node}, leaf]}}\n" for node in nodes)
+    file.write_text(f"name: {name}\nnodes:\n  leaf: {{role: leaf}}\n{roles}links:\n{links}")
+    return file

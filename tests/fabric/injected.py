@@ -34,6 +34,10 @@ CALLS: Final[dict[str, tuple[Any, str]]] = {
     "netlink": (socket.socket, "send"),
     "journal": (FabricState, "record"),
     "clone": (subprocess.Popen, "__init__"),
+    "mkdir": (os, "mkdir"),
+    "rmdir": (os, "rmdir"),
+    "unlink": (os, "unlink"),
+    "symlink": (os, "symlink"),
 }
 """What each call goes through in rocelab's own process."""
 

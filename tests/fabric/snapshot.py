@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -21,6 +23,8 @@ _WATCHED = (
     "/sys/fs/cgroup/rocelab",
     "/sys/fs/cgroup/unified/rocelab",
 )
+_PROGRAMS = {"vtysh", "ip", "tc", "rdma", *(path.name[:15] for path in Path("/usr/lib/frr").glob("*"))}
+"""What a fabric starts, by the 15 letters that the kernel keeps of a name; and all of perftest."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,15 @@ class Snapshot:
     processes: tuple[str, ...]
     files: tuple[str, ...]
     rdma: tuple[str, ...]
+    firewall: tuple[str, ...]
 
     def differences(self, later: Snapshot) -> list[str]:
         """What was lost (-) and what came (+), one line each."""
         lines = []
         for field in fields(self):
-            before, after = set(getattr(self, field.name)), set(getattr(later, field.name))
-            lines += [f"{field.name} - {line}" for line in sorted(before - after)]
-            lines += [f"{field.name} + {line}" for line in sorted(after - before)]
+            before, after = Counter(getattr(self, field.name)), Counter(getattr(later, field.name))
+            lines += [f"{field.name} - {line}" for line in sorted((before - after).elements())]
+            lines += [f"{field.name} + {line}" for line in sorted((after - before).elements())]
         return lines
 
 
@@ -61,6 +66,7 @@ def take() -> Snapshot:
         processes=tuple(_processes()),
         files=tuple(_files()),
         rdma=_said("rdma", "link") if Path("/sys/class/infiniband").exists() else (),
+        firewall=_said("nft", "list", "ruleset") if shutil.which("nft") else (),
     )
 
 
@@ -95,7 +101,7 @@ def _processes() -> list[str]:
             except OSError:
                 continue
             ended = state.split()[0] == "Z"  # its parent, init, has yet to read its exit code
-            if not ended and name in {"zebra", "bgpd", "bfdd", "vtysh", "ib_write_bw", "ip", "tc", "rdma"}:
+            if not ended and (name in _PROGRAMS or name.startswith("ib_")):
                 found.append(f"{name} {entry.name}")
     return found
 

@@ -5,24 +5,14 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, argv, rocelab, running
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 SMALL = TOPOLOGIES / "clos-2x2.yaml"
-
-
-@pytest.fixture(autouse=True)
-def unchanged() -> Iterator[None]:
-    before = snapshot.take()
-    yield
-    rocelab("down", "--all")
-    assert before.differences(snapshot.take()) == []
 
 
 def only_line(stderr: str) -> str:

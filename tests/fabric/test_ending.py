@@ -13,24 +13,14 @@ from lab.backends.state import FabricState
 from lab.errors import OperationFailed
 from lab.kernel import cgroup, netns, process
 from lab.kernel.netns import Namespace
-from tests.fabric import snapshot
-from tests.fabric.command import argv, rocelab, rocelab_json
-from tests.fabric.test_ownership import hosts
+from tests.fabric.command import argv, hosts, rocelab, rocelab_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 FORKING = "import os, signal, time\nwhile True:\n    if os.fork():\n        os._exit(0)\n    time.sleep(0.0001)"
 """A program that is another process before anybody can say which."""
-
-
-@pytest.fixture(autouse=True)
-def unchanged() -> Iterator[None]:
-    before = snapshot.take()
-    yield
-    rocelab("down", "--all")
-    assert before.differences(snapshot.take()) == []
 
 
 @pytest.fixture

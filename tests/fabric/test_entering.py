@@ -17,8 +17,7 @@ from lab.kernel.netns import Namespace
 from lab.kernel.packet_ring import PacketRing
 from lab.kernel.routes import RouteNews
 from tests.fabric import snapshot
-from tests.fabric.command import injected, rocelab
-from tests.fabric.test_ownership import hosts
+from tests.fabric.command import hosts, injected, rocelab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

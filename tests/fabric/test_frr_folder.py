@@ -17,7 +17,7 @@ from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
 from lab.routing.daemons import Launches, Router
 from lab.routing.render import render_router
-from tests.fabric.test_ownership import hosts
+from tests.fabric.command import hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,6 @@ NODE = Namespace("rl-folder.leaf")
 
 @pytest.fixture
 def config(tmp_path: Path) -> RouterConfig:
-
     topology = read_topology(hosts(tmp_path, "folder", "h1", "h2"))
     return render_router(topology, plan_addresses(topology), "leaf")
 

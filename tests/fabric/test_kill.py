@@ -1,5 +1,6 @@
-"""``kill -9`` at a hundred random moments of up and down, and nothing is ever left."""
+"""``kill -9`` at every system call of up and down, and at a hundred random moments, and nothing is ever left."""
 
+import contextlib
 import random
 import signal
 import subprocess
@@ -9,11 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests.fabric import snapshot
-from tests.fabric.command import rocelab, rocelab_json, running
+from tests.fabric.command import hosts, rocelab, rocelab_json, running
+from tests.fabric.kill_matrix import OUTCOMES, printed, walk
 
 pytestmark = [pytest.mark.fabric, pytest.mark.slow, pytest.mark.timeout(1200)]
 
+KILLED_AT = {
+    "up": {"setns", "unshare", "mount", "link", "netlink", "journal", "clone", "mkdir", "symlink"},
+    "down": {"setns", "umount", "unlink", "rmdir"},
+}
 KILLS = 100
+ROUNDS = 3
 INTERRUPTS = 30
 START_UP = 0.5
 """Seconds, more than Python needs before the signals have handlers."""
@@ -52,6 +59,39 @@ def durations(doomed: Path) -> dict[tuple[str | Path, ...], float]:
         rocelab(*command)
         seconds[command] = time.monotonic() - began
     return seconds
+
+
+@pytest.mark.parametrize("command", ["up", "down"])
+def test_nothing_survives_a_kill_at_any_system_call(command: str, tmp_path: Path) -> None:
+    """A name in the journal and not yet in the kernel, a file and no mount, a program and no cgroup, and so on."""
+    file = hosts(tmp_path, "doomed", "h1", "h2")
+    words: tuple[str | Path, ...] = ("up", file) if command == "up" else ("down", "doomed")
+    outcomes, left = walk(words, lambda: command == "down" and rocelab("up", file))
+    print(printed(outcomes))
+    assert left == []
+    assert {call for call, counted in outcomes.items() if counted[OUTCOMES[0]]} >= KILLED_AT[command]
+
+
+def test_commands_at_once_leave_nothing_of_each_other(tmp_path: Path) -> None:
+    """Fabrics whose nodes would have had the same names, the same fabric twice, and both ways at once."""
+    before = snapshot.take()
+    files = [hosts(tmp_path, "doomed", "b-c", "d"), hosts(tmp_path, "doomed-b", "c", "d")]
+    for _ in range(ROUNDS):
+        with contextlib.ExitStack() as stack:
+            ups = [stack.enter_context(running("up", file)) for file in (*files, files[0])]
+            codes = sorted(up.wait(120) for up in ups)
+        assert codes == [0, 0, 2]
+        assert {fabric["fabric"]: fabric["state"] for fabric in rocelab_json("ls")} == {
+            "doomed": "up",
+            "doomed-b": "up",
+        }
+        with contextlib.ExitStack() as stack:
+            ends = [stack.enter_context(running("down", name)) for name in ("doomed", "doomed-b")]
+            ends.append(stack.enter_context(running("up", files[0])))
+            assert [end.wait(120) for end in ends[:2]] == [0, 0]
+            assert ends[2].wait(120) in {0, 2}
+        rocelab("down", "--all")
+        assert before.differences(snapshot.take()) == []
 
 
 def test_nothing_survives_kill_and_down(durations: dict[tuple[str | Path, ...], float]) -> None:

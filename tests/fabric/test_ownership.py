@@ -10,31 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fabric import snapshot
-from tests.fabric.command import injected, rocelab, rocelab_json
+from tests.fabric.command import hosts, injected, rocelab, rocelab_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 NETNS = Path("/run/netns")
-
-
-@pytest.fixture(autouse=True)
-def unchanged() -> Iterator[None]:
-    before = snapshot.take()
-    yield
-    rocelab("down", "--all")
-    assert before.differences(snapshot.take()) == []
-
-
-def hosts(folder: Path, name: str, *nodes: str) -> Path:
-    """A fabric of hosts with a cable between them, which needs no daemon."""
-    file = folder / f"{name}.yaml"
-    roles = "".join(f"  {node}: {{role: host, rdma: false}}\n" for node in nodes)
-    links = "".join(f"  - {{ends: [{node}, leaf]}}\n" for node in nodes)
-    file.write_text(f"name: {name}\nnodes:\n  leaf: {{role: leaf}}\n{roles}links:\n{links}")
-    return file
 
 
 @contextmanager

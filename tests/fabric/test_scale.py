@@ -8,24 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fabric import snapshot
-from tests.fabric.command import ROOT, argv, rocelab, rocelab_json
-from tests.fabric.test_ownership import hosts
+from tests.fabric.command import ROOT, argv, hosts, rocelab, rocelab_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 MOST = 2000
-
-
-@pytest.fixture(autouse=True)
-def unchanged() -> Iterator[None]:
-    before = snapshot.take()
-    yield
-    rocelab("down", "--all")
-    assert before.differences(snapshot.take()) == []
 
 
 def leaf_spine(folder: Path, spines: int, leaves: int, hosts_per_leaf: int) -> Path:

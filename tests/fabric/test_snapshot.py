@@ -19,6 +19,14 @@ def test_what_came_and_what_went_is_told(kind: str) -> None:
     assert after.differences(before) == [f"{kind} - something new"]
 
 
+def test_what_is_there_twice_is_told_from_what_is_there_once() -> None:
+    """A mount on top of its like."""
+    before = snapshot.take()
+    once = before.mounts[0]
+    after = replace(before, mounts=(*before.mounts, once))
+    assert before.differences(after) == [f"mounts + {once}"]
+
+
 def test_a_namespace_that_was_left_is_seen_in_mounts_and_files() -> None:
     before = snapshot.take()
     netns.create(["rl-left-over"])

@@ -13,23 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.backends.state import FabricState
-from tests.fabric import snapshot
-from tests.fabric.command import ROOT, argv, rocelab, rocelab_json, running
-from tests.fabric.test_ownership import hosts
+from tests.fabric.command import ROOT, argv, hosts, rocelab, rocelab_json, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.fabric
-
-
-@pytest.fixture(autouse=True)
-def unchanged() -> Iterator[None]:
-    before = snapshot.take()
-    yield
-    rocelab("down", "--all")
-    assert before.differences(snapshot.take()) == []
+pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 
 
 @pytest.fixture

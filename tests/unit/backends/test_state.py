@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.backends.state import FabricState, Kind, all_fabrics, find_fabric
+from lab.backends.state import FabricState, Kind, all_fabrics, find_fabric, remove_empty_roots
 from lab.errors import Busy, InvalidInput, UsageError
 from lab.kernel import process
 from lab.model.load import load_topology
@@ -169,3 +169,13 @@ def test_damaged_qos_says_so(root: Path) -> None:
             (root / "fabrics" / "a" / "qos.json").write_text(text)
             with pytest.raises(InvalidInput, match="is damaged"):
                 state.load_qos()
+
+
+def test_folders_without_a_fabric_go_and_others_stay(root: Path) -> None:
+    """Somebody was killed between making them and making the first fabric's."""
+    (root / "fabrics").mkdir(parents=True)
+    remove_empty_roots()
+    assert not root.exists()
+    (root / "fabrics" / "a").mkdir(parents=True)
+    remove_empty_roots()
+    assert (root / "fabrics" / "a").is_dir()
