@@ -127,7 +127,7 @@ class Columns:
 class Roce:
     """The RoCEv2 packets: ``row`` in the batch, and the fields of BTH, RETH and AETH (IBA vol. 1 chapter 9).
 
-    ``payload`` is bytes without padding; ``dmalen`` and ``syndrome`` are -1 where there is no RETH or AETH.
+    ``payload`` is bytes without padding; ``dmalen``, ``syndrome`` and ``msn`` are -1 where there is no RETH or AETH.
     """
 
     row: Ints
@@ -138,6 +138,7 @@ class Roce:
     payload: Ints
     dmalen: Ints
     syndrome: Ints
+    msn: Ints
 
 
 def rows(data: Octets, at: Ints, size: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
@@ -277,6 +278,7 @@ def _roce(columns: Columns, udp: np.ndarray, end: Ints) -> Roce:
         row, udp, payload = row[good], udp[good], payload[good]
     columns.kind[row] = Kind.ROCE
     opcode, psn = udp["opcode"].astype(np.int64), udp["psn"].astype(np.int64)
+    aeth = np.where(HAS_AETH[opcode], udp["ext"][:, 0].astype(np.int64), -1)
     return Roce(
         row=row,
         opcode=opcode,
@@ -285,7 +287,8 @@ def _roce(columns: Columns, udp: np.ndarray, end: Ints) -> Roce:
         ackreq=psn >> 31 != 0,
         payload=payload,
         dmalen=_dmalen(opcode, udp["ext"]),
-        syndrome=np.where(HAS_AETH[opcode], udp["ext"][:, 0].astype(np.int64) >> 24, -1),
+        syndrome=aeth >> 24,
+        msn=np.where(aeth < 0, -1, aeth & 0xFFFFFF),
     )
 
 

@@ -24,17 +24,18 @@ class Percentiles:
 class Flow:
     """One direction to one QP, as one link saw it.
 
-    ``messages`` counts them by kind, ``sizes`` by the least power of two, in bytes, that is not less than their size.
-    ``goodput`` is payload in bit/s over the time from first to last packet, of packets that the receiver takes: those
-    with the PSN it expects (IBA vol. 1 section 9.7.3). ``gaps`` counts jumps ahead and ``missing`` the PSNs in them;
-    ``late`` packets filled a gap without others being sent again (reordered), ``resent`` ones stepped back, in
-    ``go_back_n`` episodes; ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not captured.
-    What a link saw first counts as expected: of a QP whose first packet was lost before, resent ones are duplicates.
-    ``marked`` packets came with CE (RFC 3168), ``answers`` counts AETHs by what they say (tables 43 and 46), ``cnps``
-    those sent to this QP (annex A17.9.3), ``round_trip`` times requests that ask for an ACK to the AETH with
-    their PSN, ``cnp_delay`` the time from the last packet that was seen marked the other
-    way to each of them; packets marked behind this place give none. ``peer`` is the QP of the other direction, None
-    when it was not found.
+    ``messages`` counts them by kind, ``partial`` more of which the capture lacks packets, ``sizes`` by the least
+    power of two, in bytes, that is not less than their size. ``goodput`` is payload in bit/s over the time from first
+    to last packet, of packets that the receiver takes: those with the PSN it expects (IBA vol. 1 section 9.7.3), and
+    what it has acknowledged; ``read_goodput`` is what READs brought back. ``gaps`` counts jumps ahead and ``missing``
+    the PSNs in them; ``late`` packets filled a gap without others being sent again (reordered), ``resent`` ones
+    stepped back, in ``go_back_n`` episodes, and in ``repeats`` only what was asked for (selective repeat);
+    ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not captured. What a link saw first
+    counts as expected: of a QP whose first packet was lost before, resent ones are duplicates. ``marked`` packets
+    came with CE (RFC 3168), ``answers`` counts AETHs by what they say (tables 43 and 46), ``cnps`` those sent to this
+    QP (annex A17.9.3), ``round_trip`` times requests that ask for an ACK to the AETH with their PSN, ``cnp_delay``
+    the time from the last packet that was seen marked the other way to each of them; packets marked behind this place
+    give none. ``peer`` is the QP of the other direction, None when it was not found.
     """
 
     link: str
@@ -48,10 +49,12 @@ class Flow:
     bytes: int
     payload: int
     goodput: float
+    read_goodput: float
     seconds: float
     messages: dict[str, int]
     sizes: dict[int, int]
     message_bytes: int
+    partial: int
     smallest: int
     largest: int
     gaps: int
@@ -59,6 +62,7 @@ class Flow:
     late: int
     resent: int
     go_back_n: int
+    repeats: int
     duplicates: int
     out_of_sequence: int
     unseen: int
@@ -78,7 +82,9 @@ class GoBackN:
     """A requester stepped back from the PSN after the highest to ``psn`` and sent ``packets`` again.
 
     ``time`` in seconds since the first packet of the file; ``cause`` is the NAK that asked for it, ``timeout`` when
-    none did, or ``unknown`` when the answers were not captured (IBA vol. 1 sections 9.7.5.1.2 and 9.7.6).
+    none did, or ``unknown`` when the answers were not captured, or nobody knows which were its own. ``alone``:
+    nothing else was sent again, which is selective repeat and not go-back-N (IBA vol. 1 sections 9.7.5.1.2 and
+    9.7.6).
     """
 
     link: str
@@ -91,6 +97,7 @@ class GoBackN:
     back: int
     packets: int
     cause: str
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,11 @@ REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD", "FLUS
 SEQUENCED: Final = REQUEST & (np.arange(256) & _TRANSPORT != _UD)
 """Requests whose PSNs follow each other at the responder: those of RC and UC."""
 READ_REQUEST: Final = _table("READ_REQUEST")
+BEGINS: Final = REQUEST & ~(_table("MIDDLE", "LAST"))
+"""Requests that begin a message: First, Only, and all that are always alone."""
+FULL: Final = _table("FIRST", "MIDDLE")
+"""Packets that are as long as the path MTU."""
+READ_RESPONSE: Final = _table("READ_RESPONSE")
 CONTINUED: Final = _table("RESPONSE_MIDDLE", "RESPONSE_LAST")
 """READ responses that must follow another one directly."""
 

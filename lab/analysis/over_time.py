@@ -33,10 +33,10 @@ class _Reader:
 
     def has_data(self, flow: int) -> bool:
         """It carried data, or asked for some."""
-        return bool(self._of.flows.sums["payload"][flow] or self._of.flows.messages[flow].any())
+        return bool(self._of.flows.sums["payload"][flow] or self._of.messages.counts[flow].any())
 
     def flow(self, flow: int) -> FlowOverTime:
-        key, peer = self._of.flows.key(flow), int(self._of.answers.peer[flow])
+        key, peer = self._of.flows.key(flow), int(self._of.streams.answers[flow])
         scale = 8e9 / self._of.timeline.interval
         return FlowOverTime(
             link=self._links[key.interface],

@@ -18,9 +18,9 @@ from lab.analysis.facts import (
     Percentiles,
     Tunnel,
 )
-from lab.analysis.flows import SIZES
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
+from lab.analysis.messages import SIZES
 from lab.analysis.names import DIRECTIONS, address, class_or_none, vni_or_none
 from lab.analysis.over_time import over_time
 from lab.analysis.spread import spread
@@ -105,12 +105,12 @@ class _Report:
         return (time - self._start) / 1e9
 
     def _flow(self, number: int) -> Flow:
-        flows, answers = self._of.flows, self._of.answers
-        key, sequence = flows.key(number), flows.sequences.get(number)
+        flows, answers, told = self._of.flows, self._of.answers, self._of.messages
+        key, sequence = flows.key(number), self._of.order.sequences.get(number)
         sums = {name: int(column[number]) for name, column in flows.sums.items()}
         first, last = flows.seen[number, :2].tolist()
-        peer = int(answers.peer[number])
-        messages = int(flows.messages[number].sum())
+        peer = int(self._of.streams.answers[number])
+        messages = int(told.counts[number].sum())
         seconds = max(0, last - first) / 1e9
         return Flow(
             link=self._links[key.interface],
@@ -124,21 +124,24 @@ class _Report:
             bytes=sums["octets"],
             payload=sums["payload"],
             goodput=sums["payload"] * 8 / seconds if seconds else 0.0,
+            read_goodput=int(flows.sums["read"][peer]) * 8 / seconds if seconds and peer >= 0 else 0.0,
             seconds=seconds,
-            messages=_named(ops.MESSAGES, flows.messages[number]),
-            sizes=_named((0, *(2**power for power in range(SIZES - 1))), flows.sizes[number]),
-            message_bytes=int(flows.volume[number]),
-            smallest=int(flows.smallest[number]) if messages else 0,
-            largest=int(flows.largest[number]),
+            messages=_named(ops.MESSAGES, told.counts[number]),
+            sizes=_named((0, *(2**power for power in range(SIZES - 1))), told.sizes[number]),
+            message_bytes=int(told.volume[number]),
+            partial=int(told.partial[number]),
+            smallest=int(told.smallest[number]) if messages else 0,
+            largest=int(told.largest[number]),
             gaps=self._of.gap_counts.get(number, 0),
             missing=sequence.missing if sequence else 0,
             late=sequence.late if sequence else 0,
             resent=sequence.resent if sequence else 0,
             go_back_n=self._of.go_backs.get(number, 0),
+            repeats=self._of.repeats.get(number, 0),
             duplicates=sequence.duplicates if sequence else 0,
             out_of_sequence=sequence.out_of_sequence if sequence else 0,
             unseen=sequence.unseen if sequence else 0,
-            response_gaps=sums["resp_gaps"],
+            response_gaps=self._of.responses.gaps.get(number, 0),
             answers=_named(ops.ACKS, flows.acks[number]),
             marked=sums["ce"],
             marked_share=sums["ce"] / sums["packets"],
@@ -149,7 +152,7 @@ class _Report:
             round_trip=_percentiles(answers.round_trips.get(number, _NO_TIMES)),
         )
 
-    def _go_back_n(self, flow: int, event: Any, cause: str) -> GoBackN:
+    def _go_back_n(self, flow: int, event: Any) -> GoBackN:
         key = self._of.flows.key(flow)
         return GoBackN(
             link=self._links[key.interface],
@@ -161,7 +164,8 @@ class _Report:
             psn=event.psn,
             back=event.back,
             packets=event.packets,
-            cause=cause,
+            cause=event.cause,
+            alone=event.alone,
         )
 
     def _gap(self, flow: int, event: Any) -> MissingPsns:

@@ -72,6 +72,11 @@ def _flow(flow: Flow) -> Iterator[Finding]:
             f"{where}: went back {_count(flow.go_back_n, 'time')} and sent {_count(flow.resent, 'packet')} again",
             "packets or their ACKs were lost or reordered",
         )
+    if flow.repeats:
+        yield Finding(
+            f"{where}: {_count(flow.repeats, 'lost packet')} sent again alone, as a NAK asked for",
+            "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
+        )
     if flow.missing > flow.unseen:
         yield Finding(
             f"{where}: {_count(flow.missing - flow.unseen, 'PSN')} missing in {_count(flow.gaps, 'gap')}",

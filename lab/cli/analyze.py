@@ -131,16 +131,16 @@ def _print(facts: Facts) -> None:
 
 def _connections(facts: Facts) -> None:
     """One line for each direction that asks for something; what the other one answers is in it."""
-    peers = {(flow.link, flow.vni, flow.src, flow.qp): flow for flow in facts.flows}
+    peers = {(flow.link, flow.vni, flow.src, flow.dst, flow.qp): flow for flow in facts.flows}
     asking = [flow for flow in facts.flows if flow.messages or flow.peer is None or not (flow.answers or flow.cnps)]
     columns = ("link", "from", "to", "packets", "messages", "goodput", "ACK after p50, p99", "CE", "CNPs back")
     _table("Queue pairs", columns, (
         (
             flow.link if flow.vni is None else f"{flow.link} VNI {flow.vni}",
             f"{flow.src} QP {'?' if flow.peer is None else hex(flow.peer)}", f"{flow.dst} QP {flow.qp:#x}",
-            flow.packets, _messages(flow), format_rate(flow.goodput), _percentiles(flow.round_trip),
+            flow.packets, _messages(flow), _rate(flow), _percentiles(flow.round_trip),
             f"{flow.marked_share:.1%}",
-            _cnps(peers.get((flow.link, flow.vni, flow.dst, flow.peer or 0))),
+            _cnps(peers.get((flow.link, flow.vni, flow.dst, flow.src, flow.peer or 0))),
         )
         for flow in asking
     ))  # fmt: skip
@@ -152,6 +152,14 @@ def _messages(flow: Flow) -> str:
     least, most = format_size(flow.smallest), format_size(flow.largest)
     counts = ", ".join(f"{count} {kind}" for kind, count in flow.messages.items())
     return f"{counts} of {least}" if least == most else f"{counts} of {least} to {most}"
+
+
+def _rate(flow: Flow) -> str:
+    """What was sent, and what READs brought back."""
+    if not flow.read_goodput:
+        return format_rate(flow.goodput)
+    read = f"{format_rate(flow.read_goodput)} read"
+    return f"{format_rate(flow.goodput)}, {read}" if flow.payload else read
 
 
 def _cnps(peer: Flow | None) -> str:

@@ -114,10 +114,10 @@ def ack(psn: int, syndrome: int = 31, *, qp: int = QP1, path: Path = BACK) -> by
     return rocev2(path, Opcode.RC_ACKNOWLEDGE, qp, psn, _aeth(syndrome))
 
 
-def congestion() -> bytes:
+def congestion(path: Path = BACK) -> bytes:
     """A CNP to the requester (annex A17.9.3)."""
     bth = struct.pack("!BBHII", Opcode.CNP, 0, 0xFFFF, 0x40000000 | QP1, 0)
-    return BACK.wrap(bth + bytes(16))
+    return path.wrap(bth + bytes(16))
 
 
 def pause(quanta: dict[int, int]) -> bytes:

@@ -1,0 +1,247 @@
+"""What NICs and mirrors other than this project's do, each story with the numbers that follow by arithmetic."""
+
+from __future__ import annotations
+
+import io
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lab.analysis.report import analyse
+from lab.wire.opcodes import Opcode
+from lab.wire.pcapng import Direction, Interface, Record
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcapng, records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.facts import Facts, Flow
+
+NAK = 0x60
+MS = 1_000_000
+START = 10**18
+
+
+def told(frames: Sequence[bytes], chunk: int = 2**20) -> Facts:
+    return analyse(io.BytesIO(pcapng(records(frames))), "story", chunk=chunk)
+
+
+def timed(*events: tuple[int, int, bytes], links: int = 2) -> Facts:
+    """Frames by their time in ns and their link."""
+    taken = [Record(START + time, link, len(frame), Direction.INBOUND, frame) for time, link, frame in events]
+    interfaces = [Interface(f"leaf1:swp{number}", speed=10**11) for number in range(1, links + 1)]
+    return analyse(io.BytesIO(pcapng(taken, *interfaces)), "story")
+
+
+def requests(facts: Facts, qp: int = packets.QP2) -> Flow:
+    (flow,) = [flow for flow in facts.flows if flow.qp == qp and flow.messages]
+    return flow
+
+
+def swapped() -> list[bytes]:
+    """1000 SENDs, two of them swapped, every 16th one acknowledged."""
+    frames = []
+    for psn in [*range(1, 100), 101, 100, *range(102, 1001)]:
+        frames.append(packets.send(psn, ackreq=psn % 16 == 0))
+        if psn % 16 == 0:
+            frames.append(packets.ack(psn))
+    return frames
+
+
+@pytest.mark.parametrize("chunk", [1024, 4096, 65536, 2**20])
+def test_an_ack_credits_everything_up_to_its_psn_whatever_the_buffer(chunk: int) -> None:
+    flow = requests(told(swapped(), chunk))
+    assert flow.messages == {"SEND": 1000}
+    assert flow.payload == 1000 * 100
+    assert (flow.late, flow.out_of_sequence, flow.go_back_n) == (1, 0, 0)
+
+
+def test_a_nak_credits_what_is_before_its_psn() -> None:
+    """2 is overtaken by 3 and both have arrived when 5 is found to be missing."""
+    story = [packets.send(psn) for psn in (1, 3, 2, 4, 6)] + [packets.ack(5, NAK)]
+    assert requests(told(story)).messages == {"SEND": 4}
+
+
+def test_what_nobody_acknowledged_is_not_credited() -> None:
+    flow = requests(told([packets.send(psn) for psn in (1, 2, 4, 5, 6)]))
+    assert (flow.messages, flow.out_of_sequence) == ({"SEND": 2}, 3)
+
+
+def test_every_one_of_400_naks_explains_its_step_back() -> None:
+    story = [packets.send(1), packets.ack(1)]
+    for psn in range(2, 1202, 3):
+        story += [packets.send(psn), packets.send(psn + 2), packets.ack(psn + 1, NAK)]
+        story += [packets.send(psn + 1), packets.send(psn + 2), packets.ack(psn + 2)]
+    facts = told(story)
+    assert [step.cause for step in facts.go_back_n] == ["PSN Sequence Error"] * 400
+
+
+def test_a_nak_is_used_up_and_has_its_time() -> None:
+    """PSN 2 is lost, asked for, lost again, and comes a third time when the timer expires 500 ms later."""
+    lost = [(0, 0, packets.send(1)), (1, 0, packets.send(2)), (2, 0, packets.send(3)), (10, 0, packets.ack(2, NAK))]
+    again = [(20, 0, packets.send(2)), (21, 0, packets.send(3))]
+    late = [(500 * MS, 0, packets.send(2)), (500 * MS + 1, 0, packets.send(3)), (500 * MS + 9, 0, packets.ack(3))]
+    assert [step.cause for step in timed(*lost, *again, *late).go_back_n] == ["PSN Sequence Error", "timeout"]
+    assert [step.cause for step in timed(*lost, *late).go_back_n] == ["timeout"], "a NAK half a second ago"
+
+
+def test_data_and_nak_on_different_links() -> None:
+    """ECMP sends the answers of leaf1:swp1 over leaf1:swp2."""
+    story = [(psn, 0, packets.send(psn)) for psn in (1, 2, 3, 4)]
+    story += [
+        (10, 1, packets.ack(3, NAK)),
+        (20, 0, packets.send(3)),
+        (21, 0, packets.send(4)),
+        (30, 1, packets.ack(4)),
+    ]
+    facts = timed(*story)
+    assert [step.cause for step in facts.go_back_n] == ["PSN Sequence Error"]
+    assert requests(facts).round_trip.count == 0, "both were sent twice (Karn)"
+    assert requests(facts).peer == packets.QP1
+
+
+def test_only_the_lost_packet_again_is_selective_repeat() -> None:
+    before_the_loss = [packets.send(psn) for psn in (1, 2, 3, 4, 5)]
+    behind_the_loss = [packets.send(psn) for psn in (1, 2, 4, 5)]
+    for story in (before_the_loss, behind_the_loss):
+        facts = told([*story, packets.ack(3, NAK), packets.send(3), packets.send(6), packets.ack(6)])
+        flow = requests(facts)
+        assert (flow.repeats, flow.go_back_n, flow.late) == (1, 0, 0)
+        assert (flow.resent, flow.messages) == (1, {"SEND": 6})
+        (step,) = facts.go_back_n
+        assert (step.psn, step.packets, step.alone, step.cause) == (3, 1, True, "PSN Sequence Error")
+
+
+def test_a_nak_for_what_was_only_overtaken_is_still_answered() -> None:
+    """3 comes behind 4, but the NAK is under way: the requester goes back all the same."""
+    story = [packets.send(psn) for psn in (1, 2, 4)] + [packets.ack(3, NAK), packets.send(3), packets.send(5)]
+    facts = told([*story, *(packets.send(psn) for psn in (3, 4, 5, 6)), packets.ack(6)])
+    flow = requests(facts)
+    assert (flow.late, flow.repeats, flow.go_back_n) == (1, 0, 1)
+    assert facts.go_back_n[0].cause == "PSN Sequence Error"
+
+
+# READ
+
+
+def only(psn: int, size: int = 512) -> bytes:
+    return packets.rocev2(packets.BACK, Opcode.RC_RDMA_READ_RESPONSE_ONLY, packets.QP1, psn, b"\x1f\0\0\1", size=size)
+
+
+def test_the_path_mtu_is_what_full_packets_show() -> None:
+    """10000 bytes at 1024 are ten PSNs: a READ three further on is one that comes again, not the next one."""
+    first = [packets.read(1, 10000), *packets.responses(1, 10)]
+    facts = told([*first, packets.read(11, 10000), packets.read(14, 10000 - 3 * 1024)])
+    assert (requests(facts).resent, requests(facts).gaps) == (1, 0)
+
+
+def test_a_read_again_after_a_gap_in_responses_is_an_implied_nak() -> None:
+    answers = packets.responses(1, 5)
+    story = [packets.read(1, 5120), *answers[:2], *answers[3:], packets.read(3, 3072), *packets.responses(3, 3)]
+    facts = told(story)
+    assert [(step.psn, step.cause) for step in facts.go_back_n] == [(3, "implied NAK")]
+    (answering,) = [flow for flow in facts.flows if flow.qp == packets.QP1]
+    assert answering.response_gaps == 1
+    assert answering.payload == 5 * 1024, "what came again counts once"
+
+
+@pytest.mark.parametrize("lost", [0, 4])
+def test_a_lost_first_or_last_response_is_reported(lost: int) -> None:
+    """The next READ is answered, and something of this one is missing."""
+    answers = packets.responses(6, 5)
+    del answers[lost]
+    story = [packets.read(1, 5120), *packets.responses(1, 5), packets.read(6, 5120), packets.read(11, 5120)]
+    facts = told([*story, *answers, *packets.responses(11, 5)])
+    assert sum(flow.response_gaps for flow in facts.flows) == 1
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_lost_only_response_is_reported(lost: int) -> None:
+    """Four READs of one packet each, one of which gets no answer."""
+    story = [packets.read(psn, 512) for psn in range(1, 5)]
+    facts = told([*story, *(only(psn) for psn in range(1, 5) if psn != lost)])
+    assert sum(flow.response_gaps for flow in facts.flows) == 1
+    whole = told([*story, *(only(psn) for psn in range(1, 5))])
+    assert not any(flow.response_gaps for flow in whole.flows)
+
+
+def test_reads_have_a_goodput() -> None:
+    """Four of 512 bytes in 4 us after the first request."""
+    story = [(0, 0, packets.read(1, 512)), *((1000 * psn, 0, only(psn)) for psn in (1, 2, 3))]
+    facts = timed(*story, (3500, 0, packets.read(4, 512)), (4000, 0, only(4)))
+    assert requests(facts).read_goodput == pytest.approx(4 * 512 * 8 / 3.5e-6)
+
+
+# pairs
+
+
+def test_qps_in_step_are_told_apart_by_time() -> None:
+    """Four QPs start at PSN 0, as NCCL's do; each is answered before the next one asks."""
+    story: list[bytes] = []
+    for psn in range(3):
+        for qp in range(4):
+            story += [packets.send(psn, qp=0x20 + qp), packets.ack(psn, qp=0x40 + qp)]
+    facts = told(story)
+    assert {flow.qp: flow.peer for flow in facts.flows if flow.messages} == {0x20 + qp: 0x40 + qp for qp in range(4)}
+
+
+def test_where_nothing_tells_qps_apart_the_peer_is_unknown() -> None:
+    """Two QPs in step, and one NAK: which of them it stopped cannot be known."""
+    story = [packets.send(psn, qp=0x20 + qp) for psn in range(3) for qp in range(2)]
+    story += [packets.ack(0, qp=0x40), packets.ack(0, qp=0x41), packets.ack(1, NAK, qp=0x40)]
+    story += [packets.send(psn, qp=0x20 + qp) for psn in (1, 2) for qp in range(2)]
+    facts = told(story)
+    assert {flow.peer for flow in facts.flows} == {None}
+    assert {step.cause for step in facts.go_back_n} == {"unknown"}
+
+
+def test_qps_in_step_are_told_apart_by_what_they_do() -> None:
+    """One WRITEs three packets where the other one SENDs thrice: MSN says how many messages were finished."""
+    writes = packets.write(0, 3, qp=0x20)
+    sends = [packets.send(psn, qp=0x21) for psn in range(3)]
+    story = [frame for pair in zip(writes, sends, strict=True) for frame in pair]
+    story += [packets.send(3, qp=0x20), packets.send(3, qp=0x21)]
+
+    def answered(qp: int, *msns: int) -> list[bytes]:
+        return [
+            packets.rocev2(packets.BACK, Opcode.RC_ACKNOWLEDGE, qp, psn, bytes([31]) + msn.to_bytes(3))
+            for psn, msn in zip((0, 3), msns, strict=True)
+        ]
+
+    facts = told([*story, *answered(0x41, 1, 4), *answered(0x40, 0, 2)])
+    assert {flow.qp: flow.peer for flow in facts.flows if flow.messages} == {0x20: 0x40, 0x21: 0x41}
+
+
+def test_a_read_and_a_send_in_step_are_told_apart_by_their_answers() -> None:
+    story = [packets.read(0, 512), packets.send(0, qp=0x23), packets.ack(0, qp=0x43), only(0)]
+    facts = told(story)
+    assert {flow.qp: flow.peer for flow in facts.flows if flow.messages} == {packets.QP2: packets.QP1, 0x23: 0x43}
+
+
+def test_cnps_go_to_the_sender_that_they_are_for() -> None:
+    """Three senders use the same QPN to one receiver; only the second one gets CNPs."""
+    story = []
+    for host in range(3):
+        there = packets.Path(f"10.0.1.{host}", "10.0.0.9", ecn=3)
+        back = packets.Path("10.0.0.9", f"10.0.1.{host}")
+        story += [packets.send(5, path=there), packets.ack(5, path=back)]
+        if host == 1:
+            story += [packets.congestion(back)] * 7
+    facts = told(story)
+    assert {flow.dst: flow.cnps for flow in facts.flows if flow.src == "10.0.0.9"} == {
+        "10.0.1.0": 0, "10.0.1.1": 7, "10.0.1.2": 0
+    }  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(300, 2**17), st.integers(0, 2**32))
+def test_no_buffer_changes_the_report(chunk: int, seed: int) -> None:
+    """Everything at once: losses, swaps, NAKs, READs and two QPs, with answers lost, too."""
+    rng = random.Random(seed)
+    story = [frame for frame in [*swapped()[:400], *packets.write(1001, 30)] if rng.random() > 0.01]
+    story += [packets.read(1031, 5120), *packets.responses(1031, 5), packets.ack(1036, NAK), packets.send(1036)]
+    assert told(story, chunk) == told(story)
