@@ -96,7 +96,7 @@ class Analyser:
         self._collect()
 
     def _rate_of(self, interface: int) -> int | None:
-        return self._rate or self.capture.interfaces[interface].speed
+        return self.capture.interfaces[interface].speed or self._rate
 
     def _add(self, batch: Batch) -> None:
         columns, roce = decode(batch)
@@ -108,7 +108,7 @@ class Analyser:
             self._note_faults(batch, columns)
         control = np.flatnonzero(columns.kind == Kind.CONTROL)
         if len(control):
-            self.pauses.add(batch, control, columns.ip[control])
+            self.pauses.add(batch, control, columns.ip[control], columns.l2[control])
             self._collect_pauses()
         if (columns.vni >= 0).any():
             self._add_tunnels(batch, columns)

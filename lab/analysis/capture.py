@@ -36,18 +36,31 @@ class Capture:
     """The packets of ``stream`` as batches, an iterator that works once.
 
     ``interfaces`` grows as they are described and keeps those of all sections; ``statistics`` is what they reported,
-    by number. A file that is no capture at all raises InvalidInput; ``damages`` tells of all else.
+    by number; ``applications`` wrote its sections. A file that is no capture at all raises InvalidInput; ``damages``
+    tells of all else.
     """
 
     def __init__(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
         self.interfaces: list[Interface] = []
         self.statistics: dict[int, Statistics] = {}
         self.damages = Damages()
+        self.applications: set[str] = set()
         self.packets = 0
         self._source = source
         self._blocks = 0
         self._window = Window(stream, chunk)
-        self._base = 0  # of the current section's interfaces
+        self._known: dict[tuple[Interface, int], int] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Of the interfaces, each one's own: of two hosts' eth0 the second is ``eth0 (2)``."""
+        seen: dict[str, int] = {}
+        found = []
+        for interface in self.interfaces:
+            seen[interface.name] = seen.get(interface.name, 0) + 1
+            again = seen[interface.name]
+            found.append(interface.name if again == 1 else f"{interface.name} ({again})")
+        return found
 
     def __iter__(self) -> Iterator[Batch]:
         window = self._window
@@ -141,6 +154,7 @@ class Capture:
             count = len(walked.start) if following is None else following
             whole = self._check_ends(walked, section, count)
             yield from self._blocks_of(section, walked, whole)
+            self.applications.add(section.application)
             self._blocks += whole
             if whole < count:
                 return False
@@ -159,8 +173,7 @@ class Capture:
             self._block_damage(0, f"is of pcapng version {major}, known is 1")
             return None
         layout = Layout(4, 0, 12, 12, MAX_BLOCK, 4, big_endian)
-        self._base = len(self.interfaces)
-        return Section(layout, self._base)
+        return Section(layout, self._known)
 
     def _check_ends(self, walked: Walked, section: Section, count: int) -> int:
         """How many of the first ``count`` blocks repeat their length at their end; the next one is noted."""
@@ -221,7 +234,7 @@ class Capture:
             captured=captured,
             length=np.maximum(length, captured),
             time=section.nanoseconds(interface, high, low, good),
-            interface=interface + self._base,
+            interface=np.array(section.numbers, np.int64)[interface] if section.numbers else interface,
             direction=section.directions(self._window.data, start, total, captured, good),
             number=number,
         )

@@ -117,12 +117,14 @@ class MissingPsns:
 class PausedPort:
     """Pause frames of one class at one link (IEEE 802.1Q clause 36); ``cls`` None is 802.3's Pause, for all of it.
 
-    ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other. ``paused`` is in
+    ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other; where the capture does
+    not know it, ``sender``, the MAC address that they came from, tells who paused the other one. ``paused`` is in
     seconds and ``share`` of the capture's duration, both None when the rate is not known and no XON told the end.
     """
 
     link: str
     direction: str
+    sender: str
     cls: int | None
     xoff: int
     xon: int
@@ -182,9 +184,10 @@ class Tunnel:
 
 @dataclass(frozen=True, slots=True)
 class FlowOverTime:
-    """A flow by intervals: ``goodput`` in bit/s; packets marked CE, and sent again in steps back that began there.
+    """A flow by intervals: goodput in bit/s, packets marked CE, and sent again in steps back that began there.
 
-    ``naks`` and ``cnps`` are those that came back: answers other than ACK, and CNPs. What never happened is empty.
+    ``peak`` is the highest goodput: of an interval, or of a flow's own time where that is shorter. ``naks`` and
+    ``cnps`` are those that came back: answers other than ACK, and CNPs. What never happened is empty.
     """
 
     link: str
@@ -193,6 +196,7 @@ class FlowOverTime:
     dst: str
     qp: int
     goodput: tuple[float, ...]
+    peak: float
     marked: tuple[int, ...]
     resent: tuple[int, ...]
     naks: tuple[int, ...]
@@ -205,6 +209,7 @@ class PauseOverTime:
 
     link: str
     direction: str
+    sender: str
     cls: int | None
     paused: tuple[float, ...]
 
@@ -233,10 +238,14 @@ class Icrcs:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that looks wrong: what and where in one line, and what it usually means."""
+    """Something that looks wrong: what and where in one line, and what it usually means.
+
+    A ``note`` is no fault of the network: how this capture was made explains it.
+    """
 
     what: str
     meaning: str
+    note: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +253,8 @@ class Facts:
     """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete.
 
     ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read.
+    ``pause_frames_hidden`` says why there would be none, and is empty where nothing hid them. ``emulated``: rocelab
+    captured it, from hosts with SoftRoCE.
     """
 
     file: str
@@ -252,6 +263,8 @@ class Facts:
     seconds: float
     roce: int
     pause_frames: int
+    pause_frames_hidden: str
+    emulated: bool
     untracked: int
     dropped: dict[str, int]
     flows: tuple[Flow, ...]

@@ -18,13 +18,15 @@ from lab.analysis.facts import (
     Percentiles,
     Tunnel,
 )
+from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
 from lab.analysis.messages import SIZES
-from lab.analysis.names import DIRECTIONS, address, class_or_none, vni_or_none
+from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_none
 from lab.analysis.over_time import over_time
 from lab.analysis.spread import spread
 from lab.analysis.verdict import findings
+from lab.wire.pcapng import APPLICATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,10 +34,11 @@ if TYPE_CHECKING:
 
     from lab.analysis.analyser import Choose
     from lab.analysis.batch import Ints
+    from lab.analysis.pauses import Port
     from lab.wire.filter.expression import Expression
 
 Name = TypeVar("Name", str, int)
-_TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}
+_TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
 _NO_TIMES: Final = Times()
 
 
@@ -55,7 +58,7 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
     """
     analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else _chooser(wanted))
     analyser.run(stream, source, chunk)
-    return _Report(analyser).facts(source)
+    return _Report(analyser).facts(source, wanted)
 
 
 def _chooser(wanted: Expression) -> Choose:
@@ -69,9 +72,14 @@ class _Report:
         self._of = analyser
         self._start = analyser.first or 0
         self._seconds = (analyser.last - self._start) / 1e9 if analyser.first is not None else 0.0
-        self._links = [interface.name for interface in analyser.capture.interfaces]
+        self._links = analyser.capture.names
 
-    def facts(self, source: str) -> Facts:
+    def _filters(self) -> list[str]:
+        """Of links that had one, when all had."""
+        filters = [interface.filter for interface in self._of.capture.interfaces]
+        return filters if all(filters) else []
+
+    def facts(self, source: str, wanted: Expression | None) -> Facts:
         of = self._of
         flows = tuple(self._flow(number) for number in range(len(of.flows)))
         found: dict[str, Any] = {
@@ -81,6 +89,8 @@ class _Report:
             "seconds": self._seconds,
             "roce": of.roce,
             "pause_frames": of.pauses.frames,
+            "pause_frames_hidden": hidden_by(wanted, self._filters()),
+            "emulated": of.capture.applications == {APPLICATION},
             "untracked": of.flows.untracked,
             "dropped": {
                 self._links[number]: counted.dropped
@@ -173,14 +183,15 @@ class _Report:
         place = (self._links[key.interface], address(key.src), address(key.dst), key.destqp)
         return MissingPsns(*place, self._since_start(event.time), event.psn, event.count)
 
-    def _pause(self, key: tuple[int, int, int]) -> PausedPort:
-        interface, direction, cls = key
+    def _pause(self, key: Port) -> PausedPort:
+        interface, direction, sender, cls = key
         port = self._of.pauses.ports[key]
         timed = port.total > 0 or not port.xoff
         paused = port.total / 1e9 if timed else None
         return PausedPort(
             link=self._links[interface],
             direction=DIRECTIONS[direction],
+            sender=mac(sender),
             cls=class_or_none(cls),
             xoff=port.xoff,
             xon=port.xon,

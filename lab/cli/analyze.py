@@ -77,7 +77,7 @@ def analyze(
 
 
 def _verdict(facts: Facts) -> ExitCode:
-    if facts.findings:
+    if any(not finding.note for finding in facts.findings):
         return ExitCode.FAIL
     return ExitCode.PASS if facts.roce or facts.pause_frames or facts.tunnels else ExitCode.UNKNOWN
 
@@ -99,7 +99,7 @@ def _print(facts: Facts) -> None:
     beside = f", {facts.left_out} left out" if facts.left_out else ""
     _line(
         f"{facts.packets} packets in {format_time(facts.seconds)}: {facts.roce} of RoCEv2, "
-        f"{facts.pause_frames} of flow control{beside}"
+        f"{_flow_control(facts)}{beside}"
     )
     _connections(facts)
     _troubles(facts)
@@ -127,6 +127,13 @@ def _print(facts: Facts) -> None:
     if facts.icrc is not None:
         _line(f"ICRC: {facts.icrc.right} right, {facts.icrc.wrong} wrong, {facts.icrc.unknown} not captured whole")
     _conclude(facts)
+
+
+def _flow_control(facts: Facts) -> str:
+    """None seen is an answer only where they would have been seen."""
+    if facts.pause_frames or not facts.pause_frames_hidden:
+        return f"{facts.pause_frames} of flow control"
+    return f"flow control {facts.pause_frames_hidden}"
 
 
 def _connections(facts: Facts) -> None:
@@ -187,7 +194,7 @@ def _troubles(facts: Facts) -> None:
 
 def _goodput(facts: Facts) -> None:
     _table(f"Goodput over {format_time(facts.seconds)}", ("link", "from", "to", "peak", "over time"), (
-        (flow.link, flow.src, f"{flow.dst} QP {flow.qp:#x}", format_rate(max(flow.goodput)), _sparks(flow.goodput))
+        (flow.link, flow.src, f"{flow.dst} QP {flow.qp:#x}", format_rate(flow.peak), _sparks(flow.goodput))
         for flow in facts.over_time.flows if flow.goodput
     ))  # fmt: skip
 
@@ -203,8 +210,8 @@ def _pauses(facts: Facts) -> None:
     columns = ("link", "frames", "class", "XOFF", "XON", "pairs", "expired", "paused", "longest", "share")
     _table("Pauses", columns, (
         (
-            port.link, port.direction, "all" if port.cls is None else port.cls, port.xoff, port.xon, port.pairs,
-            port.expired, "?" if port.paused is None else format_time(port.paused),
+            port.link, port.direction or f"from {port.sender}", "all" if port.cls is None else port.cls,
+            port.xoff, port.xon, port.pairs, port.expired, "?" if port.paused is None else format_time(port.paused),
             "?" if port.longest is None else format_time(port.longest),
             "?" if port.share is None else f"{port.share:.2%}",
         )
@@ -216,11 +223,11 @@ def _conclude(facts: Facts) -> None:
     for damage in facts.damages:
         _line(f"damaged: {damage.place} {damage.what}")
     for finding in facts.findings[:_ROWS]:
-        stdout.print("looks wrong: ", style="red", end="")
+        stdout.print("note: " if finding.note else "looks wrong: ", style="yellow" if finding.note else "red", end="")
         _line(f"{finding.what}: {finding.meaning}")
     if len(facts.findings) > _ROWS:
         _line(f"... and {len(facts.findings) - _ROWS} more; --json has all")
-    if not facts.findings:
+    if not any(not finding.note for finding in facts.findings):
         judged = _verdict(facts) is ExitCode.PASS
         _line("nothing looks wrong" if judged else "nothing to judge: no RoCEv2, flow control or VXLAN in the file")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lab.analysis.report import analyse
 from lab.wire.opcodes import Opcode
-from lab.wire.pcapng import Direction, Interface, Record
+from lab.wire.pcapng import Direction, Interface, Record, Writer
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng, records
 
@@ -245,3 +245,126 @@ def test_no_buffer_changes_the_report(chunk: int, seed: int) -> None:
     story = [frame for frame in [*swapped()[:400], *packets.write(1001, 30)] if rng.random() > 0.01]
     story += [packets.read(1031, 5120), *packets.responses(1031, 5), packets.ack(1036, NAK), packets.send(1036)]
     assert told(story, chunk) == told(story)
+
+
+# flow control
+
+
+def pause_frame(sender: int, quanta: int) -> bytes:
+    frame = packets.pause({3: quanta})
+    return frame[:11] + bytes([sender]) + frame[12:]
+
+
+def test_pauses_of_both_ends_are_told_apart_by_their_senders() -> None:
+    """A TAP: one end pauses for 90 ms of 100, which the other end's XON every 10 ms does not end."""
+    frames = [(0, pause_frame(1, 0xFFFF)), (90 * MS, pause_frame(1, 0))]
+    frames += [(at * 10 * MS + 20_000, pause_frame(2, 0)) for at in range(10)] + [(100 * MS, pause_frame(2, 0))]
+    taken = [Record(START + at, 0, 60, Direction.UNKNOWN, frame) for at, frame in sorted(frames)]
+    facts = analyse(io.BytesIO(pcapng(taken, Interface("tap"))), "story")
+    paused = {port.sender: port.paused for port in facts.pauses}
+    assert paused["02:00:00:00:00:01"] == pytest.approx(90e-3)
+    assert not paused["02:00:00:00:00:02"]
+    assert "tap, from 02:00:00:00:00:01: class 3 paused for 90 ms" in facts.findings[0].what
+
+
+def test_the_files_rate_comes_before_the_one_given() -> None:
+    """100 quanta are 51,200 bits: 51.2 us at the 1 Gb/s that the file names, whatever was given."""
+    taken = [Record(START + at, 0, 60, Direction.INBOUND, pause_frame(1, q)) for at, q in ((0, 100), (10 * MS, 0))]
+    known, unknown = (
+        analyse(io.BytesIO(pcapng(taken, Interface("x", speed=speed))), "story", rate=10**8).pauses[0].paused
+        for speed in (10**9, None)
+    )
+    assert known == pytest.approx(51.2e-6)
+    assert unknown == pytest.approx(512e-6)
+
+
+def captured(select: str) -> Facts:
+    output = io.BytesIO()
+    writer = Writer(output, select=select)
+    writer.add_interface(Interface("h1:eth1"))
+    writer.write(records([packets.send(1), packets.ack(1)]))
+    return analyse(io.BytesIO(output.getvalue()), "story")
+
+
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ("", ""),
+        ("roce or pfc", ""),
+        ("roce", "not captured, the capture's filter was 'roce'"),
+        ("host h1", "not captured, the capture's filter was 'host h1'"),
+        ("udp port 4791", "perhaps not captured, the capture's filter was 'udp port 4791'"),
+    ],
+)
+def test_pauses_that_a_filter_left_out_are_not_none(select: str, said: str) -> None:
+    assert captured(select).pause_frames_hidden == said
+
+
+# messages
+
+
+def test_a_message_that_the_capture_cut_is_not_whole() -> None:
+    """It begins with the last two of four packets: a WRITE of 4096 bytes is no WRITE of 2048."""
+    flow = requests(told([*packets.write(1, 4)[2:], packets.ack(4), *packets.write(5, 2), packets.ack(6)]))
+    assert (flow.messages, flow.partial) == ({"WRITE": 1}, 1)
+    assert (flow.smallest, flow.largest, flow.payload) == (2048, 2048, 4096)
+
+
+def test_a_uc_message_with_a_hole_is_not_delivered() -> None:
+    """IBA vol. 1 section 9.8.3: the responder drops it, and waits for the next first packet."""
+    first, middle, last = Opcode.UC_RDMA_WRITE_FIRST, Opcode.UC_RDMA_WRITE_MIDDLE, Opcode.UC_RDMA_WRITE_LAST
+    reth = bytes(12) + (3072).to_bytes(4)
+    whole = [
+        packets.rocev2(packets.THERE, code, 9, psn, reth if code is first else b"", size=1024)
+        for psn, code in enumerate((first, middle, last, first, middle, last, first, middle, last))
+    ]
+    (flow,) = told([*whole[:4], *whole[5:]]).flows
+    assert (flow.messages, flow.partial, flow.largest) == ({"WRITE": 2}, 1, 3072)
+
+
+def test_datagrams_that_come_marked_need_no_cnp() -> None:
+    deth = bytes(4) + packets.QP1.to_bytes(4)
+    marked = [packets.rocev2(packets.MARKED, Opcode.UD_SEND_ONLY, 9, psn, deth, size=64) for psn in range(3)]
+    facts = told([*marked, packets.rocev2(packets.BACK, Opcode.UD_SEND_ONLY, 8, 1, deth, size=64)])
+    assert not facts.findings
+
+
+def test_the_peak_is_never_below_the_mean() -> None:
+    """1000 bytes in 2 us: 4 Gb/s, though the shortest interval is 100 us."""
+    facts = timed(*((at, 0, packets.send(psn, 500)) for psn, at in enumerate((0, 2000))))
+    assert facts.over_time.flows[0].peak == pytest.approx(4e9) == requests(facts).goodput
+
+
+# what looks wrong
+
+
+def marked_without_cnps(application: str) -> Facts:
+    """Two links see the same marked packets, and no CNP goes back."""
+    output = io.BytesIO()
+    writer = Writer(output, application)
+    for link in ("h1:eth1", "leaf1:swp1"):
+        writer.add_interface(Interface(link))
+    frames = [packets.send(1, path=packets.MARKED), packets.ack(1)]
+    writer.write(Record(START + at, at % 2, len(f), Direction.INBOUND, f) for at, f in enumerate(sorted(frames * 2)))
+    return analyse(io.BytesIO(output.getvalue()), "story")
+
+
+def test_what_the_emulation_explains_is_a_note_and_said_once() -> None:
+    (here,), (elsewhere,) = marked_without_cnps("rocelab").findings, marked_without_cnps("dumpcap").findings
+    assert here.note
+    assert not elsewhere.note
+    assert "at h1:eth1 and 1 more link: 1 packet marked CE, no CNP answered" in here.what == elsewhere.what
+
+
+def test_one_cause_of_many_flows_is_one_finding() -> None:
+    story = [packets.send(psn, qp=qp) for psn in (1, 2, 3, 2, 3, 4) for qp in range(100, 400)]
+    (finding,) = told(story).findings
+    assert finding.what.startswith("300 flows, the first 10.0.0.1 to 10.0.0.2 QP 0x64 at leaf1:swp1: went back 300 ")
+
+
+def test_a_file_in_pieces_is_the_same_file() -> None:
+    """Two sections that describe the same link, put together, as cat or a ring leaves them."""
+    taken = records(swapped())
+    whole = analyse(io.BytesIO(pcapng(taken)), "story")
+    parts = analyse(io.BytesIO(pcapng(taken[:300]) + pcapng(taken[300:])), "story")
+    assert parts == whole
