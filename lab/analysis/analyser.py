@@ -13,6 +13,7 @@ from lab.analysis.answers import Answers
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
 from lab.analysis.columns import CE, FAULTS, Fault, Kind, decode
+from lab.analysis.copies import Copies
 from lab.analysis.flows import Flows
 from lab.analysis.keys import Keys
 from lab.analysis.messages import Messages
@@ -52,6 +53,7 @@ class Analyser:
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
         self.flows = Flows()
+        self.copies = Copies()
         self.streams = Streams(self.flows)
         self.messages = Messages()
         self.naks = Naks(self.streams)
@@ -125,6 +127,7 @@ class Analyser:
 
     def _add_round(self, packets: Sorted) -> None:
         """In this order: what is known of a round before its stories are told decides about them."""
+        packets = self.copies.sift(packets)
         count = max(len(self.streams.of), int(packets.flow[-1]) + 1)
         self.streams.grow(count)
         self.messages.grow(count)

@@ -131,6 +131,7 @@ class _Report:
             transport=_TRANSPORTS.get(key.transport, "reserved"),
             peer=None if peer < 0 else flows.key(peer).destqp,
             packets=sums["packets"],
+            copies=self._of.copies.counts.get(number, 0),
             bytes=sums["octets"],
             payload=sums["payload"],
             goodput=sums["payload"] * 8 / seconds if seconds else 0.0,

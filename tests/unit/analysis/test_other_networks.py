@@ -368,3 +368,26 @@ def test_a_file_in_pieces_is_the_same_file() -> None:
     whole = analyse(io.BytesIO(pcapng(taken)), "story")
     parts = analyse(io.BytesIO(pcapng(taken[:300]) + pcapng(taken[300:])), "story")
     assert parts == whole
+
+
+def test_packets_mirrored_on_both_sides_of_a_router_count_once() -> None:
+    """Each one comes twice, the second with a TTL that is one less; one is lost and sent again, which is no copy."""
+    near, far = packets.Path(hops=64), packets.Path(hops=63)
+    psns = [*range(1, 50), 51, 50, 51, *range(52, 100)]
+    story = [(at * 1000, packets.send(psn, path=path)) for at, psn in enumerate(psns) for path in (near, far)]
+    story.append((51_500, packets.ack(50, NAK)))
+    twice = timed(*((time + place % 2, 0, frame) for place, (time, frame) in enumerate(sorted(story))))
+    flow = requests(twice)
+    assert (flow.packets, flow.copies) == (len(psns), len(psns))
+    assert (flow.missing, flow.go_back_n, flow.resent, flow.messages) == (1, 1, 2, {"SEND": 99})
+    assert any(
+        finding.note and f"{len(psns)} packets in the file twice" in finding.what for finding in twice.findings
+    )
+
+
+def test_a_path_of_another_length_makes_no_copies() -> None:
+    """What a longer path brings again is a retransmission."""
+    far = packets.Path(hops=62)
+    story = [packets.send(psn) for psn in range(1, 40)] + [packets.send(psn, path=far) for psn in (39, 40, 41)]
+    flow = requests(told([*story, packets.ack(41)]))
+    assert (flow.copies, flow.resent, flow.packets) == (0, 1, 42)
