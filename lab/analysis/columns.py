@@ -45,6 +45,8 @@ _UDP: Final = np.dtype(  # and the words behind it, where the BTH and what follo
         "itemsize": 40,
     }
 )
+_DMALEN: Final = 3
+"""The word of a RETH that is DMALen."""
 CE: Final = 3
 """ECN: congestion experienced (RFC 3168 section 5)."""
 _CUSTOMER_TAG: Final = 0x8100
@@ -57,13 +59,19 @@ _VNI_FLAG: Final = 0x08
 _BTH_SIZE: Final = 12
 _ICRC_SIZE: Final = 4
 _EXTENSIONS: Final = np.array([sum(extension.size for extension in extensions(code)) for code in range(256)])
-_FIRST: Final = [next(iter(extensions(code)), None) for code in range(256)]
-HAS_RETH: Final = np.array([extension is Extension.RETH for extension in _FIRST])
-"""By opcode: a RETH follows the BTH."""
-HAS_FETH: Final = np.array([extension is Extension.FETH for extension in _FIRST])
-"""By opcode: a FETH and then a RETH follow the BTH (annex A19)."""
-HAS_AETH: Final = np.array([extension is Extension.AETH for extension in _FIRST])
-"""By opcode: an AETH follows the BTH."""
+
+
+def _words_before(wanted: Extension) -> Ints:
+    """By opcode: 4-byte words between the BTH and this header, -1 where the opcode has none."""
+    orders = [extensions(code) for code in range(256)]
+    return np.array(
+        [sum(e.size for e in order[: order.index(wanted)]) // 4 if wanted in order else -1 for order in orders]
+    )
+
+
+RETH_AT: Final = _words_before(Extension.RETH)
+AETH_AT: Final = _words_before(Extension.AETH)
+"""By opcode: words between the BTH and the header, -1 where there is none."""
 
 
 class Fault(IntEnum):
@@ -278,7 +286,7 @@ def _roce(columns: Columns, udp: np.ndarray, end: Ints) -> Roce:
         row, udp, payload = row[good], udp[good], payload[good]
     columns.kind[row] = Kind.ROCE
     opcode, psn = udp["opcode"].astype(np.int64), udp["psn"].astype(np.int64)
-    aeth = np.where(HAS_AETH[opcode], udp["ext"][:, 0].astype(np.int64), -1)
+    aeth = _word(opcode, AETH_AT, udp["ext"], 0)
     return Roce(
         row=row,
         opcode=opcode,
@@ -286,17 +294,17 @@ def _roce(columns: Columns, udp: np.ndarray, end: Ints) -> Roce:
         psn=psn & 0xFFFFFF,
         ackreq=psn >> 31 != 0,
         payload=payload,
-        dmalen=_dmalen(opcode, udp["ext"]),
+        dmalen=_word(opcode, RETH_AT, udp["ext"], _DMALEN),
         syndrome=aeth >> 24,
         msn=np.where(aeth < 0, -1, aeth & 0xFFFFFF),
     )
 
 
-def _dmalen(opcode: Ints, words: np.ndarray) -> Ints:
-    """The last word of the RETH: the fourth behind the BTH, or the fifth where the FETH comes first."""
-    dmalen = np.where(HAS_RETH[opcode], words[:, 3].astype(np.int64), -1)
-    np.copyto(dmalen, words[:, 4], where=HAS_FETH[opcode])
-    return dmalen
+def _word(opcode: Ints, at: Ints, words: np.ndarray, offset: int) -> Ints:
+    """One word of a header that opcodes have first or second; -1 where it is further off, or there is none."""
+    found = np.where(at[opcode] == 0, words[:, offset].astype(np.int64), -1)
+    np.copyto(found, words[:, offset + 1], where=at[opcode] == 1)
+    return found
 
 
 def _roce_fault(bth_end: Ints, after: Ints, trailer: Ints, end: Ints, good: Flags) -> Ints:

@@ -46,6 +46,7 @@ _LONG: Final = Struct("!Q")
 _SHORT: Final = Struct("!H")
 _VXLAN: Final = Struct("!B3xI")
 _BTH_SIZE: Final = 12
+_LOW_24: Final = 0xFFFFFF
 _PFC_OPERANDS: Final = 18  # the vector and eight times
 
 _ETHERTYPES: Final = {
@@ -73,8 +74,8 @@ class Frame:
 
     ``src`` and ``dst`` are IP addresses, or MAC addresses where there is no IP. ``payload`` is the number of bytes
     after the RoCEv2 headers, less padding and ICRC. ``origremdt`` is what an atomic operation found, ``ieth`` the
-    R_Key that a SEND with Invalidate revokes. ``inner`` is the frame that VXLAN carries for the segment ``vni``, and
-    ``tunnels`` counts the frames that this one is inside of.
+    R_Key that a SEND with Invalidate revokes, ``xrcsrq`` the receive queue of an XRC request. ``inner`` is the frame
+    that VXLAN carries for the segment ``vni``, and ``tunnels`` counts the frames that this one is inside of.
     """
 
     length: int
@@ -97,6 +98,7 @@ class Frame:
     origremdt: int | None = None
     immdt: int | None = None
     ieth: int | None = None
+    xrcsrq: int | None = None
     payload: int | None = None
     icrc: Icrc | None = None
     pause: Pause | None = None
@@ -273,7 +275,7 @@ def _check(data: bytes, span: _Span) -> Icrc:
 
 
 def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
-    """Fill in what one extension header says; the reserved octets of a CNP say nothing."""
+    """Fill in what one extension header says; the reserved octets of a CNP say nothing, RD is only named."""
     match extension:
         case Extension.DETH:
             frame.deth = Deth.unpack(data, offset)
@@ -287,11 +289,19 @@ def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
             frame.aeth = Aeth.unpack(data, offset)
         case Extension.ATOMIC_ACK_ETH:
             (frame.origremdt,) = _LONG.unpack_from(data, offset)
+        case _:
+            _read_word(frame, _WORD.unpack_from(data, offset)[0], extension)
+
+
+def _read_word(frame: Frame, word: int, extension: Extension) -> None:
+    match extension:
         case Extension.IMMDT:
-            (frame.immdt,) = _WORD.unpack_from(data, offset)
+            frame.immdt = word
         case Extension.IETH:
-            (frame.ieth,) = _WORD.unpack_from(data, offset)
-        case Extension.CNP_RESERVED:
+            frame.ieth = word
+        case Extension.XRCETH:
+            frame.xrcsrq = word & _LOW_24
+        case _:
             pass
 
 

@@ -54,6 +54,7 @@ def _what(frame: Frame) -> str:
 def _rocev2(frame: Frame, bth: Bth) -> list[str]:
     parts = [f"QP {bth.destqp:#08x}", f"PSN {bth.psn}"]
     parts += [name for name, there in (("AckReq", bth.ackreq), ("FECN", bth.fecn), ("BECN", bth.becn)) if there]
+    parts += [] if frame.xrcsrq is None else [f"SRQ {frame.xrcsrq:#08x}"]
     if frame.deth is not None:
         parts.append(f"from QP {frame.deth.srcqp:#08x} Q_Key {frame.deth.qkey:#x}")
     if frame.feth is not None:
@@ -64,12 +65,8 @@ def _rocev2(frame: Frame, bth: Bth) -> list[str]:
         parts.append(f"VA {atomic.va:#x} R_Key {atomic.rkey:#x} SwapDt {atomic.swapdt:#x} CmpDt {atomic.cmpdt:#x}")
     if frame.aeth is not None:
         parts.append(f"MSN {frame.aeth.msn} {frame.aeth.syndrome}")
-    if frame.origremdt is not None:
-        parts.append(f"OrigRemDt {frame.origremdt:#x}")
-    if frame.immdt is not None:
-        parts.append(f"ImmDt {frame.immdt:#x}")
-    if frame.ieth is not None:
-        parts.append(f"invalidates R_Key {frame.ieth:#x}")
+    words = (("OrigRemDt", frame.origremdt), ("ImmDt", frame.immdt), ("invalidates R_Key", frame.ieth))
+    parts += [f"{name} {word:#x}" for name, word in words if word is not None]
     if frame.payload:
         parts.append(f"payload {frame.payload}")
     return parts

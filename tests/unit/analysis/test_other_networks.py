@@ -391,3 +391,16 @@ def test_a_path_of_another_length_makes_no_copies() -> None:
     story = [packets.send(psn) for psn in range(1, 40)] + [packets.send(psn, path=far) for psn in (39, 40, 41)]
     flow = requests(told([*story, packets.ack(41)]))
     assert (flow.copies, flow.resent, flow.packets) == (0, 1, 42)
+
+
+def test_an_xrc_header_is_no_payload() -> None:
+    """Annex A14: four bytes that name the receive queue, before the RETH of a WRITE; none in the ACK."""
+    reth = bytes(12) + (100).to_bytes(4)
+    asking = packets.THERE.wrap(
+        b"\xaa\x40\xff\xff" + (9).to_bytes(4) + b"\x80\0\0\x01" + bytes(4) + reth + bytes(100)
+    )
+    answer = packets.BACK.wrap(b"\xb1\x40\xff\xff" + (8).to_bytes(4) + b"\0\0\0\x01" + b"\x1f\0\0\x01")
+    facts = told([asking, answer])
+    flow = requests(facts, 9)
+    assert (flow.transport, flow.payload, flow.messages, flow.peer) == ("XRC", 100, {"WRITE": 1}, 8)
+    assert flow.round_trip.count == 1
