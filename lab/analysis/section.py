@@ -11,14 +11,16 @@ import numpy as np
 
 from lab.wire import pcapng
 from lab.wire.pcapng import Interface, Statistics
-from lab.wire.pcapng_reader import MAX_INTERFACES, MAX_NAME
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Flags, Ints, Octets
     from lab.analysis.walk import Layout
 
+MAX_INTERFACES: Final = 65536
+"""Interfaces of one capture."""
+MAX_NAME: Final = 64
+"""Bytes of an interface's name that are kept."""
 _OBSOLETE_PACKET: Final = 2
-_SIMPLE_PACKET: Final = 3
 _DEFAULT_TSRESOL: Final = 6
 _OPTIONS_READ: Final = 8  # of a packet; epb_flags comes first in every writer known
 _SECTION_FIXED: Final = 16
@@ -38,7 +40,8 @@ class Section:
         self.layout = layout
         self.word = np.dtype(">u4" if layout.big_endian else "<u4")
         self.clocks: list[tuple[int, int]] = []  # units per second, offset in seconds
-        self.foreign: list[int] = []  # interfaces that are not Ethernet
+        self.linktypes: list[int] = []
+        self.snaplens: list[int] = []
         self.application = ""
         self.numbers: list[int] = []
         self._known = known  # interfaces, of those that are alike the first, second ..., and their numbers
@@ -56,8 +59,8 @@ class Section:
                 return self._count(body, statistics)
         except error:
             return "is too short for what it is"
-        if kind in {_OBSOLETE_PACKET, _SIMPLE_PACKET}:
-            return "is a packet without time or interface"
+        if kind == _OBSOLETE_PACKET:
+            return "is a packet of a kind that nobody writes any more"
         return ""
 
     def _describe(self, body: bytes, interfaces: list[Interface]) -> str:
@@ -72,8 +75,8 @@ class Section:
             interface = replace(interface, speed=self._unpack("Q", options[pcapng.IF_SPEED], 0)[0] or None)
         (resolution,) = self._unpack("B", options.get(pcapng.IF_TSRESOL, bytes([_DEFAULT_TSRESOL])), 0)
         (offset,) = self._unpack("q", options.get(pcapng.IF_TSOFFSET, bytes(8)), 0)
-        if linktype != pcapng.LINKTYPE_ETHERNET:
-            self.foreign.append(len(self.clocks))
+        self.linktypes.append(linktype)
+        self.snaplens.append(snaplen)
         self.clocks.append((2 ** (resolution & 0x7F) if resolution & 0x80 else 10**resolution, offset))
         self._alike[interface] += 1
         number = self._known.setdefault((interface, self._alike[interface]), len(interfaces))
@@ -90,9 +93,24 @@ class Section:
         received, dropped = (
             self._unpack("Q", options.get(code, bytes(8)), 0)[0] for code in (pcapng.ISB_IFRECV, pcapng.ISB_IFDROP)
         )
-        before = statistics.get(self.numbers[number], Statistics(0, 0))
-        statistics[self.numbers[number]] = Statistics(before.received + received, before.dropped + dropped)
+        begun, ended = (
+            self._time(number, options[code]) if code in options else 0
+            for code in (pcapng.ISB_STARTTIME, pcapng.ISB_ENDTIME)
+        )
+        before = statistics.get(self.numbers[number], Statistics(0, 0, begun, ended))
+        statistics[self.numbers[number]] = Statistics(
+            before.received + received,
+            before.dropped + dropped,
+            min(before.start, begun) or before.start or begun,
+            max(before.end, ended),
+        )
         return ""
+
+    def _time(self, number: int, option: bytes) -> int:
+        """A time of an interface, in ns since 1970."""
+        high, low = self._unpack("II", option, 0)
+        units, offset = self.clocks[number]
+        return (high << 32 | low) * 10**9 // units + offset * 10**9
 
     def _unpack(self, layout: str, data: bytes, offset: int) -> tuple[int, ...]:
         return Struct(self._order + layout).unpack_from(data, offset)

@@ -11,6 +11,7 @@ import typer
 
 from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.source import CaptureArgument, open_capture
 from lab.errors import ExitCode, UsageError
 from lab.units import format_rate, format_size, format_time, parse_rate
 
@@ -26,7 +27,7 @@ _WIDTH: Final = 48
 
 
 def analyze(
-    file: Annotated[Path, typer.Argument(help="The capture, pcapng or pcap.", exists=False)],
+    file: CaptureArgument,
     rate: Annotated[
         str | None, typer.Option(help="Rate of links whose own is not in the file, for pause times: 100Mbit.")
     ] = None,
@@ -62,11 +63,8 @@ def analyze(
     if plot is not None and plot.suffix not in {".png", ".svg"}:
         raise UsageError(f"--plot {plot}: a plot is PNG or SVG", "name a file that ends in .svg or .png")
     wanted = parse_filter(select, fabric)
-    try:
-        with file.open("rb", buffering=0) as stream:
-            facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=wanted)
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "name a file that rocelab capture wrote") from error
+    with open_capture(file) as stream:
+        facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=wanted)
     if plot is not None:
         _plot(facts, plot)
     if json:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LINKTYPE_ETHERNET: Final = 1
+MAX_BLOCK: Final = 16 * 2**20
+"""Bytes of one block; Wireshark draws the line at the same place."""
 MAX_SNAPLEN: Final = 262144
 """Bytes of one packet that readers accept (draft-ietf-opsawg-pcaplinktype, and Wireshark)."""
 
@@ -30,6 +32,7 @@ APPLICATION: Final = "rocelab"
 SECTION_HEADER: Final = 0x0A0D0D0A
 INTERFACE_DESCRIPTION: Final = 1
 INTERFACE_STATISTICS: Final = 5
+SIMPLE_PACKET: Final = 3
 ENHANCED_PACKET: Final = 6
 BYTE_ORDER_MAGIC: Final = 0x1A2B3C4D
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.analysis.capture import Capture
+from lab.analysis.records import Reader
 from lab.errors import InvalidInput
 from lab.wire.pcapng import Direction, Interface, Record
-from lab.wire.pcapng_reader import Reader
 from tests.unit.analysis.captures import big_endian, pcap, pcapng, records
 
 if TYPE_CHECKING:
