@@ -71,7 +71,7 @@ class Analyser:
         self.repeats: dict[int, int] = defaultdict(int)
         self.gap_counts: dict[int, int] = defaultdict(int)
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
-        self.packets = self.roce = 0
+        self.packets = self.roce = self.short = 0
         self.first: int | None = None
         self.last = 0
         self.check_icrc = check_icrc
@@ -169,10 +169,10 @@ class Analyser:
     def _note_faults(self, batch: Batch, columns: Columns) -> None:
         """What ends early because the capture kept no more of it is no damage."""
         cut = (columns.fault == Fault.CUT) & (batch.length > batch.captured)
-        for fault, text in FAULTS.items():
-            numbers = batch.number[(columns.fault == fault) & ~cut]
-            if len(numbers):
-                self.capture.damages.add_packets(numbers, text)
+        self.short += int((columns.fault == Fault.SHORT).sum())
+        told = np.flatnonzero((columns.fault != Fault.NONE) & (columns.fault != Fault.SHORT) & ~cut)
+        for number, fault in zip(batch.number[told].tolist(), columns.fault[told].tolist(), strict=True):
+            self.capture.damages.add(f"packet {number}", FAULTS[Fault(fault)])
 
     def _add_tunnels(self, batch: Batch, columns: Columns) -> None:
         row = np.flatnonzero(columns.vni >= 0)

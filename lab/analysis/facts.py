@@ -255,8 +255,8 @@ class Facts:
     """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete.
 
     ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read.
-    ``pause_frames_hidden`` says why there would be none, and is empty where nothing hid them. ``emulated``: rocelab
-    captured it, from hosts with SoftRoCE.
+    ``short`` packets were cut before their length was written, by a mirror. ``pause_frames_hidden`` says why there
+    would be none, and is empty where nothing hid them. ``emulated``: rocelab captured it, from hosts with SoftRoCE.
     """
 
     file: str
@@ -264,6 +264,7 @@ class Facts:
     left_out: int
     seconds: float
     roce: int
+    short: int
     pause_frames: int
     pause_frames_hidden: str
     emulated: bool

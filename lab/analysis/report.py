@@ -88,6 +88,7 @@ class _Report:
             "left_out": of.capture.packets - of.packets,
             "seconds": self._seconds,
             "roce": of.roce,
+            "short": of.short,
             "pause_frames": of.pauses.frames,
             "pause_frames_hidden": hidden_by(wanted, self._filters()),
             "emulated": of.capture.applications == {APPLICATION},

@@ -137,6 +137,12 @@ def _file(facts: Facts) -> Iterator[Finding]:
         yield Finding(f"{first.place} {first.what}{more}", "the file or the sender is damaged; the rest was analysed")
     for link, dropped in facts.dropped.items():
         yield Finding(f"{link}: {dropped} packets were lost while capturing", "gaps there may not be the network's")
+    if facts.short:
+        yield Finding(
+            f"{_count(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
+            "a mirror cut them before their length was written",
+            note=True,
+        )
     if copies := sum(flow.copies for flow in facts.flows):
         yield Finding(
             f"{_count(copies, 'packet')} in the file twice, one hop apart: each is counted once",

@@ -76,6 +76,7 @@ class Frame:
     after the RoCEv2 headers, less padding and ICRC. ``origremdt`` is what an atomic operation found, ``ieth`` the
     R_Key that a SEND with Invalidate revokes, ``xrcsrq`` the receive queue of an XRC request. ``inner`` is the frame
     that VXLAN carries for the segment ``vni``, and ``tunnels`` counts the frames that this one is inside of.
+    ``short``: a mirror cut it before its length was written.
     """
 
     length: int
@@ -105,6 +106,7 @@ class Frame:
     pfc: Pfc | None = None
     vni: int | None = None
     inner: Frame | None = None
+    short: bool = False
     fault: str = ""
 
     @property
@@ -190,6 +192,7 @@ def _ipv4(frame: Frame, data: bytes, start: int) -> None:
     _need(frame, data, start + _IPV4.size, "the IPv4 header")
     first, tos, total, _, fragment, _, protocol, _, src, dst = _IPV4.unpack_from(data, start)
     header = (first & 0x0F) * 4
+    total = total or frame.length - start  # more than 16 bits hold, as BIG TCP leaves it
     if first >> 4 != 4 or header < _IPV4.size or total < header:
         raise _Stop(f"IPv4 header is damaged: version {first >> 4}, {header} bytes of {total}")
     frame.src, frame.dst = inet_ntop(AF_INET, src), inet_ntop(AF_INET, dst)
@@ -213,8 +216,7 @@ def _ipv6(frame: Frame, data: bytes, start: int) -> None:
 
 def _transport(frame: Frame, data: bytes, span: _Span, protocol: int) -> None:
     frame.protocol = _PROTOCOLS.get(protocol, f"IP protocol {protocol}")
-    if span.end > frame.length:
-        raise _Stop(f"IP ends at byte {span.end}, the frame at {frame.length}")
+    frame.short = span.end > frame.length
     if protocol not in {_TCP, UDP_PROTOCOL}:
         return
     _need(frame, data, span.transport + _PORTS.size, "the port numbers")

@@ -34,6 +34,8 @@ def describe(frame: Frame, rate: int | None = None) -> str:
         parts.append(f"DSCP {frame.dscp} {ECN_NAMES[frame.ecn]}")
     if frame.icrc is not None:
         parts.append(f"ICRC {frame.icrc.value}")
+    if frame.short:
+        parts.append("[cut before its length was written]")
     if frame.fault:
         parts.append(f"[{frame.fault}]")
     if frame.inner is not None:

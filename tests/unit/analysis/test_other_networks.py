@@ -404,3 +404,12 @@ def test_an_xrc_header_is_no_payload() -> None:
     flow = requests(facts, 9)
     assert (flow.transport, flow.payload, flow.messages, flow.peer) == ("XRC", 100, {"WRITE": 1}, 8)
     assert flow.round_trip.count == 1
+
+
+def test_a_truncating_mirror_is_a_note_and_its_packets_are_analysed() -> None:
+    facts = told([frame[:80] for frame in (*packets.write(1, 4), packets.ack(4))])
+    flow = requests(facts)
+    assert (flow.messages, flow.payload, facts.short) == ({"WRITE": 1}, 4096, 4)
+    (finding,) = facts.findings
+    assert finding.note
+    assert "4 packets shorter than the IP header says" in finding.what
