@@ -15,6 +15,7 @@ from lab.analysis.capture import Capture
 from lab.analysis.columns import CE, FAULTS, Fault, Kind, decode
 from lab.analysis.copies import Copies
 from lab.analysis.flows import Flows
+from lab.analysis.handshakes import Handshakes
 from lab.analysis.keys import Keys
 from lab.analysis.messages import Messages
 from lab.analysis.naks import Naks
@@ -59,6 +60,7 @@ class Analyser:
         self.naks = Naks(self.streams)
         self.order = Order(self.streams, self.messages, self.naks)
         self.responses = Responses(self.streams, self.naks)
+        self.handshakes = Handshakes(self.streams)
         self.pairing = Pairing(self.streams)
         self.answers = Answers(self.streams)
         self.pauses = Pauses(self._rate_of)
@@ -121,6 +123,7 @@ class Analyser:
     def _add_roce(self, batch: Batch, columns: Columns, roce: Roce) -> None:
         if self.check_icrc:
             self._check(batch, columns, roce.row)
+        self.handshakes.add(batch, columns, roce)
         flow = self.flows.number(batch, columns, roce)
         for packets in self._rounds.add(batch, columns, roce, flow):
             self._add_round(packets)
@@ -133,6 +136,7 @@ class Analyser:
         self.messages.grow(count)
         self.flows.add(packets)
         self._learn(packets)
+        self.handshakes.settle()
         self.pairing.add(packets)
         self.naks.add(packets)
         fresh = self.responses.add(packets)

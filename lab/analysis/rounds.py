@@ -86,7 +86,9 @@ class Rounds:
 
 def _sort(columns: Ints) -> Sorted:
     order = np.argsort(columns[0].astype(np.uint16), kind="stable")  # fewer than 2**16 flows, and this is faster
-    flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq, ecn, length, ttl, direction = columns[:, order]
+    flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq, ecn, length, ttl, direction = (
+        column.take(order) for column in columns
+    )
     return Sorted(
         flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq != 0, ecn, length, ttl, direction, order,
         runs.starts(flow),

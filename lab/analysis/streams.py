@@ -57,6 +57,15 @@ class Streams:
         self.mtu[[one, other]] = max(self.mtu[one], self.mtu[other])
         self._match(one, other)
 
+    def pair_known(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+        """Pair two by their keys, which are ``FlowKey`` without the interface; whether both have been seen."""
+        if one not in self._numbers or other not in self._numbers:
+            return False
+        first, second = self._numbers[one], self._numbers[other]
+        if self.peer[first] < 0 and self.peer[second] < 0:
+            self.pair(first, second)
+        return True
+
     def learn(self, streams: Ints, mtu: Ints) -> None:
         """A First or Middle packet is as long as the path MTU (IBA vol. 1 section 9.7.1)."""
         self.mtu[streams] = mtu

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from enum import Enum
 from socket import AF_INET, AF_INET6, inet_ntop
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lab.wire import icrc
+from lab.wire import icrc, mad
 from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
 from lab.wire.opcodes import ROCEV2_PORT, Extension, extensions
+
+if TYPE_CHECKING:
+    from lab.wire.mad import Mad
 
 ETHERNET: Final = 14
 """Bytes of an Ethernet header without tags."""
@@ -74,9 +77,9 @@ class Frame:
 
     ``src`` and ``dst`` are IP addresses, or MAC addresses where there is no IP. ``payload`` is the number of bytes
     after the RoCEv2 headers, less padding and ICRC. ``origremdt`` is what an atomic operation found, ``ieth`` the
-    R_Key that a SEND with Invalidate revokes, ``xrcsrq`` the receive queue of an XRC request. ``inner`` is the frame
-    that VXLAN carries for the segment ``vni``, and ``tunnels`` counts the frames that this one is inside of.
-    ``short``: a mirror cut it before its length was written.
+    R_Key that a SEND with Invalidate revokes, ``mad`` what a datagram to QP 0 or 1 says, ``xrcsrq`` the receive queue
+    of an XRC request. ``inner`` is the frame that VXLAN carries for the segment ``vni``, and ``tunnels`` counts the
+    frames that this one is inside of. ``short``: a mirror cut it before its length was written.
     """
 
     length: int
@@ -106,6 +109,7 @@ class Frame:
     pfc: Pfc | None = None
     vni: int | None = None
     inner: Frame | None = None
+    mad: Mad | None = None
     short: bool = False
     fault: str = ""
 
@@ -266,6 +270,8 @@ def _rocev2(frame: Frame, data: bytes, span: _Span) -> None:
     if trailer - offset < frame.bth.pad:
         raise _Stop(f"PadCnt {frame.bth.pad} exceeds the payload of {trailer - offset} bytes")
     frame.payload = trailer - offset - frame.bth.pad
+    if frame.deth is not None and frame.bth.destqp <= mad.GENERAL_QP:
+        frame.mad = mad.parse(data[offset : min(trailer, offset + mad.SIZE)])
 
 
 def _check(data: bytes, span: _Span) -> Icrc:

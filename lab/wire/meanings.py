@@ -190,6 +190,8 @@ def data_meaning(scene: Scene) -> str:
     """What is to be said of the data of a packet: that they are written in one step, or padded."""
     if _is(scene, Opcode.RC_ATOMIC_WRITE):
         return "written in one step: nobody reads half of it"
+    if scene.frame.mad is not None:
+        return f"a management datagram: {scene.frame.mad.name}"
     bth = scene.frame.bth
     return f"the last {bth.pad} are padding" if bth is not None and bth.pad else ""
 

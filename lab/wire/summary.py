@@ -10,6 +10,7 @@ from lab.wire.opcodes import opcode_name
 if TYPE_CHECKING:
     from lab.wire.frame import Frame
     from lab.wire.headers import Bth
+    from lab.wire.mad import Mad
 
 ECN_NAMES: Final = ("Not-ECT", "ECT(1)", "ECT(0)", "CE")
 """The ECN field (RFC 3168 section 5), by value."""
@@ -59,6 +60,7 @@ def _rocev2(frame: Frame, bth: Bth) -> list[str]:
     parts += [] if frame.xrcsrq is None else [f"SRQ {frame.xrcsrq:#08x}"]
     if frame.deth is not None:
         parts.append(f"from QP {frame.deth.srcqp:#08x} Q_Key {frame.deth.qkey:#x}")
+    parts += [] if frame.mad is None else _management(frame.mad)
     if frame.feth is not None:
         parts.append(f"SEL {frame.feth.sel} PLT {frame.feth.plt:#x}")
     if frame.reth is not None:
@@ -71,6 +73,16 @@ def _rocev2(frame: Frame, bth: Bth) -> list[str]:
     parts += [f"{name} {word:#x}" for name, word in words if word is not None]
     if frame.payload:
         parts.append(f"payload {frame.payload}")
+    return parts
+
+
+def _management(mad: Mad) -> list[str]:
+    parts = [mad.name]
+    parts += [
+        f"{whose} {number:#x}" for whose, number in (("ID", mad.local), ("to ID", mad.remote)) if number is not None
+    ]
+    if mad.qpn is not None:
+        parts.append(f"own QP {mad.qpn:#08x} first PSN {mad.psn}")
     return parts
 
 

@@ -413,3 +413,15 @@ def test_a_truncating_mirror_is_a_note_and_its_packets_are_analysed() -> None:
     (finding,) = facts.findings
     assert finding.note
     assert "4 packets shorter than the IP header says" in finding.what
+
+
+def test_a_handshake_tells_who_answers_whom() -> None:
+    """Two QPs in step whose packets tell nothing; REQ and REP name both ends of each."""
+    greetings = []
+    for qp in range(2):
+        greetings += [packets.request_connection(qp, 0x40 + qp, 0), packets.accept_connection(9, qp, 0x21 - qp, 0)]
+    story = [packets.send(psn, qp=0x20 + qp) for psn in range(3) for qp in range(2)]
+    story += [packets.ack(2, qp=0x40), packets.ack(2, qp=0x41)]
+    facts = told([*greetings, *story])
+    assert {flow.qp: flow.peer for flow in facts.flows if flow.qp in {0x20, 0x21}} == {0x20: 0x41, 0x21: 0x40}
+    assert {flow.peer for flow in told(story).flows} == {None}
