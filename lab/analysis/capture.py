@@ -11,6 +11,7 @@ import numpy as np
 
 from lab.analysis.batch import CHUNK, Batch, Damages, Flags, Ints, Window
 from lab.analysis.linktypes import known, to_ethernet
+from lab.analysis.mirrors import unwrap
 from lab.analysis.section import Section
 from lab.analysis.walk import Layout, Walked, walk
 from lab.errors import InvalidInput, Problem
@@ -37,8 +38,8 @@ class Capture:
     """The packets of ``stream`` as batches, an iterator that works once.
 
     ``interfaces`` grows as they are described and keeps those of all sections; ``statistics`` is what they reported,
-    by number; ``applications`` wrote its sections. A file that is no capture at all raises InvalidInput; ``damages``
-    tells of all else.
+    by number, ``mirrored`` how many packets GRE or ERSPAN carried; ``applications`` wrote its sections. A file that
+    is no capture at all raises InvalidInput; ``damages`` tells of all else.
     """
 
     def __init__(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
@@ -46,7 +47,7 @@ class Capture:
         self.statistics: dict[int, Statistics] = {}
         self.damages = Damages()
         self.applications: set[str] = set()
-        self.packets = 0
+        self.packets = self.mirrored = 0
         self._source = source
         self._blocks = 0
         self._window = Window(stream, chunk)
@@ -248,7 +249,7 @@ class Capture:
         return np.where(before < 0, self._time, time[np.maximum(before, 0)])
 
     def _plain(self, batch: Batch) -> Batch:
-        """The batch as packets of Ethernet; those that cannot be are noted."""
+        """The batch as packets of Ethernet, mirrored ones as they were; those that cannot be read are noted."""
         for number in np.unique(batch.interface).tolist():
             linktype = self.interfaces[number].linktype
             if linktype == pcapng.LINKTYPE_ETHERNET:
@@ -263,6 +264,8 @@ class Capture:
                 kept = np.ones(len(batch.start), np.bool_)
                 kept[rows] = plain.good
                 batch = batch.select(kept)
+        batch, found = unwrap(batch)
+        self.mirrored += found
         return batch
 
 

@@ -255,7 +255,8 @@ class Facts:
     """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete.
 
     ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read.
-    ``short`` packets were cut before their length was written, by a mirror. ``pause_frames_hidden`` says why there
+    ``short`` packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or
+    ERSPAN, and are as the mirrored port saw them. ``pause_frames_hidden`` says why there
     would be none, and is empty where nothing hid them. ``emulated``: rocelab captured it, from hosts with SoftRoCE.
     """
 
@@ -265,6 +266,7 @@ class Facts:
     seconds: float
     roce: int
     short: int
+    mirrored: int
     pause_frames: int
     pause_frames_hidden: str
     emulated: bool

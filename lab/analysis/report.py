@@ -89,6 +89,7 @@ class _Report:
             "seconds": self._seconds,
             "roce": of.roce,
             "short": of.short,
+            "mirrored": of.capture.mirrored,
             "pause_frames": of.pauses.frames,
             "pause_frames_hidden": hidden_by(wanted, self._filters()),
             "emulated": of.capture.applications == {APPLICATION},

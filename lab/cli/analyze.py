@@ -95,6 +95,7 @@ def _plot(facts: Facts, file: Path) -> None:
 
 def _print(facts: Facts) -> None:
     beside = f", {facts.left_out} left out" if facts.left_out else ""
+    beside += f", {facts.mirrored} out of mirrors' GRE" if facts.mirrored else ""
     _line(
         f"{facts.packets} packets in {format_time(facts.seconds)}: {facts.roce} of RoCEv2, "
         f"{_flow_control(facts)}{beside}"

@@ -10,6 +10,7 @@ from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import big_endian, pcap, pcapng, records
 from tests.unit.analysis.links import LINKS
+from tests.unit.analysis.mirrors import HEADERS, mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,7 @@ def captures() -> tuple[bytes, ...]:
         one + big_endian(story()[:4]),
         pcap(story()),
         pcap([], ">"),
+        *(pcapng(records([mirrored(frame, header) for frame in story()])) for header in HEADERS.values()),
         *(pcap([wrap(frame) for frame in story()], linktype=number) for number, wrap in LINKS.values()),
     )
 
