@@ -15,7 +15,7 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
 from lab.analysis.naks import HOLDS, IMPLIED
-from lab.analysis.sequence import MASK, distance, read_span
+from lab.analysis.sequence import MASK, distance, fill, read_span
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Flags, Ints
@@ -36,16 +36,6 @@ class _Track:
     front: int = -1
     open: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
-
-    def fill(self, psn: int) -> bool:
-        """Whether it was missing; then it is no longer."""
-        for index, (start, count) in enumerate(self.holes):
-            offset = psn - start & MASK
-            if offset < count:
-                rest = [(start, offset), (psn + 1 & MASK, count - offset - 1)]
-                self.holes[index : index + 1] = [piece for piece in rest if piece[1]]
-                return True
-        return False
 
 
 class Responses:
@@ -128,7 +118,7 @@ class Responses:
         psn, opcode, time = response
         goes_on, ahead = bool(ops.CONTINUED[opcode]), 0 if track.front < 0 else distance(psn, track.front)
         if ahead < 0:
-            return track.fill(psn)
+            return fill(track.holes, psn)
         if track.front >= 0 and (track.open != goes_on or (goes_on and ahead > 0)):
             self._miss(flow, track, (track.front, ahead), time)
         track.front, track.open = psn + 1 & MASK, bool(ops.FULL[opcode])

@@ -33,6 +33,17 @@ def read_span(dmalen: int, mtu: int = 1024) -> int:
     return max(1, -(-dmalen // mtu))
 
 
+def fill(missing: list[tuple[int, int]], psn: int) -> bool:
+    """Whether a PSN is in one of these ranges, each a first PSN and how many; then it no longer is."""
+    for index, (start, count) in enumerate(missing):
+        offset = psn - start & MASK
+        if offset < count:
+            rest = [(start, offset), (psn + 1 & MASK, count - offset - 1)]
+            missing[index : index + 1] = [piece for piece in rest if piece[1]]
+            return True
+    return False
+
+
 class Request(NamedTuple):
     """A request: ``read`` is DMALen of a READ, else -1; ``time`` in ns since 1970; ``payload`` in bytes."""
 
@@ -135,6 +146,8 @@ class Sequence:
 
     def acknowledge(self, psn: int) -> None:
         """The responder has everything up to ``psn``; what is missing before it, only the capture missed."""
+        if self._held is not None and distance(psn, self._held.psn) > 0:
+            self._release()
         if self.expected != self.front and distance(psn, self.expected) >= 0 and distance(psn, self.front) < 0:
             self._credit(psn + 1 & MASK)
 
@@ -187,7 +200,7 @@ class Sequence:
             self._resend = Resend(time, time, psn, back, self._cause(psn, time))
         self._resend.packets += 1
         self._resend.end = time
-        if not self._fill(psn):
+        if not fill(self._missing, psn):
             self._resend.again += 1
         behind = distance(psn, self.expected)
         if behind < 0:
@@ -204,25 +217,20 @@ class Sequence:
             if self.expected == self.front:
                 self._waiting.clear()
 
-    def _fill(self, psn: int) -> bool:
-        """Whether this PSN was missing; then it is no longer."""
-        for index, (start, count) in enumerate(self._missing):
-            offset = psn - start & MASK
-            if offset < count:
-                rest = [(start, offset), (psn + 1 & MASK, count - offset - 1)]
-                self._missing[index : index + 1] = [piece for piece in rest if piece[1]]
-                return True
-        return False
-
     def _cause(self, psn: int, time: int) -> str:
-        """Which answer asks for a step back. One that was overtaken by the packet that it misses still does."""
+        """Which answer asks for a step back, which may show what the one before it was.
+
+        A NAK that was overtaken by the packet that it misses is still obeyed. And where only the NAK's packet had
+        come again, the others may have been lost again: then they come now, and it was a go-back-N.
+        """
         held, self._held = self._held, None
         if held is None:
             return self._asked(psn, time)
-        if held.psn == psn and time - held.time < HOLDS:
+        if held.psn == psn and not held.again and time - held.time < HOLDS:
             self.late += 1
             self.resent -= 1
             return held.cause
+        held.alone &= not 0 < distance(psn, held.psn) < held.back  # what came with it was lost again
         self.resends.append(held)
         return self._asked(psn, time)
 
@@ -237,12 +245,10 @@ class Sequence:
         if resend is None:
             return
         resend.alone = went_on and resend.packets == 1 and resend.back > 1 and resend.asked
-        if resend.again:
-            self.resends.append(resend)
-        elif resend.asked and resend.packets == 1:
+        if resend.alone or (resend.asked and resend.packets == 1 and not resend.again):
             self._release()
             self._held = resend
-        elif resend.asked:
+        elif resend.again or resend.asked:
             self.resends.append(resend)
         else:
             self.late += resend.packets

@@ -125,6 +125,14 @@ def test_a_nak_for_what_was_only_overtaken_is_still_answered() -> None:
     assert facts.go_back_n[0].cause == "PSN Sequence Error"
 
 
+def test_a_go_back_n_of_which_only_the_first_packet_arrived_is_no_selective_repeat() -> None:
+    """3, 4 and 5 are sent again, 4 and 5 are lost again, and 6 shows it: the responder asks for 4."""
+    story = [packets.send(psn) for psn in (1, 2, 4, 5)] + [packets.ack(3, NAK), packets.send(3), packets.send(6)]
+    facts = told([*story, packets.ack(4, NAK), *(packets.send(psn) for psn in (4, 5, 6, 7)), packets.ack(7)])
+    flow = requests(facts)
+    assert (flow.repeats, flow.go_back_n, flow.messages) == (0, 2, {"SEND": 7})
+
+
 # READ
 
 
