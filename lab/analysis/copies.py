@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 _TOGETHER: Final = 10_000_000
 """ns: how far apart the two may be; a retransmission that took another way comes later."""
-_WAITING: Final = 1024
+_WAITING: Final = 64  # packets of one flow between a router's two sides
+_FLOWS: Final = 4096
+"""Flows that are looked at, so that memory is bounded; copies in others are not recognised."""
 _SHARE: Final = 4
 """One of so many packets has to be a copy: where it is fewer, a path has changed its length."""
 
@@ -70,7 +72,7 @@ class Copies:
             waiting[tuple(what)] = (ttl, time)
             if len(waiting) > _WAITING:
                 del waiting[next(iter(waiting))]
-        if known or _SHARE * len(copies) >= span.stop - span.start:
+        if known or (len(self._waiting) < _FLOWS and _SHARE * len(copies) >= span.stop - span.start):
             kept[copies] = False
             self.counts[flow] += len(copies)
             self._waiting[flow] = waiting

@@ -27,7 +27,6 @@ IMPLIED: Final = "implied NAK"
 HOLDS: Final = 100_000_000
 """ns after a negative answer in which a requester reacts to it; more would be a timer's."""
 _KEPT: Final = 16384
-_PER_PSN: Final = 64
 
 
 class Naks:
@@ -51,12 +50,13 @@ class Naks:
     def keep(self, stream: int, psn: int, nak: tuple[int, int, str]) -> None:
         """One that came in ``stream``: when, until when a requester may react to it (ns), and what it says."""
         key = (stream, psn)
-        if key not in self._of:
-            self._of[key] = deque(maxlen=_PER_PSN)
-            self._order.append(key)
-            if len(self._order) > _KEPT:
-                del self._of[self._order.popleft()]
-        self._of[key].append(nak)
+        self._of.setdefault(key, deque()).append(nak)
+        self._order.append(key)
+        if len(self._order) > _KEPT:
+            oldest = self._order.popleft()
+            self._of[oldest].popleft()
+            if not self._of[oldest]:
+                del self._of[oldest]
 
     def asked(self, flow: int, psn: int, time: int) -> str:
         """What made the requester of ``flow`` send ``psn`` again at ``time``; it is used up by that."""

@@ -7,7 +7,7 @@ packet, together with the answers that its responder sent in between.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from lab.analysis.naks import Naks
     from lab.analysis.rounds import Sorted
     from lab.analysis.streams import Streams
+
+
+MAX_WAITING: Final = 2**17
+"""Packets behind gaps that are kept in all, a few dozen MB; a fabric's worth of losses has some thousand."""
 
 
 class Heard(NamedTuple):
@@ -41,6 +45,8 @@ class Order:
         self.sequences: dict[int, Sequence] = {}
         self.accepted: list[tuple[int, int, int]] = []
         self._troubled: set[int] = set()
+        self._waiting = 0
+        self._kept: dict[int, int] = {}
         self._last_psn: Ints = np.zeros(0, np.int64)  # of requests in order; -1 before the first
         self._last_read: Ints = np.zeros(0, np.int64)  # DMALen when that was a READ, else -1
         self._streams, self._messages, self._naks = streams, messages, naks
@@ -54,9 +60,18 @@ class Order:
         at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         self._messages.begin(packets, at)
         told = self._requests(packets, at, taken) if len(at) else set()
-        for flow in sorted(self._troubled - told):
+        for flow in self._answered(packets, self._troubled - told):
             self._tell(flow, [], self._heard(flow, packets))
         return taken
+
+    def _answered(self, packets: Sorted, flows: set[int]) -> list[int]:
+        """Those of the flows whose responders said something in this round."""
+        if not flows:
+            return []
+        waiting = np.array(sorted(flows))
+        answering = np.unique(self._streams.of[packets.flow[packets.syndrome >= 0]])
+        found: list[int] = waiting[np.isin(self._streams.peer[self._streams.of[waiting]], answering)].tolist()
+        return found
 
     def finish(self) -> None:
         """The capture ends."""
@@ -121,11 +136,21 @@ class Order:
             sequence.feed(request)
         for answer in heard[index:]:
             sequence.acknowledge(answer.psn)
+        self._bound(flow, sequence)
         self._messages.accept(flow, sequence.accepted)
         self.accepted += [(flow, done.time, done.payload) for done in sequence.accepted if done is not None]
         sequence.accepted.clear()
         self._last_psn[flow], self._last_read[flow] = sequence.last
         (self._troubled.discard if sequence.clean else self._troubled.add)(flow)
+
+    def _bound(self, flow: int, sequence: Sequence) -> None:
+        """All flows together keep no more than so many packets."""
+        self._waiting += sequence.waiting - self._kept.pop(flow, 0)
+        if self._waiting > MAX_WAITING:
+            self._waiting -= sequence.waiting
+            sequence.forget()
+        if sequence.waiting:
+            self._kept[flow] = sequence.waiting
 
     def _heard(self, flow: int, packets: Sorted) -> list[Heard]:
         """What the responder of a flow said in this round, by time."""

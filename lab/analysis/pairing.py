@@ -26,6 +26,7 @@ _WINDOW: Final = 32768  # PSNs: how far an answer may lie behind the newest requ
 _PAIRED_AT_ONCE: Final = 64
 _TRIES: Final = 32
 _HEARD: Final = 64  # answers of one stream in one round that are weighed
+_PENDING: Final = 4096  # streams for which several are left
 _MANY: Final = 64  # streams that may be the one, beyond which more has to be known first
 _WEIGHED: Final = 100_000  # in all: a file with many thousands of streams between two hosts is not worth hours
 
@@ -94,7 +95,7 @@ class Pairing:
         possible = [o for o in there if self._could(answers, requests.get(o), int(self._newest[o]))]
         for weight in (_read, _counted, _asked):
             possible = _heaviest({other: weight(answers, requests.get(other)) for other in possible})
-        if possible:
+        if possible and (stream in self._possible or len(self._possible) < _PENDING):
             self._possible[stream] = set(possible)
 
     def _could(self, answers: Side, requests: Side | None, newest: int) -> bool:

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from lab.analysis.rounds import Sorted
     from lab.analysis.streams import Streams
 
-_OUTSTANDING: Final = 256
-"""READs that a requester may have outstanding: more than any device allows."""
+_OUTSTANDING: Final = 128
+"""READs that a requester may have outstanding: more than devices allow."""
+_FLOWS: Final = 4096
+"""Flows whose outstanding READs are kept, so that memory is bounded."""
 _HOLES: Final = 64
 _HALF: Final = 0x800000
 
@@ -62,6 +64,8 @@ class Responses:
         at = np.flatnonzero(ops.READ_REQUEST[packets.opcode])
         columns = (packets.flow[at], packets.psn[at], packets.dmalen[at])
         for flow, psn, size in zip(*(column.tolist() for column in columns), strict=True):
+            if flow not in self._reads and len(self._reads) >= _FLOWS:
+                continue
             reads = self._reads.setdefault(flow, deque(maxlen=_OUTSTANDING))
             if not reads or distance(psn, reads[-1][0]) > 0:
                 reads.append((psn, size))

@@ -144,6 +144,15 @@ class Sequence:
             self._new(request, ahead)
         self._previous = psn
 
+    @property
+    def waiting(self) -> int:
+        """Packets that are kept because an ACK may yet prove that they were taken."""
+        return len(self._waiting)
+
+    def forget(self) -> None:
+        """Keep none of them: what is proven of them later counts as not seen."""
+        self._waiting.clear()
+
     def acknowledge(self, psn: int) -> None:
         """The responder has everything up to ``psn``; what is missing before it, only the capture missed."""
         if self._held is not None and distance(psn, self._held.psn) > 0:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.analysis.analyser import Analyser
 from lab.analysis.report import analyse
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Interface, Record, Writer
@@ -433,3 +434,13 @@ def test_a_handshake_tells_who_answers_whom() -> None:
     facts = told([*greetings, *story])
     assert {flow.qp: flow.peer for flow in facts.flows if flow.qp in {0x20, 0x21}} == {0x20: 0x41, 0x21: 0x40}
     assert {flow.peer for flow in told(story).flows} == {None}
+
+
+def test_what_waits_for_an_ack_is_bounded_over_all_flows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50 flows with a gap each, and behind it 20 packets that no ACK comes for: no more than 100 are kept."""
+    monkeypatch.setattr("lab.analysis.order.MAX_WAITING", 100)
+    story = [packets.send(psn, 4, qp=qp) for psn in (1, *range(3, 23)) for qp in range(100, 150)]
+    analyser = Analyser()
+    analyser.run(io.BytesIO(pcapng(records(story))), "story")
+    assert len(analyser.order.sequences) == 50
+    assert sum(sequence.waiting for sequence in analyser.order.sequences.values()) <= 100
