@@ -118,6 +118,11 @@ class Frame:
         """``fault``, or that of the frame inside; empty when both make sense."""
         return self.fault or (self.inner.damage if self.inner is not None else "")
 
+    @property
+    def cut(self) -> bool:
+        """``short``, or that of the frame inside."""
+        return self.short or (self.inner is not None and self.inner.cut)
+
 
 class _Stop(Exception):
     """Decoding cannot go on; the text says why."""
