@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from lab.analysis import opcode_tables as ops
+from lab.analysis import runs
 from lab.analysis.answers import Answers
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
 from lab.analysis.columns import CE, FAULTS, Fault, Kind, decode
+from lab.analysis.copies import Copies
 from lab.analysis.flows import Flows
+from lab.analysis.handshakes import Handshakes
 from lab.analysis.keys import Keys
+from lab.analysis.messages import Messages
+from lab.analysis.naks import Naks
+from lab.analysis.order import Order
+from lab.analysis.pairing import Pairing
 from lab.analysis.pauses import Pauses
+from lab.analysis.responses import Responses
+from lab.analysis.rounds import Rounds
+from lab.analysis.sequence import PATH_MTUS
+from lab.analysis.streams import Streams
 from lab.analysis.timeline import Channel, Timeline
 from lab.wire import icrc
 
@@ -22,7 +34,7 @@ if TYPE_CHECKING:
 
     from lab.analysis.batch import Batch, Flags, Ints
     from lab.analysis.columns import Columns, Roce
-    from lab.analysis.flows import Sorted
+    from lab.analysis.rounds import Sorted
     from lab.analysis.sequence import Gap, Resend
 
     Choose: TypeAlias = Callable[[Batch], Flags]
@@ -42,21 +54,31 @@ class Analyser:
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
         self.flows = Flows()
-        self.answers = Answers(self.flows)
+        self.copies = Copies()
+        self.streams = Streams(self.flows)
+        self.messages = Messages()
+        self.naks = Naks(self.streams)
+        self.order = Order(self.streams, self.messages, self.naks)
+        self.responses = Responses(self.streams, self.naks)
+        self.handshakes = Handshakes(self.streams)
+        self.pairing = Pairing(self.streams)
+        self.answers = Answers(self.streams)
         self.pauses = Pauses(self._rate_of)
         self.timeline = Timeline()
         self.tunnels = Keys(10, MAX_TUNNELS)
         self.tunnel_sums = np.zeros((MAX_TUNNELS, 3), np.int64)  # packets, bytes, RoCEv2
         self.gaps: list[tuple[int, Gap]] = []
-        self.resends: list[tuple[int, Resend, str]] = []
-        self.go_backs: dict[int, int] = {}
-        self.gap_counts: dict[int, int] = {}
+        self.resends: list[tuple[int, Resend]] = []
+        self.go_backs: dict[int, int] = defaultdict(int)
+        self.repeats: dict[int, int] = defaultdict(int)
+        self.gap_counts: dict[int, int] = defaultdict(int)
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
-        self.packets = self.roce = 0
+        self.packets = self.roce = self.short = 0
         self.first: int | None = None
         self.last = 0
         self.check_icrc = check_icrc
         self.capture: Capture
+        self._rounds = Rounds()
         self._rate = rate
         self._choose = choose
 
@@ -68,16 +90,17 @@ class Analyser:
             batch = read if self._choose is None else read.select(self._choose(read))
             if len(batch.start):
                 self._add(batch)
+        for packets in self._rounds.rest():
+            self._add_round(packets)
         self.timeline.cover(self.last)
-        self.answers.finish()
+        self.pairing.finish()
         self.pauses.finish(self.last)
         self._collect_pauses()
-        for sequence in self.flows.sequences.values():
-            sequence.finish()
+        self.order.finish()
         self._collect()
 
     def _rate_of(self, interface: int) -> int | None:
-        return self._rate or self.capture.interfaces[interface].speed
+        return self.capture.interfaces[interface].speed or self._rate
 
     def _add(self, batch: Batch) -> None:
         columns, roce = decode(batch)
@@ -89,7 +112,7 @@ class Analyser:
             self._note_faults(batch, columns)
         control = np.flatnonzero(columns.kind == Kind.CONTROL)
         if len(control):
-            self.pauses.add(batch, control, columns.ip[control])
+            self.pauses.add(batch, control, columns.ip[control], columns.l2[control])
             self._collect_pauses()
         if (columns.vni >= 0).any():
             self._add_tunnels(batch, columns)
@@ -100,15 +123,44 @@ class Analyser:
     def _add_roce(self, batch: Batch, columns: Columns, roce: Roce) -> None:
         if self.check_icrc:
             self._check(batch, columns, roce.row)
-        packets = self.flows.add(batch, columns, roce)
-        if packets is not None:
-            self.answers.add(packets)
-            self._collect()
-            self._add_over_time(packets)
+        self.handshakes.add(batch, columns, roce)
+        flow = self.flows.number(batch, columns, roce)
+        for packets in self._rounds.add(batch, columns, roce, flow):
+            self._add_round(packets)
 
-    def _add_over_time(self, packets: Sorted) -> None:
-        payload = np.where(packets.taken, packets.payload, 0)
+    def _add_round(self, packets: Sorted) -> None:
+        """In this order: what is known of a round before its stories are told decides about them."""
+        packets = self.copies.sift(packets)
+        count = max(len(self.streams.of), int(packets.flow[-1]) + 1)
+        self.streams.grow(count)
+        self.messages.grow(count)
+        self.flows.add(packets)
+        self._learn(packets)
+        self.handshakes.settle()
+        self.pairing.add(packets)
+        self.naks.add(packets)
+        fresh = self.responses.add(packets)
+        taken = self.order.add(packets) & fresh
+        self.messages.add(packets, taken)
+        self.answers.add(packets)
+        self._collect()
+        self._add_over_time(packets, np.where(taken, packets.payload, 0))
+
+    def _learn(self, packets: Sorted) -> None:
+        full = np.flatnonzero(ops.FULL[packets.opcode])
+        full = full[runs.ends(packets.flow[full])]
+        full = full[np.isin(packets.payload[full], PATH_MTUS)]
+        self.streams.learn(self.streams.of[packets.flow[full]], packets.payload[full])
+
+    def _add_over_time(self, packets: Sorted, payload: Ints) -> None:
         self.timeline.add(Channel.PAYLOAD, packets.flow, packets.time, payload)
+        flows = packets.flow[packets.starts]
+        self.flows.sums["payload"][flows] += np.add.reduceat(payload, packets.starts)
+        read = np.where(ops.READ_RESPONSE[packets.opcode], payload, 0)
+        self.flows.sums["read"][flows] += np.add.reduceat(read, packets.starts)
+        flow, time, size = np.array(self.order.accepted, np.int64).reshape(-1, 3).T
+        self.timeline.add(Channel.PAYLOAD, flow, time, size)
+        np.add.at(self.flows.sums["payload"], flow, size)
         marks = {
             Channel.MARKED: packets.ecn == CE,
             Channel.NAKS: (packets.syndrome >= 0) & (ops.ACK[packets.syndrome] > 0),
@@ -121,10 +173,10 @@ class Analyser:
     def _note_faults(self, batch: Batch, columns: Columns) -> None:
         """What ends early because the capture kept no more of it is no damage."""
         cut = (columns.fault == Fault.CUT) & (batch.length > batch.captured)
-        for fault, text in FAULTS.items():
-            numbers = batch.number[(columns.fault == fault) & ~cut]
-            if len(numbers):
-                self.capture.damages.add_packets(numbers, text)
+        self.short += int((columns.fault == Fault.SHORT).sum())
+        told = np.flatnonzero((columns.fault != Fault.NONE) & (columns.fault != Fault.SHORT) & ~cut)
+        for number, fault in zip(batch.number[told].tolist(), columns.fault[told].tolist(), strict=True):
+            self.capture.damages.add(f"packet {number}", FAULTS[Fault(fault)])
 
     def _add_tunnels(self, batch: Batch, columns: Columns) -> None:
         row = np.flatnonzero(columns.vni >= 0)
@@ -137,19 +189,17 @@ class Analyser:
 
     def _collect(self) -> None:
         """Take what sequences have found, so that they remember no more than they need."""
-        for flow, sequence in self.flows.sequences.items():
-            for gap in sequence.gaps[: MAX_EVENTS - len(self.gaps)]:
-                self.gaps.append((flow, gap))
+        for flow, sequence in self.order.sequences.items():
             if sequence.gaps:
-                self.gap_counts[flow] = self.gap_counts.get(flow, 0) + len(sequence.gaps)
+                self.gaps += [(flow, gap) for gap in sequence.gaps[: MAX_EVENTS - len(self.gaps)]]
+                self.gap_counts[flow] += len(sequence.gaps)
+                sequence.gaps.clear()
             for resend in sequence.resends:
-                cause = self.answers.cause(flow, resend)
-                self.go_backs[flow] = self.go_backs.get(flow, 0) + 1
+                (self.repeats if resend.alone else self.go_backs)[flow] += 1
                 again = (np.array([value]) for value in (flow, resend.time, resend.packets))
                 self.timeline.add(Channel.RESENT, *again)
                 if len(self.resends) < MAX_EVENTS:
-                    self.resends.append((flow, resend, cause))
-            sequence.gaps.clear()
+                    self.resends.append((flow, resend))
             sequence.resends.clear()
 
     def _collect_pauses(self) -> None:

@@ -15,7 +15,7 @@ Octets = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-CHUNK: Final = 8 * 2**20
+CHUNK: Final = 5 * 2**20
 """Bytes read at a time: a few thousand packets, so that columns stay in the cache."""
 SLACK: Final = 256
 """Bytes that may be read beyond any packet, so that gathering headers needs no bounds checks."""

@@ -10,12 +10,13 @@ from typing import IO, TYPE_CHECKING, Final, NoReturn
 import numpy as np
 
 from lab.analysis.batch import CHUNK, Batch, Damages, Flags, Ints, Window
+from lab.analysis.linktypes import known, to_ethernet
+from lab.analysis.mirrors import unwrap
 from lab.analysis.section import Section
 from lab.analysis.walk import Layout, Walked, walk
 from lab.errors import InvalidInput, Problem
 from lab.wire import pcapng
 from lab.wire.pcapng import Interface, Statistics
-from lab.wire.pcapng_reader import MAX_BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -29,6 +30,7 @@ _CLASSIC_MAGIC: Final = {  # the first four octets: big endian, units per second
 _CLASSIC_HEADER: Final = 24
 _CLASSIC_RECORD: Final = 16
 _SECTION_MAGIC: Final = pcapng.SECTION_HEADER.to_bytes(4)
+_KNOWN: Final = "Ethernet, Linux cooked (-i any), raw IP, loopback and ERF are read"
 _EARLIER: Final = "what comes before is good; the rest cannot be read"
 
 
@@ -36,18 +38,32 @@ class Capture:
     """The packets of ``stream`` as batches, an iterator that works once.
 
     ``interfaces`` grows as they are described and keeps those of all sections; ``statistics`` is what they reported,
-    by number. A file that is no capture at all raises InvalidInput; ``damages`` tells of all else.
+    by number, ``mirrored`` how many packets GRE or ERSPAN carried; ``applications`` wrote its sections. A file that
+    is no capture at all raises InvalidInput; ``damages`` tells of all else.
     """
 
     def __init__(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
         self.interfaces: list[Interface] = []
         self.statistics: dict[int, Statistics] = {}
         self.damages = Damages()
-        self.packets = 0
+        self.applications: set[str] = set()
+        self.packets = self.mirrored = 0
         self._source = source
         self._blocks = 0
         self._window = Window(stream, chunk)
-        self._base = 0  # of the current section's interfaces
+        self._time = 0
+        self._known: dict[tuple[Interface, int], int] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Of the interfaces, each one's own: of two hosts' eth0 the second is ``eth0 (2)``."""
+        seen: dict[str, int] = {}
+        found = []
+        for interface in self.interfaces:
+            seen[interface.name] = seen.get(interface.name, 0) + 1
+            again = seen[interface.name]
+            found.append(interface.name if again == 1 else f"{interface.name} ({again})")
+        return found
 
     def __iter__(self) -> Iterator[Batch]:
         window = self._window
@@ -93,15 +109,14 @@ class Capture:
         if window.end < _CLASSIC_HEADER:
             self._refuse("ends inside the file header", "capture again")
         snaplen, linktype = np.frombuffer(window.data[16:24].tobytes(), f"{order}u4").tolist()
-        if linktype & 0xFFFF != pcapng.LINKTYPE_ETHERNET:
-            self._refuse(
-                f"has links of type {linktype & 0xFFFF}, not Ethernet", "capture on one interface, not on 'any'"
-            )
-        self.interfaces.append(Interface("pcap", snaplen=snaplen))
+        linktype &= 0xFFFF
+        if not known(linktype):
+            self._refuse(f"has links of type {linktype}, whose packets are not known", _KNOWN)
+        self.interfaces.append(Interface("pcap", snaplen=snaplen, linktype=linktype))
         layout = Layout(8, _CLASSIC_RECORD, 16, 16, pcapng.MAX_SNAPLEN + _CLASSIC_RECORD, 1, big_endian)
         window.slide(_CLASSIC_HEADER)
         while walked := self._walk(layout):
-            yield self._records(walked, order, units)
+            yield self._plain(self._records(walked, order, units))
             self._blocks += len(walked.start)
             window.slide(walked.next)
 
@@ -141,6 +156,7 @@ class Capture:
             count = len(walked.start) if following is None else following
             whole = self._check_ends(walked, section, count)
             yield from self._blocks_of(section, walked, whole)
+            self.applications.add(section.application)
             self._blocks += whole
             if whole < count:
                 return False
@@ -158,9 +174,8 @@ class Capture:
         if major != 1:
             self._block_damage(0, f"is of pcapng version {major}, known is 1")
             return None
-        layout = Layout(4, 0, 12, 12, MAX_BLOCK, 4, big_endian)
-        self._base = len(self.interfaces)
-        return Section(layout, self._base)
+        layout = Layout(4, 0, 12, 12, pcapng.MAX_BLOCK, 4, big_endian)
+        return Section(layout, self._known)
 
     def _check_ends(self, walked: Walked, section: Section, count: int) -> int:
         """How many of the first ``count`` blocks repeat their length at their end; the next one is noted."""
@@ -179,10 +194,11 @@ class Capture:
     def _blocks_of(self, section: Section, walked: Walked, count: int) -> Iterator[Batch]:
         start, total = walked.start[:count], walked.total[:count]
         kinds = _kinds(self._window, start, section)
-        packet = kinds == pcapng.ENHANCED_PACKET
+        packet = (kinds == pcapng.ENHANCED_PACKET) | (kinds == pcapng.SIMPLE_PACKET)
         described_at = self._take_others(section, start, total, kinds, packet)
         if packet.any():
-            yield self._packets(section, start[packet], total[packet], described_at)
+            simple = kinds[packet] == pcapng.SIMPLE_PACKET
+            yield self._plain(self._packets(section, start[packet], total[packet], described_at, simple))
 
     def _take_others(self, section: Section, start: Ints, total: Ints, kinds: Ints, packet: Flags) -> list[int]:
         """Read the blocks that are not packets; where each interface was described that was known at the end."""
@@ -198,40 +214,75 @@ class Capture:
             described_at += [at] * (len(section.clocks) - before)
         return described_at
 
-    def _packets(self, section: Section, start: Ints, total: Ints, described_at: list[int]) -> Batch:
+    def _packets(self, section: Section, start: Ints, total: Ints, described_at: list[int], simple: Flags) -> Batch:
         count = len(start)
-        room = total >= 32
+        room = total >= np.where(simple, 16, 32)
         heads = _rows(self._window, np.where(room, start, 0), 28).view(section.word).reshape(count, 7)
         interface, high, low, captured, length = heads.T[2:].astype(np.int64, order="C")
+        if simple.any():
+            _simplify(section, simple, total, (interface, captured, length))
         number = np.arange(self.packets + 1, self.packets + count + 1)
         self.packets += count
-        known = interface < np.searchsorted(np.array(described_at, np.int64), start)
-        fits = room & (captured <= total - 32)
+        described = interface < np.searchsorted(np.array(described_at, np.int64), start)
+        fits = room & (captured <= total - np.where(simple, 16, 32))
         self.damages.add_packets(number[~fits], "its block is too short for the bytes that it says were captured")
-        self.damages.add_packets(number[fits & ~known], "refers to an interface that was not described before it")
-        good = fits & known
+        self.damages.add_packets(number[fits & ~described], "refers to an interface that was not described before it")
+        good = fits & described
         interface = np.where(good, interface, 0)
-        if section.foreign and good.any():
-            ethernet = ~np.isin(interface, section.foreign)
-            self.damages.add_packets(number[good & ~ethernet], "is not of an Ethernet link")
-            good &= ethernet
+        time = section.nanoseconds(interface, high, low, good)
         batch = Batch(
             data=self._window.data,
-            start=start + 28,
+            start=start + np.where(simple, 12, 28),
             captured=captured,
             length=np.maximum(length, captured),
-            time=section.nanoseconds(interface, high, low, good),
-            interface=interface + self._base,
-            direction=section.directions(self._window.data, start, total, captured, good),
+            time=self._in_between(time, simple) if simple.any() else time,
+            interface=np.array(section.numbers, np.int64)[interface] if section.numbers else interface,
+            direction=section.directions(self._window.data, start, total, captured, good & ~simple),
             number=number,
         )
+        self._time = int(batch.time[-1])
         return batch if good.all() else batch.select(good)
+
+    def _in_between(self, time: Ints, simple: Flags) -> Ints:
+        """A simple packet has no time: it came after the packet before it."""
+        before = np.maximum.accumulate(np.where(simple, -1, np.arange(len(time))))
+        return np.where(before < 0, self._time, time[np.maximum(before, 0)])
+
+    def _plain(self, batch: Batch) -> Batch:
+        """The batch as packets of Ethernet, mirrored ones as they were; those that cannot be read are noted."""
+        for number in np.unique(batch.interface).tolist():
+            linktype = self.interfaces[number].linktype
+            if linktype == pcapng.LINKTYPE_ETHERNET:
+                continue
+            rows = np.flatnonzero(batch.interface == number)
+            plain = to_ethernet(batch.data, linktype, *(c[rows] for c in (batch.start, batch.captured, batch.length)))
+            batch.start[rows], batch.captured[rows], batch.length[rows] = plain[:3]
+            batch.direction[rows] = np.where(batch.direction[rows] == 0, plain.direction, batch.direction[rows])
+            if not plain.good.all():
+                what = f"cannot be read as of a link of type {linktype}"
+                self.damages.add_packets(batch.number[rows[~plain.good]], what)
+                kept = np.ones(len(batch.start), np.bool_)
+                kept[rows] = plain.good
+                batch = batch.select(kept)
+        batch, found = unwrap(batch)
+        self.mirrored += found
+        return batch
 
 
 def _rows(window: Window, at: Ints, size: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     """``size`` bytes from each place, as one copy."""
     shape = (len(window.data) - size + 1,)
     return np.ndarray(shape, f"V{size}", window.data, strides=(1,))[at]
+
+
+def _simplify(section: Section, simple: Flags, total: Ints, columns: tuple[Ints, Ints, Ints]) -> None:
+    """Simple packets are of the first interface, and name only their length on the wire, where others name theirs."""
+    interface, captured, length = columns
+    length[simple] = interface[simple]
+    interface[simple] = 0
+    snaplen = section.snaplens[0] if section.snaplens else 0
+    most = np.minimum(length, snaplen) if snaplen else length
+    captured[simple] = np.minimum(most, total - 16)[simple]
 
 
 def _kinds(window: Window, start: Ints, section: Section) -> Ints:

@@ -40,11 +40,15 @@ _IPV6: Final = np.dtype(
 _UDP: Final = np.dtype(  # and the words behind it, where the BTH and what follows it is
     {
         "names": ["sport", "dport", "size", "flags", "vni", "opcode", "bits", "destqp", "psn", "ext"],
-        "formats": [">u2", ">u2", ">u2", "u1", ">u4", "u1", "u1", ">u4", ">u4", (">u4", 5)],
+        "formats": [">u2", ">u2", ">u2", "u1", ">u4", "u1", "u1", ">u4", ">u4", (">u4", 7)],
         "offsets": [0, 2, 4, 8, 12, 8, 9, 12, 16, 20],
-        "itemsize": 40,
+        "itemsize": 48,
     }
 )
+_BEHIND: Final = (1, 3)
+"""Words that AETH or RETH can be behind: of XRCETH, FETH or RDETH, and of RDETH and DETH."""
+_DMALEN: Final = 3
+"""The word of a RETH that is DMALen."""
 CE: Final = 3
 """ECN: congestion experienced (RFC 3168 section 5)."""
 _CUSTOMER_TAG: Final = 0x8100
@@ -57,24 +61,33 @@ _VNI_FLAG: Final = 0x08
 _BTH_SIZE: Final = 12
 _ICRC_SIZE: Final = 4
 _EXTENSIONS: Final = np.array([sum(extension.size for extension in extensions(code)) for code in range(256)])
-_FIRST: Final = [next(iter(extensions(code)), None) for code in range(256)]
-HAS_RETH: Final = np.array([extension is Extension.RETH for extension in _FIRST])
-"""By opcode: a RETH follows the BTH."""
-HAS_FETH: Final = np.array([extension is Extension.FETH for extension in _FIRST])
-"""By opcode: a FETH and then a RETH follow the BTH (annex A19)."""
-HAS_AETH: Final = np.array([extension is Extension.AETH for extension in _FIRST])
-"""By opcode: an AETH follows the BTH."""
+
+
+def _words_before(wanted: Extension) -> Ints:
+    """By opcode: 4-byte words between the BTH and this header, -1 where the opcode has none."""
+    orders = [extensions(code) for code in range(256)]
+    return np.array(
+        [sum(e.size for e in order[: order.index(wanted)]) // 4 if wanted in order else -1 for order in orders]
+    )
+
+
+RETH_AT: Final = _words_before(Extension.RETH)
+AETH_AT: Final = _words_before(Extension.AETH)
+"""By opcode: words between the BTH and the header, -1 where there is none."""
 
 
 class Fault(IntEnum):
-    """Why decoding a packet stopped; ``FAULTS`` has the words."""
+    """Why decoding a packet stopped; ``FAULTS`` has the words.
+
+    At ``SHORT`` it did not: a mirror cut the packet before its length was written, and what is there is decoded.
+    """
 
     NONE = 0
     CUT = 1
     TAGS = 2
     IPV4 = 3
     IPV6 = 4
-    IP_LENGTH = 5
+    SHORT = 5
     UDP_LENGTH = 6
     BTH = 7
     EXTENSION = 8
@@ -86,7 +99,6 @@ FAULTS: Final = {
     Fault.TAGS: f"has more than {_MOST_TAGS} VLAN tags",
     Fault.IPV4: "has a damaged IPv4 header",
     Fault.IPV6: "has a damaged IPv6 header",
-    Fault.IP_LENGTH: "has an IP packet that ends beyond the frame",
     Fault.UDP_LENGTH: "has a UDP length that IP has no room for",
     Fault.BTH: "has no room for BTH and ICRC in its UDP datagram",
     Fault.EXTENSION: "has no room for the headers that its opcode calls for",
@@ -127,7 +139,7 @@ class Columns:
 class Roce:
     """The RoCEv2 packets: ``row`` in the batch, and the fields of BTH, RETH and AETH (IBA vol. 1 chapter 9).
 
-    ``payload`` is bytes without padding; ``dmalen`` and ``syndrome`` are -1 where there is no RETH or AETH.
+    ``payload`` is bytes without padding; ``dmalen``, ``syndrome`` and ``msn`` are -1 where there is no RETH or AETH.
     """
 
     row: Ints
@@ -138,6 +150,7 @@ class Roce:
     payload: Ints
     dmalen: Ints
     syndrome: Ints
+    msn: Ints
 
 
 def rows(data: Octets, at: Ints, size: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
@@ -186,7 +199,7 @@ def layers(data: Octets, start: Ints, end: Ints, wire_end: Ints) -> tuple[Column
         l2=start.copy(),
     )
     ip_end = zeros.copy()
-    _ipv4(data, (ether == 0x0800) & (fault == 0), end, columns, ip_end)
+    _ipv4(data, (ether == 0x0800) & (fault == 0), (end, wire_end), columns, ip_end)
     _ipv6(data, np.flatnonzero((ether == 0x86DD) & (fault == 0)), end, columns, ip_end)
     return columns, _udp(data, columns, end, wire_end, ip_end)
 
@@ -211,13 +224,14 @@ def _tagged(ether: Ints) -> Flags:
     return tagged
 
 
-def _ipv4(data: Octets, here: Flags, end: Ints, columns: Columns, ip_end: Ints) -> None:
+def _ipv4(data: Octets, here: Flags, ends: tuple[Ints, Ints], columns: Columns, ip_end: Ints) -> None:
     """On whole columns, what is no IPv4 included: choosing rows takes longer, and mostly all of them are IPv4."""
-    l3 = columns.ip
+    l3, (end, wire_end) = columns.ip, ends
     whole = here & (l3 + 20 <= end)
     columns.fault[here & ~whole] = Fault.CUT
     head = rows(data, np.where(whole, l3, 0), 40).view(_IPV4)
     size, total = (head["first"] & 15).astype(np.int64) * 4, head["total"].astype(np.int64)
+    total = np.where(total == 0, wire_end - l3, total)  # more than 16 bits hold, as BIG TCP leaves it
     good = whole & (head["first"] >> 4 == 4) & (size >= 20) & (total >= size)
     columns.fault[whole & ~good] = Fault.IPV4
     columns.src[2] = columns.dst[2] = np.where(whole, 0xFFFF, 0)
@@ -251,11 +265,11 @@ def _present(columns: Columns, at: Ints, whole: Flags) -> Flags:
 
 def _udp(data: Octets, columns: Columns, end: Ints, wire_end: Ints, ip_end: Ints) -> np.ndarray:
     beyond = ip_end > wire_end
-    columns.fault[beyond] = Fault.IP_LENGTH
-    cut = (columns.udp > 0) & ~beyond & (columns.udp + 8 > end)
+    columns.fault[beyond] = Fault.SHORT
+    cut = (columns.udp > 0) & (columns.udp + 8 > end)
     columns.fault[cut] = Fault.CUT
-    columns.udp[beyond | cut] = 0
-    head = rows(data, columns.udp, 40).view(_UDP)
+    columns.udp[cut] = 0
+    head = rows(data, columns.udp, 48).view(_UDP)
     size = head["size"].astype(np.int64)
     wrong = (columns.udp > 0) & ((size < 8) | (size > ip_end - columns.udp))
     columns.fault[wrong] = Fault.UDP_LENGTH
@@ -273,10 +287,12 @@ def _roce(columns: Columns, udp: np.ndarray, end: Ints) -> Roce:
     payload = trailer - after - (udp["bits"] >> 4 & 3)
     good = (payload >= 0) & (after <= end[row])
     if not good.all():
-        columns.fault[row] = _roce_fault(bth + _BTH_SIZE, after, trailer, end[row], good)
+        wrong = _roce_fault(bth + _BTH_SIZE, after, trailer, end[row], good)
+        columns.fault[row[~good]] = wrong[~good]
         row, udp, payload = row[good], udp[good], payload[good]
     columns.kind[row] = Kind.ROCE
     opcode, psn = udp["opcode"].astype(np.int64), udp["psn"].astype(np.int64)
+    aeth = _word(opcode, AETH_AT, udp["ext"], 0)
     return Roce(
         row=row,
         opcode=opcode,
@@ -284,16 +300,18 @@ def _roce(columns: Columns, udp: np.ndarray, end: Ints) -> Roce:
         psn=psn & 0xFFFFFF,
         ackreq=psn >> 31 != 0,
         payload=payload,
-        dmalen=_dmalen(opcode, udp["ext"]),
-        syndrome=np.where(HAS_AETH[opcode], udp["ext"][:, 0].astype(np.int64) >> 24, -1),
+        dmalen=_word(opcode, RETH_AT, udp["ext"], _DMALEN),
+        syndrome=aeth >> 24,
+        msn=np.where(aeth < 0, -1, aeth & 0xFFFFFF),
     )
 
 
-def _dmalen(opcode: Ints, words: np.ndarray) -> Ints:
-    """The last word of the RETH: the fourth behind the BTH, or the fifth where the FETH comes first."""
-    dmalen = np.where(HAS_RETH[opcode], words[:, 3].astype(np.int64), -1)
-    np.copyto(dmalen, words[:, 4], where=HAS_FETH[opcode])
-    return dmalen
+def _word(opcode: Ints, at: Ints, words: np.ndarray, offset: int) -> Ints:
+    """One word of a header that opcodes have first, or behind others; -1 where there is none."""
+    found = np.where(at[opcode] == 0, words[:, offset].astype(np.int64), -1)
+    for before in _BEHIND:
+        np.copyto(found, words[:, offset + before], where=at[opcode] == before)
+    return found
 
 
 def _roce_fault(bth_end: Ints, after: Ints, trailer: Ints, end: Ints, good: Flags) -> Ints:

@@ -24,17 +24,19 @@ class Percentiles:
 class Flow:
     """One direction to one QP, as one link saw it.
 
-    ``messages`` counts them by kind, ``sizes`` by the least power of two, in bytes, that is not less than their size.
-    ``goodput`` is payload in bit/s over the time from first to last packet, of packets that the receiver takes: those
-    with the PSN it expects (IBA vol. 1 section 9.7.3). ``gaps`` counts jumps ahead and ``missing`` the PSNs in them;
-    ``late`` packets filled a gap without others being sent again (reordered), ``resent`` ones stepped back, in
-    ``go_back_n`` episodes; ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not captured.
-    What a link saw first counts as expected: of a QP whose first packet was lost before, resent ones are duplicates.
+    ``copies`` of its packets are in the file twice, once as they came into a router and once as they left it, and
+    are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which the capture lacks packets,
+    ``sizes`` by the least power of two, in bytes, that is not less than their size. ``goodput`` is payload in bit/s
+    over the time from first to last packet, of packets that the receiver takes: those with the PSN it expects (IBA
+    vol. 1 section 9.7.3), and what it has acknowledged; ``read_goodput`` is what READs brought back. ``gaps`` counts
+    jumps ahead and ``missing`` the PSNs in them; ``late`` packets filled a gap without others being sent again
+    (reordered), ``resent`` ones stepped back, in ``go_back_n`` episodes, and in ``repeats`` only what was asked for
+    (selective repeat); ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not captured. What
+    a link saw first counts as expected: of a QP whose first packet was lost before, resent ones are duplicates.
     ``marked`` packets came with CE (RFC 3168), ``answers`` counts AETHs by what they say (tables 43 and 46), ``cnps``
-    those sent to this QP (annex A17.9.3), ``round_trip`` times requests that ask for an ACK to the AETH with
-    their PSN, ``cnp_delay`` the time from the last packet that was seen marked the other
-    way to each of them; packets marked behind this place give none. ``peer`` is the QP of the other direction, None
-    when it was not found.
+    those sent to this QP (annex A17.9.3), ``round_trip`` times requests that ask for an ACK to the AETH with their
+    PSN, ``cnp_delay`` the time from the last packet that was seen marked the other way to each of them; packets
+    marked behind this place give none. ``peer`` is the QP of the other direction, None when it was not found.
     """
 
     link: str
@@ -45,13 +47,16 @@ class Flow:
     transport: str
     peer: int | None
     packets: int
+    copies: int
     bytes: int
     payload: int
     goodput: float
+    read_goodput: float
     seconds: float
     messages: dict[str, int]
     sizes: dict[int, int]
     message_bytes: int
+    partial: int
     smallest: int
     largest: int
     gaps: int
@@ -59,6 +64,7 @@ class Flow:
     late: int
     resent: int
     go_back_n: int
+    repeats: int
     duplicates: int
     out_of_sequence: int
     unseen: int
@@ -78,7 +84,9 @@ class GoBackN:
     """A requester stepped back from the PSN after the highest to ``psn`` and sent ``packets`` again.
 
     ``time`` in seconds since the first packet of the file; ``cause`` is the NAK that asked for it, ``timeout`` when
-    none did, or ``unknown`` when the answers were not captured (IBA vol. 1 sections 9.7.5.1.2 and 9.7.6).
+    none did, or ``unknown`` when the answers were not captured, or nobody knows which were its own. ``alone``:
+    nothing else was sent again, which is selective repeat and not go-back-N (IBA vol. 1 sections 9.7.5.1.2 and
+    9.7.6).
     """
 
     link: str
@@ -91,6 +99,7 @@ class GoBackN:
     back: int
     packets: int
     cause: str
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +119,14 @@ class MissingPsns:
 class PausedPort:
     """Pause frames of one class at one link (IEEE 802.1Q clause 36); ``cls`` None is 802.3's Pause, for all of it.
 
-    ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other. ``paused`` is in
+    ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other; where the capture does
+    not know it, ``sender``, the MAC address that they came from, tells who paused the other one. ``paused`` is in
     seconds and ``share`` of the capture's duration, both None when the rate is not known and no XON told the end.
     """
 
     link: str
     direction: str
+    sender: str
     cls: int | None
     xoff: int
     xon: int
@@ -175,9 +186,10 @@ class Tunnel:
 
 @dataclass(frozen=True, slots=True)
 class FlowOverTime:
-    """A flow by intervals: ``goodput`` in bit/s; packets marked CE, and sent again in steps back that began there.
+    """A flow by intervals: goodput in bit/s, packets marked CE, and sent again in steps back that began there.
 
-    ``naks`` and ``cnps`` are those that came back: answers other than ACK, and CNPs. What never happened is empty.
+    ``peak`` is the highest goodput: of an interval, or of a flow's own time where that is shorter. ``naks`` and
+    ``cnps`` are those that came back: answers other than ACK, and CNPs. What never happened is empty.
     """
 
     link: str
@@ -186,6 +198,7 @@ class FlowOverTime:
     dst: str
     qp: int
     goodput: tuple[float, ...]
+    peak: float
     marked: tuple[int, ...]
     resent: tuple[int, ...]
     naks: tuple[int, ...]
@@ -198,6 +211,7 @@ class PauseOverTime:
 
     link: str
     direction: str
+    sender: str
     cls: int | None
     paused: tuple[float, ...]
 
@@ -226,10 +240,14 @@ class Icrcs:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that looks wrong: what and where in one line, and what it usually means."""
+    """Something that looks wrong: what and where in one line, and what it usually means.
+
+    A ``note`` is no fault of the network: how this capture was made explains it.
+    """
 
     what: str
     meaning: str
+    note: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +255,9 @@ class Facts:
     """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete.
 
     ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read.
+    ``short`` packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or
+    ERSPAN, and are as the mirrored port saw them. ``pause_frames_hidden`` says why there
+    would be none, and is empty where nothing hid them. ``emulated``: rocelab captured it, from hosts with SoftRoCE.
     """
 
     file: str
@@ -244,7 +265,11 @@ class Facts:
     left_out: int
     seconds: float
     roce: int
+    short: int
+    mirrored: int
     pause_frames: int
+    pause_frames_hidden: str
+    emulated: bool
     untracked: int
     dropped: dict[str, int]
     flows: tuple[Flow, ...]

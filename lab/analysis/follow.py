@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from lab.analysis import opcode_tables as ops
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
 from lab.analysis.columns import CE, decode
 from lab.analysis.names import DIRECTIONS, address, vni_or_none
+from lab.analysis.sequence import MASK
 from lab.wire.opcodes import opcode_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.analysis.batch import Batch
+    from lab.analysis.batch import Batch, Ints
+    from lab.analysis.columns import Columns, Roce
 
 MAX_SIGHTINGS: Final = 10_000
-"""Of one packet; a PSN comes back after 2**24 packets."""
+"""Of one packet."""
+_HALF: Final = 0x800000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,44 +77,70 @@ def follow(stream: IO[bytes], source: str, qp: int, psn: int, chunk: int = CHUNK
     have the same, and in IPv6, a copy ends where a link that has seen it sees the packet again; then copies that are
     under way at the same time, the second one behind the first, are told apart only as far as that goes.
     """
-    capture = Capture(stream, source, chunk)
-    found: dict[tuple[str, str, int], list[Sighting]] = {}
-    count = 0
-    for batch in capture:
-        if len(batch.start) and count < MAX_SIGHTINGS:
-            count += _collect(capture, batch, (qp, psn), found, MAX_SIGHTINGS - count)
-    return [
-        Track(src, dst, qp, psn, opcode_name(opcode), _copies(sightings))
-        for (src, dst, opcode), sightings in found.items()
-    ]
+    finder = _Finder(Capture(stream, source, chunk), qp, psn)
+    return finder.tracks()
 
 
-def _collect(
-    capture: Capture,
-    batch: Batch,
-    wanted: tuple[int, int],
-    found: dict[tuple[str, str, int], list[Sighting]],
-    most: int,
-) -> int:
-    """Add no more than ``most`` sightings to those of each flow; how many."""
-    columns, roce = decode(batch)
-    hits = np.flatnonzero((roce.destqp == wanted[0]) & (roce.psn == wanted[1]))[:most]
-    for hit in hits.tolist():
-        row = int(roce.row[hit])
-        flow = address(columns.src[:, row].tolist()), address(columns.dst[:, row].tolist()), int(roce.opcode[hit])
-        found.setdefault(flow, []).append(
-            Sighting(
-                time=int(batch.time[row]),
-                number=int(batch.number[row]),
-                link=capture.interfaces[int(batch.interface[row])].name,
-                direction=DIRECTIONS[int(batch.direction[row])],
-                hops=int(columns.ttl[row]),
-                ident=_ident(batch, int(columns.ip[row])),
-                vni=vni_or_none(int(columns.vni[row])),
-                marked=int(columns.ecn[row]) == CE,
+_Flow: TypeAlias = tuple[str, str, bool]  # source, destination, and whether answers: those have PSNs of their own
+
+
+class _Finder:
+    def __init__(self, capture: Capture, qp: int, psn: int) -> None:
+        self._capture, self._qp, self._psn = capture, qp, psn
+        self._found: dict[tuple[str, str, int, int], list[Sighting]] = {}
+        self._count = 0
+        self._last: dict[_Flow, int] = {}  # PSN of the packet before, as if they did not wrap
+
+    def tracks(self) -> list[Track]:
+        for batch in self._capture:
+            if len(batch.start) and self._count < MAX_SIGHTINGS:
+                self._collect(batch)
+        return [
+            Track(src, dst, self._qp, self._psn, opcode_name(opcode), _copies(sightings))
+            for (src, dst, opcode, _), sightings in self._found.items()
+        ]
+
+    def _collect(self, batch: Batch) -> None:
+        columns, roce = decode(batch)
+        names = self._capture.names
+        ours = np.flatnonzero(roce.destqp == self._qp)
+        laps = self._laps(columns, roce, ours)
+        hits = np.flatnonzero(roce.psn[ours] == self._psn)[: MAX_SIGHTINGS - self._count]
+        self._count += len(hits)
+        for hit, lap in zip(ours[hits].tolist(), laps[hits].tolist(), strict=True):
+            row = int(roce.row[hit])
+            hosts = address(columns.src[:, row].tolist()), address(columns.dst[:, row].tolist())
+            self._found.setdefault((*hosts, int(roce.opcode[hit]), lap), []).append(
+                Sighting(
+                    time=int(batch.time[row]),
+                    number=int(batch.number[row]),
+                    link=names[int(batch.interface[row])],
+                    direction=DIRECTIONS[int(batch.direction[row])],
+                    hops=int(columns.ttl[row]),
+                    ident=_ident(batch, int(columns.ip[row])),
+                    vni=vni_or_none(int(columns.vni[row])),
+                    marked=int(columns.ecn[row]) == CE,
+                )
             )
-        )
-    return len(hits)
+
+    def _laps(self, columns: Columns, roce: Roce, ours: Ints) -> Ints:
+        """How often PSNs have gone round before each packet: the same PSN after a lap is another packet."""
+        laps = np.zeros(len(ours), np.int64)
+        if not len(ours):
+            return laps
+        row, answers = roce.row[ours], ops.RESPONSE[roce.opcode[ours]].astype(np.int64)
+        words = np.concatenate([columns.src[:, row], columns.dst[:, row], answers[np.newaxis]])
+        kinds, which = np.unique(words, axis=1, return_inverse=True)
+        for number, kind in enumerate(kinds.T.tolist()):
+            at = np.flatnonzero(which.ravel() == number)
+            flow = address(kind[:4]), address(kind[4:8]), bool(kind[8])
+            psn = roce.psn[ours[at]]
+            last = self._last.get(flow, int(psn[0]))
+            steps = (np.diff(psn, prepend=last & MASK) + _HALF & MASK) - _HALF
+            unwrapped = last + np.cumsum(steps)
+            self._last[flow] = int(unwrapped[-1])
+            laps[at] = unwrapped >> 24
+        return laps
 
 
 def _ident(batch: Batch, ip: int) -> int | None:

@@ -20,6 +20,11 @@ def address(words: Sequence[int]) -> str:
     return "" if int(found) == 0 else str(found.ipv4_mapped or found)
 
 
+def mac(number: int) -> str:
+    """A MAC address."""
+    return number.to_bytes(6).hex(":")
+
+
 def vni_or_none(vni: int) -> int | None:
     """None for -1, outside of VXLAN."""
     return None if vni < 0 else vni

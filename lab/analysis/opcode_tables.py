@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from lab.wire.opcodes import Opcode
+from lab.wire.opcodes import OPERATIONS, Opcode
 
 MESSAGES: Final = ("SEND", "WRITE", "READ", "ATOMIC", "ATOMIC WRITE", "FLUSH")
 ACKS: Final = (
@@ -25,24 +25,30 @@ SEQUENCE_ERROR: Final = 2
 _RESERVED: Final = 7
 
 _TRANSPORT: Final = 0xE0
+_RD: Final = 0x40
 _UD: Final = 0x60
 
 
 def _table(*marks: str, without: str = "-") -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """By opcode: its name contains one of ``marks``."""
     table = np.zeros(256, np.bool_)
-    for opcode in Opcode:
+    for value, opcode in OPERATIONS.items():
         name = opcode.name
-        table[opcode] = any(mark in name for mark in marks) and without not in name
+        table[value] = any(mark in name for mark in marks) and without not in name
     return table
 
 
 RESPONSE: Final = _table("RESPONSE", "ACKNOWLEDGE")
 CNP: Final = np.arange(256) == int(Opcode.CNP)
 REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD", "FLUSH")
-SEQUENCED: Final = REQUEST & (np.arange(256) & _TRANSPORT != _UD)
-"""Requests whose PSNs follow each other at the responder: those of RC and UC."""
+SEQUENCED: Final = REQUEST & ~np.isin(np.arange(256) & _TRANSPORT, (_RD, _UD))
+"""Requests whose PSNs follow each other at the responder: those of RC, XRC and UC."""
 READ_REQUEST: Final = _table("READ_REQUEST")
+BEGINS: Final = REQUEST & ~(_table("MIDDLE", "LAST"))
+"""Requests that begin a message: First, Only, and all that are always alone."""
+FULL: Final = _table("FIRST", "MIDDLE")
+"""Packets that are as long as the path MTU."""
+READ_RESPONSE: Final = _table("READ_RESPONSE")
 CONTINUED: Final = _table("RESPONSE_MIDDLE", "RESPONSE_LAST")
 """READ responses that must follow another one directly."""
 

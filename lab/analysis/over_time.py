@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.analysis.facts import FlowOverTime, OverTime, PauseOverTime
-from lab.analysis.names import DIRECTIONS, address, class_or_none, vni_or_none
+from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_none
 from lab.analysis.timeline import MAX_ROWS, Channel
 
 if TYPE_CHECKING:
@@ -33,18 +33,22 @@ class _Reader:
 
     def has_data(self, flow: int) -> bool:
         """It carried data, or asked for some."""
-        return bool(self._of.flows.sums["payload"][flow] or self._of.flows.messages[flow].any())
+        return bool(self._of.flows.sums["payload"][flow] or self._of.messages.counts[flow].any())
 
     def flow(self, flow: int) -> FlowOverTime:
-        key, peer = self._of.flows.key(flow), int(self._of.answers.peer[flow])
+        key, peer = self._of.flows.key(flow), int(self._of.streams.answers[flow])
         scale = 8e9 / self._of.timeline.interval
+        goodput = tuple(amount * scale for amount in self._amounts(Channel.PAYLOAD, flow))
+        first, last = self._of.flows.seen[flow, :2].tolist()
+        mean = int(self._of.flows.sums["payload"][flow]) * 8e9 / (last - first) if last > first else 0.0
         return FlowOverTime(
             link=self._links[key.interface],
             vni=vni_or_none(key.vni),
             src=address(key.src),
             dst=address(key.dst),
             qp=key.destqp,
-            goodput=tuple(amount * scale for amount in self._amounts(Channel.PAYLOAD, flow)),
+            goodput=goodput,
+            peak=max((mean, *goodput)),
             marked=self._amounts(Channel.MARKED, flow),
             resent=self._amounts(Channel.RESENT, flow),
             naks=self._amounts(Channel.NAKS, peer),
@@ -52,10 +56,11 @@ class _Reader:
         )
 
     def pause(self, row: int) -> PauseOverTime:
-        interface, direction, cls = self._ports[row]
+        interface, direction, sender, cls = self._ports[row]
         return PauseOverTime(
             link=self._links[interface],
             direction=DIRECTIONS[direction],
+            sender=mac(sender),
             cls=class_or_none(cls),
             paused=tuple(amount / self._of.timeline.interval for amount in self._amounts(Channel.PAUSED, row)),
         )

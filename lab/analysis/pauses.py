@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,8 @@ PAUSE: Final = 0x0001
 ALL_CLASSES: Final = -1
 """The class of a Pause frame of IEEE 802.3, which stops the whole link."""
 _MAX_PORTS: Final = 4096
+_MAC: Final = 2**48 - 1
+Port: TypeAlias = tuple[int, int, int, int]
 _FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
 
 
@@ -79,39 +81,49 @@ class Paused:
 
 
 class Pauses:
-    """All ports; keys are the interface's number, the direction there, and the class or ``ALL_CLASSES``."""
+    """All ports, by interface, direction there, the sender's MAC address, and class or ``ALL_CLASSES``.
+
+    The address tells who paused whom where a capture has no directions.
+    """
 
     def __init__(self, rate: Callable[[int], int | None]) -> None:
-        self.ports: dict[tuple[int, int, int], Paused] = {}
+        self.ports: dict[Port, Paused] = {}
         self.frames = 0
         self._rate = rate
 
-    def add(self, batch: Batch, row: Ints, body: Ints) -> None:
-        """The MAC control frames at ``row``, whose opcodes are at ``body`` in the buffer."""
+    def add(self, batch: Batch, row: Ints, body: Ints, l2: Ints) -> None:
+        """The MAC control frames at ``row``, which begin at ``l2`` in the buffer, and their opcodes at ``body``."""
         frames = rows(batch.data, body, 20).view(_FRAME)
-        columns = (batch.interface[row], batch.direction[row], batch.time[row], frames["opcode"], frames["first"])
+        sender = rows(batch.data, l2 + 4, 8).view(">u8").astype(np.int64) & _MAC
+        columns = (
+            batch.interface[row],
+            batch.direction[row],
+            sender,
+            batch.time[row],
+            frames["opcode"],
+            frames["first"],
+        )
         for *place, quanta in zip(*(column.tolist() for column in columns), frames["quanta"].tolist(), strict=True):
-            interface, direction, time, opcode, first = place
+            interface, direction, address, time, opcode, first = place
             if opcode == PFC:
                 self.frames += 1
                 for cls in range(8):
                     if first >> cls & 1:
-                        self._frame(interface, direction, cls, time, quanta[cls])
+                        self._frame((interface, direction, address, cls), time, quanta[cls])
             elif opcode == PAUSE:
                 self.frames += 1
-                self._frame(interface, direction, ALL_CLASSES, time, first)
+                self._frame((interface, direction, address, ALL_CLASSES), time, first)
 
     def finish(self, time: int) -> None:
         """The capture ends at ``time``, ns since 1970."""
         for port in self.ports.values():
             port.finish(time)
 
-    def _frame(self, interface: int, direction: int, cls: int, time: int, quanta: int) -> None:
-        key = (interface, direction, cls)
+    def _frame(self, key: Port, time: int, quanta: int) -> None:
         if key not in self.ports and len(self.ports) >= _MAX_PORTS:
             return
         port = self.ports.setdefault(key, Paused())
-        rate = self._rate(interface)
+        rate = self._rate(key[0])
         if quanta:
             port.off(time, None if rate is None else quanta * PAUSE_QUANTUM_BITS * 10**9 // rate)
         else:

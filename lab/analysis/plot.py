@@ -92,7 +92,7 @@ def _draw_flow(axes: Axes, flow: FlowOverTime, interval: float, peak: float) -> 
     axes.yaxis.set_major_formatter(EngFormatter("b/s"))
     axes.tick_params(labelsize=8)
     tunnel = "" if flow.vni is None else f" in VNI {flow.vni}"
-    name = f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}, peak {format_rate(max(flow.goodput))}"
+    name = f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}, peak {format_rate(flow.peak)}"
     axes.set_title(name, loc="left", fontsize=9, pad=3)
 
 
@@ -124,7 +124,7 @@ def _draw_ports(axes: Axes, ports: Sequence[PauseOverTime], interval: float) -> 
     for row, port in enumerate(ports):
         _draw_lane(axes, port.paused, interval, (row - 0.35, 0.7, _PAUSED))
     names = [
-        f"{port.link} {port.direction} {'all' if port.cls is None else f'class {port.cls}'}".replace("  ", " ")
+        f"{port.link} {port.direction or port.sender} {'all' if port.cls is None else f'class {port.cls}'}"
         for port in ports
     ]
     axes.set_yticks(range(len(ports)), names, fontsize=8)

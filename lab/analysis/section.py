@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from struct import Struct, error
 from typing import TYPE_CHECKING, Final
@@ -10,29 +11,41 @@ import numpy as np
 
 from lab.wire import pcapng
 from lab.wire.pcapng import Interface, Statistics
-from lab.wire.pcapng_reader import MAX_INTERFACES, MAX_NAME
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Flags, Ints, Octets
     from lab.analysis.walk import Layout
 
+MAX_INTERFACES: Final = 65536
+"""Interfaces of one capture."""
+MAX_NAME: Final = 64
+"""Bytes of an interface's name that are kept."""
 _OBSOLETE_PACKET: Final = 2
-_SIMPLE_PACKET: Final = 3
 _DEFAULT_TSRESOL: Final = 6
 _OPTIONS_READ: Final = 8  # of a packet; epb_flags comes first in every writer known
+_SECTION_FIXED: Final = 16
 _WORD: Final = 0xFFFFFFFF
+_FILTER_KEPT: Final = 4096
 _INT64: Final = 2**63
 
 
 class Section:
-    """What a section header starts; ``base`` is the number of its first interface in the whole file."""
+    """What a section header starts; ``numbers`` are those of its interfaces in the whole file.
 
-    def __init__(self, layout: Layout, base: int) -> None:
+    An interface that an earlier section has described alike is the same one: a file in several pieces, put together.
+    Two of one name in one section are two: captures of several machines, merged.
+    """
+
+    def __init__(self, layout: Layout, known: dict[tuple[Interface, int], int]) -> None:
         self.layout = layout
         self.word = np.dtype(">u4" if layout.big_endian else "<u4")
         self.clocks: list[tuple[int, int]] = []  # units per second, offset in seconds
-        self.foreign: list[int] = []  # interfaces that are not Ethernet
-        self._base = base
+        self.linktypes: list[int] = []
+        self.snaplens: list[int] = []
+        self.application = ""
+        self.numbers: list[int] = []
+        self._known = known  # interfaces, of those that are alike the first, second ..., and their numbers
+        self._alike = Counter[Interface]()
         self._order = ">" if layout.big_endian else "<"
 
     def take(self, kind: int, body: bytes, interfaces: list[Interface], statistics: dict[int, Statistics]) -> str:
@@ -40,29 +53,36 @@ class Section:
         try:
             if kind == pcapng.INTERFACE_DESCRIPTION:
                 return self._describe(body, interfaces)
+            if kind == pcapng.SECTION_HEADER:
+                self.application = _printable(self._options(body, _SECTION_FIXED).get(pcapng.SHB_USERAPPL, b""))
             if kind == pcapng.INTERFACE_STATISTICS:
                 return self._count(body, statistics)
         except error:
             return "is too short for what it is"
-        if kind in {_OBSOLETE_PACKET, _SIMPLE_PACKET}:
-            return "is a packet without time or interface"
+        if kind == _OBSOLETE_PACKET:
+            return "is a packet of a kind that nobody writes any more"
         return ""
 
     def _describe(self, body: bytes, interfaces: list[Interface]) -> str:
-        if len(interfaces) >= MAX_INTERFACES:
-            return f"is interface {len(interfaces) + 1}, more than any capture has"
+        if len(self.clocks) >= MAX_INTERFACES or len(interfaces) >= MAX_INTERFACES:
+            return f"is interface {len(self.clocks) + 1}, more than any capture has"
         linktype, _, snaplen = self._unpack("HHI", body, 0)
         options = self._options(body, 8)
         name = options.get(pcapng.IF_NAME, f"interface {len(self.clocks)}".encode())
-        interface = Interface(_printable(name), snaplen=snaplen, linktype=linktype)
+        select = _printable(options.get(pcapng.IF_FILTER, b"\0")[1:], _FILTER_KEPT)
+        interface = Interface(_printable(name), snaplen=snaplen, linktype=linktype, filter=select)
         if pcapng.IF_SPEED in options:
             interface = replace(interface, speed=self._unpack("Q", options[pcapng.IF_SPEED], 0)[0] or None)
         (resolution,) = self._unpack("B", options.get(pcapng.IF_TSRESOL, bytes([_DEFAULT_TSRESOL])), 0)
         (offset,) = self._unpack("q", options.get(pcapng.IF_TSOFFSET, bytes(8)), 0)
-        if linktype != pcapng.LINKTYPE_ETHERNET:
-            self.foreign.append(len(self.clocks))
+        self.linktypes.append(linktype)
+        self.snaplens.append(snaplen)
         self.clocks.append((2 ** (resolution & 0x7F) if resolution & 0x80 else 10**resolution, offset))
-        interfaces.append(interface)
+        self._alike[interface] += 1
+        number = self._known.setdefault((interface, self._alike[interface]), len(interfaces))
+        self.numbers.append(number)
+        if number == len(interfaces):
+            interfaces.append(interface)
         return ""
 
     def _count(self, body: bytes, statistics: dict[int, Statistics]) -> str:
@@ -73,8 +93,24 @@ class Section:
         received, dropped = (
             self._unpack("Q", options.get(code, bytes(8)), 0)[0] for code in (pcapng.ISB_IFRECV, pcapng.ISB_IFDROP)
         )
-        statistics[self._base + number] = Statistics(received, dropped)
+        begun, ended = (
+            self._time(number, options[code]) if code in options else 0
+            for code in (pcapng.ISB_STARTTIME, pcapng.ISB_ENDTIME)
+        )
+        before = statistics.get(self.numbers[number], Statistics(0, 0, begun, ended))
+        statistics[self.numbers[number]] = Statistics(
+            before.received + received,
+            before.dropped + dropped,
+            min(before.start, begun) or before.start or begun,
+            max(before.end, ended),
+        )
         return ""
+
+    def _time(self, number: int, option: bytes) -> int:
+        """A time of an interface, in ns since 1970."""
+        high, low = self._unpack("II", option, 0)
+        units, offset = self.clocks[number]
+        return (high << 32 | low) * 10**9 // units + offset * 10**9
 
     def _unpack(self, layout: str, data: bytes, offset: int) -> tuple[int, ...]:
         return Struct(self._order + layout).unpack_from(data, offset)
@@ -138,6 +174,6 @@ def _wrapped(value: int) -> int:
     return (value + _INT64) % (2 * _INT64) - _INT64
 
 
-def _printable(name: bytes) -> str:
+def _printable(name: bytes, most: int = MAX_NAME) -> str:
     """A name that cannot steer the terminal it is printed on."""
-    return "".join(char if char.isprintable() else "?" for char in name[:MAX_NAME].decode(errors="replace"))
+    return "".join(char if char.isprintable() else "?" for char in name[:most].decode(errors="replace"))

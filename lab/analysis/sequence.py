@@ -7,7 +7,12 @@ packet lost further on leaves no gap, but its retransmission is seen; at the rec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lab.analysis.naks import HOLDS, NOBODY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MASK: Final = 0xFFFFFF
 _HALF: Final = 0x800000
@@ -28,6 +33,27 @@ def read_span(dmalen: int, mtu: int = 1024) -> int:
     return max(1, -(-dmalen // mtu))
 
 
+def fill(missing: list[tuple[int, int]], psn: int) -> bool:
+    """Whether a PSN is in one of these ranges, each a first PSN and how many; then it no longer is."""
+    for index, (start, count) in enumerate(missing):
+        offset = psn - start & MASK
+        if offset < count:
+            rest = [(start, offset), (psn + 1 & MASK, count - offset - 1)]
+            missing[index : index + 1] = [piece for piece in rest if piece[1]]
+            return True
+    return False
+
+
+class Request(NamedTuple):
+    """A request: ``read`` is DMALen of a READ, else -1; ``time`` in ns since 1970; ``payload`` in bytes."""
+
+    psn: int
+    read: int
+    time: int
+    payload: int
+    opcode: int
+
+
 @dataclass(slots=True)
 class Gap:
     """PSNs that were skipped at ``time`` (ns since 1970)."""
@@ -42,28 +68,42 @@ class Resend:
     """A step back: from ``time`` to ``end`` (ns since 1970) the requester resent ``packets`` from ``psn`` on.
 
     ``back`` is how many PSNs it stepped back. ``again`` counts those of its packets that this place had seen before.
+    ``cause`` is the answer that asked for it, or one of ``NOBODY``; ``alone`` tells that only its own packet came
+    again, and then new ones.
     """
 
     time: int
     end: int
     psn: int
     back: int
+    cause: str
     packets: int = 0
     again: int = 0
+    alone: bool = False
+
+    @property
+    def asked(self) -> bool:
+        """An answer asked for it."""
+        return self.cause not in NOBODY
 
 
 class Sequence:
     """The PSNs of one flow since something went wrong in it; before that there is nothing to remember.
 
     ``front`` follows the highest PSN seen, ``expected`` is the responder's. What went wrong is appended to ``gaps``
-    and ``resends`` for the caller to take, and counted.
+    and ``resends``, and what the responder took to ``accepted``, for the caller to take; None there stands for
+    packets that this place did not see. ``mtu`` is the path MTU in bytes, 0 where it is not known. ``asked`` tells
+    which answer asked for a PSN that comes again at a time.
     """
 
-    def __init__(self, *, reliable: bool) -> None:
+    def __init__(self, *, reliable: bool, asked: Callable[[int, int], str]) -> None:
         self.reliable = reliable
+        self._asked = asked
+        self.mtu = 0
         self.front = self.expected = 0
         self.gaps: list[Gap] = []
         self.resends: list[Resend] = []
+        self.accepted: list[Request | None] = []
         self.missing = 0
         self.duplicates = 0
         self.out_of_sequence = 0
@@ -73,8 +113,9 @@ class Sequence:
         self._newest, self._read = 0, -1  # the packet at the front, and DMALen when it is a READ whose end is open
         self._previous = 0
         self._resend: Resend | None = None
+        self._held: Resend | None = None
         self._missing: list[tuple[int, int]] = []
-        self._pending = 0
+        self._waiting: dict[int, Request] = {}
 
     @property
     def clean(self) -> bool:
@@ -88,26 +129,48 @@ class Sequence:
 
     def start(self, last: int, read: int) -> None:
         """Go on after ``last``, a PSN that came in order; ``read`` is its DMALen when it was a READ, else -1."""
-        self.front = self.expected = last + read_span(read) & MASK
-        self._newest, self._read, self._previous = last, read, last
+        self.front = self.expected = last + self._span(read) & MASK
+        self._newest, self._read, self._previous = last, self._open(read), last
 
-    def feed(self, psn: int, read: int, time: int) -> bool:
-        """The next packet, ``read`` as in ``start``; whether the responder would take it."""
+    def feed(self, request: Request) -> None:
+        """The next packet."""
+        psn = request.psn
         if self._read >= 0:
             self._settle_read(psn)
         ahead = distance(psn, self.front)
-        taken = self._resent(psn, read, time, -ahead) if ahead < 0 else self._new(psn, read, time, ahead)
+        if ahead < 0:
+            self._again(request, -ahead)
+        else:
+            self._new(request, ahead)
         self._previous = psn
-        return taken
+
+    @property
+    def waiting(self) -> int:
+        """Packets that are kept because an ACK may yet prove that they were taken."""
+        return len(self._waiting)
+
+    def forget(self) -> None:
+        """Keep none of them: what is proven of them later counts as not seen."""
+        self._waiting.clear()
 
     def acknowledge(self, psn: int) -> None:
-        """The responder has everything up to ``psn``: what is missing before it, only the capture missed."""
-        if not self.clean and distance(psn, self.expected) >= 0 and distance(psn, self.front) < 0:
-            self._catch_up(psn + 1 & MASK)
+        """The responder has everything up to ``psn``; what is missing before it, only the capture missed."""
+        if self._held is not None and distance(psn, self._held.psn) > 0:
+            self._release()
+        if self.expected != self.front and distance(psn, self.expected) >= 0 and distance(psn, self.front) < 0:
+            self._credit(psn + 1 & MASK)
 
     def finish(self) -> None:
         """The capture ends: an open step back is complete."""
-        self._close()
+        self._close(went_on=False)
+        self._release()
+
+    def _span(self, read: int) -> int:
+        return read_span(read, self.mtu or 1024)
+
+    def _open(self, read: int) -> int:
+        """The DMALen of a READ whose end the MTU does not tell, else -1."""
+        return -1 if self.mtu else read
 
     def _settle_read(self, psn: int) -> None:
         """Where a READ ends is known when the next request comes: it is where one of the path MTUs says."""
@@ -119,69 +182,108 @@ class Sequence:
             self.front = psn
         self._read = -1
 
-    def _new(self, psn: int, read: int, time: int, ahead: int) -> bool:
-        self._close()
+    def _new(self, request: Request, ahead: int) -> None:
+        self._close(went_on=not ahead)
+        psn, read = request.psn, request.read
         if ahead:
-            self.gaps.append(Gap(time, self.front, ahead))
+            self.gaps.append(Gap(request.time, self.front, ahead))
             self.missing += ahead
             self._missing = [*self._missing[1 - _RANGES_KEPT :], (self.front, ahead)]
-        self._newest, self._read = psn, read
+        self._newest, self._read = psn, self._open(read)
         taken = psn == self.expected
-        self.front = psn + read_span(read) & MASK
+        self.front = psn + self._span(read) & MASK
         if taken or not self.reliable:
             self.expected = self.front
-            return True
+            self.accepted += [request] if taken else [None, request]
+            return
         self.out_of_sequence += 1
-        self._pending += 1
-        if self._pending > _GIVE_UP:
-            self._catch_up(self.front)
-        return False
+        self._waiting[psn] = request
+        if len(self._waiting) > _GIVE_UP:
+            self._credit(self.front)
 
-    def _resent(self, psn: int, read: int, time: int, back: int) -> bool:
+    def _again(self, request: Request, back: int) -> None:
+        psn, time = request.psn, request.time
         self.resent += 1
         if self._resend is None or distance(psn, self._previous) <= 0:
-            self._close()
-            self._resend = Resend(time, time, psn, back)
+            self._close(went_on=False)
+            self._resend = Resend(time, time, psn, back, self._cause(psn, time))
         self._resend.packets += 1
         self._resend.end = time
-        if not self._fill(psn):
+        if not fill(self._missing, psn):
             self._resend.again += 1
         behind = distance(psn, self.expected)
         if behind < 0:
             self.duplicates += 1
-            return False
-        if behind > 0:
+        elif behind > 0:
             self.out_of_sequence += 1
-            return False
-        self._pending = 0
-        self.expected = psn + read_span(read) & MASK
-        if distance(self.expected, self.front) > 0:
-            self.front = self.expected
-        return True
+            self._waiting.setdefault(psn, request)
+        else:
+            self._waiting.pop(psn, None)
+            self.accepted.append(request)
+            self.expected = psn + self._span(request.read) & MASK
+            if distance(self.expected, self.front) > 0:
+                self.front = self.expected
+            if self.expected == self.front:
+                self._waiting.clear()
 
-    def _fill(self, psn: int) -> bool:
-        """Whether this PSN was missing; then it is no longer."""
-        for index, (start, count) in enumerate(self._missing):
-            offset = psn - start & MASK
-            if offset < count:
-                rest = [(start, offset), (psn + 1 & MASK, count - offset - 1)]
-                self._missing[index : index + 1] = [piece for piece in rest if piece[1]]
-                return True
-        return False
+    def _cause(self, psn: int, time: int) -> str:
+        """Which answer asks for a step back, which may show what the one before it was.
 
-    def _close(self) -> None:
-        """A step back is over. One that only filled gaps was no go-back-N: those packets came late."""
+        A NAK that was overtaken by the packet that it misses is still obeyed. And where only the NAK's packet had
+        come again, the others may have been lost again: then they come now, and it was a go-back-N.
+        """
+        held, self._held = self._held, None
+        if held is None:
+            return self._asked(psn, time)
+        if held.psn == psn and not held.again and time - held.time < HOLDS:
+            self.late += 1
+            self.resent -= 1
+            return held.cause
+        held.alone &= not 0 < distance(psn, held.psn) < held.back  # what came with it was lost again
+        self.resends.append(held)
+        return self._asked(psn, time)
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self.resends.append(held)
+
+    def _close(self, *, went_on: bool) -> None:
+        """A step back is over. One that only filled gaps, and that nobody asked for, was none: packets came late."""
         resend, self._resend = self._resend, None
         if resend is None:
             return
-        if resend.again:
+        resend.alone = went_on and resend.packets == 1 and resend.back > 1 and resend.asked
+        if resend.alone or (resend.asked and resend.packets == 1 and not resend.again):
+            self._release()
+            self._held = resend
+        elif resend.again or resend.asked:
             self.resends.append(resend)
         else:
             self.late += resend.packets
             self.resent -= resend.packets
 
-    def _catch_up(self, expected: int) -> None:
-        self.unseen += sum(count for start, count in self._missing if distance(start, expected) < 0)
-        self._missing = [(start, count) for start, count in self._missing if distance(start, expected) >= 0]
-        self.expected = expected
-        self._pending = 0
+    def _credit(self, upto: int) -> None:
+        """The responder took all before ``upto``: what waits there was not discarded after all."""
+        due = self.expected
+        for psn in self._waiting_before(upto):
+            request = self._waiting.pop(psn)
+            if distance(psn, due) < 0:
+                continue
+            self.accepted += [request] if psn == due else [None, request]
+            self.out_of_sequence -= 1
+            due = psn + self._span(request.read) & MASK
+        if distance(upto, due) > 0:
+            self.accepted.append(None)
+            due = upto
+        self.unseen += sum(count for start, count in self._missing if distance(start, due) < 0)
+        self._missing = [(start, count) for start, count in self._missing if distance(start, due) >= 0]
+        self.expected = due
+
+    def _waiting_before(self, upto: int) -> list[int]:
+        """Their PSNs in order, by the shorter way: counting up to there, or sorting those that wait."""
+        origin, size = self.expected, distance(upto, self.expected)
+        if size < len(self._waiting):
+            return [psn for psn in ((origin + n) & MASK for n in range(size)) if psn in self._waiting]
+        before = (psn for psn in self._waiting if distance(psn, origin) < size)
+        return sorted(before, key=lambda psn: psn - origin & MASK)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.analysis.facts import Finding
 from lab.analysis.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
 from lab.units import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lab.analysis.facts import Facts, Flow
 
@@ -18,6 +18,7 @@ PAUSED_SHARE: Final = 0.1
 """Of the capture's duration: being paused longer than this is no longer smoothing."""
 UNEVEN: Final = 0.8
 """Jain's index below which a spread is called uneven; one of two links idle gives 0.5."""
+_CONNECTED: Final = ("RC", "XRC")
 _LEAST_FLOWS: Final = 8  # per spread: fewer flows cannot be expected to spread evenly
 
 _MEANINGS: Final = {
@@ -31,25 +32,102 @@ _MEANINGS: Final = {
 }
 
 
+class _Sign(NamedTuple):
+    """A kind of trouble: its meaning, counts that add up over flows (the first tells whether), and its words."""
+
+    meaning: str
+    counts: Callable[[Flow], tuple[int, ...]]
+    words: Callable[..., str]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _said(kind: str, meaning: str) -> _Sign:
+    return _Sign(
+        meaning,
+        lambda flow: (flow.answers.get(kind, 0),),
+        lambda count: f"{_count(count, 'answer')} said {kind}",
+    )
+
+
+_SIGNS: Final = (
+    _Sign(
+        "packets or their ACKs were lost or reordered",
+        lambda flow: (flow.go_back_n, flow.resent - flow.repeats),
+        lambda times, again: f"went back {_count(times, 'time')} and sent {_count(again, 'packet')} again",
+    ),
+    _Sign(
+        "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
+        lambda flow: (flow.repeats,),
+        lambda times: f"{_count(times, 'lost packet')} sent again alone, as a NAK asked for",
+    ),
+    _Sign(
+        "they were lost or overtaken before this place",
+        lambda flow: (max(0, flow.missing - flow.unseen), flow.gaps),
+        lambda missing, gaps: f"{_count(missing, 'PSN')} missing in {_count(gaps, 'gap')}",
+    ),
+    _Sign(
+        "the capture lost them",
+        lambda flow: (flow.unseen,),
+        lambda unseen: f"{_count(unseen, 'PSN')} acknowledged but not captured",
+    ),
+    _Sign(
+        "the path reorders: RC answers with NAKs",
+        lambda flow: (flow.late,),
+        lambda late: f"{_count(late, 'packet')} came out of order",
+    ),
+    _Sign(
+        "they were lost before here",
+        lambda flow: (flow.response_gaps,),
+        lambda gaps: f"READ responses are missing in {_count(gaps, 'place')}",
+    ),
+    *(_said(kind, meaning) for kind, meaning in _MEANINGS.items()),
+)
+
+
 def findings(facts: Facts) -> tuple[Finding, ...]:
-    """Everything that looks wrong; none is an answer, too."""
+    """Everything that looks wrong; none is an answer, too. What many flows or links show alike is one finding."""
     return (
         *_file(facts),
-        *(finding for flow in facts.flows for finding in _flow(flow)),
+        *(finding for sign in _SIGNS for finding in _signs(facts, sign)),
         *_unanswered_marks(facts),
         *_pauses(facts),
         *_spread(facts),
     )
 
 
+def _signs(facts: Facts, sign: _Sign) -> Iterator[Finding]:
+    streams = _streams(flow for flow in facts.flows if sign.counts(flow)[0])
+    if not streams:
+        return
+    most = [max(sign.counts(flow) for flow in flows) for flows in streams]
+    totals = (sum(counts) for counts in zip(*most, strict=True))
+    yield Finding(f"{_whose(streams)}: {sign.words(*totals)}", sign.meaning)
+
+
+def _streams(flows: Iterable[Flow]) -> list[list[Flow]]:
+    """Flows of one stream, which several links saw, together."""
+    found: dict[tuple[object, ...], list[Flow]] = {}
+    for flow in flows:
+        found.setdefault((flow.vni, flow.src, flow.dst, flow.qp, flow.transport), []).append(flow)
+    return list(found.values())
+
+
+def _whose(streams: Sequence[Sequence[Flow]]) -> str:
+    """Which flows, in words: one by its name and links, of several the first one."""
+    first = streams[0]
+    if len(streams) > 1:
+        return f"{len(streams)} flows, the first {name(first[0])}"
+    more = len(first) - 1
+    return name(first[0]) + (f" and {_count(more, 'more link')}" if more else "")
+
+
 def name(flow: Flow) -> str:
     """A flow in words: who to whom, and where it was seen."""
     tunnel = "" if flow.vni is None else f" in VNI {flow.vni}"
     return f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _file(facts: Facts) -> Iterator[Finding]:
@@ -59,59 +137,57 @@ def _file(facts: Facts) -> Iterator[Finding]:
         yield Finding(f"{first.place} {first.what}{more}", "the file or the sender is damaged; the rest was analysed")
     for link, dropped in facts.dropped.items():
         yield Finding(f"{link}: {dropped} packets were lost while capturing", "gaps there may not be the network's")
+    if facts.short:
+        yield Finding(
+            f"{_count(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
+            "a mirror cut them before their length was written",
+            note=True,
+        )
+    if copies := sum(flow.copies for flow in facts.flows):
+        yield Finding(
+            f"{_count(copies, 'packet')} in the file twice, one hop apart: each is counted once",
+            "the mirror shows what came into a router and what left it",
+            note=True,
+        )
     if facts.untracked:
         yield Finding(
             f"{facts.untracked} packets belong to more flows than are told apart", "an attack, or a damaged file"
         )
 
 
-def _flow(flow: Flow) -> Iterator[Finding]:
-    where = name(flow)
-    if flow.go_back_n:
-        yield Finding(
-            f"{where}: went back {_count(flow.go_back_n, 'time')} and sent {_count(flow.resent, 'packet')} again",
-            "packets or their ACKs were lost or reordered",
-        )
-    if flow.missing > flow.unseen:
-        yield Finding(
-            f"{where}: {_count(flow.missing - flow.unseen, 'PSN')} missing in {_count(flow.gaps, 'gap')}",
-            "they were lost or overtaken before this place",
-        )
-    if flow.unseen:
-        yield Finding(f"{where}: {_count(flow.unseen, 'PSN')} acknowledged but not captured", "the capture lost them")
-    if flow.late:
-        yield Finding(f"{where}: {_count(flow.late, 'packet')} came late", "the path reorders: RC answers with NAKs")
-    if flow.response_gaps:
-        yield Finding(
-            f"{where}: READ responses are missing in {_count(flow.response_gaps, 'place')}",
-            "they were lost before here",
-        )
-    for kind, count in flow.answers.items():
-        if kind in _MEANINGS:
-            yield Finding(f"{where}: {_count(count, 'answer')} said {kind}", _MEANINGS[kind])
-
-
 def _unanswered_marks(facts: Facts) -> Iterator[Finding]:
-    """Marked packets and no CNP anywhere back: the receiver does not take part in DCQCN."""
+    """Marked packets and no CNP anywhere back: the receiver does not take part in DCQCN, or is SoftRoCE.
+
+    CNPs answer connections (IBA vol. 1 annex A17.9.3), so that datagrams may come marked without one.
+    """
     cnps = Counter[tuple[str, str, int | None]]()
     for flow in facts.flows:
         cnps[flow.src, flow.dst, flow.vni] += flow.cnps
-    links_with_answers = {(flow.link, flow.src, flow.dst) for flow in facts.flows}
-    for flow in facts.flows:
-        heard = (flow.link, flow.dst, flow.src) in links_with_answers
-        if flow.marked and heard and not cnps[flow.dst, flow.src, flow.vni]:
-            yield Finding(
-                f"{name(flow)}: {_count(flow.marked, 'packet')} marked CE, no CNP answered",
-                "the receiver does not slow its sender",
-            )
+    answering = {(flow.src, flow.dst) for flow in facts.flows}
+    silent = _streams(
+        flow
+        for flow in facts.flows
+        if flow.marked
+        and flow.transport in _CONNECTED
+        and (flow.dst, flow.src) in answering
+        and not cnps[flow.dst, flow.src, flow.vni]
+    )
+    if silent:
+        marked = sum(max(flow.marked for flow in flows) for flows in silent)
+        what = f"{_whose(silent)}: {_count(marked, 'packet')} marked CE, no CNP answered"
+        if facts.emulated:
+            yield Finding(what, "SoftRoCE sends no CNPs, so that ECN slows nobody here; a NIC would", note=True)
+        else:
+            yield Finding(what, "the receiver does not slow its sender")
 
 
 def _pauses(facts: Facts) -> Iterator[Finding]:
     for port in facts.pauses:
         if port.share is not None and port.paused is not None and port.share > PAUSED_SHARE:
+            sender = "" if port.direction else f", from {port.sender}"
             what = "all classes" if port.cls is None else f"class {port.cls}"
             yield Finding(
-                f"{port.link}: {what} paused for {format_time(port.paused)}, {port.share:.0%} of the capture",
+                f"{port.link}{sender}: {what} paused for {format_time(port.paused)}, {port.share:.0%} of the capture",
                 "congestion further on, or a receiver that stopped reading",
             )
 

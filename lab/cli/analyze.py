@@ -11,6 +11,7 @@ import typer
 
 from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.source import CaptureArgument, open_capture
 from lab.errors import ExitCode, UsageError
 from lab.units import format_rate, format_size, format_time, parse_rate
 
@@ -26,7 +27,7 @@ _WIDTH: Final = 48
 
 
 def analyze(
-    file: Annotated[Path, typer.Argument(help="The capture, pcapng or pcap.", exists=False)],
+    file: CaptureArgument,
     rate: Annotated[
         str | None, typer.Option(help="Rate of links whose own is not in the file, for pause times: 100Mbit.")
     ] = None,
@@ -62,11 +63,8 @@ def analyze(
     if plot is not None and plot.suffix not in {".png", ".svg"}:
         raise UsageError(f"--plot {plot}: a plot is PNG or SVG", "name a file that ends in .svg or .png")
     wanted = parse_filter(select, fabric)
-    try:
-        with file.open("rb", buffering=0) as stream:
-            facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=wanted)
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "name a file that rocelab capture wrote") from error
+    with open_capture(file) as stream:
+        facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=wanted)
     if plot is not None:
         _plot(facts, plot)
     if json:
@@ -77,7 +75,7 @@ def analyze(
 
 
 def _verdict(facts: Facts) -> ExitCode:
-    if facts.findings:
+    if any(not finding.note for finding in facts.findings):
         return ExitCode.FAIL
     return ExitCode.PASS if facts.roce or facts.pause_frames or facts.tunnels else ExitCode.UNKNOWN
 
@@ -97,9 +95,10 @@ def _plot(facts: Facts, file: Path) -> None:
 
 def _print(facts: Facts) -> None:
     beside = f", {facts.left_out} left out" if facts.left_out else ""
+    beside += f", {facts.mirrored} out of mirrors' GRE" if facts.mirrored else ""
     _line(
         f"{facts.packets} packets in {format_time(facts.seconds)}: {facts.roce} of RoCEv2, "
-        f"{facts.pause_frames} of flow control{beside}"
+        f"{_flow_control(facts)}{beside}"
     )
     _connections(facts)
     _troubles(facts)
@@ -129,18 +128,25 @@ def _print(facts: Facts) -> None:
     _conclude(facts)
 
 
+def _flow_control(facts: Facts) -> str:
+    """None seen is an answer only where they would have been seen."""
+    if facts.pause_frames or not facts.pause_frames_hidden:
+        return f"{facts.pause_frames} of flow control"
+    return f"flow control {facts.pause_frames_hidden}"
+
+
 def _connections(facts: Facts) -> None:
     """One line for each direction that asks for something; what the other one answers is in it."""
-    peers = {(flow.link, flow.vni, flow.src, flow.qp): flow for flow in facts.flows}
+    peers = {(flow.link, flow.vni, flow.src, flow.dst, flow.qp): flow for flow in facts.flows}
     asking = [flow for flow in facts.flows if flow.messages or flow.peer is None or not (flow.answers or flow.cnps)]
     columns = ("link", "from", "to", "packets", "messages", "goodput", "ACK after p50, p99", "CE", "CNPs back")
     _table("Queue pairs", columns, (
         (
             flow.link if flow.vni is None else f"{flow.link} VNI {flow.vni}",
             f"{flow.src} QP {'?' if flow.peer is None else hex(flow.peer)}", f"{flow.dst} QP {flow.qp:#x}",
-            flow.packets, _messages(flow), format_rate(flow.goodput), _percentiles(flow.round_trip),
+            flow.packets, _messages(flow), _rate(flow), _percentiles(flow.round_trip),
             f"{flow.marked_share:.1%}",
-            _cnps(peers.get((flow.link, flow.vni, flow.dst, flow.peer or 0))),
+            _cnps(peers.get((flow.link, flow.vni, flow.dst, flow.src, flow.peer or 0))),
         )
         for flow in asking
     ))  # fmt: skip
@@ -152,6 +158,14 @@ def _messages(flow: Flow) -> str:
     least, most = format_size(flow.smallest), format_size(flow.largest)
     counts = ", ".join(f"{count} {kind}" for kind, count in flow.messages.items())
     return f"{counts} of {least}" if least == most else f"{counts} of {least} to {most}"
+
+
+def _rate(flow: Flow) -> str:
+    """What was sent, and what READs brought back."""
+    if not flow.read_goodput:
+        return format_rate(flow.goodput)
+    read = f"{format_rate(flow.read_goodput)} read"
+    return f"{format_rate(flow.goodput)}, {read}" if flow.payload else read
 
 
 def _cnps(peer: Flow | None) -> str:
@@ -179,7 +193,7 @@ def _troubles(facts: Facts) -> None:
 
 def _goodput(facts: Facts) -> None:
     _table(f"Goodput over {format_time(facts.seconds)}", ("link", "from", "to", "peak", "over time"), (
-        (flow.link, flow.src, f"{flow.dst} QP {flow.qp:#x}", format_rate(max(flow.goodput)), _sparks(flow.goodput))
+        (flow.link, flow.src, f"{flow.dst} QP {flow.qp:#x}", format_rate(flow.peak), _sparks(flow.goodput))
         for flow in facts.over_time.flows if flow.goodput
     ))  # fmt: skip
 
@@ -195,8 +209,8 @@ def _pauses(facts: Facts) -> None:
     columns = ("link", "frames", "class", "XOFF", "XON", "pairs", "expired", "paused", "longest", "share")
     _table("Pauses", columns, (
         (
-            port.link, port.direction, "all" if port.cls is None else port.cls, port.xoff, port.xon, port.pairs,
-            port.expired, "?" if port.paused is None else format_time(port.paused),
+            port.link, port.direction or f"from {port.sender}", "all" if port.cls is None else port.cls,
+            port.xoff, port.xon, port.pairs, port.expired, "?" if port.paused is None else format_time(port.paused),
             "?" if port.longest is None else format_time(port.longest),
             "?" if port.share is None else f"{port.share:.2%}",
         )
@@ -208,11 +222,11 @@ def _conclude(facts: Facts) -> None:
     for damage in facts.damages:
         _line(f"damaged: {damage.place} {damage.what}")
     for finding in facts.findings[:_ROWS]:
-        stdout.print("looks wrong: ", style="red", end="")
+        stdout.print("note: " if finding.note else "looks wrong: ", style="yellow" if finding.note else "red", end="")
         _line(f"{finding.what}: {finding.meaning}")
     if len(facts.findings) > _ROWS:
         _line(f"... and {len(facts.findings) - _ROWS} more; --json has all")
-    if not facts.findings:
+    if not any(not finding.note for finding in facts.findings):
         judged = _verdict(facts) is ExitCode.PASS
         _line("nothing looks wrong" if judged else "nothing to judge: no RoCEv2, flow control or VXLAN in the file")
 

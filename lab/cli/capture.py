@@ -93,7 +93,7 @@ def capture(
         for end, link in choose_links(fabric.topology, links)
     ]
     with contextlib.ExitStack() as stack:
-        file = _opened(stack, output, ring)
+        file = _opened(stack, output, ring, select or "")
         # What prints knows what it interrupts only when that has begun.
         sink = Printed(file, lambda: running.interrupt()) if live or file is None else file  # noqa: PLW0108
         running = stack.enter_context(Capture(points, sink, snaplen=snaplen, wanted=wanted))
@@ -117,16 +117,16 @@ def _check_outputs(output: str | None, *, live: bool, ring: str | None, json: bo
         raise UsageError("a ring is made of files", "give -o the name of a file")
 
 
-def _opened(stack: contextlib.ExitStack, output: str | None, ring: str | None) -> Sink | None:
+def _opened(stack: contextlib.ExitStack, output: str | None, ring: str | None, select: str) -> Sink | None:
     """What writes ``output``, without a buffer: a capture that is killed leaves what it has seen."""
     if output is None:
         return None
     if ring is not None:
-        return stack.enter_context(RingWriter(Path(output), *_ring(ring)))
+        return stack.enter_context(RingWriter(Path(output), *_ring(ring), select))
     try:
         if output == _STANDARD_OUTPUT:
-            return Writer(stack.enter_context(FileIO(sys.stdout.fileno(), "w", closefd=False)))
-        return Writer(stack.enter_context(FileIO(output, "w")))
+            return Writer(stack.enter_context(FileIO(sys.stdout.fileno(), "w", closefd=False)), select=select)
+        return Writer(stack.enter_context(FileIO(output, "w")), select=select)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}", "name another file") from error
 

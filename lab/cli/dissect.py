@@ -8,25 +8,24 @@ import os
 import sys
 from dataclasses import asdict, replace
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from lab.cli.headers import DIRECTIONS, print_headers, summary_line
 from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import stderr, stdout
-from lab.errors import UsageError
+from lab.cli.source import CaptureArgument, open_capture
 from lab.wire.filter.match import matches
 from lab.wire.frame import decode
 from lab.wire.opcodes import opcode_name
 from lab.wire.pcapng import Direction
-from lab.wire.pcapng_reader import Reader
 from lab.wire.summary import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from lab.analysis.records import Reader
     from lab.wire.explain import Explanation
     from lab.wire.filter.expression import Expression
     from lab.wire.frame import Frame
@@ -52,12 +51,11 @@ class Seen(NamedTuple):
 
 
 def dissect(
-    file: Annotated[Path, typer.Argument(help="The capture, a pcapng file.", exists=False)],
+    file: CaptureArgument,
     limit: Annotated[
         int | None, typer.Option(min=1, help=f"Stop after this many packets ({_EXPLAINED}; all with --summary).")
     ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="One line for each packet.")] = False,
-    rocev2: Annotated[bool, typer.Option("--rocev2", help="Leave out all that is not RoCE v2.")] = False,
     select: Annotated[
         str | None, typer.Option("--filter", metavar="EXPR", help="Only packets like: qpn==0x11 and not ack.")
     ] = None,
@@ -76,10 +74,11 @@ def dissect(
     wanted = parse_filter(select, fabric)
     if limit is None and not summary:
         limit = _EXPLAINED
-    with _opened(file) as stream, _until_the_reader_left():
+    from lab.analysis.records import Reader  # noqa: PLC0415 - NumPy takes a while to import
+
+    with open_capture(file) as stream, _until_the_reader_left():
         reader = Reader(stream, str(file))
-        seen = (packet for packet in _packets(reader) if not rocev2 or _is_rocev2(packet))
-        packets = islice((packet for packet in seen if wanted is None or _is_wanted(wanted, packet)), limit)
+        packets = islice((p for p in _packets(reader) if wanted is None or _is_wanted(wanted, p)), limit)
         if json:
             _print_array(_facts(packet) if summary else _explained(packet) for packet in packets)
         elif summary:
@@ -87,13 +86,6 @@ def dissect(
         else:
             _print_headers(packets, figures=figures)
         _tell_losses(reader)
-
-
-def _opened(file: Path) -> BinaryIO:
-    try:
-        return file.open("rb")
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "name a file that rocelab capture wrote") from error
 
 
 @contextlib.contextmanager
@@ -108,22 +100,18 @@ def _until_the_reader_left() -> Iterator[None]:
 
 def _packets(reader: Reader) -> Iterator[Seen]:
     first: int | None = None
-    for number, record in enumerate(reader, 1):
+    for record in reader:
         first = record.timestamp if first is None else first
         yield Seen(
-            number=number,
+            number=reader.number,
             timestamp=record.timestamp,
             time=(record.timestamp - first) / 1e9,
-            interface=reader.interfaces[record.interface].name,
+            interface=reader.names[record.interface],
             rate=reader.interfaces[record.interface].speed or None,
             direction=DIRECTIONS[Direction(record.direction)],
             length=record.length,
             data=bytes(record.data),
         )
-
-
-def _is_rocev2(packet: Seen) -> bool:
-    return decode(packet.data, packet.length).bth is not None
 
 
 def _is_wanted(wanted: Expression, packet: Seen) -> bool:
@@ -202,5 +190,5 @@ def _print_array(items: Iterable[dict[str, Any]]) -> None:
 def _tell_losses(reader: Reader) -> None:
     for number, statistics in reader.statistics.items():
         if statistics.dropped:
-            name = reader.interfaces[number].name
+            name = reader.names[number]
             stderr.print(f"{name}: {statistics.dropped} packets are missing, lost while capturing", markup=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.source import CaptureArgument, open_capture
 from lab.errors import ExitCode, UsageError
 from lab.units import format_time
 
@@ -21,7 +21,7 @@ _GREATEST = 2**24 - 1
 
 
 def follow(
-    file: Annotated[Path, typer.Argument(help="The capture, of several links.", exists=False)],
+    file: CaptureArgument,
     packet: Annotated[str, typer.Argument(metavar="QPN:PSN", help="Which one: its DestQP and PSN, like 0x11:4711.")],
     json: JsonFlag = False,
 ) -> None:
@@ -32,11 +32,8 @@ def follow(
     from lab.analysis import follow as analysis  # noqa: PLC0415 - NumPy takes a while to import
 
     qp, psn = _wanted(packet)
-    try:
-        with file.open("rb", buffering=0) as stream:
-            tracks = analysis.follow(stream, str(file), qp, psn)
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "name a file that rocelab capture wrote") from error
+    with open_capture(file) as stream:
+        tracks = analysis.follow(stream, str(file), qp, psn)
     if json:
         print_json([_facts(track) for track in tracks])
     else:

@@ -26,7 +26,6 @@ logging.getLogger("scapy.runtime").setLevel(logging.ERROR)  # its warnings are a
 MAX_TEXT: Final = 64
 """Characters of one value; what is longer is cut."""
 _SHOWN: Final = 16
-_ICRC_VERDICTS: Final = {Icrc.UNKNOWN: "unknown: the capture does not hold the whole packet"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def _headers(data: bytes, frame: Frame, rate: int | None) -> Iterator[Header]:
         if sealed is not None and isinstance(layer, Padding):
             yield _icrc(sealed, scene)
             sealed = None
-        yield _header(layer, scene)
+        yield _cut(layer, sealed, scene) if sealed is not None and _is_cut(layer, scene) else _header(layer, scene)
         if isinstance(layer, BTH):
             sealed = layer
         elif isinstance(layer, VXLAN) and scene.frame.inner is not None:
@@ -124,8 +123,22 @@ def _bits(description: Any) -> int:
 
 def _icrc(bth: Packet, scene: Scene) -> Header:
     verdict = scene.frame.icrc
-    meaning = _ICRC_VERDICTS.get(verdict, verdict.value) if verdict is not None else ""
+    if verdict is Icrc.UNKNOWN:
+        return Header("ICRC, invariant CRC", icrc.SIZE, (Field("ICRC", "not captured", "", 32),), ICRC_REASON)
+    meaning = verdict.value if verdict is not None else ""
     return Header("ICRC, invariant CRC", icrc.SIZE, (Field("ICRC", f"{bth.ICRC:#010x}", meaning, 32),), ICRC_REASON)
+
+
+def _is_cut(layer: Packet, scene: Scene) -> bool:
+    return isinstance(layer, Raw) and not isinstance(layer, Padding) and scene.frame.icrc is Icrc.UNKNOWN
+
+
+def _cut(layer: Packet, bth: Packet, scene: Scene) -> Header:
+    """Data of which the capture has only the beginning: what scapy takes for the ICRC is data, too."""
+    load = bytes(layer.load) + bth.ICRC.to_bytes(icrc.SIZE)
+    size = scene.frame.payload or 0
+    told = _data(load, scene, "Data")
+    return Header("Data", size, (Field("bytes", str(size), f"captured are {len(load)}"), *told.fields[1:]))
 
 
 def _data(load: bytes, scene: Scene, name: str) -> Header:

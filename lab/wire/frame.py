@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from enum import Enum
 from socket import AF_INET, AF_INET6, inet_ntop
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lab.wire import icrc
+from lab.wire import icrc, mad
 from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
 from lab.wire.opcodes import ROCEV2_PORT, Extension, extensions
+
+if TYPE_CHECKING:
+    from lab.wire.mad import Mad
 
 ETHERNET: Final = 14
 """Bytes of an Ethernet header without tags."""
@@ -46,6 +49,7 @@ _LONG: Final = Struct("!Q")
 _SHORT: Final = Struct("!H")
 _VXLAN: Final = Struct("!B3xI")
 _BTH_SIZE: Final = 12
+_LOW_24: Final = 0xFFFFFF
 _PFC_OPERANDS: Final = 18  # the vector and eight times
 
 _ETHERTYPES: Final = {
@@ -73,8 +77,9 @@ class Frame:
 
     ``src`` and ``dst`` are IP addresses, or MAC addresses where there is no IP. ``payload`` is the number of bytes
     after the RoCEv2 headers, less padding and ICRC. ``origremdt`` is what an atomic operation found, ``ieth`` the
-    R_Key that a SEND with Invalidate revokes. ``inner`` is the frame that VXLAN carries for the segment ``vni``, and
-    ``tunnels`` counts the frames that this one is inside of.
+    R_Key that a SEND with Invalidate revokes, ``mad`` what a datagram to QP 0 or 1 says, ``xrcsrq`` the receive queue
+    of an XRC request. ``inner`` is the frame that VXLAN carries for the segment ``vni``, and ``tunnels`` counts the
+    frames that this one is inside of. ``short``: a mirror cut it before its length was written.
     """
 
     length: int
@@ -97,18 +102,26 @@ class Frame:
     origremdt: int | None = None
     immdt: int | None = None
     ieth: int | None = None
+    xrcsrq: int | None = None
     payload: int | None = None
     icrc: Icrc | None = None
     pause: Pause | None = None
     pfc: Pfc | None = None
     vni: int | None = None
     inner: Frame | None = None
+    mad: Mad | None = None
+    short: bool = False
     fault: str = ""
 
     @property
     def damage(self) -> str:
         """``fault``, or that of the frame inside; empty when both make sense."""
         return self.fault or (self.inner.damage if self.inner is not None else "")
+
+    @property
+    def cut(self) -> bool:
+        """``short``, or that of the frame inside."""
+        return self.short or (self.inner is not None and self.inner.cut)
 
 
 class _Stop(Exception):
@@ -188,6 +201,7 @@ def _ipv4(frame: Frame, data: bytes, start: int) -> None:
     _need(frame, data, start + _IPV4.size, "the IPv4 header")
     first, tos, total, _, fragment, _, protocol, _, src, dst = _IPV4.unpack_from(data, start)
     header = (first & 0x0F) * 4
+    total = total or frame.length - start  # more than 16 bits hold, as BIG TCP leaves it
     if first >> 4 != 4 or header < _IPV4.size or total < header:
         raise _Stop(f"IPv4 header is damaged: version {first >> 4}, {header} bytes of {total}")
     frame.src, frame.dst = inet_ntop(AF_INET, src), inet_ntop(AF_INET, dst)
@@ -211,8 +225,7 @@ def _ipv6(frame: Frame, data: bytes, start: int) -> None:
 
 def _transport(frame: Frame, data: bytes, span: _Span, protocol: int) -> None:
     frame.protocol = _PROTOCOLS.get(protocol, f"IP protocol {protocol}")
-    if span.end > frame.length:
-        raise _Stop(f"IP ends at byte {span.end}, the frame at {frame.length}")
+    frame.short = span.end > frame.length
     if protocol not in {_TCP, UDP_PROTOCOL}:
         return
     _need(frame, data, span.transport + _PORTS.size, "the port numbers")
@@ -262,6 +275,8 @@ def _rocev2(frame: Frame, data: bytes, span: _Span) -> None:
     if trailer - offset < frame.bth.pad:
         raise _Stop(f"PadCnt {frame.bth.pad} exceeds the payload of {trailer - offset} bytes")
     frame.payload = trailer - offset - frame.bth.pad
+    if frame.deth is not None and frame.bth.destqp <= mad.GENERAL_QP:
+        frame.mad = mad.parse(data[offset : min(trailer, offset + mad.SIZE)])
 
 
 def _check(data: bytes, span: _Span) -> Icrc:
@@ -273,7 +288,7 @@ def _check(data: bytes, span: _Span) -> Icrc:
 
 
 def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
-    """Fill in what one extension header says; the reserved octets of a CNP say nothing."""
+    """Fill in what one extension header says; the reserved octets of a CNP say nothing, RD is only named."""
     match extension:
         case Extension.DETH:
             frame.deth = Deth.unpack(data, offset)
@@ -287,11 +302,19 @@ def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
             frame.aeth = Aeth.unpack(data, offset)
         case Extension.ATOMIC_ACK_ETH:
             (frame.origremdt,) = _LONG.unpack_from(data, offset)
+        case _:
+            _read_word(frame, _WORD.unpack_from(data, offset)[0], extension)
+
+
+def _read_word(frame: Frame, word: int, extension: Extension) -> None:
+    match extension:
         case Extension.IMMDT:
-            (frame.immdt,) = _WORD.unpack_from(data, offset)
+            frame.immdt = word
         case Extension.IETH:
-            (frame.ieth,) = _WORD.unpack_from(data, offset)
-        case Extension.CNP_RESERVED:
+            frame.ieth = word
+        case Extension.XRCETH:
+            frame.xrcsrq = word & _LOW_24
+        case _:
             pass
 
 

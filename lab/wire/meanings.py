@@ -15,7 +15,7 @@ from lab.wire.ethernet import PFC, VXLAN, MACControl, Pause
 from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES, VNI_VALID, VXLAN_PORT, Frame
 from lab.wire.headers import CLASSES, Placement, Selectivity
 from lab.wire.opcodes import ROCEV2_PORT, Extension, Opcode, extensions
-from lab.wire.rocev2 import AETH, BTH, CNP, DETH, FETH, IETH, RETH, AtomicAckETH, AtomicETH, ImmDt
+from lab.wire.rocev2 import AETH, BTH, CNP, DETH, FETH, IETH, RDETH, RETH, XRCETH, AtomicAckETH, AtomicETH, ImmDt
 from lab.wire.summary import ECN_NAMES
 from lab.wire.syndrome import AckKind, NakCode, Syndrome
 
@@ -190,6 +190,8 @@ def data_meaning(scene: Scene) -> str:
     """What is to be said of the data of a packet: that they are written in one step, or padded."""
     if _is(scene, Opcode.RC_ATOMIC_WRITE):
         return "written in one step: nobody reads half of it"
+    if scene.frame.mad is not None:
+        return f"a management datagram: {scene.frame.mad.name}"
     bth = scene.frame.bth
     return f"the last {bth.pad} are padding" if bth is not None and bth.pad else ""
 
@@ -224,6 +226,7 @@ MEANINGS: Final[dict[type[Packet], dict[str, Meaning]]] = {
         "A": _flag("acknowledge this packet"),
         "PSN": _constant("packet sequence number"),
     },
+    XRCETH: {"XRCSRQ": _constant("the shared receive queue at the receiver")},
     DETH: {"Q_Key": _qkey, "SrcQP": _constant("the sender's queue pair, to answer to")},
     FETH: {"SEL": _selectivity, "PLT": _placement},
     RETH: {"VA": _va, "R_Key": _constant("the receiver's key to that memory"), "DMALen": _dmalen},
@@ -243,6 +246,8 @@ MEANINGS: Final[dict[type[Packet], dict[str, Meaning]]] = {
 TITLES: Final[dict[type[Packet], str]] = {
     BTH: "BTH, base transport header",
     DETH: "DETH, datagram extended transport header",
+    XRCETH: "XRCETH, XRC extended transport header",
+    RDETH: "RDETH, reliable datagram extended transport header",
     FETH: "FETH, flush extended transport header",
     RETH: "RETH, RDMA extended transport header",
     AtomicETH: "AtomicETH, atomic extended transport header",

@@ -9,11 +9,17 @@ ROCEV2_PORT: Final = 4791
 """UDP destination port of RoCEv2 (IBA vol. 1 annex A17.3.2.2)."""
 
 _TRANSPORT_SHIFT: Final = 5
-_TRANSPORT_NAMES: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD"}
+_TRANSPORT_NAMES: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
+_RD: Final = 0x40
+_XRC: Final = 0xA0
+_RD_RESYNC: Final = 0x55
 
 
 class Opcode(IntEnum):
-    """The eight bits of BTH.OpCode: three of transport service, five of operation."""
+    """The eight bits of BTH.OpCode: three of transport service, five of operation.
+
+    These are what RoCE devices send; XRC's and RD's, which repeat RC's, have names and layouts below.
+    """
 
     RC_SEND_FIRST = 0x00
     RC_SEND_MIDDLE = 0x01
@@ -75,6 +81,8 @@ class Extension(Enum):
     ATOMIC_ACK_ETH = ("AtomicAckETH", 8)
     IETH = ("IETH", 4)
     CNP_RESERVED = ("reserved", 16)
+    XRCETH = ("XRCETH", 4)
+    RDETH = ("RDETH", 4)
 
     @property
     def label(self) -> str:
@@ -139,9 +147,44 @@ def _spelled(opcode: Opcode) -> str:
     return " ".join(_SPELLED.get(word, word) for word in opcode.name.split("_"))
 
 
-OPCODE_NAMES: Final = {int(opcode): _spelled(opcode) for opcode in Opcode}
+def _operations() -> dict[int, Opcode]:
+    """Those of XRC are those of RC (annex A14), those of RD too, without Invalidate (table 38)."""
+    shared = [opcode for opcode in Opcode if opcode <= Opcode.RC_SEND_ONLY_WITH_INVALIDATE]
+    rd = {_RD | opcode: opcode for opcode in shared if opcode <= Opcode.RC_FETCHADD}
+    return {int(opcode): opcode for opcode in Opcode} | {_XRC | opcode: opcode for opcode in shared} | rd
+
+
+OPERATIONS: Final = _operations()
+"""What every value of BTH.OpCode does that has a name; of XRC's and RD's, what the same one of RC does."""
+
+
+def is_answer(opcode: Opcode) -> bool:
+    """Whether it goes from the responder back to the requester."""
+    return "RESPONSE" in opcode.name or "ACKNOWLEDGE" in opcode.name
+
+
+def _layout(value: int, opcode: Opcode) -> tuple[Extension, ...]:
+    """XRC's requests name a receive queue, RD's packets an end-to-end context, before all else."""
+    rest = _EXTENSIONS.get(opcode, ())
+    if value & 0xE0 == _XRC:
+        return rest if is_answer(opcode) else (Extension.XRCETH, *rest)
+    if value & 0xE0 == _RD:
+        return (Extension.RDETH, *rest) if is_answer(opcode) else (Extension.RDETH, Extension.DETH, *rest)
+    return rest
+
+
+def _name(value: int, opcode: Opcode) -> str:
+    name = _spelled(opcode)
+    return name if value == opcode else name.replace("RC", _TRANSPORT_NAMES[value >> _TRANSPORT_SHIFT], 1)
+
+
+OPCODE_NAMES: Final = {value: _name(value, opcode) for value, opcode in OPERATIONS.items()} | {
+    _RD_RESYNC: "RD RESYNC"
+}
 """Names as the specification spells them, transport first: ``RC RDMA WRITE First``."""
-_LAYOUTS: Final = {int(opcode): _EXTENSIONS.get(opcode, ()) for opcode in Opcode}
+_LAYOUTS: Final = {value: _layout(value, opcode) for value, opcode in OPERATIONS.items()} | {
+    _RD_RESYNC: (Extension.RDETH, Extension.DETH)
+}
 
 
 def opcode_name(value: int) -> str:
@@ -151,5 +194,5 @@ def opcode_name(value: int) -> str:
 
 
 def extensions(value: int) -> tuple[Extension, ...]:
-    """The headers between the BTH and the payload, in wire order; none for an opcode that is not in ``Opcode``."""
+    """The headers between the BTH and the payload, in wire order; none for an opcode that has no name."""
     return _LAYOUTS.get(value, ())

@@ -21,12 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LINKTYPE_ETHERNET: Final = 1
+MAX_BLOCK: Final = 16 * 2**20
+"""Bytes of one block; Wireshark draws the line at the same place."""
 MAX_SNAPLEN: Final = 262144
 """Bytes of one packet that readers accept (draft-ietf-opsawg-pcaplinktype, and Wireshark)."""
+
+APPLICATION: Final = "rocelab"
+"""What names itself as the writer of a section."""
 
 SECTION_HEADER: Final = 0x0A0D0D0A
 INTERFACE_DESCRIPTION: Final = 1
 INTERFACE_STATISTICS: Final = 5
+SIMPLE_PACKET: Final = 3
 ENHANCED_PACKET: Final = 6
 BYTE_ORDER_MAGIC: Final = 0x1A2B3C4D
 
@@ -35,6 +41,7 @@ SHB_USERAPPL: Final = 4
 IF_NAME: Final = 2
 IF_SPEED: Final = 8
 IF_TSRESOL: Final = 9
+IF_FILTER: Final = 11
 IF_TSOFFSET: Final = 14
 EPB_FLAGS: Final = 2
 ISB_STARTTIME: Final = 2
@@ -76,12 +83,13 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Where packets were seen; ``speed`` in bit/s. ``snaplen`` 0 means no limit."""
+    """Where packets were seen; ``speed`` in bit/s. ``snaplen`` 0 means no limit, ``filter`` what let them through."""
 
     name: str
     speed: int | None = None
     snaplen: int = 0
     linktype: int = LINKTYPE_ETHERNET
+    filter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +125,13 @@ class Sink(Protocol):
 class Writer:
     """Writes one section to ``output``. Nothing is buffered; nothing is closed.
 
-    What cannot be written raises OperationFailed; what was written before stays valid.
+    ``select`` is the filter of all interfaces that name none. What cannot be written raises OperationFailed; what was
+    written before stays valid.
     """
 
-    def __init__(self, output: Output, application: str = "rocelab") -> None:
+    def __init__(self, output: Output, application: str = APPLICATION, select: str = "") -> None:
         self._output = output
+        self._filter = select
         self._interfaces = 0
         self.written = 0
         body = _SECTION.pack(BYTE_ORDER_MAGIC, 1, 0, -1)
@@ -132,6 +142,8 @@ class Writer:
         options = [(IF_NAME, interface.name.encode()), (IF_TSRESOL, bytes([_NANOSECONDS]))]
         if interface.speed is not None:
             options.append((IF_SPEED, _U64.pack(interface.speed)))
+        if interface.filter or self._filter:
+            options.append((IF_FILTER, b"\0" + (interface.filter or self._filter).encode()))
         body = _INTERFACE.pack(interface.linktype, 0, interface.snaplen)
         self._write(_block(INTERFACE_DESCRIPTION, body + _options(*options)))
         self._interfaces += 1

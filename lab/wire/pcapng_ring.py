@@ -28,10 +28,11 @@ class RingWriter:
     whole by itself, and the last one has the statistics. A context manager, because it opens files.
     """
 
-    def __init__(self, path: Path, files: int, size: int) -> None:
+    def __init__(self, path: Path, files: int, size: int, select: str = "") -> None:
         self._path = path
         self._files = files
         self._size = size
+        self._filter = select
         self._number = 0
         self._interfaces: list[Interface] = []
         self._open()
@@ -64,7 +65,7 @@ class RingWriter:
             raise OperationFailed(
                 f"cannot write {path}: {error.strerror}", "what was written so far is valid"
             ) from error
-        self._writer = Writer(self._file)
+        self._writer = Writer(self._file, select=self._filter)
         for interface in self._interfaces:
             self._writer.add_interface(interface)
 

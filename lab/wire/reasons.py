@@ -9,7 +9,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 
 from lab.wire.ethernet import PFC, VXLAN, MACControl, Pause
-from lab.wire.rocev2 import AETH, BTH, CNP, DETH, FETH, IETH, RETH, AtomicAckETH, AtomicETH, ImmDt
+from lab.wire.rocev2 import AETH, BTH, CNP, DETH, FETH, IETH, RDETH, RETH, XRCETH, AtomicAckETH, AtomicETH, ImmDt
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -27,6 +27,8 @@ REASONS: Final[dict[type[Packet], str]] = {
     UDP: "Makes RDMA routable; the source port stays the same for a QP, so ECMP keeps its packets on one path.",
     BTH: "Every RDMA packet has it: which QP it is for, and the PSN by which loss and reordering are found.",
     DETH: "Datagrams know no connection: this says who sent them, and shows the key that lets them in.",
+    XRCETH: "Many processes of a host share one connection; this says whose receive queue a request is for.",
+    RDETH: "Many QPs share one context that orders their packets; no RoCE device does it.",
     FETH: "A WRITE's ACK says that the NIC has the data; a FLUSH's answer, that all can see it or that it survives.",
     RETH: "The sender names the receiver's memory itself; the NIC checks the key and does it without the CPU.",
     AtomicETH: "The receiver's NIC changes eight bytes in one step; a retransmission must not change them twice.",

@@ -175,6 +175,22 @@ class IETH(_Transport):
     fields_desc: ClassVar = [XIntField("R_Key", 0)]
 
 
+class XRCETH(_Transport):
+    """Extended reliable connection's header: the shared receive queue that a request is for (annex A14)."""
+
+    name = "XRCETH"
+    extension = Extension.XRCETH
+    fields_desc: ClassVar = [BitField("Reserved8", 0, 8), XBitField("XRCSRQ", 0, 24)]
+
+
+class RDETH(_Transport):
+    """Reliable datagram's header: the end-to-end context that orders PSNs (section 9.3.1)."""
+
+    name = "RDETH"
+    extension = Extension.RDETH
+    fields_desc: ClassVar = [BitField("Reserved8", 0, 8), XBitField("EEContext", 0, 24)]
+
+
 class ImmDt(_Transport):
     """Immediate data, handed to the receiver's completion (section 9.3.6)."""
 
@@ -191,9 +207,8 @@ class CNP(_Transport):
     fields_desc: ClassVar = [XBitField("Reserved", 0, 128)]
 
 
-_LAYERS: Final[dict[Extension | None, type[_Transport]]] = {
-    layer.extension: layer for layer in (DETH, FETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, CNP)
-}
+_ALL: Final = (DETH, FETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, CNP, XRCETH, RDETH)
+_LAYERS: Final[dict[Extension | None, type[_Transport]]] = {layer.extension: layer for layer in _ALL}
 
 bind_layers(UDP, BTH, dport=ROCEV2_PORT)
 bind_top_down(BTH, CNP, OpCode=Opcode.CNP, BECN=1)

@@ -10,6 +10,7 @@ from lab.wire.opcodes import opcode_name
 if TYPE_CHECKING:
     from lab.wire.frame import Frame
     from lab.wire.headers import Bth
+    from lab.wire.mad import Mad
 
 ECN_NAMES: Final = ("Not-ECT", "ECT(1)", "ECT(0)", "CE")
 """The ECN field (RFC 3168 section 5), by value."""
@@ -34,6 +35,8 @@ def describe(frame: Frame, rate: int | None = None) -> str:
         parts.append(f"DSCP {frame.dscp} {ECN_NAMES[frame.ecn]}")
     if frame.icrc is not None:
         parts.append(f"ICRC {frame.icrc.value}")
+    if frame.short:
+        parts.append("[cut before its length was written]")
     if frame.fault:
         parts.append(f"[{frame.fault}]")
     if frame.inner is not None:
@@ -54,8 +57,10 @@ def _what(frame: Frame) -> str:
 def _rocev2(frame: Frame, bth: Bth) -> list[str]:
     parts = [f"QP {bth.destqp:#08x}", f"PSN {bth.psn}"]
     parts += [name for name, there in (("AckReq", bth.ackreq), ("FECN", bth.fecn), ("BECN", bth.becn)) if there]
+    parts += [] if frame.xrcsrq is None else [f"SRQ {frame.xrcsrq:#08x}"]
     if frame.deth is not None:
         parts.append(f"from QP {frame.deth.srcqp:#08x} Q_Key {frame.deth.qkey:#x}")
+    parts += [] if frame.mad is None else _management(frame.mad)
     if frame.feth is not None:
         parts.append(f"SEL {frame.feth.sel} PLT {frame.feth.plt:#x}")
     if frame.reth is not None:
@@ -64,14 +69,20 @@ def _rocev2(frame: Frame, bth: Bth) -> list[str]:
         parts.append(f"VA {atomic.va:#x} R_Key {atomic.rkey:#x} SwapDt {atomic.swapdt:#x} CmpDt {atomic.cmpdt:#x}")
     if frame.aeth is not None:
         parts.append(f"MSN {frame.aeth.msn} {frame.aeth.syndrome}")
-    if frame.origremdt is not None:
-        parts.append(f"OrigRemDt {frame.origremdt:#x}")
-    if frame.immdt is not None:
-        parts.append(f"ImmDt {frame.immdt:#x}")
-    if frame.ieth is not None:
-        parts.append(f"invalidates R_Key {frame.ieth:#x}")
+    words = (("OrigRemDt", frame.origremdt), ("ImmDt", frame.immdt), ("invalidates R_Key", frame.ieth))
+    parts += [f"{name} {word:#x}" for name, word in words if word is not None]
     if frame.payload:
         parts.append(f"payload {frame.payload}")
+    return parts
+
+
+def _management(mad: Mad) -> list[str]:
+    parts = [mad.name]
+    parts += [
+        f"{whose} {number:#x}" for whose, number in (("ID", mad.local), ("to ID", mad.remote)) if number is not None
+    ]
+    if mad.qpn is not None:
+        parts.append(f"own QP {mad.qpn:#08x} first PSN {mad.psn}")
     return parts
 
 

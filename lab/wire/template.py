@@ -68,8 +68,8 @@ class Template:
 def _innermost(data: bytes) -> tuple[int, int]:
     """Offsets of the innermost IP and UDP headers; ValueError when they are not those of a whole RoCEv2 frame."""
     frame, start, covered = decode(data), 0, False
-    if frame.damage:
-        raise ValueError(frame.damage)
+    if frame.damage or frame.cut:
+        raise ValueError(frame.damage or "the IP packet ends beyond the frame")
     while True:
         ip = _after_tags(data, start)
         transport = ip + (40 if data[ip] >> 4 == 6 else (data[ip] & 0x0F) * 4)

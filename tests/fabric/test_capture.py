@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.analysis.records import Reader
 from lab.errors import OperationFailed
 from lab.kernel import netns
 from lab.kernel.capture import Capture, LinkCount, Point
@@ -22,7 +23,6 @@ from lab.wire.frame import Icrc, decode
 from lab.wire.headers import Aeth, Reth
 from lab.wire.opcodes import ROCEV2_PORT, Opcode
 from lab.wire.pcapng import Direction, Record, Writer
-from lab.wire.pcapng_reader import Reader
 from lab.wire.syndrome import Syndrome
 from tests.fabric.frames import THERE, numbered, send, write
 from tests.inside import entered

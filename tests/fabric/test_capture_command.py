@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.analysis.follow import follow
+from lab.analysis.records import Reader
 from lab.backends.lifecycle import open_fabric
 from lab.kernel.capture import Capture, Point
 from lab.kernel.process import find_tool, run
@@ -20,7 +21,6 @@ from lab.model.selection import choose_links
 from lab.wire.filter.parse import parse
 from lab.wire.opcodes import ROCEV2_PORT
 from lab.wire.pcapng import Writer
-from lab.wire.pcapng_reader import Reader
 from tests.fabric.command import argv, rocelab, running
 from tests.fabric.frames import write
 from tests.inside import entered

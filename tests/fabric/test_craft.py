@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.analysis.records import Reader
 from lab.kernel.capture import Capture, Point
 from lab.kernel.netns import Namespace
 from lab.rdma.sysfs import until
 from lab.wire.frame import Frame, Icrc, decode
 from lab.wire.pcapng import Direction, Record, Writer
-from lab.wire.pcapng_reader import Reader
 from tests.fabric.command import TOPOLOGIES, rocelab, running
 
 if TYPE_CHECKING:

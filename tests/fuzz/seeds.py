@@ -9,6 +9,8 @@ from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import big_endian, pcap, pcapng, records
+from tests.unit.analysis.links import LINKS
+from tests.unit.analysis.mirrors import HEADERS, mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +54,7 @@ def story() -> list[bytes]:
 
 @cache
 def captures() -> tuple[bytes, ...]:
-    """The story as pcapng of one link and of two, in the other byte order, in two sections, and as classic pcap."""
+    """The story as pcapng: one link and two, the other byte order, two sections; and as pcap of every link type."""
     links = [Interface("leaf1:swp1", speed=10**9), Interface("spine1:swp2")]
     twice = [
         Record(10**18 + at * 1000 + link, link, len(frame), Direction.OUTBOUND, frame)
@@ -67,6 +69,8 @@ def captures() -> tuple[bytes, ...]:
         one + big_endian(story()[:4]),
         pcap(story()),
         pcap([], ">"),
+        *(pcapng(records([mirrored(frame, header) for frame in story()])) for header in HEADERS.values()),
+        *(pcap([wrap(frame) for frame in story()], linktype=number) for number, wrap in LINKS.values()),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from lab.analysis.records import Reader
 from lab.kernel import neighbours
 from lab.kernel.capture import Capture, Point
 from lab.kernel.inject import Injector
@@ -17,7 +18,6 @@ from lab.wire.craft_file import packet_from_options
 from lab.wire.frame import Frame, Icrc, decode
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Writer
-from lab.wire.pcapng_reader import Reader
 from tests.unit.wire.rxe_flush import as_rxe_wants_it
 
 from .conftest import RATE, Path

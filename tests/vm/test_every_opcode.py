@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.analysis.records import Reader
 from lab.wire.frame import Icrc, decode
 from lab.wire.opcodes import Opcode
-from lab.wire.pcapng_reader import Reader
 from tests.unit.wire.opinions import FIELDS, ask_tshark, ours, theirs
 from tests.unit.wire.rxe_flush import mended
 

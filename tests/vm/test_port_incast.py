@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from lab.analysis.records import Reader
 from lab.analysis.report import analyse
 from lab.dataplane.layout import Drop, EventKind
 from lab.kernel.capture import Capture, Point
@@ -24,7 +25,6 @@ from lab.rdma import counters, rxe
 from lab.rdma.measure import BandwidthTest, Nic, Pair
 from lab.rdma.perftest import measure_bandwidth
 from lab.wire.pcapng import Direction, Record, Writer
-from lab.wire.pcapng_reader import Reader
 from tests.inside import entered
 
 from .one_switch import OVERHEAD, SWITCH, Star, balanced, build, named, ports, settle, star

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 from lab.errors import UsageError
 from lab.wire.filter.expression import Address, All, Any, Expression, Field, Host, Not, Range, Side, Within
 from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE
-from lab.wire.opcodes import Opcode
+from lab.wire.opcodes import OPERATIONS, Opcode, opcode_name
 from lab.wire.syndrome import AckKind
 
 MAX_DEPTH: Final = 40
@@ -67,13 +67,20 @@ _FAMILIES: Final = {
     "flush": "_FLUSH",
     "ack": "_ACKNOWLEDGE",
     "cnp": "CNP",
-    "rc": "RC_",
+    "rc": "^RC_",
+    "xrc": "^XRC_",
     "uc": "UC_",
     "ud": "UD_",
 }
 """Groups of opcodes, by what their names contain."""
-_OPCODES: Final = {opcode.name.lower(): (int(opcode),) for opcode in Opcode} | {
-    family: tuple(int(opcode) for opcode in Opcode if re.search(part, opcode.name))
+
+
+def _full_name(value: int, opcode: Opcode) -> str:
+    return opcode.name if value == opcode else opcode.name.replace("RC", opcode_name(value).partition(" ")[0], 1)
+
+
+_OPCODES: Final = {_full_name(value, opcode).lower(): (value,) for value, opcode in OPERATIONS.items()} | {
+    family: tuple(value for value, opcode in OPERATIONS.items() if re.search(part, _full_name(value, opcode)))
     for family, part in _FAMILIES.items()
 }
 

@@ -29,9 +29,9 @@ def records(frames: Sequence[bytes], gap: int = 1000) -> list[Record]:
     return [Record(10**18 + i * gap, 0, len(frame), Direction.INBOUND, frame) for i, frame in enumerate(frames)]
 
 
-def pcap(frames: Sequence[bytes], order: str = "<") -> bytes:
+def pcap(frames: Sequence[bytes], order: str = "<", linktype: int = 1) -> bytes:
     """Classic pcap with ns timestamps."""
-    head = struct.pack(f"{order}IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1)
+    head = struct.pack(f"{order}IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, linktype)
     return head + b"".join(
         struct.pack(f"{order}IIII", 10**9, number * 1000, len(frame), len(frame)) + frame
         for number, frame in enumerate(frames)

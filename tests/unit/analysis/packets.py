@@ -114,10 +114,30 @@ def ack(psn: int, syndrome: int = 31, *, qp: int = QP1, path: Path = BACK) -> by
     return rocev2(path, Opcode.RC_ACKNOWLEDGE, qp, psn, _aeth(syndrome))
 
 
-def congestion() -> bytes:
+def congestion(path: Path = BACK) -> bytes:
     """A CNP to the requester (annex A17.9.3)."""
     bth = struct.pack("!BBHII", Opcode.CNP, 0, 0xFFFF, 0x40000000 | QP1, 0)
-    return BACK.wrap(bth + bytes(16))
+    return path.wrap(bth + bytes(16))
+
+
+def management(path: Path, attribute: int, body: bytes) -> bytes:
+    """A datagram of the communication manager to QP 1 (IBA vol. 1 sections 13.4.3 and 12.6)."""
+    mad = struct.pack("!BBBBHHQHHI", 1, 7, 2, 3, 0, 0, 5, attribute, 0, 0) + body
+    deth = struct.pack("!II", 0x80010000, 1)
+    bth = struct.pack("!BBHII", Opcode.UD_SEND_ONLY, 0x40, 0xFFFF, 1, 9)
+    return path.wrap(bth + deth + mad.ljust(256, b"\0"))
+
+
+def request_connection(comm_id: int, qpn: int, psn: int, path: Path = THERE) -> bytes:
+    """A REQ of the end that has ``qpn`` and starts at ``psn``."""
+    body = struct.pack("!I28xII4xI", comm_id, qpn << 8, 0, psn << 8)
+    return management(path, 0x10, body)
+
+
+def accept_connection(comm_id: int, asked: int, qpn: int, psn: int, path: Path = BACK) -> bytes:
+    """The REP that answers the REQ with communication ID ``asked``."""
+    body = struct.pack("!IIIIII", comm_id, asked, 0, qpn << 8, 0, psn << 8)
+    return management(path, 0x13, body)
 
 
 def pause(quanta: dict[int, int]) -> bytes:

@@ -99,7 +99,7 @@ def test_names_every_fault() -> None:
         Fault.TAGS: good[:12] + bytes.fromhex("81000001") * 9 + good[12:],
         Fault.IPV4: good[:14] + b"\x35" + good[15:],
         Fault.IPV6: packets.send(1, path=packets.THERE6)[:14] + b"\x40" + bytes(100),
-        Fault.IP_LENGTH: good[:16] + b"\xff\xff" + good[18:],
+        Fault.SHORT: good[:16] + b"\xff\xff" + good[18:],
         Fault.UDP_LENGTH: good[:38] + b"\xff\xff" + good[40:],
         Fault.BTH: good[:38] + b"\x00\x10" + good[40:],
         Fault.EXTENSION: packets.ack(1)[:38] + b"\x00\x18" + packets.ack(1)[40:],

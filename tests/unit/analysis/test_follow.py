@@ -158,3 +158,20 @@ def test_a_packet_that_nobody_saw_is_said_so(tmp_path: Path) -> None:
 )
 def test_wrong_names_of_packets(tmp_path: Path, packet: str, complaint: str) -> None:
     assert complaint in rocelab(tmp_path / "f", packet)[1]
+
+
+def test_the_same_psn_after_a_lap_is_another_packet() -> None:
+    """2**24 packets on, in steps that a capture of every 4 millionth one shows."""
+    laps = [at(0, time, one(psn & 0xFFFFFF)) for time, psn in enumerate(range(7, 7 + 2**24 + 1, 2**22))]
+    found = tracks(7, capture(laps))
+    assert [len(track.copies) for track in found] == [1, 1]
+    again = tracks(7, capture([at(0, 0, one(7)), at(0, 1, one(8)), at(0, 2, one(7))]))
+    assert [len(track.copies) for track in again] == [2]
+
+
+def test_two_links_of_one_name_are_two() -> None:
+    """Both hosts call theirs eth0: merged into one file a packet is seen once by each, and sent once."""
+    both = [at(0, 0, one(7)), at(1, 900, one(7, 63))]
+    (track,) = tracks(7, pcapng(both, Interface("eth0"), Interface("eth0")))
+    (copy,) = track.copies
+    assert [sighting.link for sighting in copy.sightings] == ["eth0", "eth0 (2)"]

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lab.analysis.records import Reader
 from lab.wire.frame import Icrc, decode
-from lab.wire.pcapng_reader import Reader
 
 
 def craft(*words: str | Path, expect: int = 0) -> subprocess.CompletedProcess[str]:

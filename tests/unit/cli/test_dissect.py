@@ -78,7 +78,7 @@ def test_only_rocev2_keeps_the_numbers_and_counts_towards_the_limit(tmp_path: Fi
         writer.add_interface(Interface("h1:eth1"))
         writer.write([Record(10**18, 0, len(data), Direction.OUTBOUND, data) for data in (arp, WRITE, arp, WRITE)])
     assert len(dissect(capture, "--summary").stdout.splitlines()) == 4
-    only, last = dissect(capture, "--summary", "--rocev2", "--limit", "2").stdout.splitlines()
+    only, last = dissect(capture, "--summary", "--filter", "roce", "--limit", "2").stdout.splitlines()
     assert only.split()[0] == "2"
     assert last.split()[0] == "4"
     assert "RDMA WRITE" in only
@@ -191,7 +191,7 @@ def test_no_file_and_no_capture_are_named(tmp_path: File) -> None:
     assert "Is a directory" in dissect(tmp_path, expect=2).stderr
     text = tmp_path / "text"
     text.write_text("hello, hello, hello")
-    assert "is not a pcapng section header" in dissect(text, expect=2).stderr
+    assert "is neither pcapng nor pcap" in dissect(text, expect=2).stderr
 
 
 def test_a_reader_that_leaves_is_no_error(exchange: File) -> None:

@@ -88,14 +88,13 @@ WRITE = rocev2(IP4, Message(Opcode.RC_RDMA_WRITE_ONLY, 17, reth=RETH))
     [
         (_with(WRITE, 14, b"\x65"), "IPv4 header is damaged: version 6, 20 bytes of 60"),
         (_with(WRITE, 14, b"\x43"), "IPv4 header is damaged: version 4, 12 bytes of 60"),
-        (_with(WRITE, 16, b"\x00\xff"), "IP ends at byte 269, the frame at 74"),
         (_with(WRITE, 38, b"\x00\xff"), "UDP says 255 bytes, IP has 40"),
         (_with(WRITE, 38, b"\x00\x17"), "UDP has 15 bytes, BTH and ICRC need 16"),
         (_with(WRITE, 38, b"\x00\x18"), "no room for RETH between BTH and ICRC"),
         (_with(WRITE, 43, b"\x70"), "PadCnt 3 exceeds the payload of 0 bytes"),
         (_with(rocev2(IP6, Message(Opcode.RC_SEND_ONLY, 1)), 14, b"\x40"), "IPv6 header is damaged: version 4"),
     ],
-    ids=["version", "ihl", "ip length", "udp too long", "udp too short", "no extension", "padding", "version 6"],
+    ids=["version", "ihl", "udp too long", "udp too short", "no extension", "padding", "version 6"],
 )
 def test_a_packet_that_contradicts_itself_says_where(frame: bytes, fault: str) -> None:
     assert decode(frame).fault == fault
@@ -171,3 +170,19 @@ def test_explains_each_header() -> None:
     assert meanings["DMALen"] == "the whole message: 65.54 KB"
     assert meanings["ICRC"] == "ok"
     assert meanings["bytes"] == "the last 1 are padding"
+
+
+def test_a_packet_cut_before_its_length_was_written_is_decoded_as_far_as_it_goes() -> None:
+    """A mirror that truncates: 20 bytes of 1024 are there, and the frame says that this is all of it."""
+    whole = rocev2(IP4, Message(Opcode.RC_SEND_ONLY, 17, 3, payload=bytes(1024)))
+    frame = decode(whole[:74])
+    assert frame.bth is not None
+    assert (frame.bth.psn, frame.payload, frame.short, frame.damage) == (3, 1024, True, "")
+    assert not decode(whole).short
+
+
+def test_an_ipv4_packet_without_a_length_ends_with_its_frame() -> None:
+    """BIG TCP and segmentation offload leave 0 there."""
+    frame = decode(_with(WRITE, 16, b"\0\0"))
+    assert frame.bth is not None
+    assert (frame.payload, frame.fault) == (decode(WRITE).payload, "")

@@ -149,3 +149,14 @@ def test_a_chain_that_does_not_fit_says_so(opcode: Opcode) -> None:
     frame = decode(rocev2(IP4, Message(opcode, 1)))
     if extensions(opcode) and opcode is not Opcode.CNP:
         assert frame.fault == f"no room for {extensions(opcode)[0].label} between BTH and ICRC"
+
+
+def test_a_cut_packet_shows_no_false_icrc_and_its_true_length() -> None:
+    """Of 1024 bytes of data the capture has the first 20; the last four of these are no ICRC."""
+    whole = rocev2(IP4, Message(Opcode.RC_SEND_ONLY, 17, 3, payload=bytes(range(256)) * 4))
+    told = explain(whole[:74], len(whole))
+    data, seal = told.headers[-2:]
+    assert (data.name, data.size, data.fields[0].value) == ("Data", 1024, "1024")
+    assert data.fields[0].meaning == "captured are 20"
+    assert data.fields[1].value == "00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f ..."
+    assert (seal.fields[0].name, seal.fields[0].value) == ("ICRC", "not captured")

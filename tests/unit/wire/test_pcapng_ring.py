@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.analysis.records import Reader
 from lab.errors import OperationFailed
 from lab.wire.pcapng import Direction, Interface, Record, Statistics
-from lab.wire.pcapng_reader import Reader
 from lab.wire.pcapng_ring import SMALLEST, RingWriter
 
 

@@ -11,12 +11,12 @@ from typing import Final
 import pytest
 from scapy.layers.l2 import Ether
 
+from lab.analysis.records import Reader
 from lab.wire import icrc
 from lab.wire.build import Message, Path, rocev2
 from lab.wire.frame import Frame, Icrc, decode
 from lab.wire.headers import Feth, Placement, Selectivity
 from lab.wire.opcodes import Opcode
-from lab.wire.pcapng_reader import Reader
 from lab.wire.rocev2 import BTH
 from lab.wire.syndrome import NO_CREDIT_COUNT, AckKind, NakCode, Syndrome
 from tests.unit.wire.opinions import FIELDS, ask_tshark, ours, theirs

@@ -1,0 +1,119 @@
+"""Messages of all flows: how many of which kind, how large, and how many the capture has only a part of.
+
+A receiver takes what is here already sorted out: of flows in order whole columns, of others packet by packet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.analysis import opcode_tables as ops
+from lab.analysis import runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.analysis.batch import Flags, Ints
+    from lab.analysis.rounds import Sorted
+    from lab.analysis.sequence import Request
+
+SIZES: Final = 41
+"""Classes of message sizes: 0 bytes, then up to each power of two from 1 on."""
+_READ: Final = ops.MESSAGES.index("READ")
+
+
+class Messages:
+    """Counts by flow. A message is whole when all of its packets from the first one on were seen."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros((0, len(ops.MESSAGES)), np.int64)
+        self.sizes = np.zeros((0, SIZES), np.int64)
+        self.partial, self.volume, self.largest, self.smallest = (np.zeros(0, np.int64) for _ in range(4))
+        self._open = np.zeros(0, np.int64)  # bytes of the message that has begun
+        self._broken: Flags = np.zeros(0, np.bool_)  # of that message something is missing
+        self._begun: Flags = np.zeros(0, np.bool_)  # a request was seen
+
+    def grow(self, count: int) -> None:
+        """There are ``count`` flows."""
+        more = count - len(self.partial)
+        if more <= 0:
+            return
+        self.counts, self.sizes = (
+            np.concatenate([array, np.zeros((more, array.shape[1]), np.int64)]) for array in (self.counts, self.sizes)
+        )
+        self.partial, self.volume, self.largest, self._open = (
+            np.concatenate([array, np.zeros(more, np.int64)])
+            for array in (self.partial, self.volume, self.largest, self._open)
+        )
+        self.smallest = np.concatenate([self.smallest, np.full(more, np.iinfo(np.int64).max)])
+        self._broken, self._begun = (
+            np.concatenate([array, np.zeros(more, np.bool_)]) for array in (self._broken, self._begun)
+        )
+
+    def begin(self, packets: Sorted, at: Ints) -> None:
+        """Requests are at ``at``: a flow whose first one goes on with a message has missed its beginning."""
+        flow = packets.flow[at]
+        starts = runs.starts(flow)
+        fresh = starts[~self._begun[flow[starts]]]
+        self._begun[flow[fresh]] = True
+        self._broken[flow[fresh]] = ~ops.BEGINS[packets.opcode[at[fresh]]]
+
+    def add(self, packets: Sorted, taken: Flags) -> None:
+        """Packets in order: of those ``taken`` the payload since the message before, or what a READ asks for."""
+        payload = np.where(taken & ops.REQUEST[packets.opcode], packets.payload, 0)
+        kind = ops.MESSAGE[packets.opcode]
+        ends = np.flatnonzero((kind >= 0) & taken)
+        upto = np.cumsum(payload)
+        flows, begun = packets.flow[packets.starts], (upto - payload)[packets.starts]
+        base = np.repeat(begun - self._open[flows], np.diff(packets.starts, append=len(payload)))
+        flow = packets.flow[ends]
+        first = runs.are_starts(flow)
+        size = upto[ends] - np.where(first, base[ends], runs.before(upto[ends]))
+        size = np.where(kind[ends] == _READ, packets.dmalen[ends], size)
+        last, final = packets.ends, runs.ends(flow)
+        rest = upto[last] - base[last]
+        ended = np.searchsorted(flows, flow[final])
+        rest[ended] = upto[last[ended]] - upto[ends[final]]
+        self._open[flows] = rest
+        cut = first & self._broken[flow]
+        self._broken[flow[cut]] = False
+        self.partial[flow[cut]] += 1
+        self._count(flow[~cut], kind[ends[~cut]], size[~cut])
+
+    def accept(self, flow: int, requests: Iterable[Request | None]) -> None:
+        """Requests of one flow that its responder took, one by one; None stands for some that were not seen."""
+        size, broken = int(self._open[flow]), bool(self._broken[flow])
+        kinds, sizes = [], []
+        for request in requests:
+            if request is None:
+                broken = True
+                continue
+            if ops.BEGINS[request.opcode]:
+                size, broken = 0, False
+            size += request.payload
+            kind = int(ops.MESSAGE[request.opcode])
+            if kind < 0:
+                continue
+            if broken:
+                self.partial[flow] += 1
+            else:
+                kinds.append(kind)
+                sizes.append(request.read if kind == _READ else size)
+            size, broken = 0, False
+        self._open[flow], self._broken[flow] = size, broken
+        self._count(np.full(len(kinds), flow), np.array(kinds, np.int64), np.array(sizes, np.int64))
+
+    def _count(self, flow: Ints, kind: Ints, size: Ints) -> None:
+        np.add.at(self.counts, (flow, kind), 1)
+        np.add.at(self.sizes, (flow, _size_class(size)), 1)
+        np.minimum.at(self.smallest, flow, size)
+        np.maximum.at(self.largest, flow, size)
+        np.add.at(self.volume, flow, size)
+
+
+def _size_class(size: Ints) -> Ints:
+    """0 for 0 bytes, else n where 2**(n - 1) is the least power of two that is not less."""
+    power = np.ceil(np.log2(np.maximum(size, 1))).astype(np.int64)
+    return np.where(size > 0, np.minimum(power + 1, SIZES - 1), 0)

@@ -1,0 +1,177 @@
+"""Requests in the order of their PSNs: flows in order at once, each other one by its own ``Sequence``.
+
+What is in order is proven with one comparison for a whole round. Only a flow that is not is looked at packet by
+packet, together with the answers that its responder sent in between.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from lab.analysis import opcode_tables as ops
+from lab.analysis import runs
+from lab.analysis.sequence import MASK, PATH_MTUS, Request, Sequence
+
+if TYPE_CHECKING:
+    from lab.analysis.batch import Flags, Ints
+    from lab.analysis.messages import Messages
+    from lab.analysis.naks import Naks
+    from lab.analysis.rounds import Sorted
+    from lab.analysis.streams import Streams
+
+
+MAX_WAITING: Final = 2**17
+"""Packets behind gaps that are kept in all, a few dozen MB; a fabric's worth of losses has some thousand."""
+
+
+class Heard(NamedTuple):
+    """An answer: when (ns), its place in the round, and the last PSN that it acknowledges."""
+
+    time: int
+    at: int
+    psn: int
+
+
+class Order:
+    """Every flow's PSNs; ``sequences`` are those of flows in which something went wrong.
+
+    ``accepted`` are requests of the last round that such a flow's responder took: flow, time and payload.
+    """
+
+    def __init__(self, streams: Streams, messages: Messages, naks: Naks) -> None:
+        self.sequences: dict[int, Sequence] = {}
+        self.accepted: list[tuple[int, int, int]] = []
+        self._troubled: set[int] = set()
+        self._waiting = 0
+        self._kept: dict[int, int] = {}
+        self._last_psn: Ints = np.zeros(0, np.int64)  # of requests in order; -1 before the first
+        self._last_read: Ints = np.zeros(0, np.int64)  # DMALen when that was a READ, else -1
+        self._streams, self._messages, self._naks = streams, messages, naks
+
+    def add(self, packets: Sorted) -> Flags:
+        """Judge a round. Marked are packets that are taken as they come: all that no sequence has to decide about."""
+        self.accepted.clear()
+        more = np.full(max(0, len(self._streams.of) - len(self._last_psn)), -1)
+        self._last_psn, self._last_read = (np.concatenate([a, more]) for a in (self._last_psn, self._last_read))
+        taken = np.ones(len(packets.flow), np.bool_)
+        at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
+        self._messages.begin(packets, at)
+        told = self._requests(packets, at, taken) if len(at) else set()
+        for flow in self._answered(packets, self._troubled - told):
+            self._tell(flow, [], self._heard(flow, packets))
+        return taken
+
+    def _answered(self, packets: Sorted, flows: set[int]) -> list[int]:
+        """Those of the flows whose responders said something in this round."""
+        if not flows:
+            return []
+        waiting = np.array(sorted(flows))
+        answering = np.unique(self._streams.of[packets.flow[packets.syndrome >= 0]])
+        found: list[int] = waiting[np.isin(self._streams.peer[self._streams.of[waiting]], answering)].tolist()
+        return found
+
+    def finish(self) -> None:
+        """The capture ends."""
+        for sequence in self.sequences.values():
+            sequence.finish()
+
+    def _requests(self, packets: Sorted, at: Ints, taken: Flags) -> set[int]:
+        """Judge the requests at these places; the flows whose stories were told."""
+        flow, psn = packets.flow[at], packets.psn[at]
+        read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
+        starts = runs.starts(flow)
+        before, before_read = runs.before(psn), runs.before(read)
+        before[starts], before_read[starts] = self._last_psn[flow[starts]], self._last_read[flow[starts]]
+        good = self._follows(flow, psn - before & MASK, before_read)
+        good[starts] |= before[starts] < 0
+        bad = ~np.logical_and.reduceat(good, starts)
+        if self._troubled:
+            bad |= np.isin(flow[starts], list(self._troubled))
+        ends = np.append(starts[1:], len(flow)) - 1
+        told = set()
+        for index in np.flatnonzero(bad).tolist():
+            first = int(starts[index])
+            place = at[first : int(ends[index]) + 1]
+            number = int(flow[first])
+            taken[place] = False
+            self._open(number, packets, place, (int(before[first]), int(before_read[first])))
+            self._tell(number, _listed(packets, place), self._heard(number, packets))
+            told.add(number)
+        in_order = flow[starts[~bad]]
+        self._last_psn[in_order], self._last_read[in_order] = psn[ends[~bad]], read[ends[~bad]]
+        return told
+
+    def _follows(self, flow: Ints, step: Ints, before_read: Ints) -> Flags:
+        """Whether each request is the next one; a READ takes one PSN for each packet of its response."""
+        good: Flags = step == 1
+        if (before_read >= 0).any():
+            mtu = self._streams.mtu[self._streams.of[flow]]
+            known = (before_read >= 0) & (mtu > 0)
+            spans = np.maximum(1, -(-before_read // np.where(known, mtu, 1)))
+            good = np.where(known, step == spans, good)
+            for guess in PATH_MTUS:
+                good |= (before_read >= 0) & ~known & (step == np.maximum(1, -(-before_read // guess)))
+        return good
+
+    def _open(self, flow: int, packets: Sorted, at: Ints, last: tuple[int, int]) -> None:
+        sequence = self.sequences.get(flow)
+        if sequence is None:
+            reliable = int(packets.opcode[at[0]]) >> 5 != 1
+            sequence = self.sequences[flow] = Sequence(reliable=reliable, asked=partial(self._naks.asked, flow))
+        sequence.mtu = int(self._streams.mtu[self._streams.of[flow]])
+        if sequence.clean:
+            psn, read = last
+            sequence.start(int(packets.psn[at[0]]) - 1 & MASK if psn < 0 else psn, read)
+
+    def _tell(self, flow: int, requests: list[tuple[int, Request]], heard: list[Heard]) -> None:
+        """Tell a story packet by packet, what was answered in between at its time."""
+        sequence, index = self.sequences[flow], 0
+        for at, request in requests:
+            while index < len(heard) and (heard[index].time, heard[index].at) < (request.time, at):
+                sequence.acknowledge(heard[index].psn)
+                index += 1
+            sequence.feed(request)
+        for answer in heard[index:]:
+            sequence.acknowledge(answer.psn)
+        self._bound(flow, sequence)
+        self._messages.accept(flow, sequence.accepted)
+        self.accepted += [(flow, done.time, done.payload) for done in sequence.accepted if done is not None]
+        sequence.accepted.clear()
+        self._last_psn[flow], self._last_read[flow] = sequence.last
+        (self._troubled.discard if sequence.clean else self._troubled.add)(flow)
+
+    def _bound(self, flow: int, sequence: Sequence) -> None:
+        """All flows together keep no more than so many packets."""
+        self._waiting += sequence.waiting - self._kept.pop(flow, 0)
+        if self._waiting > MAX_WAITING:
+            self._waiting -= sequence.waiting
+            sequence.forget()
+        if sequence.waiting:
+            self._kept[flow] = sequence.waiting
+
+    def _heard(self, flow: int, packets: Sorted) -> list[Heard]:
+        """What the responder of a flow said in this round, by time."""
+        peer = int(self._streams.peer[self._streams.of[flow]])
+        if peer < 0:
+            return []
+        heard: list[Heard] = []
+        for member in self._streams.members[peer]:
+            first, end = np.searchsorted(packets.flow, [member, member + 1]).tolist()
+            at = first + np.flatnonzero(packets.syndrome[first:end] >= 0)
+            kind = ops.ACK[packets.syndrome[at]]
+            at, kind = at[kind <= ops.SEQUENCE_ERROR], kind[kind <= ops.SEQUENCE_ERROR]
+            psn = np.where(kind == 0, packets.psn[at], packets.psn[at] - 1 & MASK)  # what it asks for it lacks
+            columns = (packets.time[at], packets.at[at], psn)
+            heard += map(Heard._make, zip(*(column.tolist() for column in columns), strict=True))
+        return sorted(heard)
+
+
+def _listed(packets: Sorted, at: Ints) -> list[tuple[int, Request]]:
+    """Each request with its place in the round."""
+    read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
+    columns = (packets.psn[at], read, packets.time[at], packets.payload[at], packets.opcode[at])
+    requests = map(Request._make, zip(*(column.tolist() for column in columns), strict=True))
+    return list(zip(packets.at[at].tolist(), requests, strict=True))

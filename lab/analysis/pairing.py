@@ -1,0 +1,164 @@
+"""Which stream answers which, from what answers must be like.
+
+An answer carries the PSN of a request that was sent before it, the other way between the same hosts. QPs that start
+at the same PSN and go on in step look alike in that; then a READ response names its READ's PSN, and MSN counts
+messages. Where several streams are left, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from lab.analysis import opcode_tables as ops
+from lab.analysis.sequence import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.analysis.batch import Flags, Ints
+    from lab.analysis.rounds import Sorted
+    from lab.analysis.streams import Streams
+
+_WINDOW: Final = 32768  # PSNs: how far an answer may lie behind the newest request
+_PAIRED_AT_ONCE: Final = 64
+_TRIES: Final = 32
+_HEARD: Final = 64  # answers of one stream in one round that are weighed
+_PENDING: Final = 4096  # streams for which several are left
+_MANY: Final = 64  # streams that may be the one, beyond which more has to be known first
+_WEIGHED: Final = 100_000  # in all: a file with many thousands of streams between two hosts is not worth hours
+
+
+class Side(NamedTuple):
+    """Some packets of one stream in a round, in the order of the file."""
+
+    at: Ints
+    psn: Ints
+    opcode: Ints
+    msn: Ints
+    ackreq: Flags
+
+
+class Pairing:
+    """Finds pairs of streams, and tells ``streams``."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._newest: Ints = np.zeros(0, np.int64)  # PSN of requests, in rounds before this one; -1 where none
+        self._tries: dict[int, int] = defaultdict(int)
+        self._possible: dict[int, set[int]] = {}
+        self._weighed = 0
+
+    def add(self, packets: Sorted) -> None:
+        """Take in a round."""
+        more = np.full(len(self._streams.peer) - len(self._newest), -1)
+        self._newest = np.concatenate([self._newest, more])
+        asking = np.flatnonzero(ops.SEQUENCED[packets.opcode])
+        streams = self._streams.of[packets.flow]
+        if (self._streams.peer < 0).any():
+            self._pair(packets, streams, asking)
+        self._newest[streams[asking]] = packets.psn[asking]
+
+    def finish(self) -> None:
+        """Where only one stream is left each way between two hosts, they belong together."""
+        left: dict[object, list[int]] = defaultdict(list)
+        for stream in np.flatnonzero(self._streams.peer < 0).tolist():
+            left[self._streams.hosts[stream][0]].append(stream)
+        for streams in left.values():
+            theirs = left.get(self._streams.hosts[streams[0]][1], [])
+            if len(streams) == len(theirs) == 1 and self._streams.peer[streams[0]] < 0:
+                self._streams.pair(streams[0], theirs[0])
+
+    def _pair(self, packets: Sorted, streams: Ints, asking: Ints) -> None:
+        answering = np.flatnonzero((packets.syndrome >= 0) & ~ops.CONTINUED[packets.opcode])
+        answering = answering[self._streams.peer[streams[answering]] < 0]
+        asking = asking[self._streams.peer[streams[asking]] < 0]
+        requests = _by_stream(packets, streams, asking)
+        tried = 0
+        for stream, answers in _by_stream(packets, streams, answering).items():
+            if tried < _PAIRED_AT_ONCE and self._tries[stream] < _TRIES:
+                tried += 1
+                self._tries[stream] += 1
+                self._weigh(stream, answers, requests)
+        self._settle()
+
+    def _weigh(self, stream: int, answers: Side, requests: dict[int, Side]) -> None:
+        """Leave those of the possible peers that the answers of this round do not speak against."""
+        answers = Side(*(column[:_HEARD] for column in answers))  # type: ignore[arg-type]  # each as it was
+        there: Iterable[int] = self._possible.get(stream, self._streams.back(stream))
+        there = [other for other in there if self._streams.peer[other] < 0]
+        self._weighed += len(there)
+        if len(there) > _MANY or self._weighed > _WEIGHED:
+            return
+        possible = [o for o in there if self._could(answers, requests.get(o), int(self._newest[o]))]
+        for weight in (_read, _counted, _asked):
+            possible = _heaviest({other: weight(answers, requests.get(other)) for other in possible})
+        if possible and (stream in self._possible or len(self._possible) < _PENDING):
+            self._possible[stream] = set(possible)
+
+    def _could(self, answers: Side, requests: Side | None, newest: int) -> bool:
+        """Every answer comes after its request, and not long after."""
+        if requests is None:
+            return newest >= 0 and bool(((newest - answers.psn & MASK) < _WINDOW).all())
+        index = np.searchsorted(requests.at, answers.at) - 1
+        front = np.where(index >= 0, requests.psn[index], newest)
+        return bool(((front >= 0) & ((front - answers.psn & MASK) < _WINDOW)).all())
+
+    def _settle(self) -> None:
+        """Who has only one left takes it, and the others go on without it."""
+        going = True
+        while going:
+            going = False
+            claims: dict[int, list[int]] = defaultdict(list)
+            for stream, possible in list(self._possible.items()):
+                possible -= {other for other in possible if self._streams.peer[other] >= 0}
+                if self._streams.peer[stream] >= 0 or not possible:
+                    del self._possible[stream]
+                elif len(possible) == 1:
+                    claims[next(iter(possible))].append(stream)
+            for other, streams in claims.items():
+                if len(streams) == 1:
+                    self._streams.pair(streams[0], other)
+                    going = True
+
+
+def _by_stream(packets: Sorted, streams: Ints, at: Ints) -> dict[int, Side]:
+    order = at[np.lexsort((packets.at[at], streams[at]))]
+    found = streams[order]
+    firsts = np.flatnonzero(np.diff(found, prepend=-1))
+    parts = np.split(order, firsts[1:])
+    columns = (packets.at, packets.psn, packets.opcode, packets.msn, packets.ackreq)
+    return {
+        int(found[first]): Side(*(column[part] for column in columns))  # type: ignore[arg-type]
+        for first, part in zip(firsts.tolist(), parts, strict=False)
+    }
+
+
+def _heaviest(weights: dict[int, int]) -> list[int]:
+    most = max(weights.values(), default=0)
+    return [other for other, weight in weights.items() if weight == most]
+
+
+def _asked(answers: Side, requests: Side | None) -> int:
+    """Answers of PSNs that asked for one."""
+    return 0 if requests is None else int(np.isin(answers.psn, requests.psn[requests.ackreq]).sum())
+
+
+def _read(answers: Side, requests: Side | None) -> int:
+    """Responses that begin at the PSN of a READ."""
+    begins = answers.psn[ops.READ_RESPONSE[answers.opcode]]
+    return 0 if requests is None else int(np.isin(begins, requests.psn[ops.READ_REQUEST[requests.opcode]]).sum())
+
+
+def _counted(answers: Side, requests: Side | None) -> int:
+    """1 where MSN grows by one with each message that ends (IBA vol. 1 section 9.7.7.1)."""
+    known = answers.msn >= 0
+    psn, msn = answers.psn[known], answers.msn[known]
+    if requests is None or len(psn) < 2 or not np.isin(psn[[0, -1]], requests.psn).all():
+        return 0
+    ended = requests.psn[ops.MESSAGE[requests.opcode] >= 0]
+    span = int(psn[-1] - psn[0] & MASK)
+    steps = ended - psn[0] - 1 & MASK
+    return int(len(np.unique(ended[steps < span])) == int(msn[-1] - msn[0] & MASK))

@@ -1,0 +1,135 @@
+"""READ responses: which of them the requester takes, and which are missing (IBA vol. 1 section 9.7.5.2).
+
+A response that comes again counts once. One is missing where the next does not go on with the message, or where a
+later request is answered first; the requester then asks again by itself, as if there had been a NAK.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.analysis import opcode_tables as ops
+from lab.analysis import runs
+from lab.analysis.naks import HOLDS, IMPLIED
+from lab.analysis.sequence import MASK, distance, fill, read_span
+
+if TYPE_CHECKING:
+    from lab.analysis.batch import Flags, Ints
+    from lab.analysis.naks import Naks
+    from lab.analysis.rounds import Sorted
+    from lab.analysis.streams import Streams
+
+_OUTSTANDING: Final = 128
+"""READs that a requester may have outstanding: more than devices allow."""
+_FLOWS: Final = 4096
+"""Flows whose outstanding READs are kept, so that memory is bounded."""
+_HOLES: Final = 64
+_HALF: Final = 0x800000
+
+
+@dataclass(slots=True)
+class _Track:
+    """Responses of one flow: ``front`` is the PSN that is due, -1 before the first; ``open``, of the same message."""
+
+    front: int = -1
+    open: bool = False
+    holes: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Responses:
+    """READ responses of all flows; ``gaps`` counts by flow the places where some are missing."""
+
+    def __init__(self, streams: Streams, naks: Naks) -> None:
+        self.gaps: dict[int, int] = defaultdict(int)
+        self._tracks: dict[int, _Track] = defaultdict(_Track)
+        self._reads: dict[int, deque[tuple[int, int]]] = {}  # by the flow that asks: PSN and DMALen
+        self._streams, self._naks = streams, naks
+
+    def add(self, packets: Sorted) -> Flags:
+        """Take in a round; marked are all packets but responses that came again."""
+        fresh = np.ones(len(packets.flow), np.bool_)
+        self._ask(packets)
+        at = np.flatnonzero(ops.READ_RESPONSE[packets.opcode] | ((packets.syndrome >= 0) & self._awaited(packets)))
+        if len(at):
+            starts = runs.starts(packets.flow[at])
+            for rows in np.split(at, starts[1:]):
+                self._answer(int(packets.flow[rows[0]]), packets, rows, fresh)
+        return fresh
+
+    def _ask(self, packets: Sorted) -> None:
+        at = np.flatnonzero(ops.READ_REQUEST[packets.opcode])
+        columns = (packets.flow[at], packets.psn[at], packets.dmalen[at])
+        for flow, psn, size in zip(*(column.tolist() for column in columns), strict=True):
+            if flow not in self._reads and len(self._reads) >= _FLOWS:
+                continue
+            reads = self._reads.setdefault(flow, deque(maxlen=_OUTSTANDING))
+            if not reads or distance(psn, reads[-1][0]) > 0:
+                reads.append((psn, size))
+
+    def _awaited(self, packets: Sorted) -> Flags:
+        """Answers to flows that have READs outstanding."""
+        waiting = np.zeros(len(self._streams.answers) + 1, np.bool_)
+        waiting[[flow for flow, reads in self._reads.items() if reads]] = True
+        return waiting[self._streams.answers[packets.flow]]
+
+    def _answer(self, flow: int, packets: Sorted, rows: Ints, fresh: Flags) -> None:
+        track = self._tracks[flow]
+        reads = self._reads.get(int(self._streams.answers[flow]))
+        if self._in_order(track, packets, rows):
+            last = int(rows[-1])
+            if reads:
+                self._complete(flow, packets, rows[~ops.CONTINUED[packets.opcode[rows]]], reads)
+            track.front = int(packets.psn[last]) + 1 & MASK
+            track.open = bool(ops.FULL[packets.opcode[last]])
+            return
+        columns = (packets.psn[rows], packets.opcode[rows], packets.time[rows])
+        for row, psn, opcode, time in zip(rows.tolist(), *(column.tolist() for column in columns), strict=True):
+            if reads and not ops.CONTINUED[opcode]:
+                self._skip(flow, (psn, time), reads)
+            if ops.READ_RESPONSE[opcode]:
+                fresh[row] = self._follow(flow, track, (psn, opcode, time))
+
+    def _in_order(self, track: _Track, packets: Sorted, rows: Ints) -> bool:
+        """All are responses, and each goes on where the one before it ended."""
+        psn, opcode = packets.psn[rows], packets.opcode[rows]
+        step, opened = psn - runs.before(psn) & MASK, ops.FULL[runs.before(opcode)]
+        step[0], opened[0] = (1, ops.CONTINUED[opcode[0]]) if track.front < 0 else (
+            int(psn[0]) - track.front + 1 & MASK, track.open
+        )  # fmt: skip
+        goes_on = np.where(ops.CONTINUED[opcode], opened & (step == 1), ~opened & (step > 0) & (step < _HALF))
+        return bool((goes_on & ops.READ_RESPONSE[opcode]).all()) and not track.holes
+
+    def _complete(self, flow: int, packets: Sorted, rows: Ints, reads: deque[tuple[int, int]]) -> None:
+        for psn, time in zip(packets.psn[rows].tolist(), packets.time[rows].tolist(), strict=True):
+            self._skip(flow, (psn, time), reads)
+
+    def _skip(self, flow: int, answer: tuple[int, int], reads: deque[tuple[int, int]]) -> None:
+        """READs before the one that this answers got none; its own is answered."""
+        psn, time = answer
+        track = self._tracks[flow]
+        while reads and distance(psn, reads[0][0]) >= 0:
+            asked, size = reads.popleft()
+            if asked != psn and (track.front < 0 or distance(asked, track.front) >= 0):
+                mtu = int(self._streams.mtu[self._streams.of[flow]]) or 1024
+                self._miss(flow, track, (asked, read_span(size, mtu)), time)
+
+    def _follow(self, flow: int, track: _Track, response: tuple[int, int, int]) -> bool:
+        """Whether the requester had not had it yet."""
+        psn, opcode, time = response
+        goes_on, ahead = bool(ops.CONTINUED[opcode]), 0 if track.front < 0 else distance(psn, track.front)
+        if ahead < 0:
+            return fill(track.holes, psn)
+        if track.front >= 0 and (track.open != goes_on or (goes_on and ahead > 0)):
+            self._miss(flow, track, (track.front, ahead), time)
+        track.front, track.open = psn + 1 & MASK, bool(ops.FULL[opcode])
+        return True
+
+    def _miss(self, flow: int, track: _Track, hole: tuple[int, int], time: int) -> None:
+        self.gaps[flow] += 1
+        if hole[1]:
+            track.holes = [*track.holes[1 - _HOLES :], hole]
+        self._naks.keep(int(self._streams.of[flow]), hole[0], (time, time + HOLDS, IMPLIED))

@@ -1,0 +1,45 @@
+"""Where a capture comes from: a file, a compressed one, or standard input."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import sys
+import zlib
+from io import BufferedReader, FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, cast
+
+import typer
+
+from lab.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+
+CaptureArgument = Annotated[
+    Path, typer.Argument(help="The capture: pcapng or pcap, .gz too; - is standard input.", exists=False)
+]
+
+
+@contextlib.contextmanager
+def open_capture(file: Path) -> Iterator[BinaryIO]:
+    """Open what ``file`` names; UsageError when that cannot be, or what is compressed is damaged."""
+    try:
+        with contextlib.ExitStack() as stack:
+            name = sys.stdin.fileno() if str(file) == "-" else file
+            buffered = BufferedReader(stack.enter_context(FileIO(name, closefd=str(file) != "-")))
+            magic = buffered.peek(4)[:4]
+            if magic == _ZSTD:
+                raise UsageError(f"{file} is compressed by zstd", f"unpack it on the way: zstd -dc {file} | ... -")
+            unpacked = gzip.GzipFile(fileobj=buffered) if magic.startswith(_GZIP) else buffered
+            yield cast("BinaryIO", unpacked)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UsageError(f"cannot unpack {file}: {error}", "copy it again, or unpack it as far as it goes") from error
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise UsageError(f"cannot read {file}: {error.strerror}", "name a capture, pcapng or pcap") from error

@@ -1,0 +1,59 @@
+"""Management datagrams, which go to QP 0 and 1; of the communication manager's, what two ends agree on.
+
+RDMA has a handshake of its own, where programs want it: REQ, REP and RTU (IBA vol. 1 section 12.6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+GENERAL_QP: Final = 1
+"""Where all management but the subnet's goes (IBA vol. 1 section 13.5)."""
+SIZE: Final = 256
+"""Bytes of a management datagram (section 13.4.2)."""
+_HEADER: Final = Struct("!BBBBHHQHHI")
+_COMMUNICATION: Final = 0x07
+_CLASSES: Final = {
+    0x01: "SMP", 0x81: "SMP, directed route", 0x03: "subnet administration", 0x04: "performance management",
+    0x05: "baseboard management", 0x06: "device management", _COMMUNICATION: "CM", 0x08: "SNMP tunneling",
+}  # fmt: skip
+_MESSAGES: Final = {
+    0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ", 0x16: "DREP", 0x17: "SIDR_REQ",
+    0x18: "SIDR_REP", 0x19: "LAP", 0x1A: "APR",
+}  # fmt: skip
+_IDS: Final = Struct("!II")
+_PLACES: Final = {"REQ": (32, 44), "REP": (12, 20)}  # bytes to Local QPN and Starting PSN, behind the header
+
+
+@dataclass(frozen=True, slots=True)
+class Mad:
+    """``name`` is the class, or ``CM REQ`` and its like. Of CM: the sender's own communication ID and its peer's.
+
+    ``qpn`` and ``psn`` are those that the sender of a REQ or REP will receive with, and start at.
+    """
+
+    name: str
+    local: int | None = None
+    remote: int | None = None
+    qpn: int | None = None
+    psn: int | None = None
+
+
+def parse(data: bytes) -> Mad | None:
+    """A datagram to QP 0 or 1; None where not even its header is there (IBA vol. 1 sections 13.4.3 and 12.6)."""
+    if len(data) < _HEADER.size:
+        return None
+    version, kind, _, _, _, _, _, attribute, _, _ = _HEADER.unpack_from(data)
+    if version != 1:
+        return None
+    name = _MESSAGES.get(attribute)
+    body = data[_HEADER.size :]
+    if kind != _COMMUNICATION or name is None or len(body) < _IDS.size:
+        return Mad(_CLASSES.get(kind, f"management class {kind:#04x}"))
+    local, remote = _IDS.unpack_from(body)
+    if name not in _PLACES or len(body) < max(_PLACES[name]) + 3:
+        return Mad(f"CM {name}", local, None if name == "REQ" else remote)
+    qpn, psn = (int.from_bytes(body[at : at + 3]) for at in _PLACES[name])
+    return Mad(f"CM {name}", local, None if name == "REQ" else remote, qpn, psn)

@@ -1,0 +1,97 @@
+"""Links that are not Ethernet, as tshark reads them, and what is cut inside their headers."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.analysis.capture import Capture
+from lab.analysis.columns import decode
+from lab.analysis.records import Reader
+from lab.analysis.report import analyse
+from lab.errors import InvalidInput
+from lab.kernel.process import find_tool, run
+from lab.wire.pcapng import Direction
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcap, pcapng, records
+from tests.unit.analysis.links import LINKS, MAC, cooked, cooked2
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FRAMES = [packets.send(1), packets.send(2, path=packets.THERE6), packets.ack(2), *packets.write(3, 2)]
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_as_tshark_reads_it(tmp_path: Path, name: str) -> None:
+    linktype, wrap = LINKS[name]
+    file = tmp_path / "f.pcap"
+    file.write_bytes(pcap([wrap(frame) for frame in FRAMES], linktype=linktype))
+    fields = [f"-einfiniband.bth.{field}" for field in ("opcode", "destqp", "psn")]
+    done = run([find_tool("tshark", "tshark"), "-n", "-r", file, "-Tfields", *fields])
+    theirs = [tuple(int(word, 0) for word in line.split("\t")) for line in done.stdout.splitlines()]
+    (roce,) = (decode(batch)[1] for batch in Capture(io.BytesIO(file.read_bytes()), "f"))
+    assert list(zip(roce.opcode.tolist(), roce.destqp.tolist(), roce.psn.tolist(), strict=True)) == theirs
+    with file.open("rb") as stream:
+        read = list(Reader(stream, "f"))
+    assert [record.data[12:] for record in read] == [frame[12:] for frame in FRAMES]
+    assert [record.length for record in read] == [len(frame) for frame in FRAMES]
+
+
+def test_cooked_links_know_addresses_and_directions() -> None:
+    for linktype, wrap, direction in ((113, cooked, Direction.OUTBOUND), (276, cooked2, Direction.INBOUND)):
+        (record,) = Reader(io.BytesIO(pcap([wrap(FRAMES[0])], linktype=linktype)), "f")
+        assert (record.direction, record.data[6:12]) == (direction, MAC)
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_what_is_cut_in_the_links_header_is_named(name: str) -> None:
+    linktype, wrap = LINKS[name]
+    cut = wrap(FRAMES[0])[: {"raw": 0, "loopback": 4}.get(name, 13)]
+    with pytest.raises(InvalidInput, match=f"packet 2: cannot be read as of a link of type {linktype}"):
+        list(Reader(io.BytesIO(pcap([wrap(FRAMES[0]), cut], linktype=linktype)), "f"))
+
+
+def test_a_simple_packet_is_a_packet() -> None:
+    """draft-ietf-opsawg-pcapng section 4.4: no interface but the first, no time, and its length on the wire."""
+    frame = FRAMES[0]
+    padded = frame + bytes(-len(frame) & 3)
+    total = 16 + len(padded)
+    simple = (3).to_bytes(4, "little") + total.to_bytes(4, "little") + len(frame).to_bytes(4, "little")
+    whole = pcapng(records([FRAMES[2]])) + simple + padded + total.to_bytes(4, "little")
+    read = list(Reader(io.BytesIO(whole), "f"))
+    assert [record.data for record in read] == [FRAMES[2], frame]
+    assert read[0].timestamp == read[1].timestamp
+    assert not analyse(io.BytesIO(whole), "f").damage_count
+
+
+def test_compressed_and_from_standard_input(tmp_path: Path) -> None:
+    bare, packed = pcap(FRAMES), tmp_path / "f.pcap.gz"
+    packed.write_bytes(gzip.compress(bare))
+    words = [sys.executable, "-m", "lab", "dissect", "--summary", "--json"]
+    told = [
+        subprocess.run([*words, name], input=given, capture_output=True, check=True).stdout
+        for name, given in ((str(packed), None), ("-", bare), ("-", gzip.compress(bare)))
+    ]
+    assert [packet["bth"]["psn"] for packet in json.loads(told[0])] == [1, 2, 2, 3, 4]
+    assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"), [(b"\x1f\x8b\x08\0garbage", "cannot unpack"), (b"\x28\xb5\x2f\xfd", "zstd -dc")]
+)
+def test_what_cannot_be_unpacked_is_said_so(tmp_path: Path, data: bytes, complaint: str) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(data)
+    for command in ("analyze", "dissect"):
+        done = subprocess.run(
+            [sys.executable, "-m", "lab", command, str(file)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2
+        assert complaint in done.stderr
