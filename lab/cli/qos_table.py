@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.cli.output import table
 from lab.model.qos.port import CLASSES, members
+from lab.model.suggest import runs
 from lab.units import format_rate, format_size, format_time, quanta_to_seconds
 
 if TYPE_CHECKING:
@@ -80,13 +81,7 @@ def _groups(node: NodeQos, port: PortQos) -> Iterator[tuple[object, ...]]:
 
 def ranges(numbers: Iterable[int]) -> str:
     """``0-25,27``: runs of ascending numbers shortened to their ends."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ",".join("-".join(map(str, run)) for run in runs)
+    return ",".join("-".join(map(str, run)) for run in runs(numbers))
 
 
 def _threshold(group: GroupQos, node: NodeQos) -> str:

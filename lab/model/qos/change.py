@@ -15,7 +15,8 @@ from lab.model.qos.check import node_faults
 from lab.model.qos.port import DSCPS, NodeQos
 from lab.model.qos.resolve import overlay
 from lab.model.qos.spec import ProfileSpec, make_profile
-from lab.model.validate import explain, schema_at, suggest
+from lab.model.suggest import suggest
+from lab.model.validate import explain, schema_at
 from lab.model.yamltext import format_path, read_yaml, show
 
 if TYPE_CHECKING:
