@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -70,16 +71,22 @@ def counters(
         _show_names(as_json)
         return
     seconds = _interval(interval)
+    ended = threading.Event()
+    with ends_on_signals(ended.set) if watch else nullcontext():
+        view = _view(fabric, ports, priority, everything)
+        plant = open_plant(view.fabric)
+        if watch:
+            _watch(plant, view, seconds, as_json, ended)
+        elif not _show(plant, view, as_json):
+            sys.exit(ExitCode.FAIL)
+
+
+def _view(fabric: str | None, ports: list[str] | None, priority: int | None, everything: bool) -> View:
     running = open_fabric(fabric)
     require_ports(running)
     chosen = choose_ports(running.topology, ports) if ports else every_port(running.topology)
     ends = tuple(with_drains(chosen, running.qos))
-    view = View(running.name, ends, running.numbering, running.qos, priority, everything)
-    plant = open_plant(running.name)
-    if watch:
-        _watch(plant, view, seconds, as_json)
-    elif not _show(plant, view, as_json):
-        sys.exit(ExitCode.FAIL)
+    return View(running.name, ends, running.numbering, running.qos, priority, everything)
 
 
 def _interval(text: str) -> float:
@@ -133,11 +140,10 @@ def _document(view: View, readings: dict[str, Reading], wrong: list[tuple[str, I
     return {"fabric": view.fabric, "emulated": True, "nodes": nodes, "unbalanced": lost}
 
 
-def _watch(plant: Plant, view: View, seconds: float, as_json: bool) -> None:
+def _watch(plant: Plant, view: View, seconds: float, as_json: bool, ended: threading.Event) -> None:
     """Until Ctrl-C: a table that is renewed, or with ``--json`` a line for each interval."""
-    ended = threading.Event()
     earlier = view.read(plant)
-    with Live(console=stdout, auto_refresh=False, transient=False) as live, ends_on_signals(ended.set):
+    with Live(console=stdout, auto_refresh=False, transient=False) as live:
         while not ended.wait(seconds):
             later = view.read(plant)
             if as_json:

@@ -85,7 +85,7 @@ def options(
 
 
 def _interrupt(number: int, _frame: object) -> NoReturn:
-    raise Interrupted(f"ended by {signal.Signals(number).name}", "nothing is left half-built")
+    raise Interrupted(f"ended by {signal.Signals(number).name}")
 
 
 def main() -> None:

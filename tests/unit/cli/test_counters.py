@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from lab.backends.lifecycle import open_fabric
 from lab.cli import complete
 from lab.cli.main import app
 from lab.cli.output import stdout
@@ -142,6 +143,20 @@ def test_watch_shows_rates_until_it_is_interrupted(running: Running, monkeypatch
     assert seen[-2][:2] == ["h1:eth1", "all"]
     assert re.fullmatch(r"[\d.]+ [kMGT]b/s \d+%", seen[-2][3])
     assert seen[-1][1] == "3"
+
+
+def test_an_interrupt_before_the_first_interval_is_no_error(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody is quicker than the fabric is opened: what is watched changes nothing, and so breaks nothing."""
+
+    def interrupted(name: str | None) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return open_fabric(name)
+
+    monkeypatch.setattr("lab.cli.counters.open_fabric", interrupted)
+    assert running.id("h1:eth1")
+    assert rows(said("h1", "--watch")) == []
 
 
 def test_watch_in_json_is_a_line_for_each_interval(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
