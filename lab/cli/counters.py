@@ -22,6 +22,7 @@ from lab.cli.ending import ends_on_signals
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.dataplane import counters as counting
 from lab.dataplane.names import COUNTERS
+from lab.dataplane.numbering import drained_interface
 from lab.dataplane.plant import open_plant
 from lab.errors import ExitCode, UsageError
 from lab.model.qos.port import CLASSES
@@ -43,7 +44,7 @@ _LABEL: Final = "Emulated ports: counted by the data plane in the kernel, not by
 PortNames = Annotated[
     list[str] | None,
     typer.Argument(
-        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. [default: every port]",
+        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. \\[default: every port]",
         metavar="[PORT]...",
         autocompletion=port_names,
     ),
@@ -116,7 +117,8 @@ def _show(plant: Plant, view: View, as_json: bool) -> bool:
         print_json(_document(view, readings, wrong))
         return not wrong
     stdout.print(counted(view, readings))
-    stdout.print(_LABEL, style="dim", highlight=False)
+    for line in _labels(view):
+        stdout.print(line, style="dim", highlight=False)
     for name, imbalance in wrong:
         missing = f"{imbalance.missing_packets} packets, {imbalance.missing_bytes} bytes"
         where = f"{name}:{imbalance.interface} queue {imbalance.queue}"
@@ -157,4 +159,11 @@ def _watch(plant: Plant, view: View, seconds: float, as_json: bool, ended: threa
 
 def _picture(view: View, earlier: dict[str, Reading], later: dict[str, Reading]) -> RenderableType:
     movements = {name: counting.moved(reading, earlier[name]) for name, reading in later.items()}
-    return Group(moving(view, later, movements), Text(_LABEL, style="dim"))
+    return Group(moving(view, later, movements), *(Text(line, style="dim") for line in _labels(view)))
+
+
+def _labels(view: View) -> Iterator[str]:
+    yield _LABEL
+    if drains := [end for end in view.ends if drained_interface(end.interface) != end.interface]:
+        name, interface = drains[0].interface, drained_interface(drains[0].interface)
+        yield f"{name} is the queue out of which a host takes what {interface} received, at its nic.drain."

@@ -30,7 +30,7 @@ app = typer.Typer(no_args_is_help=True, help="Show and change what the lossless 
 PortNames = Annotated[
     list[str] | None,
     typer.Argument(
-        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. [default: every port]",
+        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. \\[default: every port]",
         metavar="[PORT]...",
         autocompletion=port_names,
     ),
@@ -51,7 +51,8 @@ def show(ports: PortNames = None, fabric: FabricOption = None, as_json: JsonFlag
     elif len(chosen) == 1:
         (end,) = chosen
         qos = running.qos[end.node]
-        for part in port_tables(end, qos, qos.ports[end.interface], unlike[end]):
+        host = not running.topology.node(end.node).role.is_switch
+        for part in port_tables(end, qos, qos.ports[end.interface], unlike[end], host=host):
             stdout.print(part)
     else:
         stdout.print(summary(running.name, running.qos, unlike))
@@ -63,7 +64,7 @@ def set_(
         list[str] | None,
         typer.Argument(
             help="Ports (leaf1:swp1,leaf1:swp2 leaf2 host), then settings: ecn.3.kmin=20KB pfc.tx=false"
-            " nic.drain=50Mbit; rate=50Mbit and delay=1ms are the link's.",
+            " nic.drain=50Mbit (or none); rate=50Mbit and delay=1ms are the link's.",
             metavar="PORT... SETTING=VALUE...",
             autocompletion=port_names,
         ),

@@ -36,7 +36,7 @@ FabricOption = Annotated[
 ]
 VerbOption = Annotated[Verb, typer.Option(help="A read fetches from DST, the others go to it.")]
 TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]
-MtuOption = Annotated[int | None, typer.Option(help="Payload per packet, 256 to 4096. [default: the largest]")]
+MtuOption = Annotated[int | None, typer.Option(help="Payload per packet, 256 to 4096. \\[default: the largest]")]
 TimeoutOption = Annotated[int, typer.Option("--qp-timeout", help="Send again after 4.096 us * 2^N without an ACK.")]
 
 
@@ -48,7 +48,7 @@ def bw(
     verb: VerbOption = Verb.WRITE,
     size: Annotated[str, typer.Option(help="Message size.")] = "64KiB",
     qps: Annotated[int, typer.Option(help="Queue pairs of each pair of hosts.")] = 1,
-    duration: Annotated[str | None, typer.Option(help="Measure for so many seconds. [default: 5s]")] = None,
+    duration: Annotated[str | None, typer.Option(help="Measure for so many seconds. \\[default: 5s]")] = None,
     iterations: Annotated[int | None, typer.Option(help="Or: measure so many messages per QP.")] = None,
     tclass: TclassOption = DEFAULT_TCLASS,
     mtu: MtuOption = None,

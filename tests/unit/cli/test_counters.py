@@ -228,3 +228,9 @@ def test_a_slow_receiver_is_watched_against_its_own_rate(drained: Running, monke
     whole, priority = rows(said("h1", "--watch"))[-2:]
     assert whole[:4] == ["h1:rx-eth1", "all", "0 b/s 0%", "3.219 Mb/s 16%"]  # (400,000 + 100 x 24) x 8 of 20 Mb/s
     assert priority[1] == "3"
+
+
+@pytest.mark.usefixtures("drained")
+def test_the_queue_that_a_slow_host_is_is_announced() -> None:
+    assert "rx-eth1 is the queue out of which a host takes what eth1 received" in said("h1")
+    assert "rx-eth1" not in said("leaf1")

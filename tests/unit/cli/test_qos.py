@@ -39,8 +39,8 @@ def rows(text: str) -> list[list[str]]:
 def test_show_has_a_line_for_each_port(running: Running) -> None:
     shown = rows(qos("show", "leaf1", "h1"))
     assert [row[0] for row in shown] == [f"leaf1:swp{number}" for number in (1, 2, 3, 4)] + ["h1:eth1"]
-    assert shown[0][1:5] == ["100 Mb/s", "3", "tx rx", "40 KB 160 KB 0.1"]
-    assert {row[-1] for row in shown} == {"the same"}
+    assert shown[0][1:5] == ["100 Mb/s", "3", "pauses, obeys", "from 40 KB to 160 KB: up to 10%"]
+    assert {row[-1] for row in shown} == {"as here"}
     assert running.requests == []
 
 
@@ -69,7 +69,18 @@ def test_show_of_one_port_has_all_of_it() -> None:
         assert part in text
     assert ["3", "26", "3", "3", "3", "lossless"] in rows(text)
     assert ["3", "DWRR 50", "400 KB", "off"] in rows(text)  # no NIC marks what it sends itself
-    assert ["3", "DWRR 50", "400 KB", "40 KB 160 KB 0.1"] in rows(qos("show", "leaf1:swp1"))
+    switch = qos("show", "leaf1:swp1")
+    assert ["3", "DWRR 50", "400 KB", "from 40 KB to 160 KB: up to 10%"] in rows(switch)
+    assert "takes packets in" not in switch
+
+
+@pytest.mark.parametrize("word", ["none", "unlimited"])
+def test_a_host_takes_all_in_again(running: Running, word: str) -> None:
+    qos("set", "h1", "nic.drain=50Mbit")
+    assert "at 50 Mb/s" in qos("show", "h1:eth1")
+    qos("set", "h1", f"nic.drain={word}")
+    assert "as fast as they come" in qos("show", "h1:eth1")
+    assert running.requests
 
 
 def test_ranges() -> None:
@@ -83,7 +94,7 @@ def test_set_takes_several_ports_and_settings(running: Running) -> None:
     ends = ("leaf1:swp1", "leaf1:swp2", "spine2:swp2", "leaf1:swp3")
     kmins = [int(running.plant.config["queue"]["kmin"][running.id(end), 3]) for end in ends]
     assert kmins == [20_000, 20_000, 20_000, 40_000]
-    assert rows(qos("show", "leaf1"))[0][4] == "20 KB 160 KB 0.1"
+    assert rows(qos("show", "leaf1"))[0][4] == "from 20 KB to 160 KB: up to 10%"
 
 
 def test_set_everywhere_and_again(running: Running) -> None:
