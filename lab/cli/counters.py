@@ -16,8 +16,9 @@ from rich.text import Text
 
 from lab.backends.lifecycle import open_fabric
 from lab.backends.qos import require_ports
+from lab.cli.columns import Layout
 from lab.cli.complete import fabric_names, port_names
-from lab.cli.counter_table import View, counted, moving, with_drains
+from lab.cli.counter_table import COMPACT, COUNTED, MOVING, View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.dataplane import counters as counting
@@ -30,7 +31,7 @@ from lab.model.selection import choose_ports, every_port
 from lab.units import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
@@ -61,6 +62,12 @@ def counters(
     watch: Annotated[bool, typer.Option("--watch", help="Rates, renewed until Ctrl-C.")] = False,
     interval: Annotated[str, typer.Option(help="How often --watch looks, and how long rates are taken over.")] = "1s",
     everything: Annotated[bool, typer.Option("--all", help="Also ports and priorities where nothing moved.")] = False,
+    columns: Annotated[
+        str | None, typer.Option(help="These columns, with commas between. \\[default: as many as fit]")
+    ] = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="What there is of PFC: pauses sent, obeyed, ignored.")
+    ] = False,
     names: Annotated[bool, typer.Option("--names", help="List the counters, and what others call them.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -71,14 +78,17 @@ def counters(
     if names:
         _show_names(as_json)
         return
+    if compact and columns is not None:
+        raise UsageError("--compact and --columns both choose columns", "leave one of them out")
+    layout = Layout.parse(MOVING if watch else COUNTED, COMPACT if compact else columns)
     seconds = _interval(interval)
     ended = threading.Event()
     with ends_on_signals(ended.set) if watch else nullcontext():
         view = _view(fabric, ports, priority, everything)
         plant = open_plant(view.fabric)
         if watch:
-            _watch(plant, view, seconds, as_json, ended)
-        elif not _show(plant, view, as_json):
+            _watch(plant, view, None if as_json else layout, seconds, ended)
+        elif not _show(plant, view, None if as_json else layout):
             sys.exit(ExitCode.FAIL)
 
 
@@ -87,7 +97,8 @@ def _view(fabric: str | None, ports: list[str] | None, priority: int | None, eve
     require_ports(running)
     chosen = choose_ports(running.topology, ports) if ports else every_port(running.topology)
     ends = tuple(with_drains(chosen, running.qos))
-    return View(running.name, ends, running.numbering, running.qos, priority, everything)
+    peers = {end: link.other(end) for link in running.topology.links for end in link.ends}
+    return View(running.name, ends, running.numbering, running.qos, priority, everything, peers)
 
 
 def _interval(text: str) -> float:
@@ -108,17 +119,15 @@ def _show_names(as_json: bool) -> None:
     stdout.print(table("counters; n is a priority, queue or priority group", _NAME_COLUMNS, rows))
 
 
-def _show(plant: Plant, view: View, as_json: bool) -> bool:
-    """Print a reading; whether all its sums come out."""
+def _show(plant: Plant, view: View, layout: Layout | None) -> bool:
+    """Print a reading, as JSON without a layout; whether all its sums come out."""
     earlier = view.read(plant)
     readings = view.read(plant)
     wrong = list(_imbalances(earlier, readings))
-    if as_json:
+    if layout is None:
         print_json(_document(view, readings, wrong))
         return not wrong
-    stdout.print(counted(view, readings))
-    for line in _labels(view):
-        stdout.print(line, style="dim", highlight=False)
+    stdout.print(_picture(view, layout, f"lossless ports of {view.fabric}", counted(view, readings)))
     for name, imbalance in wrong:
         missing = f"{imbalance.missing_packets} packets, {imbalance.missing_bytes} bytes"
         where = f"{name}:{imbalance.interface} queue {imbalance.queue}"
@@ -142,24 +151,31 @@ def _document(view: View, readings: dict[str, Reading], wrong: list[tuple[str, I
     return {"fabric": view.fabric, "emulated": True, "nodes": nodes, "unbalanced": lost}
 
 
-def _watch(plant: Plant, view: View, seconds: float, as_json: bool, ended: threading.Event) -> None:
-    """Until Ctrl-C: a table that is renewed, or with ``--json`` a line for each interval."""
+def _watch(plant: Plant, view: View, layout: Layout | None, seconds: float, ended: threading.Event) -> None:
+    """Until Ctrl-C: a table that is renewed, where nobody watches one after the other; as JSON a line for each."""
     earlier = view.read(plant)
-    with Live(console=stdout, auto_refresh=False, transient=False) as live:
+    with Live(console=stdout, auto_refresh=False) if stdout.is_terminal else nullcontext() as live:
         while not ended.wait(seconds):
             later = view.read(plant)
-            if as_json:
-                wrong = list(_imbalances(earlier, later))
-                live.console.file.write(jsonlib.dumps(_document(view, later, wrong)) + "\n")
-                live.console.file.flush()
+            if layout is None:
+                _line(view, earlier, later)
             else:
-                live.update(_picture(view, earlier, later), refresh=True)
+                movements = {name: counting.moved(reading, earlier[name]) for name, reading in later.items()}
+                title = f"lossless ports of {view.fabric}, by the second"
+                picture = _picture(view, layout, title, moving(view, later, movements))
+                live.update(picture, refresh=True) if live is not None else stdout.print(picture)
             earlier = later
 
 
-def _picture(view: View, earlier: dict[str, Reading], later: dict[str, Reading]) -> RenderableType:
-    movements = {name: counting.moved(reading, earlier[name]) for name, reading in later.items()}
-    return Group(moving(view, later, movements), *(Text(line, style="dim") for line in _labels(view)))
+def _line(view: View, earlier: dict[str, Reading], later: dict[str, Reading]) -> None:
+    stdout.file.write(jsonlib.dumps(_document(view, later, list(_imbalances(earlier, later)))) + "\n")
+    stdout.file.flush()
+
+
+def _picture(view: View, layout: Layout, title: str, rows: Sequence[Sequence[object]]) -> RenderableType:
+    drawn, left_out = layout.draw(title, rows, stdout.width)
+    lines = [*_labels(view), *([f"No room for {', '.join(left_out)}: see --columns."] if left_out else [])]
+    return Group(drawn, *(Text(line, style="dim") for line in lines))
 
 
 def _labels(view: View) -> Iterator[str]:
