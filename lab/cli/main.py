@@ -30,6 +30,7 @@ class Commands(LazyGroup):
         "vtysh": ("lab.cli.node", "vtysh"),
         "rdma": ("lab.cli.rdma", "app"),
         "counters": ("lab.cli.counters", "counters"),
+        "congestion": ("lab.cli.congestion", "congestion"),
         "qos": ("lab.cli.qos", "app"),
         "capture": ("lab.cli.capture", "capture"),
         "dissect": ("lab.cli.dissect", "dissect"),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from lab.backends.lifecycle import open_fabric
 from lab.backends.qos import change_qos, deviations, require_ports
+from lab.cli.columns import Column, Layout
 from lab.cli.complete import fabric_names, port_names
-from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.output import JsonFlag, print_json, stderr, stdout
 from lab.cli.qos_table import port_tables, summary
 from lab.dataplane import events
 from lab.dataplane.plant import open_plant
@@ -19,13 +20,18 @@ from lab.model.qos.store import dump_node
 from lab.model.selection import PORT_FORMS, choose_ports, every_port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lab.backends.base import Fabric
     from lab.dataplane.events import Event
     from lab.model.topology import Endpoint
 
 app = typer.Typer(no_args_is_help=True, help="Show and change what the lossless ports do; list their events.")
+
+_EVENT_COLUMNS: Final = (
+    Column("time", "time", 1), Column("seconds", "seconds", 3), Column("port", "port"), Column("peer", "peer", 2),
+    Column("event", "event"), Column("of", "of"), Column("with", "with"),
+)  # fmt: skip
 
 PortNames = Annotated[
     list[str] | None,
@@ -107,13 +113,22 @@ def list_events(
     found = events.read_events(open_plant(running.name), running.numbering.names)
     found = events.of_ports(found, chosen)[-limit:]
     if as_json:
-        print_json([{**asdict(event), "kind": event.kind.name.lower()} for event in found])
+        print_json([_event_data(event) for event in found])
         return
-    rows = [
-        (f"{event.seconds:.6f}", f"{event.node}:{event.interface}", events.MEANINGS[event.kind], *_subject(event))
-        for event in found
-    ]
-    stdout.print(table(f"events of {running.name}", ("seconds", "port", "event", "of", "with"), rows))
+    peers = {str(end): str(link.other(end)) for link in running.topology.links for end in link.ends}
+    rows = [_row(event, peers) for event in found]
+    drawn, _ = Layout(_EVENT_COLUMNS).draw(f"events of {running.name}", rows, stdout.width)
+    stdout.print(drawn)
+
+
+def _row(event: Event, peers: Mapping[str, str]) -> tuple[str, ...]:
+    port = f"{event.node}:{event.interface}"
+    clock = f"{events.clock(event.boot_seconds):%H:%M:%S.%f}"
+    return clock, f"{event.seconds:.6f}", port, peers.get(port, ""), events.MEANINGS[event.kind], *_subject(event)
+
+
+def _event_data(event: Event) -> dict[str, Any]:
+    return {**asdict(event), "kind": event.kind.name.lower(), "time": events.clock(event.boot_seconds).isoformat()}
 
 
 def _subject(event: Event) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -145,6 +146,11 @@ def describe_value(event: Event) -> str:
     if event.kind is EventKind.GROUP_DROPS:
         return f"no room; out of {event.towards}" if event.towards else "no room"
     return f"{event.value} quanta" if event.kind is EventKind.PAUSED else ""
+
+
+def clock(boot_seconds: float) -> datetime:
+    """A moment of CLOCK_MONOTONIC by the clock on the wall."""
+    return datetime.fromtimestamp(time.time() - time.monotonic() + boot_seconds).astimezone()
 
 
 def of_ports(events: Iterable[Event], ports: Iterable[tuple[str, str]]) -> list[Event]:

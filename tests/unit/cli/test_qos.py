@@ -1,6 +1,7 @@
 """``rocelab qos`` on a fabric that seems to run."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -144,11 +145,16 @@ def test_events_are_told_in_order(running: Running) -> None:
     ]
     running.plant.events[:3] = records
     running.plant.event_count[0] = 3
-    assert rows(qos("events")) == [
-        ["0.000000", "leaf1:swp3", "XOFF sent", "group 3", "90 KB"],
-        ["0.001000", "h1:eth1", "paused", "priority 3", "65535 quanta"],
-        ["0.101000", "h1:eth1", "resumed", "priority 3", ""],
+    told = rows(qos("events"))
+    assert [row[1:] for row in told] == [
+        ["0.000000", "leaf1:swp3", "h1:eth1", "XOFF sent", "group 3", "90 KB"],
+        ["0.001000", "h1:eth1", "leaf1:swp3", "paused", "priority 3", "65535 quanta"],
+        ["0.101000", "h1:eth1", "leaf1:swp3", "resumed", "priority 3", ""],
     ]
+    clocks = [datetime.strptime(row[0], "%H:%M:%S.%f") for row in told]
+    assert [(later - clocks[0]).total_seconds() % 86400 for later in clocks] == pytest.approx(
+        [0, 0.001, 0.101], abs=1e-3
+    )
     (last,) = json.loads(qos("events", "h1", "--limit", "1", "--json"))
     assert (last["kind"], last["node"], last["boot_seconds"]) == ("resumed", "h1", 3.1)
 
