@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ from lab.backends.lifecycle import open_fabric
 from lab.cli.complete import fabric_names, node_names
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
+from lab.dataplane.counters import dropped_packets
+from lab.dataplane.plant import open_plant
 from lab.errors import UsageError
 from lab.rdma import counters, perftest, sysfs
 from lab.rdma.measure import DEFAULT_TCLASS, DEFAULT_TIMEOUT, BandwidthTest, LatencyTest, Verb, total
@@ -69,7 +72,7 @@ def bw(
     )
     fabric = open_fabric(name)
     pairs = _pairs(fabric, src, dst, pair)
-    with stages() as progress, _meter(pairs) as meter:
+    with stages() as progress, _meter(fabric, pairs) as meter:
         results = perftest.measure_bandwidth(pairs, test, progress=progress, meter=meter)
     _show(as_json, _bandwidth_table(results), {"pairs": results, "all": total(results)}, meter)
 
@@ -92,7 +95,7 @@ def lat(
     test = LatencyTest(verb=verb, size=_size(size), iterations=iterations, tclass=tclass, mtu=mtu, timeout=qp_timeout)
     fabric = open_fabric(name)
     pairs = _pairs(fabric, src, dst, pair)
-    with stages() as progress, _meter(pairs) as meter:
+    with stages() as progress, _meter(fabric, pairs) as meter:
         results = perftest.measure_latency(pairs, test, progress=progress, meter=meter)
     _show(as_json, _latency_table(results), {"pairs": results}, meter)
 
@@ -131,8 +134,9 @@ def _pairs(fabric: Fabric, src: str, dst: str, more: Sequence[str] | None) -> li
     return [find_pair(fabric, *names) for names in named]
 
 
-def _meter(pairs: Sequence[Pair]) -> Meter:
-    return Meter({nic.device: str(nic) for pair in pairs for nic in (pair.src, pair.dst)})
+def _meter(fabric: Fabric, pairs: Sequence[Pair]) -> Meter:
+    drops = partial(dropped_packets, open_plant(fabric.name)) if fabric.topology.qos is not None else None
+    return Meter({nic.device: str(nic) for pair in pairs for nic in (pair.src, pair.dst)}, drops)
 
 
 def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter) -> None:
@@ -141,10 +145,18 @@ def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter) -> None
             key: [asdict(each) for each in value] if isinstance(value, tuple) else asdict(value)
             for key, value in data.items()
         }
-        print_json({**measured, "counters": meter.moved(), "counters_window_s": meter.seconds})
+        print_json(
+            {**measured, "counters": meter.moved(), "counters_window_s": meter.seconds, "balance": _balance(meter)}
+        )
         return
     stdout.print(drawn)
     stdout.print(_counter_table(meter))
+    stdout.print(str(meter.balance()), style="dim", highlight=False)
+
+
+def _balance(meter: Meter) -> dict[str, int | None]:
+    balance = meter.balance()
+    return {**asdict(balance), "under_way": balance.under_way}
 
 
 def _bandwidth_table(results: Sequence[BandwidthResult]) -> Any:

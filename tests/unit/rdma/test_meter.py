@@ -81,3 +81,23 @@ def test_a_run_that_is_tried_again_counts_from_its_own_beginning(clock: Clock) -
     clock.now = 112.0
     meter.end()
     assert meter.moved() == {"h1": {"sent_pkts": 2 * PACKETS_PER_SECOND}}
+
+
+def test_what_was_sent_is_received_dropped_or_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel had it on one leaf: of 57,308 packets that arrived at a port rxe counted 56,095."""
+    device = {"dev": {"sent_pkts": 100, "rcvd_pkts": 10}}
+    dropped = 7
+    monkeypatch.setattr(counters, "Open", lambda _names: SimpleNamespace(read=lambda: {"dev": dict(device["dev"])}))
+    meter, unknown = Meter({"dev": "h1"}, lambda: dropped), Meter({"dev": "h1"})
+    device["dev"] = {"sent_pkts": 57_408, "rcvd_pkts": 56_105}
+    dropped = 10
+    for each in (meter, unknown):
+        each.end()
+    what = "57308 packets sent = 56095 received + 3 dropped by ports + 1210 under way"
+    assert str(meter.balance()) == f"{what} (more at the end than at the beginning)"
+    assert unknown.balance().under_way == 1213
+    device["dev"]["rcvd_pkts"] = 58_410
+    meter.end()
+    assert str(meter.balance()).endswith(
+        "58400 received + 3 dropped by ports - 1095 under way (more at the beginning)"
+    )
