@@ -8,6 +8,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
     /run/rocelab/fabrics/<fabric>/journal.jsonl    one line for each batch of things that may exist
                                   topology.json    the resolved topology
                                   qos.json         nodes whose ports were changed since; absent when none was
+                                  cleared.npz      where counters were cleared; absent when none was
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
 
@@ -61,6 +62,11 @@ class FabricState:
     @property
     def _journal(self) -> Path:
         return self.directory / "journal.jsonl"
+
+    @property
+    def cleared(self) -> Path:
+        """Where it is kept what ports had counted when they were cleared."""
+        return self.directory / "cleared.npz"
 
     def node_directory(self, node: str) -> Path:
         """Where a node's daemons keep their files."""
@@ -180,7 +186,7 @@ class FabricState:
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         shutil.rmtree(self.directory / "nodes", ignore_errors=True)
-        for name in ("topology.json", "qos.json", "qos.new"):
+        for name in ("topology.json", "qos.json", "qos.new", "cleared.npz", "cleared.new"):
             (self.directory / name).unlink(missing_ok=True)
         self._journal.unlink(missing_ok=True)
 

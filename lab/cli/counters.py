@@ -7,6 +7,8 @@ import sys
 import threading
 from contextlib import nullcontext
 from dataclasses import asdict
+from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -16,12 +18,14 @@ from rich.text import Text
 
 from lab.backends.lifecycle import open_fabric
 from lab.backends.qos import require_ports
+from lab.backends.state import FabricState
 from lab.cli.columns import Layout
 from lab.cli.complete import fabric_names, port_names
 from lab.cli.counter_table import COMPACT, COUNTED, MOVING, View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
-from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.dataplane import counters as counting
+from lab.dataplane import marks
 from lab.dataplane.names import COUNTERS
 from lab.dataplane.numbering import drained_interface
 from lab.dataplane.plant import open_plant
@@ -36,17 +40,28 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from lab.dataplane.counters import Imbalance, Reading
+    from lab.dataplane.marks import Mark
     from lab.dataplane.plant import Plant
 
 _MIN_INTERVAL: Final = 0.05
 _NAME_COLUMNS: Final = ("counter", "what it counts", "mlx5 (ethtool -S)", "SONiC, SAI")
 _LABEL: Final = "Emulated ports: counted by the data plane in the kernel, not by an ASIC."
 
+_CLEAR: Final = "clear"
+
+
+class Since(StrEnum):
+    """From when on counters count."""
+
+    CLEAR = "clear"
+    BUILD = "build"
+
+
 PortNames = Annotated[
     list[str] | None,
     typer.Argument(
         help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. \\[default: every port]",
-        metavar="[PORT]...",
+        metavar="[clear] [PORT]...",
         autocompletion=port_names,
     ),
 ]
@@ -62,6 +77,9 @@ def counters(
     watch: Annotated[bool, typer.Option("--watch", help="Rates, renewed until Ctrl-C.")] = False,
     interval: Annotated[str, typer.Option(help="How often --watch looks, and how long rates are taken over.")] = "1s",
     everything: Annotated[bool, typer.Option("--all", help="Also ports and priorities where nothing moved.")] = False,
+    since: Annotated[Since, typer.Option(help="Count from the last clear on, or since the fabric was built.")] = (
+        Since.CLEAR
+    ),
     columns: Annotated[
         str | None, typer.Option(help="These columns, with commas between. \\[default: as many as fit]")
     ] = None,
@@ -72,6 +90,8 @@ def counters(
     as_json: JsonFlag = False,
 ) -> None:
     """Show packets, pauses, queues, marks and drops of every lossless port and priority.
+
+    [bold]counters clear[/] counts from now on, watermarks too; the kernel's own counts stay (--since build).
 
     Exit code 1 when a queue's sums do not come out: offered = sent + dropped + queued.
     """
@@ -84,15 +104,18 @@ def counters(
     seconds = _interval(interval)
     ended = threading.Event()
     with ends_on_signals(ended.set) if watch else nullcontext():
-        view = _view(fabric, ports, priority, everything)
+        clears, chosen = (ports or [])[:1] == [_CLEAR], [name for name in ports or () if name != _CLEAR]
+        view = _view(fabric, chosen, priority, everything)
         plant = open_plant(view.fabric)
-        if watch:
+        if clears:
+            _clear(plant, view)
+        elif watch:
             _watch(plant, view, None if as_json else layout, seconds, ended)
-        elif not _show(plant, view, None if as_json else layout):
+        elif not _show(plant, view, _mark(plant, view, since), None if as_json else layout):
             sys.exit(ExitCode.FAIL)
 
 
-def _view(fabric: str | None, ports: list[str] | None, priority: int | None, everything: bool) -> View:
+def _view(fabric: str | None, ports: list[str], priority: int | None, everything: bool) -> View:
     running = open_fabric(fabric)
     require_ports(running)
     chosen = choose_ports(running.topology, ports) if ports else every_port(running.topology)
@@ -119,15 +142,35 @@ def _show_names(as_json: bool) -> None:
     stdout.print(table("counters; n is a priority, queue or priority group", _NAME_COLUMNS, rows))
 
 
-def _show(plant: Plant, view: View, layout: Layout | None) -> bool:
+def _mark(plant: Plant, view: View, since: Since) -> Mark:
+    ports = len(plant.counters)
+    return marks.none(ports) if since is Since.BUILD else marks.load(FabricState(view.fabric).cleared, ports)
+
+
+def _clear(plant: Plant, view: View) -> None:
+    mark = _mark(plant, view, Since.CLEAR)
+    named = [
+        (reading, [end.interface for end in view.ends if end.node == name])
+        for name, reading in view.read(plant).items()
+    ]
+    marks.clear(plant, mark, named)
+    marks.save(FabricState(view.fabric).cleared, mark)
+    stderr.print(
+        f"cleared {len(view.ends)} ports of {view.fabric}; the kernel's counts: --since build", highlight=False
+    )
+
+
+def _show(plant: Plant, view: View, mark: Mark, layout: Layout | None) -> bool:
     """Print a reading, as JSON without a layout; whether all its sums come out."""
     earlier = view.read(plant)
     readings = view.read(plant)
     wrong = list(_imbalances(earlier, readings))
+    marked = {name: marks.since(reading, mark) for name, reading in readings.items()}
     if layout is None:
-        print_json(_document(view, readings, wrong))
+        print_json(_document(view, marked, wrong))
         return not wrong
-    stdout.print(_picture(view, layout, f"lossless ports of {view.fabric}", counted(view, readings)))
+    when = f" since {datetime.fromtimestamp(mark.oldest).astimezone():%H:%M:%S}" if mark.oldest else ""
+    stdout.print(_picture(view, layout, f"lossless ports of {view.fabric}{when}", counted(view, marked)))
     for name, imbalance in wrong:
         missing = f"{imbalance.missing_packets} packets, {imbalance.missing_bytes} bytes"
         where = f"{name}:{imbalance.interface} queue {imbalance.queue}"

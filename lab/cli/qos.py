@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,6 +13,7 @@ from lab.backends.lifecycle import open_fabric
 from lab.backends.qos import change_qos, deviations, require_ports
 from lab.cli.columns import Column, Layout
 from lab.cli.complete import fabric_names, port_names
+from lab.cli.ending import ends_on_signals
 from lab.cli.output import JsonFlag, print_json, stderr, stdout
 from lab.cli.qos_table import port_tables, summary
 from lab.dataplane import events
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show and change what the lossless ports do; list their events.")
 
+_LOOK: Final = 0.2
+"""Seconds between two looks of ``--follow`` at the log."""
 _EVENT_COLUMNS: Final = (
     Column("time", "time", 1), Column("seconds", "seconds", 3), Column("port", "port"), Column("peer", "peer", 2),
     Column("event", "event"), Column("of", "of"), Column("with", "with"),
@@ -104,21 +109,48 @@ def set_(
 def list_events(
     ports: PortNames = None,
     limit: Annotated[int, typer.Option(min=1, help="Only the last so many.")] = 100,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="A line for each, and for what comes, until Ctrl-C.")
+    ] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the pauses and storms of all ports in the order of time; the kernel keeps the last 65536."""
+    """List pauses, storms and drops of all ports in the order of time; the kernel keeps the last 65536."""
     running = _open(fabric)
     chosen = [(end.node, end.interface) for end in _chosen(running, ports)]
+    if follow:
+        _follow(running, chosen, limit, as_json)
+        return
     found = events.read_events(open_plant(running.name), running.numbering.names)
     found = events.of_ports(found, chosen)[-limit:]
     if as_json:
         print_json([_event_data(event) for event in found])
         return
-    peers = {str(end): str(link.other(end)) for link in running.topology.links for end in link.ends}
-    rows = [_row(event, peers) for event in found]
+    rows = [_row(event, _peers(running)) for event in found]
     drawn, _ = Layout(_EVENT_COLUMNS).draw(f"events of {running.name}", rows, stdout.width)
     stdout.print(drawn)
+
+
+def _follow(fabric: Fabric, ports: Sequence[tuple[str, str]], limit: int, as_json: bool) -> None:
+    tail, peers, ended = (
+        events.Tail(open_plant(fabric.name), fabric.numbering.names),
+        _peers(fabric),
+        threading.Event(),
+    )
+    with ends_on_signals(ended.set):
+        found = events.of_ports(tail.new(), ports)[-limit:]
+        while True:
+            for event in found:
+                line = json.dumps(_event_data(event)) if as_json else "  ".join(filter(None, _row(event, peers)))
+                stdout.file.write(f"{line}\n")
+            stdout.file.flush()
+            if ended.wait(_LOOK):
+                return
+            found = events.of_ports(tail.new(), ports)
+
+
+def _peers(fabric: Fabric) -> dict[str, str]:
+    return {str(end): str(link.other(end)) for link in fabric.topology.links for end in link.ends}
 
 
 def _row(event: Event, peers: Mapping[str, str]) -> tuple[str, ...]:

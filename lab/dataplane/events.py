@@ -101,15 +101,59 @@ def expired(priorities: NDArray[Any], now: int) -> NDArray[Any]:
     return records
 
 
-def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]]) -> list[Event]:
-    """Events of whole records, which are put in order; those of ports without a name are left out."""
+def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: int | None = None) -> list[Event]:
+    """Events of whole records, which are put in order; those of ports without a name are left out.
+
+    Their seconds are from ``start``, ns of CLOCK_MONOTONIC, on, or from the first of them.
+    """
     ordered = records[np.argsort(records["ns"], kind="stable")]
-    start = int(ordered["ns"][0]) if len(ordered) else 0
+    if start is None:
+        start = int(ordered["ns"][0]) if len(ordered) else 0
     return [
         Event(ns / _NS, (ns - start) / _NS, *names[port], EventKind(kind), index, *_meant(kind, value, names))
         for ns, value, port, kind, index in ordered.tolist()
         if port in names
     ]
+
+
+class Tail:
+    """The events of a fabric as they come: each is told once, also a pause that ran out and that is told of twice."""
+
+    def __init__(self, plant: Plant, names: Mapping[int, tuple[str, str]]) -> None:
+        self._plant, self._names = plant, names
+        self._next = 0
+        self._start: int | None = None
+        self._ends: set[tuple[int, int, int]] = set()
+
+    def new(self) -> list[Event]:
+        """All since the last call, of the first all that are known; ordered by time."""
+        known = np.concatenate([self._records(), expired(self._plant.counters["priority"], time.monotonic_ns())])
+        fresh = known[[self._is_new(record) for record in known]]
+        if self._start is None and len(fresh):
+            self._start = int(fresh["ns"].min())
+        return decode(fresh, self._names, self._start)
+
+    def _records(self) -> NDArray[Any]:
+        """Whole records only: one that is just being written is for the next time, with all behind it."""
+        count = int(self._plant.event_count[0])
+        if self._next < count - EVENTS // 2:
+            self._next = count
+            return _copy(self._plant)
+        slots = np.arange(self._next, count) % EVENTS
+        first, second = self._plant.events[slots], self._plant.events[slots]
+        torn = np.flatnonzero((first != second) | (first["ns"] == 0))
+        whole: NDArray[Any] = first[: torn[0]] if len(torn) else first
+        self._next += len(whole)
+        return whole
+
+    def _is_new(self, record: Any) -> bool:
+        if record["kind"] != EventKind.EXPIRED:
+            return True
+        end = (int(record["ns"]), int(record["port"]), int(record["index"]))
+        if end in self._ends:
+            return False
+        self._ends.add(end)
+        return True
 
 
 def _meant(kind: int, value: int, names: Mapping[int, tuple[str, str]]) -> tuple[int, str]:

@@ -310,3 +310,40 @@ def test_what_a_group_had_no_room_for_shows_at_its_port(running: Running) -> Non
     came_in, to_leave = cells(said("leaf1"))
     assert came_in == {"port": "leaf1:swp3", "peer": "h1:eth1", "prio": "3", "no room for": "7"}
     assert to_leave == {"port": "leaf1:swp4", "peer": "h2:eth1", "prio": "3", "dropped": "7 headroom"}
+
+
+def test_after_a_clear_only_what_comes_counts_and_the_kernels_counts_stay(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    paused(running, "leaf1:swp4")
+    before = running.plant.counters.copy()
+    said("clear", "leaf1:swp3")
+    (other,) = cells(said("leaf1"))
+    assert other["port"] == "leaf1:swp4", "only the port that was named is cleared"
+    port = running.id("leaf1:swp3")
+    assert (running.plant.counters["priority"] == before["priority"]).all()
+    assert running.plant.counters["queue"]["watermark_bytes"][port, 3] == 4_200  # what waits there now
+    running.plant.counters["priority"]["rx_pause"][port, 3] += 2
+    running.plant.counters["queue"]["watermark_bytes"][port, 3] = 50_000
+    text = said("leaf1:swp3")
+    assert re.search(r"lossless ports of t since \d\d:\d\d:\d\d", text)
+    (row,) = cells(text)
+    assert (row["obeyed"], row["queue, at most"]) == ("2/0", "4.2 KB, 50 KB")
+    known = json.loads(said("leaf1:swp3", "--json"))["nodes"]["leaf1"]["interfaces"]["swp3"]
+    assert known["rx_prio3_pause"] == 2
+    assert "rx_prio3_packets" not in known
+    (row,) = cells(said("leaf1:swp3", "--since", "build"))
+    assert row["obeyed"] == "9/6"
+
+
+def test_sums_are_judged_as_the_kernel_has_them(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    said("clear")
+    running.plant.counters["queue"]["offered_packets"][running.id("leaf1:swp3"), 3] += 1
+    assert "1 packets, 0 bytes were offered and are not accounted for" in said(expect=ExitCode.FAIL)
+
+
+def test_a_damaged_mark_is_none(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    said("clear")
+    running.state.cleared.write_bytes(b"damaged")
+    assert cells(said())[0]["obeyed"] == "7/6"

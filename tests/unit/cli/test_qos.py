@@ -1,6 +1,8 @@
 """``rocelab qos`` on a fabric that seems to run."""
 
 import json
+import signal
+import threading
 from datetime import datetime
 from pathlib import Path
 
@@ -157,6 +159,47 @@ def test_events_are_told_in_order(running: Running) -> None:
     )
     (last,) = json.loads(qos("events", "h1", "--limit", "1", "--json"))
     assert (last["kind"], last["node"], last["boot_seconds"]) == ("resumed", "h1", 3.1)
+
+
+def test_follow_tells_each_event_once_until_it_is_interrupted(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant, leaf, host = running.plant, running.id("leaf1:swp3"), running.id("h1:eth1")
+
+    def log(*record: int) -> None:
+        plant.events[int(plant.event_count[0])] = record
+        plant.event_count[0] += 1
+
+    class Looks:
+        """Stands in for the wait between two looks: something happens in each, and the third is the last."""
+
+        count = 0
+
+        def set(self) -> None:
+            self.count = 3
+
+        def wait(self, _: float) -> bool:
+            self.count += 1
+            if self.count == 1:
+                plant.counters["priority"]["paused_from"][host, 3] = 2_000_000_000
+                plant.counters["priority"]["paused_until"][host, 3] = 2_335_539_200  # ran out, and not told of yet
+            elif self.count == 2:
+                log(2_335_539_200, 0, host, EventKind.EXPIRED, 3)  # told of with the next frame
+                log(3_000_000_000, 9, host, EventKind.PAUSED, 3)
+            else:
+                signal.raise_signal(signal.SIGINT)
+            return self.count > 2
+
+    monkeypatch.setattr(threading, "Event", Looks)
+    log(2_000_000_000, 90_000, leaf, EventKind.XOFF_SENT, 3)
+    lines = [line.split("  ")[1:] for line in qos("events", "--follow").splitlines()]
+    assert lines == [
+        ["0.000000", "leaf1:swp3", "h1:eth1", "XOFF sent", "group 3", "90 KB"],
+        ["0.335539", "h1:eth1", "leaf1:swp3", "pause ran out", "priority 3"],
+        ["1.000000", "h1:eth1", "leaf1:swp3", "paused", "priority 3", "9 quanta"],
+    ]
+    (only,) = qos("events", "leaf1", "--follow", "--json").splitlines()
+    assert json.loads(only)["kind"] == "xoff_sent"
 
 
 @pytest.mark.parametrize("command", [["show"], ["set", "h1", "ecn.3.kmin=1KB"], ["events"]])
