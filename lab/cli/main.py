@@ -11,7 +11,7 @@ import typer
 
 from lab import __version__
 from lab.cli.lazy import LazyGroup
-from lab.cli.output import stderr
+from lab.cli.output import Answer, print_json, stderr
 from lab.errors import Interrupted, LabError
 
 
@@ -98,5 +98,13 @@ def main() -> None:
     except LabError as error:
         if "--debug" in sys.argv:
             raise
-        stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        _tell(error)
         sys.exit(error.exit_code)
+
+
+def _tell(error: LabError) -> None:
+    """One line for people; who asked for JSON gets that, too, where there is no answer or part of one."""
+    options = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
+    if "--json" in options and not Answer.begun:
+        print_json({"error": error.as_data()})
+    stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -22,8 +22,15 @@ stdout = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ el
 stderr = Console(stderr=True)
 
 
+class Answer:
+    """Whether standard output has any of the answer: what fails later must not write another document behind it."""
+
+    begun = False
+
+
 def print_json(data: Any) -> None:
     """Write ``data`` to standard output as JSON; sets, addresses and paths become strings."""
+    Answer.begun = True
     json.dump(data, sys.stdout, indent=2, default=str)
     sys.stdout.write("\n")
 
