@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from lab.backends.state import Kind
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import netns, pins, process, signals
+from lab.kernel import netns, node_files, pins, process, signals
 from lab.kernel.netns import Namespace
+from lab.model.hosts import hosts_file
 from lab.rdma import rxe
 from lab.routing import daemons
 from lab.routing.daemons import Router
@@ -68,6 +69,7 @@ class NetnsBackend:
             fabric.state.record(Kind.NAMESPACE, names)
             progress("plumbing", 0, 1)
             plumb(Site(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs))
+            node_files.write_hosts(names, hosts_file(fabric.plan))
             progress("plumbing", 1, 1)
         self._start_routers(fabric, progress)
         self._start_rdma(fabric, progress)
@@ -129,6 +131,7 @@ class NetnsBackend:
         for device in state.recorded(Kind.RDMA_DEVICE):
             rxe.delete(device)
         netns.delete(names)
+        node_files.remove(names)
         for name in state.recorded(Kind.DATAPLANE):
             pins.unpin(pins.folder_of(name))
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _SPACING: Final = 1000
 """Nanoseconds between packets of a file. They start at zero, so that the same description gives the same file."""
+_ADDRESSES: Final = {"src", "dst", "vtep_src", "vtep_dst"}
+"""Options that may be a node's name where there is a fabric: the one that is sent in."""
 _PANELS: Final = {
     "count": "How many",
     "src": "Path",
@@ -142,7 +144,10 @@ def craft(
     In a tunnel, or broken:  [bold]craft send --vni 10 --payload x[/]  [bold]craft write --bad-icrc[/]
     """
     written: dict[str, Value] = {name: value for name, value in options.items() if value not in {None, False}}
-    specs, sender = _specs(kind, file, written), _sender(send, name, pace)
+    sender = _sender(send, name, pace)
+    if sender is not None:
+        written |= {key: sender.address(str(written[key])) for key in _ADDRESSES & written.keys()}
+    specs = _specs(kind, file, written)
     crafted = [_shown(spec) for spec in (sender.complete(specs) if sender is not None else specs)]
     if output is not None:
         _write(output, crafted)

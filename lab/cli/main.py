@@ -25,6 +25,7 @@ class Commands(LazyGroup):
         "down": ("lab.cli.fabric", "down"),
         "ls": ("lab.cli.fabric", "list_fabrics"),
         "status": ("lab.cli.status", "status"),
+        "inspect": ("lab.cli.inspect", "inspect"),
         "exec": ("lab.cli.node", "execute"),
         "shell": ("lab.cli.node", "shell"),
         "vtysh": ("lab.cli.node", "vtysh"),
