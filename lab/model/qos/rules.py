@@ -33,7 +33,8 @@ def check_names(spec: QosSpec, profiles: frozenset[str]) -> Iterator[Finding]:
         for name in names:
             if name not in known:
                 remedy = suggest(name, known, f"the presets are {', '.join(PRESETS)}; add others to qos.profiles")
-                yield Finding(("qos", *place), f"there is no profile {name}", remedy)
+                said = name if name.isprintable() else ascii(name)
+                yield Finding(("qos", *place), f"there is no profile {said}", remedy)
 
 
 def check_orders(spec: TopologySpec) -> Iterator[Finding]:
