@@ -15,9 +15,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,15 @@ class LabError(Exception):
     def __str__(self) -> str:
         return f"{self.message}: {self.remedy}" if self.remedy else self.message
 
+    def as_data(self) -> dict[str, Any]:
+        """The error for programs; these names stay: kind (of this class), message, remedy and exit_code."""
+        return {
+            "kind": type(self).__name__,
+            "message": self.message,
+            "remedy": self.remedy,
+            "exit_code": int(self.exit_code),
+        }
+
 
 class UsageError(LabError):
     """The caller asked for something that cannot be."""
@@ -75,6 +84,10 @@ class InvalidInput(UsageError):
         self.source = source
         self.problems = tuple(problems)
         super().__init__("\n".join(self._describe(problem) for problem in self.problems))
+
+    def as_data(self) -> dict[str, Any]:
+        """As of every error, with ``source`` and all ``problems``: path, message, remedy, and line (0: unknown)."""
+        return super().as_data() | {"source": self.source, "problems": [asdict(each) for each in self.problems]}
 
     def _describe(self, problem: Problem) -> str:
         return f"{self.source}:{problem.line}: {problem}" if problem.line else f"{self.source}: {problem}"

@@ -25,8 +25,9 @@ _SIZES: Final = {prefix + "b": factor for prefix, factor in _DECIMAL.items()} | 
     "gib": 2**30,
 }
 _RATES: Final = {
-    prefix + suffix: factor for prefix, factor in _DECIMAL.items() for suffix in ("bit", "bit/s", "bps", "b/s")
+    prefix + suffix: factor for prefix, factor in _DECIMAL.items() for suffix in ("bit", "bit/s", "b/s")
 } | {"": 1}
+_TWO_MEANINGS: Final = re.compile(r"\s*([\d.]+\s*[kmgt]?)bps\s*\Z", re.ASCII | re.IGNORECASE)
 _TIMES: Final = {
     "ns": Fraction(1, 10**9),
     "us": Fraction(1, 10**6),
@@ -58,7 +59,12 @@ def parse_size(text: str) -> int:
 
 
 def parse_rate(text: str) -> int:
-    """Bits per second of ``"100Mbit"``, ``"10Gb/s"`` or ``"25Gbps"``; ValueError says what is wrong."""
+    """Bits per second of ``"100Mbit"`` or ``"10Gb/s"``; ValueError says what is wrong.
+
+    ``bps`` is refused: bits to most, bytes to tc(8).
+    """
+    if match := _TWO_MEANINGS.match(text):
+        raise ValueError(f"{text!r} can mean bits, or bytes as in tc; write {match[1]}bit")
     return _whole(_scaled(text, _RATES, "rate", "100Mbit or 10Gbit"), text, "bits per second")
 
 

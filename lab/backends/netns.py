@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from lab.backends.state import Kind
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import cgroup, netns, pins, process, signals
+from lab.kernel import cgroup, netns, node_files, pins, process, signals
 from lab.kernel.netns import Namespace
+from lab.model.hosts import hosts_file
 from lab.rdma import rxe
 from lab.routing import daemons
 from lab.routing.daemons import Router
@@ -72,6 +73,7 @@ class NetnsBackend:
                 Site(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs),
                 lambda cookies: fabric.state.record(Kind.NAMESPACE, cookies),
             )
+            node_files.write_hosts([namespace.name for namespace in namespaces.values()], hosts_file(fabric.plan))
             progress("plumbing", 1, 1)
         _make_group(fabric.state)
         self._start_routers(fabric, progress)
@@ -147,6 +149,7 @@ class NetnsBackend:
             if home in homes and rxe.is_in(homes[home], device):
                 rxe.delete(device)
         netns.delete(names)
+        node_files.remove(cookies)
         for group in groups:
             cgroup.remove(group)
         for name in state.recorded(Kind.DATAPLANE):

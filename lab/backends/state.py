@@ -9,6 +9,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
                                   topology.json    the resolved topology
                                   qos.json         nodes whose ports were changed since; absent when none was
                                   cgroup           link to the cgroup of its programs, where there is one
+                                  cleared.npz      where counters were cleared; absent when none was
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
 
@@ -66,6 +67,11 @@ class FabricState:
     @property
     def _journal(self) -> Path:
         return self.directory / "journal.jsonl"
+
+    @property
+    def cleared(self) -> Path:
+        """Where it is kept what ports had counted when they were cleared."""
+        return self.directory / "cleared.npz"
 
     def node_directory(self, node: str) -> Path:
         """Where a node's daemons keep their files."""
@@ -190,7 +196,7 @@ class FabricState:
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         shutil.rmtree(self.directory / "nodes", ignore_errors=True)
-        for name in ("topology.json", "qos.json", "qos.new", self.groups.name):
+        for name in ("topology.json", "qos.json", "qos.new", "cleared.npz", "cleared.new", self.groups.name):
             (self.directory / name).unlink(missing_ok=True)
         self._journal.unlink(missing_ok=True)
 

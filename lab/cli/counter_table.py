@@ -1,11 +1,11 @@
-"""The tables of ``rocelab counters``: a line for each port and priority where something moved."""
+"""The rows of ``rocelab counters``: a line for each port and priority where something moved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.cli.output import table
+from lab.cli.columns import Column
 from lab.dataplane import counters
 from lab.dataplane.layout import Drop
 from lab.dataplane.numbering import drain_name, drained_interface
@@ -16,22 +16,33 @@ from lab.units import format_rate, format_size, format_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rich.table import Table
-
     from lab.dataplane.counters import Movement, Reading
     from lab.dataplane.numbering import Numbering
     from lab.dataplane.plant import Plant
     from lab.model.qos.port import NodeQos
 
-_COUNTED: Final = (
-    "port", "prio", "received", "sent", "PFC in XOFF/XON", "paused", "PFC out XOFF/XON",
-    "queue, at most", "CE", "not ECT", "dropped", "buffer, at most",
+COUNTED: Final = (
+    Column("port", "port"), Column("peer", "peer", 3), Column("prio", "prio"),
+    Column("received", "received", 7), Column("sent", "sent", 8),
+    Column("pauses-sent", "XOFF/XON sent"), Column("obeyed", "obeyed"), Column("ignored", "ignored", 2),
+    Column("paused", "paused", 4), Column("dropped", "dropped", 1), Column("refused", "no room for", 5),
+    Column("buffer", "buffer, at most", 6), Column("queue", "queue, at most", 9), Column("ce", "CE", 10),
+    Column("not-ect", "not ECT", 12), Column("cnp", "CNPs", 11),
 )  # fmt: skip
-_MOVING: Final = (
-    "port", "prio", "receives", "sends", "PFC in/s", "paused", "PFC out/s",
-    "queue, at most", "CE/s", "dropped/s", "buffer, at most",
+"""``dropped`` of the queue that packets were to leave by, ``no room for`` of the group that they came in by."""
+COMPACT: Final = "port,peer,prio,pauses-sent,obeyed,ignored,buffer"
+"""As ``show interface priority-flow-control`` of a switch has it."""
+MOVING: Final = (
+    Column("port", "port"), Column("peer", "peer", 6), Column("prio", "prio"),
+    Column("received", "receives", 3), Column("sent", "sends", 2),
+    Column("pauses-sent", "PFC out/s"), Column("obeyed", "obeyed/s"), Column("ignored", "ignored/s", 5),
+    Column("paused", "paused"), Column("dropped", "dropped/s", 1), Column("refused", "no room/s", 7),
+    Column("buffer", "buffer, at most", 8), Column("queue", "queue, at most", 4), Column("ce", "CE/s", 9),
+    Column("cnp", "CNPs/s", 10),
 )  # fmt: skip
 _ACTIVITY: Final = ("rx_packets", "tx_packets", "rx_pause", "rx_resume", "rx_pause_ignored", "tx_pause", "tx_resume")
+_LOAD: Final = 2
+"""Cells of the line ``all`` of a port: what it receives, what it sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,7 @@ class View:
     qos: Mapping[str, NodeQos]
     priority: int | None
     everything: bool
+    peers: Mapping[Endpoint, Endpoint]
 
     def read(self, plant: Plant) -> dict[str, Reading]:
         """The counters of each node that has a port here."""
@@ -74,7 +86,8 @@ class _Line:
 
     @property
     def idle(self) -> bool:
-        return not any(self.priority[name] for name in _ACTIVITY) and not self.queue["drop_packets"].any()
+        still = not any(self.priority[name] for name in _ACTIVITY) and not self.queue["drop_packets"].any()
+        return still and not self.group["drop_packets"]
 
 
 def _line(view: View, end: Endpoint, priority: int, record: Any) -> _Line:
@@ -83,16 +96,22 @@ def _line(view: View, end: Endpoint, priority: int, record: Any) -> _Line:
     return _Line(record["priority"][priority], record["queue"][queue], record["group"][group])
 
 
-def counted(view: View, readings: Mapping[str, Reading]) -> Table:
-    """Totals since the fabric was built."""
+def counted(view: View, readings: Mapping[str, Reading]) -> list[tuple[str, ...]]:
+    """The rows of ``COUNTED``: what there was since the fabric was built, or since a mark."""
     rows = []
     for end in view.ends:
         record = readings[end.node].port(end.interface)
+        cnps = _some(record["rx_cnp"], str)
         for number in view.priorities:
             line = _line(view, end, number, record)
             if view.everything or not line.idle:
-                rows.append((end, str(number), *_totals(line)))
-    return table(f"lossless ports of {view.fabric}", _COUNTED, rows)
+                rows.append((str(end), _peer(view, end), str(number), *_totals(line), cnps))
+                cnps = ""
+    return rows
+
+
+def _peer(view: View, end: Endpoint) -> str:
+    return str(view.peers.get(end, ""))
 
 
 def _totals(line: _Line) -> tuple[str, ...]:
@@ -100,26 +119,31 @@ def _totals(line: _Line) -> tuple[str, ...]:
     return (
         _some(priority["rx_bytes"], format_size),
         _some(priority["tx_bytes"], format_size),
-        _pair(priority["rx_pause"], priority["rx_resume"]),
-        _some(priority["paused_ns"] / 1e9, format_time),
         _pair(priority["tx_pause"], priority["tx_resume"]),
+        _pair(priority["rx_pause"], priority["rx_resume"]),
+        _some(priority["rx_pause_ignored"], str),
+        _some(priority["paused_ns"] / 1e9, format_time),
+        _drops(queue["drop_packets"]),
+        _some(line.group["drop_packets"], str),
+        _depths(line.group["bytes"], line.group["watermark_bytes"]),
         _depths(queue["depth_bytes"], queue["watermark_bytes"]),
         _some(queue["ecn_marked"], str),
         _some(queue["not_ect"], str),
-        _drops(queue["drop_packets"]),
-        _depths(line.group["bytes"], line.group["watermark_bytes"]),
     )
 
 
-def moving(view: View, readings: Mapping[str, Reading], movements: Mapping[str, Movement]) -> Table:
-    """Rates between two readings; a line ``all`` has the share of the link that is used, PFC frames included."""
-    rows: list[tuple[object, ...]] = []
+def moving(view: View, readings: Mapping[str, Reading], movements: Mapping[str, Movement]) -> list[tuple[str, ...]]:
+    """The rows of ``MOVING``: rates between two readings.
+
+    A line ``all`` has the share of the link that is used, PFC frames included.
+    """
+    rows: list[tuple[str, ...]] = []
     for end in view.ends:
         rows += _moving_port(view, end, readings[end.node], movements[end.node])
-    return table(f"lossless ports of {view.fabric}, by the second", _MOVING, rows)
+    return rows
 
 
-def _moving_port(view: View, end: Endpoint, reading: Reading, movement: Movement) -> Iterator[tuple[object, ...]]:
+def _moving_port(view: View, end: Endpoint, reading: Reading, movement: Movement) -> Iterator[tuple[str, ...]]:
     now, grown = reading.port(end.interface), movement.port(end.interface)
     lines = {number: _line(view, end, number, grown) for number in view.priorities}
     shown = {number: line for number, line in lines.items() if view.everything or not line.idle}
@@ -127,9 +151,10 @@ def _moving_port(view: View, end: Endpoint, reading: Reading, movement: Movement
     rate = qos.rate if end.interface in view.numbering.nodes[end.node].interfaces else qos.drain or qos.rate
     if shown:
         load = (f"{format_rate(bits)} {bits / rate:.0%}" for bits in counters.offered_load(movement, end.interface))
-        yield (end, "all", *load, *[""] * (len(_MOVING) - 4))
+        cnps = _per_second(grown["rx_cnp"], movement.seconds)
+        yield (str(end), _peer(view, end), "all", *load, *[""] * (len(MOVING) - 4 - _LOAD), cnps)
     for number, line in shown.items():
-        yield ("", str(number), *_rates(line, _line(view, end, number, now), movement.seconds))
+        yield ("", "", str(number), *_rates(line, _line(view, end, number, now), movement.seconds), "")
 
 
 def _rates(line: _Line, now: _Line, seconds: float) -> tuple[str, ...]:
@@ -141,13 +166,15 @@ def _rates(line: _Line, now: _Line, seconds: float) -> tuple[str, ...]:
     return (
         _some(received, format_rate),
         _some(sent, format_rate),
-        _per_second(priority["rx_pause"] + priority["rx_resume"], seconds),
-        _some(priority["paused_ns"] / 1e9 / seconds, "{:.0%}".format),
         _per_second(priority["tx_pause"] + priority["tx_resume"], seconds),
+        _per_second(priority["rx_pause"] + priority["rx_resume"], seconds),
+        _per_second(priority["rx_pause_ignored"], seconds),
+        _some(priority["paused_ns"] / 1e9 / seconds, "{:.0%}".format),
+        _per_second(line.queue["drop_packets"].sum(), seconds),
+        _per_second(line.group["drop_packets"], seconds),
+        _depths(now.group["bytes"], now.group["watermark_bytes"]),
         _depths(now.queue["depth_bytes"], now.queue["watermark_bytes"]),
         _per_second(line.queue["ecn_marked"], seconds),
-        _per_second(line.queue["drop_packets"].sum(), seconds),
-        _depths(now.group["bytes"], now.group["watermark_bytes"]),
     )
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import asdict
+from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -14,13 +17,17 @@ from rich.live import Live
 from rich.text import Text
 
 from lab.backends.qos import require_ports
+from lab.backends.state import FabricState
+from lab.cli.columns import Layout
 from lab.cli.complete import fabric_names, port_names
-from lab.cli.counter_table import View, counted, moving, with_drains
+from lab.cli.counter_table import COMPACT, COUNTED, MOVING, View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric
-from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.dataplane import counters as counting
+from lab.dataplane import marks
 from lab.dataplane.names import COUNTERS
+from lab.dataplane.numbering import drained_interface
 from lab.dataplane.plant import open_plant
 from lab.errors import ExitCode, UsageError
 from lab.model.qos.port import CLASSES
@@ -28,22 +35,33 @@ from lab.model.selection import choose_ports, every_port
 from lab.units import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
     from lab.dataplane.counters import Imbalance, Reading
+    from lab.dataplane.marks import Mark
     from lab.dataplane.plant import Plant
 
 _MIN_INTERVAL: Final = 0.05
 _NAME_COLUMNS: Final = ("counter", "what it counts", "mlx5 (ethtool -S)", "SONiC, SAI")
 _LABEL: Final = "Emulated ports: counted by the data plane in the kernel, not by an ASIC."
 
+_CLEAR: Final = "clear"
+
+
+class Since(StrEnum):
+    """From when on counters count."""
+
+    CLEAR = "clear"
+    BUILD = "build"
+
+
 PortNames = Annotated[
     list[str] | None,
     typer.Argument(
-        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. [default: every port]",
-        metavar="[PORT]...",
+        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. \\[default: every port]",
+        metavar="[clear] [PORT]...",
         autocompletion=port_names,
     ),
 ]
@@ -59,27 +77,51 @@ def counters(
     watch: Annotated[bool, typer.Option("--watch", help="Rates, renewed until Ctrl-C.")] = False,
     interval: Annotated[str, typer.Option(help="How often --watch looks, and how long rates are taken over.")] = "1s",
     everything: Annotated[bool, typer.Option("--all", help="Also ports and priorities where nothing moved.")] = False,
+    since: Annotated[Since, typer.Option(help="Count from the last clear on, or since the fabric was built.")] = (
+        Since.CLEAR
+    ),
+    columns: Annotated[
+        str | None, typer.Option(help="These columns, with commas between. \\[default: as many as fit]")
+    ] = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="What there is of PFC: pauses sent, obeyed, ignored.")
+    ] = False,
     names: Annotated[bool, typer.Option("--names", help="List the counters, and what others call them.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show packets, pauses, queues, marks and drops of every lossless port and priority.
+
+    [bold]counters clear[/] counts from now on, watermarks too; the kernel's own counts stay (--since build).
 
     Exit code 1 when a queue's sums do not come out: offered = sent + dropped + queued.
     """
     if names:
         _show_names(as_json)
         return
+    if compact and columns is not None:
+        raise UsageError("--compact and --columns both choose columns", "leave one of them out")
+    layout = Layout.parse(MOVING if watch else COUNTED, COMPACT if compact else columns)
     seconds = _interval(interval)
+    ended = threading.Event()
+    with ends_on_signals(ended.set) if watch else nullcontext():
+        clears, chosen = (ports or [])[:1] == [_CLEAR], [name for name in ports or () if name != _CLEAR]
+        view = _view(fabric, chosen, priority, everything)
+        plant = open_plant(view.fabric)
+        if clears:
+            _clear(plant, view)
+        elif watch:
+            _watch(plant, view, None if as_json else layout, seconds, ended)
+        elif not _show(plant, view, _mark(plant, view, since), None if as_json else layout):
+            sys.exit(ExitCode.FAIL)
+
+
+def _view(fabric: str | None, ports: list[str], priority: int | None, everything: bool) -> View:
     running = open_fabric(fabric)
     require_ports(running)
     chosen = choose_ports(running.topology, ports) if ports else every_port(running.topology)
     ends = tuple(with_drains(chosen, running.qos))
-    view = View(running.name, ends, running.numbering, running.qos, priority, everything)
-    plant = open_plant(running.name)
-    if watch:
-        _watch(plant, view, seconds, as_json)
-    elif not _show(plant, view, as_json):
-        sys.exit(ExitCode.FAIL)
+    peers = {end: link.other(end) for link in running.topology.links for end in link.ends}
+    return View(running.name, ends, running.numbering, running.qos, priority, everything, peers)
 
 
 def _interval(text: str) -> float:
@@ -100,16 +142,35 @@ def _show_names(as_json: bool) -> None:
     stdout.print(table("counters; n is a priority, queue or priority group", _NAME_COLUMNS, rows))
 
 
-def _show(plant: Plant, view: View, as_json: bool) -> bool:
-    """Print a reading; whether all its sums come out."""
+def _mark(plant: Plant, view: View, since: Since) -> Mark:
+    ports = len(plant.counters)
+    return marks.none(ports) if since is Since.BUILD else marks.load(FabricState(view.fabric).cleared, ports)
+
+
+def _clear(plant: Plant, view: View) -> None:
+    mark = _mark(plant, view, Since.CLEAR)
+    named = [
+        (reading, [end.interface for end in view.ends if end.node == name])
+        for name, reading in view.read(plant).items()
+    ]
+    marks.clear(plant, mark, named)
+    marks.save(FabricState(view.fabric).cleared, mark)
+    stderr.print(
+        f"cleared {len(view.ends)} ports of {view.fabric}; the kernel's counts: --since build", highlight=False
+    )
+
+
+def _show(plant: Plant, view: View, mark: Mark, layout: Layout | None) -> bool:
+    """Print a reading, as JSON without a layout; whether all its sums come out."""
     earlier = view.read(plant)
     readings = view.read(plant)
     wrong = list(_imbalances(earlier, readings))
-    if as_json:
-        print_json(_document(view, readings, wrong))
+    marked = {name: marks.since(reading, mark) for name, reading in readings.items()}
+    if layout is None:
+        print_json(_document(view, marked, wrong))
         return not wrong
-    stdout.print(counted(view, readings))
-    stdout.print(_LABEL, style="dim", highlight=False)
+    when = f" since {datetime.fromtimestamp(mark.oldest).astimezone():%H:%M:%S}" if mark.oldest else ""
+    stdout.print(_picture(view, layout, f"lossless ports of {view.fabric}{when}", counted(view, marked)))
     for name, imbalance in wrong:
         missing = f"{imbalance.missing_packets} packets, {imbalance.missing_bytes} bytes"
         where = f"{name}:{imbalance.interface} queue {imbalance.queue}"
@@ -133,22 +194,35 @@ def _document(view: View, readings: dict[str, Reading], wrong: list[tuple[str, I
     return {"fabric": view.fabric, "emulated": True, "nodes": nodes, "unbalanced": lost}
 
 
-def _watch(plant: Plant, view: View, seconds: float, as_json: bool) -> None:
-    """Until Ctrl-C: a table that is renewed, or with ``--json`` a line for each interval."""
-    ended = threading.Event()
+def _watch(plant: Plant, view: View, layout: Layout | None, seconds: float, ended: threading.Event) -> None:
+    """Until Ctrl-C: a table that is renewed, where nobody watches one after the other; as JSON a line for each."""
     earlier = view.read(plant)
-    with Live(console=stdout, auto_refresh=False, transient=False) as live, ends_on_signals(ended.set):
+    with Live(console=stdout, auto_refresh=False) if stdout.is_terminal else nullcontext() as live:
         while not ended.wait(seconds):
             later = view.read(plant)
-            if as_json:
-                wrong = list(_imbalances(earlier, later))
-                live.console.file.write(jsonlib.dumps(_document(view, later, wrong)) + "\n")
-                live.console.file.flush()
+            if layout is None:
+                _line(view, earlier, later)
             else:
-                live.update(_picture(view, earlier, later), refresh=True)
+                movements = {name: counting.moved(reading, earlier[name]) for name, reading in later.items()}
+                title = f"lossless ports of {view.fabric}, by the second"
+                picture = _picture(view, layout, title, moving(view, later, movements))
+                live.update(picture, refresh=True) if live is not None else stdout.print(picture)
             earlier = later
 
 
-def _picture(view: View, earlier: dict[str, Reading], later: dict[str, Reading]) -> RenderableType:
-    movements = {name: counting.moved(reading, earlier[name]) for name, reading in later.items()}
-    return Group(moving(view, later, movements), Text(_LABEL, style="dim"))
+def _line(view: View, earlier: dict[str, Reading], later: dict[str, Reading]) -> None:
+    stdout.file.write(jsonlib.dumps(_document(view, later, list(_imbalances(earlier, later)))) + "\n")
+    stdout.file.flush()
+
+
+def _picture(view: View, layout: Layout, title: str, rows: Sequence[Sequence[object]]) -> RenderableType:
+    drawn, left_out = layout.draw(title, rows, stdout.width)
+    lines = [*_labels(view), *([f"No room for {', '.join(left_out)}: see --columns."] if left_out else [])]
+    return Group(drawn, *(Text(line, style="dim") for line in lines))
+
+
+def _labels(view: View) -> Iterator[str]:
+    yield _LABEL
+    if drains := [end for end in view.ends if drained_interface(end.interface) != end.interface]:
+        name, interface = drains[0].interface, drained_interface(drains[0].interface)
+        yield f"{name} is the queue out of which a host takes what {interface} received, at its nic.drain."

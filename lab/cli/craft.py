@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import Enum
 from io import FileIO
 from itertools import chain
 from pathlib import Path
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 _SPACING: Final = 1000
 """Nanoseconds between packets of a file. They start at zero, so that the same description gives the same file."""
+_ADDRESSES: Final = {"src", "dst", "vtep_src", "vtep_dst"}
+"""Options that may be a node's name where there is a fabric: the one that is sent in."""
 _PANELS: Final = {
     "count": "How many",
     "src": "Path",
@@ -73,10 +77,22 @@ def _described(name: str) -> str:
     return " ".join((PacketSpec.model_fields[name].description or "").split())
 
 
+def _default(value: object) -> str | bool:
+    """A default as it would be written; False where there is none to tell."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={each}" for key, each in value.items())
+    if isinstance(value, Enum):
+        return str(value.value if isinstance(value.value, str) else value.name.lower().replace("_", "-"))
+    if isinstance(value, bool) or value in {None, b"", ""}:
+        return False
+    return str(value)
+
+
 def _option(name: str, panel: str) -> inspect.Parameter:
     field = PacketSpec.model_fields[name]
-    option = typer.Option(f"--{field.alias}", help=_described(name), show_default=False, rich_help_panel=panel)
     is_flag = field.annotation is bool
+    told = _default(field.default)
+    option = typer.Option(f"--{field.alias}", help=_described(name), show_default=told, rich_help_panel=panel)
     annotation = Annotated[bool, option] if is_flag else Annotated[str | None, option]
     default = False if is_flag else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -113,9 +129,25 @@ def craft(
     json: JsonFlag = False,
     **options: str | bool | None,
 ) -> None:
-    """Build packets, good or wrong by intent, and show each header, each field and each octet."""
+    """Build packets, good or wrong by intent, and show each header, each field and each octet.
+
+    A request:  [bold]craft write --dst 10.0.0.3 --qp 0x12 --psn 7 --payload hello --ackreq[/]
+
+    A read, an atomic:  [bold]craft read --va 0x1000 --rkey 0x3a1 --dmalen 4096[/]  [bold]craft fetchadd --add 1[/]
+
+    An answer:  [bold]craft nak --qp 0x12 --psn 7 --reason psn-sequence-error[/]
+
+    A notification:  [bold]craft cnp --qp 0x12 --send h4:eth1 --dst 10.0.0.1[/]
+
+    A pause, a storm:  [bold]craft pfc --classes 3=65535[/]  [bold]craft pfc --count 1000 --pace 100 --send h1:eth1[/]
+
+    In a tunnel, or broken:  [bold]craft send --vni 10 --payload x[/]  [bold]craft write --bad-icrc[/]
+    """
     written: dict[str, Value] = {name: value for name, value in options.items() if value not in {None, False}}
-    specs, sender = _specs(kind, file, written), _sender(send, name, pace)
+    sender = _sender(send, name, pace)
+    if sender is not None:
+        written |= {key: sender.address(str(written[key])) for key in _ADDRESSES & written.keys()}
+    specs = _specs(kind, file, written)
     crafted = [_shown(spec) for spec in (sender.complete(specs) if sender is not None else specs)]
     if output is not None:
         _write(output, crafted)

@@ -14,7 +14,7 @@ import typer
 
 from lab.cli.headers import DIRECTIONS, print_headers, summary_line
 from lab.cli.hosts import FabricOption, parse_filter
-from lab.cli.output import stderr, stdout
+from lab.cli.output import Answer, stderr, stdout
 from lab.cli.source import CaptureArgument, open_capture
 from lab.wire.filter.match import matches
 from lab.wire.frame import decode
@@ -178,7 +178,7 @@ def _explained(packet: Seen) -> dict[str, Any]:
 
 def _print_array(items: Iterable[dict[str, Any]]) -> None:
     """A JSON array, an element at a time; it is closed when the file turns out to be damaged, too."""
-    separator = "["
+    separator, Answer.begun = "[", True
     try:
         for item in items:
             sys.stdout.write(f"{separator}\n{json_text.dumps(item)}")

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.ending import ends_on_signals
+from lab.cli.hosts import addresses_of
 from lab.cli.opening import open_fabric
 from lab.errors import UsageError
 from lab.kernel import neighbours
@@ -60,8 +61,15 @@ class Sender:
         if ":" not in end or "--" in end:
             raise UsageError(f"{end!r} names no interface", "write h1:eth1")
         ((where, _),) = choose_links(fabric.topology, [end])
+        self._plan = fabric.plan
         self._namespace: Namespace = fabric.namespace(where.node)
         self._interface = where.interface
+
+    def address(self, name: str) -> str:
+        """The address of a node of the fabric: a switch's loopback, a host's first NIC; other text comes back."""
+        if name not in self._plan:
+            return name
+        return str(self._plan[name].loopback4 or addresses_of(self._plan, name)[0])
 
     def complete(self, specs: Iterable[PacketSpec]) -> list[PacketSpec]:
         """Put in the addresses that were not written: the interface's own, and the MAC address of the next hop."""

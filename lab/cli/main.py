@@ -11,7 +11,7 @@ import typer
 
 from lab import __version__
 from lab.cli.lazy import LazyGroup
-from lab.cli.output import print_error
+from lab.cli.output import Answer, print_error, print_json
 from lab.errors import Interrupted, LabError
 
 
@@ -25,11 +25,13 @@ class Commands(LazyGroup):
         "down": ("lab.cli.fabric", "down"),
         "ls": ("lab.cli.fabric", "list_fabrics"),
         "status": ("lab.cli.status", "status"),
+        "inspect": ("lab.cli.inspect", "inspect"),
         "exec": ("lab.cli.node", "execute"),
         "shell": ("lab.cli.node", "shell"),
         "vtysh": ("lab.cli.node", "vtysh"),
         "rdma": ("lab.cli.rdma", "app"),
         "counters": ("lab.cli.counters", "counters"),
+        "congestion": ("lab.cli.congestion", "congestion"),
         "qos": ("lab.cli.qos", "app"),
         "capture": ("lab.cli.capture", "capture"),
         "dissect": ("lab.cli.dissect", "dissect"),
@@ -85,7 +87,7 @@ def options(
 
 
 def _interrupt(number: int, _frame: object) -> NoReturn:
-    raise Interrupted(f"ended by {signal.Signals(number).name}", "nothing is left half-built")
+    raise Interrupted(f"ended by {signal.Signals(number).name}")
 
 
 def main() -> None:
@@ -97,5 +99,13 @@ def main() -> None:
     except LabError as error:
         if "--debug" in sys.argv:
             raise
-        print_error(error)
+        _tell(error)
         sys.exit(error.exit_code)
+
+
+def _tell(error: LabError) -> None:
+    """One line for people; who asked for JSON gets that, too, where there is no answer or part of one."""
+    options = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
+    if "--json" in options and not Answer.begun:
+        print_json({"error": error.as_data()})
+    print_error(error)

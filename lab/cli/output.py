@@ -24,6 +24,12 @@ stdout = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ el
 stderr = Console(stderr=True)
 
 
+class Answer:
+    """Whether standard output has any of the answer: what fails later must not write another document behind it."""
+
+    begun = False
+
+
 def print_error(error: LabError) -> None:
     """What went wrong, on a line of standard error."""
     stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
@@ -31,6 +37,7 @@ def print_error(error: LabError) -> None:
 
 def print_json(data: Any) -> None:
     """Write ``data`` to standard output as JSON; sets, addresses and paths become strings."""
+    Answer.begun = True
     json.dump(data, sys.stdout, indent=2, default=str)
     sys.stdout.write("\n")
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from lab.backends.qos import change_qos, deviations, require_ports
+from lab.cli.columns import Column, Layout
 from lab.cli.complete import fabric_names, port_names
+from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric, tell
-from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.output import JsonFlag, print_json, stderr, stdout
 from lab.cli.qos_table import port_tables, summary
 from lab.dataplane import events
 from lab.dataplane.plant import open_plant
@@ -19,7 +23,7 @@ from lab.model.qos.store import dump_node
 from lab.model.selection import PORT_FORMS, choose_ports, every_port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lab.backends.base import Fabric
     from lab.dataplane.events import Event
@@ -27,10 +31,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show and change what the lossless ports do; list their events.")
 
+_LOOK: Final = 0.2
+"""Seconds between two looks of ``--follow`` at the log."""
+_EVENT_COLUMNS: Final = (
+    Column("time", "time", 1), Column("seconds", "seconds", 3), Column("port", "port"), Column("peer", "peer", 2),
+    Column("event", "event"), Column("of", "of"), Column("with", "with"),
+)  # fmt: skip
+
 PortNames = Annotated[
     list[str] | None,
     typer.Argument(
-        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. [default: every port]",
+        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. \\[default: every port]",
         metavar="[PORT]...",
         autocompletion=port_names,
     ),
@@ -51,7 +62,8 @@ def show(ports: PortNames = None, fabric: FabricOption = None, as_json: JsonFlag
     elif len(chosen) == 1:
         (end,) = chosen
         qos = running.qos[end.node]
-        for part in port_tables(end, qos, qos.ports[end.interface], unlike[end]):
+        host = not running.topology.node(end.node).role.is_switch
+        for part in port_tables(end, qos, qos.ports[end.interface], unlike[end], host=host):
             stdout.print(part)
     else:
         stdout.print(summary(running.name, running.qos, unlike))
@@ -63,7 +75,7 @@ def set_(
         list[str] | None,
         typer.Argument(
             help="Ports (leaf1:swp1,leaf1:swp2 leaf2 host), then settings: ecn.3.kmin=20KB pfc.tx=false"
-            " nic.drain=50Mbit; rate=50Mbit and delay=1ms are the link's.",
+            " nic.drain=50Mbit (or none); rate=50Mbit and delay=1ms are the link's.",
             metavar="PORT... SETTING=VALUE...",
             autocompletion=port_names,
         ),
@@ -97,22 +109,58 @@ def set_(
 def list_events(
     ports: PortNames = None,
     limit: Annotated[int, typer.Option(min=1, help="Only the last so many.")] = 100,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="A line for each, and for what comes, until Ctrl-C.")
+    ] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the pauses and storms of all ports in the order of time; the kernel keeps the last 65536."""
+    """List pauses, storms and drops of all ports in the order of time; the kernel keeps the last 65536."""
     running = _open(fabric)
     chosen = [(end.node, end.interface) for end in _chosen(running, ports)]
+    if follow:
+        _follow(running, chosen, limit, as_json)
+        return
     found = events.read_events(open_plant(running.name), running.numbering.names)
     found = events.of_ports(found, chosen)[-limit:]
     if as_json:
-        print_json([{**asdict(event), "kind": event.kind.name.lower()} for event in found])
+        print_json([_event_data(event) for event in found])
         return
-    rows = [
-        (f"{event.seconds:.6f}", f"{event.node}:{event.interface}", events.MEANINGS[event.kind], *_subject(event))
-        for event in found
-    ]
-    stdout.print(table(f"events of {running.name}", ("seconds", "port", "event", "of", "with"), rows))
+    rows = [_row(event, _peers(running)) for event in found]
+    drawn, _ = Layout(_EVENT_COLUMNS).draw(f"events of {running.name}", rows, stdout.width)
+    stdout.print(drawn)
+
+
+def _follow(fabric: Fabric, ports: Sequence[tuple[str, str]], limit: int, as_json: bool) -> None:
+    tail, peers, ended = (
+        events.Tail(open_plant(fabric.name), fabric.numbering.names),
+        _peers(fabric),
+        threading.Event(),
+    )
+    with ends_on_signals(ended.set):
+        found = events.of_ports(tail.new(), ports)[-limit:]
+        while True:
+            for event in found:
+                line = json.dumps(_event_data(event)) if as_json else "  ".join(filter(None, _row(event, peers)))
+                stdout.file.write(f"{line}\n")
+            stdout.file.flush()
+            if ended.wait(_LOOK):
+                return
+            found = events.of_ports(tail.new(), ports)
+
+
+def _peers(fabric: Fabric) -> dict[str, str]:
+    return {str(end): str(link.other(end)) for link in fabric.topology.links for end in link.ends}
+
+
+def _row(event: Event, peers: Mapping[str, str]) -> tuple[str, ...]:
+    port = f"{event.node}:{event.interface}"
+    clock = f"{events.clock(event.boot_seconds):%H:%M:%S.%f}"
+    return clock, f"{event.seconds:.6f}", port, peers.get(port, ""), events.MEANINGS[event.kind], *_subject(event)
+
+
+def _event_data(event: Event) -> dict[str, Any]:
+    return {**asdict(event), "kind": event.kind.name.lower(), "time": events.clock(event.boot_seconds).isoformat()}
 
 
 def _subject(event: Event) -> tuple[str, str]:

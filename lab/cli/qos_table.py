@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.cli.output import table
 from lab.model.qos.port import CLASSES, members
+from lab.model.suggest import runs
 from lab.units import format_rate, format_size, format_time, quanta_to_seconds
 
 if TYPE_CHECKING:
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from lab.model.qos.port import EcnQos, GroupQos, NodeQos, PfcQos, PortQos, QueueQos
     from lab.model.topology import Endpoint
 
-_SUMMARY: Final = ("port", "rate", "lossless", "PFC", "ECN", "XOFF", "XON", "headroom", "watchdog", "drain", "kernel")
+_SUMMARY: Final = (
+    "port", "rate", "lossless", "PFC", "ECN marks", "pauses above", "resumes at", "headroom", "watchdog",
+    "drained at", "in the kernel",
+)  # fmt: skip
 
 
 def summary(fabric: str, nodes: Mapping[str, NodeQos], unlike: Mapping[Endpoint, Sequence[str]]) -> Table:
@@ -37,10 +41,9 @@ def summary(fabric: str, nodes: Mapping[str, NodeQos], unlike: Mapping[Endpoint,
     return table(f"lossless ports of {fabric} (emulated)", _SUMMARY, rows)
 
 
-def port_tables(end: Endpoint, node: NodeQos, port: PortQos, unlike: Sequence[str]) -> Iterator[Table]:
-    """All of one port."""
+def port_tables(end: Endpoint, node: NodeQos, port: PortQos, unlike: Sequence[str], *, host: bool) -> Iterator[Table]:
+    """All of one port, which is a ``host``'s or a switch's."""
     pause = format_time(quanta_to_seconds(port.pfc.quanta, port.rate))
-    drain = "as fast as they come" if port.drain is None else format_rate(port.drain)
     yield table(f"{end} (emulated)", ("setting", "value"), [
         ("link", f"{format_rate(port.rate)}, MTU {port.mtu}, delay {format_time(port.delay)}"),
         ("node's buffer", f"{format_size(node.pool)}, of which the ports share {format_size(node.shared)}"),
@@ -48,12 +51,16 @@ def port_tables(end: Endpoint, node: NodeQos, port: PortQos, unlike: Sequence[st
         ("PFC", f"priorities {_numbers(members(port.pfc.priorities))}, {_directions(port.pfc)}"),
         ("pause", f"{port.pfc.quanta} quanta, {pause}"),
         ("watchdog", _watchdog(port.pfc)),
-        ("packets leave the NIC", drain),
-        ("kernel", _kernel(unlike)),
+        *([("host takes packets in", _drained(port))] if host else []),
+        ("in the kernel", _kernel(unlike)),
     ])  # fmt: skip
     yield table("priorities", ("priority", "DSCP", "PCP", "queue", "group", "loss"), _priorities(port))
     yield table("queues", ("queue", "scheduling", "limit", "ECN"), _queues(port))
     yield table("priority groups", ("group", "loss", "reserved", "XOFF", "XON", "headroom"), _groups(node, port))
+
+
+def _drained(port: PortQos) -> str:
+    return "as fast as they come" if port.drain is None else f"at {format_rate(port.drain)}"
 
 
 def _priorities(port: PortQos) -> Iterator[tuple[object, ...]]:
@@ -80,13 +87,7 @@ def _groups(node: NodeQos, port: PortQos) -> Iterator[tuple[object, ...]]:
 
 def ranges(numbers: Iterable[int]) -> str:
     """``0-25,27``: runs of ascending numbers shortened to their ends."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ",".join("-".join(map(str, run)) for run in runs)
+    return ",".join("-".join(map(str, run)) for run in runs(numbers))
 
 
 def _threshold(group: GroupQos, node: NodeQos) -> str:
@@ -96,7 +97,9 @@ def _threshold(group: GroupQos, node: NodeQos) -> str:
 
 
 def _ecn(ecn: EcnQos) -> str:
-    return f"{format_size(ecn.kmin)} {format_size(ecn.kmax)} {ecn.pmax:.3g}" if ecn.enabled else "off"
+    if not ecn.enabled:
+        return "off"
+    return f"from {format_size(ecn.kmin)} to {format_size(ecn.kmax)}: up to {100 * ecn.pmax:.3g}%"
 
 
 def _scheduling(queue: QueueQos) -> str:
@@ -104,7 +107,8 @@ def _scheduling(queue: QueueQos) -> str:
 
 
 def _directions(pfc: PfcQos) -> str:
-    return {(True, True): "tx rx", (True, False): "tx only", (False, True): "rx only"}.get((pfc.tx, pfc.rx), "off")
+    does = {(True, True): "pauses, obeys", (True, False): "pauses only", (False, True): "obeys only"}
+    return does.get((pfc.tx, pfc.rx), "off")
 
 
 def _watchdog(pfc: PfcQos) -> str:
@@ -115,7 +119,7 @@ def _watchdog(pfc: PfcQos) -> str:
 
 
 def _kernel(unlike: Sequence[str]) -> str:
-    return f"differs: {', '.join(unlike)}" if unlike else "the same"
+    return f"differs: {', '.join(unlike)}" if unlike else "as here"
 
 
 def _numbers(numbers: Sequence[int]) -> str:

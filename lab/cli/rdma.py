@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,19 +12,20 @@ from lab.cli.complete import fabric_names, node_names
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
+from lab.dataplane.counters import dropped_packets
+from lab.dataplane.plant import open_plant
 from lab.errors import UsageError
 from lab.rdma import counters, perftest, sysfs
-from lab.rdma.measure import DEFAULT_TCLASS, DEFAULT_TIMEOUT, BandwidthTest, LatencyTest, Verb
+from lab.rdma.measure import DEFAULT_TCLASS, DEFAULT_TIMEOUT, BandwidthTest, LatencyTest, Verb, total
+from lab.rdma.meter import Meter
 from lab.rdma.nic import all_nics, find_pair, parse_pair
 from lab.units import format_rate, format_time, parse_size, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from lab.backends.base import Fabric
     from lab.rdma.measure import BandwidthResult, LatencyResult, Pair
-
-T = TypeVar("T")
 
 app = typer.Typer(no_args_is_help=True, help="Measure RDMA between hosts with perftest; list RDMA devices.")
 
@@ -37,7 +39,7 @@ FabricOption = Annotated[
 ]
 VerbOption = Annotated[Verb, typer.Option(help="A read fetches from DST, the others go to it.")]
 TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]
-MtuOption = Annotated[int | None, typer.Option(help="Payload per packet, 256 to 4096. [default: the largest]")]
+MtuOption = Annotated[int | None, typer.Option(help="Payload per packet, 256 to 4096. \\[default: the largest]")]
 TimeoutOption = Annotated[int, typer.Option("--qp-timeout", help="Send again after 4.096 us * 2^N without an ACK.")]
 
 
@@ -49,7 +51,7 @@ def bw(
     verb: VerbOption = Verb.WRITE,
     size: Annotated[str, typer.Option(help="Message size.")] = "64KiB",
     qps: Annotated[int, typer.Option(help="Queue pairs of each pair of hosts.")] = 1,
-    duration: Annotated[str | None, typer.Option(help="Measure for so many seconds. [default: 5s]")] = None,
+    duration: Annotated[str | None, typer.Option(help="Measure for so many seconds. \\[default: 5s]")] = None,
     iterations: Annotated[int | None, typer.Option(help="Or: measure so many messages per QP.")] = None,
     tclass: TclassOption = DEFAULT_TCLASS,
     mtu: MtuOption = None,
@@ -69,11 +71,10 @@ def bw(
         timeout=qp_timeout,
     )
     fabric = open_fabric(name)
-    with stages() as progress:
-        results, moved = _counted(
-            _pairs(fabric, src, dst, pair), lambda pairs: perftest.measure_bandwidth(pairs, test, progress=progress)
-        )
-    _show(as_json, _bandwidth_table(results), results, moved)
+    pairs = _pairs(fabric, src, dst, pair)
+    with stages() as progress, _meter(fabric, pairs) as meter:
+        results = perftest.measure_bandwidth(pairs, test, progress=progress, meter=meter)
+    _show(as_json, _bandwidth_table(results), {"pairs": results, "all": total(results)}, meter)
 
 
 @app.command()
@@ -93,11 +94,10 @@ def lat(
     """Measure latency: percentiles of half the round trip (of a read: all of it)."""
     test = LatencyTest(verb=verb, size=_size(size), iterations=iterations, tclass=tclass, mtu=mtu, timeout=qp_timeout)
     fabric = open_fabric(name)
-    with stages() as progress:
-        results, moved = _counted(
-            _pairs(fabric, src, dst, pair), lambda pairs: perftest.measure_latency(pairs, test, progress=progress)
-        )
-    _show(as_json, _latency_table(results), results, moved)
+    pairs = _pairs(fabric, src, dst, pair)
+    with stages() as progress, _meter(fabric, pairs) as meter:
+        results = perftest.measure_latency(pairs, test, progress=progress, meter=meter)
+    _show(as_json, _latency_table(results), {"pairs": results}, meter)
 
 
 @app.command()
@@ -134,21 +134,29 @@ def _pairs(fabric: Fabric, src: str, dst: str, more: Sequence[str] | None) -> li
     return [find_pair(fabric, *names) for names in named]
 
 
-def _counted(pairs: Sequence[Pair], measure: Callable[[Sequence[Pair]], T]) -> tuple[T, dict[str, dict[str, int]]]:
-    """What ``measure`` returns, and by how much the counters of each host of the pairs moved."""
-    names = {nic.device: str(nic) for pair in pairs for nic in (pair.src, pair.dst)}
-    before = counters.snapshot(names)
-    result = measure(pairs)
-    after = counters.snapshot(names)
-    return result, {names[device]: counters.moved(before[device], after[device]) for device in names}
+def _meter(fabric: Fabric, pairs: Sequence[Pair]) -> Meter:
+    drops = partial(dropped_packets, open_plant(fabric.name)) if fabric.topology.qos is not None else None
+    return Meter({nic.device: str(nic) for pair in pairs for nic in (pair.src, pair.dst)}, drops)
 
 
-def _show(as_json: bool, results: Any, measured: Iterable[Any], moved: dict[str, dict[str, int]]) -> None:
+def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter) -> None:
     if as_json:
-        print_json({"pairs": [asdict(result) for result in measured], "counters": moved})
+        measured = {
+            key: [asdict(each) for each in value] if isinstance(value, tuple) else asdict(value)
+            for key, value in data.items()
+        }
+        print_json(
+            {**measured, "counters": meter.moved(), "counters_window_s": meter.seconds, "balance": _balance(meter)}
+        )
         return
-    stdout.print(results)
-    stdout.print(_counter_table(moved))
+    stdout.print(drawn)
+    stdout.print(_counter_table(meter))
+    stdout.print(str(meter.balance()), style="dim", highlight=False)
+
+
+def _balance(meter: Meter) -> dict[str, int | None]:
+    balance = meter.balance()
+    return {**asdict(balance), "under_way": balance.under_way}
 
 
 def _bandwidth_table(results: Sequence[BandwidthResult]) -> Any:
@@ -157,8 +165,8 @@ def _bandwidth_table(results: Sequence[BandwidthResult]) -> Any:
         for result in results
     ]
     if len(rows) > 1:
-        total = sum(result.goodput_bps for result in results)
-        rows.append(("all", "", format_rate(total), sum(result.messages for result in results), ""))
+        every = total(results)
+        rows.append(("all", "", format_rate(every.goodput_bps), every.messages, format_time(every.window_s)))
     first = results[0]
     title = f"RDMA {first.verb}, {first.size}-byte messages, {first.qps} QP, path MTU {first.mtu}"
     return table(title, ("from", "to", "goodput", "messages", "time"), rows)
@@ -180,13 +188,13 @@ def _latency_table(results: Sequence[LatencyResult]) -> Any:
     return table(title, ("from", "to", "min", "p50", "avg", "p99", "p99.9", "max", "samples"), rows)
 
 
-def _counter_table(moved: dict[str, dict[str, int]]) -> Any:
+def _counter_table(meter: Meter) -> Any:
     rows = [
         (host, f"{'! ' if counters.meaning(name).trouble else ''}{name}", grown, counters.meaning(name).text)
-        for host, changes in moved.items()
+        for host, changes in meter.moved().items()
         for name, grown in changes.items()
     ]
-    title = "RDMA counters that moved (! is a sign of trouble)"
+    title = f"RDMA counters that moved in the {format_time(meter.seconds)} measured (! is a sign of trouble)"
     return table(title, ("host", "counter", "by", "what it counts"), rows)
 
 

@@ -15,8 +15,6 @@ from lab.errors import ExitCode, LabError, UsageError
 from lab.units import format_rate, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lab.model.addressing import NodePlan
     from lab.model.summary import Summary
     from lab.model.topology import Topology
@@ -31,10 +29,20 @@ File = Annotated[Path, typer.Argument(help="A topology file.", show_default=Fals
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write here instead of to standard output.")]
 HostsPerLeaf = Annotated[int, typer.Option(help="Hosts on each leaf.")]
 Uplinks = Annotated[int, typer.Option(help="Parallel links between each leaf and each of its spines.")]
-Rate = Annotated[str | None, typer.Option(help="Rate of every link not named otherwise, like 1Gbit.")]
-HostRate = Annotated[str | None, typer.Option(help="Rate of links to hosts.")]
-FabricRate = Annotated[str | None, typer.Option(help="Rate of links between switches.")]
-Mtu = Annotated[int | None, typer.Option(help="Largest IP packet in bytes.")]
+Rate = Annotated[
+    str | None, typer.Option(help="Rate of every link not named otherwise, like 100Mbit. \\[default: 1Gbit]")
+]
+HostRate = Annotated[str | None, typer.Option(help="Rate of links to hosts. \\[default: --rate]")]
+FabricRate = Annotated[str | None, typer.Option(help="Rate of links between switches. \\[default: --rate]")]
+Mtu = Annotated[int | None, typer.Option(help="Largest IP packet in bytes. \\[default: 9000]")]
+QosOption = Annotated[
+    str | None,
+    typer.Option(
+        "--qos",
+        metavar="PRESET",
+        help="Lossless ports: lab, sonic, nvidia, cisco, dcqcn or hpcc. \\[default: none, links are lossy]",
+    ),
+]
 
 
 class Format(StrEnum):
@@ -56,18 +64,21 @@ _SUFFIXES = {
 
 @new.command("leaf-spine")
 def new_leaf_spine(
-    spines: int = 2,
-    leaves: int = 4,
+    spines: Annotated[int, typer.Option(help="Spines.")] = 2,
+    leaves: Annotated[int, typer.Option(help="Leaves.")] = 4,
     hosts_per_leaf: HostsPerLeaf = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: str = "my-fabric",
+    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
     fabric_rate: FabricRate = None,
+    qos: QosOption = None,
     output: Output = None,
 ) -> None:
     """Two tiers: every leaf to every spine."""
+    from lab.model.template import new_topology  # noqa: PLC0415
+
     settings = {
         "spines": spines,
         "leaves": leaves,
@@ -76,25 +87,28 @@ def new_leaf_spine(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    _write_new(name, "leaf-spine", settings, {"rate": rate, "mtu": mtu}, output)
+    _write(new_topology(name, "leaf-spine", settings, {"rate": rate, "mtu": mtu}, qos), output)
 
 
 @new.command("clos")
 def new_clos(
-    pods: int = 2,
-    superspines: int = 2,
-    spines_per_pod: int = 2,
-    leaves_per_pod: int = 2,
+    pods: Annotated[int, typer.Option(help="Pods.")] = 2,
+    superspines: Annotated[int, typer.Option(help="Super-spines.")] = 2,
+    spines_per_pod: Annotated[int, typer.Option(help="Spines of each pod.")] = 2,
+    leaves_per_pod: Annotated[int, typer.Option(help="Leaves of each pod.")] = 2,
     hosts_per_leaf: HostsPerLeaf = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: str = "my-fabric",
+    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
     fabric_rate: FabricRate = None,
+    qos: QosOption = None,
     output: Output = None,
 ) -> None:
     """Three tiers: pods of leaves and spines, joined by super-spines."""
+    from lab.model.template import new_topology  # noqa: PLC0415
+
     settings = {
         "pods": pods,
         "superspines": superspines,
@@ -105,24 +119,27 @@ def new_clos(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    _write_new(name, "clos", settings, {"rate": rate, "mtu": mtu}, output)
+    _write(new_topology(name, "clos", settings, {"rate": rate, "mtu": mtu}, qos), output)
 
 
 @new.command("rail-optimised")
 def new_rail_optimised(
     rails: Annotated[int, typer.Option(help="NICs of each host, and leaves of each unit.")] = 4,
     hosts_per_unit: Annotated[int, typer.Option(help="Hosts that share one set of rail leaves.")] = 4,
-    units: int = 1,
-    spines: int = 2,
+    units: Annotated[int, typer.Option(help="Scalable units.")] = 1,
+    spines: Annotated[int, typer.Option(help="Spines.")] = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: str = "my-fabric",
+    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
     fabric_rate: FabricRate = None,
+    qos: QosOption = None,
     output: Output = None,
 ) -> None:
     """GPU hosts with one NIC on each rail's leaf."""
+    from lab.model.template import new_topology  # noqa: PLC0415
+
     settings = {
         "rails": rails,
         "hosts_per_unit": hosts_per_unit,
@@ -132,7 +149,7 @@ def new_rail_optimised(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    _write_new(name, "rail-optimised", settings, {"rate": rate, "mtu": mtu}, output)
+    _write(new_topology(name, "rail-optimised", settings, {"rate": rate, "mtu": mtu}, qos), output)
 
 
 @app.command()
@@ -204,14 +221,6 @@ def _draw(topology: Topology, format: Format) -> str:  # noqa: A002
     from lab.model.draw.svg import draw_svg  # noqa: PLC0415
 
     return {Format.SVG: draw_svg, Format.MERMAID: draw_mermaid, Format.DOT: draw_graphviz}[format](topology)
-
-
-def _write_new(
-    name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object], output: Path | None
-) -> None:
-    from lab.model.template import new_topology  # noqa: PLC0415
-
-    _write(new_topology(name, shape, settings, defaults), output)
 
 
 def _write(text: str, output: Path | None) -> None:

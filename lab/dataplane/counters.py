@@ -140,6 +140,11 @@ def unbalanced(earlier: Reading, later: Reading) -> list[Imbalance]:
     ]
 
 
+def dropped_packets(plant: Plant) -> int:
+    """All packets that any queue of a fabric has ever dropped."""
+    return int(plant.counters["queue"]["drop_packets"].sum())
+
+
 def named(reading: Reading, *, zeros: bool = False) -> dict[str, dict[str, int]]:
     """Every counter by its name, for each device; those that are 0 only with ``zeros``."""
     columns = [(counter, counter.of(reading.ports)) for counter in NAMED]

@@ -1,4 +1,4 @@
-"""What happened at the emulated ports, and when: pauses sent and obeyed, storms.
+"""What happened at the emulated ports, and when: pauses sent and obeyed, storms, drops.
 
 The kernel keeps the last ``EVENTS`` of a fabric in a ring. Time is CLOCK_MONOTONIC, the same for all nodes, so that a
 pause can be followed from switch to switch.
@@ -6,12 +6,14 @@ pause can be followed from switch to switch.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.dataplane.layout import EVENTS, EventKind
+from lab.dataplane.layout import EVENT, EVENTS, Drop, EventKind
 from lab.units import format_size
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ MEANINGS: Final[Mapping[EventKind, str]] = {
     EventKind.RESUMED: "resumed",
     EventKind.STORM: "storm",
     EventKind.RESTORED: "storm over",
+    EventKind.EXPIRED: "pause ran out",
+    EventKind.GROUP_DROPS: "drops what came in",
+    EventKind.QUEUE_DROPS: "drops",
 }
 """Each kind in a word or two."""
 SUBJECTS: Final[Mapping[EventKind, str]] = {
@@ -39,8 +44,22 @@ SUBJECTS: Final[Mapping[EventKind, str]] = {
     EventKind.RESUMED: "priority",
     EventKind.STORM: "queue",
     EventKind.RESTORED: "queue",
+    EventKind.EXPIRED: "priority",
+    EventKind.GROUP_DROPS: "group",
+    EventKind.QUEUE_DROPS: "queue",
 }
 """What an event's number counts."""
+
+
+REASONS: Final[Mapping[Drop, str]] = {
+    Drop.LIMIT: "queue at its limit",
+    Drop.SHARED: "group at its share",
+    Drop.HEADROOM: "headroom full",
+    Drop.SLOTS: "too many packets",
+    Drop.WATCHDOG: "PFC watchdog",
+    Drop.FLUSH: "link down",
+}
+"""Why packets are dropped, in a word or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +68,8 @@ class Event:
 
     ``boot_seconds`` since the machine started (CLOCK_MONOTONIC), ``seconds`` since the oldest event that is known.
     ``number`` is a priority group's, priority's or queue's (``SUBJECTS``). ``value``: of XOFF the bytes in the group,
-    of a pause its quanta, of a storm the bytes held up.
+    of a pause its quanta, of a storm the bytes held up, of drops in a queue why (``Drop``). ``towards``: of drops in
+    a group the port by which the packet was to leave. A burst of drops is one event.
     """
 
     boot_seconds: float
@@ -59,22 +79,87 @@ class Event:
     kind: EventKind
     number: int
     value: int
+    towards: str = ""
 
 
 def read_events(plant: Plant, names: Mapping[int, tuple[str, str]]) -> list[Event]:
     """All events that are still known, in the order of time; ``names`` are ``Numbering.names``."""
-    return decode(_copy(plant), names)
+    copied = np.concatenate([_copy(plant), expired(plant.counters["priority"], time.monotonic_ns())])
+    return decode(copied, names)
 
 
-def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]]) -> list[Event]:
-    """Events of whole records, which are put in order; those of ports without a name are left out."""
+def expired(priorities: NDArray[Any], now: int) -> NDArray[Any]:
+    """Pauses that had run out by ``now``, ns of CLOCK_MONOTONIC, and of which the kernel has not told yet.
+
+    It tells with the next PFC frame. A pause that was ended by an XON has no length any more.
+    """
+    until, since = priorities["paused_until"], priorities["paused_from"]
+    ports, numbers = np.nonzero((until <= now) & (until > since))
+    records = np.zeros(len(ports), EVENT)
+    records["ns"], records["port"], records["index"] = until[ports, numbers], ports, numbers
+    records["kind"] = EventKind.EXPIRED
+    return records
+
+
+def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: int | None = None) -> list[Event]:
+    """Events of whole records, which are put in order; those of ports without a name are left out.
+
+    Their seconds are from ``start``, ns of CLOCK_MONOTONIC, on, or from the first of them.
+    """
     ordered = records[np.argsort(records["ns"], kind="stable")]
-    start = int(ordered["ns"][0]) if len(ordered) else 0
+    if start is None:
+        start = int(ordered["ns"][0]) if len(ordered) else 0
     return [
-        Event(ns / _NS, (ns - start) / _NS, *names[port], EventKind(kind), index, value)
+        Event(ns / _NS, (ns - start) / _NS, *names[port], EventKind(kind), index, *_meant(kind, value, names))
         for ns, value, port, kind, index in ordered.tolist()
         if port in names
     ]
+
+
+class Tail:
+    """The events of a fabric as they come: each is told once, also a pause that ran out and that is told of twice."""
+
+    def __init__(self, plant: Plant, names: Mapping[int, tuple[str, str]]) -> None:
+        self._plant, self._names = plant, names
+        self._next = 0
+        self._start: int | None = None
+        self._ends: set[tuple[int, int, int]] = set()
+
+    def new(self) -> list[Event]:
+        """All since the last call, of the first all that are known; ordered by time."""
+        known = np.concatenate([self._records(), expired(self._plant.counters["priority"], time.monotonic_ns())])
+        fresh = known[[self._is_new(record) for record in known]]
+        if self._start is None and len(fresh):
+            self._start = int(fresh["ns"].min())
+        return decode(fresh, self._names, self._start)
+
+    def _records(self) -> NDArray[Any]:
+        """Whole records only: one that is just being written is for the next time, with all behind it."""
+        count = int(self._plant.event_count[0])
+        if self._next < count - EVENTS // 2:
+            self._next = count
+            return _copy(self._plant)
+        slots = np.arange(self._next, count) % EVENTS
+        first, second = self._plant.events[slots], self._plant.events[slots]
+        torn = np.flatnonzero((first != second) | (first["ns"] == 0))
+        whole: NDArray[Any] = first[: torn[0]] if len(torn) else first
+        self._next += len(whole)
+        return whole
+
+    def _is_new(self, record: Any) -> bool:
+        if record["kind"] != EventKind.EXPIRED:
+            return True
+        end = (int(record["ns"]), int(record["port"]), int(record["index"]))
+        if end in self._ends:
+            return False
+        self._ends.add(end)
+        return True
+
+
+def _meant(kind: int, value: int, names: Mapping[int, tuple[str, str]]) -> tuple[int, str]:
+    if kind != EventKind.GROUP_DROPS:
+        return value, ""
+    return 0, ":".join(names.get(value, ()))
 
 
 def _copy(plant: Plant) -> NDArray[Any]:
@@ -100,7 +185,16 @@ def describe_value(event: Event) -> str:
     """What ``value`` says, in words; nothing where it says nothing."""
     if event.kind in {EventKind.XOFF_SENT, EventKind.STORM}:
         return format_size(event.value)
+    if event.kind is EventKind.QUEUE_DROPS:
+        return REASONS[Drop(event.value)]
+    if event.kind is EventKind.GROUP_DROPS:
+        return f"no room; out of {event.towards}" if event.towards else "no room"
     return f"{event.value} quanta" if event.kind is EventKind.PAUSED else ""
+
+
+def clock(boot_seconds: float) -> datetime:
+    """A moment of CLOCK_MONOTONIC by the clock on the wall."""
+    return datetime.fromtimestamp(time.time() - time.monotonic() + boot_seconds).astimezone()
 
 
 def of_ports(events: Iterable[Event], ports: Iterable[tuple[str, str]]) -> list[Event]:

@@ -40,6 +40,9 @@ class EventKind(IntEnum):
     RESUMED = 3
     STORM = 4
     RESTORED = 5
+    EXPIRED = 6
+    GROUP_DROPS = 7
+    QUEUE_DROPS = 8
 
 
 def _record(*fields: tuple[Any, ...]) -> np.dtype[np.void]:
@@ -92,7 +95,7 @@ COUNTERS: Final = _record(
     ("priority", PRIORITY_COUNTERS, CLASSES),
     ("queue", QUEUE_COUNTERS, CLASSES),
     ("group", GROUP_COUNTERS, CLASSES),
-    *_words("rx_pfc rx_pfc_invalid rx_global_pause tx_pfc tx_pfc_bytes tx_pfc_failed other_packets late_ns"),
+    *_words("rx_pfc rx_pfc_invalid rx_global_pause tx_pfc tx_pfc_bytes tx_pfc_failed other_packets late_ns rx_cnp"),
 )
 LIST: Final = _record(*_words("head tail", "u4"))
 STATE: Final = _record(
@@ -100,6 +103,7 @@ STATE: Final = _record(
     ("pause_until", "u8", CLASSES),
     ("pause_end", "u8"),
     ("blocked_since", "u8", CLASSES),
+    ("dropped_at", "u8", CLASSES),
     ("deficit", "i8", CLASSES),
     *_words("waiting blocked stormed idle free fresh turn held", "u4"),
     ("list", LIST, CLASSES + 2),

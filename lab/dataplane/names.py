@@ -133,6 +133,7 @@ COUNTERS: Final = (
         "rx_global_pause", "rx_global_pause", "802.3x PAUSE frames: ignored",
         "rx_global_pause", "SAI_PORT_STAT_PAUSE_RX_PKTS",
     ),
+    _port("rx_cnp", "rx_cnp", "RoCEv2 congestion notifications received", "rp_cnp_handled"),
     _port("tx_pfc", "tx_pfc", "PFC frames sent"),
     _port("tx_pfc_bytes", "tx_pfc_bytes", "their bytes"),
     _port("tx_pfc_failed", "tx_pfc_failed", "PFC frames that could not be made for want of memory"),

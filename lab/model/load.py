@@ -1,22 +1,23 @@
 """From text to ``Topology``: every default filled in, every rule checked, all problems reported at once.
 
 The stages are YAML, form (``validate``), meaning (``rules.check_spec``), building, the fabric as a whole
-(``rules.check_topology``), and the sums of its buffers (``qos.rules.check_numbers``). Form and meaning report
-together; the whole is judged when its parts are right.
+(``rules.check_topology``), and the sums of its buffers (``qos.rules.check_numbers``). All report together,
+except what depends on a section that is wrong: that would be a consequence.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.fields import check_fabric_name
 from lab.model.generate import Cable, LinkIndex, generate, number_interfaces
-from lab.model.qos.rules import check_numbers
+from lab.model.qos.rules import check_numbers, check_orders
 from lab.model.qos.spec import make_intent
-from lab.model.rules import check_spec, check_topology
+from lab.model.rules import check_node_names, check_spec, check_topology
 from lab.model.topology import Addressing, Bfd, Link, Node, Role, Routing, Topology
 from lab.model.validate import Finding, validate
 from lab.model.yamltext import MAX_TEXT, Document, format_path, read_yaml
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS: Final = 50
 """Problems that one report lists."""
+_STRUCTURE: Final = {"", "generate", "nodes", "links"}
+"""Sections without which nobody knows which nodes and links there are."""
+_SUMS: Final = {*_STRUCTURE, "defaults", "overrides", "qos"}
+"""Those that a buffer's numbers come from."""
 
 
 def read_topology(path: Path) -> Topology:
@@ -57,16 +62,32 @@ def load_topology(text: str, source: str = "<text>") -> Topology:
     """Build the fabric that ``text`` describes; InvalidInput carries every problem, with its line in ``source``."""
     document = read_yaml(text, source)
     draft, findings = validate(document.data)
-    if draft is not None:
-        findings += islice(check_spec(draft), MAX_PROBLEMS)
-    _raise_any(source, document, findings)
-    if draft is None:  # pragma: no cover - validate gives no draft only with findings
-        raise AssertionError(source)
+    if draft is None:
+        _raise_any(source, document, findings)
+        raise AssertionError(source)  # pragma: no cover - validate gives no draft only with findings
+    findings += islice(check_spec(draft), MAX_PROBLEMS)
+    if (wrong := _wrong(document, findings)) & _STRUCTURE:
+        findings += chain(check_node_names(draft), check_orders(draft.spec))
+        _raise_any(source, document, findings)
     topology = _build(draft.spec)
-    _raise_any(source, document, check_topology(topology, draft.spec))
+    findings += (found for found in check_topology(topology, draft.spec) if not wrong & _needed_by(found))
     topology = replace(topology, links=_overridden(draft.spec, topology.links))
-    _raise_any(source, document, check_numbers(topology))
+    findings += check_orders(draft.spec) if _wrong(document, findings) & _SUMS else check_numbers(topology)
+    _raise_any(source, document, findings)
     return topology
+
+
+def _wrong(document: Document, findings: Iterable[Finding]) -> set[str]:
+    """The places of the file that are wrong, and the sections that they are in; "" is the file itself."""
+    places = {problem.path for problem in document.problems} | {format_path(found.path) for found in findings}
+    return places | {re.split(r"[.\[]", place, maxsplit=1)[0] for place in places}
+
+
+def _needed_by(finding: Finding) -> set[str]:
+    """The places that must be right for a finding about the whole to be more than a consequence."""
+    if finding.path[:1] != ("addressing",):
+        return set()
+    return {format_path(finding.path), "routing.host_family"}
 
 
 def renamed(topology: Topology, name: str) -> Topology:

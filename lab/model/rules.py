@@ -13,8 +13,9 @@ from lab.model.generate import LinkIndex, census, interface_prefix, node_of
 from lab.model.graph import TierGraph
 from lab.model.qos.rules import check_names, check_places
 from lab.model.spec import MAX_LINKS, MAX_NODES
+from lab.model.suggest import suggest
 from lab.model.topology import HostFamily, Role
-from lab.model.validate import Finding, suggest
+from lab.model.validate import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,18 @@ def check_spec(draft: Draft) -> Iterator[Finding]:
     yield from _pools_are_disjoint(draft.spec)
     if draft.spec.qos is not None:
         yield from check_names(draft.spec.qos, draft.profile_names)
+
+
+def check_node_names(draft: Draft) -> Iterator[Finding]:
+    """Nodes that ``qos`` names and that are not written, where the fabric cannot be built to ask it."""
+    if draft.spec.qos is None or not draft.node_names:
+        return
+    for kind, places in (("nodes", draft.spec.qos.nodes), ("interfaces", draft.spec.qos.interfaces)):
+        for place in places:
+            node = node_of(place)
+            if node not in draft.node_names:
+                remedy = suggest(node, draft.node_names, "add it to nodes")
+                yield Finding(("qos", kind, place), f"there is no node {node}", remedy)
 
 
 def check_topology(topology: Topology, spec: TopologySpec) -> Iterator[Finding]:
@@ -136,7 +149,9 @@ def _overrides_name_links(topology: Topology, spec: TopologySpec) -> Iterator[Fi
         if not index.called(name):
             strangers = [node for node in map(node_of, name.split("--")) if node not in topology.by_name]
             message = f"there is no node {strangers[0]}" if strangers else "no link is called that"
-            yield Finding(("overrides", name), message, "see `rocelab topology show --json` for the links")
+            remedy = "see `rocelab topology show --json` for the links"
+            remedy = suggest(strangers[0], topology.by_name, remedy) if strangers else remedy
+            yield Finding(("overrides", name), message, remedy)
 
 
 def _has_switches(topology: Topology) -> Iterator[Finding]:

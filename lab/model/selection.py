@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lab.errors import UsageError
 from lab.model.paths import on_shortest_paths
+from lab.model.suggest import suggest
 from lab.model.topology import Role
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def _named(topology: Topology, name: str) -> list[Chosen]:
 
 def _known(topology: Topology, node: str) -> str:
     if node not in topology.by_name:
-        raise UsageError(f"no node {node!r} in fabric {topology.name}", f"there is {', '.join(topology.by_name)}")
+        remedy = suggest(node, topology.by_name, f"there is {', '.join(topology.by_name)}")
+        raise UsageError(f"no node {node!r} in fabric {topology.name}", remedy)
     return node
 
 
@@ -94,7 +96,7 @@ def _of_nodes(topology: Topology, name: str) -> list[Chosen]:
         tiers = ", ".join(role for role in Role if topology.having(role))
         raise UsageError(
             f"no node or tier {name!r} in fabric {topology.name}",
-            f"there is {', '.join(topology.by_name)}; tiers are {tiers}",
+            suggest(name, topology.by_name, f"there is {', '.join(topology.by_name)}; tiers are {tiers}"),
         )
     return [Chosen(link.end_at(node), link) for node in nodes for link in topology.links_of(node)]
 

@@ -185,6 +185,13 @@ class RailOptimisedSpec(_Generated):
     """Parallel links between each leaf and each spine."""
 
 
+SHAPES: Final[dict[str, type[_Generated]]] = {
+    "leaf-spine": LeafSpineSpec,
+    "clos": ClosSpec,
+    "rail-optimised": RailOptimisedSpec,
+}
+"""What can be generated, by the name of its shape."""
+
 Generate: TypeAlias = Annotated[LeafSpineSpec | ClosSpec | RailOptimisedSpec, Field(discriminator="shape")]
 
 

@@ -8,30 +8,33 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from lab.model.load import load_topology
-from lab.model.spec import ClosSpec, DefaultsSpec, LeafSpineSpec, RailOptimisedSpec
+from lab.model.qos.presets import DEFAULT, PRESETS
+from lab.model.spec import SHAPES, DefaultsSpec, TopologySpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pydantic.fields import FieldInfo
 
-_SHAPES: Final[Mapping[str, type[LeafSpineSpec | ClosSpec | RailOptimisedSpec]]] = {
-    "leaf-spine": LeafSpineSpec,
-    "clos": ClosSpec,
-    "rail-optimised": RailOptimisedSpec,
-}
 _DEFAULTS: Final = {"rate": "1Gbit", "mtu": 9000, "delay": "0us"}
 _EXAMPLE_RATE: Final = "10Gbit"
 
 
-def new_topology(name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
-    """YAML text of a fabric of ``shape``, with the default where a mapping has None; InvalidInput as on loading."""
-    text = "\n".join(_lines(name, shape, settings, defaults)) + "\n"
+def new_topology(
+    name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object], qos: str | None = None
+) -> str:
+    """YAML text of a fabric of ``shape``, with the default where a mapping has None; InvalidInput as on loading.
+
+    ``qos`` is a preset's name; without it the key is there as a comment.
+    """
+    text = "\n".join(_lines(name, shape, settings, defaults, qos)) + "\n"
     load_topology(text, "these options")
     return text
 
 
-def _lines(name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object]) -> Iterator[str]:
+def _lines(
+    name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object], qos: str | None
+) -> Iterator[str]:
     yield "# A fabric for rocelab. After a change: rocelab topology check FILE; then: rocelab up FILE"
     yield ""
     yield f"name: {_scalar(name)}"
@@ -42,8 +45,12 @@ def _lines(name: str, shape: str, settings: Mapping[str, object], defaults: Mapp
         yield from _entry(key, field, _DEFAULTS[key] if chosen is None else chosen)
     yield ""
     yield "generate:"
-    for key, field in _ordered(_SHAPES[shape].model_fields):
+    for key, field in _ordered(SHAPES[shape].model_fields):
         yield from _entry(key, field, shape if key == "shape" else settings.get(key))
+    yield ""
+    yield from _comment(TopologySpec.model_fields["qos"].description or "", "# ")
+    yield f"# The presets are {', '.join(PRESETS)}."
+    yield f"qos: {_scalar(qos)}" if qos is not None else f"# qos: {DEFAULT}"
 
 
 def _ordered(fields: Mapping[str, FieldInfo]) -> list[tuple[str, FieldInfo]]:
@@ -53,12 +60,14 @@ def _ordered(fields: Mapping[str, FieldInfo]) -> list[tuple[str, FieldInfo]]:
 
 
 def _entry(key: str, field: FieldInfo, value: object) -> Iterator[str]:
-    yield from textwrap.wrap(
-        field.description or "", width=96, initial_indent="  # ", subsequent_indent="  # ", break_on_hyphens=False
-    )
+    yield from _comment(field.description or "", "  # ")
     if value is None:
         value = field.get_default()
     yield f"  {key}: {_scalar(value)}" if value is not None else f"  # {key}: {_EXAMPLE_RATE}"
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, width=96, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _scalar(value: object) -> str:

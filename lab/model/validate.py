@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from lab.model.spec import TopologySpec
+from lab.model.spec import SHAPES, TopologySpec
+from lab.model.suggest import suggest
 from lab.model.yamltext import Path, Value, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -48,12 +49,6 @@ class Draft:
     profile_names: frozenset[str]
 
 
-def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """``did you mean 'leaf1'?`` when something known is close to ``word``."""
-    close = get_close_matches(word[:64], list(known), n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else otherwise
-
-
 def validate(data: Value) -> tuple[Draft | None, list[Finding]]:
     """Check ``data`` against ``TopologySpec``; the draft is None when too little is right to go on."""
     if data is None:
@@ -63,7 +58,23 @@ def validate(data: Value) -> tuple[Draft | None, list[Finding]]:
     try:
         return _draft(data, data), []
     except ValidationError as error:
-        return _salvage(data, error), explain(error, data, _schema())
+        return _salvage(data, error), [*explain(error, data, _schema()), *_behind_shape(data, error)]
+
+
+def _behind_shape(data: Mapping[str, Value], error: ValidationError) -> list[Finding]:
+    """What else is wrong in ``generate`` when its shape is; its keys are those of the shape that is most like it."""
+    written = data.get("generate")
+    if not isinstance(written, dict) or not any(detail["type"] in _SHAPELESS for detail in error.errors()):
+        return []
+    close = get_close_matches(str(written.get("shape"))[:64], SHAPES, n=1)
+    shape = max(close or SHAPES, key=lambda name: sum(key in SHAPES[name].model_fields for key in written))
+    guess: dict[str, Value] = {"name": "unnamed", "generate": {**written, "shape": shape}}
+    try:
+        TopologySpec.model_validate_json(json.dumps(guess))
+    except ValidationError as inner:
+        details = [detail for detail in inner.errors() if detail["type"] != "missing"]
+        return [_explain(detail, guess, _schema()) for detail in details]
+    return []
 
 
 def explain(error: ValidationError, data: Value, schema: Mapping[str, Any]) -> list[Finding]:
@@ -130,7 +141,7 @@ def _path(detail: ErrorDetails, data: Value) -> Path:
             here = here[part]
         elif last and part != "[key]" and detail["type"] == "missing":
             found.append(part)
-    if detail["type"] in {"union_tag_not_found", "union_tag_invalid"}:
+    if detail["type"] in _SHAPELESS:
         found.append("shape")
     return tuple(found)
 
@@ -142,6 +153,7 @@ def _holds(container: Any, part: str | int) -> bool:
 
 
 _MISSING: Final = {"missing", "union_tag_not_found"}
+_SHAPELESS: Final = {"union_tag_not_found", "union_tag_invalid"}
 
 _FORMS: Final[dict[str, tuple[str, str]]] = {
     "greater_than_equal": ("{input} is too small", "choose {ge} or more"),

@@ -140,7 +140,10 @@ class LatencyTest(_Common):
 
 @dataclass(frozen=True, slots=True)
 class BandwidthResult:
-    """The throughput of one pair: payload only, in bit/s, over ``duration_s`` seconds and all QPs."""
+    """The throughput of one pair: payload only, in bit/s, over ``duration_s`` seconds and all QPs.
+
+    These began ``began_s`` after those of the pair that was first.
+    """
 
     src: str
     dst: str
@@ -148,10 +151,30 @@ class BandwidthResult:
     goodput_bps: int
     messages: int
     duration_s: float
+    began_s: float
     size: int
     qps: int
     mtu: int
     tclass: int
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What all pairs carried in one common window of ``window_s`` seconds: payload only, in bit/s."""
+
+    goodput_bps: int
+    messages: int
+    window_s: float
+
+
+def total(results: Sequence[BandwidthResult]) -> Total:
+    """All pairs over the window from when the first began to measure until the last ended.
+
+    Rates over windows that are not the same cannot be added: their sum may be more than any link carried.
+    """
+    window = max(result.began_s + result.duration_s for result in results)
+    payload = sum(result.messages * result.size for result in results)
+    return Total(round(payload * 8 / window), sum(result.messages for result in results), window)
 
 
 @dataclass(frozen=True, slots=True)

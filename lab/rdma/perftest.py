@@ -19,10 +19,11 @@ from lab.rdma.measure import (
     Verb,
     summarise,
 )
+from lab.rdma.meter import Meter, Window
 from lab.rdma.session import RESOLUTION, Exchange, Patience, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lab.rdma.measure import Nic, Pair
     from lab.rdma.session import Report
@@ -40,9 +41,16 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 def measure_bandwidth(
-    pairs: Sequence[Pair], test: BandwidthTest, *, progress: Report = silent, patience: Patience | None = None
+    pairs: Sequence[Pair],
+    test: BandwidthTest,
+    *,
+    progress: Report = silent,
+    patience: Patience | None = None,
+    meter: Meter | None = None,
 ) -> tuple[BandwidthResult, ...]:
     """The throughput of each pair while all of them transfer at once, in the order of ``pairs``.
+
+    ``meter`` then has what was counted in the window in which it was measured.
 
     Raises UsageError when the interfaces are too small for ``test.mtu``, EnvironmentLacks when perftest or a
     device is missing, and OperationFailed, naming the pair, when any run fails or its report cannot be read.
@@ -56,14 +64,24 @@ def measure_bandwidth(
 
     def attempt(folder: Path) -> tuple[BandwidthResult, ...]:
         exchanges = _prepare(pairs, test, "bw", options, folder)
-        session.run(exchanges, patience or Patience(), progress, seconds)
-        return tuple(_bandwidth(exchange, test) for exchange in exchanges)
+        counting = Meter({}) if meter is None else meter
+        window = None if test.duration is None else Window(exchanges, _MARGIN, test.duration, counting)
+        counting.begin()
+        session.run(exchanges, patience or Patience(), progress, seconds, window)
+        if window is None or not window.ended:
+            counting.end()
+        return tuple(_bandwidth(exchange, test, began) for exchange, began in _beginnings(exchanges, test))
 
     return _steadily(attempt)
 
 
 def measure_latency(
-    pairs: Sequence[Pair], test: LatencyTest, *, progress: Report = silent, patience: Patience | None = None
+    pairs: Sequence[Pair],
+    test: LatencyTest,
+    *,
+    progress: Report = silent,
+    patience: Patience | None = None,
+    meter: Meter | None = None,
 ) -> tuple[LatencyResult, ...]:
     """The latency of each pair while all of them run at once, in the order of ``pairs``. Raises as above."""
     # perftest would find the counter's frequency out in 0.2 s, of which a busy machine spoils some milliseconds.
@@ -71,9 +89,12 @@ def measure_latency(
 
     def attempt(folder: Path) -> tuple[LatencyResult, ...]:
         exchanges = _prepare(pairs, test, "lat", options, folder)
+        counting = Meter({}) if meter is None else meter
+        counting.begin()
         before = cycles.read()
         session.run(exchanges, patience or Patience(), progress)
         after = cycles.read()
+        counting.end()
         return tuple(_latency(exchange, test, before, after) for exchange in exchanges)
 
     return _steadily(attempt)
@@ -160,7 +181,20 @@ def _at(nic: Nic, port: int) -> list[str]:
     return ["--ib-dev", nic.device, "--gid-index", str(index), "--port", str(port), *family]
 
 
-def _bandwidth(exchange: Exchange, test: BandwidthTest) -> BandwidthResult:
+def _beginnings(exchanges: Sequence[Exchange], test: BandwidthTest) -> Iterator[tuple[Exchange, float]]:
+    """How many seconds after the first pair each began to measure, at most.
+
+    Where all measure equally long and began within the margin, all transfer while any measures: that is one moment.
+    """
+    seen = sorted((exchange for exchange in exchanges if exchange.began_at), key=lambda exchange: exchange.began_at)
+    late = seen[-1].began_at - seen[0].began_at if seen else 0.0
+    together = not seen or (test.duration is not None and late <= _MARGIN)
+    for exchange in exchanges:
+        alone = together or exchange is seen[0] or not exchange.began_at
+        yield exchange, 0.0 if alone else exchange.began_at - seen[0].began_at + seen[0].first_gap
+
+
+def _bandwidth(exchange: Exchange, test: BandwidthTest, began: float) -> BandwidthResult:
     pair = exchange.pair
     json = exchange.json.read_text(encoding="utf-8", errors="replace") if exchange.json.exists() else ""
     try:
@@ -177,6 +211,7 @@ def _bandwidth(exchange: Exchange, test: BandwidthTest) -> BandwidthResult:
         goodput_bps=round(said.messages * said.size * 8 / seconds),
         messages=said.messages,
         duration_s=float(seconds),
+        began_s=began,
         size=said.size,
         qps=test.qps,
         mtu=said.mtu,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import OperationFailed
 from lab.kernel import process, signals
+from lab.kernel.priority import before_others
 from lab.rdma import failure, sysfs
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from lab.kernel.netns import Namespace
     from lab.rdma.measure import Pair
+    from lab.rdma.meter import Window
 
 Report: TypeAlias = "Callable[[str, int, int], None]"
 """Told of progress: the stage, steps done, steps in all."""
@@ -147,16 +149,23 @@ def free_ports(namespace: Namespace, count: int, version: int) -> list[int]:
     return namespace.inside(hold)
 
 
-def run(exchanges: Sequence[Exchange], patience: Patience, report: Report, seconds: int | None = None) -> None:
+def run(
+    exchanges: Sequence[Exchange],
+    patience: Patience,
+    report: Report,
+    seconds: int | None = None,
+    window: Window | None = None,
+) -> None:
     """Run all exchanges to their end; ``seconds`` is how long they should take, where that is known.
 
-    Raises OperationFailed on the first program that fails, or that does not get on for longer than ``patience``
-    allows. However it ends, no program is left.
+    ``window`` is looked after meanwhile. Raises OperationFailed on the first program that fails, or that does not get
+    on for longer than ``patience`` allows. However it ends, no program is left.
     """
     try:
         _start_servers(exchanges, patience, report)
         _start_clients(exchanges, patience, report)
-        _watch(exchanges, patience, report, seconds)
+        with before_others():  # or what is counted is counted late: the programs take every CPU that there is
+            _watch(exchanges, patience, report, seconds, window)
     finally:
         end_all(exchanges)
 
@@ -211,7 +220,9 @@ def _start_clients(exchanges: Sequence[Exchange], patience: Patience, report: Re
     report("connect", len(exchanges), len(exchanges))
 
 
-def _watch(exchanges: Sequence[Exchange], patience: Patience, report: Report, seconds: int | None) -> None:
+def _watch(
+    exchanges: Sequence[Exchange], patience: Patience, report: Report, seconds: int | None, window: Window | None
+) -> None:
     began = time.monotonic()
     while not all(exchange.done for exchange in exchanges):
         elapsed = time.monotonic() - began
@@ -223,7 +234,8 @@ def _watch(exchanges: Sequence[Exchange], patience: Patience, report: Report, se
         for exchange in exchanges:
             if not exchange.done:
                 _refuse_delay(exchange, patience, elapsed - (seconds if seconds is not None else elapsed))
-        _wait_for_an_end(exchanges, RESOLUTION if seconds is None else _TICK)
+        quiet = RESOLUTION if seconds is None else _TICK
+        _wait_for_an_end(exchanges, quiet if window is None else min(quiet, window.look()))
     total = len(exchanges) if seconds is None else seconds
     report("measure", total, total)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from lab.errors import InvalidInput, Problem
-from lab.model.validate import suggest
+from lab.model.suggest import suggest
 from lab.model.yamltext import Document, Path, Value, format_path, read_yaml, show
 from lab.wire.craft import check
 from lab.wire.packet_spec import PacketSpec

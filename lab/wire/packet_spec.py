@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from enum import Enum
 from ipaddress import ip_address
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
+from lab.model.qos.presets import CNP_DSCP
 from lab.wire.headers import Placement, Selectivity, Tag
 from lab.wire.packet_values import (
     MAX_PAYLOAD,
@@ -128,9 +129,9 @@ class PacketSpec(BaseModel):
     sport: Bits16 = 0xC000
     """UDP source port: what ECMP tells QPs by."""
     dscp: Annotated[int, bits(6)] = 26
-    """Class of service in the IP header."""
+    """Class of service in the IP header; of a cnp 48, which is not the class of the data."""
     ecn: Annotated[int, choice(_ECN)] = 2
-    """ECN field: not-ect, ect1, ect0 or ce."""
+    """ECN field: not-ect, ect1, ect0 or ce; of a cnp not-ect."""
     ttl: Annotated[int, between(1, 255)] = 64
     """TTL, or the hop limit of IPv6."""
 
@@ -219,6 +220,14 @@ class PacketSpec(BaseModel):
     """Outer destination MAC address."""
     vtep_sport: Bits16 = 0xD000
     """Outer UDP source port."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_cnps_are(cls, data: Any) -> Any:
+        """A CNP has a class of its own, before the data that it is to slow down, and no switch marks it."""
+        if isinstance(data, dict) and data.get("kind") in {Kind.CNP, Kind.CNP.value}:
+            return {"dscp": CNP_DSCP, "ecn": "not-ect", **data}
+        return data
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 _VOLATILE = ("nf_conntrack_count", "/neigh/", "tcp_fastopen_key", "stable_secret")
 _WATCHED = (
+    "/etc/netns",
+    "/etc/.netns-of-rocelab",
     "/run/netns",
     "/run/rocelab/fabrics",
     "/run/rocelab/made-netns",

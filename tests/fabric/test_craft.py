@@ -113,7 +113,7 @@ def test_every_octet_arrives_at_the_pace_that_was_asked_for(tmp_path: Path) -> N
 def test_addresses_that_are_not_given_are_those_of_the_interface_and_its_gateway() -> None:
     H1.run(["ip", "neigh", "flush", "dev", "eth1"])  # so that the gateway has to be asked
     with Seen() as seen:
-        done = rocelab("craft", "write", "--dst", H3_ADDRESS, "--payload", "hi", "--send", "h1:eth1")
+        done = rocelab("craft", "write", "--dst", "h3", "--payload", "hi", "--send", "h1:eth1")
         rocelab("craft", "pause", "--send", "h1:eth1", "--name", NAME)
         rocelab("craft", "cnp", "--dst", H3_ADDRESS, "--src", "10.0.0.9", "--send", "h1:eth1")
     assert "1 packets sent from h1:eth1 in" in done.stderr

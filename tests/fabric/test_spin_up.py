@@ -58,6 +58,14 @@ class TestConverged:
             ]
             assert [ping.wait() for ping in pings] == [0] * 8
 
+    def test_names_of_nodes_are_known_in_nodes_and_nowhere_else(self) -> None:
+        """getent(1) asks as every program does."""
+        assert in_node("h1", "getent", "hosts", "h3").split() == ["10.0.0.5", "h3", "h3-eth1"]
+        assert in_node("leaf1", "getent", "ahostsv4", "spine2").split()[0] == "10.254.0.2"
+        assert "1 received" in in_node("h1", "ping", "-qc1", "-W5", "h3")
+        here = subprocess.run(["getent", "hosts", "h3-eth1"], capture_output=True, check=False, timeout=60)
+        assert here.returncode == 2, "a name that is not known (getent(1))"
+
     def test_frr_has_each_remote_host_by_both_spines_with_ipv6_next_hops(self) -> None:
         """RFC 8950: an IPv4 route whose next hop is an IPv6 link-local address."""
         route = json.loads(vtysh("leaf1", "show bgp ipv4 unicast 10.0.0.12/31 json"))

@@ -43,7 +43,7 @@ def test_sizes(text: str, size: int) -> None:
         ("1000", 1000),
         ("100Mbit", 10**8),
         ("10Gb/s", 10**10),
-        ("25Gbps", 25 * 10**9),
+        ("25Gb/s", 25 * 10**9),
         ("2.5Gbit/s", 25 * 10**8),
         ("64 kbit", 64_000),
         ("400 gbit", 4 * 10**11),
@@ -146,3 +146,10 @@ def test_quanta_cover_the_time_asked_for(quanta: int, rate: int) -> None:
 def test_a_part_of_a_quantum_is_rounded_up() -> None:
     assert seconds_to_quanta(513 / 10**9, 10**9) == 2
     assert seconds_to_quanta(0.0, 10**9) == 0
+
+
+@pytest.mark.parametrize(("text", "instead"), [("100Mbps", "100Mbit"), ("25 gbps", "25 gbit"), ("64BPS", "64bit")])
+def test_a_unit_that_tc_reads_as_bytes_is_refused(text: str, instead: str) -> None:
+    """tc(8): "bps: Bytes per second"."""
+    with pytest.raises(ValueError, match=f"{text!r} can mean bits, or bytes as in tc; write {instead}"):
+        parse_rate(text)

@@ -64,7 +64,7 @@ GROUP: Final = np.dtype(
     [
         ("lock", "u4"),
         ("paused", "u4"),
-        *((name, "u8") for name in ("bytes", "headroom", "shared", "refresh_at")),
+        *((name, "u8") for name in ("bytes", "headroom", "shared", "refresh_at", "dropped_at")),
     ]
 )
 """struct rl_group of maps.h, which no other process sees."""

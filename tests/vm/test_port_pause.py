@@ -154,7 +154,10 @@ def test_a_pause_silences_its_class_for_its_quanta(fabric: Star, tap: Tap) -> No
 def test_the_other_class_has_the_whole_link_meanwhile(fabric: Star, tap: Tap) -> None:
     """Within a frame at either end."""
 
+    queue = fabric.live(SWITCH, "swp3")["queue"][BULK]
+
     def difference() -> float:
+        waited(lambda: queue["depth_bytes"] > ASKED * RATE / 8, "more than the pause takes")
         began, until = paused(fabric, QUANTA)
         tap.first(BULK, until)
         meanwhile = [when for when in tap.of(BULK, began) if when <= until]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet6 import ICMPv6Unknown, IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 
+from lab.dataplane.events import expired
 from lab.dataplane.layout import EventKind
 from lab.model.qos.port import PortQos, Trust
 from lab.units import quanta_to_seconds
@@ -197,6 +198,27 @@ class TestPfc:
         assert counted["paused_ns"] <= counted["paused_from"] - began
         assert ports.plant.event_count[0] == 1  # it was one pause
 
+    def test_a_pause_that_runs_out_has_an_end(self, ports: Switch) -> None:
+        """One of 1 quantum, 5.12 us, over long before the next frame: that tells when it was."""
+        ports.rx(pfc(p3=1))
+        ran_out = int(ports.plant.counters[SWP1]["priority"]["paused_until"][3])
+        waited(lambda: time.monotonic_ns() > ran_out, "the pause to run out")
+        (unsaid,) = expired(ports.plant.counters["priority"], time.monotonic_ns())
+        ports.rx(pfc(p3=0))
+        assert [int(kind) for kind in ports.plant.events["kind"][:2]] == [EventKind.PAUSED, EventKind.EXPIRED]
+        told = ports.plant.events[1]
+        assert int(told["ns"]) == ran_out
+        assert told == unsaid  # what user space had said of it in the meantime
+        assert int(ports.plant.event_count[0]) == 2
+        assert not len(expired(ports.plant.counters["priority"], time.monotonic_ns()))
+
+    def test_a_pause_that_is_ended_has_not_run_out(self, ports: Switch) -> None:
+        ports.rx(pfc(p3=0xFFFF))
+        ports.rx(pfc(p3=0))
+        ports.rx(pfc(p3=0))
+        assert [int(kind) for kind in ports.plant.events["kind"][:2]] == [EventKind.PAUSED, EventKind.RESUMED]
+        assert int(ports.plant.event_count[0]) == 2
+
     def test_the_reserved_octet_of_the_vector_is_ignored(self, ports: Switch) -> None:
         frame = build.pfc(PEER, Pfc(0xFF08, (9,) * 8))
         assert ports.rx(frame) == Outcome(SHOT, frame, 0)
@@ -242,6 +264,27 @@ class TestPfc:
             counted = ports.plant.counters[SWP1]
             assert [int(counted[name]) for name in ("rx_pfc", "rx_pfc_invalid")] == [size >= 34, size < 34]
             assert any(took(ports)["rx_pause"]) == (size >= 34)
+
+
+BOTH = pytest.mark.parametrize("path", PATHS, ids=["IPv4", "IPv6"])
+
+
+class TestNotifications:
+    """CNPs are counted, and go on as data does."""
+
+    @pytest.mark.parametrize("tag", [None, Tag(7, 6)])
+    @BOTH
+    def test_a_cnp_is_counted(self, ports: Switch, path: build.Path, tag: Tag | None) -> None:
+        assert ports.rx(build.cnp(replace(path, tag=tag), 0x12)).verdict == UNSPEC
+        assert ports.plant.counters[SWP1]["rx_cnp"] == 1
+
+    @pytest.mark.parametrize("at", [9, 22, 28], ids=["no UDP", "another port", "another opcode"])
+    def test_what_only_looks_like_one_is_not(self, ports: Switch, at: int) -> None:
+        """Octets of the IP packet: the protocol, the destination port, the opcode; and the length."""
+        frame = build.cnp(PATHS[0], 0x12)
+        for other in (frame[: 14 + at] + b"\x0e" + frame[15 + at :], frame + b"\0", frame[:-1]):
+            ports.rx(other)
+        assert ports.plant.counters[SWP1]["rx_cnp"] == 0
 
 
 TYPES = st.sampled_from([b"\x08\x00", b"\x08\x06", b"\x86\xdd", b"\x88\x08", b"\x81\x00"]) | st.binary(

@@ -38,6 +38,7 @@ struct rl_state {
 	__u64 pause_until[RL_CLASSES]; /* by queue */
 	__u64 pause_end; /* when the last of them ends; 0 when the last word was to resume */
 	__u64 blocked_since[RL_CLASSES];
+	__u64 dropped_at[RL_CLASSES]; /* by queue: when the last packet was */
 	__s64 deficit[RL_CLASSES];
 	__u32 waiting; /* queues with a packet, one bit each, as all three: */
 	__u32 blocked; /* those that a pause holds, and the watchdog watches */
@@ -64,6 +65,7 @@ struct rl_group {
 	__u64 headroom; /* ... these came after XOFF, beyond the threshold */
 	__u64 shared; /* taken of the pool */
 	__u64 refresh_at;
+	__u64 dropped_at; /* when the last packet was */
 };
 
 #define RL_ARRAY(NAME, TYPE, ENTRIES, FLAGS)                                                                          \
@@ -119,7 +121,7 @@ static __always_inline struct rl_slot *rl_find_slot(__u32 port, __u32 link)
 	return link ? bpf_map_lookup_elem(&slots, &key) : NULL;
 }
 
-static __always_inline void rl_log(__u32 port, enum rl_event_kind kind, __u32 index, __u64 value)
+static __always_inline void rl_log_at(__u64 ns, __u32 port, enum rl_event_kind kind, __u32 index, __u64 value)
 {
 	__u32 zero = 0, key;
 	__u64 *count = bpf_map_lookup_elem(&event_count, &zero);
@@ -131,11 +133,26 @@ static __always_inline void rl_log(__u32 port, enum rl_event_kind kind, __u32 in
 	event = bpf_map_lookup_elem(&events, &key);
 	if (!event)
 		return;
-	event->ns = bpf_ktime_get_ns();
+	event->ns = ns;
 	event->value = value;
 	event->port = port;
 	event->kind = kind;
 	event->index = index;
+}
+
+static __always_inline void rl_log(__u32 port, enum rl_event_kind kind, __u32 index, __u64 value)
+{
+	rl_log_at(bpf_ktime_get_ns(), port, kind, index, value);
+}
+
+/* Drops come in bursts of thousands: the first of each is an event, all are counted. */
+static __always_inline void rl_log_drop(__u64 *last, __u32 port, enum rl_event_kind kind, __u32 index, __u64 value)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!*last || now - *last > RL_DROPS_APART)
+		rl_log_at(now, port, kind, index, value);
+	*last = now;
 }
 
 #endif

@@ -17,6 +17,10 @@
 #define RL_IPV6_NEXT 6 /* offsets in the IPv6 header, and behind it (RFC 8200) */
 #define RL_IPV6_LENGTH 40
 #define RL_ICMPV6 58
+#define RL_UDP 17
+#define RL_ROCE_PORT 4791 /* IBA vol. 1, A17.3.1 */
+#define RL_CNP 0x81 /* its opcode (IBA vol. 1, A17.9.3) */
+#define RL_CNP_LENGTH 40 /* UDP header, BTH, 16 octets, ICRC */
 #define RL_ND_FIRST 133 /* router solicitation to redirect (RFC 4861) */
 #define RL_ND_LAST 137
 
@@ -35,6 +39,24 @@ static __always_inline bool rl_is_discovery(struct __sk_buff *skb, __u32 offset)
 	return !bpf_skb_load_bytes(skb, offset + RL_IPV6_NEXT, &next, 1) && next == RL_ICMPV6 &&
 	       !bpf_skb_load_bytes(skb, offset + RL_IPV6_LENGTH, &type, 1) && type >= RL_ND_FIRST &&
 	       type <= RL_ND_LAST;
+}
+
+/* A RoCEv2 CNP (IBA vol. 1, A17.9.3), of which every one has the same length: BTH, 16 reserved octets and ICRC. */
+static __always_inline bool rl_is_cnp(struct __sk_buff *skb)
+{
+	__u32 tag = skb->protocol == bpf_htons(ETH_P_8021Q) ? 4 : 0, ip = 20;
+	__be16 port;
+	__u8 octet;
+
+	if (skb->len == ETH_HLEN + tag + RL_IPV6_LENGTH + RL_CNP_LENGTH)
+		ip = RL_IPV6_LENGTH;
+	else if (skb->len != ETH_HLEN + tag + ip + RL_CNP_LENGTH)
+		return false;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + tag + (ip == 20 ? 9 : RL_IPV6_NEXT), &octet, 1) || octet != RL_UDP)
+		return false;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + tag + ip + 2, &port, 2) || port != bpf_htons(RL_ROCE_PORT))
+		return false;
+	return !bpf_skb_load_bytes(skb, ETH_HLEN + tag + ip + 8, &octet, 1) && octet == RL_CNP;
 }
 
 /* The tag may be beside the packet (skb->vlan_tci) or in it. */

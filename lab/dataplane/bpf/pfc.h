@@ -95,6 +95,8 @@ static __always_inline bool rl_set_timer(const struct rl_port *port, __u32 prior
 	}
 	if (end > count->paused_from)
 		count->paused_ns += end - count->paused_from;
+	if (before <= now && before > count->paused_from)
+		rl_log_at(before, port->id, RL_EVENT_EXPIRED, priority, 0);
 	count->paused_from = now;
 	count->paused_until = until;
 	count->rx_pause += quanta != 0;

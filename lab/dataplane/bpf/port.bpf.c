@@ -90,6 +90,8 @@ int port_rx(struct __sk_buff *skb)
 	priority = rl_classify(port.config, &header);
 	port.counters->priority[priority].rx_packets++;
 	port.counters->priority[priority].rx_bytes += skb->len;
+	if (header.ip && rl_is_cnp(skb))
+		__sync_fetch_and_add(&port.counters->rx_cnp, 1);
 	group = port.config->priority_to_group[priority] & (RL_CLASSES - 1);
 	node = rl_find_node(&port);
 	if (!node)
@@ -197,6 +199,7 @@ static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *
 				    __u32 queue)
 {
 	const struct rl_queue_config *config = &port->config->queue[queue];
+	struct rl_group *group;
 	struct rl_port ingress;
 	int refused;
 
@@ -212,6 +215,8 @@ static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *
 		return -1;
 	refused = rl_charge(&ingress, node, slot->group, slot->len);
 	slot->charged = refused < 0;
+	if (refused >= 0 && (group = rl_find_group(ingress.id, slot->group)))
+		rl_log_drop(&group->dropped_at, ingress.id, RL_EVENT_GROUP_DROPS, slot->group, port->id);
 	return refused;
 }
 

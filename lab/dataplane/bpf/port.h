@@ -15,6 +15,7 @@
 #define RL_DSCPS 64
 #define RL_EVENTS 65536 /* a power of two */
 #define RL_NO_PORT 0x3ffff
+#define RL_DROPS_APART 10000000ull /* ns without a drop after which the next is an event again */
 
 /* Why a packet was dropped. */
 enum rl_drop {
@@ -34,6 +35,9 @@ enum rl_event_kind {
 	RL_EVENT_RESUMED,
 	RL_EVENT_STORM, /* index: queue; value: bytes held up */
 	RL_EVENT_RESTORED,
+	RL_EVENT_EXPIRED, /* a pause ran out; index: priority */
+	RL_EVENT_GROUP_DROPS, /* dropped for want of room where it came in; index: priority group, value: egress port */
+	RL_EVENT_QUEUE_DROPS, /* dropped where it was to leave; index: queue, value: why */
 };
 
 struct rl_queue_config {
@@ -109,6 +113,7 @@ struct rl_counters {
 	__u64 tx_pfc_failed; /* frames that could not be made for want of memory */
 	__u64 other_packets; /* of the clock on `lo`: what is not its token */
 	__u64 late_ns; /* how late the shaper woke at most: the emulation's own error */
+	__u64 rx_cnp; /* RoCEv2 congestion notifications that came in */
 };
 
 /* One switch or host: the buffer that its ports share, and the clock that ends and refreshes its pauses. */

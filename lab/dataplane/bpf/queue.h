@@ -84,6 +84,7 @@ static __always_inline void rl_count_drop(const struct rl_port *port, struct Qdi
 		count->drop_packets[reason]++;
 		count->drop_bytes[reason] += len;
 	}
+	rl_log_drop(&port->state->dropped_at[queue & (RL_CLASSES - 1)], port->id, RL_EVENT_QUEUE_DROPS, queue, reason);
 	sch->qstats.drops++;
 }
 

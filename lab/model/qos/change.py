@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.qos.check import node_faults
 from lab.model.qos.port import DSCPS, NodeQos
-from lab.model.qos.resolve import overlay
+from lab.model.qos.resolve import overlay, unmarked
 from lab.model.qos.spec import ProfileSpec, make_profile
-from lab.model.validate import explain, schema_at, suggest
+from lab.model.suggest import suggest
+from lab.model.validate import explain, schema_at
 from lab.model.yamltext import format_path, read_yaml, show
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def apply_preset(node: NodeQos, role: Role, interfaces: Iterable[str], preset: P
     for name in chosen:
         port = ports[name]
         fresh = preset.port(port.rate, port.mtu, port.delay)
-        ports[name] = replace(fresh, drain=None) if role.is_switch else fresh
+        ports[name] = replace(fresh, drain=None) if role.is_switch else unmarked(fresh)
     shared = node.shared
     if len(chosen) == len(ports):
         shared = max(preset.shared(port.rate, port.mtu) for port in ports.values())

@@ -94,9 +94,13 @@ def _check_weight(value: Any) -> int | str:
     return int(text)
 
 
+_NO_DRAIN: Final = {UNLIMITED, "none"}
+"""What people write for a NIC that takes in all that comes."""
+
+
 def _check_drain(value: Any) -> int | str:
-    text = written(value, "rate", "50Mbit, or unlimited").strip()
-    if text == UNLIMITED:
+    text = written(value, "rate", "50Mbit, or unlimited").strip().lower()
+    if text in _NO_DRAIN:
         return UNLIMITED
     rate = parse_rate(text)
     if not _DRAIN_RANGE[0] <= rate <= _DRAIN_RANGE[1]:
@@ -154,7 +158,7 @@ DwrrWeight: TypeAlias = Annotated[
 DrainRate: TypeAlias = Annotated[
     int | str,
     PlainValidator(_check_drain),
-    WithJsonSchema({"type": ["string", "integer"], "examples": ["50Mbit", UNLIMITED]}),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["50Mbit", UNLIMITED, "none"]}),
 ]
 ProfileName: TypeAlias = Annotated[
     str,

@@ -9,7 +9,7 @@ from lab.errors import UsageError
 from lab.model.qos.change import apply_preset, apply_profile, parse_assignments
 from lab.model.qos.link import take_link_change
 from lab.model.qos.presets import PRESETS
-from lab.model.validate import suggest
+from lab.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lab.model.qos.port import CLASSES, EcnQos, GroupQos, NodeQos, PfcQos, PortQos, QueueQos, vector
@@ -16,7 +16,7 @@ from lab.model.qos.presets import DEFAULT, PRESETS
 from lab.model.qos.profile import STRICT, UNLIMITED, QosProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lab.model.qos.profile import Amount, EcnProfile, GroupProfile, PfcProfile, QosIntent
     from lab.model.topology import Link, Node, Topology
@@ -47,14 +47,28 @@ def resolve_node(topology: Topology, intent: QosIntent, node: Node) -> NodeQos:
     return NodeQos(shared + sum(port.committed for port in ports.values()), ports)
 
 
-def _port(intent: QosIntent, names: Iterable[str], node: Node, link: Link) -> PortQos:
-    port = _preset(DEFAULT, link.rate, link.mtu, link.delay)
+def _port(intent: QosIntent, names: Sequence[str], node: Node, link: Link) -> PortQos:
+    preset = partial(_preset, rate=link.rate, mtu=link.mtu, delay=link.delay)
+    if node.role.is_switch:
+        return replace(_written_over(preset, intent, names), drain=None)
+    # What a preset or the whole fabric has is meant for switches; who attaches a curve to hosts means them.
+    whole = len(intent.fabric)
+    port = unmarked(_written_over(preset, intent, names[:whole]))
+    for name in names[whole:]:
+        port = unmarked(preset(name)) if name in PRESETS else overlay(port, intent.profiles[name])
+    return port
+
+
+def _written_over(preset: Callable[[str], PortQos], intent: QosIntent, names: Iterable[str]) -> PortQos:
+    port = preset(DEFAULT)
     for name in names:
-        if name in PRESETS:
-            port = _preset(name, link.rate, link.mtu, link.delay)
-        else:
-            port = overlay(port, intent.profiles[name])
-    return replace(port, drain=None) if node.role.is_switch else port
+        port = preset(name) if name in PRESETS else overlay(port, intent.profiles[name])
+    return port
+
+
+def unmarked(port: PortQos) -> PortQos:
+    """``port`` as a host has it: no NIC marks what it sends itself. The curves stay, to be turned on."""
+    return replace(port, queues=tuple(replace(queue, ecn=replace(queue.ecn, enabled=False)) for queue in port.queues))
 
 
 @lru_cache(maxsize=256)

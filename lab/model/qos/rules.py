@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 from lab.model.qos.check import node_faults
 from lab.model.qos.presets import PRESETS
 from lab.model.qos.resolve import resolve
+from lab.model.suggest import suggest
 from lab.model.topology import Role
-from lab.model.validate import Finding, suggest
+from lab.model.validate import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.model.qos.check import Fault
-    from lab.model.qos.profile import QosIntent, QosProfile
+    from lab.model.qos.profile import Amount, QosIntent, QosProfile
     from lab.model.qos.spec import QosSpec
+    from lab.model.spec import TopologySpec
     from lab.model.topology import Node, Topology
     from lab.model.yamltext import Path
 
@@ -31,7 +33,29 @@ def check_names(spec: QosSpec, profiles: frozenset[str]) -> Iterator[Finding]:
         for name in names:
             if name not in known:
                 remedy = suggest(name, known, f"the presets are {', '.join(PRESETS)}; add others to qos.profiles")
-                yield Finding(("qos", *place), f"there is no profile {name}", remedy)
+                said = name if name.isprintable() else ascii(name)
+                yield Finding(("qos", *place), f"there is no profile {said}", remedy)
+
+
+def check_orders(spec: TopologySpec) -> Iterator[Finding]:
+    """Two thresholds of one profile, in one unit, that are the wrong way round at every rate.
+
+    It is for files with something else wrong, so that their sums cannot be had; ``check_numbers`` finds these too.
+    """
+    path: Path
+    for name, profile in spec.qos.profiles.items() if spec.qos else ():
+        for queue, ecn in profile.ecn.items():
+            if _above(ecn.kmin, ecn.kmax):
+                path = ("qos", "profiles", name, "ecn", str(queue), "kmin")
+                yield Finding(path, "is above kmax", "choose kmin <= kmax")
+        for number, group in profile.buffer.groups.items():
+            if _above(group.xon, group.xoff):
+                path = ("qos", "profiles", name, "buffer", "groups", str(number), "xon")
+                yield Finding(path, "is above xoff", "a pause ends below where it began; lower xon")
+
+
+def _above(lower: Amount | None, upper: Amount | None) -> bool:
+    return lower is not None and upper is not None and type(lower) is type(upper) and lower > upper
 
 
 def _attachments(spec: QosSpec) -> Iterator[tuple[Path, list[str]]]:
@@ -53,7 +77,11 @@ def check_places(topology: Topology) -> Iterator[Finding]:
             yield Finding(("qos", "nodes", name), f"there is no node {name}", remedy)
     ends = [str(end) for link in topology.links for end in link.ends]
     for name in intent.interfaces:
-        if name not in ends:
+        node = name.partition(":")[0]
+        if node not in topology.by_name:
+            remedy = suggest(node, topology.by_name, "see `rocelab topology show --json` for the nodes")
+            yield Finding(("qos", "interfaces", name), f"there is no node {node}", remedy)
+        elif name not in ends:
             remedy = suggest(name, ends, "see `rocelab topology show --json` for the interfaces")
             yield Finding(("qos", "interfaces", name), "there is no such interface", remedy)
     yield from _only_hosts_drain(topology, intent)

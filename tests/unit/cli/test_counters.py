@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from lab.backends.lifecycle import open_fabric
 from lab.cli import complete
 from lab.cli.main import app
 from lab.cli.output import stdout
@@ -48,6 +49,12 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
 
 
+def cells(text: str) -> list[dict[str, str]]:
+    """Each row by the heads of its columns, without what is empty."""
+    heads = next([cell.strip() for cell in line.split("┃")[1:-1]] for line in text.splitlines() if line[:1] == "┃")
+    return [{head: cell for head, cell in zip(heads, row, strict=True) if cell} for row in rows(text)]
+
+
 def paused(running: Running, end: str) -> None:
     """A port that was paused seven times for 2.5 s and has marked, dropped and received something."""
     port = running.id(end)
@@ -65,8 +72,19 @@ def paused(running: Running, end: str) -> None:
 def test_only_what_moved_is_shown(running: Running) -> None:
     paused(running, "leaf1:swp3")
     text = said()
-    assert rows(text) == [
-        ["leaf1:swp3", "3", "42 KB", "", "7/6", "2.5 s", "", "4.2 KB, 80 KB", "12", "", "2 headroom", "0 B, 9 KB"]
+    assert cells(text) == [
+        {
+            "port": "leaf1:swp3",
+            "peer": "h1:eth1",
+            "prio": "3",
+            "received": "42 KB",
+            "obeyed": "7/6",
+            "paused": "2.5 s",
+            "queue, at most": "4.2 KB, 80 KB",
+            "CE": "12",
+            "dropped": "2 headroom",
+            "buffer, at most": "0 B, 9 KB",
+        }
     ]
     assert "Emulated ports" in text
 
@@ -74,8 +92,8 @@ def test_only_what_moved_is_shown(running: Running) -> None:
 @pytest.mark.usefixtures("running")
 def test_all_shows_every_priority_of_the_ports_that_are_named() -> None:
     assert len(rows(said("leaf1:swp3", "h1", "--all"))) == 16
-    assert [row[:2] for row in rows(said("spine", "--all", "--priority", "3"))] == [
-        [f"spine{number}:swp{port}", "3"] for number in (1, 2) for port in (1, 2)
+    assert [(row["port"], row["prio"]) for row in cells(said("spine", "--all", "--priority", "3"))] == [
+        (f"spine{number}:swp{port}", "3") for number in (1, 2) for port in (1, 2)
     ]
 
 
@@ -90,8 +108,8 @@ def test_the_queue_and_group_are_those_of_the_priority(tmp_path: Path, monkeypat
     mapped.plant.counters["priority"]["tx_packets"][port, 3] = 1
     mapped.plant.counters["queue"]["watermark_bytes"][port, 5] = 5_000
     mapped.plant.counters["group"]["watermark_bytes"][port, 4] = 4_000
-    (row,) = rows(said())
-    assert (row[7], row[11]) == ("0 B, 5 KB", "0 B, 4 KB")
+    (row,) = cells(said())
+    assert (row["queue, at most"], row["buffer, at most"]) == ("0 B, 5 KB", "0 B, 4 KB")
 
 
 def test_json_has_names_of_operators_and_no_zeros(running: Running) -> None:
@@ -138,10 +156,30 @@ class Intervals:
 
 def test_watch_shows_rates_until_it_is_interrupted(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "Event", lambda: Intervals(running))
-    seen = rows(said("h1", "--watch", "--interval", "50ms"))
-    assert seen[-2][:2] == ["h1:eth1", "all"]
-    assert re.fullmatch(r"[\d.]+ [kMGT]b/s \d+%", seen[-2][3])
-    assert seen[-1][1] == "3"
+    seen = cells(said("h1", "--watch", "--interval", "50ms"))
+    assert (seen[-2]["port"], seen[-2]["peer"], seen[-2]["prio"]) == ("h1:eth1", "leaf1:swp3", "all")
+    assert re.fullmatch(r"[\d.]+ [kMGT]b/s \d+%", seen[-2]["sends"])
+    assert seen[-1]["prio"] == "3"
+
+
+def test_a_pipe_gets_a_table_for_each_interval(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is renewed in place is for those who look at it: a pipe would get the last one, or none."""
+    monkeypatch.setattr(threading, "Event", lambda: Intervals(running))
+    assert said("h1", "--watch").count("lossless ports of t, by the second") == 2
+
+
+def test_an_interrupt_before_the_first_interval_is_no_error(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody is quicker than the fabric is opened: what is watched changes nothing, and so breaks nothing."""
+
+    def interrupted(name: str | None) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return open_fabric(name)
+
+    monkeypatch.setattr("lab.cli.counters.open_fabric", interrupted)
+    assert running.id("h1:eth1")
+    assert rows(said("h1", "--watch")) == []
 
 
 def test_watch_in_json_is_a_line_for_each_interval(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +248,102 @@ def test_a_slow_receiver_is_watched_against_its_own_rate(drained: Running, monke
     drain = drained.numbering.nodes["h1"].drain("eth1")
     monkeypatch.setattr(threading, "Event", lambda: Intervals(drained, drain))
     monkeypatch.setattr("lab.dataplane.counters.time.monotonic_ns", itertools.count(0, 1_000_000_000).__next__)
-    whole, priority = rows(said("h1", "--watch"))[-2:]
-    assert whole[:4] == ["h1:rx-eth1", "all", "0 b/s 0%", "3.219 Mb/s 16%"]  # (400,000 + 100 x 24) x 8 of 20 Mb/s
-    assert priority[1] == "3"
+    whole, priority = cells(said("h1", "--watch"))[-2:]
+    assert (whole["port"], whole["prio"], whole["receives"]) == ("h1:rx-eth1", "all", "0 b/s 0%")
+    assert whole["sends"] == "3.219 Mb/s 16%"  # (400,000 + 100 x 24) x 8 of 20 Mb/s
+    assert priority["prio"] == "3"
+
+
+@pytest.mark.usefixtures("drained")
+def test_the_queue_that_a_slow_host_is_is_announced() -> None:
+    assert "rx-eth1 is the queue out of which a host takes what eth1 received" in said("h1")
+    assert "rx-eth1" not in said("leaf1")
+
+
+def everything(running: Running) -> None:
+    """Something in every column that there is."""
+    port = running.id("leaf1:swp3")
+    for scope in ("priority", "queue", "group"):
+        counted = running.plant.counters[scope]
+        for name in counted.dtype.names or ():
+            if name not in {"paused_from", "paused_until"}:
+                counted[name][port, 3] = 123_456
+    running.plant.counters["rx_cnp"][port] = 5
+
+
+@pytest.mark.parametrize("width", [80, 100, 132, 200, 300])
+def test_no_cell_is_split_however_narrow_it_is(running: Running, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    everything(running)
+    monkeypatch.setattr(stdout, "width", width)
+    text = said("leaf1:swp3", expect=ExitCode.FAIL)  # its sums do not come out
+    (row,) = cells(text)
+    assert all(len(line) <= width for line in text.splitlines() if line[:1] in "┃│")
+    assert {"port", "prio", "obeyed", "XOFF/XON sent"} <= set(row)
+    assert ("No room for" in text) == (len(row) < 16)
+    assert len(row) == 16 or width < 300
+
+
+def test_the_compact_view_is_that_of_pfc(running: Running) -> None:
+    everything(running)
+    (row,) = cells(said("leaf1:swp3", "--compact", expect=ExitCode.FAIL))
+    assert list(row) == ["port", "peer", "prio", "XOFF/XON sent", "obeyed", "ignored", "buffer, at most"]
+    assert (row["obeyed"], row["ignored"]) == ("123456/123456", "123456")
+
+
+def test_columns_are_those_that_are_asked_for(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    text = said("leaf1:swp3", "--columns", "ce,port,cnp")
+    assert rows(text) == [["12", "leaf1:swp3", ""]]
+    for words, told in (("pears,port", "no column 'pears': did you mean 'peer'"), ("", "no column ''")):
+        with pytest.raises(UsageError, match=told):
+            said("--columns", words)
+    with pytest.raises(UsageError, match="--compact and --columns both choose columns"):
+        said("--compact", "--columns", "port")
+
+
+def test_what_a_group_had_no_room_for_shows_at_its_port(running: Running) -> None:
+    """The packets came in by swp3 and were to leave by swp4: an operator looks at the one, and at the other."""
+    running.plant.counters["group"]["drop_packets"][running.id("leaf1:swp3"), 3] = 7
+    queue = running.plant.counters["queue"]
+    for name in ("offered_packets", "drop_packets"):
+        queue[name][running.id("leaf1:swp4"), 3] = 7 if name == "offered_packets" else [0, 0, 7, 0, 0, 0]
+    came_in, to_leave = cells(said("leaf1"))
+    assert came_in == {"port": "leaf1:swp3", "peer": "h1:eth1", "prio": "3", "no room for": "7"}
+    assert to_leave == {"port": "leaf1:swp4", "peer": "h2:eth1", "prio": "3", "dropped": "7 headroom"}
+
+
+def test_after_a_clear_only_what_comes_counts_and_the_kernels_counts_stay(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    paused(running, "leaf1:swp4")
+    before = running.plant.counters.copy()
+    said("clear", "leaf1:swp3")
+    (other,) = cells(said("leaf1"))
+    assert other["port"] == "leaf1:swp4", "only the port that was named is cleared"
+    port = running.id("leaf1:swp3")
+    assert (running.plant.counters["priority"] == before["priority"]).all()
+    assert running.plant.counters["queue"]["watermark_bytes"][port, 3] == 4_200  # what waits there now
+    running.plant.counters["priority"]["rx_pause"][port, 3] += 2
+    running.plant.counters["queue"]["watermark_bytes"][port, 3] = 50_000
+    text = said("leaf1:swp3")
+    assert re.search(r"lossless ports of t since \d\d:\d\d:\d\d", text)
+    (row,) = cells(text)
+    assert (row["obeyed"], row["queue, at most"]) == ("2/0", "4.2 KB, 50 KB")
+    known = json.loads(said("leaf1:swp3", "--json"))["nodes"]["leaf1"]["interfaces"]["swp3"]
+    assert known["rx_prio3_pause"] == 2
+    assert "rx_prio3_packets" not in known
+    (row,) = cells(said("leaf1:swp3", "--since", "build"))
+    assert row["obeyed"] == "9/6"
+
+
+def test_sums_are_judged_as_the_kernel_has_them(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    said("clear")
+    running.plant.counters["queue"]["offered_packets"][running.id("leaf1:swp3"), 3] += 1
+    assert "1 packets, 0 bytes were offered and are not accounted for" in said(expect=ExitCode.FAIL)
+
+
+def test_a_damaged_mark_is_none(running: Running) -> None:
+    paused(running, "leaf1:swp3")
+    said("clear")
+    running.state.cleared.write_bytes(b"damaged")
+    assert cells(said())[0]["obeyed"] == "7/6"

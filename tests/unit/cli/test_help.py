@@ -52,6 +52,44 @@ def test_every_command_explains_itself(name: str) -> None:
         assert f"rocelab {' '.join(path)}" in said.stdout
 
 
+@pytest.mark.parametrize("name", list(Commands.commands_at))
+def test_no_help_loses_words_as_markup(name: str) -> None:
+    """In help texts [words] are styles, and vanish: what is to be read is escaped."""
+    context = typer.Context(typer.main.get_command(app))
+    command = Commands(name="rocelab").get_command(context, name)
+    below = command.commands.values() if isinstance(command, TyperGroup) else [command]
+    for parameter in (parameter for one in below if one is not None for parameter in one.params):
+        assert not re.search(r"(?<!\\)\[(?!/|bold)", getattr(parameter, "help", None) or ""), parameter
+
+
+@pytest.mark.parametrize(
+    ("words", "default"),
+    [
+        ("rdma bw", "[default: 5s]"),
+        ("rdma bw", "[default: the largest]"),
+        ("topology new clos", "[default: 1Gbit]"),
+        ("topology new clos", "[default: my-fabric]"),
+        ("counters", "[default: every port]"),
+        ("craft", "[default: (3=65535)]"),
+        ("craft", "[default: (rc)]"),
+    ],
+)
+def test_help_tells_defaults(words: str, default: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    said = CliRunner().invoke(app, [*words.split(), "--help"]).stdout
+    assert default in said
+
+
+def test_the_examples_of_craft_can_be_crafted() -> None:
+    said = CliRunner().invoke(app, ["craft", "--help"], env={"COLUMNS": "200"}).stdout
+    examples = re.findall(r"craft ((?:[a-z-]+)(?: --[a-z-]+(?: [^ -][^ ]*)?)+)", said.split("Options")[0])
+    assert len(examples) >= 9
+    for example in examples:
+        words = re.sub(r" --(?:send|pace) [^ ]+", "", example).split()
+        done = CliRunner().invoke(app, ["craft", *words])
+        assert done.exit_code == 0, (example, done.output)
+
+
 def test_the_list_of_commands_explains_each() -> None:
     said = CliRunner().invoke(app, ["--help"])
     assert said.exit_code == 0

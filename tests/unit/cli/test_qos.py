@@ -1,6 +1,9 @@
 """``rocelab qos`` on a fabric that seems to run."""
 
 import json
+import signal
+import threading
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -39,8 +42,8 @@ def rows(text: str) -> list[list[str]]:
 def test_show_has_a_line_for_each_port(running: Running) -> None:
     shown = rows(qos("show", "leaf1", "h1"))
     assert [row[0] for row in shown] == [f"leaf1:swp{number}" for number in (1, 2, 3, 4)] + ["h1:eth1"]
-    assert shown[0][1:5] == ["100 Mb/s", "3", "tx rx", "40 KB 160 KB 0.1"]
-    assert {row[-1] for row in shown} == {"the same"}
+    assert shown[0][1:5] == ["100 Mb/s", "3", "pauses, obeys", "from 40 KB to 160 KB: up to 10%"]
+    assert {row[-1] for row in shown} == {"as here"}
     assert running.requests == []
 
 
@@ -68,7 +71,19 @@ def test_show_of_one_port_has_all_of_it() -> None:
     for part in ("priorities", "queues", "priority groups", "65535 quanta, 335.5 ms", "as fast as they come"):
         assert part in text
     assert ["3", "26", "3", "3", "3", "lossless"] in rows(text)
-    assert ["3", "DWRR 50", "400 KB", "40 KB 160 KB 0.1"] in rows(text)
+    assert ["3", "DWRR 50", "400 KB", "off"] in rows(text)  # no NIC marks what it sends itself
+    switch = qos("show", "leaf1:swp1")
+    assert ["3", "DWRR 50", "400 KB", "from 40 KB to 160 KB: up to 10%"] in rows(switch)
+    assert "takes packets in" not in switch
+
+
+@pytest.mark.parametrize("word", ["none", "unlimited"])
+def test_a_host_takes_all_in_again(running: Running, word: str) -> None:
+    qos("set", "h1", "nic.drain=50Mbit")
+    assert "at 50 Mb/s" in qos("show", "h1:eth1")
+    qos("set", "h1", f"nic.drain={word}")
+    assert "as fast as they come" in qos("show", "h1:eth1")
+    assert running.requests
 
 
 def test_ranges() -> None:
@@ -82,7 +97,7 @@ def test_set_takes_several_ports_and_settings(running: Running) -> None:
     ends = ("leaf1:swp1", "leaf1:swp2", "spine2:swp2", "leaf1:swp3")
     kmins = [int(running.plant.config["queue"]["kmin"][running.id(end), 3]) for end in ends]
     assert kmins == [20_000, 20_000, 20_000, 40_000]
-    assert rows(qos("show", "leaf1"))[0][4] == "20 KB 160 KB 0.1"
+    assert rows(qos("show", "leaf1"))[0][4] == "from 20 KB to 160 KB: up to 10%"
 
 
 def test_set_everywhere_and_again(running: Running) -> None:
@@ -132,13 +147,59 @@ def test_events_are_told_in_order(running: Running) -> None:
     ]
     running.plant.events[:3] = records
     running.plant.event_count[0] = 3
-    assert rows(qos("events")) == [
-        ["0.000000", "leaf1:swp3", "XOFF sent", "group 3", "90 KB"],
-        ["0.001000", "h1:eth1", "paused", "priority 3", "65535 quanta"],
-        ["0.101000", "h1:eth1", "resumed", "priority 3", ""],
+    told = rows(qos("events"))
+    assert [row[1:] for row in told] == [
+        ["0.000000", "leaf1:swp3", "h1:eth1", "XOFF sent", "group 3", "90 KB"],
+        ["0.001000", "h1:eth1", "leaf1:swp3", "paused", "priority 3", "65535 quanta"],
+        ["0.101000", "h1:eth1", "leaf1:swp3", "resumed", "priority 3", ""],
     ]
+    clocks = [datetime.strptime(row[0], "%H:%M:%S.%f") for row in told]
+    assert [(later - clocks[0]).total_seconds() % 86400 for later in clocks] == pytest.approx(
+        [0, 0.001, 0.101], abs=1e-3
+    )
     (last,) = json.loads(qos("events", "h1", "--limit", "1", "--json"))
     assert (last["kind"], last["node"], last["boot_seconds"]) == ("resumed", "h1", 3.1)
+
+
+def test_follow_tells_each_event_once_until_it_is_interrupted(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant, leaf, host = running.plant, running.id("leaf1:swp3"), running.id("h1:eth1")
+
+    def log(*record: int) -> None:
+        plant.events[int(plant.event_count[0])] = record
+        plant.event_count[0] += 1
+
+    class Looks:
+        """Stands in for the wait between two looks: something happens in each, and the third is the last."""
+
+        count = 0
+
+        def set(self) -> None:
+            self.count = 3
+
+        def wait(self, _: float) -> bool:
+            self.count += 1
+            if self.count == 1:
+                plant.counters["priority"]["paused_from"][host, 3] = 2_000_000_000
+                plant.counters["priority"]["paused_until"][host, 3] = 2_335_539_200  # ran out, and not told of yet
+            elif self.count == 2:
+                log(2_335_539_200, 0, host, EventKind.EXPIRED, 3)  # told of with the next frame
+                log(3_000_000_000, 9, host, EventKind.PAUSED, 3)
+            else:
+                signal.raise_signal(signal.SIGINT)
+            return self.count > 2
+
+    monkeypatch.setattr(threading, "Event", Looks)
+    log(2_000_000_000, 90_000, leaf, EventKind.XOFF_SENT, 3)
+    lines = [line.split("  ")[1:] for line in qos("events", "--follow").splitlines()]
+    assert lines == [
+        ["0.000000", "leaf1:swp3", "h1:eth1", "XOFF sent", "group 3", "90 KB"],
+        ["0.335539", "h1:eth1", "leaf1:swp3", "pause ran out", "priority 3"],
+        ["1.000000", "h1:eth1", "leaf1:swp3", "paused", "priority 3", "9 quanta"],
+    ]
+    (only,) = qos("events", "leaf1", "--follow", "--json").splitlines()
+    assert json.loads(only)["kind"] == "xoff_sent"
 
 
 @pytest.mark.parametrize("command", [["show"], ["set", "h1", "ecn.3.kmin=1KB"], ["events"]])

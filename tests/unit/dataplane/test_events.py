@@ -3,7 +3,7 @@
 import numpy as np
 
 from lab.dataplane import events
-from lab.dataplane.layout import EVENT, EVENTS, EventKind
+from lab.dataplane.layout import EVENT, EVENTS, Drop, EventKind
 from lab.dataplane.numbering import NodePorts, Numbering
 from lab.dataplane.plant import Plant
 from tests.unit.dataplane.plants import empty
@@ -74,3 +74,32 @@ def test_of_ports_keeps_the_named() -> None:
     found = events.decode(records, NUMBERING.names)
     assert [event.interface for event in found] == ["swp1", "swp2"], "port 99 is nobody's"
     assert [event.interface for event in events.of_ports(found, [("leaf1", "swp2")])] == ["swp2"]
+
+
+def test_a_pause_that_ran_out_has_an_end_before_the_kernel_tells_of_it() -> None:
+    """Paused at 1 s for 0.3355 s, 65535 quanta of 100 Mb/s (IEEE 802.3 31B.2), and then nothing was heard."""
+    plant = empty(NUMBERING)
+    log(plant, (10**9, 65535, SWP1, EventKind.PAUSED, 3))
+    priority = plant.counters["priority"]
+    priority["paused_from"][SWP1, 3], priority["paused_until"][SWP1, 3] = 10**9, 1_335_539_200
+    assert not len(events.expired(priority, 1_335_539_199)), "it lasts"
+    (record,) = events.expired(priority, 1_335_539_200)
+    assert (record["ns"], record["port"], record["index"]) == (1_335_539_200, SWP1, 3)
+    told = read(plant)
+    assert [event.kind for event in told] == [EventKind.PAUSED, EventKind.EXPIRED]
+    assert told[1].seconds == 0.3355392
+    priority["paused_from"][SWP1, 3] = priority["paused_until"][SWP1, 3]  # as an XON leaves it
+    assert [event.kind for event in read(plant)] == [EventKind.PAUSED]
+
+
+def test_drops_are_told_where_they_came_in_and_where_they_were_to_leave() -> None:
+    plant = empty(NUMBERING)
+    log(
+        plant,
+        (10**9, SWP2, SWP1, EventKind.GROUP_DROPS, 3),
+        (10**9, Drop.HEADROOM, SWP2, EventKind.QUEUE_DROPS, 3),
+    )
+    came_in, to_leave = read(plant)
+    assert (came_in.interface, came_in.towards) == ("swp1", "leaf1:swp2")
+    assert events.describe_value(came_in) == "no room; out of leaf1:swp2"
+    assert (to_leave.interface, events.describe_value(to_leave)) == ("swp2", "headroom full")

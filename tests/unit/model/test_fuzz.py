@@ -64,6 +64,7 @@ TREES = st.recursive(
 
 
 @given(st.dictionaries(WORDS, TREES, max_size=9))
+@example({"qos": "\x1f"})
 def test_any_structure(tree: dict[str, Any]) -> None:
     _load(json.dumps(tree))
 

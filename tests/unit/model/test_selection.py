@@ -87,18 +87,17 @@ def test_a_node_called_like_a_tier_is_the_node() -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("leaf9:swp1", "no node 'leaf9' in fabric demo: there is spine1, leaf1, h1"),
+        ("leaf9:swp1", "no node 'leaf9' in fabric demo: there is leaf1"),
         ("leaf1:swp9", "no interface 'swp9' on leaf1: it has swp1, swp2, swp3"),
         ("h1--spine1", "no link between h1 and spine1: h1 has links to leaf1"),
-        ("leaf1--leaf7", "no node 'leaf7' in fabric demo: there is spine1, leaf1, h1"),
+        ("leaf1--leaf7", "no node 'leaf7' in fabric demo: there is leaf1"),
         ("leaf1:swp1--h1:eth1", "leaf1:swp1 does not lead to h1:eth1: it leads to spine1:swp1"),
-        (
-            "leaf7",
-            "no node or tier 'leaf7' in fabric demo: there is spine1, leaf1, h1; tiers are spine, leaf, host",
-        ),
+        ("leaf7", "no node or tier 'leaf7' in fabric demo: there is leaf1"),
+        ("spien1", "no node or tier 'spien1' in fabric demo: did you mean 'spine1'?"),
+        ("x", "no node or tier 'x' in fabric demo: there is spine1, leaf1, h1; tiers are spine, leaf, host"),
         ("a--b--c", f"'a--b--c' names no link: {FORMS}"),
         ("", f"'' names no link: {FORMS}"),
-        ("h1..h9", "no node 'h9' in fabric demo: there is spine1, leaf1, h1"),
+        ("h1..h9", "no node 'h9' in fabric demo: there is h1"),
         ("h1..h1", "no path from h1 to h1 in fabric demo: name two nodes that are joined"),
     ],
 )

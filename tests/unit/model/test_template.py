@@ -32,6 +32,16 @@ def test_counts_are_used() -> None:
     assert (len(fabric.nodes), {link.mtu for link in fabric.links}) == (3 + 5 + 10, {1500})
 
 
+def test_the_key_qos_is_there_to_be_turned_on() -> None:
+    lossy = new_topology("mine", "leaf-spine", SETTINGS["leaf-spine"], {})
+    assert load_topology(lossy).qos is None
+    uncommented = load_topology(lossy.replace("# qos: lab", "qos: lab"))
+    assert uncommented == load_topology(new_topology("mine", "leaf-spine", SETTINGS["leaf-spine"], {}, "lab"))
+    assert uncommented.qos is not None
+    with pytest.raises(InvalidInput, match=r"qos.fabric: there is no profile sonik; did you mean 'sonic'"):
+        new_topology("mine", "leaf-spine", SETTINGS["leaf-spine"], {}, "sonik")
+
+
 def test_bad_values_are_told() -> None:
     with pytest.raises(InvalidInput, match=r"generate\.spines: 0 is too small"):
         new_topology("mine", "leaf-spine", {"spines": 0, "leaves": 2}, {})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lab.errors import OperationFailed, UsageError
 from lab.kernel.netns import Namespace
-from lab.rdma.measure import BandwidthTest, LatencyTest, Nic, Pair, percentile, summarise
+from lab.rdma.measure import BandwidthResult, BandwidthTest, LatencyTest, Nic, Pair, percentile, summarise, total
 
 
 def nic(host: str, address: str = "10.0.0.1", interface: str = "eth1", *, only: bool = True) -> Nic:
@@ -85,3 +85,24 @@ def test_statistics_agree_with_an_independent_implementation(samples: list[float
 def test_no_sample_is_no_result() -> None:
     with pytest.raises(OperationFailed, match="h1 -> h2: nothing was measured"):
         summarise(PAIR, LatencyTest(), [], 4096)
+
+
+def carried(messages: int, duration: float, began: float = 0.0) -> BandwidthResult:
+    rate = round(messages * 65536 * 8 / duration)
+    return BandwidthResult("h1", "h2", "write", rate, messages, duration, began, 65536, 1, 4096, 106)
+
+
+def test_pairs_on_one_link_never_add_up_to_more_than_it_carries() -> None:
+    """Two times 60 messages of 64 KiB are 62.91 Mb: what 100 Mb/s of link needs 0.629 s for, and took 0.65 s for."""
+    both = [carried(60, 0.602), carried(60, 0.585, began=0.065)]
+    assert sum(one.goodput_bps for one in both) > 100_000_000  # the sum of rates over windows that differ
+    every = total(both)
+    assert every.messages == 120
+    assert every.window_s == pytest.approx(0.65)
+    assert every.goodput_bps == pytest.approx(2 * 60 * 65536 * 8 / 0.65)
+    assert every.goodput_bps < 100_000_000
+
+
+def test_the_window_of_all_ends_with_the_last_pair_not_with_the_one_that_began_last() -> None:
+    assert total([carried(100, 5.0), carried(10, 1.0, began=2.0)]).window_s == 5.0
+    assert total([carried(100, 5.0)]).goodput_bps == carried(100, 5.0).goodput_bps

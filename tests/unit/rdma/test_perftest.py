@@ -13,7 +13,7 @@ import pytest
 from lab.errors import OperationFailed
 from lab.kernel.cycles import Reading
 from lab.rdma import failure, perftest, sysfs
-from lab.rdma.measure import ClockUnsteady, LatencyResult, LatencyTest, Verb
+from lab.rdma.measure import BandwidthTest, ClockUnsteady, LatencyResult, LatencyTest, Verb
 from lab.rdma.report import parse_cycles
 from lab.rdma.session import Exchange, Side
 from tests.unit.rdma.test_measure import PAIR
@@ -37,6 +37,23 @@ def test_what_was_seen_contradicts_only_as_exactly_as_it_was_seen() -> None:
     for exchange in (replace(seen(3.7), first_gap=0.31), replace(seen(3.7), last_gap=0.31)):
         assert perftest._elapsed(exchange, 4.0) == 4.0
         assert perftest._elapsed(exchange, 4.1) == pytest.approx(3.7)
+
+
+def begun(at: float, gap: float = 0.02) -> Exchange:
+    return replace(seen(5.0), began_at=at, first_gap=gap)
+
+
+def test_windows_of_unequal_length_begin_where_they_began_at_the_latest() -> None:
+    pairs = [begun(100.0), begun(100.5), begun(0.0)]  # of the last no packet was seen: it was over too soon
+    of_messages = BandwidthTest(duration=None, iterations=60)
+    assert [began for _, began in perftest._beginnings(pairs, of_messages)] == [0.0, pytest.approx(0.52), 0.0]
+    assert [began for _, began in perftest._beginnings(pairs[2:], of_messages)] == [0.0]
+
+
+def test_windows_of_one_length_are_one_while_every_pair_transfers_in_all_of_them() -> None:
+    for late, began in ((0.9, 0.0), (1.1, 1.12)):
+        found = [began for _, began in perftest._beginnings([begun(100.0), begun(100.0 + late)], BandwidthTest())]
+        assert found == [0.0, pytest.approx(began)]
 
 
 def test_what_was_too_short_to_be_seen_cannot_correct_a_broken_clock() -> None:

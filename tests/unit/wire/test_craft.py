@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,13 @@ def test_a_tunnel_wears_the_tag() -> None:
 
 
 def test_a_cnp_is_the_one_of_the_builder() -> None:
-    assert craft(spec("cnp", qp=0x118)).frame == cnp(IP4, 0x118)
+    assert craft(spec("cnp", qp=0x118)).frame == cnp(replace(IP4, dscp=48, ecn=0), 0x118)
+
+
+def test_a_cnp_is_not_in_the_class_of_the_data(tshark: Tshark) -> None:
+    """A notification that waits behind what it is to slow down comes too late; no switch has to mark it."""
+    frames = [craft(spec("cnp")).frame, craft(spec("cnp", dscp=26, ecn="ect0")).frame, craft(spec("write")).frame]
+    assert tshark(frames, "ip.dsfield.dscp", "ip.dsfield.ecn") == [["48", "0"], ["26", "2"], ["26", "2"]]
 
 
 def test_a_bad_icrc_is_all_that_is_wrong(tshark: Tshark) -> None:

@@ -123,6 +123,20 @@ def test_pfc_can_be_one_sided_and_have_no_priorities() -> None:
     assert port(profile("{pfc: {priorities: []}}")).lossless_groups == 0
 
 
+def test_hosts_mark_only_where_a_profile_says_so_of_hosts() -> None:
+    """No NIC marks what it sends itself: marks show where the network is congested."""
+    marking = "{ecn: {3: {kmin: 3KB}}}"
+
+    def marks(qos: str, end: str) -> bool:
+        node, _, interface = end.partition(":")
+        return resolve(fabric(qos))[node].ports[interface].queues[3].ecn.enabled
+
+    for qos in ("lab", "dcqcn", f"{{fabric: [lab, p], profiles: {{p: {marking}}}}}", "{nodes: {h1: dcqcn}}", "{}"):
+        assert (marks(qos, "leaf1:swp1"), marks(qos, "h1:eth1")) == (True, False), qos
+    for place in ("roles: {host: p}", "nodes: {h1: p}", "interfaces: {'h1:eth1': p}"):
+        assert marks(f"{{{place}, profiles: {{p: {marking}}}}}", "h1:eth1"), place
+
+
 def test_only_hosts_drain() -> None:
     slow = "{fabric: [slow], profiles: {slow: {nic: {drain: 50Mbit}}}}"
     assert port(slow, "h1:eth1").drain == 50_000_000

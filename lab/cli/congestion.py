@@ -1,0 +1,106 @@
+"""``rocelab congestion``: trees of pauses, from the full queue to the hosts that wait."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.markup import escape
+from rich.tree import Tree
+
+from lab.backends.qos import require_ports
+from lab.cli.complete import fabric_names
+from lab.cli.ending import ends_on_signals
+from lab.cli.opening import open_fabric
+from lab.cli.output import JsonFlag, print_json, stdout
+from lab.dataplane import counters, events
+from lab.dataplane.congestion import Observation, trees
+from lab.dataplane.plant import open_plant
+from lab.errors import UsageError
+from lab.model.qos.port import CLASSES
+from lab.units import format_size, format_time, parse_time
+
+if TYPE_CHECKING:
+    from lab.backends.base import Fabric
+    from lab.dataplane.congestion import Pause, Root
+
+_LOOKS: Final = 20
+"""Readings of the queues, evenly over the time: pauses come and go in milliseconds."""
+
+
+def congestion(
+    priority: Annotated[int | None, typer.Option(min=0, max=CLASSES - 1, help="Only this priority.")] = None,
+    span: Annotated[str, typer.Option("--for", help="How long to look.")] = "1s",
+    fabric: Annotated[
+        str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show who pauses whom: from the queue that is too full to the hosts that it stops, since when and how long."""
+    seconds = _span(span)
+    running = open_fabric(fabric)
+    require_ports(running)
+    found = trees(_observed(running, seconds), range(CLASSES) if priority is None else [priority])
+    if as_json:
+        print_json([_as_data(root) for root in found])
+    elif not found:
+        stdout.print(f"nobody was paused in {format_time(seconds)}", highlight=False)
+    else:
+        for root in found:
+            stdout.print(_drawn(root))
+
+
+def _span(text: str) -> float:
+    try:
+        seconds = parse_time(text)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}") from error
+    if not 0 < seconds <= 3600:
+        raise UsageError(f"--for {text} is out of range", "choose up to 1h, like 1s")
+    return seconds
+
+
+def _observed(fabric: Fabric, seconds: float) -> Observation:
+    plant, ended = open_plant(fabric.name), threading.Event()
+    peers = {end: link.other(end) for link in fabric.topology.links for end in link.ends}
+    readings = []
+    with ends_on_signals(ended.set):
+        for _ in range(_LOOKS + 1):
+            readings.append({name: counters.read(plant, node) for name, node in fabric.numbering.nodes.items()})
+            if len(readings) > 1 and ended.is_set():
+                break
+            ended.wait(seconds / _LOOKS)
+    return Observation(readings, events.read_events(plant, fabric.numbering.names), fabric.qos, peers)
+
+
+def _drawn(root: Root) -> Tree:
+    if root.end is not None:
+        head = f"{root.end}, priority {root.priority}: up to {format_size(root.depth)} in its queue"
+    elif any(pause.forged for pause in root.pauses):
+        head = f"priority {root.priority}: pauses that no port has sent"
+    else:
+        head = f"priority {root.priority}: pauses in a circle"
+    tree = Tree(escape(head), style="bold")
+    _grow(tree, root.pauses)
+    return tree
+
+
+def _grow(tree: Tree, pauses: tuple[Pause, ...]) -> None:
+    for pause in pauses:
+        since = "" if pause.since is None else f", since {events.clock(pause.since):%H:%M:%S}"
+        sent = "sent by no port" if pause.forged else f"{pause.xoffs} XOFF"
+        text = f"{pause.end} pauses {pause.peer}: {pause.share:.0%} of the time, {sent}{since}"
+        _grow(tree.add(escape(text), style="not bold"), pause.behind)
+
+
+def _as_data(root: Root) -> dict[str, Any]:
+    end = None if root.end is None else str(root.end)
+    return {**asdict(root), "end": end, "pauses": [_pause_data(pause) for pause in root.pauses]}
+
+
+def _pause_data(pause: Pause) -> dict[str, Any]:
+    since = None if pause.since is None else events.clock(pause.since).isoformat()
+    names = {"end": str(pause.end), "peer": str(pause.peer), "since": since}
+    return {**asdict(pause), **names, "behind": [_pause_data(each) for each in pause.behind]}

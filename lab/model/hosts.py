@@ -1,0 +1,33 @@
+"""The names of a fabric's nodes as ``/etc/hosts`` has them (hosts(5))."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.model.addressing import NodePlan
+
+_LOCAL: Final = ("127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback")
+
+
+def hosts_file(plan: Mapping[str, NodePlan]) -> str:
+    """A line for each address of each node; of several interfaces the first has the node's own name.
+
+    A switch is called by its loopbacks, and its interfaces by ``leaf1-swp1``.
+    """
+    lines = list(_LOCAL)
+    for name, node in plan.items():
+        lines += (f"{address} {' '.join(names)}" for address, names in _named(name, node))
+    return "\n".join(lines) + "\n"
+
+
+def _named(name: str, node: NodePlan) -> Iterator[tuple[object, list[str]]]:
+    for loopback in (node.loopback4, node.loopback6):
+        if loopback is not None:
+            yield loopback, [name]
+    addressed = {label: plan.address for label, plan in node.interfaces.items() if plan.address is not None}
+    for number, (label, address) in enumerate(addressed.items()):
+        own = [] if node.node.role.is_switch or number else [name]
+        yield address.ip, [*own, f"{name}-{label}"]

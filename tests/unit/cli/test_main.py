@@ -1,0 +1,64 @@
+"""How errors end a command: a line for people, and JSON for programs that asked for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lab.cli.main import main
+from lab.cli.output import Answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def failed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[Any, str, str]:
+    """The exit code of a command line, and what it said on both streams."""
+    monkeypatch.setattr(sys, "argv", ["rocelab", *words])
+    monkeypatch.setattr("lab.cli.main.signal.signal", lambda *_: None)
+    monkeypatch.setattr(Answer, "begun", False)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+def test_an_error_is_json_where_json_was_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "none.yaml")
+    code, out, _ = failed(capsys, monkeypatch, "topology", "show", missing, "--json")
+    assert json.loads(out) == {
+        "error": {
+            "kind": "UsageError",
+            "message": f"there is no file {missing}",
+            "remedy": "name a topology file; topologies/ has examples",
+            "exit_code": 2,
+        }
+    }
+    assert code == 2
+    assert failed(capsys, monkeypatch, "topology", "show", missing)[1] == ""
+
+
+def test_all_problems_of_a_file_are_in_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("name: Bad\ngenerate: {shape: leaf-spine, spines: 0, leaves: 2}\n", encoding="utf-8")
+    _, out, err = failed(capsys, monkeypatch, "topology", "show", str(file), "--json")
+    error = json.loads(out)["error"]
+    assert error["source"] == str(file)
+    assert [(each["path"], each["line"]) for each in error["problems"]] == [("name", 1), ("generate.spines", 2)]
+    assert err.count("\n") == 2
+
+
+def test_json_for_a_program_in_a_node_is_not_ours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("lab.backends.state.FABRICS", tmp_path / "fabrics")
+    code, out, err = failed(capsys, monkeypatch, "exec", "h1", "--", "ip", "--json")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: no fabric runs")

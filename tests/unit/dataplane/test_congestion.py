@@ -1,0 +1,157 @@
+"""Trees of pauses on counters made by hand: what leads where, and what must not be put down to anybody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.dataplane import counters, events
+from lab.dataplane.congestion import Observation, Pause, Root, trees
+from lab.dataplane.layout import EventKind
+from lab.dataplane.numbering import number_ports
+from lab.model.qos.resolve import resolve
+from lab.model.topology import Endpoint
+from tests.unit.dataplane.plants import planted
+from tests.unit.model.qos.fabrics import fabric
+
+if TYPE_CHECKING:
+    from lab.dataplane.plant import Plant
+
+TOPOLOGY = fabric("lab")
+NUMBERING = number_ports(TOPOLOGY)
+PEERS = {end: link.other(end) for link in TOPOLOGY.links for end in link.ends}
+
+
+def end(text: str) -> Endpoint:
+    node, _, interface = text.partition(":")
+    return Endpoint(node, interface)
+
+
+def id_of(text: str) -> int:
+    return NUMBERING.nodes[end(text).node].port(end(text).interface)
+
+
+@dataclass
+class Story:
+    """What happens between two readings that are a second apart."""
+
+    monkeypatch: pytest.MonkeyPatch
+    plant: Plant = field(default_factory=lambda: planted(TOPOLOGY))
+    full: dict[str, int] = field(default_factory=dict)
+    stopped: dict[str, tuple[int, float]] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+
+    def pauses(self, by: str, xoffs: int, share: float) -> None:
+        self.sent[by] = xoffs
+        self.stopped[str(PEERS[end(by)])] = (xoffs, share)
+
+    def seen(self) -> Observation:
+        """The queues are full at the first reading alone, as pauses make them."""
+        for name, depth in self.full.items():
+            self.plant.counters["queue"]["depth_bytes"][id_of(name), 3] = depth
+        before = self._read(10_000_000_000)
+        self.plant.counters["queue"]["depth_bytes"] = 0
+        for name, xoffs in self.sent.items():
+            self.plant.counters["priority"]["tx_pause"][id_of(name), 3] += xoffs
+        for name, (xoffs, share) in self.stopped.items():
+            self.plant.counters["priority"]["rx_pause"][id_of(name), 3] += xoffs
+            self.plant.counters["priority"]["paused_ns"][id_of(name), 3] += int(share * 1e9)
+        after = self._read(11_000_000_000)
+        told = events.read_events(self.plant, NUMBERING.names)
+        return Observation([before, after], told, resolve(TOPOLOGY), PEERS)
+
+    def _read(self, ns: int) -> dict[str, counters.Reading]:
+        self.monkeypatch.setattr("lab.dataplane.counters.time.monotonic_ns", lambda: ns)
+        return {name: counters.read(self.plant, node) for name, node in NUMBERING.nodes.items()}
+
+
+@pytest.fixture
+def story(monkeypatch: pytest.MonkeyPatch) -> Story:
+    return Story(monkeypatch)
+
+
+def edges(root: Root) -> list[tuple[int, str, str]]:
+    """Depth in the tree, who pauses, and whom."""
+
+    def walk(pauses: tuple[Pause, ...], depth: int) -> list[tuple[int, str, str]]:
+        found = []
+        for pause in pauses:
+            found += [(depth, str(pause.end), str(pause.peer)), *walk(pause.behind, depth + 1)]
+        return found
+
+    return walk(root.pauses, 1)
+
+
+def test_nobody_was_paused(story: Story) -> None:
+    story.full = {"leaf1:swp4": 400_000}  # a queue that is full and stops nobody is no congestion to tell of
+    assert trees(story.seen(), range(8)) == []
+
+
+def test_a_pause_travels_from_the_full_queue_to_the_host(story: Story) -> None:
+    """h1 writes to h3 over spine1, and h4 too: leaf2's port to h3 is full; leaf2 stops h4 and spine1, that leaf1."""
+    story.full = {"leaf2:swp3": 455_000, "spine1:swp2": 90_000, "leaf1:swp1": 80_000, "h1:eth1": 70_000}
+    story.pauses("leaf2:swp1", 60, 0.5)
+    story.pauses("leaf2:swp4", 61, 0.6)
+    story.pauses("spine1:swp1", 40, 0.4)
+    story.pauses("leaf1:swp3", 30, 0.3)
+    (root,) = trees(story.seen(), range(8))
+    assert (root.priority, str(root.end), root.depth) == (3, "leaf2:swp3", 455_000)
+    assert sorted(edges(root)) == [
+        (1, "leaf2:swp1", "spine1:swp2"),
+        (1, "leaf2:swp4", "h4:eth1"),
+        (2, "spine1:swp1", "leaf1:swp1"),
+        (3, "leaf1:swp3", "h1:eth1"),
+    ]
+    first = next(pause for pause in root.pauses if str(pause.end) == "leaf2:swp1")
+    assert (first.xoffs, first.forged) == (60, False)
+    assert first.share == pytest.approx(0.5)
+
+
+def test_two_full_queues_are_two_trees(story: Story) -> None:
+    story.full = {"leaf1:swp3": 300_000, "leaf2:swp3": 455_000}
+    story.pauses("leaf1:swp4", 1, 0.1)
+    story.pauses("leaf2:swp4", 1, 0.1)
+    assert [str(root.end) for root in trees(story.seen(), [3])] == ["leaf2:swp3", "leaf1:swp3"]
+    assert trees(story.seen(), [4]) == []
+
+
+def test_a_pause_that_no_port_sent_is_told_as_such(story: Story) -> None:
+    """Crafted frames: leaf1 stops, and h1's port knows nothing of it."""
+    story.stopped = {"leaf1:swp3": (1000, 1.0)}
+    (root,) = trees(story.seen(), [3])
+    assert root.end is None
+    (pause,) = root.pauses
+    assert (str(pause.end), str(pause.peer), pause.forged, pause.xoffs) == ("h1:eth1", "leaf1:swp3", True, 0)
+
+
+def test_pauses_in_a_circle_have_no_root_and_an_end(story: Story) -> None:
+    """A deadlock: each of four switches waits for the next."""
+    circle = ("leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1")
+    story.full = dict.fromkeys(circle, 300_000)
+    for name in circle:
+        story.pauses(str(PEERS[end(name)]), 5, 1.0)
+    (root,) = trees(story.seen(), [3])
+    assert root.end is None
+    assert [depth for depth, _, _ in edges(root)] == [1, 2, 3, 4]
+    assert len({by for _, by, _ in edges(root)}) == 4
+
+
+def test_since_is_the_first_of_the_xoffs_that_follow_each_other(story: Story) -> None:
+    port = id_of("leaf1:swp3")
+    for ns in (1_000_000_000, 8_000_000_000, 8_900_000_000, 9_800_000_000):  # the first is 7 s before the others
+        story.plant.events[int(story.plant.event_count[0])] = (ns, 0, port, EventKind.XOFF_SENT, 3)
+        story.plant.event_count[0] += 1
+    story.full = {"leaf1:swp4": 1}
+    story.pauses("leaf1:swp3", 3, 0.9)
+    (root,) = trees(story.seen(), [3])
+    assert root.pauses[0].since == 8.0
+
+
+def test_one_long_pause_shows_without_another_frame(story: Story) -> None:
+    story.full = {"leaf1:swp4": 300_000}
+    story.plant.counters["group"]["xoff"][id_of("leaf1:swp3"), 3] = 1
+    story.stopped = {"h1:eth1": (0, 1.0)}
+    (root,) = trees(story.seen(), [3])
+    assert edges(root) == [(1, "leaf1:swp3", "h1:eth1")]
