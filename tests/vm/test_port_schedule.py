@@ -88,11 +88,14 @@ def test_bulk_does_not_delay_the_strict_class(fabric: Star, queues: Any) -> None
     alone = round_trip(fabric, STRICT_DSCP)
     with blasting(fabric, "h1", "h4", 0, SIZE), blasting(fabric, "h2", "h4", 0, SIZE):
         waited(lambda: queues[0]["depth_packets"] > 50, "a queue")
-        strict, bulk = round_trip(fabric, STRICT_DSCP), round_trip(fabric, 0)
         queued = int(queues[0]["depth_bytes"]) * 8 / RATE
+        bulk, strict = (
+            round_trip(fabric, 0),
+            round_trip(fabric, STRICT_DSCP),
+        )  # in this order: a full queue drops pings
     frame = (SIZE + OVERHEAD) * 8 / RATE
     assert strict < alone + frame + 0.004  # one frame, and a tick of the scheduler's
-    assert bulk > 0.7 * queued > 0.01
+    assert bulk > queued > 0.01
 
 
 @pytest.mark.usefixtures("queues")

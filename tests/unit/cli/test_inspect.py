@@ -32,7 +32,7 @@ def said(*words: str) -> str:
 def test_a_host_and_a_switch() -> None:
     text = said("h1", "leaf1")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line[:1] == "│"]
-    assert rows[0] == ["h1", "host", "", "eth1", "10.0.0.1/31", "leaf1:swp3", "rocelab shell h1", "rl-t-h1"]
+    assert rows[0] == ["h1", "host", "", "eth1", "10.0.0.1/31", "leaf1:swp3", "rocelab shell h1", "rl-t.h1"]
     assert rows[1][:5] == ["leaf1", "leaf", "4200100001", "lo", "10.253.0.1"]
     assert ["", "", "", "swp1", "", "spine1:swp1", "", ""] in rows
 
