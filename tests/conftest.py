@@ -7,6 +7,7 @@ how CI cannot go green by skipping.
 from __future__ import annotations
 
 import os
+import signal
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,10 @@ import pytest
 from lab.doctor.capabilities import CAPABILITIES, look
 from lab.doctor.features import FABRIC, RDMA
 from lab.doctor.remedies import this_host
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # What a shell starts in the background is deaf to Ctrl-C, and so is what that starts: tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 _PORT = (*RDMA.needs, "VXLAN", "VRF", "netem", "BTF", "BPF qdisc")
