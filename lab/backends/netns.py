@@ -108,8 +108,9 @@ class NetnsBackend:
         process.allow_descriptors(_DAEMON_STARTERS * _DESCRIPTORS)
         progress("daemons", 0, len(switches))
         with ThreadPoolExecutor(_DAEMON_STARTERS) as starters:
-            futures = [starters.submit(start, name) for name in switches]
             try:
+                with signals.held():  # a thread whose start is cut short is waited for by nobody
+                    futures = [starters.submit(start, name) for name in switches]
                 for done, future in enumerate(as_completed(futures), start=1):
                     future.result()
                     progress("daemons", done, len(futures))

@@ -11,6 +11,7 @@ from lab.cli.complete import fabric_names
 from lab.cli.opening import tell
 from lab.cli.output import JsonFlag, print_error, print_json, stderr, stdout, table
 from lab.errors import LabError, OperationFailed, UsageError
+from lab.kernel import netns
 
 
 def down(
@@ -26,6 +27,7 @@ def down(
             _take_down(fabric)
         except (OperationFailed, UsageError) as error:  # the others go all the same
             failures.append(error)
+    netns.tidy()
     state.remove_empty_roots()
     for failure in failures[1:]:
         print_error(failure)

@@ -161,6 +161,13 @@ def _share_directory() -> None:
         libc.mount("", NETNS_DIR, "none", libc.MS_SHARED | libc.MS_REC)
 
 
+def tidy() -> None:
+    """Once no namespace has a name, take away what is ours of their directory; another's may have outlived ours."""
+    if _OUR_MOUNT.exists() or _OUR_DIRECTORY.exists():
+        with locks.locked(_STATE):
+            _remove_directory()
+
+
 def _remove_directory() -> None:
     """Once the directory is empty, take away what is ours of the mount on it and itself."""
     if NETNS_DIR.exists() and any(NETNS_DIR.iterdir()):
@@ -236,8 +243,7 @@ def delete(names: Iterable[str]) -> None:
             if error.errno not in {errno.EINVAL, errno.ENOENT}:
                 raise
         path.unlink(missing_ok=True)
-    with locks.locked(_STATE):
-        _remove_directory()
+    tidy()
 
 
 @contextlib.contextmanager

@@ -8,15 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lab.backends.state import FabricState
+from lab.kernel.netns import Namespace
 from tests.fabric.command import ROOT, argv, hosts, rocelab, rocelab_json, running
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.inside import entered
 
 pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 
@@ -103,12 +102,19 @@ def test_down_of_all_goes_on_after_one_that_cannot(tmp_path: Path) -> None:
     assert [fabric["fabric"] for fabric in rocelab_json("ls")] == ["a"]
 
 
+def listening(namespace: Namespace) -> bool:
+    """Whether a packet socket there is bound to an interface and runs (net/packet/af_packet.c: Iface, R)."""
+    with entered(namespace):
+        rows = Path("/proc/thread-self/net/packet").read_text(encoding="ascii").splitlines()[1:]
+    return any(row.split()[4] != "0" and row.split()[5] == "1" for row in rows)
+
+
 def test_a_capture_ends_with_its_fabric_though_another_has_the_names(file: Path, tmp_path: Path) -> None:
     """Stopped for the time of a down and an up, so that it sees neither."""
     rocelab("up", file)
     output = tmp_path / "both.pcapng"
     with running("capture", "h1:eth1", "-o", output) as capture:
-        while not output.exists() or b"h1:eth1" not in output.read_bytes():  # which it writes when it listens
+        while not listening(Namespace("rl-both.h1")):
             assert capture.poll() is None
         capture.send_signal(signal.SIGSTOP)
         rocelab("down", "both")
