@@ -20,7 +20,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 SECONDS: Final = ROOT / "tests/vm/seconds.json"
-"""Seconds that each file took last time it was measured (``--measure``)."""
+"""About how many seconds each file takes; the last line of a run has what it was."""
 _UNKNOWN: Final = 60.0
 _NO_TESTS: Final = 5
 """pytest's exit code when its arguments deselect all tests."""
