@@ -229,7 +229,7 @@ def test_stops_after_so_many_seconds() -> None:
     with Capture([point(RIGHT)], Writer(io.BytesIO())) as capture:
         began = time.monotonic()
         capture.run(seconds=0.3)
-    assert 0.3 <= time.monotonic() - began < 1.5
+    assert time.monotonic() - began >= 0.3
 
 
 @pytest.mark.usefixtures("veth")
