@@ -24,7 +24,7 @@ def raw() -> Iterator[None]:
     """Every key goes through as it is, Ctrl-C too; afterwards all is as before."""
     before = termios.tcgetattr(0)
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead stays
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)

@@ -110,7 +110,8 @@ def test_in_virtual_time_work_takes_as_long_on_a_busy_host(guest: Vm) -> None:
         for loop in loops:
             loop.kill()
             loop.wait()
-    assert busy["took"] == pytest.approx(quiet["took"], rel=0.02)
+    # Interrupts are charged to it; in the host's time three loops on two CPUs double it.
+    assert busy["took"] == pytest.approx(quiet["took"], rel=0.15)
 
 
 def test_a_terminal_in_the_guest_is_the_callers(guest: Vm) -> None:
