@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -69,6 +70,8 @@ def _heard(port: Port) -> Iterator[Frame]:
 
 def main() -> None:
     """Open the ports, tell the console that the guest is ready, and serve."""
+    for number in (signal.SIGINT, signal.SIGQUIT):  # init's shell made us, and so what we start, deaf to them
+        signal.signal(number, signal.SIG_DFL)
     launcher = Launcher()
     threads = [threading.Thread(target=serve, args=(open_port(path), launcher)) for path in find_ports()]
     for thread in threads:
