@@ -11,7 +11,7 @@ if [ "$(id -u)" != 0 ] && command -v sudo >/dev/null; then
 fi
 
 vm_is_up() {
-    rocelab vm status --json | grep -q '"up": true'
+    rocelab vm status --json | grep '"up": true' >/dev/null # not -q, which ends before rocelab has printed all
 }
 
 # remember_vm, then leave_vm at the end: a VM that was up stays up, one that came up since is taken down.
@@ -19,7 +19,7 @@ remember_vm() {
     vm_was_up=no
     if vm_is_up; then
         vm_was_up=yes
-        if ! rocelab vm status --json | grep -qF "\"$PWD\""; then
+        if ! rocelab vm status --json | grep -F "\"$PWD\"" >/dev/null; then
             echo "the VM that is up shares another checkout; end it: rocelab vm down" >&2
             exit 4
         fi
