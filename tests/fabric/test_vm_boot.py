@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 
 from lab.vm.state import process_start
@@ -112,23 +111,6 @@ def test_in_virtual_time_work_takes_as_long_on_a_busy_host(guest: Vm) -> None:
             loop.wait()
     # Interrupts are charged to it; in the host's time three loops on two CPUs double it.
     assert busy["took"] == pytest.approx(quiet["took"], rel=0.15)
-
-
-def test_a_terminal_in_the_guest_is_the_callers(guest: Vm) -> None:
-    """Its size, its keys and the exit code: ``rocelab vm shell`` on a terminal of this test's."""
-    argv = ["-m", "lab", "vm", "run", "--", "bash", "--norc", "-i"]
-    shell = pexpect.spawn(
-        sys.executable, argv, env=guest.environment, cwd=str(ROOT), dimensions=(31, 97), encoding="utf-8", timeout=120
-    )
-    shell.sendline("stty size; tty")
-    shell.expect("31 97\r\n/dev/pts/")
-    shell.sendline("sleep 1000")
-    shell.expect("sleep 1000\r\n")
-    shell.sendintr()
-    shell.sendline("exit $(($? - 100))")
-    shell.expect(pexpect.EOF)
-    shell.close()
-    assert shell.exitstatus == 30
 
 
 def test_the_resident_answers_as_a_new_process_does(guest: Vm) -> None:
