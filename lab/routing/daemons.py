@@ -132,7 +132,9 @@ class Router:
         with os.fdopen(os.memfd_create(f"{self.name}-{daemon}"), "r+", errors="replace") as printed:
             launcher = process.start(command, stdout=printed, stderr=printed, group=group)
             launches.add(launcher)
-            if process.wait(launcher, _START_TIMEOUT) != 0:
+            # FRR's parent looks for its child's end when their socket closes, which is before the child has ended:
+            # 0 is also what it returns for a daemon that is just ending. One that started has written its pid.
+            if process.wait(launcher, _START_TIMEOUT) != 0 or not self._pid_file(daemon).is_file():
                 printed.seek(0)
                 said = printed.readline().strip() or "it printed nothing"
                 raise OperationFailed(f"{self.name}: {daemon} did not start: {said}", self.last_words(daemon))
