@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from lab.backends import registry
 from lab.backends.base import Fabric, silent
 from lab.backends.state import FabricState, Kind, find_fabric
-from lab.errors import UsageError
+from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
 from lab.routing.convergence import await_convergence
 from lab.routing.expect import expected_routes
@@ -72,15 +72,39 @@ def up(
             state.begin(backend.name)
             state.save_topology(topology)
             backend.deploy(fabric, report)
-            routers = {node.name: fabric.router(node.name) for node in topology.switches}
-            expected = expected_routes(topology, fabric.plan)
-            await_convergence(routers, expected, timeout, lambda done, total: report("convergence", done, total))
+            _await(fabric, timeout, watch, progress)
             state.record(Kind.READY, [state.name])
-            watch.note("")
         except BaseException:
             _remove(state, backend)
             raise
     return fabric, watch
+
+
+def reopen(
+    topology: Topology,
+    *,
+    progress: Progress = silent,
+    timeout: float = CONVERGENCE_TIMEOUT,
+    waiting: Waiting | None = None,
+) -> tuple[Fabric, Stopwatch]:
+    """The fabric of this topology that ``up`` has built in the checkpoint that the machine continued from.
+
+    It is looked at as ``up`` does in the end. OperationFailed when it is another one, NotConverged as in ``up``.
+    """
+    watch = Stopwatch()
+    with reading(topology.name, waiting) as fabric:
+        if fabric.topology != topology:
+            raise OperationFailed(f"fabric {topology.name} of the checkpoint is another one", "rocelab vm down")
+        _await(fabric, timeout, watch, progress)
+    return fabric, watch
+
+
+def _await(fabric: Fabric, timeout: float, watch: Stopwatch, progress: Progress) -> None:
+    watch.note("convergence")
+    routers = {node.name: fabric.router(node.name) for node in fabric.topology.switches}
+    expected = expected_routes(fabric.topology, fabric.plan)
+    await_convergence(routers, expected, timeout, lambda done, total: progress("convergence", done, total))
+    watch.note("")
 
 
 def down(state: FabricState, waiting: Waiting | None = None) -> None:

@@ -26,6 +26,7 @@ def up(
     backend: Annotated[str, typer.Option(help="What plays it.")] = registry.DEFAULT,
     rdma: Annotated[bool, typer.Option(help="Bring up RDMA devices where the topology asks for them.")] = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for convergence.")] = lifecycle.CONVERGENCE_TIMEOUT,
+    restored: Annotated[bool, typer.Option(hidden=True, help="The VM continued from a checkpoint of it.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Build a fabric and wait until it has converged."""
@@ -36,16 +37,21 @@ def up(
     if not rdma:
         topology = lifecycle.without_rdma(topology)
     with stages() as progress:
-        fabric, watch = lifecycle.up(
-            topology, registry.backend(backend), progress=progress, timeout=timeout, waiting=tell
-        )
+        if restored:
+            fabric, watch = lifecycle.reopen(topology, progress=progress, timeout=timeout, waiting=tell)
+        else:
+            fabric, watch = lifecycle.up(
+                topology, registry.backend(backend), progress=progress, timeout=timeout, waiting=tell
+            )
     if json:
-        print_json({"fabric": fabric.name, "nodes": len(topology.nodes), "seconds": watch.seconds})
+        print_json(
+            {"fabric": fabric.name, "nodes": len(topology.nodes), "seconds": watch.seconds, "restored": restored}
+        )
     else:
-        _show(fabric, watch)
+        _show(fabric, watch, "restored, and found converged" if restored else "converged")
 
 
-def _show(fabric: Fabric, watch: Stopwatch) -> None:
+def _show(fabric: Fabric, watch: Stopwatch, what: str) -> None:
     topology = fabric.topology
     rows = []
     for node in topology.nodes:
@@ -57,4 +63,4 @@ def _show(fabric: Fabric, watch: Stopwatch) -> None:
         rows.append((node.name, node.role, identity, len(links), format_rate(sum(link.rate for link in links)), ends))
     stdout.print(table(f"fabric {fabric.name}", ("node", "role", "identity", "links", "capacity", "to"), rows))
     spent = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in watch.seconds.items())
-    stdout.print(f"converged in {format_time(sum(watch.seconds.values()))} ({spent})", highlight=False)
+    stdout.print(f"{what} in {format_time(sum(watch.seconds.values()))} ({spent})", highlight=False)

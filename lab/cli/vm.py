@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.cli import checkpoint
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import UsageError
 from lab.units import format_size
+from lab.vm import automatic, machine
 from lab.vm import build as builder
-from lab.vm import machine
 from lab.vm.call import call, inside_vm
 from lab.vm.qemu import Time
 from lab.vm.recipe import current_recipe, image_of
@@ -49,6 +50,7 @@ Shared = Annotated[
         help="A folder to share besides the checkout, at the same path.",
     ),
 ]
+app.add_typer(checkpoint.app, name="checkpoint")
 _PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -132,7 +134,13 @@ def down(name: Name = "") -> None:
 def send(command: list[str], name: str | None = None) -> int:
     """Run ``command`` in the VM, started when it is not up, and return its exit code."""
     state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
-    return call(state, machine.up(state, machine.Wanted(), _say), command, _note)
+    work = automatic.work_of(command, os.environ)
+    running = machine.up(state, machine.Wanted(work=work), _say)
+    touch = machine.touch(running, work, state, _say)
+    code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, _note)
+    if code == 0:
+        machine.keep(touch, state, _say)
+    return code
 
 
 def _facts(running: Running | None) -> dict[str, object]:
@@ -143,6 +151,7 @@ def _facts(running: Running | None) -> dict[str, object]:
             "time": str(running.time),
             "accel": str(running.accel),
             "pid": running.pid,
+            "checkpoint": running.checkpoint,
             "uptime_s": round(running.uptime, 1),
             "boot_s": running.boot_seconds,
             "kernel": running.kernel,

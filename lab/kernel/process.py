@@ -72,19 +72,27 @@ def here(work: Callable[[], Process]) -> Process:
     return work()
 
 
-def run(
-    argv: Argv, *, timeout: float | None = 60, check: bool = True, stdin: str | None = None, place: Place = here
+def run(  # noqa: PLR0913 - what subprocess takes too
+    argv: Argv,
+    *,
+    timeout: float | None = 60,
+    check: bool = True,
+    stdin: str | None = None,
+    place: Place = here,
+    keep: Sequence[int] = (),
 ) -> Completed:
     """Run a program to its end and return what it printed. Ctrl-C on the terminal reaches us alone, not the program.
 
     It is started in ``place`` and waited for by the caller, whom a signal may interrupt; the program ends then too.
+    It inherits the descriptors ``keep``.
 
     Raises CommandFailed when it ends with an error and ``check`` is set, OperationFailed when it takes
     longer than ``timeout`` seconds, EnvironmentLacks when there is no such program.
     """
     words = [str(word) for word in argv]
     source = PIPE if stdin is not None else DEVNULL
-    with ended(lambda: place(lambda: start(words, stdin=source, stdout=PIPE, stderr=PIPE))) as program:
+    within = Surroundings(keep=keep)
+    with ended(lambda: place(lambda: start(words, stdin=source, stdout=PIPE, stderr=PIPE, within=within))) as program:
         try:
             said, complained = program.communicate(stdin, timeout)
         except subprocess.TimeoutExpired as error:

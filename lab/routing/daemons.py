@@ -24,6 +24,8 @@ _SOCKETS: Final = Path("/run/frr")
 _MANAGER: Final = "mgmtd"
 OLDEST: Final = (8, 4)
 _START_TIMEOUT: Final = 120.0
+_FROM: Final = process.Surroundings("/")
+"""Daemons outlive their caller and would keep its folder, and so its file system, busy."""
 
 
 def find_daemons() -> Path:
@@ -130,7 +132,7 @@ class Router:
     def _launch(self, command: list[str], daemon: str, group: int | None, launches: Launches) -> None:
         # A daemon keeps what it prints to open: a pipe would never end, and a file in its own folder may be a link.
         with os.fdopen(os.memfd_create(f"{self.name}-{daemon}"), "r+", errors="replace") as printed:
-            launcher = process.start(command, stdout=printed, stderr=printed, group=group)
+            launcher = process.start(command, stdout=printed, stderr=printed, group=group, within=_FROM)
             launches.add(launcher)
             # FRR's parent looks for its child's end when their socket closes, which is before the child has ended:
             # 0 is also what it returns for a daemon that is just ending. One that started has written its pid.

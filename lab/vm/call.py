@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import OperationFailed
 from lab.kernel.signals import received
 from lab.vm.channel import Lost, opened
+from lab.vm.ending import has_ended
 from lab.vm.fingerprint import of_code
 from lab.vm.frames import CHUNK, WINDOW, Kind
-from lab.vm.machine import has_ended, is_shared, last_fault
+from lab.vm.machine import is_shared, last_fault
 from lab.vm.request import Request
 from lab.vm.terminal import raw, size
 

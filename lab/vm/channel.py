@@ -82,36 +82,47 @@ def opened(state: StateFolder, request: Request) -> Iterator[Channel]:
 
     Raises OperationFailed when all ports are taken or the guest does not answer.
     """
-    with _taken(state) as port:
-        deadline, patience = time.monotonic() + ANSWER, _FIRST_TRY
-        while time.monotonic() < deadline:
-            with _connected(state, port) as connection:
-                channel = Channel(connection)
-                if channel.begin(request, patience):
-                    yield channel
-                    return
-            # What a killed caller left half-sent makes no frame: the guest starts anew when it sees nobody there.
-            time.sleep(_PAUSE)
-            patience *= 2
+    with contextlib.ExitStack() as held:
+        port = next((port for port in range(PORTS) if _take(state, port, held)), None)
+        if port is None:
+            raise OperationFailed(f"{PORTS} commands run in the VM", "wait until one of them has ended")
+        yield held.enter_context(opened_at(state, port, request))
+
+
+@contextlib.contextmanager
+def opened_at(state: StateFolder, port: int, request: Request) -> Iterator[Channel]:
+    """The same on a port that the caller has taken."""
+    deadline, patience = time.monotonic() + ANSWER, _FIRST_TRY
+    while time.monotonic() < deadline:
+        with _connected(state, port) as connection:
+            channel = Channel(connection)
+            if channel.begin(request, patience):
+                yield channel
+                return
+        # What a killed caller left half-sent makes no frame: the guest starts anew when it sees nobody there.
+        time.sleep(_PAUSE)
+        patience *= 2
     raise OperationFailed(f"the VM does not answer within {ANSWER:g} s", "rocelab vm down, then up again")
 
 
 @contextlib.contextmanager
-def _taken(state: StateFolder) -> Iterator[int]:
-    """The number of a port that no other caller has; it is free again when this process lets go or ends."""
-    for number in range(PORTS):
-        lock = os.open(state.port(number).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            continue
-        try:
-            yield number
-        finally:
-            os.close(lock)
-        return
-    raise OperationFailed(f"{PORTS} commands run in the VM", "wait until one of them has ended")
+def alone(state: StateFolder) -> Iterator[int]:
+    """All ports are the caller's, and this is the number of one; OperationFailed when a command runs in the VM."""
+    with contextlib.ExitStack() as held:
+        if not all(_take(state, port, held) for port in range(PORTS)):
+            raise OperationFailed("a command runs in the VM", "wait until it has ended")
+        yield 0
+
+
+def _take(state: StateFolder, port: int, held: contextlib.ExitStack) -> bool:
+    """Whether no other caller has the port; it is free again when ``held`` or this process ends."""
+    lock = os.open(state.port(port).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    held.callback(os.close, lock)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -1,40 +1,33 @@
-"""The life of a VM: started when needed, ended without a trace."""
+"""The life of a VM: started when needed, booting or from a checkpoint, and ended."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
-import select
-import signal
-import time
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from lab.errors import CommandFailed, OperationFailed, UsageError
+from lab.errors import OperationFailed, UsageError
 from lab.kernel import process
-from lab.vm import kvm, tsc
+from lab.vm import automatic, checkpoint, freeze, kvm, tsc
+from lab.vm.boot import NotStarted, boot, resume, said
 from lab.vm.build import build
-from lab.vm.console import fault, last_words
-from lab.vm.qemu import READY_MARK, Accel, Guest, Share, Time, guest_argv
-from lab.vm.recipe import Image, checkout, current_recipe
-from lab.vm.state import Running, StateFolder, process_start
+from lab.vm.console import fault
+from lab.vm.ending import clear
+from lab.vm.qemu import Accel, Guest, Share, Time
+from lab.vm.recipe import checkout, current_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lab.vm.recipe import Image
+    from lab.vm.state import Running, StateFolder
 
     Progress = Callable[[str], None]
 
-MEMORY_MIB = 4096
-BOOT_TIMEOUT = 120.0
-KVM_BOOT_TIMEOUT = 30.0
-"""A KVM guest that takes longer than this hangs; software emulation takes its place."""
-
-_FAREWELL = 5.0
-"""Seconds that a killed QEMU may take to end."""
-_POLL = 0.02
+MEMORY_MIB: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -46,10 +39,10 @@ class Wanted:
     share: Path | None = None
     time: Time | None = None
     """By default the host's where KVM works, and virtual elsewhere."""
-
-
-class NotStarted(OperationFailed):
-    """QEMU did not start: that says nothing about KVM."""
+    checkpoint: str = ""
+    """What the VM is to continue from."""
+    work: str = ""
+    """What its first command will do, as ``automatic.work_of`` tells: a VM that has done it may be there."""
 
 
 def up(state: StateFolder, wanted: Wanted, progress: Progress) -> Running:
@@ -60,44 +53,70 @@ def up(state: StateFolder, wanted: Wanted, progress: Progress) -> Running:
     if wanted.time is Time.VIRTUAL and (wanted.cpus or 1) > 1:
         raise UsageError(f"virtual time has one CPU, not {wanted.cpus}", "leave --cpus out, or use --time host")
     running = state.running()
-    if running is None:
-        image = build(progress)
+    if running is None or wanted.work or state.frozen.exists():
+        image = running.image if running else build(progress)
         state.create()
-        with _locked(state, progress):
-            running = state.running() or _start(image, wanted, state, progress)
-    if not is_shared(running, checkout()):
-        raise UsageError(f"the VM is up and does not share {checkout()}", "rocelab vm down, then up again")
-    if wanted.share and not is_shared(running, wanted.share):
-        raise UsageError(f"the VM is up and does not share {wanted.share}", "rocelab vm down, then up again")
-    if wanted.time not in {None, running.time}:
-        raise UsageError(f"the VM is up in {running.time} time", "rocelab vm down, then up again")
+        with locked(state, progress):
+            running = _started(image, wanted, state, progress)
+    _require(running, wanted)
     return running
+
+
+def _started(image: Image, wanted: Wanted, state: StateFolder, progress: Progress) -> Running:
+    """The VM that runs, made to go on where it was stopped, or replaced where one that is further costs nothing."""
+    running = state.running()
+    if running is None:
+        return _start(_planned(image, wanted, state, progress), wanted, state, progress)
+    if state.frozen.exists():
+        freeze.thaw(state)
+    further = automatic.further(guest_of(running, state), wanted.work, state)
+    if further is None:
+        return running
+    clear(state)
+    return _start(guest_of(running, state), wanted, state, progress)
+
+
+def _require(running: Running, wanted: Wanted) -> None:
+    remedy = "rocelab vm down, then up again"
+    if not is_shared(running, checkout()):
+        raise UsageError(f"the VM is up and does not share {checkout()}", remedy)
+    if wanted.share and not is_shared(running, wanted.share):
+        raise UsageError(f"the VM is up and does not share {wanted.share}", remedy)
+    if wanted.time not in {None, running.time}:
+        raise UsageError(f"the VM is up in {running.time} time", remedy)
+
+
+def guest_of(running: Running, state: StateFolder) -> Guest:
+    """The guest that runs, as it was to be started."""
+    arch = current_recipe().arch
+    return Guest(
+        arch=arch,
+        image=running.image,
+        accel=running.accel,
+        time=running.time,
+        cpus=running.cpus,
+        memory_mib=running.memory_mib,
+        shares=running.shares,
+        tsc_khz=tsc.guest_khz(arch, running.time),
+        console=state.console,
+        pid_file=state.pid_file,
+        ports=state.ports,
+        monitor=state.monitor,
+    )
 
 
 def down(state: StateFolder) -> bool:
     """End the VM and remove its traces; False when there was none."""
     if not state.path.is_dir():
         return False
-    with _locked(state, lambda _line: None):
+    with locked(state, lambda _line: None):
         state.console.unlink(missing_ok=True)
-        return _clear(state)
+        return clear(state)
 
 
 def last_fault(state: StateFolder) -> str:
     """What the kernel of the VM that ended last said of it; "" when it said nothing."""
-    return fault(_console(state))
-
-
-def has_ended(running: Running) -> bool:
-    """Whether the VM, whose connection was lost, is gone: QEMU outlives it while its memory is given back."""
-    try:
-        handle = os.pidfd_open(running.pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return not running.alive() or bool(select.select([handle], [], [], _FAREWELL)[0])
-    finally:
-        os.close(handle)
+    return fault(said(state))
 
 
 def is_shared(running: Running, path: Path) -> bool:
@@ -105,8 +124,8 @@ def is_shared(running: Running, path: Path) -> bool:
     return any(path == share.path or share.path in path.parents for share in running.shares)
 
 
-def _start(image: Image, wanted: Wanted, state: StateFolder, progress: Progress) -> Running:
-    _clear(state)
+def _planned(image: Image, wanted: Wanted, state: StateFolder, progress: Progress) -> Guest:
+    """The guest that ``wanted`` asks for, on this host."""
     arch = current_recipe().arch
     process.find_tool(arch.qemu, arch.qemu_package)
     accel = Accel.TCG
@@ -115,7 +134,7 @@ def _start(image: Image, wanted: Wanted, state: StateFolder, progress: Progress)
             progress("does KVM run guests here?")
         accel = kvm.choose_accel(arch, image, state)
     lives_in = wanted.time or (Time.HOST if accel is Accel.KVM or (wanted.cpus or 1) > 1 else Time.VIRTUAL)
-    guest = Guest(
+    return Guest(
         arch=arch,
         image=image,
         accel=accel,
@@ -129,8 +148,18 @@ def _start(image: Image, wanted: Wanted, state: StateFolder, progress: Progress)
         ports=state.ports,
         monitor=state.monitor,
     )
+
+
+def _start(guest: Guest, wanted: Wanted, state: StateFolder, progress: Progress) -> Running:
+    clear(state)
+    if wanted.checkpoint:
+        found = checkpoint.required(wanted.checkpoint)
+        found.require_fit(guest)
+        return resume(guest, found, state, progress)
+    if running := automatic.resumed(guest, wanted.work, state, progress):
+        return running
     try:
-        return _boot(guest, state, progress)
+        running = boot(guest, state, progress)
     except NotStarted:
         raise
     except OperationFailed:
@@ -138,113 +167,28 @@ def _start(image: Image, wanted: Wanted, state: StateFolder, progress: Progress)
             raise
         kvm.write_verdict(state, works=False)
         progress("the guest hangs under KVM: using software emulation")
-        return _boot(replace(guest, accel=Accel.TCG), state, progress)
-
-
-def _boot(guest: Guest, state: StateFolder, progress: Progress) -> Running:
-    """Start QEMU, wait until the guest answers, write the record."""
-    cpus = "1 CPU" if guest.cpus == 1 else f"{guest.cpus} CPUs"
-    progress(f"booting with {cpus} and {guest.memory_mib} MiB ({guest.accel}, {guest.time} time)")
-    began = time.monotonic()
-    state.console.unlink(missing_ok=True)
-    try:
-        _launch(guest)
-        pid = int(state.pid_file.read_text(encoding="ascii"))
-        pid_started = process_start(pid)
-        _wait_ready(pid, state, KVM_BOOT_TIMEOUT if guest.accel is Accel.KVM else BOOT_TIMEOUT)
-        running = Running(
-            pid=pid,
-            pid_started=pid_started or 0,
-            accel=guest.accel,
-            time=guest.time,
-            cpus=guest.cpus,
-            memory_mib=guest.memory_mib,
-            image=guest.image,
-            kernel=_kernel_release(guest.image),
-            shares=guest.shares,
-            started=time.time(),
-            boot_seconds=round(time.monotonic() - began, 2),
-        )
-        _write_whole(state.record, running.to_json())
-    except BaseException:
-        _clear(state)
-        raise
+        return boot(replace(guest, accel=Accel.TCG), state, progress)
+    automatic.keep_booted(guest, state, progress)
     return running
 
 
-def _launch(guest: Guest) -> None:
-    """Start QEMU in the background; it returns when its devices are set up."""
-    try:
-        process.run(guest_argv(guest))
-    except CommandFailed as error:
-        said = error.stderr.strip().splitlines()[-1:]
-        raise NotStarted(f"QEMU does not start: {' '.join(said)}", "rocelab vm build --force") from error
+def touch(running: Running, work: str, state: StateFolder, progress: Progress) -> automatic.Touch:
+    """A command is about to run in the VM, which is not what it was any more."""
+    with locked(state, progress):
+        return automatic.touch(guest_of(running, state), work, state)
 
 
-def _wait_ready(pid: int, state: StateFolder, timeout: float) -> None:
-    """Until the console says that the guest is ready; OperationFailed with its last lines when it will not be."""
-    deadline = time.monotonic() + timeout
-    started = process_start(pid)
-    while READY_MARK not in _console(state):
-        ended = started is None or process_start(pid) != started
-        if ended or time.monotonic() > deadline:
-            what = "ended while booting" if ended else f"is not up after {timeout:g} s"
-            raise OperationFailed(f"the VM {what}\n{last_words(_console(state))}", f"see {state.console}")
-        time.sleep(_POLL)
-
-
-def _clear(state: StateFolder) -> bool:
-    """End whatever VM the folder tells of, recorded or half-started, and remove what it left."""
-    recorded = _recorded(state)
-    ended = False
-    for pid, started in recorded:
-        ended = _end(pid, started) or ended
-    for path in (state.record, state.pid_file, state.monitor, *state.ports):
-        path.unlink(missing_ok=True)
-    return ended
-
-
-def _recorded(state: StateFolder) -> list[tuple[int, int]]:
-    """Pids with start times: of the record, and of a QEMU that was started and not recorded any more."""
-    found = []
-    with contextlib.suppress(FileNotFoundError, OperationFailed):
-        running = Running.from_json(state.record.read_text(encoding="utf-8"))
-        found.append((running.pid, running.pid_started))
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        pid = int(state.pid_file.read_text(encoding="ascii"))
-        started = process_start(pid)
-        if started is not None and _is_ours(pid, state):
-            found.append((pid, started))
-    return found
-
-
-def _is_ours(pid: int, state: StateFolder) -> bool:
-    """Whether the process names this folder's pid file on its command line, as our QEMU does."""
-    try:
-        return str(state.pid_file).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def _end(pid: int, started: int) -> bool:
-    """End one process, identified by pid and start time, and wait until it is gone."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return False
-    try:
-        if process_start(pid) != started:
-            return False
-        # Nothing is lost: the disk is a throw-away view, and shared folders are written through.
-        signal.pidfd_send_signal(handle, signal.SIGKILL)
-        select.select([handle], [], [])
-        return True
-    finally:
-        os.close(handle)
+def keep(touch: automatic.Touch, state: StateFolder, progress: Progress) -> None:
+    """Keep the VM as it is when the command of ``touch`` was the only one in it: the next is spared its work."""
+    if touch.token:
+        with locked(state, progress):
+            if running := state.running():
+                automatic.keep(guest_of(running, state), touch, state, progress)
 
 
 @contextlib.contextmanager
-def _locked(state: StateFolder, progress: Progress) -> Iterator[None]:
+def locked(state: StateFolder, progress: Progress) -> Iterator[None]:
+    """Nobody else starts, stops or saves the VM."""
     with state.lock.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -266,21 +210,3 @@ def _default_memory() -> int:
     """4 GiB, or half of the host's memory when it has less than eight."""
     host_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return min(MEMORY_MIB, host_mib // 2)
-
-
-def _kernel_release(image: Image) -> str:
-    return str(json.loads(image.manifest.read_text(encoding="utf-8"))["kernel"])
-
-
-def _console(state: StateFolder) -> str:
-    try:
-        return state.console.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Replace a file so that a reader sees the old or the new one, never a part."""
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

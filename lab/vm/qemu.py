@@ -20,6 +20,9 @@ READY_MARK = "rocelab: ready"
 PROBE_MARK = "rocelab: probe passed"
 """What a probe guest writes before it ends (scripts/guest/initrd-init)."""
 
+DISK = "disk"
+"""What the disk is called in the monitor."""
+
 
 class Accel(StrEnum):
     """What runs the guest's instructions."""
@@ -66,6 +69,8 @@ class Guest:
     """Sockets of the ports on which calls come in (lab/vm/channel.py)."""
     monitor: Path
     """Socket of QEMU's monitor."""
+    resumes: tuple[int, ...] = ()
+    """Descriptors of the disk of a checkpoint that it continues from, to write and to read; none when it boots."""
 
 
 def guest_argv(guest: Guest) -> list[str]:
@@ -75,11 +80,10 @@ def guest_argv(guest: Guest) -> list[str]:
     """
     kernel_words = ["quiet", "loglevel=3", "panic=-1", "mitigations=off", *_emulation_words(guest)]
     kernel_words += map(_share_word, guest.shares)
-    disk = f"file={_escaped(guest.image.disk)},if=none,id=disk,format=raw,snapshot=on,cache=unsafe,discard=unmap"
     return [
         *_machine(guest.arch, guest.accel, guest.image, kernel_words, guest.time),
         *("-name", "rocelab-vm", "-smp", str(guest.cpus), "-m", str(guest.memory_mib)),
-        *("-drive", disk, "-device", "virtio-blk-pci,drive=disk"),
+        *_disk(guest),
         *("-device", "virtio-rng-pci"),
         *("-device", f"virtio-serial-pci,max_ports={len(guest.ports) + 1}"),
         *(word for number, path in enumerate(guest.ports) for word in _port_device(number, path)),
@@ -125,6 +129,18 @@ def _machine(arch: Arch, accel: Accel, image: Image, kernel_words: list[str], ti
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", " ".join([f"console={arch.console}", *kernel_words])),
     ]
+
+
+def _disk(guest: Guest) -> list[str]:
+    """The image under a throw-away layer, which continues that of a checkpoint: a file without a name."""
+    opened = "cache=unsafe,discard=unmap,if=none,id=" + DISK
+    device = ["-device", f"virtio-blk-pci,drive={DISK}"]
+    if not guest.resumes:
+        return ["-drive", f"file={_escaped(guest.image.disk)},format=raw,snapshot=on,{opened}", *device]
+    given = [word for descriptor in guest.resumes for word in ("-add-fd", f"fd={descriptor},set=1")]
+    # Nobody else can have it, and QEMU's own two descriptors of it would be in each other's way.
+    drive = f"file=/dev/fdset/1,file.locking=off,format=qcow2,{opened}"
+    return [*given, "-drive", drive, *device, "-incoming", "defer"]
 
 
 def _port_device(number: int, path: Path) -> list[str]:

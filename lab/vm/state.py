@@ -38,6 +38,8 @@ class Running:
     started: float
     """Seconds since the epoch."""
     boot_seconds: float
+    checkpoint: str = ""
+    """What it continued from; "" when it booted."""
 
     @property
     def uptime(self) -> float:
@@ -107,6 +109,16 @@ class StateFolder:
     def lock(self) -> Path:
         """Held while the VM is started or stopped."""
         return self.path / "lock"
+
+    @property
+    def frozen(self) -> Path:
+        """There while the VM is stopped and without its shares, to be saved."""
+        return self.path / "frozen"
+
+    @property
+    def untouched(self) -> Path:
+        """Name of the checkpoint that the VM still is: no command has run in it since."""
+        return self.path / "untouched"
 
     @property
     def kvm_verdict(self) -> Path:

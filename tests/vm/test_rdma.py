@@ -13,7 +13,7 @@ import pytest
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 from lab.kernel import process
 from lab.rdma import counters, rxe, sysfs
-from lab.rdma.measure import BandwidthTest, LatencyTest, Pair, Verb
+from lab.rdma.measure import BandwidthTest, LatencyTest, Pair, Verb, total
 from lab.rdma.perftest import measure_bandwidth, measure_latency
 from lab.rdma.session import Patience
 
@@ -95,9 +95,11 @@ def test_goodput_agrees_with_the_byte_counters_of_a_router_on_the_way(path: Path
 
 
 def test_pairs_run_at_the_same_time(path: Path) -> None:
-    # Long, because on a busy machine one of them begins or ends some tenths of a second alone, on the whole link.
     both = measure_bandwidth([path.pair, path.pair], BandwidthTest(duration=10))
-    assert near_theory(sum(result.goodput_bps for result in both))
+    # Each has the whole link while the other has not begun or has ended: the sum of their rates may be above it, what
+    # was carried from the first's beginning to the last's end may not.
+    assert total(both).goodput_bps < 1.01 * THEORY
+    assert sum(result.goodput_bps for result in both) > 0.97 * THEORY
     assert min(result.goodput_bps for result in both) > THEORY / 4
     there, back = measure_bandwidth([path.pair, path.back], BandwidthTest(duration=3))
     assert (there.src, there.dst, back.src, back.dst) == ("h1", "h2", "h2", "h1")

@@ -10,7 +10,7 @@ import pytest
 
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import process
-from lab.vm import build, kvm, machine
+from lab.vm import boot, build, kvm, machine
 from lab.vm.arch import ARCHES, Arch
 from lab.vm.machine import Wanted
 from lab.vm.qemu import PROBE_MARK, Accel, Guest
@@ -21,9 +21,14 @@ WAITS = "while read line; do :; done"
 """A shell that waits for its standard input to end."""
 
 
+def quiet(_line: str) -> None:
+    """Nobody listens to progress."""
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
     monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
+    monkeypatch.setenv("ROCELAB_CHECKPOINTS", "0")
     folder = StateFolder(tmp_path / "vm")
     folder.create()
     return folder
@@ -79,17 +84,18 @@ def test_a_guest_that_hangs_under_kvm_starts_under_tcg(
 ) -> None:
     tried: list[Accel] = []
 
-    def boot(guest: Guest, *_: object) -> Running:
+    def booted(guest: Guest, *_: object) -> Running:
         tried.append(guest.accel)
         if guest.accel is Accel.KVM:
             raise OperationFailed("the VM is not up after 30 s")
         return replace(running, accel=guest.accel)
 
-    monkeypatch.setattr(machine, "_boot", boot)
+    monkeypatch.setattr(machine, "boot", booted)
     monkeypatch.setattr(process, "find_tool", lambda name, _package: name)
     kvm.write_verdict(folder, works=True)
     monkeypatch.setattr(os, "access", lambda *_: True)
-    assert machine._start(image, Wanted(), folder, lambda _line: None).accel is Accel.TCG
+    planned = machine._planned(image, Wanted(), folder, quiet)
+    assert machine._start(planned, Wanted(), folder, quiet).accel is Accel.TCG
     assert tried == [Accel.KVM, Accel.TCG]
     assert kvm.read_verdict(folder) is False
 
@@ -97,29 +103,31 @@ def test_a_guest_that_hangs_under_kvm_starts_under_tcg(
 def test_a_failed_boot_under_tcg_is_an_error(
     monkeypatch: pytest.MonkeyPatch, folder: StateFolder, image: Image
 ) -> None:
-    def boot(*_: object) -> Running:
+    def booted(*_: object) -> Running:
         raise OperationFailed("the VM ended while booting")
 
-    monkeypatch.setattr(machine, "_boot", boot)
+    monkeypatch.setattr(machine, "boot", booted)
     monkeypatch.setattr(process, "find_tool", lambda name, _package: name)
     kvm.write_verdict(folder, works=False)
+    planned = machine._planned(image, Wanted(), folder, quiet)
     with pytest.raises(OperationFailed, match="ended while booting"):
-        machine._start(image, Wanted(), folder, lambda _line: None)
+        machine._start(planned, Wanted(), folder, quiet)
 
 
 def test_error_of_a_failed_boot_names_the_log_and_shows_why(folder: StateFolder) -> None:
     folder.console.write_text("Booting\n" * 20 + "Kernel panic - no init\n")
     gone = subprocess.Popen(["true"])
     gone.wait()
+    folder.pid_file.write_text(f"{gone.pid}\n")
     with pytest.raises(OperationFailed) as failure:
-        machine._wait_ready(gone.pid, folder, 1.0)
+        boot._wait_ready(folder, 1.0)
     assert str(failure.value) == f"the VM ended while booting\nKernel panic - no init: see {folder.console}"
 
 
 def test_a_qemu_that_does_not_start_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, guest: Guest) -> None:
-    monkeypatch.setattr(machine, "guest_argv", lambda _guest: ["sh", "-c", "echo 'qemu: no such disk' >&2; exit 1"])
+    monkeypatch.setattr(boot, "guest_argv", lambda _guest: ["sh", "-c", "echo 'qemu: no such disk' >&2; exit 1"])
     with pytest.raises(OperationFailed, match=r"^QEMU does not start: qemu: no such disk: rocelab vm build --force$"):
-        machine._launch(guest)
+        boot._launch(guest)
 
 
 def test_down_ends_a_qemu_that_was_never_recorded(folder: StateFolder) -> None:

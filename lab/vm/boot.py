@@ -1,0 +1,125 @@
+"""A VM comes up: it boots, or it continues from a checkpoint."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import CommandFailed, OperationFailed
+from lab.kernel import process
+from lab.vm import freeze
+from lab.vm.console import last_words
+from lab.vm.ending import clear
+from lab.vm.qemu import READY_MARK, Accel, Guest, guest_argv
+from lab.vm.state import Running, process_start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lab.vm.checkpoint import Checkpoint
+    from lab.vm.recipe import Image
+    from lab.vm.state import StateFolder
+
+    Progress = Callable[[str], None]
+
+BOOT_TIMEOUT: Final = 120.0
+KVM_BOOT_TIMEOUT: Final = 30.0
+"""A KVM guest that takes longer than this hangs; software emulation takes its place."""
+_POLL: Final = 0.02
+
+
+class NotStarted(OperationFailed):
+    """QEMU did not start: that says nothing about KVM."""
+
+
+def boot(guest: Guest, state: StateFolder, progress: Progress) -> Running:
+    """Start QEMU, wait until the guest answers, write the record."""
+    cpus = "1 CPU" if guest.cpus == 1 else f"{guest.cpus} CPUs"
+    progress(f"booting with {cpus} and {guest.memory_mib} MiB ({guest.accel}, {guest.time} time)")
+
+    def ready() -> None:
+        _wait_ready(state, KVM_BOOT_TIMEOUT if guest.accel is Accel.KVM else BOOT_TIMEOUT)
+
+    return _come_up(guest, state, ready)
+
+
+def resume(guest: Guest, checkpoint: Checkpoint, state: StateFolder, progress: Progress) -> Running:
+    """The same from a checkpoint that fits ``guest``."""
+    progress(f"continuing from checkpoint {checkpoint.name}: {checkpoint.about().what}")
+    checkpoint.note_use()
+    with freeze.disk_of(checkpoint) as descriptors:
+        continued = replace(guest, resumes=descriptors)
+        return _come_up(continued, state, lambda: freeze.resume(state, checkpoint), checkpoint.name)
+
+
+def _come_up(guest: Guest, state: StateFolder, ready: Callable[[], None], checkpoint: str = "") -> Running:
+    began = time.monotonic()
+    state.console.unlink(missing_ok=True)
+    try:
+        _launch(guest)
+        pid = int(state.pid_file.read_text(encoding="ascii"))
+        pid_started = process_start(pid)
+        ready()
+        running = Running(
+            pid=pid,
+            pid_started=pid_started or 0,
+            accel=guest.accel,
+            time=guest.time,
+            cpus=guest.cpus,
+            memory_mib=guest.memory_mib,
+            image=guest.image,
+            kernel=_kernel_release(guest.image),
+            shares=guest.shares,
+            started=time.time(),
+            boot_seconds=round(time.monotonic() - began, 2),
+            checkpoint=checkpoint,
+        )
+        _write_whole(state.record, running.to_json())
+    except BaseException:
+        clear(state)
+        raise
+    return running
+
+
+def _launch(guest: Guest) -> None:
+    """Start QEMU in the background; it returns when its devices are set up."""
+    try:
+        process.run(guest_argv(guest), keep=guest.resumes)
+    except CommandFailed as error:
+        complaint = error.stderr.strip().splitlines()[-1:]
+        raise NotStarted(f"QEMU does not start: {' '.join(complaint)}", "rocelab vm build --force") from error
+
+
+def _wait_ready(state: StateFolder, timeout: float) -> None:
+    """Until the console says that the guest is ready; OperationFailed with its last lines when it will not be."""
+    deadline = time.monotonic() + timeout
+    pid = int(state.pid_file.read_text(encoding="ascii"))
+    started = process_start(pid)
+    while READY_MARK not in said(state):
+        ended = started is None or process_start(pid) != started
+        if ended or time.monotonic() > deadline:
+            what = "ended while booting" if ended else f"is not up after {timeout:g} s"
+            raise OperationFailed(f"the VM {what}\n{last_words(said(state))}", f"see {state.console}")
+        time.sleep(_POLL)
+
+
+def _kernel_release(image: Image) -> str:
+    return str(json.loads(image.manifest.read_text(encoding="utf-8"))["kernel"])
+
+
+def said(state: StateFolder) -> str:
+    """What the guest has written to its console."""
+    try:
+        return state.console.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Replace a file so that a reader sees the old or the new one, never a part."""
+    part = path.with_suffix(".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
