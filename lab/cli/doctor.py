@@ -54,7 +54,8 @@ def _show(
     host: Host, capabilities: Sequence[Capability], findings: Mapping[str, Finding], verdicts: Sequence[Verdict]
 ) -> None:
     rows = [_row(host, capability, findings[capability.name]) for capability in capabilities]
-    title = f"this machine: Linux {host.release}, {host.machine}{', the VM of rocelab' if host.in_vm else ''}"
+    what = f", the VM of rocelab in {host.time} time" if host.in_vm else ""
+    title = f"this machine: Linux {host.release}, {host.machine}{what}"
     stdout.print(table(title, ("capability", "here", "what needs it", "remedy"), rows))
     works = [(verdict.feature, verdict.place, ", ".join(verdict.lacks), verdict.remedy) for verdict in verdicts]
     stdout.print(table("what works", ("feature", "works", "lacks here", "remedy"), works))

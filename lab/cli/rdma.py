@@ -15,6 +15,7 @@ from lab.cli.progress import stages
 from lab.dataplane.counters import dropped_packets
 from lab.dataplane.plant import open_plant
 from lab.errors import UsageError
+from lab.kernel import clock
 from lab.rdma import counters, perftest, sysfs
 from lab.rdma.measure import DEFAULT_TCLASS, DEFAULT_TIMEOUT, BandwidthTest, LatencyTest, Verb, total
 from lab.rdma.meter import Meter
@@ -146,7 +147,8 @@ def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter) -> None
             for key, value in data.items()
         }
         print_json(
-            {**measured, "counters": meter.moved(), "counters_window_s": meter.seconds, "balance": _balance(meter)}
+            {**measured, "time": clock.lives_in(), "counters": meter.moved(), "counters_window_s": meter.seconds}
+            | {"balance": _balance(meter)}
         )
         return
     stdout.print(drawn)
@@ -159,6 +161,10 @@ def _balance(meter: Meter) -> dict[str, int | None]:
     return {**asdict(balance), "under_way": balance.under_way}
 
 
+def _in_time() -> str:
+    return f"{clock.lives_in()} time"
+
+
 def _bandwidth_table(results: Sequence[BandwidthResult]) -> Any:
     rows = [
         (result.src, result.dst, format_rate(result.goodput_bps), result.messages, format_time(result.duration_s))
@@ -168,7 +174,7 @@ def _bandwidth_table(results: Sequence[BandwidthResult]) -> Any:
         every = total(results)
         rows.append(("all", "", format_rate(every.goodput_bps), every.messages, format_time(every.window_s)))
     first = results[0]
-    title = f"RDMA {first.verb}, {first.size}-byte messages, {first.qps} QP, path MTU {first.mtu}"
+    title = f"RDMA {first.verb}, {first.size}-byte messages, {first.qps} QP, path MTU {first.mtu}, {_in_time()}"
     return table(title, ("from", "to", "goodput", "messages", "time"), rows)
 
 
@@ -184,7 +190,7 @@ def _latency_table(results: Sequence[LatencyResult]) -> Any:
     ]
     first = results[0]
     what = "round trip" if first.verb == Verb.READ else "half the round trip"
-    title = f"RDMA {first.verb} latency ({what}), {first.size}-byte messages"
+    title = f"RDMA {first.verb} latency ({what}), {first.size}-byte messages, {_in_time()}"
     return table(title, ("from", "to", "min", "p50", "avg", "p99", "p99.9", "max", "samples"), rows)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from lab.kernel import clock
 from lab.vm.arch import ARCHES
 from lab.vm.call import inside_vm
 
@@ -28,6 +29,8 @@ class Host:
     in_vm: bool
     kvm: bool
     """Whether the device of KVM is there; it may still not run guests."""
+    time: str = clock.HOST
+    """Whose time it lives in."""
 
     @property
     def qemu(self) -> str:
@@ -61,6 +64,7 @@ def this_host() -> Host:
         root=os.geteuid() == 0,
         in_vm=inside_vm(),
         kvm=KVM.exists(),
+        time=clock.lives_in(),
     )
 
 

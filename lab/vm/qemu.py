@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from lab.kernel import clock
 from lab.vm.frames import PORT_NAME
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ class Accel(StrEnum):
 class Time(StrEnum):
     """Whose time a guest lives in."""
 
-    HOST = "host"
+    HOST = clock.HOST
     """The host's clocks: a guest that gets no CPU for a while is late."""
-    VIRTUAL = "virtual"
+    VIRTUAL = clock.VIRTUAL
     """QEMU's count of instructions, 1 ns each: a busy host makes a run longer and never different."""
 
 
@@ -79,6 +80,7 @@ def guest_argv(guest: Guest) -> list[str]:
     It has no network. The only way in are the ports, whose sockets are in a folder that is its user's alone.
     """
     kernel_words = ["quiet", "loglevel=3", "panic=-1", "mitigations=off", *_emulation_words(guest)]
+    kernel_words.append(clock.WORD + guest.time)
     kernel_words += map(_share_word, guest.shares)
     return [
         *_machine(guest.arch, guest.accel, guest.image, kernel_words, guest.time),
@@ -107,8 +109,8 @@ def _emulation_words(guest: Guest) -> list[str]:
     """
     if guest.accel is not Accel.TCG:
         return []
-    clock = [f"tsc_early_khz={guest.tsc_khz}", "tsc=reliable"] if guest.tsc_khz else []
-    return clock if guest.time is Time.VIRTUAL else ["maxcpus=1", *clock]
+    counter = [f"tsc_early_khz={guest.tsc_khz}", "tsc=reliable"] if guest.tsc_khz else []
+    return counter if guest.time is Time.VIRTUAL else ["maxcpus=1", *counter]
 
 
 def probe_argv(arch: Arch, image: Image, accel: Accel) -> list[str]:
@@ -119,13 +121,13 @@ def probe_argv(arch: Arch, image: Image, accel: Accel) -> list[str]:
 
 def _machine(arch: Arch, accel: Accel, image: Image, kernel_words: list[str], time: Time = Time.HOST) -> list[str]:
     accelerator, cpu = ("kvm", "max") if accel is Accel.KVM else ("tcg,thread=multi", arch.emulated_cpu)
-    clock = []
+    counting = []
     if time is Time.VIRTUAL:
-        accelerator, clock = "tcg,thread=single", ["-icount", "shift=0,sleep=on", "-rtc", "clock=vm"]
+        accelerator, counting = "tcg,thread=single", ["-icount", "shift=0,sleep=on", "-rtc", "clock=vm"]
     return [
         arch.qemu,
         *("-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot"),
-        *("-machine", arch.qemu_machine, "-accel", accelerator, "-cpu", cpu, *clock),
+        *("-machine", arch.qemu_machine, "-accel", accelerator, "-cpu", cpu, *counting),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
         *("-append", " ".join([f"console={arch.console}", *kernel_words])),
     ]

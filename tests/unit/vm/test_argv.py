@@ -54,7 +54,7 @@ def test_virtual_time_is_one_thread_that_counts_instructions(guest: Guest) -> No
     assert after(argv, "-accel") == ["tcg,thread=single"]
     assert after(argv, "-icount") == ["shift=0,sleep=on"]
     assert after(argv, "-rtc") == ["clock=vm"]
-    assert {"tsc_early_khz=1000000", "tsc=reliable"} < set(after(argv, "-append")[0].split())
+    assert {"tsc_early_khz=1000000", "tsc=reliable", "rocelab.time=virtual"} < set(after(argv, "-append")[0].split())
     assert "maxcpus=1" not in after(argv, "-append")[0]
     assert not {"-icount", "-rtc"} & set(guest_argv(guest))
 

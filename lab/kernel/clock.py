@@ -1,0 +1,18 @@
+"""Whose time this machine lives in: figures of delays and rates are nothing without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+VIRTUAL: Final = "virtual"
+"""The machine is rocelab's VM, whose clock counts its instructions: a busy host changes no figure."""
+HOST: Final = "host"
+WORD: Final = "rocelab.time="
+"""Begins the word on the kernel's command line with which the VM is told."""
+_COMMAND_LINE: Final = Path("/proc/cmdline")
+
+
+def lives_in() -> str:
+    """VIRTUAL or HOST."""
+    return VIRTUAL if WORD + VIRTUAL in _COMMAND_LINE.read_text(encoding="utf-8", errors="replace").split() else HOST
