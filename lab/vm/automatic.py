@@ -84,10 +84,15 @@ def resumed(guest: Guest, work: str, state: StateFolder, progress: Progress) -> 
 
 def keep_booted(guest: Guest, state: StateFolder, progress: Progress) -> None:
     """Keep the guest that has just booted, when its resident rocelab has loaded too."""
-    if _wanted(guest) and checkpoint.has_room():
-        with alone(state) as port:
-            errand.run(state, port, "rocelab", "--version")
-        _save(guest, _name(guest, _BOOTED), "booted", state, progress)
+    if not _wanted(guest) or not checkpoint.has_room():
+        return
+    with alone(state) as port:
+        errand.run(state, port, "rocelab", "--version")
+    name = _name(guest, _BOOTED)
+    if checkpoint.find(name):  # of another VM that has booted meanwhile
+        state.untouched.write_text(name, encoding="ascii")
+    else:
+        _save(guest, name, "booted", state, progress)
 
 
 def touch(guest: Guest, work: str, state: StateFolder) -> Touch:

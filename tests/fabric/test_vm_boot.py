@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from lab.vm.state import process_start
@@ -22,7 +23,7 @@ class Vm:
     """``rocelab vm`` with a state folder of the test's own, so that the user's VM is left alone."""
 
     def __init__(self, state: Path) -> None:
-        self.environment = {**os.environ, "ROCELAB_VM_STATE": str(state)}
+        self.environment = {**os.environ, "ROCELAB_VM_STATE": str(state), "ROCELAB_CHECKPOINTS": "0"}
 
     def start(self, *words: str, cwd: Path = ROOT) -> subprocess.Popen[str]:
         argv = [sys.executable, "-m", "lab", "vm", *words]
@@ -111,6 +112,24 @@ def test_in_virtual_time_work_takes_as_long_on_a_busy_host(guest: Vm) -> None:
             loop.wait()
     # Interrupts are charged to it; in the host's time three loops on two CPUs double it.
     assert busy["took"] == pytest.approx(quiet["took"], rel=0.15)
+
+
+def test_a_terminal_in_the_guest_is_the_callers(guest: Vm) -> None:
+    """Its size, its keys and the exit code: ``rocelab vm shell`` on a terminal of this test's."""
+    argv = ["-m", "lab", "vm", "run", "--", "bash", "--norc", "-i"]
+    shell = pexpect.spawn(
+        sys.executable, argv, env=guest.environment, cwd=str(ROOT), dimensions=(31, 97), encoding="utf-8", timeout=120
+    )
+    shell.sendline("stty size; tty")
+    shell.expect("31 97\r\n/dev/pts/")
+    # Ctrl-C goes to whom the terminal is: to bash until it has handed it to what it starts.
+    shell.sendline("sh -c 'echo begun; exec sleep 1000'")
+    shell.expect("begun\r\n")
+    shell.sendintr()
+    shell.sendline("exit $(($? - 100))")
+    shell.expect(pexpect.EOF)
+    shell.close()
+    assert shell.exitstatus == 30
 
 
 def test_the_resident_answers_as_a_new_process_does(guest: Vm) -> None:
