@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import struct
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -52,10 +53,15 @@ RATE: Final = 100_000_000
 POOL: Final = 1_000_000
 _MTU: Final = 4200
 _ETH_P_ALL: Final = 3
+_SOL_PACKET: Final = 263
+_PACKET_AUXDATA: Final = 8
+_AUXDATA: Final = struct.Struct("=IIIHHHH")
+_VLAN_VALID: Final = 0x10
+"""struct tpacket_auxdata and TP_STATUS_VLAN_VALID of <linux/if_packet.h>."""
 _ARRIVES: Final = 5.0
 """Seconds after which a frame that has not come is missing."""
 
-DATA, PFC, TOKEN, KICK = range(4)
+DATA, PFC, TOKEN, KICK, SPARE = range(5)
 """enum rl_kind of mark.h."""
 XOFF: Final = 0x100
 NO_PORT: Final = 0x3FFFF
@@ -131,6 +137,14 @@ class Switch:
             key = ctypes.c_uint32(port * layout.CLASSES + group)
             assert library().bpf_map_update_elem(groups, ctypes.byref(key), value.tobytes(), 0) == 0
 
+    def hold(self, port: int, group: int, **fields: int) -> None:
+        """A group in XOFF, which the clock looks at."""
+        self.set_group(port, group, paused=1, **fields)
+        self.plant.nodes["paused"] += 1
+        self.plant.ports["state"]["in_xoff"][port] |= 1 << group
+        self.plant.nodes["busy_ports"][0, 0] |= 1 << (port - PORTS.clock)
+        self.plant.nodes["busy"] |= 1
+
     def group(self, port: int, group: int) -> Any:
         """What a priority group holds, of the type ``GROUP``."""
         found = ctypes.create_string_buffer(GROUP.itemsize)
@@ -183,6 +197,13 @@ class Wire:
     def next(self) -> bytes:
         """The next frame; TimeoutError when there is none."""
         return self._end.recv(LONGEST)
+
+    def next_untagged(self) -> bytes:
+        """The next frame, which has no tag: of what the kernel took off the packet, too, it says nothing."""
+        self._end.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        frame, ((_, _, auxdata),), _, _ = self._end.recvmsg(LONGEST, socket.CMSG_SPACE(_AUXDATA.size))
+        assert not _AUXDATA.unpack(auxdata)[0] & _VLAN_VALID, "it has a tag"
+        return frame
 
     def send(self, frame: bytes) -> None:
         """A frame towards the switch."""

@@ -176,4 +176,25 @@ static __always_inline enum rl_turn rl_review(const struct rl_port *ingress, con
 	return turn;
 }
 
+/* The frame that was to say it could not be sent: what `rl_review` decided is decided again at the next tick. True when
+ * the pause has ended all the same, because the group has crossed XOFF again since. */
+static __always_inline bool rl_take_back(const struct rl_port *ingress, __u32 index, enum rl_turn turn)
+{
+	struct rl_group_counters *count = &ingress->counters->group[index & (RL_CLASSES - 1)];
+	struct rl_group *group = rl_find_group(ingress->id, index);
+	bool ended;
+
+	if (!group)
+		return false;
+	bpf_spin_lock(&group->lock);
+	ended = turn == RL_RESUME && group->paused;
+	group->refresh_at = 0;
+	if (turn == RL_RESUME && !ended) {
+		group->paused = 1;
+		count->xon--;
+	}
+	bpf_spin_unlock(&group->lock);
+	return ended;
+}
+
 #endif

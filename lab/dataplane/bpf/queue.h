@@ -126,7 +126,7 @@ static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc 
 		if (!slot)
 			break;
 		rl_note_left(port, list);
-		if (list != RL_WIRE)
+		if (list <= RL_CONTROL)
 			rl_leave(port, node, list, slot);
 		if (list < RL_CLASSES)
 			rl_count_drop(port, sch, list, reason, slot->len);
