@@ -51,6 +51,7 @@ PORTS: Final = NodePorts("s1", 0, 1, INTERFACES, drained=False)
 SWP1, SWP2 = (PORTS.port(name) for name in INTERFACES)
 RATE: Final = 100_000_000
 POOL: Final = 1_000_000
+SLOTS: Final = 2048
 _MTU: Final = 4200
 _ETH_P_ALL: Final = 3
 _SOL_PACKET: Final = 263
@@ -127,6 +128,11 @@ class Switch:
         qos = NodeQos(POOL, dict.fromkeys(INTERFACES, port))
         self.plant.nodes[PORTS.number] = configure.node_record(qos, PORTS)
         self.plant.nodes["pool_bytes"] = POOL
+
+    def flush(self) -> None:
+        """Let all that waits go, whatever the rate was."""
+        self.plant.config["rate"] = 0
+        waited(lambda: not self.plant.counters["queue"]["depth_packets"].any(), "the queues to empty")
 
     def set_group(self, port: int, group: int, **fields: int) -> None:
         """What a priority group holds, and whether it has paused its peer."""
@@ -227,11 +233,11 @@ def switch() -> Iterator[Switch]:
     inside, outside = (Namespace(f"rv-{os.getpid()}-{end}") for end in ("in", "out"))
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        plant.load(name, Numbering({PORTS.node: PORTS}), "vmtest")
+        plant.load(name, Numbering({PORTS.node: PORTS}), "vmtest", SLOTS)
         programs = stack.enter_context(plant.programs(name))
         stack.callback(netns.delete, [inside.name, outside.name])
         netns.create([inside.name, outside.name])
-        built = Switch(name, inside, outside, programs, plant.open_plant(name))
+        built = Switch(name, inside, outside, programs, plant.open_plant(name, writable=True))
         built.reset()
         _connect(built)
         yield built

@@ -251,3 +251,12 @@ class TestTags:
         with ports.wire() as wire:
             wire.send(plain[:12] + tag * tags + plain[12:])
             assert wire.next_untagged() == frame(PRIORITY)
+
+
+def test_a_port_is_refused_on_another_s_interface(ports: Switch) -> None:
+    """Both would send out of one's queues, and one would charge the other's groups."""
+    kind = ports.programs.kind
+    for handle, taken in ((SWP1, False), (SWP2, True), (PORTS.clock, False)):
+        argv = ["tc", "qdisc", "replace", "dev", "swp2", "root", "handle", f"{handle:x}:", kind]
+        with entered(ports.inside):
+            assert (process.run(argv, check=False).returncode == 0) is taken

@@ -10,7 +10,8 @@
  * The threshold moves with the pool: alpha x (pool - used), Choudhury and Hahne, "Dynamic queue length thresholds for
  * shared-memory packet switches", IEEE/ACM ToN 6(2), 1998. A packet is charged when it enters an egress queue and
  * released when it leaves it. Of an ingress port's packets one CPU takes care (its receive side is pinned), so that no
- * other packet comes between the test for XOFF and the charge.
+ * other packet comes between the test for XOFF and the charge. The pool is charged by groups that each have a lock of
+ * their own: CPUs that do so at once miss each other's packet, and the pool holds at most one for each CPU too much.
  */
 #ifndef RL_BUFFER_H
 #define RL_BUFFER_H

@@ -182,6 +182,8 @@ static __always_inline void rl_start_clock(struct __sk_buff *skb, const struct r
 					   __u32 group, __u64 now)
 {
 	__sync_fetch_and_add(&node->paused, 1);
+	if (!node->busy)
+		node->tick_at = now + RL_MIN_TICK; /* a clock that is about to start is not a late one */
 	rl_remember(port, node, 1u << (group & (RL_CLASSES - 1)));
 	if (!__sync_lock_test_and_set(&node->ticking, 1))
 		rl_wind(skb, node, now);

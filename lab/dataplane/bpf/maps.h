@@ -51,6 +51,7 @@ struct rl_state {
 	__u32 held; /* packets in the queues and in the control list */
 	__u32 in_xoff; /* priority groups that the clock has to look at, one bit each */
 	__u32 spares; /* of a clock: how many there are */
+	__u32 on_wire; /* packets that the cable's delay holds */
 	struct rl_list list[RL_LISTS];
 };
 
@@ -89,6 +90,9 @@ RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + gr
 RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
 
 const volatile __u32 rl_slots = 1; /* packets that one port may hold */
+
+#define RL_CONTROL_SLOTS 64 /* of these, no data take so many: PFC frames and a clock's tokens find room ... */
+#define RL_OWN_SLOTS (rl_slots / 32) /* ... and so many are for each queue alone */
 
 /* What a program works on: one port. */
 struct rl_port {

@@ -134,13 +134,16 @@ static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *
 				    __u32 queue)
 {
 	const struct rl_queue_config *config = &port->config->queue[queue];
+	bool lossless = port->config->lossless >> slot->priority & 1;
 	struct rl_group *group;
 	struct rl_port ingress;
 	int refused;
 
 	if (port->state->stormed >> queue & 1 && !port->config->watchdog_forward)
 		return RL_DROP_WATCHDOG;
-	if (config->limit && !(port->config->lossless >> slot->priority & 1) &&
+	if (!rl_has_slot(port, queue, lossless))
+		return RL_DROP_SLOTS;
+	if (config->limit && !lossless &&
 	    port->counters->queue[queue].depth_bytes + slot->len > config->limit)
 		return RL_DROP_LIMIT;
 	if (!node || slot->from == RL_NO_PORT || !rl_find(&ingress, slot->from))
@@ -193,6 +196,8 @@ static __always_inline __u32 rl_place(const struct rl_port *port, struct Qdisc *
 		return RL_CONTROL;
 	}
 	if (node && node->first_port == port->id) {
+		if (!rl_has_slot(port, 0, false))
+			return RL_LISTS;
 		port->counters->other_packets++;
 		return RL_CONTROL;
 	}
@@ -209,6 +214,16 @@ static __always_inline __u32 rl_place(const struct rl_port *port, struct Qdisc *
 	return queue;
 }
 
+/* Count a data packet for which not even one of the control frames' slots is left. */
+static __always_inline void rl_refuse(const struct rl_port *port, struct Qdisc *sch, __u32 mark, __u32 len)
+{
+	__u32 queue = port->config->priority_to_queue[rl_mark_priority(mark)] & (RL_CLASSES - 1);
+
+	port->counters->queue[queue].offered_packets++;
+	port->counters->queue[queue].offered_bytes += len;
+	rl_count_drop(port, sch, queue, RL_DROP_SLOTS, len);
+}
+
 SEC("struct_ops/rl_enqueue")
 int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
@@ -221,11 +236,10 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 		goto drop;
 	slot = rl_slot_take(&port, &link);
 	if (!slot) {
-		__u32 queue = port.config->priority_to_queue[rl_mark_priority(mark)] & (RL_CLASSES - 1);
-
-		port.counters->queue[queue].offered_packets++;
-		port.counters->queue[queue].offered_bytes += len;
-		rl_count_drop(&port, sch, queue, RL_DROP_SLOTS, len);
+		if (rl_mark_kind(mark) == RL_KIND_DATA)
+			rl_refuse(&port, sch, mark, len);
+		else
+			sch->qstats.drops++;
 		goto drop;
 	}
 	slot->len = len;

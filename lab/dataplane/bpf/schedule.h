@@ -325,8 +325,12 @@ static __always_inline struct rl_slot *rl_through_cable(const struct rl_port *po
 			break;
 		slot->ready_at = (port->config->rate ? port->state->next_tx : now) + port->config->delay_ns;
 		rl_append(port, RL_WIRE, slot, *link);
+		port->state->on_wire++;
 	}
-	return rl_arrived(port, RL_WIRE, now, wake, link);
+	slot = rl_arrived(port, RL_WIRE, now, wake, link);
+	if (slot)
+		port->state->on_wire--;
+	return slot;
 }
 
 #endif
