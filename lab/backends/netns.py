@@ -85,12 +85,13 @@ class NetnsBackend:
         if fabric.topology.qos is None:
             yield None
             return
-        from lab.dataplane import plant  # noqa: PLC0415 - see deploy
+        from lab.dataplane import plant, slots  # noqa: PLC0415 - see deploy
 
         progress("ports", 0, 1)
         fabric.state.record(Kind.DATAPLANE, [fabric.name])
-        plant.load(fabric.name, fabric.numbering, fabric.state.owner)
-        plant.write(plant.open_plant(fabric.name), fabric.numbering, fabric.qos, fabric.plan)
+        places = slots.per_port(fabric.numbering, fabric.qos, slots.available_memory())
+        plant.load(fabric.name, fabric.numbering, fabric.state.owner, places)
+        plant.write(plant.open_plant(fabric.name, writable=True), fabric.numbering, fabric.qos, fabric.plan)
         with plant.programs(fabric.name) as programs:
             progress("ports", 1, 1)
             yield programs

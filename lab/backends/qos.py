@@ -11,13 +11,13 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane import live
+from lab.dataplane import live, slots
 from lab.dataplane.numbering import drain_name
 from lab.dataplane.plant import open_plant, qdisc_kind
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
 from lab.kernel.interfaces import interfaces, root_qdiscs
-from lab.model.qos.advice import advise_nodes
+from lab.model.qos.advice import advise_nodes, fold
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -87,13 +87,21 @@ def change_qos(
         if changed:
             with signals.held():
                 _apply(fabric, changed)
-    before = set(advise_nodes(fabric.topology, fabric.qos))
-    after = advise_nodes(fabric.topology, {**fabric.qos, **changed})
+    before = {*advise_nodes(fabric.topology, fabric.qos), *slot_advice(fabric, fabric.qos)}
+    wanted = {**fabric.qos, **changed}
+    after = (*advise_nodes(fabric.topology, wanted), *slot_advice(fabric, wanted))
     return Outcome(tuple(changed), tuple(advice for advice in after if advice not in before))
 
 
+def slot_advice(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> tuple[Advice, ...]:
+    """Where a running fabric's ports cannot hold as many packets as ``nodes`` ask for; nothing without such ports."""
+    if fabric.topology.qos is None:
+        return ()
+    return fold(slots.advise(open_plant(fabric.name).slots, fabric.numbering, nodes))
+
+
 def _apply(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
-    plant = open_plant(fabric.name)
+    plant = open_plant(fabric.name, writable=True)
     with contextlib.ExitStack() as undo:
         for name, interface in _drained(changed, fabric.qos):
             _add_drain(fabric, name, interface)  # it has no rate yet

@@ -16,4 +16,9 @@ if TYPE_CHECKING:
 def print_advice(topology: Topology, source: Path) -> None:
     """Say on standard error what is unwise in the file ``source``; it is used all the same."""
     for advice in advise(topology):
-        stderr.print(f"{source}: warning: {advice}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        warn(f"{source}: warning: {advice}")
+
+
+def warn(text: str) -> None:
+    """Print one warning on standard error."""
+    stderr.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -106,7 +106,7 @@ def counters(
     with ends_on_signals(ended.set) if watch else nullcontext():
         clears, chosen = (ports or [])[:1] == [_CLEAR], [name for name in ports or () if name != _CLEAR]
         view = _view(fabric, chosen, priority, everything)
-        plant = open_plant(view.fabric)
+        plant = open_plant(view.fabric, writable=clears)
         if clears:
             _clear(plant, view)
         elif watch:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.backends import lifecycle, registry
-from lab.cli.advice import print_advice
+from lab.backends.qos import slot_advice
+from lab.cli.advice import print_advice, warn
 from lab.cli.opening import tell
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
@@ -43,6 +44,8 @@ def up(
             fabric, watch = lifecycle.up(
                 topology, registry.backend(backend), progress=progress, timeout=timeout, waiting=tell
             )
+    for advice in slot_advice(fabric, fabric.qos):
+        warn(f"warning: {advice}")
     if json:
         print_json(
             {"fabric": fabric.name, "nodes": len(topology.nodes), "seconds": watch.seconds, "restored": restored}

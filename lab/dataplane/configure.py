@@ -57,7 +57,7 @@ def node_record(qos: NodeQos, node: NodePorts) -> np.void:
     record: np.void = np.zeros(1, NODE)[0]
     record["pool_bytes"] = max(qos.shared, 0)
     record["drain_rate"] = sum(port.drain or port.rate for port in qos.ports.values())
-    record["first_port"], record["ports"] = node.first, node.count
+    record["first_port"] = node.first
     return record
 
 

@@ -74,10 +74,12 @@ class Imbalance:
 
 
 def read(plant: Plant, node: NodePorts) -> Reading:
-    """Copy a node's counters: no system call, for they are in our memory.
+    """Copy a node's counters, which are in our memory: but for a look whether the fabric still is, no system call.
 
-    The clock is read after them, so that no pause has begun in the future.
+    The clock is read after them, so that no pause has begun in the future. OperationFailed when the fabric was taken
+    down.
     """
+    plant.require_live()
     first = node.first + 1
     ports = plant.counters[first : first + len(node.devices)].copy()
     shared = plant.nodes[node.number]
@@ -142,6 +144,7 @@ def unbalanced(earlier: Reading, later: Reading) -> list[Imbalance]:
 
 def dropped_packets(plant: Plant) -> int:
     """All packets that any queue of a fabric has ever dropped."""
+    plant.require_live()
     return int(plant.counters["queue"]["drop_packets"].sum())
 
 

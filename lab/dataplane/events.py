@@ -126,7 +126,8 @@ class Tail:
         self._ends: set[tuple[int, int, int]] = set()
 
     def new(self) -> list[Event]:
-        """All since the last call, of the first all that are known; ordered by time."""
+        """All since the last call, of the first all that are known; ordered by time. See ``Plant.require_live``."""
+        self._plant.require_live()
         known = np.concatenate([self._records(), expired(self._plant.counters["priority"], time.monotonic_ns())])
         fresh = known[[self._is_new(record) for record in known]]
         if self._start is None and len(fresh):

@@ -6,6 +6,7 @@ with the types that the compiler put into the object.
 
 from __future__ import annotations
 
+import hashlib
 from enum import IntEnum
 from typing import Any, Final
 
@@ -14,10 +15,10 @@ import numpy as np
 FIRST_INDEX: Final = 1000
 """A port's interface has this index plus the port's id, clear of the devices that modules put into new namespaces."""
 CLASSES: Final = 8
+NODE_PORTS: Final = 4096
+"""Ids that one node may have."""
 EVENTS: Final = 65536
 """Events that are remembered; older ones are written over."""
-SLOT_BYTES: Final = 32
-"""Memory that a packet's place takes (struct rl_slot)."""
 
 
 class Drop(IntEnum):
@@ -105,14 +106,20 @@ STATE: Final = _record(
     ("blocked_since", "u8", CLASSES),
     ("dropped_at", "u8", CLASSES),
     ("deficit", "i8", CLASSES),
-    *_words("waiting blocked stormed idle free fresh turn held", "u4"),
-    ("list", LIST, CLASSES + 2),
+    *_words("waiting blocked stormed idle free fresh turn held in_xoff spares on_wire", "u4"),
+    ("list", LIST, CLASSES + 4),
 )
 """The qdisc's own memory: nothing to read here, but it lies behind the counters."""
 PORT: Final = _record(("config", CONFIG), ("counters", COUNTERS), ("state", STATE))
 NODE: Final = _record(
-    *_words("pool_bytes pool_used pool_watermark drain_rate tick_at ticks"),
-    *_words("paused ticking first_port ports", "u4"),
+    *_words("pool_bytes pool_used pool_watermark drain_rate tick_at ticks revived busy"),
+    ("busy_ports", "u8", NODE_PORTS // 64),
+    *_words("paused ticking generation first_port", "u4"),
 )
 EVENT: Final = _record(("ns", "u8"), ("value", "u8"), ("port", "u4"), ("kind", "u2"), ("index", "u2"))
 EVENT_COUNT: Final = np.dtype("u8")
+
+
+def digest(*records: np.dtype[Any]) -> str:
+    """Changes with the name, the place and the type of any field of ``records``."""
+    return hashlib.sha256("\n".join(map(repr, records)).encode()).hexdigest()[:16]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane.layout import FIRST_INDEX
+from lab.dataplane.layout import FIRST_INDEX, NODE_PORTS
+from lab.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,11 +93,20 @@ class Numbering:
 
 
 def number_ports(topology: Topology) -> Numbering:
-    """Deal out ids: the same topology gives the same ones."""
+    """Deal out ids: the same topology gives the same ones.
+
+    UsageError for a node with more lossless ports than its clock looks at.
+    """
     nodes = {}
     free = 1
     for number, node in enumerate(topology.nodes):
         interfaces = tuple(link.end_at(node.name).interface for link in topology.links_of(node.name))
         nodes[node.name] = NodePorts(node.name, number, free, interfaces, drained=not node.role.is_switch)
+        if topology.qos is not None and nodes[node.name].count > NODE_PORTS:
+            most = (NODE_PORTS - 1) // (1 if node.role.is_switch else 2)
+            raise UsageError(
+                f"node {node.name} has {len(interfaces)} lossless ports, and may have {most}",
+                "spread its links over more nodes, or leave `qos:` out",
+            )
         free += nodes[node.name].count
     return Numbering(nodes)

@@ -13,10 +13,10 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.dataplane import configure, layout
-from lab.errors import EnvironmentLacks
+from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel import arrays, bpf, clang, pins, probe
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 _SOURCE: Final = Path(__file__).parent / "bpf" / "port.bpf.c"
 _ID_LENGTH: Final = 15
 _SHORTENED: Final = 5
-_SLOT_MEMORY: Final = 128 * 2**20
-_FEWEST_SLOTS: Final = 2048
-_MOST_SLOTS: Final = 16384
 
 
 def qdisc_kind(fabric: str) -> str:
@@ -56,13 +53,46 @@ class Programs:
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """A name in the BPF file system and the inode that it had: another fabric's of the same name has another."""
+
+    path: Path
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """The pin that is at ``path`` now."""
+        return cls(path, path.stat().st_ino)
+
+    def is_there(self) -> bool:
+        """Whether it still is."""
+        try:
+            return self.path.stat().st_ino == self.inode
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
 class Plant:
-    """The maps of one fabric as arrays, one entry for each port's id or node's number: the kernel's own memory."""
+    """The maps of one fabric as arrays, one entry for each port's id or node's number: the kernel's own memory.
+
+    The memory outlives the fabric in whoever has it mapped, and then stands still: ``require_live`` before reading.
+    """
 
     ports: NDArray[Any]
     nodes: NDArray[Any]
     events: NDArray[Any]
     event_count: NDArray[Any]
+    slots: int = 0
+    """Packets that each port has places for; 0 for arrays that are nobody's, as ``pin`` is None."""
+    pin: Pin | None = None
+    """What the fabric's end takes away."""
+
+    def require_live(self) -> None:
+        """OperationFailed when the fabric has been taken down since."""
+        if self.pin is not None and not self.pin.is_there():
+            fabric = self.pin.path.parent.parent.name
+            raise OperationFailed(f"fabric {fabric} was taken down: its counters stand still", "rocelab ls")
 
     @property
     def config(self) -> NDArray[Any]:
@@ -92,21 +122,15 @@ def check() -> None:
     clang.find_compiler()
 
 
-def slots_per_port(ports: int) -> int:
-    """Packets that each of ``ports`` ports can hold, whatever their size: as many as the memory for all gives.
-
-    It is enough for a lossless group that is full of the smallest frames on links up to 100 Mb/s.
-    """
-    return max(_FEWEST_SLOTS, min(_MOST_SLOTS, _SLOT_MEMORY // layout.SLOT_BYTES // ports))
-
-
-def load(fabric: str, numbering: Numbering, owner: str) -> None:
+def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
     """Bring the programs into the kernel with maps for every port, and pin them as the ``owner``'s.
+
+    Each port holds as many packets as it has ``slots``.
 
     OperationFailed with the verifier's reason, EnvironmentLacks where the kernel cannot do it. Nothing is left behind
     before the pins are there, and ``pins.unpin`` takes them away, however many they are.
     """
-    ports, nodes, slots = numbering.size, len(numbering.nodes), slots_per_port(numbering.size)
+    ports, nodes = numbering.size, len(numbering.nodes)
     with bpf.Object.open(clang.compile_bpf(_SOURCE)) as program:
         program.resize("ports", ports)
         program.resize("groups", ports * layout.CLASSES)
@@ -117,12 +141,22 @@ def load(fabric: str, numbering: Numbering, owner: str) -> None:
         program.load()
         program.attach_struct_ops("port")
         program.pin(pins.folder_of(fabric), owner)
+    (pins.folder_of(fabric) / _layout_name()).mkdir(mode=0o700)
 
 
-def open_plant(fabric: str) -> Plant:
-    """The maps of a fabric that has been loaded; OperationFailed when there is none."""
+def open_plant(fabric: str, *, writable: bool = False) -> Plant:
+    """The maps of a fabric that has been loaded, to be read, or ``writable`` as well.
+
+    OperationFailed when there is none, or when it was built by a rocelab that lays records out otherwise.
+    """
     folder = pins.folder_of(fabric)
-    return Plant(**{name: _mapped(pins.map_path(folder, name), record) for name, record in _LAYOUTS.items()})
+    if folder.is_dir() and not (folder / _layout_name()).is_dir():
+        raise OperationFailed(
+            f"fabric {fabric} was built by another version of rocelab", "rocelab down, then rocelab up"
+        )
+    maps = {name: _mapped(pins.map_path(folder, name), record, writable) for name, record in _LAYOUTS.items()}
+    slots = _entries(pins.map_path(folder, "slots")) // len(maps["ports"])
+    return Plant(**maps, slots=slots, pin=Pin.of(pins.map_path(folder, "ports")))
 
 
 def is_planted(fabric: str) -> bool:
@@ -154,9 +188,22 @@ def programs(fabric: str) -> Iterator[Programs]:
         yield Programs(qdisc_kind(fabric), *opened)
 
 
-def _mapped(path: Path, record: np.dtype) -> NDArray[Any]:
+def _entries(path: Path) -> int:
     descriptor = pins.open_pinned(path)
     try:
-        return arrays.mapped(descriptor, record)
+        return arrays.entries(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _layout_name() -> str:
+    """What says in a fabric's folder how its records are laid out: sizes alone may agree by chance."""
+    return f"layout-{layout.digest(*_LAYOUTS.values())}"
+
+
+def _mapped(path: Path, record: np.dtype, writable: bool) -> NDArray[Any]:
+    descriptor = pins.open_pinned(path)
+    try:
+        return arrays.mapped(descriptor, record, writable=writable)
     finally:
         os.close(descriptor)

@@ -20,9 +20,10 @@ _INFO: Final = struct.Struct("=6I")
 """The head of struct bpf_map_info: type, id, key size, value size, entries, flags."""
 
 
-def mapped(descriptor: int, layout: DTypeLike) -> NDArray[Any]:
+def mapped(descriptor: int, layout: DTypeLike, *, writable: bool = False) -> NDArray[Any]:
     """An array map (BPF_F_MMAPABLE) as an array of all its entries: the kernel's own memory, not a copy.
 
+    Unless it is to be ``writable``, NumPy and the MMU both refuse to write there.
     ``layout`` describes one entry; OperationFailed when its size is not that of the map's values. The descriptor may
     be closed afterwards: the memory stays mapped for as long as the array lives.
     """
@@ -32,10 +33,16 @@ def mapped(descriptor: int, layout: DTypeLike) -> NDArray[Any]:
         raise OperationFailed(f"the map's values have {value} bytes, and their description {wanted.itemsize}")
     stride = -(-value // 8) * 8  # the kernel rounds each entry up (array_map_alloc in kernel/bpf/arraymap.c)
     try:
-        memory = mmap.mmap(descriptor, entries * stride)
+        access = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
+        memory = mmap.mmap(descriptor, entries * stride, prot=access)
     except OSError as error:
         raise OperationFailed(f"the map cannot be mapped into memory: {error.strerror}") from error
     return np.ndarray((entries,), wanted, memory, strides=(stride,))
+
+
+def entries(descriptor: int) -> int:
+    """How many entries a map has."""
+    return _shape(descriptor)[1]
 
 
 def _shape(descriptor: int) -> tuple[int, int]:

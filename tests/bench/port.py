@@ -43,6 +43,7 @@ LINES: Final = {
 _NOTHING: Final = Path(__file__).with_name("nothing.bpf.c")
 _HEADERS: Final = Path(plant.__file__).with_name("bpf")
 _LOSSLESS_TOS: Final = 26 << 2 | 2
+_SLOTS: Final = 16384
 _TOPOLOGY: Final = """
 name: bench-port
 qos: lab
@@ -74,7 +75,7 @@ def forward(rounds: int, seconds: float) -> dict[str, list[float]]:
     process.run(["modprobe", "pktgen"])
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(NAME))
-        plant.load(NAME, Numbering({forwarding.PORTS.node: forwarding.PORTS}), "bench")
+        plant.load(NAME, Numbering({forwarding.PORTS.node: forwarding.PORTS}), "bench", _SLOTS)
         configure_switch(qos)
         programs = stack.enter_context(plant.programs(NAME))
         lines = {
@@ -91,7 +92,7 @@ def forward(rounds: int, seconds: float) -> dict[str, list[float]]:
 
 def configure_switch(qos: NodeQos) -> None:
     """Write the switch's records."""
-    maps = plant.open_plant(NAME)
+    maps = plant.open_plant(NAME, writable=True)
     maps.nodes[0] = configure.node_record(qos, forwarding.PORTS)
     for interface, port in qos.ports.items():
         maps.config[forwarding.PORTS.port(interface)] = configure.port_record(port, forwarding.PORTS, forwarding.MAC)

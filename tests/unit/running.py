@@ -47,7 +47,7 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     maps = planted(topology) if topology.qos else empty(number_ports(topology))
     requests: list[str] = []
     for module in (qos, counters_command, qos_command):
-        monkeypatch.setattr(module, "open_plant", lambda _: maps)
+        monkeypatch.setattr(module, "open_plant", lambda _, **_options: maps)
     monkeypatch.setattr(qos, "root_qdiscs", lambda namespace: _roots(namespace.name, topology))
     idle = InterfaceState("rx-eth1", True, 1500, 0, 0, 0, 0, 0)
     monkeypatch.setattr(qos, "interfaces", lambda _: {"rx-eth1": idle})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.backends.plumbing import Site, plumb
-from lab.dataplane import configure, plant
+from lab.dataplane import configure, plant, slots
 from lab.dataplane.numbering import Numbering, number_ports
 from lab.kernel import netns, pins
 from lab.kernel.netns import Namespace
@@ -227,8 +227,8 @@ def build(text: str) -> Iterator[Star]:
     numbering, plan, qos = number_ports(topology), plan_addresses(topology), resolve(topology)
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        plant.load(name, numbering, "vmtest")
-        maps = plant.open_plant(name)
+        plant.load(name, numbering, "vmtest", slots.per_port(numbering, qos, slots.available_memory()))
+        maps = plant.open_plant(name, writable=True)
         plant.write(maps, numbering, qos, plan)
         stack.callback(netns.delete, [namespace.name for namespace in namespaces.values()])
         with plant.programs(name) as programs:

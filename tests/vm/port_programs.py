@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import struct
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -50,12 +51,18 @@ PORTS: Final = NodePorts("s1", 0, 1, INTERFACES, drained=False)
 SWP1, SWP2 = (PORTS.port(name) for name in INTERFACES)
 RATE: Final = 100_000_000
 POOL: Final = 1_000_000
+SLOTS: Final = 2048
 _MTU: Final = 4200
 _ETH_P_ALL: Final = 3
+_SOL_PACKET: Final = 263
+_PACKET_AUXDATA: Final = 8
+_AUXDATA: Final = struct.Struct("=IIIHHHH")
+_VLAN_VALID: Final = 0x10
+"""struct tpacket_auxdata and TP_STATUS_VLAN_VALID of <linux/if_packet.h>."""
 _ARRIVES: Final = 5.0
 """Seconds after which a frame that has not come is missing."""
 
-DATA, PFC, TOKEN, KICK = range(4)
+DATA, PFC, TOKEN, KICK, SPARE = range(5)
 """enum rl_kind of mark.h."""
 XOFF: Final = 0x100
 NO_PORT: Final = 0x3FFFF
@@ -122,6 +129,11 @@ class Switch:
         self.plant.nodes[PORTS.number] = configure.node_record(qos, PORTS)
         self.plant.nodes["pool_bytes"] = POOL
 
+    def flush(self) -> None:
+        """Let all that waits go, whatever the rate was."""
+        self.plant.config["rate"] = 0
+        waited(lambda: not self.plant.counters["queue"]["depth_packets"].any(), "the queues to empty")
+
     def set_group(self, port: int, group: int, **fields: int) -> None:
         """What a priority group holds, and whether it has paused its peer."""
         value = np.zeros((), GROUP)
@@ -130,6 +142,14 @@ class Switch:
         with self._map("groups") as groups:
             key = ctypes.c_uint32(port * layout.CLASSES + group)
             assert library().bpf_map_update_elem(groups, ctypes.byref(key), value.tobytes(), 0) == 0
+
+    def hold(self, port: int, group: int, **fields: int) -> None:
+        """A group in XOFF, which the clock looks at."""
+        self.set_group(port, group, paused=1, **fields)
+        self.plant.nodes["paused"] += 1
+        self.plant.ports["state"]["in_xoff"][port] |= 1 << group
+        self.plant.nodes["busy_ports"][0, 0] |= 1 << (port - PORTS.clock)
+        self.plant.nodes["busy"] |= 1
 
     def group(self, port: int, group: int) -> Any:
         """What a priority group holds, of the type ``GROUP``."""
@@ -184,6 +204,13 @@ class Wire:
         """The next frame; TimeoutError when there is none."""
         return self._end.recv(LONGEST)
 
+    def next_untagged(self) -> bytes:
+        """The next frame, which has no tag: of what the kernel took off the packet, too, it says nothing."""
+        self._end.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        frame, ((_, _, auxdata),), _, _ = self._end.recvmsg(LONGEST, socket.CMSG_SPACE(_AUXDATA.size))
+        assert not _AUXDATA.unpack(auxdata)[0] & _VLAN_VALID, "it has a tag"
+        return frame
+
     def send(self, frame: bytes) -> None:
         """A frame towards the switch."""
         self._end.send(frame)
@@ -206,11 +233,11 @@ def switch() -> Iterator[Switch]:
     inside, outside = (Namespace(f"rv-{os.getpid()}-{end}") for end in ("in", "out"))
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        plant.load(name, Numbering({PORTS.node: PORTS}), "vmtest")
+        plant.load(name, Numbering({PORTS.node: PORTS}), "vmtest", SLOTS)
         programs = stack.enter_context(plant.programs(name))
         stack.callback(netns.delete, [inside.name, outside.name])
         netns.create([inside.name, outside.name])
-        built = Switch(name, inside, outside, programs, plant.open_plant(name))
+        built = Switch(name, inside, outside, programs, plant.open_plant(name, writable=True))
         built.reset()
         _connect(built)
         yield built

@@ -44,7 +44,9 @@ class _Skb(ctypes.Structure):
         ("mark", ctypes.c_uint32),
         ("before_ifindex", ctypes.c_uint32 * 7),
         ("ifindex", ctypes.c_uint32),
-        ("rest", ctypes.c_uint32 * 64),
+        ("before_gso_size", ctypes.c_uint32 * 33),
+        ("gso_size", ctypes.c_uint32),
+        ("rest", ctypes.c_uint32 * 30),
     )
 
 
@@ -57,13 +59,13 @@ class Outcome:
     mark: int
 
 
-def run_program(program: int, packet: bytes, index: int, mark: int, repeat: int) -> Outcome:
+def run_program(program: int, packet: bytes, index: int, mark: int, repeat: int, *, gso_size: int = 0) -> Outcome:
     """Run ``program`` on ``packet`` with ``skb->mark`` and the interface ``index`` of the calling thread's namespace.
 
     The outcome is that of the last of ``repeat`` runs, each on what the one before it left. The kernel takes 15 bytes
     and more; of an IP packet without a tag it wants the whole header.
     """
-    before, after = _Skb(mark=mark, ifindex=index), _Skb()
+    before, after = _Skb(mark=mark, ifindex=index, gso_size=gso_size), _Skb()
     output = ctypes.create_string_buffer(LONGEST)
     options = _Options(
         sz=ctypes.sizeof(_Options),

@@ -50,7 +50,7 @@ import os, sys
 from pathlib import Path
 from lab.kernel import arrays, pins
 descriptor = pins.open_pinned(Path(sys.argv[1]))
-orders = arrays.mapped(descriptor, [("verdict", "u4"), ("seen", "u4"), ("unused", "u4")])
+orders = arrays.mapped(descriptor, [("verdict", "u4"), ("seen", "u4"), ("unused", "u4")], writable=True)
 os.close(descriptor)
 print(orders["seen"].tolist())
 orders[2]["verdict"] = 2
@@ -122,7 +122,7 @@ def pinned(sample: Path, namespace: Namespace) -> Iterator[Namespace]:
 def array(name: str, layout: np.dtype[Any] | str) -> NDArray[Any]:
     descriptor = pins.open_pinned(pins.map_path(FOLDER, name))
     try:
-        return arrays.mapped(descriptor, layout)
+        return arrays.mapped(descriptor, layout, writable=True)
     finally:
         os.close(descriptor)
 

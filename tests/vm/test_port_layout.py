@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from lab.dataplane import layout
-from lab.kernel import clang
+from lab.dataplane import counters, layout, plant
+from lab.dataplane.numbering import Numbering
+from lab.errors import OperationFailed
+from lab.kernel import clang, pins
 
 from . import port_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .port_programs import Switch
 
 SOURCE = Path(layout.__file__).with_name("bpf") / "port.bpf.c"
 RECORDS = {
@@ -41,6 +50,12 @@ def types() -> dict[int, dict[str, Any]]:
     argv = ["bpftool", "-j", "btf", "dump", "file", str(clang.compile_bpf(SOURCE))]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
     return {entry["id"]: entry for entry in json.loads(said)["types"]}
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Switch]:
+    with port_programs.switch() as made:
+        yield made
 
 
 def named(types: dict[int, dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
@@ -89,3 +104,46 @@ def test_every_number_has_the_same_name(name: str) -> None:
     names = re.findall(r"\b(RL_\w+)\b", re.sub(r"/\*.*?\*/", "", declared[1], flags=re.DOTALL))
     assert names == [prefix + member.name for member in members] + ["RL_DROPS"] * (name == "rl_drop")
     assert [member.value for member in members] == list(range(len(members)))
+
+
+class TestOpened:
+    """What a fabric's maps are in a process that only reads them."""
+
+    def test_a_reader_cannot_write(self, built: Switch) -> None:
+        read = plant.open_plant(built.name)
+        for array in (read.ports, read.nodes, read.events, read.event_count):
+            assert not array.flags.writeable
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = array[0]
+        address = read.ports.__array_interface__["data"][0]
+        (line,) = (
+            line for line in Path("/proc/self/maps").read_text().splitlines() if line.startswith(f"{address:x}-")
+        )
+        assert line.split()[1] == "r--s", "nor can anything else, by way of the array"
+
+    def test_what_one_writes_the_other_reads(self, built: Switch) -> None:
+        built.plant.nodes["pool_watermark"][0] = 4711
+        assert plant.open_plant(built.name).nodes["pool_watermark"][0] == 4711
+
+    def test_another_layout_of_the_same_size_is_refused(self, built: Switch) -> None:
+        folder = pins.folder_of(built.name)
+        (ours,) = folder.glob("layout-*")
+        first, second, *rest = layout.NODE.names or ()
+        exchanged = np.dtype([(name, layout.NODE[name]) for name in (second, first, *rest)], align=True)
+        assert layout.digest(exchanged) != layout.digest(layout.NODE)
+        ours.rename(folder / "layout-0123456789abcdef")
+        with pytest.raises(OperationFailed, match=f"^fabric {built.name} was built by another version of rocelab"):
+            plant.open_plant(built.name)
+        (folder / "layout-0123456789abcdef").rename(ours)
+        plant.open_plant(built.name).require_live()
+
+    def test_counters_of_a_fabric_that_has_gone_are_not_shown(self) -> None:
+        name, ports = f"doomed-{os.getpid()}", port_programs.PORTS
+        with contextlib.ExitStack() as stack:
+            stack.callback(pins.unpin, pins.folder_of(name))
+            plant.load(name, Numbering({ports.node: ports}), "vmtest", port_programs.SLOTS)
+            read = plant.open_plant(name)
+            assert read.slots == port_programs.SLOTS
+            counters.read(read, ports)
+        with pytest.raises(OperationFailed, match=f"^fabric {name} was taken down"):
+            counters.read(read, ports)

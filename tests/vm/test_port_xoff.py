@@ -141,8 +141,7 @@ class TestClock:
 
     def pause(self, ports: Switch, held: int, port: int = SWP1, group: int = GROUP, **fields: int) -> None:
         """A group in XOFF."""
-        ports.set_group(port, group, bytes=held, paused=1, **{"refresh_at": 2**63, **fields})
-        ports.plant.nodes["paused"] += 1
+        ports.hold(port, group, **{"bytes": held, "refresh_at": 2**63, **fields})
 
     def tick(self, ports: Switch, *expected: bytes, port: int = SWP1) -> Outcome:
         """One round of the token, in which a port sends just ``expected``."""

@@ -10,7 +10,8 @@
  * The threshold moves with the pool: alpha x (pool - used), Choudhury and Hahne, "Dynamic queue length thresholds for
  * shared-memory packet switches", IEEE/ACM ToN 6(2), 1998. A packet is charged when it enters an egress queue and
  * released when it leaves it. Of an ingress port's packets one CPU takes care (its receive side is pinned), so that no
- * other packet comes between the test for XOFF and the charge.
+ * other packet comes between the test for XOFF and the charge. The pool is charged by groups that each have a lock of
+ * their own: CPUs that do so at once miss each other's packet, and the pool holds at most one for each CPU too much.
  */
 #ifndef RL_BUFFER_H
 #define RL_BUFFER_H
@@ -174,6 +175,27 @@ static __always_inline enum rl_turn rl_review(const struct rl_port *ingress, con
 	}
 	bpf_spin_unlock(&group->lock);
 	return turn;
+}
+
+/* The frame that was to say it could not be sent: what `rl_review` decided is decided again at the next tick. True when
+ * the pause has ended all the same, because the group has crossed XOFF again since. */
+static __always_inline bool rl_take_back(const struct rl_port *ingress, __u32 index, enum rl_turn turn)
+{
+	struct rl_group_counters *count = &ingress->counters->group[index & (RL_CLASSES - 1)];
+	struct rl_group *group = rl_find_group(ingress->id, index);
+	bool ended;
+
+	if (!group)
+		return false;
+	bpf_spin_lock(&group->lock);
+	ended = turn == RL_RESUME && group->paused;
+	group->refresh_at = 0;
+	if (turn == RL_RESUME && !ended) {
+		group->paused = 1;
+		count->xon--;
+	}
+	bpf_spin_unlock(&group->lock);
+	return ended;
 }
 
 #endif

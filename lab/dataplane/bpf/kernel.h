@@ -47,9 +47,18 @@ struct gnet_stats_queue {
 	__u32 drops;
 };
 
+struct net_device {
+	int ifindex;
+};
+
+struct netdev_queue {
+	struct net_device *dev;
+};
+
 struct Qdisc {
 	__u32 limit;
 	__u32 handle;
+	struct netdev_queue *dev_queue;
 	struct qdisc_skb_head q;
 	struct gnet_stats_queue qstats;
 };

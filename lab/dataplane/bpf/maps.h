@@ -9,9 +9,11 @@
 #include "kernel.h"
 #include "port.h"
 
-#define RL_LISTS (RL_CLASSES + 2)
 #define RL_CONTROL RL_CLASSES /* list of PFC frames: before all queues, never paused */
 #define RL_WIRE (RL_CLASSES + 1) /* list of what has left the queues and not yet reached the far end */
+#define RL_TOKEN (RL_CLASSES + 2) /* of a clock: the token, until it is due */
+#define RL_SPARE (RL_CLASSES + 3) /* of a clock: what takes the token's place when it is lost */
+#define RL_LISTS (RL_CLASSES + 4)
 
 /* A place for one packet. Slots are linked by index + 1 into lists, so that 0 ends a list; all of a port's are
  * touched under its root qdisc's lock alone. */
@@ -47,6 +49,9 @@ struct rl_state {
 	__u32 free, fresh; /* slots: list of used ones that are free again, and the first never used */
 	__u32 turn; /* DWRR: the queue being served */
 	__u32 held; /* packets in the queues and in the control list */
+	__u32 in_xoff; /* priority groups that the clock has to look at, one bit each */
+	__u32 spares; /* of a clock: how many there are */
+	__u32 on_wire; /* packets that the cable's delay holds */
 	struct rl_list list[RL_LISTS];
 };
 
@@ -85,6 +90,9 @@ RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + gr
 RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
 
 const volatile __u32 rl_slots = 1; /* packets that one port may hold */
+
+#define RL_CONTROL_SLOTS 64 /* of these, no data take so many: PFC frames and a clock's tokens find room ... */
+#define RL_OWN_SLOTS (rl_slots / 32) /* ... and so many are for each queue alone */
 
 /* What a program works on: one port. */
 struct rl_port {

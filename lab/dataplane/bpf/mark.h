@@ -6,8 +6,8 @@
  *      31        24 23    21 20    18 17                    0
  *     +------------+--------+--------+-----------------------+
  *     |   magic    |  kind  |priority|     ingress port      |     data
- *     |            |        |   0    |   xoff(8) classes(7:0)|     PFC frame to be made
- *     |            |        |   0    |       clock port      |     the clock's token
+ *     |            |        | group  |   xoff(8) classes(7:0)|     PFC frame to be made
+ *     |            |        |  gen.  |       clock port      |     the clock's token, of a generation
  *     +------------+--------+--------+-----------------------+
  */
 #ifndef RL_MARK_H
@@ -24,6 +24,7 @@ enum rl_kind {
 	RL_KIND_PFC,
 	RL_KIND_TOKEN,
 	RL_KIND_KICK, /* makes a sleeping qdisc look again, and is dropped by it */
+	RL_KIND_SPARE, /* waits to take the place of a token that is lost */
 	RL_KIND_NONE, /* not marked by us */
 };
 

@@ -38,6 +38,16 @@ static __always_inline __u64 rl_pause_ns(const struct rl_config *config, __u32 q
 	return quanta * 512 * RL_NS / (config->rate ?: RL_UNSHAPED_RATE);
 }
 
+/* The priorities that a group is paused by; none where the port sends no PFC. */
+static __always_inline __u32 rl_group_classes(const struct rl_config *config, __u32 group)
+{
+	__u32 classes = 0;
+
+	for (__u32 i = 0; i < RL_CLASSES; i++)
+		classes |= (__u32)(config->priority_to_group[i] == group) << i;
+	return classes & config->pfc_tx;
+}
+
 /* Turn the packet at hand into the PFC frame that its mark asks for. */
 static __always_inline int rl_write_pfc(struct __sk_buff *skb, const struct rl_config *config)
 {
@@ -52,25 +62,43 @@ static __always_inline int rl_write_pfc(struct __sk_buff *skb, const struct rl_c
 		},
 	};
 
+	/* MAC control frames have no tag (IEEE 802.3 31.4.1), and the packet that this one was may have had two. */
+	for (int i = 0; i < 2; i++)
+		if (skb->vlan_present)
+			bpf_skb_vlan_pop(skb);
 	__builtin_memcpy(frame.pfc.source, config->mac, ETH_ALEN);
 	for (int i = 0; i < RL_CLASSES; i++)
 		frame.pfc.quanta[i] = asked >> i & 1 ? quanta : 0;
-	if (bpf_skb_change_tail(skb, sizeof(frame), 0))
-		return -1;
+	/* A packet is not cut before its transport header. What then is left behind the frame nobody looks at. */
+	bpf_skb_change_tail(skb, sizeof(frame), 0);
 	return bpf_skb_store_bytes(skb, 0, &frame, sizeof(frame), BPF_F_INVALIDATE_HASH);
 }
 
-/* Send a PFC frame out of an interface; `skb` is any packet, and is left as it was. */
-__noinline int rl_send_pfc(struct __sk_buff *skb, __u32 id, __u32 classes, __u32 xoff)
+/* Whether a frame is overtaken: the group's state, which the frame was to tell, is another one by now. */
+static __always_inline bool rl_is_stale(__u32 id, __u32 group, __u32 xoff)
 {
-	__u32 mark = skb->mark, refused, i;
+	const struct rl_group *found = rl_find_group(id, group);
+
+	return found && !!found->paused != !!xoff;
+}
+
+/* Send a PFC frame for a priority group out of an interface; `skb` is any packet, and is left as it was. Not 0 when it
+ * could not be sent, and is still to be. */
+__noinline int rl_send_pfc(struct __sk_buff *skb, __u32 id, __u32 group, __u32 xoff)
+{
+	__u32 mark = skb->mark, classes, refused, i;
 	struct rl_port port;
 
-	if (!classes || !rl_find(&port, id))
+	if (!rl_find(&port, id))
 		return 0;
-	skb->mark = rl_mark(RL_KIND_PFC, 0, classes | xoff);
+	classes = rl_group_classes(port.config, group);
+	if (!classes)
+		return 0;
+	skb->mark = rl_mark(RL_KIND_PFC, group, classes | xoff);
 	refused = bpf_clone_redirect(skb, RL_FIRST_INDEX + id, 0) != 0;
 	skb->mark = mark;
+	if (refused && rl_is_stale(id, group, xoff))
+		return 0;
 	__sync_fetch_and_add(&port.counters->tx_pfc_failed, refused);
 	bpf_for(i, 0, RL_CLASSES) {
 		struct rl_priority_counters *count = &port.counters->priority[i & (RL_CLASSES - 1)];
@@ -79,7 +107,7 @@ __noinline int rl_send_pfc(struct __sk_buff *skb, __u32 id, __u32 classes, __u32
 		__sync_fetch_and_add(&count->tx_pause, sent & !!xoff);
 		__sync_fetch_and_add(&count->tx_resume, sent & !xoff);
 	}
-	return 0;
+	return refused;
 }
 
 /* Set one priority's timer; true when it now ends sooner, so that a sleeping qdisc has to look again. */

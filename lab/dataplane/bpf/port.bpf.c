@@ -10,47 +10,10 @@
  *        tick (ingress of `lo`): the node's clock. A token packet goes round between it and lo's root qdisc while any
  *        priority group is in XOFF; each time it sends the XONs and refreshes that are due.
  */
+#include "clock.h"
 #include "ecn.h"
-#include "pfc.h"
-#include "queue.h"
-#include "schedule.h"
-
-#define RL_LOOPBACK 1 /* index of `lo` in every namespace */
-#define RL_MIN_TICK 50000ull
-#define RL_MAX_TICK 1000000ull
-#define RL_MAX_PORTS 4096 /* of one node */
 
 char _license[] SEC("license") = "GPL";
-
-static __always_inline __u64 rl_refresh_at(const struct rl_port *port, __u64 now)
-{
-	return now + rl_pause_ns(port->config, port->config->pause_quanta) / 2;
-}
-
-/* The priorities that a group is paused by; none where the port sends no PFC. */
-static __always_inline __u32 rl_group_classes(const struct rl_config *config, __u32 group)
-{
-	__u32 classes = 0;
-
-	for (__u32 i = 0; i < RL_CLASSES; i++)
-		classes |= (__u32)(config->priority_to_group[i] == group) << i;
-	return classes & config->pfc_tx;
-}
-
-/* Send the clock's token on its way, unless it is. */
-static __always_inline void rl_start_clock(struct __sk_buff *skb, struct rl_node *node, __u64 now)
-{
-	__u32 mark = skb->mark;
-
-	__sync_fetch_and_add(&node->paused, 1);
-	if (__sync_lock_test_and_set(&node->ticking, 1))
-		return;
-	node->tick_at = now + RL_MIN_TICK;
-	skb->mark = rl_mark(RL_KIND_TOKEN, 0, node->first_port);
-	if (bpf_clone_redirect(skb, RL_LOOPBACK, 0))
-		node->ticking = 0;
-	skb->mark = mark;
-}
 
 /* Pause the peer, if the packet at hand takes its group beyond the threshold. */
 __noinline int rl_pause_peer(struct __sk_buff *skb, __u32 id, __u32 group)
@@ -66,9 +29,10 @@ __noinline int rl_pause_peer(struct __sk_buff *skb, __u32 id, __u32 group)
 	classes = rl_group_classes(port.config, group);
 	if (!classes || !node || !rl_crosses(&port, node, group, skb->len, rl_refresh_at(&port, now)))
 		return 0;
-	rl_send_pfc(skb, id, classes, RL_XOFF);
+	if (rl_send_pfc(skb, id, group, RL_XOFF))
+		rl_take_back(&port, group, RL_REFRESH);
 	rl_log(id, RL_EVENT_XOFF_SENT, group, port.counters->group[group & (RL_CLASSES - 1)].bytes);
-	rl_start_clock(skb, node, now);
+	rl_start_clock(skb, &port, node, group, now);
 	return 0;
 }
 
@@ -98,6 +62,8 @@ int port_rx(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (rl_nears(&port, node, group, skb->len))
 		rl_pause_peer(skb, port.id, group);
+	if (node->busy)
+		rl_watch_clock(skb, port.id);
 	skb->mark = rl_mark(RL_KIND_DATA, priority, port.id);
 	return TC_ACT_UNSPEC;
 }
@@ -110,7 +76,7 @@ int port_tx(struct __sk_buff *skb)
 	struct rl_port port;
 	__u32 priority, queue;
 
-	if (kind == RL_KIND_TOKEN || kind == RL_KIND_KICK)
+	if (kind == RL_KIND_TOKEN || kind == RL_KIND_SPARE || kind == RL_KIND_KICK)
 		return TC_ACT_UNSPEC;
 	if (!rl_find(&port, skb->ifindex - RL_FIRST_INDEX))
 		return TC_ACT_UNSPEC;
@@ -131,66 +97,35 @@ int port_tx(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* Resume or refresh what is due at one port; the time until its fullest group can have drained. */
-__noinline __u64 rl_tick_port(struct __sk_buff *skb, __u32 id, __u64 now)
-{
-	__u64 soonest = RL_MAX_TICK, above, wait;
-	struct rl_node *node;
-	struct rl_port port;
-	__u32 group;
-
-	if (!rl_find(&port, id))
-		return soonest;
-	node = rl_find_node(&port);
-	if (!node)
-		return soonest;
-	bpf_for(group, 0, RL_CLASSES) {
-		enum rl_turn turn = rl_review(&port, node, group, now, rl_refresh_at(&port, now), &above);
-		__u32 classes = rl_group_classes(port.config, group);
-
-		if (turn != RL_STAY)
-			rl_send_pfc(skb, id, classes, turn == RL_RESUME ? 0 : RL_XOFF);
-		if (turn == RL_RESUME) {
-			__sync_fetch_and_sub(&node->paused, 1);
-			if (classes) /* none where sending was switched off meanwhile */
-				rl_log(id, RL_EVENT_XON_SENT, group, 0);
-		}
-		wait = node->drain_rate ? above * 8 * RL_NS / node->drain_rate : RL_MIN_TICK;
-		if (above && wait < soonest)
-			soonest = wait;
-	}
-	return soonest;
-}
-
 SEC("tc")
 int tick(struct __sk_buff *skb)
 {
-	__u64 now = bpf_ktime_get_ns(), soonest = RL_MAX_TICK, wait;
+	__u64 now = bpf_ktime_get_ns(), soonest;
 	struct rl_node *node;
-	struct rl_port port;
-	__u32 token = skb->mark, i;
+	struct rl_port clock;
+	__u32 mark;
 
-	if (rl_mark_kind(token) != RL_KIND_TOKEN || !rl_find(&port, rl_mark_low(token)))
+	if (rl_mark_kind(skb->mark) != RL_KIND_TOKEN && rl_mark_kind(skb->mark) != RL_KIND_SPARE)
 		return TC_ACT_UNSPEC;
-	node = rl_find_node(&port);
-	if (!node || bpf_skb_change_tail(skb, RL_MIN_FRAME, 0))
+	if (!rl_find(&clock, rl_mark_low(skb->mark)))
+		return TC_ACT_UNSPEC;
+	node = rl_find_node(&clock);
+	mark = node ? rl_take_token(&clock, node, skb->mark) : 0;
+	if (!mark)
 		return TC_ACT_SHOT;
+	bpf_skb_change_tail(skb, RL_MIN_FRAME, 0); /* only saves copying: a token of any length tells the time */
 	node->ticks++;
-	bpf_for(i, 1, RL_MAX_PORTS) {
-		if (i >= node->ports)
-			break;
-		wait = rl_tick_port(skb, node->first_port + i, now);
-		if (wait < soonest)
-			soonest = wait;
-	}
-	if (!node->paused) {
-		node->ticking = 0;
-		/* A group may have crossed XOFF between the two lines above, and seen the token still under way. */
-		if (!node->paused || __sync_lock_test_and_set(&node->ticking, 1))
+	soonest = rl_tick_node(skb, clock.id, now);
+	if (!node->busy) {
+		/* A group may have crossed XOFF meanwhile, and seen the token still under way. Stored plainly, the word
+		 * could reach the other CPU after the next line has been read: neither of us would wind the clock. */
+		__sync_lock_test_and_set(&node->ticking, 0);
+		if (!node->busy || __sync_lock_test_and_set(&node->ticking, 1))
 			return TC_ACT_SHOT;
 	}
 	node->tick_at = now + (soonest < RL_MIN_TICK ? RL_MIN_TICK : soonest);
-	skb->mark = token;
+	rl_keep_spare(skb, &clock);
+	skb->mark = mark;
 	return bpf_redirect(RL_LOOPBACK, 0);
 }
 
@@ -199,13 +134,16 @@ static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *
 				    __u32 queue)
 {
 	const struct rl_queue_config *config = &port->config->queue[queue];
+	bool lossless = port->config->lossless >> slot->priority & 1;
 	struct rl_group *group;
 	struct rl_port ingress;
 	int refused;
 
 	if (port->state->stormed >> queue & 1 && !port->config->watchdog_forward)
 		return RL_DROP_WATCHDOG;
-	if (config->limit && !(port->config->lossless >> slot->priority & 1) &&
+	if (!rl_has_slot(port, queue, lossless))
+		return RL_DROP_SLOTS;
+	if (config->limit && !lossless &&
 	    port->counters->queue[queue].depth_bytes + slot->len > config->limit)
 		return RL_DROP_LIMIT;
 	if (!node || slot->from == RL_NO_PORT || !rl_find(&ingress, slot->from))
@@ -242,15 +180,24 @@ static __always_inline __u32 rl_place(const struct rl_port *port, struct Qdisc *
 	slot->charged = 0;
 	slot->priority = rl_mark_priority(mark);
 	slot->from = kind == RL_KIND_DATA ? rl_mark_low(mark) : RL_NO_PORT;
-	if (kind == RL_KIND_TOKEN && node) {
+	if (kind == RL_KIND_TOKEN && node && node->first_port == port->id) {
 		slot->ready_at = node->tick_at;
-		return RL_WIRE;
+		return RL_TOKEN;
+	}
+	if (kind == RL_KIND_SPARE && node && node->first_port == port->id) {
+		port->state->spares++;
+		return RL_SPARE;
 	}
 	if (kind == RL_KIND_PFC) {
+		/* Two CPUs may send at once; what enters last must say how it is. */
+		if (rl_is_stale(port->id, rl_mark_priority(mark), rl_mark_low(mark) & RL_XOFF))
+			return RL_LISTS;
 		slot->priority = RL_CLASSES;
 		return RL_CONTROL;
 	}
 	if (node && node->first_port == port->id) {
+		if (!rl_has_slot(port, 0, false))
+			return RL_LISTS;
 		port->counters->other_packets++;
 		return RL_CONTROL;
 	}
@@ -267,6 +214,16 @@ static __always_inline __u32 rl_place(const struct rl_port *port, struct Qdisc *
 	return queue;
 }
 
+/* Count a data packet for which not even one of the control frames' slots is left. */
+static __always_inline void rl_refuse(const struct rl_port *port, struct Qdisc *sch, __u32 mark, __u32 len)
+{
+	__u32 queue = port->config->priority_to_queue[rl_mark_priority(mark)] & (RL_CLASSES - 1);
+
+	port->counters->queue[queue].offered_packets++;
+	port->counters->queue[queue].offered_bytes += len;
+	rl_count_drop(port, sch, queue, RL_DROP_SLOTS, len);
+}
+
 SEC("struct_ops/rl_enqueue")
 int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
@@ -279,11 +236,10 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 		goto drop;
 	slot = rl_slot_take(&port, &link);
 	if (!slot) {
-		__u32 queue = port.config->priority_to_queue[rl_mark_priority(mark)] & (RL_CLASSES - 1);
-
-		port.counters->queue[queue].offered_packets++;
-		port.counters->queue[queue].offered_bytes += len;
-		rl_count_drop(&port, sch, queue, RL_DROP_SLOTS, len);
+		if (rl_mark_kind(mark) == RL_KIND_DATA)
+			rl_refuse(&port, sch, mark, len);
+		else
+			sch->qstats.drops++;
 		goto drop;
 	}
 	slot->len = len;
@@ -296,7 +252,7 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	if (skb)
 		bpf_qdisc_skb_drop(skb, to_free);
 	rl_append(&port, list, slot, link);
-	if (list != RL_WIRE)
+	if (list <= RL_CONTROL)
 		port.state->held++;
 	if (list < RL_CLASSES)
 		port.state->waiting |= 1u << list;
@@ -328,7 +284,9 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 	node = rl_find_node(&port);
 	if (port.state->stormed || port.state->blocked || rl_watched_pause(&port, now))
 		rl_watchdog(&port, sch, now, &wake);
-	if (port.config->delay_ns || port.state->list[RL_WIRE].head)
+	if (node && node->first_port == port.id)
+		slot = rl_next_of_clock(&port, sch, node, bpf_ktime_get_ns(), &wake, &link);
+	else if (port.config->delay_ns || port.state->list[RL_WIRE].head)
 		slot = rl_through_cable(&port, node, now, &wake, &link);
 	else
 		slot = rl_transmit(&port, node, now, &wake, &link);
@@ -346,6 +304,14 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 	return skb;
 }
 
+/* The index of the interface that a port is on. */
+static __always_inline int rl_index_of(const struct rl_port *port)
+{
+	const struct rl_node *node = rl_find_node(port);
+
+	return node && node->first_port == port->id ? RL_LOOPBACK : RL_FIRST_INDEX + port->id;
+}
+
 SEC("struct_ops/rl_init")
 int BPF_PROG(rl_init, struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
 {
@@ -353,6 +319,8 @@ int BPF_PROG(rl_init, struct Qdisc *sch, struct nlattr *options, struct netlink_
 
 	if (!rl_find(&port, sch->handle >> 16))
 		return -22; /* EINVAL: the handle's major number is no port of this fabric */
+	if (sch->dev_queue->dev->ifindex != rl_index_of(&port))
+		return -22; /* or not that of this interface */
 	port.state->idle = 1;
 	return 0;
 }
@@ -367,6 +335,7 @@ void BPF_PROG(rl_reset, struct Qdisc *sch)
 		return;
 	bpf_for(list, 0, RL_LISTS)
 		rl_discard(&port, sch, list, RL_DROP_FLUSH);
+	port.state->spares = 0;
 	port.state->idle = 1;
 }
 

@@ -15,6 +15,8 @@
 #define RL_DSCPS 64
 #define RL_EVENTS 65536 /* a power of two */
 #define RL_NO_PORT 0x3ffff
+#define RL_NODE_WORDS 64
+#define RL_NODE_PORTS (64 * RL_NODE_WORDS) /* ids that one node may have */
 #define RL_DROPS_APART 10000000ull /* ns without a drop after which the next is an event again */
 
 /* Why a packet was dropped. */
@@ -121,11 +123,15 @@ struct rl_node {
 	__u64 pool_bytes; /* what groups share: all buffer but reserves and headroom */
 	__u64 pool_used, pool_watermark;
 	__u64 drain_rate; /* sum of its ports' rates: a group cannot drain faster */
-	__u64 tick_at;
+	__u64 tick_at; /* when the clock's token is due */
 	__u64 ticks;
+	__u64 revived; /* times that the token was lost, and another put in its place */
+	__u64 busy; /* words of busy_ports with a bit, one bit each */
+	__u64 busy_ports[RL_NODE_WORDS]; /* ports with a priority group in XOFF, one bit each: those that a tick looks at */
 	__u32 paused; /* priority groups in XOFF */
 	__u32 ticking; /* whether the clock's token is under way */
-	__u32 first_port, ports; /* ids are dealt out node by node; the first is the clock */
+	__u32 generation; /* of the token */
+	__u32 first_port; /* ids are dealt out node by node; the first is the clock */
 };
 
 struct rl_event {

@@ -8,6 +8,24 @@
 #include "buffer.h"
 #include "mark.h"
 
+/*
+ * Whether a data packet may have a slot. The bytes of a buffer are shared by rules of its own (buffer.h); these keep
+ * small packets of one class from taking the places of the others.
+ *
+ *      |-- shared, half of it by lossy priorities as well --|-- each queue's own --|-- control --|
+ *
+ * What is in a cable with delay counts for all: when it is most of a port's packets, a queue's own are not sure.
+ */
+static __always_inline bool rl_has_slot(const struct rl_port *port, __u32 queue, bool lossless)
+{
+	__u32 shared = rl_slots - RL_CONTROL_SLOTS - RL_CLASSES * RL_OWN_SLOTS;
+	__u32 held = port->state->held + port->state->on_wire;
+
+	if (held < (lossless ? shared : shared / 2))
+		return true;
+	return port->counters->queue[queue].depth_packets < RL_OWN_SLOTS && held < rl_slots - RL_CONTROL_SLOTS;
+}
+
 /* A free slot and its link, or NULL. */
 static __always_inline struct rl_slot *rl_slot_take(const struct rl_port *port, __u32 *link)
 {
@@ -126,7 +144,9 @@ static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc 
 		if (!slot)
 			break;
 		rl_note_left(port, list);
-		if (list != RL_WIRE)
+		if (list == RL_WIRE)
+			port->state->on_wire--;
+		if (list <= RL_CONTROL)
 			rl_leave(port, node, list, slot);
 		if (list < RL_CLASSES)
 			rl_count_drop(port, sch, list, reason, slot->len);

@@ -295,10 +295,12 @@ static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, s
 	return slot;
 }
 
-/* The packet that has come to the end of the cable. */
-static __always_inline struct rl_slot *rl_arrived(const struct rl_port *port, __u64 now, __u64 *wake, __u32 *link)
+/* The first packet of a list that is in the order of time, when its time has come: at the end of the cable, or a clock's
+ * token. */
+static __always_inline struct rl_slot *rl_arrived(const struct rl_port *port, __u32 list, __u64 now, __u64 *wake,
+						  __u32 *link)
 {
-	struct rl_slot *slot = rl_find_slot(port->id, port->state->list[RL_WIRE].head);
+	struct rl_slot *slot = rl_find_slot(port->id, port->state->list[list].head);
 
 	if (!slot)
 		return NULL;
@@ -306,8 +308,8 @@ static __always_inline struct rl_slot *rl_arrived(const struct rl_port *port, __
 		rl_wake(wake, slot->ready_at);
 		return NULL;
 	}
-	*link = port->state->list[RL_WIRE].head;
-	return rl_unlink(port, RL_WIRE);
+	*link = port->state->list[list].head;
+	return rl_unlink(port, list);
 }
 
 /* Let all that the link is free for into the cable, and see what has come to its end. */
@@ -323,8 +325,12 @@ static __always_inline struct rl_slot *rl_through_cable(const struct rl_port *po
 			break;
 		slot->ready_at = (port->config->rate ? port->state->next_tx : now) + port->config->delay_ns;
 		rl_append(port, RL_WIRE, slot, *link);
+		port->state->on_wire++;
 	}
-	return rl_arrived(port, now, wake, link);
+	slot = rl_arrived(port, RL_WIRE, now, wake, link);
+	if (slot)
+		port->state->on_wire--;
+	return slot;
 }
 
 #endif

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     made = run(fabric("lab"), tmp_path, monkeypatch)
-    monkeypatch.setattr("lab.cli.congestion.open_plant", lambda _: made.plant)
+    monkeypatch.setattr("lab.cli.congestion.open_plant", lambda _, **_options: made.plant)
     return made
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lab.dataplane import layout, plant
+from lab.dataplane import layout, plant, slots
 from lab.dataplane.numbering import Numbering, number_ports
 from lab.dataplane.plant import Plant
 from lab.model.addressing import plan_addresses
@@ -17,6 +17,7 @@ def empty(numbering: Numbering) -> Plant:
         nodes=np.zeros(len(numbering.nodes), layout.NODE),
         events=np.zeros(layout.EVENTS, layout.EVENT),
         event_count=np.zeros(1, layout.EVENT_COUNT),
+        slots=slots.MOST,
     )
 
 
