@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from lab.analysis import opcode_tables as ops
 from lab.analysis.analyser import Analyser
 from lab.analysis.batch import CHUNK
+from lab.analysis.causes import causes
 from lab.analysis.facts import (
     Facts,
     Flow,
@@ -21,6 +22,7 @@ from lab.analysis.facts import (
 from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
+from lab.analysis.losses import losses
 from lab.analysis.messages import SIZES
 from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_none
 from lab.analysis.over_time import over_time
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 Name = TypeVar("Name", str, int)
 _TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
+_EVENTS: Final = 1000
+"""Gaps, and steps back, that are told of one by one."""
 _NO_TIMES: Final = Times()
 
 
@@ -101,8 +105,8 @@ class _Report:
                 if counted.dropped
             },
             "flows": flows,
-            "go_back_n": tuple(self._go_back_n(*event) for event in of.resends),
-            "gaps": tuple(self._gap(*event) for event in of.gaps),
+            "go_back_n": tuple(self._go_back_n(*event) for event in of.resends[:_EVENTS]),
+            "gaps": tuple(self._gap(*event) for event in of.gaps[:_EVENTS]),
             "over_time": over_time(of, self._links, self._seconds),
             "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
             "spread": spread(of.flows, self._links),
@@ -111,6 +115,8 @@ class _Report:
             "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,
             "damages": tuple(of.capture.damages.kept),
             "damage_count": of.capture.damages.count,
+            "losses": (lost := losses(of, self._links)),
+            "causes": causes(lost),
         }
         return Facts(**found, findings=findings(Facts(**found, findings=())))
 

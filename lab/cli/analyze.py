@@ -221,6 +221,9 @@ def _pauses(facts: Facts) -> None:
 def _conclude(facts: Facts) -> None:
     for damage in facts.damages:
         _line(f"damaged: {damage.place} {damage.what}")
+    for cause in facts.causes[:_ROWS]:
+        stdout.print("root cause: ", style="red", end="")
+        _line(cause.what)
     for finding in facts.findings[:_ROWS]:
         stdout.print("note: " if finding.note else "looks wrong: ", style="yellow" if finding.note else "red", end="")
         _line(f"{finding.what}: {finding.meaning}")

@@ -273,7 +273,7 @@ def test_pauses_of_both_ends_are_told_apart_by_their_senders() -> None:
     paused = {port.sender: port.paused for port in facts.pauses}
     assert paused["02:00:00:00:00:01"] == pytest.approx(90e-3)
     assert not paused["02:00:00:00:00:02"]
-    assert "tap, from 02:00:00:00:00:01: class 3 paused for 90 ms" in facts.findings[0].what
+    assert "tap, from 02:00:00:00:00:01: priority 3 paused for 90 ms" in facts.findings[0].what
 
 
 def test_the_files_rate_comes_before_the_one_given() -> None:
