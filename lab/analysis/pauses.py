@@ -23,7 +23,8 @@ ALL_CLASSES: Final = -1
 _MAX_PORTS: Final = 4096
 _MAC: Final = 2**48 - 1
 Port: TypeAlias = tuple[int, int, int, int]
-_FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
+FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
+"""Of a MAC control frame the opcode, and of PFC the vector and the times; a Pause's time is where the vector is."""
 
 
 @dataclass(slots=True)
@@ -93,7 +94,7 @@ class Pauses:
 
     def add(self, batch: Batch, row: Ints, body: Ints, l2: Ints) -> None:
         """The MAC control frames at ``row``, which begin at ``l2`` in the buffer, and their opcodes at ``body``."""
-        frames = rows(batch.data, body, 20).view(_FRAME)
+        frames = rows(batch.data, body, 20).view(FRAME)
         sender = rows(batch.data, l2 + 4, 8).view(">u8").astype(np.int64) & _MAC
         columns = (
             batch.interface[row],

@@ -61,12 +61,13 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
     Memory is bounded, whatever the file holds: some 60 MB for a few flows, and 250 MB where there are 32,768, all of
     which have lost packets.
     """
-    analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else _chooser(wanted))
+    analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else chooser(wanted))
     analyser.run(stream, source, chunk)
     return _Report(analyser).facts(source, wanted)
 
 
-def _chooser(wanted: Expression) -> Choose:
+def chooser(wanted: Expression) -> Choose:
+    """``wanted`` as marks on the packets of a batch."""
     from lab.analysis.choose import chosen  # noqa: PLC0415 - a twentieth of start-up, and most analyses need none
 
     return partial(chosen, wanted)

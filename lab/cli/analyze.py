@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lab.analysis.facts import Facts, Flow, Percentiles
+    from lab.wire.filter.expression import Expression
 
 _ROWS: Final = 40
 """Of one table; JSON has them all."""
@@ -43,6 +44,14 @@ def analyze(
         Path | None,
         typer.Option(metavar="FILE", help="Draw goodput, marks, losses and pauses over time: FILE.svg or FILE.png."),
     ] = None,
+    qp: Annotated[
+        str | None,
+        typer.Option(
+            "--qp",
+            metavar="QPN[@HOST]",
+            help="One connection as a ladder: PSNs, ACKs, NAKs, CNPs and pauses over time.",
+        ),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Say what happened in a capture: QPs, messages, losses, marks, pauses and paths, and what looks wrong.
@@ -64,7 +73,10 @@ def analyze(
         raise UsageError(f"--plot {plot}: a plot is PNG or SVG", "name a file that ends in .svg or .png")
     wanted = parse_filter(select, fabric)
     with open_capture(file) as stream:
-        facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=wanted)
+        facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=None if qp else wanted)
+    if qp is not None:
+        _ladder(facts, qp, file, wanted, json=json)
+        raise typer.Exit(_verdict(facts))
     if plot is not None:
         _plot(facts, plot)
     if json:
@@ -78,6 +90,23 @@ def _verdict(facts: Facts) -> ExitCode:
     if any(not finding.note for finding in facts.findings):
         return ExitCode.FAIL
     return ExitCode.PASS if facts.roce or facts.pause_frames or facts.tunnels else ExitCode.UNKNOWN
+
+
+def _ladder(facts: Facts, qp: str, file: Path, wanted: Expression | None, *, json: bool) -> None:
+    """Read the file once more, for one connection."""
+    from lab.analysis.ladder import ladder  # noqa: PLC0415 - NumPy takes a while to import
+    from lab.analysis.report import chooser  # noqa: PLC0415
+    from lab.cli import ladder as drawing  # noqa: PLC0415 - only those who ask for a ladder need it
+
+    connection = drawing.the_connection(facts, qp)
+    if not file.is_file():
+        raise UsageError(f"--qp reads {file} twice, and it can be read once only", "save it to a file first")
+    with open_capture(file) as stream:
+        told = ladder(stream, str(file), connection, choose=None if wanted is None else chooser(wanted))
+    if json:
+        print_json(drawing.as_data(told))
+    else:
+        drawing.draw(told)
 
 
 def _plot(facts: Facts, file: Path) -> None:
