@@ -138,6 +138,32 @@ class PausedPort:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """``end`` paused ``peer`` first at ``since``, in seconds since the first packet of the file.
+
+    Both are interfaces; one that the capture does not name is known by the other, or by its MAC address. ``share`` is
+    of the capture's duration, None where it is not known. ``behind`` are the pauses that the paused node then sent.
+    """
+
+    end: str
+    peer: str
+    since: float
+    xoffs: int
+    share: float | None
+    behind: tuple[Pause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PauseTree:
+    """Pauses of one priority (None is all of a link) that ``node`` began, which nobody had paused before."""
+
+    priority: int | None
+    node: str
+    since: float
+    pauses: tuple[Pause, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
     """Parallel links: those that carried packets between the same hosts with the same TTL. ``bytes`` by link.
 
@@ -331,6 +357,7 @@ class Facts:
     gaps: tuple[MissingPsns, ...]
     over_time: OverTime
     pauses: tuple[PausedPort, ...]
+    pause_trees: tuple[PauseTree, ...]
     spread: tuple[Spread, ...]
     paths: tuple[FlowPath, ...]
     tunnels: tuple[Tunnel, ...]

@@ -32,7 +32,8 @@ class Paused:
     """One port and class: frames, pairs of XOFF and XON, and the time (ns) that it was paused, as far as known.
 
     A pause ends with XON or when its quanta have passed; ``expired`` counts the latter. Without the rate of the link
-    quanta have no duration: then only what XON ended adds time. ``spells`` are begin and end, for the caller to take.
+    quanta have no duration: then only what XON ended adds time. ``since`` is when the first XOFF came. ``spells`` are
+    begin and end, for the caller to take.
     """
 
     xoff: int = 0
@@ -41,6 +42,7 @@ class Paused:
     expired: int = 0
     total: int = 0
     longest: int = 0
+    since: int | None = None
     began: int | None = field(default=None, repr=False)
     until: int | None = field(default=None, repr=False)
     spells: list[tuple[int, int]] = field(default_factory=list, repr=False)
@@ -48,6 +50,7 @@ class Paused:
     def off(self, time: int, duration: int | None) -> None:
         """An XOFF of ``duration`` ns, or None when the rate is not known."""
         self.xoff += 1
+        self.since = time if self.since is None else self.since
         self.expire(time)
         if self.began is None:
             self.began = time

@@ -26,6 +26,7 @@ from lab.analysis.losses import losses
 from lab.analysis.messages import SIZES
 from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_none
 from lab.analysis.over_time import over_time
+from lab.analysis.pause_tree import pause_trees
 from lab.analysis.spread import spread
 from lab.analysis.verdict import findings
 from lab.wire.pcapng import APPLICATION
@@ -110,6 +111,7 @@ class _Report:
             "gaps": tuple(self._gap(*event) for event in of.gaps[:_EVENTS]),
             "over_time": over_time(of, self._links, self._seconds),
             "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
+            "pause_trees": pause_trees(of.pauses.ports, of.capture, self._start, self._seconds),
             "spread": spread(of.flows, self._links),
             "paths": paths(of.flows, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels.keys))),

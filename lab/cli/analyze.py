@@ -11,6 +11,7 @@ import typer
 
 from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.pause_tree import Branch, draw
 from lab.cli.source import CaptureArgument, open_capture
 from lab.errors import ExitCode, UsageError
 from lab.units import format_rate, format_size, format_time, parse_rate
@@ -18,7 +19,7 @@ from lab.units import format_rate, format_size, format_time, parse_rate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lab.analysis.facts import Facts, Flow, Percentiles
+    from lab.analysis.facts import Facts, Flow, Pause, Percentiles
     from lab.wire.filter.expression import Expression
 
 _ROWS: Final = 40
@@ -140,6 +141,7 @@ def _print(facts: Facts) -> None:
     ))  # fmt: skip
     _goodput(facts)
     _pauses(facts)
+    _pause_trees(facts)
     _table("Parallel links", ("link", "bytes", "flows", "Jain index of the group"), (
         (link, format_size(size), group.flows[link], f"{group.jain:.3f}")
         for group in facts.spread for link, size in group.bytes.items()
@@ -245,6 +247,22 @@ def _pauses(facts: Facts) -> None:
         )
         for port in facts.pauses
     ))  # fmt: skip
+
+
+def _pause_trees(facts: Facts) -> None:
+    """Only where a pause led to another one: a single one is in the table."""
+    if not any(pause.behind for tree in facts.pause_trees for pause in tree.pauses):
+        return
+    _line("Who paused whom first")
+    for tree in facts.pause_trees[:_ROWS]:
+        what = "all classes" if tree.priority is None else f"priority {tree.priority}"
+        stdout.print(draw(f"{tree.node}, {what}", map(_branch, tree.pauses)))
+
+
+def _branch(pause: Pause) -> Branch:
+    share = "" if pause.share is None else f", {pause.share:.0%} of the time"
+    text = f"{pause.end} pauses {pause.peer} from {pause.since:.6f} s on{share}, {pause.xoffs} XOFF"
+    return Branch(text, tuple(map(_branch, pause.behind)))
 
 
 def _conclude(facts: Facts) -> None:

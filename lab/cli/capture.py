@@ -89,7 +89,7 @@ def capture(
     fabric = open_fabric(name)
     wanted = None if select is None else parse(select, partial(addresses_of, fabric.plan))
     points = [
-        Point(fabric.namespace(end.node), end.interface, str(end), link.rate)
+        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
         for end, link in choose_links(fabric.topology, links)
     ]
     with contextlib.ExitStack() as stack:

@@ -49,12 +49,16 @@ _BY_TIME: Final = itemgetter(0)  # Record.timestamp, at the speed of C
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where to listen: an interface of a namespace, the name it has in the file, and its rate in bit/s."""
+    """Where to listen: an interface of a namespace, the name it has in the file, and its rate in bit/s.
+
+    ``peer`` names the other end of its link, if it has one.
+    """
 
     namespace: Namespace
     interface: str
     label: str
     rate: int | None = None
+    peer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,9 @@ class Capture:
                 self._rings.append(ring)
                 self._poller.register(ring, select.POLLIN)
             for point in self._points:
-                self._writer.add_interface(Interface(point.label, speed=point.rate, snaplen=self._snaplen))
+                self._writer.add_interface(
+                    Interface(point.label, speed=point.rate, snaplen=self._snaplen, peer=point.peer)
+                )
             self._armed_at = time.time_ns()
             for ring in self._rings:
                 ring.arm()
