@@ -30,14 +30,14 @@ from lab.analysis.timeline import Channel, Timeline
 from lab.wire import icrc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sized
+    from collections.abc import Callable, Sequence, Sized
 
     from lab.analysis.batch import Batch, Flags, Ints
     from lab.analysis.columns import Columns, Roce
     from lab.analysis.rounds import Sorted
     from lab.analysis.sequence import Gap, Resend
 
-    Choose: TypeAlias = Callable[[Batch], Flags]
+    Choose: TypeAlias = Callable[[Batch, Sequence[str]], Flags]
 
 _REUSED: Final = 24 * 2**20
 MAX_TUNNELS: Final = 4096
@@ -49,7 +49,8 @@ MAX_EVENTS: Final = 16384
 class Analyser:
     """The state of an analysis; ``run`` fills it. ``rate`` in bit/s stands in where a link's is not in the file.
 
-    ``choose`` marks the packets of a batch that are analysed; of the others only the number is known.
+    ``choose`` marks the packets of a batch, given the names of interfaces, that are analysed; of the others only the
+    number is known.
     """
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
@@ -90,7 +91,7 @@ class Analyser:
         _reuse_memory()
         self.capture = Capture(stream, source, chunk)
         for read in self.capture:
-            batch = read if self._choose is None else read.select(self._choose(read))
+            batch = read if self._choose is None else read.select(self._choose(read, self.capture.names))
             if len(batch.start):
                 self._add(batch)
         for packets in self._rounds.rest():

@@ -98,7 +98,7 @@ def ladder(
     climber = _Climber(connection, capture)
     for batch in capture:
         if len(batch.start):
-            climber.add(batch, None if choose is None else choose(batch))
+            climber.add(batch, None if choose is None else choose(batch, capture.names))
     return Ladder(connection, tuple(climber.rungs), climber.more)
 
 

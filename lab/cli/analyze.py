@@ -12,7 +12,7 @@ import typer
 from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.cli.pause_tree import Branch, draw
-from lab.cli.source import CaptureArgument, open_capture
+from lab.cli.source import CaptureArgument, open_capture, require_file
 from lab.errors import ExitCode, UsageError
 from lab.units import format_rate, format_size, format_time, parse_rate
 
@@ -72,7 +72,9 @@ def analyze(
         raise UsageError("--rate: a link of 0 bit/s carries nothing", "give the rate of the links, like 100Mbit")
     if plot is not None and plot.suffix not in {".png", ".svg"}:
         raise UsageError(f"--plot {plot}: a plot is PNG or SVG", "name a file that ends in .svg or .png")
-    wanted = parse_filter(select, fabric)
+    if qp is not None:
+        require_file(file, "--qp")
+    wanted = parse_filter(select, fabric, file)
     with open_capture(file) as stream:
         facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=None if qp else wanted)
     if qp is not None:
@@ -100,8 +102,6 @@ def _ladder(facts: Facts, qp: str, file: Path, wanted: Expression | None, *, jso
     from lab.cli import ladder as drawing  # noqa: PLC0415 - only those who ask for a ladder need it
 
     connection = drawing.the_connection(facts, qp)
-    if not file.is_file():
-        raise UsageError(f"--qp reads {file} twice, and it can be read once only", "save it to a file first")
     with open_capture(file) as stream:
         told = ladder(stream, str(file), connection, choose=None if wanted is None else chooser(wanted))
     if json:

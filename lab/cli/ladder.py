@@ -23,33 +23,33 @@ _MOST: Final = 100
 _GREATEST: Final = 2**24 - 1
 
 
-def parse_qp(text: str) -> tuple[int, str | None]:
+def parse_qp(text: str, option: str = "--qp ") -> tuple[int, str | None]:
     """``0x11``, or ``0x11@10.0.0.5`` where several hosts have that number."""
     number, _, host = text.partition("@")
     try:
         qp = int(number, 0)
     except ValueError as error:
-        raise UsageError(f"--qp {text}: {number!r} is no queue pair", "write 0x11, or 0x11@10.0.0.5") from error
+        raise UsageError(f"{option}{text}: {number!r} is no queue pair", "write 0x11, or 0x11@10.0.0.5") from error
     if not 0 <= qp <= _GREATEST:
-        raise UsageError(f"--qp {text}: a queue pair is from 0 to {_GREATEST:#x}", "write 0x11, or 0x11@10.0.0.5")
+        raise UsageError(f"{option}{text}: a queue pair is from 0 to {_GREATEST:#x}", "write 0x11, or 0x11@10.0.0.5")
     return qp, host or None
 
 
-def the_connection(facts: Facts, text: str) -> Connection:
-    """The one that ``--qp`` names; UsageError when there is none, or several."""
+def the_connection(facts: Facts, text: str, option: str = "--qp ") -> Connection:
+    """The one with the queue pair ``text``; UsageError when there is none, or several."""
     from lab.analysis.connections import connections  # noqa: PLC0415 - only those who ask for a ladder need it
 
-    qp, host = parse_qp(text)
+    qp, host = parse_qp(text, option)
     found = connections(facts, qp, host)
     if not found:
         there = sorted({f"{flow.qp:#x}" for flow in facts.flows})
         some = ", ".join(there[:8]) + (", ..." if len(there) > 8 else "")
-        raise UsageError(f"--qp {text}: no such queue pair in {facts.file}", f"there is {some or 'none'}")
+        raise UsageError(f"{option}{text}: no such queue pair in {facts.file}", f"there is {some or 'none'}")
     if len(found) > 1:
         told = "; ".join(map(str, found[:4]))
         raise UsageError(
-            f"--qp {text} is in {len(found)} connections: {told}",
-            f"name the host too, like --qp {qp:#x}@{found[0].right.host}",
+            f"{option}{text} is in {len(found)} connections: {told}",
+            f"name the host too, like {option}{qp:#x}@{found[0].right.host}",
         )
     return found[0]
 
