@@ -68,7 +68,7 @@ def _sentence(group: Sequence[Loss], flows: int, counters: Sequence[Counter]) ->
     else:
         of = who if flows == 1 else f"{flows} flows, the first {_packets(first)}, {who}"
         head, took = f"{len(group)} losses of {of}, {_where(first)}", f"after up to {longest}"
-    again = "1 packet went again" if resent == 1 else f"{resent} packets went again"
+    again = "1 packet was retransmitted" if resent == 1 else f"{resent} packets were retransmitted"
     return f"{head}: {_answered(first)}, {again} {took}{_counted(counters)}"
 
 

@@ -57,12 +57,12 @@ _SIGNS: Final = (
     _Sign(
         "packets or their ACKs were lost or reordered",
         lambda flow: (flow.go_back_n, flow.resent - flow.repeats),
-        lambda times, again: f"went back {_count(times, 'time')} and sent {_count(again, 'packet')} again",
+        lambda times, again: f"{_count(times, 'go-back-N episode')}, {_count(again, 'packet')} retransmitted",
     ),
     _Sign(
         "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
         lambda flow: (flow.repeats,),
-        lambda times: f"{_count(times, 'lost packet')} sent again alone, as a NAK asked for",
+        lambda times: f"{_count(times, 'lost packet')} retransmitted alone, as a NAK asked for",
     ),
     _Sign(
         "they were lost or overtaken before this place",
@@ -72,12 +72,12 @@ _SIGNS: Final = (
     _Sign(
         "the capture lost them",
         lambda flow: (flow.unseen,),
-        lambda unseen: f"{_count(unseen, 'PSN')} acknowledged but not captured",
+        lambda unseen: f"{_count(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
     ),
     _Sign(
         "the path reorders: RC answers with NAKs",
         lambda flow: (flow.late,),
-        lambda late: f"{_count(late, 'packet')} came out of order",
+        lambda late: f"{_count(late, 'packet')} out-of-order",
     ),
     _Sign(
         "they were lost before here",

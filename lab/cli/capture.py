@@ -61,7 +61,7 @@ def capture(
         str | None, typer.Option("--output", "-o", help="The pcapng file to write; - is standard output.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Which fabric, when several run.", autocompletion=fabric_names)
+        str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
     ] = None,
     select: Annotated[
         str | None,

@@ -64,7 +64,7 @@ def grown(file: Path, size: int) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_with_a_whole_file(fabric: str, tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "links.pcapng"
-    with running("capture", "leaf1--spine1", "h1:eth1", "-o", file, "--name", fabric) as capturing:
+    with running("capture", "leaf1--spine1", "h1:eth1", "-o", file, "--fabric", fabric) as capturing:
         grown(file, 1000)  # BFD and BGP are enough
         capturing.send_signal(number)
         output, errors = capturing.communicate(timeout=30)
@@ -85,23 +85,23 @@ def test_a_signal_ends_the_command_with_a_whole_file(fabric: str, tmp_path: Path
 
 def test_a_killed_capture_leaves_a_readable_file(fabric: str, tmp_path: Path) -> None:
     file = tmp_path / "killed.pcapng"
-    with running("capture", "leaf1--spine1", "-o", file, "--name", fabric) as capturing:
+    with running("capture", "leaf1--spine1", "-o", file, "--fabric", fabric) as capturing:
         grown(file, 1000)
         capturing.kill()
     assert len(list(Reader(io.BytesIO(file.read_bytes()), "killed"))) > 0
 
 
 def test_wrong_links_and_files_are_usage_errors(fabric: str, tmp_path: Path) -> None:
-    told = rocelab("capture", "leaf1:swp9", "-o", tmp_path / "f", "--name", fabric, expect=2).stderr
+    told = rocelab("capture", "leaf1:swp9", "-o", tmp_path / "f", "--fabric", fabric, expect=2).stderr
     assert told == "error: no interface 'swp9' on leaf1: it has swp1, swp2, swp3\n"
-    told = rocelab("capture", "leaf1:swp1", "-o", tmp_path / "no" / "f", "--name", fabric, expect=2).stderr
+    told = rocelab("capture", "leaf1:swp1", "-o", tmp_path / "no" / "f", "--fabric", fabric, expect=2).stderr
     assert told == f"error: cannot write {tmp_path}/no/f: No such file or directory: name another file\n"
-    told = rocelab("capture", "leaf1:swp1", "-o", "/dev/full", "--name", fabric, expect=1).stderr
+    told = rocelab("capture", "leaf1:swp1", "-o", "/dev/full", "--fabric", fabric, expect=1).stderr
     assert told == "error: cannot write the capture: No space left on device: what was written so far is valid\n"
 
 
 def test_packets_can_go_to_a_pipe(fabric: str) -> None:
-    words = argv("capture", "leaf1--spine1", "-o", "-", "--packets", "3", "--name", fabric)
+    words = argv("capture", "leaf1--spine1", "-o", "-", "--packets", "3", "--fabric", fabric)
     done = subprocess.run(words, capture_output=True, timeout=60, check=True)
     assert len(list(Reader(io.BytesIO(done.stdout), "pipe"))) == 3
     assert b"lost by the kernel" in done.stderr
@@ -113,19 +113,19 @@ def test_a_node_a_tier_and_a_path_are_all_their_links(fabric: str, tmp_path: Pat
         ("host", ["h1:eth1"]),
         ("h1..spine1", ["h1:eth1", "leaf1:swp1", "leaf1:swp2"]),
     ):
-        words = ("capture", name, "-o", tmp_path / "f", "--seconds", "0", "--name", fabric, "--json")
+        words = ("capture", name, "-o", tmp_path / "f", "--seconds", "0", "--fabric", fabric, "--json")
         assert [link["link"] for link in json.loads(rocelab(*words).stdout)["links"]] == labels
 
 
 def test_live_prints_what_the_filter_lets_through(fabric: str) -> None:
-    done = rocelab("capture", "leaf1", "--live", "--filter", "not roce", "--packets", "4", "--name", fabric)
+    done = rocelab("capture", "leaf1", "--live", "--filter", "not roce", "--packets", "4", "--fabric", fabric)
     lines = done.stdout.splitlines()[:4]
     assert [line.split()[0] for line in lines] == ["1", "2", "3", "4"]
     assert all(" bytes" in line and "leaf1:swp" in line for line in lines)
 
 
 def test_a_reader_of_live_lines_that_leaves_ends_the_capture(fabric: str) -> None:
-    words = argv("capture", "leaf1", "--live", "--name", fabric)
+    words = argv("capture", "leaf1", "--live", "--fabric", fabric)
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as capturing:
         assert capturing.stdout is not None
         assert capturing.stderr is not None
@@ -162,14 +162,14 @@ def test_a_packet_is_followed_over_the_links_of_its_path(fabric: str) -> None:
 
 
 def test_a_filter_knows_the_hosts_of_the_fabric(fabric: str, tmp_path: Path) -> None:
-    words = ("capture", "leaf1", "-o", tmp_path / "f", "--seconds", "0", "--name", fabric)
+    words = ("capture", "leaf1", "-o", tmp_path / "f", "--seconds", "0", "--fabric", fabric)
     rocelab(*words, "--filter", "host h1 or src leaf1")
     told = rocelab(*words, "--filter", "host h9", expect=2).stderr
     assert told == "error: no node 'h9' in the fabric: there is spine1, leaf1, h1\n"
 
 
 def test_a_ring_of_files_is_written(fabric: str, tmp_path: Path) -> None:
-    words = ("capture", "leaf1", "-o", tmp_path / "f.pcapng", "--packets", "3", "--name", fabric)
+    words = ("capture", "leaf1", "-o", tmp_path / "f.pcapng", "--packets", "3", "--fabric", fabric)
     rocelab(*words, "--ring", "2:2MB")
     (file,) = tmp_path.iterdir()
     assert file.name == "f_00001.pcapng"
@@ -188,4 +188,4 @@ def test_a_ring_of_files_is_written(fabric: str, tmp_path: Path) -> None:
     ],
 )
 def test_outputs_that_exclude_each_other(fabric: str, options: tuple[str, ...], complaint: str) -> None:
-    assert complaint in rocelab("capture", "leaf1", *options, "--name", fabric, expect=2).stderr
+    assert complaint in rocelab("capture", "leaf1", *options, "--fabric", fabric, expect=2).stderr

@@ -131,9 +131,9 @@ def test_the_cause_is_one_sentence() -> None:
     (cause,) = go_back(2).told().causes
     assert cause.what == (
         "PSN 42, 10.0.0.1 to 10.0.0.2 QP 0x22, lost between leaf1:swp1 and spine1:swp2: the responder answered NAK, "
-        "PSN Sequence Error, 6 packets went again after 70 us; counted by ConnectX: out_of_sequence (responder), "
-        "packet_seq_err (requester), by rxe: out_of_seq_request (responder), rcvd_seq_err and completer_retry_err "
-        "(requester)"
+        "PSN Sequence Error, 6 packets were retransmitted after 70 us; counted by ConnectX: out_of_sequence "
+        "(responder), packet_seq_err (requester), by rxe: out_of_seq_request (responder), rcvd_seq_err and "
+        "completer_retry_err (requester)"
     )
 
 

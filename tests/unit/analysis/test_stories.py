@@ -118,7 +118,7 @@ def test_loss_before_this_place(first: int, chunk: int) -> None:
     assert episode.cause == "PSN Sequence Error"
     (gap,) = facts.gaps
     assert (gap.psn, gap.count) == (n[2] & 0xFFFFFF, 1)
-    assert "went back 1 time " in suspicions(facts)
+    assert "1 go-back-N episode, " in suspicions(facts)
     assert "PSN Sequence Error" in suspicions(facts)
 
 
