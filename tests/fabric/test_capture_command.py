@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import signal
@@ -24,6 +25,7 @@ from lab.wire.pcapng import Writer
 from tests.fabric.command import argv, rocelab, running
 from tests.fabric.frames import write
 from tests.inside import entered
+from tests.unit.analysis import packets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,3 +191,39 @@ def test_a_ring_of_files_is_written(fabric: str, tmp_path: Path) -> None:
 )
 def test_outputs_that_exclude_each_other(fabric: str, options: tuple[str, ...], complaint: str) -> None:
     assert complaint in rocelab("capture", "leaf1", *options, "--fabric", fabric, expect=2).stderr
+
+
+def test_on_event_nothing_is_written_until_something_happens(fabric: str, tmp_path: Path) -> None:
+    file = tmp_path / "f.pcapng"
+    words = ("capture", "leaf1", "-o", file, "--on-event", "nak,drop", "--fabric", fabric)
+    done = rocelab(*words, "--seconds", "0.2")
+    assert "nothing happened" in done.stderr
+    with running(*words) as waiting:
+        assert waiting.stderr is not None
+        assert "waiting for drop, nak at 3 links" in waiting.stderr.readline()
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(30) == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_on_event_keeps_what_led_to_it_and_ends(fabric: str, tmp_path: Path) -> None:
+    """NAKs go on until the capture has seen one; it ends by itself, and has it."""
+    file = tmp_path / "f.pcapng"
+    nak = packets.ack(42, 0x60)
+    with entered(open_fabric(fabric).namespace("h1")):
+        link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    with (
+        link,
+        running(
+            "capture", "h1:eth1", "-o", file, "--on-event", "nak", "--after", "0ms", "--fabric", fabric
+        ) as waiting,
+    ):
+        link.bind(("eth1", 0))
+        while waiting.poll() is None:
+            link.send(nak)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                waiting.wait(0.05)
+        assert waiting.returncode == 0
+    kept = [bytes(record.data) for record in Reader(io.BytesIO(file.read_bytes()), "kept")]
+    assert kept.count(nak) == 1
+    assert kept[-1] == nak
