@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from lab.backends.base import Fabric
     from lab.kernel.capture import LinkCount, Progress
     from lab.wire.pcapng import Sink
     from lab.wire.trigger import Event, Kind
@@ -106,10 +107,7 @@ def capture(
     sizes = on_event_words.parse_before(before), on_event_words.parse_after(after)
     fabric = open_fabric(name)
     wanted = None if select is None else parse(select, partial(addresses_of, fabric.plan))
-    points = [
-        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
-        for end, link in choose_links(fabric.topology, links)
-    ]
+    points = points_of(fabric, links)
     with contextlib.ExitStack() as stack:
         # What prints knows what it interrupts only when that has begun.
         if kinds is not None:
@@ -127,6 +125,14 @@ def capture(
     _report(output if kinds is None or kept.event else None, counts, json=json, event=kept.event if kinds else None)
     if kinds is not None:
         _tell(kept.event, output)
+
+
+def points_of(fabric: Fabric, links: Sequence[str]) -> list[Point]:
+    """Where to listen for links that are named as on the command line."""
+    return [
+        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
+        for end, link in choose_links(fabric.topology, links)
+    ]
 
 
 def _kinds(text: str, output: str | None, *, alone: bool) -> frozenset[Kind]:

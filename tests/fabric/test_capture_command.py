@@ -16,6 +16,7 @@ import pytest
 from lab.analysis.follow import follow
 from lab.analysis.records import Reader
 from lab.backends.lifecycle import open_fabric
+from lab.cli.extcap import wiresharks_folder
 from lab.kernel.capture import Capture, Point
 from lab.kernel.process import find_tool, run
 from lab.model.selection import choose_links
@@ -227,3 +228,41 @@ def test_on_event_keeps_what_led_to_it_and_ends(fabric: str, tmp_path: Path) -> 
     kept = [bytes(record.data) for record in Reader(io.BytesIO(file.read_bytes()), "kept")]
     assert kept.count(nak) == 1
     assert kept[-1] == nak
+
+
+@pytest.fixture
+def extcap() -> Iterator[None]:
+    """The program in Wireshark's own folder: of root it takes no other. What was there comes back."""
+    program = wiresharks_folder() / "rocelab"
+    before = program.read_bytes() if program.exists() else None
+    rocelab("extcap", "--install")
+    yield
+    rocelab("extcap", "--remove")
+    assert not program.exists()
+    if before is not None:
+        program.write_bytes(before)
+        program.chmod(0o755)
+
+
+@pytest.mark.usefixtures("extcap")
+def test_tshark_captures_from_a_link_in_its_list(fabric: str) -> None:
+    """By the program that one command installs: listed by tshark -D, and captured from with a filter of ours."""
+    tshark = find_tool("tshark", "tshark")
+    listed = run([tshark, "-D"]).stdout
+    assert f"rocelab:{fabric}:leaf1:swp3 (rocelab {fabric} leaf1:swp3 to h1:eth1)" in listed
+    assert f"rocelab:{fabric} (rocelab {fabric}, all links)" in listed
+    nak = packets.ack(42, 0x60)
+    with entered(open_fabric(fabric).namespace("h1")):
+        link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    words = [tshark, "-n", "-i", f"rocelab:{fabric}:leaf1:swp3", "-c", "2", "-f", "nak", "-Tfields"]
+    fields = ["-einfiniband.bth.psn", "-eframe.interface_name"]
+    pipe = subprocess.PIPE
+    with link, subprocess.Popen([*words, *fields], stdout=pipe, stderr=pipe, text=True) as capturing:
+        link.bind(("eth1", 0))
+        while capturing.poll() is None:
+            link.send(nak)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                capturing.wait(0.05)
+        assert capturing.stdout is not None
+        assert capturing.stderr is not None
+        assert capturing.stdout.read().splitlines() == ["42\tleaf1:swp3"] * 2, capturing.stderr.read()
