@@ -30,26 +30,27 @@ from lab.analysis.timeline import Channel, Timeline
 from lab.wire import icrc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence, Sized
 
     from lab.analysis.batch import Batch, Flags, Ints
     from lab.analysis.columns import Columns, Roce
     from lab.analysis.rounds import Sorted
     from lab.analysis.sequence import Gap, Resend
 
-    Choose: TypeAlias = Callable[[Batch], Flags]
+    Choose: TypeAlias = Callable[[Batch, Sequence[str]], Flags]
 
 _REUSED: Final = 24 * 2**20
 MAX_TUNNELS: Final = 4096
 """Pairs of inner addresses that are told apart."""
-MAX_EVENTS: Final = 1000
-"""Gaps, and steps back, that are kept one by one."""
+MAX_EVENTS: Final = 16384
+"""Gaps, and steps back, that are kept one by one, over all links."""
 
 
 class Analyser:
     """The state of an analysis; ``run`` fills it. ``rate`` in bit/s stands in where a link's is not in the file.
 
-    ``choose`` marks the packets of a batch that are analysed; of the others only the number is known.
+    ``choose`` marks the packets of a batch, given the names of interfaces, that are analysed; of the others only the
+    number is known.
     """
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
@@ -71,6 +72,8 @@ class Analyser:
         self.resends: list[tuple[int, Resend]] = []
         self.go_backs: dict[int, int] = defaultdict(int)
         self.repeats: dict[int, int] = defaultdict(int)
+        self.known_until = 2**63
+        """Until when all of these were kept, ns since 1970."""
         self.gap_counts: dict[int, int] = defaultdict(int)
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
         self.packets = self.roce = self.short = 0
@@ -79,6 +82,7 @@ class Analyser:
         self.check_icrc = check_icrc
         self.capture: Capture
         self._rounds = Rounds()
+        self._round_began = 0
         self._rate = rate
         self._choose = choose
 
@@ -87,7 +91,7 @@ class Analyser:
         _reuse_memory()
         self.capture = Capture(stream, source, chunk)
         for read in self.capture:
-            batch = read if self._choose is None else read.select(self._choose(read))
+            batch = read if self._choose is None else read.select(self._choose(read, self.capture.names))
             if len(batch.start):
                 self._add(batch)
         for packets in self._rounds.rest():
@@ -130,6 +134,7 @@ class Analyser:
 
     def _add_round(self, packets: Sorted) -> None:
         """In this order: what is known of a round before its stories are told decides about them."""
+        self._round_began = int(packets.time.min())
         packets = self.copies.sift(packets)
         count = max(len(self.streams.of), int(packets.flow[-1]) + 1)
         self.streams.grow(count)
@@ -194,13 +199,20 @@ class Analyser:
                 self.gaps += [(flow, gap) for gap in sequence.gaps[: MAX_EVENTS - len(self.gaps)]]
                 self.gap_counts[flow] += len(sequence.gaps)
                 sequence.gaps.clear()
+                self._note_full(self.gaps)
             for resend in sequence.resends:
                 (self.repeats if resend.alone else self.go_backs)[flow] += 1
                 again = (np.array([value]) for value in (flow, resend.time, resend.packets))
                 self.timeline.add(Channel.RESENT, *again)
                 if len(self.resends) < MAX_EVENTS:
                     self.resends.append((flow, resend))
+                self._note_full(self.resends)
             sequence.resends.clear()
+
+    def _note_full(self, events: Sized) -> None:
+        """What the present round brings may no longer be kept."""
+        if len(events) >= MAX_EVENTS:
+            self.known_until = min(self.known_until, self._round_began)
 
     def _collect_pauses(self) -> None:
         """Take the spells that have ended, for the same reason."""

@@ -12,12 +12,12 @@ import numpy as np
 
 from lab.analysis.columns import VXLAN_PORT, Kind, decode, layers, rows
 from lab.wire import frame
-from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within
+from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within, quick
 from lab.wire.filter.match import ANSWERS, matches
 from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lab.analysis.batch import Batch, Flags, Ints
     from lab.analysis.columns import Columns, Roce
@@ -27,33 +27,43 @@ _TINY: Final = 60
 """Bytes: less than a frame of Ethernet, so headers may end anywhere."""
 
 
-def chosen(expression: Expression, batch: Batch) -> Flags:
-    """By packet: whether the filter lets it through."""
+def chosen(expression: Expression, batch: Batch, names: Sequence[str] = ()) -> Flags:
+    """By packet: whether the filter lets it through; ``names`` are those of the interfaces."""
     columns, roce = decode(batch)
     facts = _Facts(batch, columns, roce)
-    found = _decide(expression, facts)
-    for row in np.flatnonzero(facts.unsure()).tolist():
+    found, possible = _decide(expression, facts)
+    for row in np.flatnonzero(facts.unsure() | (possible & ~found)).tolist():
         begin = int(batch.start[row])
         octets = batch.data[begin : begin + int(batch.captured[row])].tobytes()
-        found[row] = matches(expression, frame.decode(octets, int(batch.length[row])))
+        link = names[int(batch.interface[row])] if names else ""
+        found[row] = matches(expression, frame.decode(octets, int(batch.length[row])), link)
     return found
 
 
-def _decide(expression: Expression, facts: _Facts) -> Flags:
+def _decide(expression: Expression, facts: _Facts) -> tuple[Flags, Flags]:
+    """By packet: whether it is let through for certain, and whether it may be."""
     match expression:
         case All(terms):
-            return reduce(np.logical_and, (_decide(term, facts) for term in terms))
+            certain, possible = zip(*(_decide(term, facts) for term in terms), strict=True)
+            return reduce(np.logical_and, certain), reduce(np.logical_and, possible)
         case Any(terms):
-            return reduce(np.logical_or, (_decide(term, facts) for term in terms))
+            certain, possible = zip(*(_decide(term, facts) for term in terms), strict=True)
+            return reduce(np.logical_or, certain), reduce(np.logical_or, possible)
         case Not(term):
-            return ~_decide(term, facts)
-        case Host(side, addresses):
-            return facts.any_of(facts.hosts(side, address) for address in addresses)
-        case Within(field, ranges):
+            sure, likely = _decide(term, facts)
+            return ~likely, ~sure
+        case Host(side, addresses) if quick(expression):
+            found = facts.any_of(facts.hosts(side, address) for address in addresses)
+            return found, found
+        case Within(field, ranges) if field.quick:
             places = list(facts.values(field))
-            return facts.any_of(
+            found = facts.any_of(
                 at[(first <= value) & (value <= last)] for at, value in places for first, last in ranges
             )
+            return found, found
+        case _:
+            nothing = facts.any_of(())
+            return nothing, ~nothing
 
 
 class _Layer:

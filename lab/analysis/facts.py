@@ -138,6 +138,32 @@ class PausedPort:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """``end`` paused ``peer`` first at ``since``, in seconds since the first packet of the file.
+
+    Both are interfaces; one that the capture does not name is known by the other, or by its MAC address. ``share`` is
+    of the capture's duration, None where it is not known. ``behind`` are the pauses that the paused node then sent.
+    """
+
+    end: str
+    peer: str
+    since: float
+    xoffs: int
+    share: float | None
+    behind: tuple[Pause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PauseTree:
+    """Pauses of one priority (None is all of a link) that ``node`` began, which nobody had paused before."""
+
+    priority: int | None
+    node: str
+    since: float
+    pauses: tuple[Pause, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
     """Parallel links: those that carried packets between the same hosts with the same TTL. ``bytes`` by link.
 
@@ -239,15 +265,68 @@ class Icrcs:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """Packets that were lost on their way through the links of a capture, and what that cost.
+
+    ``count`` PSNs from ``psn`` on were last seen at ``after`` and never at ``before``; None where the capture has no
+    link on that side. Without ``before`` it may be the answer that was lost. ``answer`` is the negative answer that
+    told of it, or ``timeout``, or ``unknown``; ``response``: it was a READ's response, and ``psn`` the READ's.
+    ``time`` is when the requester began to send again, in seconds since the first packet of the file, ``waited`` how
+    long before that the loss showed: at ``before`` by the next packet, elsewhere by silence. ``resent`` packets went
+    again.
+    """
+
+    src: str
+    dst: str
+    qp: int
+    psn: int
+    count: int
+    after: str | None
+    before: str | None
+    answer: str
+    response: bool
+    time: float
+    waited: float
+    resent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What counts a loss: ``side`` is requester or responder, names are those of mlx5 and of rxe, empty for none."""
+
+    side: str
+    mlx5: str
+    rxe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Losses of one kind at one place, in a sentence; ``longest`` is the longest wait in seconds."""
+
+    what: str
+    after: str | None
+    before: str | None
+    answer: str
+    losses: int
+    flows: int
+    resent: int
+    longest: float
+    counters: tuple[Counter, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Something that looks wrong: what and where in one line, and what it usually means.
 
-    A ``note`` is no fault of the network: how this capture was made explains it.
+    A ``note`` is no fault of the network: how this capture was made explains it. ``count`` flows, links or packets
+    have it in common, of which ``examples`` are the first ten.
     """
 
     what: str
     meaning: str
     note: bool = False
+    count: int = 1
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +336,8 @@ class Facts:
     ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read.
     ``short`` packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or
     ERSPAN, and are as the mirrored port saw them. ``pause_frames_hidden`` says why there
-    would be none, and is empty where nothing hid them. ``emulated``: rocelab captured it, from hosts with SoftRoCE.
+    would be none, and is empty where nothing hid them. ``losses``, and the ``causes`` that sum them up, are of flows
+    that several links saw. ``emulated``: rocelab captured it, from hosts with SoftRoCE.
     """
 
     file: str
@@ -277,10 +357,13 @@ class Facts:
     gaps: tuple[MissingPsns, ...]
     over_time: OverTime
     pauses: tuple[PausedPort, ...]
+    pause_trees: tuple[PauseTree, ...]
     spread: tuple[Spread, ...]
     paths: tuple[FlowPath, ...]
     tunnels: tuple[Tunnel, ...]
     icrc: Icrcs | None
     damages: tuple[Damage, ...]
     damage_count: int
+    losses: tuple[Loss, ...]
+    causes: tuple[Cause, ...]
     findings: tuple[Finding, ...]

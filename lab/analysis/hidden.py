@@ -6,6 +6,7 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import UsageError
+from lab.wire.filter.expression import All, Any, Link, Not
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,4 +43,20 @@ def _lets_through(expression: Expression) -> bool:
     from lab.wire.filter.match import matches  # noqa: PLC0415
     from lab.wire.frame import decode  # noqa: PLC0415
 
-    return any(matches(expression, decode(frame)) for frame in _FRAMES)
+    at_any_link = [_anywhere(expression, link) for link in (True, False)]
+    return any(matches(each, decode(frame)) for each in at_any_link for frame in _FRAMES)
+
+
+def _anywhere(expression: Expression, there: bool) -> Expression:
+    """The filter for packets of a link that it names, or of another one."""
+    match expression:
+        case All(terms):
+            return All(tuple(_anywhere(term, there) for term in terms))
+        case Any(terms):
+            return Any(tuple(_anywhere(term, there) for term in terms))
+        case Not(term):
+            return Not(_anywhere(term, there))
+        case Link():
+            return All(()) if there else Any(())
+        case _:
+            return expression

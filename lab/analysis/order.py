@@ -49,13 +49,15 @@ class Order:
         self._kept: dict[int, int] = {}
         self._last_psn: Ints = np.zeros(0, np.int64)  # of requests in order; -1 before the first
         self._last_read: Ints = np.zeros(0, np.int64)  # DMALen when that was a READ, else -1
+        self._last_time: Ints = np.zeros(0, np.int64)
         self._streams, self._messages, self._naks = streams, messages, naks
 
     def add(self, packets: Sorted) -> Flags:
         """Judge a round. Marked are packets that are taken as they come: all that no sequence has to decide about."""
         self.accepted.clear()
         more = np.full(max(0, len(self._streams.of) - len(self._last_psn)), -1)
-        self._last_psn, self._last_read = (np.concatenate([a, more]) for a in (self._last_psn, self._last_read))
+        known = (self._last_psn, self._last_read, self._last_time)
+        self._last_psn, self._last_read, self._last_time = (np.concatenate([a, more]) for a in known)
         taken = np.ones(len(packets.flow), np.bool_)
         at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         self._messages.begin(packets, at)
@@ -102,6 +104,7 @@ class Order:
             told.add(number)
         in_order = flow[starts[~bad]]
         self._last_psn[in_order], self._last_read[in_order] = psn[ends[~bad]], read[ends[~bad]]
+        self._last_time[flow[starts]] = packets.time[at[ends]]
         return told
 
     def _follows(self, flow: Ints, step: Ints, before_read: Ints) -> Flags:
@@ -124,7 +127,10 @@ class Order:
         sequence.mtu = int(self._streams.mtu[self._streams.of[flow]])
         if sequence.clean:
             psn, read = last
-            sequence.start(int(packets.psn[at[0]]) - 1 & MASK if psn < 0 else psn, read)
+            if psn < 0:
+                sequence.start(int(packets.psn[at[0]]) - 1 & MASK, read, int(packets.time[at[0]]))
+            else:
+                sequence.start(psn, read, int(self._last_time[flow]))
 
     def _tell(self, flow: int, requests: list[tuple[int, Request]], heard: list[Heard]) -> None:
         """Tell a story packet by packet, what was answered in between at its time."""

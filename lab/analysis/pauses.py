@@ -23,7 +23,8 @@ ALL_CLASSES: Final = -1
 _MAX_PORTS: Final = 4096
 _MAC: Final = 2**48 - 1
 Port: TypeAlias = tuple[int, int, int, int]
-_FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
+FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
+"""Of a MAC control frame the opcode, and of PFC the vector and the times; a Pause's time is where the vector is."""
 
 
 @dataclass(slots=True)
@@ -31,7 +32,8 @@ class Paused:
     """One port and class: frames, pairs of XOFF and XON, and the time (ns) that it was paused, as far as known.
 
     A pause ends with XON or when its quanta have passed; ``expired`` counts the latter. Without the rate of the link
-    quanta have no duration: then only what XON ended adds time. ``spells`` are begin and end, for the caller to take.
+    quanta have no duration: then only what XON ended adds time. ``since`` is when the first XOFF came. ``spells`` are
+    begin and end, for the caller to take.
     """
 
     xoff: int = 0
@@ -40,6 +42,7 @@ class Paused:
     expired: int = 0
     total: int = 0
     longest: int = 0
+    since: int | None = None
     began: int | None = field(default=None, repr=False)
     until: int | None = field(default=None, repr=False)
     spells: list[tuple[int, int]] = field(default_factory=list, repr=False)
@@ -47,6 +50,7 @@ class Paused:
     def off(self, time: int, duration: int | None) -> None:
         """An XOFF of ``duration`` ns, or None when the rate is not known."""
         self.xoff += 1
+        self.since = time if self.since is None else self.since
         self.expire(time)
         if self.began is None:
             self.began = time
@@ -93,7 +97,7 @@ class Pauses:
 
     def add(self, batch: Batch, row: Ints, body: Ints, l2: Ints) -> None:
         """The MAC control frames at ``row``, which begin at ``l2`` in the buffer, and their opcodes at ``body``."""
-        frames = rows(batch.data, body, 20).view(_FRAME)
+        frames = rows(batch.data, body, 20).view(FRAME)
         sender = rows(batch.data, l2 + 4, 8).view(">u8").astype(np.int64) & _MAC
         columns = (
             batch.interface[row],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from lab.analysis import opcode_tables as ops
 from lab.analysis.analyser import Analyser
 from lab.analysis.batch import CHUNK
+from lab.analysis.causes import causes
 from lab.analysis.facts import (
     Facts,
     Flow,
@@ -21,9 +22,11 @@ from lab.analysis.facts import (
 from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
+from lab.analysis.losses import losses
 from lab.analysis.messages import SIZES
 from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_none
 from lab.analysis.over_time import over_time
+from lab.analysis.pause_tree import pause_trees
 from lab.analysis.spread import spread
 from lab.analysis.verdict import findings
 from lab.wire.pcapng import APPLICATION
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 
 Name = TypeVar("Name", str, int)
 _TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
+_EVENTS: Final = 1000
+"""Gaps, and steps back, that are told of one by one."""
 _NO_TIMES: Final = Times()
 
 
@@ -57,12 +62,13 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
     Memory is bounded, whatever the file holds: some 60 MB for a few flows, and 250 MB where there are 32,768, all of
     which have lost packets.
     """
-    analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else _chooser(wanted))
+    analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else chooser(wanted))
     analyser.run(stream, source, chunk)
     return _Report(analyser).facts(source, wanted)
 
 
-def _chooser(wanted: Expression) -> Choose:
+def chooser(wanted: Expression) -> Choose:
+    """``wanted`` as marks on the packets of a batch."""
     from lab.analysis.choose import chosen  # noqa: PLC0415 - a twentieth of start-up, and most analyses need none
 
     return partial(chosen, wanted)
@@ -101,16 +107,19 @@ class _Report:
                 if counted.dropped
             },
             "flows": flows,
-            "go_back_n": tuple(self._go_back_n(*event) for event in of.resends),
-            "gaps": tuple(self._gap(*event) for event in of.gaps),
+            "go_back_n": tuple(self._go_back_n(*event) for event in of.resends[:_EVENTS]),
+            "gaps": tuple(self._gap(*event) for event in of.gaps[:_EVENTS]),
             "over_time": over_time(of, self._links, self._seconds),
             "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
+            "pause_trees": pause_trees(of.pauses.ports, of.capture, self._start, self._seconds),
             "spread": spread(of.flows, self._links),
             "paths": paths(of.flows, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels.keys))),
             "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,
             "damages": tuple(of.capture.damages.kept),
             "damage_count": of.capture.damages.count,
+            "losses": (lost := losses(of, self._links)),
+            "causes": causes(lost),
         }
         return Facts(**found, findings=findings(Facts(**found, findings=())))
 

@@ -70,7 +70,9 @@ class Section:
         options = self._options(body, 8)
         name = options.get(pcapng.IF_NAME, f"interface {len(self.clocks)}".encode())
         select = _printable(options.get(pcapng.IF_FILTER, b"\0")[1:], _FILTER_KEPT)
-        interface = Interface(_printable(name), snaplen=snaplen, linktype=linktype, filter=select)
+        interface = Interface(
+            _printable(name), snaplen=snaplen, linktype=linktype, filter=select, peer=_peer(options)
+        )
         if pcapng.IF_SPEED in options:
             interface = replace(interface, speed=self._unpack("Q", options[pcapng.IF_SPEED], 0)[0] or None)
         (resolution,) = self._unpack("B", options.get(pcapng.IF_TSRESOL, bytes([_DEFAULT_TSRESOL])), 0)
@@ -159,6 +161,13 @@ class Section:
             more = ~found & (code != pcapng.END_OF_OPTIONS) & (at + 8 <= end)
             rows, at, end = rows[more], at[more], end[more]
         return np.where(result == 3, 0, result)
+
+
+def _peer(options: dict[int, bytes]) -> str:
+    """The other end of the link, from a description that names it as rocelab does."""
+    told = _printable(options.get(pcapng.IF_DESCRIPTION, b""))
+    end = told.removeprefix(pcapng.TO)
+    return end if end != told and ":" in end and " " not in end else ""
 
 
 def _scaled(ticks: np.ndarray[tuple[int], np.dtype[np.uint64]], units: int) -> Ints:

@@ -67,13 +67,14 @@ class Gap:
 class Resend:
     """A step back: from ``time`` to ``end`` (ns since 1970) the requester resent ``packets`` from ``psn`` on.
 
-    ``back`` is how many PSNs it stepped back. ``again`` counts those of its packets that this place had seen before.
-    ``cause`` is the answer that asked for it, or one of ``NOBODY``; ``alone`` tells that only its own packet came
-    again, and then new ones.
+    ``since`` is when the packet before it passed. ``back`` is how many PSNs it stepped back. ``again`` counts those
+    of its packets that this place had seen before. ``cause`` is the answer that asked for it, or one of ``NOBODY``;
+    ``alone`` tells that only its own packet came again, and then new ones.
     """
 
     time: int
     end: int
+    since: int
     psn: int
     back: int
     cause: str
@@ -111,7 +112,7 @@ class Sequence:
         self.late = 0
         self.unseen = 0
         self._newest, self._read = 0, -1  # the packet at the front, and DMALen when it is a READ whose end is open
-        self._previous = 0
+        self._previous = self._previous_time = 0
         self._resend: Resend | None = None
         self._held: Resend | None = None
         self._missing: list[tuple[int, int]] = []
@@ -127,10 +128,11 @@ class Sequence:
         """The PSN before the one that is due, and -1; or that of a READ whose end is open, and its DMALen."""
         return (self._newest, self._read) if self._read >= 0 else (self.front - 1 & MASK, -1)
 
-    def start(self, last: int, read: int) -> None:
-        """Go on after ``last``, a PSN that came in order; ``read`` is its DMALen when it was a READ, else -1."""
+    def start(self, last: int, read: int, time: int) -> None:
+        """Go on after ``last``, a PSN that came in order at ``time``; ``read`` is a READ's DMALen, else -1."""
         self.front = self.expected = last + self._span(read) & MASK
         self._newest, self._read, self._previous = last, self._open(read), last
+        self._previous_time = time
 
     def feed(self, request: Request) -> None:
         """The next packet."""
@@ -142,7 +144,7 @@ class Sequence:
             self._again(request, -ahead)
         else:
             self._new(request, ahead)
-        self._previous = psn
+        self._previous, self._previous_time = psn, request.time
 
     @property
     def waiting(self) -> int:
@@ -206,7 +208,7 @@ class Sequence:
         self.resent += 1
         if self._resend is None or distance(psn, self._previous) <= 0:
             self._close(went_on=False)
-            self._resend = Resend(time, time, psn, back, self._cause(psn, time))
+            self._resend = Resend(time, time, self._previous_time, psn, back, self._cause(psn, time))
         self._resend.packets += 1
         self._resend.end = time
         if not fill(self._missing, psn):

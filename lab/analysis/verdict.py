@@ -10,15 +10,16 @@ from lab.analysis.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
 from lab.units import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from lab.analysis.facts import Facts, Flow
+    from lab.analysis.facts import Facts, Flow, PausedPort
 
 PAUSED_SHARE: Final = 0.1
 """Of the capture's duration: being paused longer than this is no longer smoothing."""
 UNEVEN: Final = 0.8
 """Jain's index below which a spread is called uneven; one of two links idle gives 0.5."""
 _CONNECTED: Final = ("RC", "XRC")
+_EXAMPLES: Final = 10
 _LEAST_FLOWS: Final = 8  # per spread: fewer flows cannot be expected to spread evenly
 
 _MEANINGS: Final = {
@@ -56,12 +57,12 @@ _SIGNS: Final = (
     _Sign(
         "packets or their ACKs were lost or reordered",
         lambda flow: (flow.go_back_n, flow.resent - flow.repeats),
-        lambda times, again: f"went back {_count(times, 'time')} and sent {_count(again, 'packet')} again",
+        lambda times, again: f"{_count(times, 'go-back-N episode')}, {_count(again, 'packet')} retransmitted",
     ),
     _Sign(
         "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
         lambda flow: (flow.repeats,),
-        lambda times: f"{_count(times, 'lost packet')} sent again alone, as a NAK asked for",
+        lambda times: f"{_count(times, 'lost packet')} retransmitted alone, as a NAK asked for",
     ),
     _Sign(
         "they were lost or overtaken before this place",
@@ -71,12 +72,12 @@ _SIGNS: Final = (
     _Sign(
         "the capture lost them",
         lambda flow: (flow.unseen,),
-        lambda unseen: f"{_count(unseen, 'PSN')} acknowledged but not captured",
+        lambda unseen: f"{_count(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
     ),
     _Sign(
         "the path reorders: RC answers with NAKs",
         lambda flow: (flow.late,),
-        lambda late: f"{_count(late, 'packet')} came out of order",
+        lambda late: f"{_count(late, 'packet')} out-of-order",
     ),
     _Sign(
         "they were lost before here",
@@ -104,7 +105,7 @@ def _signs(facts: Facts, sign: _Sign) -> Iterator[Finding]:
         return
     most = [max(sign.counts(flow) for flow in flows) for flows in streams]
     totals = (sum(counts) for counts in zip(*most, strict=True))
-    yield Finding(f"{_whose(streams)}: {sign.words(*totals)}", sign.meaning)
+    yield _of_flows(streams, sign.words(*totals), sign.meaning)
 
 
 def _streams(flows: Iterable[Flow]) -> list[list[Flow]]:
@@ -115,13 +116,11 @@ def _streams(flows: Iterable[Flow]) -> list[list[Flow]]:
     return list(found.values())
 
 
-def _whose(streams: Sequence[Sequence[Flow]]) -> str:
-    """Which flows, in words: one by its name and links, of several the first one."""
-    first = streams[0]
-    if len(streams) > 1:
-        return f"{len(streams)} flows, the first {name(first[0])}"
-    more = len(first) - 1
-    return name(first[0]) + (f" and {_count(more, 'more link')}" if more else "")
+def _of_flows(streams: Sequence[Sequence[Flow]], what: str, meaning: str, *, note: bool = False) -> Finding:
+    """What streams have in common, each by its name and how many more links saw it."""
+    names = [name(flows[0]) + (f" and {_count(len(flows) - 1, 'more link')}" * (len(flows) > 1)) for flows in streams]
+    whose = names[0] if len(streams) == 1 else f"{len(streams)} flows, the first {name(streams[0][0])}"
+    return Finding(f"{whose}: {what}", meaning, note, len(streams), tuple(names[:_EXAMPLES]))
 
 
 def name(flow: Flow) -> str:
@@ -134,25 +133,42 @@ def _file(facts: Facts) -> Iterator[Finding]:
     if facts.damage_count:
         first = facts.damages[0]
         more = f", and {facts.damage_count - 1} more" if facts.damage_count > 1 else ""
-        yield Finding(f"{first.place} {first.what}{more}", "the file or the sender is damaged; the rest was analysed")
-    for link, dropped in facts.dropped.items():
-        yield Finding(f"{link}: {dropped} packets were lost while capturing", "gaps there may not be the network's")
+        yield Finding(
+            f"{first.place} {first.what}{more}",
+            "the file or the sender is damaged; the rest was analysed",
+            count=facts.damage_count,
+            examples=tuple(f"{damage.place} {damage.what}" for damage in facts.damages[:_EXAMPLES]),
+        )
+    if facts.dropped:
+        lost = f"{_count(sum(facts.dropped.values()), 'packet')} lost while capturing"
+        yield _of_links(facts.dropped, lost, "gaps there may not be the network's")
     if facts.short:
         yield Finding(
             f"{_count(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
             "a mirror cut them before their length was written",
             note=True,
+            count=facts.short,
         )
     if copies := sum(flow.copies for flow in facts.flows):
         yield Finding(
             f"{_count(copies, 'packet')} in the file twice, one hop apart: each is counted once",
             "the mirror shows what came into a router and what left it",
             note=True,
+            count=copies,
         )
     if facts.untracked:
         yield Finding(
-            f"{facts.untracked} packets belong to more flows than are told apart", "an attack, or a damaged file"
+            f"{facts.untracked} packets belong to more flows than are told apart",
+            "an attack, or a damaged file",
+            count=facts.untracked,
         )
+
+
+def _of_links(links: Collection[str], what: str, meaning: str) -> Finding:
+    """What links have in common, the worst first."""
+    names = tuple(links)
+    where = names[0] if len(names) == 1 else f"{len(names)} links, the first {names[0]}"
+    return Finding(f"{where}: {what}", meaning, count=len(names), examples=names[:_EXAMPLES])
 
 
 def _unanswered_marks(facts: Facts) -> Iterator[Finding]:
@@ -174,28 +190,42 @@ def _unanswered_marks(facts: Facts) -> Iterator[Finding]:
     )
     if silent:
         marked = sum(max(flow.marked for flow in flows) for flows in silent)
-        what = f"{_whose(silent)}: {_count(marked, 'packet')} marked CE, no CNP answered"
-        if facts.emulated:
-            yield Finding(what, "SoftRoCE sends no CNPs, so that ECN slows nobody here; a NIC would", note=True)
-        else:
-            yield Finding(what, "the receiver does not slow its sender")
+        meaning = (
+            "SoftRoCE sends no CNPs, so that ECN slows nobody here; a NIC would"
+            if facts.emulated
+            else "the receiver does not slow its sender"
+        )
+        what = f"{_count(marked, 'packet')} marked CE, no CNP answered"
+        yield _of_flows(silent, what, meaning, note=facts.emulated)
 
 
 def _pauses(facts: Facts) -> Iterator[Finding]:
-    for port in facts.pauses:
-        if port.share is not None and port.paused is not None and port.share > PAUSED_SHARE:
-            sender = "" if port.direction else f", from {port.sender}"
-            what = "all classes" if port.cls is None else f"class {port.cls}"
-            yield Finding(
-                f"{port.link}{sender}: {what} paused for {format_time(port.paused)}, {port.share:.0%} of the capture",
-                "congestion further on, or a receiver that stopped reading",
-            )
+    """By class: the longest pause first, and in how many places there were such."""
+    by_class: dict[int | None, dict[str, PausedPort]] = {}
+    for port in sorted(facts.pauses, key=lambda port: -(port.share or 0)):
+        if port.share is not None and port.share > PAUSED_SHARE:
+            place = port.link if port.direction else f"{port.link}, from {port.sender}"
+            by_class.setdefault(port.cls, {}).setdefault(place, port)
+    for cls, ports in by_class.items():
+        worst = next(iter(ports.values()))
+        what = "all classes" if cls is None else f"priority {cls}"
+        up_to = "up to " if len(ports) > 1 else ""
+        yield _of_links(
+            ports,
+            f"{what} paused for {up_to}{format_time(worst.paused or 0)}, {worst.share:.0%} of the capture",
+            "congestion further on, or a receiver that stopped reading",
+        )
 
 
 def _spread(facts: Facts) -> Iterator[Finding]:
-    for group in facts.spread:
-        if group.jain < UNEVEN and sum(group.flows.values()) >= _LEAST_FLOWS:
-            yield Finding(
-                f"{', '.join(group.bytes)}: uneven spread, Jain index {group.jain:.2f}",
-                "too little entropy for ECMP: few source ports, or every switch hashes alike",
-            )
+    uneven = [group for group in facts.spread if group.jain < UNEVEN and sum(group.flows.values()) >= _LEAST_FLOWS]
+    uneven.sort(key=lambda group: group.jain)
+    if uneven:
+        names = [", ".join(group.bytes) for group in uneven]
+        where = names[0] if len(names) == 1 else f"{len(names)} groups of parallel links, the worst {names[0]}"
+        yield Finding(
+            f"{where}: uneven spread, Jain index {uneven[0].jain:.2f}",
+            "too little entropy for ECMP: few source ports, or every switch hashes alike",
+            count=len(names),
+            examples=tuple(names[:_EXAMPLES]),
+        )

@@ -9,21 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from lab.cli.columns import Column, Layout
 from lab.cli.hosts import FabricOption, parse_filter
-from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
-from lab.cli.source import CaptureArgument, open_capture
+from lab.cli.output import JsonFlag, print_json, stderr, stdout
+from lab.cli.pause_tree import Branch, draw
+from lab.cli.source import CaptureArgument, open_capture, require_file
 from lab.errors import ExitCode, UsageError
 from lab.units import format_rate, format_size, format_time, parse_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lab.analysis.facts import Facts, Flow, Percentiles
+    from lab.analysis.facts import Facts, Flow, Pause, Percentiles
+    from lab.wire.filter.expression import Expression
 
 _ROWS: Final = 40
 """Of one table; JSON has them all."""
 _SPARKS: Final = " ▁▂▃▄▅▆▇█"
 _WIDTH: Final = 48
+_NARROW: Final = 16
+"""Characters for a flow over time, at most and at least."""
+_BESIDE: Final = 60
+"""What the other columns of that table take."""
 
 
 def analyze(
@@ -42,6 +49,14 @@ def analyze(
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw goodput, marks, losses and pauses over time: FILE.svg or FILE.png."),
+    ] = None,
+    qp: Annotated[
+        str | None,
+        typer.Option(
+            "--qp",
+            metavar="QPN[@HOST]",
+            help="One connection as a ladder: PSNs, ACKs, NAKs, CNPs and pauses over time.",
+        ),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -62,9 +77,14 @@ def analyze(
         raise UsageError("--rate: a link of 0 bit/s carries nothing", "give the rate of the links, like 100Mbit")
     if plot is not None and plot.suffix not in {".png", ".svg"}:
         raise UsageError(f"--plot {plot}: a plot is PNG or SVG", "name a file that ends in .svg or .png")
-    wanted = parse_filter(select, fabric)
+    if qp is not None:
+        require_file(file, "--qp")
+    wanted = parse_filter(select, fabric, file)
     with open_capture(file) as stream:
-        facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=wanted)
+        facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=None if qp else wanted)
+    if qp is not None:
+        _ladder(facts, qp, file, wanted, json=json)
+        raise typer.Exit(_verdict(facts))
     if plot is not None:
         _plot(facts, plot)
     if json:
@@ -78,6 +98,21 @@ def _verdict(facts: Facts) -> ExitCode:
     if any(not finding.note for finding in facts.findings):
         return ExitCode.FAIL
     return ExitCode.PASS if facts.roce or facts.pause_frames or facts.tunnels else ExitCode.UNKNOWN
+
+
+def _ladder(facts: Facts, qp: str, file: Path, wanted: Expression | None, *, json: bool) -> None:
+    """Read the file once more, for one connection."""
+    from lab.analysis.ladder import ladder  # noqa: PLC0415 - NumPy takes a while to import
+    from lab.analysis.report import chooser  # noqa: PLC0415
+    from lab.cli import ladder as drawing  # noqa: PLC0415 - only those who ask for a ladder need it
+
+    connection = drawing.the_connection(facts, qp)
+    with open_capture(file) as stream:
+        told = ladder(stream, str(file), connection, choose=None if wanted is None else chooser(wanted))
+    if json:
+        print_json(drawing.as_data(told))
+    else:
+        drawing.draw(told)
 
 
 def _plot(facts: Facts, file: Path) -> None:
@@ -102,24 +137,19 @@ def _print(facts: Facts) -> None:
     )
     _connections(facts)
     _troubles(facts)
-    _table("Steps back", ("at s", "link", "from", "to", "QP", "PSN", "back", "resent", "for", "because of"), (
-        (
-            f"{step.time:.6f}", step.link, step.src, step.dst, f"{step.qp:#x}", step.psn, step.back, step.packets,
-            format_time(step.seconds), step.cause,
-        )
-        for step in facts.go_back_n
-    ))  # fmt: skip
+    _episodes(facts)
     _goodput(facts)
     _pauses(facts)
-    _table("Parallel links", ("link", "bytes", "flows", "Jain index of the group"), (
+    _pause_trees(facts)
+    _table("Parallel links", _columns("link", "bytes", "flows", "Jain index of the group"), (
         (link, format_size(size), group.flows[link], f"{group.jain:.3f}")
         for group in facts.spread for link, size in group.bytes.items()
     ))  # fmt: skip
-    _table("Marked CE along the path", ("from", "to", "QP", "links"), (
+    _table("Marked CE along the path", _columns("from", "to", "QP", "links"), (
         (path.src, path.dst, f"{path.qp:#x}", ", ".join(f"{hop.link} {hop.marked_share:.1%}" for hop in path.hops))
         for path in facts.paths if any(hop.marked for hop in path.hops)
     ))  # fmt: skip
-    _table("Inside VXLAN", ("VNI", "link", "from", "to", "packets", "bytes", "RoCEv2"), (
+    _table("Inside VXLAN", _columns("VNI", "link", "from", "to", "packets 2", "bytes", "RoCEv2 1"), (
         (t.vni, t.link, t.src or "not IP", t.dst or "not IP", t.packets, format_size(t.bytes), t.roce)
         for t in facts.tunnels
     ))  # fmt: skip
@@ -139,8 +169,18 @@ def _connections(facts: Facts) -> None:
     """One line for each direction that asks for something; what the other one answers is in it."""
     peers = {(flow.link, flow.vni, flow.src, flow.dst, flow.qp): flow for flow in facts.flows}
     asking = [flow for flow in facts.flows if flow.messages or flow.peer is None or not (flow.answers or flow.cnps)]
-    columns = ("link", "from", "to", "packets", "messages", "goodput", "ACK after p50, p99", "CE", "CNPs back")
-    _table("Queue pairs", columns, (
+    columns = (
+        "link",
+        "from",
+        "to",
+        "packets 3",
+        "messages 2",
+        "goodput",
+        "ACK latency p50, p99 1",
+        "CE 4",
+        "CNPs back 5",
+    )
+    _table("Queue pairs", _columns(*columns), (
         (
             flow.link if flow.vni is None else f"{flow.link} VNI {flow.vni}",
             f"{flow.src} QP {'?' if flow.peer is None else hex(flow.peer)}", f"{flow.dst} QP {flow.qp:#x}",
@@ -179,11 +219,14 @@ def _percentiles(times: Percentiles) -> str:
 
 
 def _troubles(facts: Facts) -> None:
-    columns = ("link", "from", "to", "QP", "missing", "gaps", "late", "resent", "go-back-N", "duplicates", "answers")
-    _table("PSNs and answers", columns, (
+    columns = (
+        "link", "from", "to", "QP 1", "missing 2", "gaps 8", "ACKed unseen 6", "out-of-order 5", "retransmitted 4",
+        "go-back-N 7", "duplicates 9", "answers 3",
+    )  # fmt: skip
+    _table("PSNs and answers", _columns(*columns), (
         (
-            flow.link, flow.src, flow.dst, f"{flow.qp:#x}", flow.missing, flow.gaps, flow.late, flow.resent,
-            flow.go_back_n, flow.duplicates,
+            flow.link, flow.src, flow.dst, f"{flow.qp:#x}", flow.missing, flow.gaps, flow.unseen, flow.late,
+            flow.resent, flow.go_back_n, flow.duplicates,
             ", ".join(f"{count} {kind}" for kind, count in flow.answers.items() if kind != "ACK"),
         )
         for flow in facts.flows
@@ -191,8 +234,22 @@ def _troubles(facts: Facts) -> None:
     ))  # fmt: skip
 
 
+def _episodes(facts: Facts) -> None:
+    columns = (
+        "at s", "link", "from 3", "to 4", "QP 2", "PSN", "back 6", "retransmitted 1", "for 5", "because of",
+    )  # fmt: skip
+    _table("Go-back-N episodes", _columns(*columns), (
+        (
+            f"{step.time:.6f}", step.link, step.src, step.dst, f"{step.qp:#x}", step.psn, step.back, step.packets,
+            format_time(step.seconds), step.cause,
+        )
+        for step in facts.go_back_n
+    ))  # fmt: skip
+
+
 def _goodput(facts: Facts) -> None:
-    _table(f"Goodput over {format_time(facts.seconds)}", ("link", "from", "to", "peak", "over time"), (
+    columns = _columns("link", "from 2", "to", "peak 1", "over time")
+    _table(f"Goodput over {format_time(facts.seconds)}", columns, (
         (flow.link, flow.src, f"{flow.dst} QP {flow.qp:#x}", format_rate(flow.peak), _sparks(flow.goodput))
         for flow in facts.over_time.flows if flow.goodput
     ))  # fmt: skip
@@ -200,14 +257,17 @@ def _goodput(facts: Facts) -> None:
 
 def _sparks(rates: Sequence[float]) -> str:
     """One character for each interval, full height for the highest; neighbours share one when there are too many."""
-    share, peak = -(-len(rates) // _WIDTH), max(rates)
+    width = max(_NARROW, min(_WIDTH, stdout.width - _BESIDE))
+    share, peak = -(-len(rates) // width), max(rates)
     means = [sum(part) / len(part) for part in (rates[i : i + share] for i in range(0, len(rates), share))]
     return "".join(_SPARKS[round(mean / peak * (len(_SPARKS) - 1))] for mean in means)
 
 
 def _pauses(facts: Facts) -> None:
-    columns = ("link", "frames", "class", "XOFF", "XON", "pairs", "expired", "paused", "longest", "share")
-    _table("Pauses", columns, (
+    columns = (
+        "link", "frames", "priority", "XOFF 1", "XON 4", "pairs 6", "expired 5", "paused", "longest 3", "share 2",
+    )  # fmt: skip
+    _table("Pauses", _columns(*columns), (
         (
             port.link, port.direction or f"from {port.sender}", "all" if port.cls is None else port.cls,
             port.xoff, port.xon, port.pairs, port.expired, "?" if port.paused is None else format_time(port.paused),
@@ -218,9 +278,28 @@ def _pauses(facts: Facts) -> None:
     ))  # fmt: skip
 
 
+def _pause_trees(facts: Facts) -> None:
+    """Only where a pause led to another one: a single one is in the table."""
+    if not any(pause.behind for tree in facts.pause_trees for pause in tree.pauses):
+        return
+    _line("Who paused whom first")
+    for tree in facts.pause_trees[:_ROWS]:
+        what = "all classes" if tree.priority is None else f"priority {tree.priority}"
+        stdout.print(draw(f"{tree.node}, {what}", map(_branch, tree.pauses)))
+
+
+def _branch(pause: Pause) -> Branch:
+    share = "" if pause.share is None else f", {pause.share:.0%} of the time"
+    text = f"{pause.end} pauses {pause.peer} from {pause.since:.6f} s on{share}, {pause.xoffs} XOFF"
+    return Branch(text, tuple(map(_branch, pause.behind)))
+
+
 def _conclude(facts: Facts) -> None:
     for damage in facts.damages:
         _line(f"damaged: {damage.place} {damage.what}")
+    for cause in facts.causes[:_ROWS]:
+        stdout.print("root cause: ", style="red", end="")
+        _line(cause.what)
     for finding in facts.findings[:_ROWS]:
         stdout.print("note: " if finding.note else "looks wrong: ", style="yellow" if finding.note else "red", end="")
         _line(f"{finding.what}: {finding.meaning}")
@@ -231,10 +310,22 @@ def _conclude(facts: Facts) -> None:
         _line("nothing looks wrong" if judged else "nothing to judge: no RoCEv2, flow control or VXLAN in the file")
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def _columns(*texts: str) -> list[Column]:
+    """Columns by their heads; a number behind one is its rank, and those of the highest rank are left out first."""
+    found = []
+    for text in texts:
+        head, _, rank = text.rpartition(" ")
+        found.append(Column(head, head, int(rank)) if rank.isdecimal() else Column(text, text))
+    return found
+
+
+def _table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
     shown = list(rows)
     if shown:
-        stdout.print(table(title, columns, shown[:_ROWS]))
+        drawn, left_out = Layout(columns).draw(title, shown[:_ROWS], stdout.width)
+        stdout.print(drawn)
+        if left_out:
+            _line(f"no room for {', '.join(left_out)}: --json has all")
     if len(shown) > _ROWS:
         _line(f"... and {len(shown) - _ROWS} more; --json has all")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from dataclasses import asdict
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from rich.live import Live
 
 from lab.backends import state
+from lab.cli import on_event as on_event_words
 from lab.cli.complete import fabric_names
 from lab.cli.ending import ends_on_signals
 from lab.cli.hosts import addresses_of
@@ -26,14 +28,17 @@ from lab.units import format_size, parse_size
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import MAX_SNAPLEN, Writer
 from lab.wire.pcapng_ring import SMALLEST, RingWriter
+from lab.wire.trigger import KeepOnEvent, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
+    from lab.backends.base import Fabric
     from lab.kernel.capture import LinkCount, Progress
     from lab.wire.pcapng import Sink
+    from lab.wire.trigger import Event, Kind
 
 _MIN_SNAPLEN: Final = 64
 _STANDARD_OUTPUT: Final = "-"
@@ -61,7 +66,7 @@ def capture(
         str | None, typer.Option("--output", "-o", help="The pcapng file to write; - is standard output.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Which fabric, when several run.", autocompletion=fabric_names)
+        str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
     ] = None,
     select: Annotated[
         str | None,
@@ -77,6 +82,16 @@ def capture(
     snaplen: Annotated[
         int, typer.Option(min=_MIN_SNAPLEN, max=MAX_SNAPLEN, help="Bytes to keep of each packet.")
     ] = MAX_SNAPLEN,
+    on_event: Annotated[
+        str | None,
+        typer.Option(metavar="KIND,...", help=f"Write nothing until one of these happens: {on_event_words.WORDS}."),
+    ] = None,
+    before: Annotated[
+        str, typer.Option(metavar="SIZE", help="With --on-event: how much of what came before it is kept, in memory.")
+    ] = "16MB",
+    after: Annotated[
+        str, typer.Option(metavar="TIME", help="With --on-event: how long it goes on after it, and then ends.")
+    ] = "1s",
     json: JsonFlag = False,
 ) -> None:
     """Capture what links carry, both ways, into one file; Ctrl-C ends it.
@@ -84,23 +99,57 @@ def capture(
     Watch it in Wireshark: rocelab capture h1..h5 -o - | wireshark -k -i -
 
     Filters are those of rocelab dissect, and know the names of hosts: host h1 and (cnp or nak).
+
+    Wait for trouble: rocelab capture leaf --on-event nak,drop,storm -o trouble.pcapng
     """
     _check_outputs(output, live=live, ring=ring, json=json)
+    kinds = None if on_event is None else _kinds(on_event, output, alone=not (live or ring))
+    sizes = on_event_words.parse_before(before), on_event_words.parse_after(after)
     fabric = open_fabric(name)
     wanted = None if select is None else parse(select, partial(addresses_of, fabric.plan))
-    points = [
-        Point(fabric.namespace(end.node), end.interface, str(end), link.rate)
-        for end, link in choose_links(fabric.topology, links)
-    ]
+    points = points_of(fabric, links)
     with contextlib.ExitStack() as stack:
-        file = _opened(stack, output, ring, select or "")
         # What prints knows what it interrupts only when that has begun.
+        if kinds is not None:
+            opened = partial(_file, stack, output or "", select or "")
+            kept = KeepOnEvent(Watcher(kinds), *sizes, opened, lambda: running.interrupt())  # noqa: PLW0108
+        file = _opened(stack, output, ring, select or "") if kinds is None else kept
         sink = Printed(file, lambda: running.interrupt()) if live or file is None else file  # noqa: PLW0108
         running = stack.enter_context(Capture(points, sink, snaplen=snaplen, wanted=wanted))
         stack.enter_context(ends_on_signals(running.interrupt))
         progress = None if live else stack.enter_context(_watched(output or ""))
+        if kinds is not None:
+            progress = on_event_words.watched_ports(fabric, kinds, kept, progress)
+            _say(f"waiting for {', '.join(sorted(kinds))} at {len(points)} links")
         counts = running.run(seconds=seconds, packets=packets, progress=progress)
-    _report(output, counts, json=json)
+    _report(output if kinds is None or kept.event else None, counts, json=json, event=kept.event if kinds else None)
+    if kinds is not None:
+        _tell(kept.event, output)
+
+
+def points_of(fabric: Fabric, links: Sequence[str]) -> list[Point]:
+    """Where to listen for links that are named as on the command line."""
+    return [
+        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
+        for end, link in choose_links(fabric.topology, links)
+    ]
+
+
+def _kinds(text: str, output: str | None, *, alone: bool) -> frozenset[Kind]:
+    """The events that ``--on-event`` names; UsageError where there is no file of its own to keep."""
+    if output in {None, _STANDARD_OUTPUT} or not alone:
+        raise UsageError("--on-event keeps one file", "give -o its name, and leave --live and --ring out")
+    on_event_words.check_folder(output or "")
+    return on_event_words.parse_kinds(text)
+
+
+def _tell(event: Event | None, output: str | None) -> None:
+    kept = f"nothing happened: {output} was not written"
+    _say(kept if event is None else f"{event.link}: {event.what}; kept in {output}")
+
+
+def _say(text: str) -> None:
+    stderr.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _check_outputs(output: str | None, *, live: bool, ring: str | None, json: bool) -> None:
@@ -118,11 +167,16 @@ def _check_outputs(output: str | None, *, live: bool, ring: str | None, json: bo
 
 
 def _opened(stack: contextlib.ExitStack, output: str | None, ring: str | None, select: str) -> Sink | None:
-    """What writes ``output``, without a buffer: a capture that is killed leaves what it has seen."""
+    """What writes ``output``; None where there is none."""
     if output is None:
         return None
     if ring is not None:
         return stack.enter_context(RingWriter(Path(output), *_ring(ring), select))
+    return _file(stack, output, select)
+
+
+def _file(stack: contextlib.ExitStack, output: str, select: str) -> Sink:
+    """A writer without a buffer: a capture that is killed leaves what it has seen."""
     try:
         if output == _STANDARD_OUTPUT:
             return Writer(stack.enter_context(FileIO(sys.stdout.fileno(), "w", closefd=False)), select=select)
@@ -158,11 +212,11 @@ def _table(output: str, counts: Sequence[LinkCount]) -> Table:
     return table(output, ("link", "packets", "on the wire", "lost by the kernel"), rows)
 
 
-def _report(output: str | None, counts: Sequence[LinkCount], *, json: bool) -> None:
+def _report(output: str | None, counts: Sequence[LinkCount], *, json: bool, event: Event | None = None) -> None:
     """The final table; on standard error when the packets went to standard output."""
     if json:
         links = [{"link": c.label, "packets": c.packets, "bytes": c.bytes, "dropped": c.dropped} for c in counts]
-        print_json({"file": output, "links": links})
+        print_json({"file": output, "links": links} | ({"event": asdict(event)} if event else {}))
     else:
         (stderr if output == _STANDARD_OUTPUT else stdout).print(_table(output or "", counts))
     if lost := sum(count.dropped for count in counts):

@@ -7,14 +7,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.markup import escape
-from rich.tree import Tree
 
 from lab.backends.qos import require_ports
 from lab.cli.complete import fabric_names
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout
+from lab.cli.pause_tree import Branch, draw
 from lab.dataplane import counters, events
 from lab.dataplane.congestion import Observation, trees
 from lab.dataplane.plant import open_plant
@@ -23,6 +22,8 @@ from lab.model.qos.port import CLASSES
 from lab.units import format_size, format_time, parse_time
 
 if TYPE_CHECKING:
+    from rich.tree import Tree
+
     from lab.backends.base import Fabric
     from lab.dataplane.congestion import Pause, Root
 
@@ -82,17 +83,14 @@ def _drawn(root: Root) -> Tree:
         head = f"priority {root.priority}: pauses that no port has sent"
     else:
         head = f"priority {root.priority}: pauses in a circle"
-    tree = Tree(escape(head), style="bold")
-    _grow(tree, root.pauses)
-    return tree
+    return draw(head, map(_branch, root.pauses))
 
 
-def _grow(tree: Tree, pauses: tuple[Pause, ...]) -> None:
-    for pause in pauses:
-        since = "" if pause.since is None else f", since {events.clock(pause.since):%H:%M:%S}"
-        sent = "sent by no port" if pause.forged else f"{pause.xoffs} XOFF"
-        text = f"{pause.end} pauses {pause.peer}: {pause.share:.0%} of the time, {sent}{since}"
-        _grow(tree.add(escape(text), style="not bold"), pause.behind)
+def _branch(pause: Pause) -> Branch:
+    since = "" if pause.since is None else f", since {events.clock(pause.since):%H:%M:%S}"
+    sent = "sent by no port" if pause.forged else f"{pause.xoffs} XOFF"
+    text = f"{pause.end} pauses {pause.peer}: {pause.share:.0%} of the time, {sent}{since}"
+    return Branch(text, tuple(map(_branch, pause.behind)))
 
 
 def _as_data(root: Root) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import json as json_text
 import os
 import sys
 from dataclasses import asdict, replace
+from datetime import datetime
+from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -15,6 +17,7 @@ import typer
 from lab.cli.headers import DIRECTIONS, print_headers, summary_line
 from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import Answer, stderr, stdout
+from lab.cli.packet_columns import COLUMNS, Shown, cells, head, parse_columns, row
 from lab.cli.source import CaptureArgument, open_capture
 from lab.wire.filter.match import matches
 from lab.wire.frame import decode
@@ -32,6 +35,15 @@ if TYPE_CHECKING:
 
 _EXPLAINED: Final = 10
 """Packets that are explained when no limit is given."""
+
+
+class Clock(StrEnum):
+    """What times are counted from: the first packet, 1970, or the packet shown before; or the date and time."""
+
+    RELATIVE = "relative"
+    ABSOLUTE = "absolute"
+    EPOCH = "epoch"
+    DELTA = "delta"
 
 
 class Seen(NamedTuple):
@@ -59,6 +71,17 @@ def dissect(
     select: Annotated[
         str | None, typer.Option("--filter", metavar="EXPR", help="Only packets like: qpn==0x11 and not ack.")
     ] = None,
+    packet: Annotated[
+        list[int] | None,
+        typer.Option("--packet", min=1, metavar="N", help="Only the packet with this number; again for more."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help=f"A line for each packet, of these: {', '.join(COLUMNS)}."),
+    ] = None,
+    time: Annotated[
+        Clock, typer.Option(help="Times since the first packet, as date, since 1970, or since the last line.")
+    ] = Clock.RELATIVE,
     fabric: FabricOption = None,
     figures: Annotated[
         bool, typer.Option(help="Draw each header, and say why it matters, where it comes for the first time.")
@@ -67,25 +90,75 @@ def dissect(
 ) -> None:
     """Show the packets of a capture file: each header with its meaning, or one line for each packet.
 
-    A filter joins conditions by and, or, not and parentheses: qpn==0x11, psn in 100..200, opcode==write (send, read,
-    atomic, flush, or a full name: rc_rdma_write_only), vni==10, dscp==26, host 10.0.0.1 (or src, dst), roce, cnp,
-    ack, nak, rnr, ce, ect, pfc, pause. Where a fabric runs, or --fabric says which one, hosts have names: host h1.
+    A filter joins conditions by and, or, not and parentheses. Fields: qpn==0x11, psn in 100..200, opcode==write
+    (send, read, atomic, flush, or a full name: rc_rdma_write_only), vni, dscp, ecn, ttl, sport, dport, port, vlan,
+    pcp, icrc==bad. Hosts: host 10.0.0.1, src 10.0.0.0/24, dst h1, where a fabric runs or --fabric says which one.
+    interface==leaf1:swp1, or leaf1 for all of a node. conn==0x11, a connection both ways. Words: roce, cnp, ack,
+    nak, rnr, ce, ect, pfc, pause, tcp, udp. Wireshark's names do as well: infiniband.bth.destqp==0x11.
     """
-    wanted = parse_filter(select, fabric)
-    if limit is None and not summary:
+    shown = None if columns is None else parse_columns(columns)
+    wanted = parse_filter(select, fabric, file)
+    if limit is None and not (summary or shown or packet):
         limit = _EXPLAINED
     from lab.analysis.records import Reader  # noqa: PLC0415 - NumPy takes a while to import
 
     with open_capture(file) as stream, _until_the_reader_left():
         reader = Reader(stream, str(file))
-        packets = islice((p for p in _packets(reader) if wanted is None or _is_wanted(wanted, p)), limit)
+        packets = _Limited(_chosen(reader, wanted, frozenset(packet or ())), limit, live=not file.is_file())
+        timed = _Timed(time)
         if json:
-            _print_array(_facts(packet) if summary else _explained(packet) for packet in packets)
+            _print_json(packets, timed, summary=summary, columns=shown)
+        elif shown:
+            _print_columns(packets, timed, shown)
         elif summary:
-            _print_lines(packets)
+            _print_lines(packets, timed)
         else:
-            _print_headers(packets, figures=figures)
+            _print_headers(packets, timed, figures=figures)
+        if packets.stopped and not json:
+            note = (
+                f"stopped at the limit of {limit} packets: --limit N for more, --packet N for one, --summary for all"
+            )
+            stderr.print(note, markup=False, highlight=False, soft_wrap=True)
         _tell_losses(reader)
+
+
+class _Limited:
+    """The first packets, and whether there are more; of what is ``live`` nobody waits for one to know."""
+
+    def __init__(self, packets: Iterator[Seen], limit: int | None, *, live: bool) -> None:
+        self._packets, self._limit, self._live = packets, limit, live
+        self.stopped = False
+
+    def __iter__(self) -> Iterator[Seen]:
+        count = 0
+        for packet in islice(self._packets, self._limit):
+            count += 1
+            yield packet
+        self.stopped = count == self._limit and (self._live or next(self._packets, None) is not None)
+
+
+class _Timed:
+    """Times in the way that was asked for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._before: int | None = None
+
+    def __call__(self, packet: Seen) -> str:
+        before, self._before = self._before, packet.timestamp
+        match self._clock:
+            case Clock.RELATIVE:
+                return f"{packet.time:.9f}"
+            case Clock.DELTA:
+                return f"{0 if before is None else (packet.timestamp - before) / 1e9:.9f}"
+        seconds, nanoseconds = divmod(packet.timestamp, 10**9)
+        if self._clock is Clock.EPOCH:
+            return f"{seconds}.{nanoseconds:09}"
+        try:
+            date = f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
+        except (OverflowError, ValueError, OSError):  # a clock that nobody has
+            date = str(seconds)
+        return f"{date}.{nanoseconds:09}"
 
 
 @contextlib.contextmanager
@@ -96,6 +169,16 @@ def _until_the_reader_left() -> Iterator[None]:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _chosen(reader: Reader, wanted: Expression | None, numbers: frozenset[int]) -> Iterator[Seen]:
+    """The packets of these numbers, all where there are none, that the filter lets through."""
+    last = max(numbers, default=0)
+    for packet in _packets(reader):
+        if last and packet.number > last:
+            return
+        if (not numbers or packet.number in numbers) and (wanted is None or _is_wanted(wanted, packet)):
+            yield packet
 
 
 def _packets(reader: Reader) -> Iterator[Seen]:
@@ -115,23 +198,34 @@ def _packets(reader: Reader) -> Iterator[Seen]:
 
 
 def _is_wanted(wanted: Expression, packet: Seen) -> bool:
-    return matches(wanted, decode(packet.data, packet.length))
+    return matches(wanted, decode(packet.data, packet.length), packet.interface)
 
 
-def _print_lines(packets: Iterable[Seen]) -> None:
+def _print_columns(packets: Iterable[Seen], timed: _Timed, names: tuple[str, ...]) -> None:
+    sys.stdout.write(head(names))
+    for packet in packets:
+        sys.stdout.write(row(names, _as_shown(packet, timed)))
+
+
+def _as_shown(packet: Seen, timed: _Timed) -> Shown:
+    frame = decode(packet.data, packet.length)
+    return Shown(packet.number, timed(packet), packet.interface, packet.direction, packet.rate, frame)
+
+
+def _print_lines(packets: Iterable[Seen], timed: _Timed) -> None:
     """Plain writes: a capture has hundreds of thousands of lines."""
     for packet in packets:
         where = f"{packet.interface} {packet.direction}"
         line = describe(decode(packet.data, packet.length), packet.rate)
-        sys.stdout.write(summary_line(packet.number, packet.time, where, line))
+        sys.stdout.write(summary_line(packet.number, timed(packet), where, line))
 
 
-def _print_headers(packets: Iterable[Seen], *, figures: bool) -> None:
+def _print_headers(packets: Iterable[Seen], timed: _Timed, *, figures: bool) -> None:
     taught: set[str] | None = set() if figures else None
     for packet in packets:
         where = f"{packet.interface} {packet.direction}".rstrip()
         stdout.print(
-            f"Packet {packet.number}  {packet.time:.9f} s  {where}  {packet.length} bytes",
+            f"Packet {packet.number}  {timed(packet)} s  {where}  {packet.length} bytes",
             style="bold cyan",
             markup=False,
             highlight=False,
@@ -153,8 +247,7 @@ def _place(packet: Seen) -> dict[str, Any]:
 
 def _facts(packet: Seen) -> dict[str, Any]:
     """What the summary line says, with names for programs; fields that the packet has not got are null."""
-    frame = decode(packet.data, packet.length)
-    return _place(packet) | _decoded(frame)
+    return _decoded(decode(packet.data, packet.length))
 
 
 def _decoded(frame: Frame) -> dict[str, Any]:
@@ -173,18 +266,24 @@ def _decoded(frame: Frame) -> dict[str, Any]:
 
 
 def _explained(packet: Seen) -> dict[str, Any]:
-    return _place(packet) | {"length": packet.length} | asdict(_explain(packet))
+    return {"length": packet.length} | asdict(_explain(packet))
 
 
-def _print_array(items: Iterable[dict[str, Any]]) -> None:
-    """A JSON array, an element at a time; it is closed when the file turns out to be damaged, too."""
-    separator, Answer.begun = "[", True
+def _print_json(packets: _Limited, timed: _Timed, *, summary: bool, columns: tuple[str, ...] | None) -> None:
+    """An object with the packets, one at a time; it is closed when the file turns out to be damaged, too."""
+    separator, Answer.begun = "", True
+    sys.stdout.write('{"packets": [')
     try:
-        for item in items:
+        for packet in packets:
+            item = (
+                cells(columns, _as_shown(packet, timed))
+                if columns
+                else _place(packet) | {"clock": timed(packet)} | (_facts(packet) if summary else _explained(packet))
+            )
             sys.stdout.write(f"{separator}\n{json_text.dumps(item)}")
             separator = ","
     finally:
-        sys.stdout.write("[]\n" if separator == "[" else "\n]\n")
+        sys.stdout.write(f'\n], "stopped_at_limit": {json_text.dumps(packets.stopped)}}}\n')
 
 
 def _tell_losses(reader: Reader) -> None:

@@ -14,9 +14,9 @@ DIRECTIONS: Final = {Direction.UNKNOWN: "", Direction.INBOUND: "in", Direction.O
 """Which way a packet went at the interface that saw it."""
 
 
-def summary_line(number: int, seconds: float, where: str, text: str) -> str:
-    """A packet in a line: its number from 1, ``seconds`` since the first, interface and direction, description."""
-    return f"{number:>6}  {seconds:13.9f}  {where:<16}  {text}\n"
+def summary_line(number: int, time: str, where: str, text: str) -> str:
+    """A packet in a line: its number from 1, its time, interface and direction, description."""
+    return f"{number:>6}  {time:>13}  {where:<16}  {text}\n"
 
 
 def print_headers(told: Explanation, taught: set[str] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,13 +38,39 @@ def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[Address]:
     return [*own, *(loopback.ip for loopback in node.loopbacks), *([node.vtep] if node.vtep is not None else [])]
 
 
-def parse_filter(text: str | None, fabric: str | None) -> Expression | None:
-    """A filter whose hosts are those of ``fabric``, which is looked up only when the filter names one."""
+def parse_filter(text: str | None, fabric: str | None, file: Path) -> Expression | None:
+    """A filter for ``file`` whose hosts are those of ``fabric``; both are looked at only when the filter asks."""
     if text is None:
         return None
     from lab.wire.filter.parse import parse  # noqa: PLC0415 - commands without a filter start without it
 
-    return parse(text, partial(_look_up, fabric))
+    return parse(text, partial(_look_up, fabric), partial(_connection, file))
+
+
+def _connection(file: Path, qp: str) -> Expression:
+    """Both directions of the connection that has a queue pair, as the file tells; it is read for that."""
+    from lab.analysis.report import analyse  # noqa: PLC0415 - NumPy takes a while to import
+    from lab.cli.ladder import the_connection  # noqa: PLC0415
+    from lab.cli.source import open_capture, require_file  # noqa: PLC0415
+    from lab.wire.filter.expression import All, Any, Field, Host, Side, Within  # noqa: PLC0415
+
+    require_file(file, f"conn=={qp}")
+    with open_capture(file) as stream:
+        found = the_connection(analyse(stream, str(file)), qp, "conn==")
+    ways = ((found.left, found.right), (found.right, found.left))
+    return Any(
+        tuple(
+            All(
+                (
+                    Host(Side.SOURCE, (ip_address(one.host),)),
+                    Host(Side.DESTINATION, (ip_address(other.host),)),
+                    Within(Field.QPN, ((other.qp, other.qp),)),
+                )
+            )
+            for one, other in ways
+            if other.qp is not None
+        )
+    )
 
 
 def _look_up(fabric: str | None, name: str) -> list[Address]:

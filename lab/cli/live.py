@@ -62,7 +62,7 @@ class Printed:
         interface = self._interfaces[packet.interface]
         where = f"{interface.name} {DIRECTIONS[Direction(packet.direction)]}"
         text = describe(decode(bytes(packet.data), packet.length), interface.speed)
-        return summary_line(self._count, (packet.timestamp - self._first) / 1e9, where, text)
+        return summary_line(self._count, f"{(packet.timestamp - self._first) / 1e9:.9f}", where, text)
 
     def write_statistics(self, interface: int, statistics: Statistics) -> None:
         """Pass on."""

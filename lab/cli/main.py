@@ -37,6 +37,7 @@ class Commands(LazyGroup):
         "dissect": ("lab.cli.dissect", "dissect"),
         "analyze": ("lab.cli.analyze", "analyze"),
         "follow": ("lab.cli.follow", "follow"),
+        "extcap": ("lab.cli.extcap", "extcap"),
         "craft": ("lab.cli.craft", "craft"),
         "vm": ("lab.cli.vm", "app"),
     }

@@ -25,6 +25,12 @@ CaptureArgument = Annotated[
 ]
 
 
+def require_file(file: Path, wants: str) -> None:
+    """UsageError where ``wants`` reads a capture twice that can be read once only."""
+    if not file.is_file():
+        raise UsageError(f"{wants} reads {file} twice, and it can be read once only", "save it to a file first")
+
+
 @contextlib.contextmanager
 def open_capture(file: Path) -> Iterator[BinaryIO]:
     """Open what ``file`` names; UsageError when that cannot be, or what is compressed is damaged."""

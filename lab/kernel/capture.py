@@ -21,6 +21,7 @@ from lab.errors import OperationFailed
 from lab.kernel.packet_ring import RETIRE, PacketRing
 from lab.kernel.priority import before_others
 from lab.wire.filter.assembler import RETURN, Instruction
+from lab.wire.filter.expression import Field, asks_for, quick
 from lab.wire.filter.kernel_program import NEEDED, decides, kernel_program
 from lab.wire.filter.match import matches
 from lab.wire.frame import decode
@@ -49,12 +50,16 @@ _BY_TIME: Final = itemgetter(0)  # Record.timestamp, at the speed of C
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where to listen: an interface of a namespace, the name it has in the file, and its rate in bit/s."""
+    """Where to listen: an interface of a namespace, the name it has in the file, and its rate in bit/s.
+
+    ``peer`` names the other end of its link, if it has one.
+    """
 
     namespace: Namespace
     interface: str
     label: str
     rate: int | None = None
+    peer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,8 @@ class Capture:
         self._writer = writer
         self._snaplen = snaplen
         self._wanted = wanted
+        self._quick = wanted is None or quick(wanted)
+        self._needed = MAX_SNAPLEN if wanted is not None and asks_for(wanted, Field.ICRC) else NEEDED
         self._rings: list[PacketRing] = []
         self._packets = [0] * len(self._points)
         self._bytes = [0] * len(self._points)
@@ -120,7 +127,9 @@ class Capture:
                 self._rings.append(ring)
                 self._poller.register(ring, select.POLLIN)
             for point in self._points:
-                self._writer.add_interface(Interface(point.label, speed=point.rate, snaplen=self._snaplen))
+                self._writer.add_interface(
+                    Interface(point.label, speed=point.rate, snaplen=self._snaplen, peer=point.peer)
+                )
             self._armed_at = time.time_ns()
             for ring in self._rings:
                 ring.arm()
@@ -133,7 +142,7 @@ class Capture:
         """What the kernel runs for each packet; for a filter it keeps what ``_choose`` must see."""
         if self._wanted is None:
             return (Instruction(RETURN, 0, 0, self._snaplen),)
-        return kernel_program(self._wanted, max(self._snaplen, NEEDED))
+        return kernel_program(self._wanted, max(self._snaplen, self._needed))
 
     def _choose(self, records: list[Record]) -> list[Record]:
         """Finish what the kernel's filter left open, and cut to the snap length."""
@@ -142,9 +151,12 @@ class Capture:
         return [
             record if len(record.data) <= self._snaplen else record._replace(data=record.data[: self._snaplen])
             for record in records
-            if decides(record.data, record.length)
-            or matches(self._wanted, decode(bytes(record.data[:NEEDED]), record.length))
+            if (self._quick and decides(record.data, record.length)) or self._matches(self._wanted, record)
         ]
+
+    def _matches(self, wanted: Expression, record: Record) -> bool:
+        frame = decode(bytes(record.data[: self._needed]), record.length)
+        return matches(wanted, frame, self._points[record.interface].label)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -75,11 +75,12 @@ class Icrc(Enum):
 class Frame:
     """One frame, filled in as far as its bytes allow. ``length`` is in bytes on the wire, without FCS.
 
-    ``src`` and ``dst`` are IP addresses, or MAC addresses where there is no IP. ``payload`` is the number of bytes
-    after the RoCEv2 headers, less padding and ICRC. ``origremdt`` is what an atomic operation found, ``ieth`` the
-    R_Key that a SEND with Invalidate revokes, ``mad`` what a datagram to QP 0 or 1 says, ``xrcsrq`` the receive queue
-    of an XRC request. ``inner`` is the frame that VXLAN carries for the segment ``vni``, and ``tunnels`` counts the
-    frames that this one is inside of. ``short``: a mirror cut it before its length was written.
+    ``src`` and ``dst`` are IP addresses, or MAC addresses where there is no IP; ``ttl`` is IPv6's hop limit, too.
+    ``payload`` is the number of bytes after the RoCEv2 headers, less padding and ICRC. ``origremdt`` is what an
+    atomic operation found, ``ieth`` the R_Key that a SEND with Invalidate revokes, ``mad`` what a datagram to QP 0 or
+    1 says, ``xrcsrq`` the receive queue of an XRC request. ``inner`` is the frame that VXLAN carries for the segment
+    ``vni``, and ``tunnels`` counts the frames that this one is inside of. ``short``: a mirror cut it before its
+    length was written.
     """
 
     length: int
@@ -91,6 +92,7 @@ class Frame:
     protocol: str = ""
     dscp: int | None = None
     ecn: int | None = None
+    ttl: int | None = None
     sport: int | None = None
     dport: int | None = None
     bth: Bth | None = None
@@ -199,13 +201,13 @@ def _mac_control(frame: Frame, data: bytes, start: int) -> None:
 
 def _ipv4(frame: Frame, data: bytes, start: int) -> None:
     _need(frame, data, start + _IPV4.size, "the IPv4 header")
-    first, tos, total, _, fragment, _, protocol, _, src, dst = _IPV4.unpack_from(data, start)
+    first, tos, total, _, fragment, ttl, protocol, _, src, dst = _IPV4.unpack_from(data, start)
     header = (first & 0x0F) * 4
     total = total or frame.length - start  # more than 16 bits hold, as BIG TCP leaves it
     if first >> 4 != 4 or header < _IPV4.size or total < header:
         raise _Stop(f"IPv4 header is damaged: version {first >> 4}, {header} bytes of {total}")
     frame.src, frame.dst = inet_ntop(AF_INET, src), inet_ntop(AF_INET, dst)
-    frame.dscp, frame.ecn = tos >> 2, tos & 3
+    frame.dscp, frame.ecn, frame.ttl = tos >> 2, tos & 3, ttl
     if fragment & FRAGMENT:
         frame.protocol = "IPv4 fragment"
         return
@@ -214,7 +216,7 @@ def _ipv4(frame: Frame, data: bytes, start: int) -> None:
 
 def _ipv6(frame: Frame, data: bytes, start: int) -> None:
     _need(frame, data, start + _IPV6.size, "the IPv6 header")
-    first, size, protocol, _, src, dst = _IPV6.unpack_from(data, start)
+    first, size, protocol, frame.ttl, src, dst = _IPV6.unpack_from(data, start)
     if first >> 28 != 6:
         raise _Stop(f"IPv6 header is damaged: version {first >> 28}")
     frame.src, frame.dst = inet_ntop(AF_INET6, src), inet_ntop(AF_INET6, dst)

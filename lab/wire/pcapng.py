@@ -29,6 +29,9 @@ MAX_SNAPLEN: Final = 262144
 APPLICATION: Final = "rocelab"
 """What names itself as the writer of a section."""
 
+TO: Final = "to "
+"""What a description begins with that names the other end of a link."""
+
 SECTION_HEADER: Final = 0x0A0D0D0A
 INTERFACE_DESCRIPTION: Final = 1
 INTERFACE_STATISTICS: Final = 5
@@ -39,6 +42,7 @@ BYTE_ORDER_MAGIC: Final = 0x1A2B3C4D
 END_OF_OPTIONS: Final = 0
 SHB_USERAPPL: Final = 4
 IF_NAME: Final = 2
+IF_DESCRIPTION: Final = 3
 IF_SPEED: Final = 8
 IF_TSRESOL: Final = 9
 IF_FILTER: Final = 11
@@ -83,13 +87,17 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Where packets were seen; ``speed`` in bit/s. ``snaplen`` 0 means no limit, ``filter`` what let them through."""
+    """Where packets were seen; ``speed`` in bit/s. ``snaplen`` 0 means no limit, ``filter`` what let them through.
+
+    ``peer`` is the other end of the link, where that is known; readers see it as the interface's description.
+    """
 
     name: str
     speed: int | None = None
     snaplen: int = 0
     linktype: int = LINKTYPE_ETHERNET
     filter: str = ""
+    peer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,8 @@ class Writer:
     def add_interface(self, interface: Interface) -> int:
         """Describe an interface and return its number, which ``Record.interface`` refers to."""
         options = [(IF_NAME, interface.name.encode()), (IF_TSRESOL, bytes([_NANOSECONDS]))]
+        if interface.peer:
+            options.append((IF_DESCRIPTION, f"{TO}{interface.peer}".encode()))
         if interface.speed is not None:
             options.append((IF_SPEED, _U64.pack(interface.speed)))
         if interface.filter or self._filter:

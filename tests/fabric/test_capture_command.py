@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import signal
@@ -15,6 +16,7 @@ import pytest
 from lab.analysis.follow import follow
 from lab.analysis.records import Reader
 from lab.backends.lifecycle import open_fabric
+from lab.cli.extcap import wiresharks_folder
 from lab.kernel.capture import Capture, Point
 from lab.kernel.process import find_tool, run
 from lab.model.selection import choose_links
@@ -24,6 +26,7 @@ from lab.wire.pcapng import Writer
 from tests.fabric.command import argv, rocelab, running
 from tests.fabric.frames import write
 from tests.inside import entered
+from tests.unit.analysis import packets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +67,7 @@ def grown(file: Path, size: int) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_with_a_whole_file(fabric: str, tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "links.pcapng"
-    with running("capture", "leaf1--spine1", "h1:eth1", "-o", file, "--name", fabric) as capturing:
+    with running("capture", "leaf1--spine1", "h1:eth1", "-o", file, "--fabric", fabric) as capturing:
         grown(file, 1000)  # BFD and BGP are enough
         capturing.send_signal(number)
         output, errors = capturing.communicate(timeout=30)
@@ -85,23 +88,23 @@ def test_a_signal_ends_the_command_with_a_whole_file(fabric: str, tmp_path: Path
 
 def test_a_killed_capture_leaves_a_readable_file(fabric: str, tmp_path: Path) -> None:
     file = tmp_path / "killed.pcapng"
-    with running("capture", "leaf1--spine1", "-o", file, "--name", fabric) as capturing:
+    with running("capture", "leaf1--spine1", "-o", file, "--fabric", fabric) as capturing:
         grown(file, 1000)
         capturing.kill()
     assert len(list(Reader(io.BytesIO(file.read_bytes()), "killed"))) > 0
 
 
 def test_wrong_links_and_files_are_usage_errors(fabric: str, tmp_path: Path) -> None:
-    told = rocelab("capture", "leaf1:swp9", "-o", tmp_path / "f", "--name", fabric, expect=2).stderr
+    told = rocelab("capture", "leaf1:swp9", "-o", tmp_path / "f", "--fabric", fabric, expect=2).stderr
     assert told == "error: no interface 'swp9' on leaf1: it has swp1, swp2, swp3\n"
-    told = rocelab("capture", "leaf1:swp1", "-o", tmp_path / "no" / "f", "--name", fabric, expect=2).stderr
+    told = rocelab("capture", "leaf1:swp1", "-o", tmp_path / "no" / "f", "--fabric", fabric, expect=2).stderr
     assert told == f"error: cannot write {tmp_path}/no/f: No such file or directory: name another file\n"
-    told = rocelab("capture", "leaf1:swp1", "-o", "/dev/full", "--name", fabric, expect=1).stderr
+    told = rocelab("capture", "leaf1:swp1", "-o", "/dev/full", "--fabric", fabric, expect=1).stderr
     assert told == "error: cannot write the capture: No space left on device: what was written so far is valid\n"
 
 
 def test_packets_can_go_to_a_pipe(fabric: str) -> None:
-    words = argv("capture", "leaf1--spine1", "-o", "-", "--packets", "3", "--name", fabric)
+    words = argv("capture", "leaf1--spine1", "-o", "-", "--packets", "3", "--fabric", fabric)
     done = subprocess.run(words, capture_output=True, timeout=60, check=True)
     assert len(list(Reader(io.BytesIO(done.stdout), "pipe"))) == 3
     assert b"lost by the kernel" in done.stderr
@@ -113,19 +116,19 @@ def test_a_node_a_tier_and_a_path_are_all_their_links(fabric: str, tmp_path: Pat
         ("host", ["h1:eth1"]),
         ("h1..spine1", ["h1:eth1", "leaf1:swp1", "leaf1:swp2"]),
     ):
-        words = ("capture", name, "-o", tmp_path / "f", "--seconds", "0", "--name", fabric, "--json")
+        words = ("capture", name, "-o", tmp_path / "f", "--seconds", "0", "--fabric", fabric, "--json")
         assert [link["link"] for link in json.loads(rocelab(*words).stdout)["links"]] == labels
 
 
 def test_live_prints_what_the_filter_lets_through(fabric: str) -> None:
-    done = rocelab("capture", "leaf1", "--live", "--filter", "not roce", "--packets", "4", "--name", fabric)
+    done = rocelab("capture", "leaf1", "--live", "--filter", "not roce", "--packets", "4", "--fabric", fabric)
     lines = done.stdout.splitlines()[:4]
     assert [line.split()[0] for line in lines] == ["1", "2", "3", "4"]
     assert all(" bytes" in line and "leaf1:swp" in line for line in lines)
 
 
 def test_a_reader_of_live_lines_that_leaves_ends_the_capture(fabric: str) -> None:
-    words = argv("capture", "leaf1", "--live", "--name", fabric)
+    words = argv("capture", "leaf1", "--live", "--fabric", fabric)
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as capturing:
         assert capturing.stdout is not None
         assert capturing.stderr is not None
@@ -162,14 +165,14 @@ def test_a_packet_is_followed_over_the_links_of_its_path(fabric: str) -> None:
 
 
 def test_a_filter_knows_the_hosts_of_the_fabric(fabric: str, tmp_path: Path) -> None:
-    words = ("capture", "leaf1", "-o", tmp_path / "f", "--seconds", "0", "--name", fabric)
+    words = ("capture", "leaf1", "-o", tmp_path / "f", "--seconds", "0", "--fabric", fabric)
     rocelab(*words, "--filter", "host h1 or src leaf1")
     told = rocelab(*words, "--filter", "host h9", expect=2).stderr
     assert told == "error: no node 'h9' in the fabric: there is spine1, leaf1, h1\n"
 
 
 def test_a_ring_of_files_is_written(fabric: str, tmp_path: Path) -> None:
-    words = ("capture", "leaf1", "-o", tmp_path / "f.pcapng", "--packets", "3", "--name", fabric)
+    words = ("capture", "leaf1", "-o", tmp_path / "f.pcapng", "--packets", "3", "--fabric", fabric)
     rocelab(*words, "--ring", "2:2MB")
     (file,) = tmp_path.iterdir()
     assert file.name == "f_00001.pcapng"
@@ -188,4 +191,78 @@ def test_a_ring_of_files_is_written(fabric: str, tmp_path: Path) -> None:
     ],
 )
 def test_outputs_that_exclude_each_other(fabric: str, options: tuple[str, ...], complaint: str) -> None:
-    assert complaint in rocelab("capture", "leaf1", *options, "--name", fabric, expect=2).stderr
+    assert complaint in rocelab("capture", "leaf1", *options, "--fabric", fabric, expect=2).stderr
+
+
+def test_on_event_nothing_is_written_until_something_happens(fabric: str, tmp_path: Path) -> None:
+    file = tmp_path / "f.pcapng"
+    words = ("capture", "leaf1", "-o", file, "--on-event", "nak,drop", "--fabric", fabric)
+    done = rocelab(*words, "--seconds", "0.2")
+    assert "nothing happened" in done.stderr
+    with running(*words) as waiting:
+        assert waiting.stderr is not None
+        assert "waiting for drop, nak at 3 links" in waiting.stderr.readline()
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(30) == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_on_event_keeps_what_led_to_it_and_ends(fabric: str, tmp_path: Path) -> None:
+    """NAKs go on until the capture has seen one; it ends by itself, and has it."""
+    file = tmp_path / "f.pcapng"
+    nak = packets.ack(42, 0x60)
+    with entered(open_fabric(fabric).namespace("h1")):
+        link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    with (
+        link,
+        running(
+            "capture", "h1:eth1", "-o", file, "--on-event", "nak", "--after", "0ms", "--fabric", fabric
+        ) as waiting,
+    ):
+        link.bind(("eth1", 0))
+        while waiting.poll() is None:
+            link.send(nak)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                waiting.wait(0.05)
+        assert waiting.returncode == 0
+    kept = [bytes(record.data) for record in Reader(io.BytesIO(file.read_bytes()), "kept")]
+    assert kept.count(nak) == 1
+    assert kept[-1] == nak
+
+
+@pytest.fixture
+def extcap() -> Iterator[None]:
+    """The program in Wireshark's own folder: of root it takes no other. What was there comes back."""
+    program = wiresharks_folder() / "rocelab"
+    before = program.read_bytes() if program.exists() else None
+    rocelab("extcap", "--install")
+    yield
+    rocelab("extcap", "--remove")
+    assert not program.exists()
+    if before is not None:
+        program.write_bytes(before)
+        program.chmod(0o755)
+
+
+@pytest.mark.usefixtures("extcap")
+def test_tshark_captures_from_a_link_in_its_list(fabric: str) -> None:
+    """By the program that one command installs: listed by tshark -D, and captured from with a filter of ours."""
+    tshark = find_tool("tshark", "tshark")
+    listed = run([tshark, "-D"]).stdout
+    assert f"rocelab:{fabric}:leaf1:swp3 (rocelab {fabric} leaf1:swp3 to h1:eth1)" in listed
+    assert f"rocelab:{fabric} (rocelab {fabric}, all links)" in listed
+    nak = packets.ack(42, 0x60)
+    with entered(open_fabric(fabric).namespace("h1")):
+        link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    words = [tshark, "-n", "-i", f"rocelab:{fabric}:leaf1:swp3", "-c", "2", "-f", "nak", "-Tfields"]
+    fields = ["-einfiniband.bth.psn", "-eframe.interface_name"]
+    pipe = subprocess.PIPE
+    with link, subprocess.Popen([*words, *fields], stdout=pipe, stderr=pipe, text=True) as capturing:
+        link.bind(("eth1", 0))
+        while capturing.poll() is None:
+            link.send(nak)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                capturing.wait(0.05)
+        assert capturing.stdout is not None
+        assert capturing.stderr is not None
+        assert capturing.stdout.read().splitlines() == ["42\tleaf1:swp3"] * 2, capturing.stderr.read()

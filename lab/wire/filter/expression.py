@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from ipaddress import IPv4Address, IPv6Address
-from typing import TypeAlias
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Final, TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
 Range: TypeAlias = tuple[int, int]
 """First and last value, both included."""
+
+
+ICRC_NAMES: Final = ("ok", "bad", "unknown")
+"""What came of checking an ICRC, by the values of ``Field.ICRC``; unknown where a packet was not captured whole."""
 
 
 class Field(Enum):
@@ -28,10 +33,31 @@ class Field(Enum):
     CONTROL = ("control", 0xFFFF)
     """The opcode of MAC control, where it is that of Pause or PFC (IEEE 802.3 annexes 31B and 31D)."""
 
+    TTL = ("ttl", 255)
+    """IPv4's Time to Live, IPv6's Hop Limit."""
+    SPORT = ("sport", 0xFFFF)
+    DPORT = ("dport", 0xFFFF)
+    TRANSPORT = ("transport", 255)
+    """The protocol that has the ports: 6 is TCP, 17 UDP."""
+    VLAN = ("vlan", 4095)
+    """The VLAN of the innermost tag (IEEE 802.1Q clause 9.6)."""
+    PCP = ("pcp", 7)
+    ICRC = ("icrc", len(ICRC_NAMES) - 1)
+
+    @property
+    def quick(self) -> bool:
+        """The kernel's programs and columns know it; others are looked up packet by packet."""
+        return self in _QUICK
+
     @property
     def greatest(self) -> int:
         """The greatest value."""
         return self.value[1]
+
+
+_QUICK: Final = frozenset(
+    (Field.QPN, Field.PSN, Field.OPCODE, Field.ANSWER, Field.VNI, Field.DSCP, Field.ECN, Field.CONTROL)
+)
 
 
 class Side(Enum):
@@ -52,10 +78,18 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An IP address of the packet is one of ``addresses``."""
+    """An IP address of the packet is one of ``addresses``, or in one of ``networks``."""
 
     side: Side
     addresses: tuple[Address, ...]
+    networks: tuple[Network, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The packet was seen at the interface ``name``, or at one of the node that is called so."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +113,32 @@ class Any:
     terms: tuple[Expression, ...]
 
 
-Expression: TypeAlias = Within | Host | Not | All | Any
+Expression: TypeAlias = Within | Host | Link | Not | All | Any
+
+
+def quick(expression: Expression) -> bool:
+    """Whether nothing in it has to be looked up packet by packet."""
+    match expression:
+        case All(terms) | Any(terms):
+            return all(map(quick, terms))
+        case Not(term):
+            return quick(term)
+        case Within(field, _):
+            return field.quick
+        case Host(networks=networks):
+            return not networks
+        case Link():
+            return False
+
+
+def asks_for(expression: Expression, field: Field) -> bool:
+    """Whether a condition is about ``field``."""
+    match expression:
+        case All(terms) | Any(terms):
+            return any(asks_for(term, field) for term in terms)
+        case Not(term):
+            return asks_for(term, field)
+        case Within(asked, _):
+            return asked is field
+        case _:
+            return False

@@ -1,7 +1,7 @@
 """A filter as a program for the kernel (classic BPF): what it rejects, the filter rejects too.
 
 The program first walks the headers (``kernel_walk``) and then decides, exactly wherever the walk was sure. What it is
-unsure of it lets through, for ``match`` to decide.
+unsure of it lets through, for ``match`` to decide; so it does with conditions that only ``match`` knows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
-from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within
+from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within, quick
 from lab.wire.filter.kernel_walk import CONTROL, INNER, NOTHING, OUTER, VNI, Walk
 from lab.wire.filter.match import ANSWERS
 from lab.wire.frame import ETHERNET, FRAGMENT, IPV4_TYPE, UDP_PROTOCOL
@@ -35,7 +35,7 @@ _ANSWERED: Final = 28  # UDP, BTH, AETH and ICRC
 
 
 def decides(packet: bytes | memoryview, length: int) -> bool:
-    """Whether every program decides exactly about this packet of ``length`` bytes, as far as a quick look can tell.
+    """Whether programs of ``quick`` filters decide exactly about this packet of ``length`` bytes, at a quick look.
 
     True for RoCEv2 in plain IPv4, which is most of what is captured: ``match`` has nothing to add, and takes long.
     """
@@ -76,31 +76,38 @@ class _Compiler:
         self._asm.add(asm.RETURN, self._keep)
         return self._asm.finish()
 
-    def _decide(self, expression: Expression, yes: Label, no: Label) -> None:
-        """Code that goes to ``yes`` or ``no``, never past its end."""
+    def _decide(self, expression: Expression, yes: Label, no: Label, *, unknown: bool = True) -> None:
+        """Code that goes to ``yes`` or ``no``, never past it; ``unknown``: what only ``match`` knows is a yes."""
         match expression:
             case Not(term):
-                self._decide(term, no, yes)
+                self._decide(term, no, yes, unknown=not unknown)
             case All(terms):
                 for term in terms[:-1]:
                     following = Label()
-                    self._decide(term, following, no)
+                    self._decide(term, following, no, unknown=unknown)
                     self._asm.place(following)
-                self._decide(terms[-1], yes, no)
+                self._decide(terms[-1], yes, no, unknown=unknown)
             case Any(terms):
                 for term in terms[:-1]:
                     following = Label()
-                    self._decide(term, yes, following)
+                    self._decide(term, yes, following, unknown=unknown)
                     self._asm.place(following)
-                self._decide(terms[-1], yes, no)
+                self._decide(terms[-1], yes, no, unknown=unknown)
+            case _ if quick(expression):
+                self._test(expression, yes)
+                self._asm.go(no)
+            case _:
+                self._asm.go(yes if unknown else no)
+
+    def _test(self, condition: Expression, yes: Label) -> None:
+        """Code that goes to ``yes``, or on."""
+        match condition:
             case Host(side, addresses):
                 for layer in (OUTER, INNER):
                     self._host(side, addresses, layer, yes)
-                self._asm.go(no)
             case Within(field, ranges):
                 for layer in (OUTER,) if field in {Field.VNI, Field.CONTROL} else (OUTER, INNER):
                     self._within(field, ranges, layer, yes)
-                self._asm.go(no)
 
     def _within(self, field: Field, ranges: tuple[tuple[int, int], ...], layer: Layer, yes: Label) -> None:
         absent = Label()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within
+from lab.wire.filter.expression import ICRC_NAMES, All, Any, Expression, Field, Host, Link, Not, Side, Within
 from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE
 from lab.wire.opcodes import Opcode
 
@@ -18,15 +18,21 @@ ANSWERS: Final = (Opcode.RC_ACKNOWLEDGE, Opcode.RC_ATOMIC_ACKNOWLEDGE)
 """Packets that are nothing but an answer; a read response has an AETH too, and is data."""
 
 
-def matches(expression: Expression, frame: Frame) -> bool:
-    """Whether the filter lets ``frame`` through."""
+_TCP: Final = 6
+_UDP: Final = 17
+
+
+def matches(expression: Expression, frame: Frame, link: str = "") -> bool:
+    """Whether the filter lets ``frame``, which was seen at ``link``, through."""
     match expression:
         case All(terms):
-            return all(matches(term, frame) for term in terms)
+            return all(matches(term, frame, link) for term in terms)
         case Any(terms):
-            return any(matches(term, frame) for term in terms)
+            return any(matches(term, frame, link) for term in terms)
         case Not(term):
-            return not matches(term, frame)
+            return not matches(term, frame, link)
+        case Link(name):
+            return name in (link, link.partition(":")[0])
         case Host():
             return any(_is_host(expression, layer) for layer in _layers(frame))
         case Within(field, ranges):
@@ -45,7 +51,14 @@ def _is_host(host: Host, frame: Frame) -> bool:
     if frame.dscp is None:  # no IP: the addresses are those of Ethernet
         return False
     texts = {Side.SOURCE: (frame.src,), Side.DESTINATION: (frame.dst,), Side.ANY: (frame.src, frame.dst)}
-    return any(ip_address(text) in host.addresses for text in texts[host.side])
+    found = [ip_address(text) for text in texts[host.side]]
+    return any(each in host.addresses or any(each in network for network in host.networks) for each in found)
+
+
+def _transport(frame: Frame) -> int | None:
+    if frame.sport is None:
+        return None
+    return _TCP if frame.protocol == "TCP" else _UDP
 
 
 def _answer(frame: Frame) -> int | None:
@@ -69,4 +82,11 @@ _VALUES: Final[dict[Field, Callable[[Frame], int | None]]] = {
     Field.DSCP: lambda frame: frame.dscp,
     Field.ECN: lambda frame: frame.ecn,
     Field.CONTROL: _control,
+    Field.TTL: lambda frame: frame.ttl,
+    Field.SPORT: lambda frame: frame.sport,
+    Field.DPORT: lambda frame: frame.dport,
+    Field.TRANSPORT: _transport,
+    Field.VLAN: lambda frame: frame.vlan,
+    Field.PCP: lambda frame: frame.pcp,
+    Field.ICRC: lambda frame: None if frame.icrc is None else ICRC_NAMES.index(frame.icrc.value.lower()),
 }

@@ -7,25 +7,26 @@
     single    = "not" single | "(" either ")" | condition
     condition = field ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) value
               | field "in" value ".." value
-              | ( "host" | "src" | "dst" ) ( address | name )
-              | "roce" | "cnp" | "ack" | "nak" | "rnr" | "ce" | "ect" | "pfc" | "pause"
-    field     = "qpn" | "psn" | "opcode" | "vni" | "dscp"
+              | ( "host" | "src" | "dst" ) [ "==" | "!=" ] ( address | network | name )
+              | "interface" ( "==" | "!=" ) name
+              | "conn" "==" qpn [ "@" address ]
+              | word
 
-``&&``, ``||`` and ``!`` are ``and``, ``or`` and ``not``. Capitals do not matter, but in names of hosts.
+``lab.wire.filter.words`` has the fields and words, and Wireshark's names for them. ``&&``, ``||`` and ``!`` are
+``and``, ``or`` and ``not``. Capitals do not matter, but in names of hosts and interfaces.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from lab.errors import UsageError
-from lab.wire.filter.expression import Address, All, Any, Expression, Field, Host, Not, Range, Side, Within
-from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE
-from lab.wire.opcodes import OPERATIONS, Opcode, opcode_name
-from lab.wire.syndrome import AckKind
+from lab.model.suggest import suggest
+from lab.wire.filter import words
+from lab.wire.filter.expression import Address, All, Any, Expression, Field, Host, Link, Not, Range, Side, Within
 
 MAX_DEPTH: Final = 40
 """Parentheses and ``not`` inside each other."""
@@ -35,22 +36,11 @@ EXAMPLE: Final = "write for example: qpn==0x11 and psn in 100..200, opcode==writ
 
 Resolve: TypeAlias = Callable[[str], Iterable[Address]]
 """Addresses of a host by its name; UsageError when there is none."""
+Connect: TypeAlias = Callable[[str], Expression]
+"""The packets of a connection, both ways, by one of its queue pairs: 0x11 or 0x11@10.0.0.5."""
 
-_TOKEN: Final = re.compile(r"\s*(==|!=|<=|>=|&&|\|\||\.\.|[<>()!]|[0-9A-Za-z_:](?:[0-9A-Za-z_:-]|\.(?!\.))*)")
+_TOKEN: Final = re.compile(r"\s*(==|!=|<=|>=|&&|\|\||\.\.|[<>()!]|[0-9A-Za-z_:](?:[0-9A-Za-z_:/@-]|\.(?!\.))*)")
 _SAME: Final = {"&&": "and", "||": "or", "!": "not"}
-_FIELDS: Final = {field.value[0]: field for field in (Field.QPN, Field.PSN, Field.OPCODE, Field.VNI, Field.DSCP)}
-_WORDS: Final = {
-    "roce": Within(Field.OPCODE, ((0, 255),)),
-    "cnp": Within(Field.OPCODE, ((Opcode.CNP, Opcode.CNP),)),
-    "ack": Within(Field.ANSWER, ((AckKind.ACK, AckKind.ACK),)),
-    "nak": Within(Field.ANSWER, ((AckKind.NAK, AckKind.NAK),)),
-    "rnr": Within(Field.ANSWER, ((AckKind.RNR_NAK, AckKind.RNR_NAK),)),
-    "ce": Within(Field.ECN, ((3, 3),)),
-    "ect": Within(Field.ECN, ((1, 2),)),
-    "pfc": Within(Field.CONTROL, ((PFC_OPCODE, PFC_OPCODE),)),
-    "pause": Within(Field.CONTROL, ((PAUSE_OPCODE, PAUSE_OPCODE),)),
-}
-_SIDES: Final = {side.value: side for side in Side}
 _COMPARISONS: Final[dict[str, Callable[[int, int], tuple[Range, ...]]]] = {
     "==": lambda value, _: ((value, value),),
     "!=": lambda value, most: ((0, value - 1), (value + 1, most)),
@@ -59,30 +49,6 @@ _COMPARISONS: Final[dict[str, Callable[[int, int], tuple[Range, ...]]]] = {
     ">": lambda value, most: ((value + 1, most),),
     ">=": lambda value, most: ((value, most),),
 }
-_FAMILIES: Final = {
-    "send": "_SEND_",
-    "write": "_RDMA_WRITE_",
-    "read": "_RDMA_READ_",
-    "atomic": "_(CMPSWAP|FETCHADD|ATOMIC_)",
-    "flush": "_FLUSH",
-    "ack": "_ACKNOWLEDGE",
-    "cnp": "CNP",
-    "rc": "^RC_",
-    "xrc": "^XRC_",
-    "uc": "UC_",
-    "ud": "UD_",
-}
-"""Groups of opcodes, by what their names contain."""
-
-
-def _full_name(value: int, opcode: Opcode) -> str:
-    return opcode.name if value == opcode else opcode.name.replace("RC", opcode_name(value).partition(" ")[0], 1)
-
-
-_OPCODES: Final = {_full_name(value, opcode).lower(): (value,) for value, opcode in OPERATIONS.items()} | {
-    family: tuple(value for value, opcode in OPERATIONS.items() if re.search(part, _full_name(value, opcode)))
-    for family, part in _FAMILIES.items()
-}
 
 
 class _Token(NamedTuple):
@@ -90,14 +56,16 @@ class _Token(NamedTuple):
     at: int  # characters before it
 
 
-def parse(text: str, resolve: Resolve | None = None) -> Expression:
+def parse(text: str, resolve: Resolve | None = None, connect: Connect | None = None) -> Expression:
     """What ``text`` says; ``resolve`` knows the names of hosts, without it only addresses are understood.
+
+    ``connect`` knows who talks to whom; without it there is no ``conn``.
 
     UsageError names the position, from 1, of what cannot be understood, and what may stand there.
     """
     if len(text) > MAX_TEXT:
         raise UsageError(f"a filter of {len(text)} characters", f"{MAX_TEXT} are the most")
-    parser = _Parser(text, resolve or _unknown)
+    parser = _Parser(text, resolve or _unknown, connect or _unconnected)
     expression = parser.either(0)
     if parser.token.text:
         parser.expected("'and', 'or' or the end")
@@ -106,6 +74,12 @@ def parse(text: str, resolve: Resolve | None = None) -> Expression:
 
 def _unknown(name: str) -> NoReturn:
     raise UsageError(f"no fabric is at hand to look up {name!r}", "write its IP address")
+
+
+def _unconnected(qp: str) -> NoReturn:
+    raise UsageError(
+        f"conn=={qp}: the two ends of a connection are known of a file only", "write host A and host B instead"
+    )
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -121,9 +95,11 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    def __init__(self, text: str, resolve: Resolve) -> None:
+    def __init__(self, text: str, resolve: Resolve, connect: Connect) -> None:
         self._tokens = iter(_tokens(text))
         self._resolve = resolve
+        self._connect = connect
+        self._operator = ""  # of the last comparison
         self.token = next(self._tokens)
 
     def expected(self, what: str) -> NoReturn:
@@ -166,37 +142,70 @@ class _Parser:
         return inside
 
     def _condition(self) -> Expression:
-        word = self.token.text.lower()
-        if word in _WORDS:
-            self._take()
-            return _WORDS[word]
-        if word in _FIELDS:
-            self._take()
-            return self._comparison(_FIELDS[word])
-        if word not in _SIDES:
-            self.expected(f"'not', '(', or one of {', '.join([*_FIELDS, *_SIDES, *_WORDS])}")
+        told = self.token.text.lower()
+        word = words.ALIASES.get(told, told)
+        if word not in words.CONDITIONS:
+            self._refuse(told)
         self._take()
-        return Host(_SIDES[word], self._addresses())
+        if word in words.WORDS:
+            return words.WORDS[word]
+        if word in words.FIELDS:
+            return self._comparison(words.FIELDS[word])
+        if word == words.PORT:
+            return self._port()
+        if word == words.INTERFACE:
+            return self._name(word, Link)
+        if word == words.CONNECTION:
+            return self._name(word, self._connect)
+        return self._host(words.SIDES[word])
+
+    def _refuse(self, word: str) -> NoReturn:
+        """No condition begins so."""
+        first = ("'not'", "'('", f"or one of {', '.join(words.CONDITIONS)}")
+        if not word or not word[0].isalpha() or word in {"and", "or", "in"}:
+            self.expected(", ".join(first))
+        remedy = suggest(word, [*words.CONDITIONS, *words.ALIASES], f"there is {', '.join(words.CONDITIONS)}")
+        raise UsageError(f"filter, position {self.token.at + 1}: there is no condition {word!r}", remedy)
+
+    def _port(self) -> Expression:
+        """Either port; with != neither."""
+        source = self._comparison(Field.SPORT)
+        other = Within(Field.DPORT, source.ranges)
+        return All((source, other)) if self._operator == "!=" else Any((source, other))
+
+    def _name(self, word: str, meaning: Callable[[str], Expression]) -> Expression:
+        operator = self._take()
+        if operator not in {"==", "!="}:
+            self.expected(f"== or != after {word}")
+        if not self.token.text or not (self.token.text[0].isalnum() or self.token.text[0] == "_"):
+            self.expected(f"what {word} is called")
+        found = meaning(self._take())
+        return found if operator == "==" else Not(found)
+
+    def _host(self, side: Side) -> Expression:
+        operator = self._take() if self.token.text in {"==", "!="} else ""
+        found = self._addresses(side)
+        return Not(found) if operator == "!=" else found
 
     def _comparison(self, field: Field) -> Within:
+        operator = self._operator = self.token.text
         if self._accept("in"):
             return Within(field, self._span(field))
-        operator = self.token.text
         if operator not in _COMPARISONS:
             self.expected(f"{', '.join(_COMPARISONS)} or 'in' after {field.value[0]}")
         self._take()
-        if field is Field.OPCODE and self.token.text.lower().replace("-", "_") in _OPCODES:
-            return self._opcodes(operator)
+        named = words.NAMED.get(field, {}).get(self.token.text.lower().replace("-", "_"))
+        if named is not None:
+            return self._named(field, set(named), operator)
         ranges = _COMPARISONS[operator](self._number(field), field.greatest)
         return Within(field, tuple(span for span in ranges if span[0] <= span[1]))
 
-    def _opcodes(self, operator: str) -> Within:
-        codes = set(_OPCODES[self.token.text.lower().replace("-", "_")])
+    def _named(self, field: Field, values: set[int], operator: str) -> Within:
         if operator not in {"==", "!="}:
             self.expected(f"a number after {operator}")
         self._take()
-        wanted = codes if operator == "==" else set(range(256)) - codes
-        return Within(Field.OPCODE, tuple(_runs(sorted(wanted))))
+        wanted = values if operator == "==" else set(range(field.greatest + 1)) - values
+        return Within(field, tuple(_runs(sorted(wanted))))
 
     def _span(self, field: Field) -> tuple[Range, ...]:
         """``A..B``; PSNs count in a circle (IBA vol. 1 section 9.7.1), so theirs may go over the top."""
@@ -218,19 +227,23 @@ class _Parser:
         except ValueError:
             value = -1
         if not 0 <= value <= field.greatest:
-            also = " or the name of an opcode" if field is Field.OPCODE else ""
+            also = {Field.OPCODE: " or the name of an opcode", Field.ICRC: ", ok, bad or unknown"}.get(field, "")
             self.expected(f"a number from 0 to {field.greatest}{also}")
         self._take()
         return value
 
-    def _addresses(self) -> tuple[Address, ...]:
+    def _addresses(self, side: Side) -> Host:
         if not self.token.text or not (self.token.text[0].isalnum() or self.token.text[0] in "_:"):
             self.expected("an IP address or the name of a host")
-        text = self._take()
+        text = self.token.text
         try:
-            return (ip_address(text),)
-        except ValueError:
-            return tuple(self._resolve(text))
+            found = Host(side, (), (ip_network(text),)) if "/" in text else Host(side, (ip_address(text),))
+        except ValueError as error:
+            if "/" in text:
+                self.expected(f"a network like 10.0.0.0/24 ({error})")
+            found = Host(side, tuple(self._resolve(text)))
+        self._take()
+        return found
 
 
 def _runs(codes: list[int]) -> Iterable[Range]:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def both(expression: Expression, taken: list[Record]) -> tuple[list[bool], list[bool]]:
     """What columns say, and what frames say."""
     capture = Capture(io.BytesIO(pcapng(taken, Interface("x"))), "test")
-    ours = [mark for batch in capture for mark in chosen(expression, batch).tolist()]
-    return ours, [matches(expression, decode(bytes(each.data), each.length)) for each in taken]
+    ours = [mark for batch in capture for mark in chosen(expression, batch, capture.names).tolist()]
+    return ours, [matches(expression, decode(bytes(each.data), each.length), "x") for each in taken]
 
 
 @settings(max_examples=300, deadline=None)
@@ -62,6 +62,17 @@ def test_from_nowhere_to_nowhere_is_ipv6() -> None:
     frame = packets.send(1, path=packets.Path("::", "::"))
     anywhere = Host(Side.ANY, (ip_address("::"),))
     assert both(anywhere, records([frame, bytes(64)])) == ([True, False], [True, False])
+
+
+def test_each_packet_is_asked_for_its_own_interface() -> None:
+    frame = packets.send(1)
+    taken = [Record(10**18, link, len(frame), Direction.INBOUND, frame) for link in (0, 1, 2, 1)]
+    links = [Interface(name) for name in ("leaf1:swp1", "leaf1:swp2", "leaf11:swp1")]
+    marked = {"interface==leaf1:swp2": "0101", "interface==leaf1": "1101", "interface!=leaf1": "0010"}
+    for text, wanted in marked.items():
+        capture = Capture(io.BytesIO(pcapng(taken, *links)), "test")
+        (marks,) = [chosen(parse(text), batch, capture.names).tolist() for batch in capture]
+        assert "".join(str(int(mark)) for mark in marks) == wanted, text
 
 
 def test_only_what_is_wanted_is_analysed() -> None:

@@ -79,7 +79,7 @@ def test_compressed_and_from_standard_input(tmp_path: Path) -> None:
         subprocess.run([*words, name], input=given, capture_output=True, check=True).stdout
         for name, given in ((str(packed), None), ("-", bare), ("-", gzip.compress(bare)))
     ]
-    assert [packet["bth"]["psn"] for packet in json.loads(told[0])] == [1, 2, 2, 3, 4]
+    assert [packet["bth"]["psn"] for packet in json.loads(told[0])["packets"]] == [1, 2, 2, 3, 4]
     assert told[0] == told[1] == told[2]
 
 

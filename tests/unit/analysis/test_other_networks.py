@@ -273,7 +273,7 @@ def test_pauses_of_both_ends_are_told_apart_by_their_senders() -> None:
     paused = {port.sender: port.paused for port in facts.pauses}
     assert paused["02:00:00:00:00:01"] == pytest.approx(90e-3)
     assert not paused["02:00:00:00:00:02"]
-    assert "tap, from 02:00:00:00:00:01: class 3 paused for 90 ms" in facts.findings[0].what
+    assert "tap, from 02:00:00:00:00:01: priority 3 paused for 90 ms" in facts.findings[0].what
 
 
 def test_the_files_rate_comes_before_the_one_given() -> None:
@@ -368,7 +368,9 @@ def test_what_the_emulation_explains_is_a_note_and_said_once() -> None:
 def test_one_cause_of_many_flows_is_one_finding() -> None:
     story = [packets.send(psn, qp=qp) for psn in (1, 2, 3, 2, 3, 4) for qp in range(100, 400)]
     (finding,) = told(story).findings
-    assert finding.what.startswith("300 flows, the first 10.0.0.1 to 10.0.0.2 QP 0x64 at leaf1:swp1: went back 300 ")
+    assert finding.what.startswith(
+        "300 flows, the first 10.0.0.1 to 10.0.0.2 QP 0x64 at leaf1:swp1: 300 go-back-N episodes"
+    )
 
 
 def test_a_file_in_pieces_is_the_same_file() -> None:

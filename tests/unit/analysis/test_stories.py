@@ -118,7 +118,7 @@ def test_loss_before_this_place(first: int, chunk: int) -> None:
     assert episode.cause == "PSN Sequence Error"
     (gap,) = facts.gaps
     assert (gap.psn, gap.count) == (n[2] & 0xFFFFFF, 1)
-    assert "went back 1 time " in suspicions(facts)
+    assert "1 go-back-N episode, " in suspicions(facts)
     assert "PSN Sequence Error" in suspicions(facts)
 
 
@@ -315,7 +315,7 @@ def test_pause_expires() -> None:
     assert (port.expired, port.pairs) == (2, 0)
     assert port.paused == pytest.approx((40e-6 + 51.2e-6) + 51.2e-6)
     assert port.longest == pytest.approx(91.2e-6)
-    assert "class 3 paused" in suspicions(facts)
+    assert "priority 3 paused" in suspicions(facts)
 
 
 def test_pause_without_rate_is_timed_by_xon_only() -> None:

@@ -44,7 +44,7 @@ def test_nothing_looks_wrong(tmp_path: Path) -> None:
 def test_something_looks_wrong(tmp_path: Path) -> None:
     done = rocelab(tmp_path / "a", pcap(WRONG))
     assert done.exit_code == 1
-    assert "went back 1 time and sent 2 packets again" in done.output
+    assert "1 go-back-N episode, 2 packets retransmitted" in done.output
 
 
 def test_nothing_to_judge(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path as File
 
 import pytest
 
+from lab.kernel.process import find_tool, run
 from lab.wire.build import Message, Path, pfc, rocev2, vxlan
 from lab.wire.headers import Aeth, Pfc, Reth
 from lab.wire.opcodes import Opcode
@@ -38,7 +39,7 @@ def exchange(tmp_path: File) -> File:
     return capture
 
 
-def dissect(*words: str | File, expect: int = 0) -> subprocess.CompletedProcess[str]:
+def dissect(*words: str | File | int, expect: int = 0) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "lab", "dissect", *map(str, words)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == expect, done.stderr
@@ -63,7 +64,7 @@ def test_summary_is_a_line_for_each_packet(exchange: File) -> None:
 
 
 def test_json_has_the_same_facts(exchange: File) -> None:
-    write, nak, cut = json.loads(dissect(exchange, "--summary", "--json").stdout)
+    write, nak, cut = json.loads(dissect(exchange, "--summary", "--json").stdout)["packets"]
     assert (write["opcode_name"], write["bth"]["psn"], write["reth"]["dmalen"]) == ("RC RDMA WRITE Only", 7, 4)
     assert nak["aeth"] == {"syndrome": 0x60, "meaning": "NAK, PSN Sequence Error", "msn": 5}
     assert cut["bth"] is None
@@ -84,10 +85,95 @@ def test_only_rocev2_keeps_the_numbers_and_counts_towards_the_limit(tmp_path: Fi
     assert "RDMA WRITE" in only
 
 
+@pytest.fixture
+def many(tmp_path: File) -> File:
+    """Thirty WRITEs, 2.5 us apart, that began at a time which is known."""
+    capture = tmp_path / "many.pcapng"
+    with capture.open("wb", buffering=0) as output:
+        writer = Writer(output)
+        writer.add_interface(Interface("h1:eth1"))
+        writer.write(
+            Record(1_700_000_000_123_456_789 + n * 2500, 0, len(WRITE), Direction.OUTBOUND, WRITE) for n in range(30)
+        )
+    return capture
+
+
+def test_it_says_that_it_stopped_at_its_limit(many: File) -> None:
+    note = "stopped at the limit of 10 packets: --limit N for more, --packet N for one, --summary for all\n"
+    assert dissect(many).stderr == note
+    assert dissect(many, "--summary").stderr == ""
+    assert dissect(many, "--limit", 30).stderr == ""
+    assert json.loads(dissect(many, "--json").stdout)["stopped_at_limit"] is True
+    assert json.loads(dissect(many, "--json", "--summary").stdout)["stopped_at_limit"] is False
+    piped = subprocess.run(
+        [sys.executable, "-m", "lab", "dissect", "-", "--limit", "30"],
+        input=many.read_bytes(), capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert b"stopped at the limit of 30" in piped.stderr, "nobody waits to know whether there is more"
+
+
+def test_single_packets_by_their_numbers(many: File) -> None:
+    text = dissect(many, "--packet", 17, "--no-figures").stdout
+    assert text.startswith("Packet 17  0.000040000 s")
+    assert text.count("BTH, base transport header") == 1
+    lines = dissect(many, "--packet", 29, "--packet", 3, "--summary").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["3", "29"]
+    assert dissect(many, "--packet", 31, "--summary").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("clock", "tshark_clock"), [("relative", "r"), ("absolute", "ad"), ("epoch", "e"), ("delta", "dd")]
+)
+def test_times_are_those_of_tshark(many: File, clock: str, tshark_clock: str) -> None:
+    argv: list[str | File] = [
+        find_tool("tshark", "tshark"),
+        "-n",
+        "-r",
+        many,
+        "-t",
+        tshark_clock,
+        "-Tfields",
+        "-e_ws.col.Time",
+    ]
+    ours = dissect(many, "--columns", "time", "--time", clock).stdout.splitlines()[1:]
+    assert [line.strip() for line in ours] == run(argv).stdout.splitlines()
+    told = json.loads(dissect(many, "--json", "--summary", "--time", clock).stdout)["packets"]
+    assert [packet["clock"] for packet in told] == [line.strip() for line in ours]
+
+
+def test_columns_that_somebody_asked_for(exchange: File) -> None:
+    lines = dissect(exchange, "--columns", "number,psn,answer,src,QPN").stdout.splitlines()
+    assert lines[0].split() == ["number", "psn", "answer", "src", "qpn"]
+    assert lines[1].split() == ["1", "7", "10.0.0.1", "0x000011"]
+    assert lines[2].split(None, 2)[2].startswith("NAK, PSN Sequence Error   10.0.0.2         0x000012")
+    assert lines[3].split() == ["3", "10.0.0.1"], "cut before the BTH"
+    first = json.loads(dissect(exchange, "--columns", "psn,icrc,length", "--json").stdout)["packets"][0]
+    assert first == {"psn": 7, "icrc": "ok", "length": len(WRITE)}
+    told = dissect(exchange, "--columns", "psnn", expect=2).stderr
+    assert told == "error: --columns: there is no column 'psnn': did you mean 'psn'?\n"
+
+
+def test_columns_are_what_tshark_shows(fabric_port: File) -> None:
+    """Of a tunnelled packet the inner addresses and BTH, and the outer VNI and TTL."""
+    row = dissect(fabric_port, "--columns", "src,dst,qpn,psn,vni,ttl,length").stdout.splitlines()[2]
+    fields = ("ip.src", "ip.dst", "infiniband.bth.destqp", "infiniband.bth.psn", "vxlan.vni", "ip.ttl", "frame.len")
+    argv: list[str | File] = [
+        find_tool("tshark", "tshark"),
+        "-n",
+        "-r",
+        fabric_port,
+        "-Tfields",
+        *(f"-e{name}" for name in fields),
+    ]
+    src, dst, qpn, psn, vni, ttl, length = run(argv).stdout.splitlines()[1].split("\t")
+    inner = [src.split(",")[1], dst.split(",")[1]]
+    assert row.split() == [*inner, f"{int(qpn, 16):#08x}", psn, vni, ttl.split(",")[0], length]
+
+
 def test_a_filter_keeps_the_numbers_of_what_it_lets_through(exchange: File) -> None:
     (only,) = dissect(exchange, "--summary", "--filter", "nak and host 10.0.0.1").stdout.splitlines()
     assert only.split()[0] == "2"
-    assert json.loads(dissect(exchange, "--json", "--filter", "qpn==0x99").stdout) == []
+    assert json.loads(dissect(exchange, "--json", "--filter", "qpn==0x99").stdout)["packets"] == []
 
 
 def test_a_wrong_filter_is_a_usage_error_with_its_place(exchange: File) -> None:
@@ -129,7 +215,7 @@ def test_summary_of_pauses_and_tunnels(fabric_port: File) -> None:
 
 
 def test_json_of_pauses_and_tunnels(fabric_port: File) -> None:
-    paused, tunnelled, _ = json.loads(dissect(fabric_port, "--summary", "--json").stdout)
+    paused, tunnelled, _ = json.loads(dissect(fabric_port, "--summary", "--json").stdout)["packets"]
     assert paused["pfc"] == {"vector": 0x18, "quanta": [0, 0, 0, 65535, 0, 0, 0, 0]}
     assert (tunnelled["vni"], tunnelled["bth"], tunnelled["icrc"]) == (10, None, None)
     inner = tunnelled["inner"]
@@ -159,7 +245,7 @@ def test_a_header_is_drawn_and_justified_where_it_comes_first(exchange: File) ->
 
 
 def test_explained_json(exchange: File) -> None:
-    first = json.loads(dissect(exchange, "--json").stdout)[0]
+    first = json.loads(dissect(exchange, "--json").stdout)["packets"][0]
     assert [header["name"].split(",")[0] for header in first["headers"]][3:] == ["BTH", "RETH", "Data", "ICRC"]
 
 
@@ -181,7 +267,7 @@ def test_a_damaged_file_shows_its_good_part_and_names_the_damage(exchange: File,
     assert "the file ends inside it" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     if "--json" in mode:
-        assert len(json.loads(done.stdout)) == 2
+        assert len(json.loads(done.stdout)["packets"]) == 2
     else:
         assert "RC Acknowledge" in done.stdout
 

@@ -1,14 +1,14 @@
 """Filters and packets of every kind, for comparing what is decided in one way with what is decided in another."""
 
 import struct
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
 from scapy.layers.l2 import ARP, Ether
 
 from lab.wire.build import cnp, pause, pfc, rocev2, vxlan
-from lab.wire.filter.expression import Address, All, Any, Expression, Field, Host, Not, Side, Within
+from lab.wire.filter.expression import Address, All, Any, Expression, Field, Host, Link, Not, Side, Within
 from lab.wire.filter.parse import parse
 from lab.wire.headers import Pause, Pfc
 from lab.wire.opcodes import Opcode
@@ -47,8 +47,11 @@ addresses: list[Address] = [
 ] + [ip_address("10.0.0.3")]
 
 
+networks = [ip_network(text) for text in ("10.0.0.0/24", "10.252.0.0/14", "0.0.0.0/0", "fd00::/16", "10.0.0.2/32")]
+
+
 @st.composite
-def conditions(draw: st.DrawFn) -> Expression:
+def conditions(draw: st.DrawFn, *, quick: bool) -> Expression:
     if draw(st.booleans()):
         words = [
             "cnp",
@@ -66,19 +69,28 @@ def conditions(draw: st.DrawFn) -> Expression:
         ]
         return parse(draw(st.sampled_from(words)))
     if draw(st.booleans()):
-        return Host(draw(st.sampled_from(Side)), tuple(draw(st.lists(st.sampled_from(addresses), max_size=3))))
-    field = draw(st.sampled_from(Field))
+        near = () if quick else tuple(draw(st.lists(st.sampled_from(networks), max_size=2)))
+        return Host(draw(st.sampled_from(Side)), tuple(draw(st.lists(st.sampled_from(addresses), max_size=3))), near)
+    if not quick and draw(st.booleans()):
+        return Link(draw(st.sampled_from(["x", "leaf1"])))
+    field = draw(st.sampled_from([field for field in Field if field.quick or not quick]))
     value = st.integers(0, field.greatest)
     spans = st.tuples(value, value).map(lambda pair: (min(pair), max(pair)))
     return Within(field, tuple(draw(st.lists(spans, max_size=3))))
 
 
-expressions = st.recursive(
-    conditions(),
-    lambda below: (
-        st.builds(Not, below)
-        | st.lists(below, min_size=1, max_size=4).map(lambda terms: All(tuple(terms)))
-        | st.lists(below, min_size=1, max_size=4).map(lambda terms: Any(tuple(terms)))
-    ),
-    max_leaves=8,
-)
+def _trees(leaves: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    return st.recursive(
+        leaves,
+        lambda below: (
+            st.builds(Not, below)
+            | st.lists(below, min_size=1, max_size=4).map(lambda terms: All(tuple(terms)))
+            | st.lists(below, min_size=1, max_size=4).map(lambda terms: Any(tuple(terms)))
+        ),
+        max_leaves=8,
+    )
+
+
+expressions = _trees(conditions(quick=False))
+quick_expressions = _trees(conditions(quick=True))
+"""Those that the kernel's programs know all about."""

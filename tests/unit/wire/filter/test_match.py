@@ -1,6 +1,8 @@
 """The predicate against Wireshark's display filters, on one packet of every kind."""
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Dot1Q, Ether
 
 from lab.wire.build import cnp, pause, pfc, rocev2, vxlan
 from lab.wire.filter.match import matches
@@ -9,6 +11,7 @@ from lab.wire.frame import decode
 from lab.wire.headers import Pause, Pfc
 from lab.wire.opcodes import Opcode
 from tests.unit.wire.conftest import Tshark
+from tests.unit.wire.filter.filters import plain, tag
 from tests.unit.wire.packets import IP4, IP6, VTEPS, crafted
 
 FRAMES = [
@@ -18,6 +21,9 @@ FRAMES = [
     vxlan(VTEPS, 11, cnp(IP4, 0x12)),
     pfc("02:00:00:00:00:01", Pfc.of({3: 65535})),
     pause("02:00:00:00:00:01", Pause(7)),
+    *plain()[3:7],
+    tag(rocev2(IP4, crafted(Opcode.RC_SEND_ONLY)), 0x8100),
+    bytes(Ether() / Dot1Q(vlan=100, prio=5) / IP(src="10.0.1.9", dst="10.0.0.2", ttl=9) / UDP(sport=7, dport=9)),
 ]
 
 
@@ -37,12 +43,63 @@ FRAMES = [
         ("src 10.252.0.1", "ip.src == 10.252.0.1"),
         ("ect", "ip.dsfield.ecn in {1, 2} or ipv6.tclass.ecn in {1, 2}"),
         ("dscp==26 and not host fd00::1", "ip.dsfield.dscp == 26"),
+        ("ip.dsfield.dscp == 26", "ip.dsfield.dscp == 26 or ipv6.tclass.dscp == 26"),
+        ("ipv6.tclass.ecn == 3", "ip.dsfield.ecn == 3 or ipv6.tclass.ecn == 3"),
+        ("ip.ttl == 64", "ip.ttl == 64 or ipv6.hlim == 64"),
+        ("ipv6.hlim < 64", "ip.ttl < 64 or ipv6.hlim < 64"),
         ("pfc", "macc.opcode == 0x0101"),
         ("pause", "macc.opcode == 0x0001"),
         ("not (roce or vni>0)", "not infiniband and not vxlan"),
     ],
 )
-def test_a_filter_takes_what_wireshark_takes(tshark: Tshark, ours: str, theirs: str) -> None:
+def test_a_filter_takes_what_wireshark_takes_in_other_words(tshark: Tshark, ours: str, theirs: str) -> None:
     expression = parse(ours)
     taken = [str(number) for number, frame in enumerate(FRAMES, 1) if matches(expression, decode(frame))]
     assert [row[0] for row in tshark(FRAMES, "frame.number", options=("-Y", theirs))] == taken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "infiniband",
+        "infiniband.bth",
+        "infiniband.bth.destqp == 0xabcde",
+        "infiniband.bth.psn > 3 and infiniband.bth.opcode != 10",
+        "infiniband.bth.opcode == 10 || vxlan.vni == 11",
+        "ip.addr == 10.0.0.1",
+        "ip.addr == 10.0.0.0/24",
+        "ip.src == 10.0.1.0/24 or ipv6.src == fd00::/16",
+        "ip.dst == 10.0.0.2 and tcp",
+        "udp.port == 4791 and not vxlan.vni == 10",
+        "udp.srcport == 7",
+        "udp.dstport == 53",
+        "tcp.port == 80",
+        "tcp.srcport == 20 or tcp.dstport == 81",
+        "vlan.id == 100",
+        "vlan.priority == 3",
+        "udp",
+        "tcp",
+    ],
+)
+def test_wiresharks_own_words(tshark: Tshark, text: str) -> None:
+    """The same text for both, on packets of which it takes some."""
+    taken = [str(number) for number, frame in enumerate(FRAMES, 1) if matches(parse(text), decode(frame))]
+    assert [row[0] for row in tshark(FRAMES, "frame.number", options=("-Y", text))] == taken
+    assert len(taken) < len(FRAMES)
+
+
+def test_the_interface_is_that_of_the_packet_or_its_node() -> None:
+    frame = decode(FRAMES[0])
+    for text, wanted in (("interface==leaf1:swp1", True), ("interface==leaf1", True), ("interface==leaf", False)):
+        assert matches(parse(text), frame, "leaf1:swp1") == wanted
+    assert matches(parse("frame.interface_name != leaf1"), frame, "leaf11:swp1")
+
+
+def test_a_bad_icrc_and_one_that_nobody_knows() -> None:
+    good = rocev2(IP4, crafted(Opcode.RC_SEND_ONLY))
+    wrong, cut = good[:-1] + bytes([good[-1] ^ 1]), good[:-1]
+    told = [(decode(good), "ok"), (decode(wrong), "bad"), (decode(cut, len(good)), "unknown")]
+    for frame, what in told:
+        assert [word for word in ("ok", "bad", "unknown") if matches(parse(f"icrc=={word}"), frame)] == [what]
+        assert matches(parse("icrc!=ok"), frame) == (what != "ok")
+    assert not matches(parse("icrc!=ok"), decode(plain()[0])), "no ICRC is none that is bad"

@@ -1,14 +1,14 @@
 """What filters mean, and how wrong ones are answered."""
 
 import contextlib
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import UsageError
-from lab.wire.filter.expression import All, Any, Field, Host, Not, Side, Within
+from lab.wire.filter.expression import All, Any, Field, Host, Link, Not, Side, Within
 from lab.wire.filter.parse import MAX_DEPTH, MAX_TEXT, parse
 
 QPN = Within(Field.QPN, ((17, 17),))
@@ -38,24 +38,52 @@ CNP = Within(Field.OPCODE, ((0x81, 0x81),))
         ("src fd00::1", Host(Side.SOURCE, (ip_address("fd00::1"),))),
         ("dst ::1", Host(Side.DESTINATION, (ip_address("::1"),))),
         ("host h1", Host(Side.ANY, (ip_address("10.9.9.9"),))),
+        ("host == h1", Host(Side.ANY, (ip_address("10.9.9.9"),))),
+        ("src 10.0.0.0/8", Host(Side.SOURCE, (), (ip_network("10.0.0.0/8"),))),
+        ("ip.addr != 10.0.0.1", Not(Host(Side.ANY, (ip_address("10.0.0.1"),)))),
+        ("infiniband.bth.destqp == 0x11", QPN),
+        ("Infiniband.BTH.destqp==17", QPN),
+        ("ttl<2", Within(Field.TTL, ((0, 1),))),
+        ("vlan in 5..9 and pcp==3", All((Within(Field.VLAN, ((5, 9),)), Within(Field.PCP, ((3, 3),))))),
+        ("sport==49153", Within(Field.SPORT, ((49153, 49153),))),
+        ("port==53", Any((Within(Field.SPORT, ((53, 53),)), Within(Field.DPORT, ((53, 53),))))),
+        ("port!=0", All((Within(Field.SPORT, ((1, 65535),)), Within(Field.DPORT, ((1, 65535),))))),
+        ("port in 5..6", Any((Within(Field.SPORT, ((5, 6),)), Within(Field.DPORT, ((5, 6),))))),
+        ("icrc==BAD", Within(Field.ICRC, ((1, 1),))),
+        ("tcp", Within(Field.TRANSPORT, ((6, 6),))),
+        ("interface == leaf1:swp1", Link("leaf1:swp1")),
+        ("frame.interface_name!=Leaf1", Not(Link("Leaf1"))),
+        ("conn==0x11@10.0.0.5", Link("0x11@10.0.0.5")),
         ("qpn==17 or ce and cnp", Any((QPN, All((CE, CNP))))),
         ("(qpn==17||ce)&&!cnp", All((Any((QPN, CE)), Not(CNP)))),
         ("not not ce", Not(Not(CE))),
     ],
 )
 def test_a_filter_means(text: str, meaning: object) -> None:
-    assert parse(text, lambda name: [ip_address("10.9.9.9")] if name == "h1" else []) == meaning
+    assert parse(text, lambda name: [ip_address("10.9.9.9")] if name == "h1" else [], Link) == meaning
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "position 1: expected 'not', '(', or one of qpn, psn, opcode, vni, dscp, host, src, dst, roce, cnp"),
+        ("", "position 1: expected 'not', '(', or one of qpn, psn, opcode, vni, dscp, ecn, ttl, sport, "),
         ("qpn=0x11", "position 4: '=' means nothing here"),
         ("qpn 5", "position 5: expected ==, !=, <, <=, >, >= or 'in' after qpn, found '5'"),
         ("qpn == x", "position 8: expected a number from 0 to 16777215, found 'x'"),
         ("dscp==64", "position 7: expected a number from 0 to 63, found '64'"),
         ("opcode==wrote", "position 9: expected a number from 0 to 255 or the name of an opcode, found 'wrote'"),
+        ("icrc==wrong", "position 7: expected a number from 0 to 2, ok, bad or unknown, found 'wrong'"),
+        ("infiniband.bth.destqpn==1", "no condition 'infiniband.bth.destqpn': did you mean 'infiniband.bth.destqp'?"),
+        ("vlna==1", "position 1: there is no condition 'vlna': did you mean 'vlan'?"),
+        ("ce and zzzzzz", "position 8: there is no condition 'zzzzzz': there is qpn, psn, "),
+        ("rocev2", "there is no condition 'rocev2': did you mean 'roce'?"),
+        (
+            "host 10.0.0.1/24",
+            "position 6: expected a network like 10.0.0.0/24 (10.0.0.1/24 has host bits set), found",
+        ),
+        ("interface", "position 10: expected == or != after interface, found the end"),
+        ("interface==(", "expected what interface is called, found '('"),
+        ("conn==0x11", "conn==0x11: the two ends of a connection are known of a file only: write host A and host B"),
         ("opcode<write", "position 8: expected a number after <, found 'write'"),
         ("psn in 5", "position 9: expected '..' and the last value, found the end"),
         ("vni in 9..5", "position 11: expected 9 or more, found '5'"),

@@ -1,0 +1,116 @@
+"""``rocelab capture --on-event``: which events, from packets and from the lossless ports of a fabric."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import UsageError
+from lab.model.suggest import suggest
+from lab.units import parse_size, parse_time
+from lab.wire.trigger import Event, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lab.backends.base import Fabric
+    from lab.dataplane.events import Event as PortEvent
+    from lab.dataplane.events import Tail
+    from lab.kernel.capture import Progress
+    from lab.wire.trigger import KeepOnEvent
+
+_LARGEST: Final = 2**30
+_LONGEST: Final = 3600.0
+WORDS: Final = ", ".join(Kind)
+
+
+def parse_kinds(text: str) -> frozenset[Kind]:
+    """``nak,drop``; UsageError names what is none."""
+    words = [word.strip().lower() for word in text.replace("|", ",").split(",")]
+    for word in words:
+        if word not in set(Kind):
+            raise UsageError(
+                f"--on-event: there is no event {word!r}", suggest(word, list(Kind), f"choose of {WORDS}")
+            )
+    return frozenset(map(Kind, words))
+
+
+def parse_before(text: str) -> int:
+    """Bytes to remember."""
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise UsageError(f"--before: {error}") from error
+    if not 0 < size <= _LARGEST:
+        raise UsageError(f"--before {text} is out of range", "it is memory: choose up to 1GiB, like 16MB")
+    return size
+
+
+def parse_after(text: str) -> int:
+    """Nanoseconds to go on."""
+    try:
+        seconds = parse_time(text)
+    except ValueError as error:
+        raise UsageError(f"--after: {error}") from error
+    if not 0 <= seconds <= _LONGEST:
+        raise UsageError(f"--after {text} is out of range", "choose up to 1h, like 2s")
+    return int(seconds * 1e9)
+
+
+def port_kind(event: PortEvent) -> Kind | None:
+    """What an event at a lossless port is here; None for what nobody waits for."""
+    from lab.dataplane.layout import EventKind  # noqa: PLC0415 - only fabrics with lossless ports have events
+
+    kinds = {
+        EventKind.STORM: Kind.STORM,
+        EventKind.GROUP_DROPS: Kind.DROP,
+        EventKind.QUEUE_DROPS: Kind.DROP,
+        EventKind.XOFF_SENT: Kind.XOFF,
+    }
+    return kinds.get(event.kind)
+
+
+def check_folder(output: str) -> None:
+    """UsageError where a file could not be written when it is too late to say so."""
+    folder = Path(output).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"cannot write {output}: no such folder, or none to write to", "name another file")
+
+
+def watched_ports(fabric: Fabric, wanted: Collection[Kind], sink: KeepOnEvent, then: Progress | None) -> Progress:
+    """What to call while capturing: it tells the sink of events at the ports, and what time it is."""
+    tail = _tail(fabric)
+
+    def look(counts: object) -> None:
+        for event in () if tail is None else tail.new():
+            kind = port_kind(event)
+            if kind is not None and kind in wanted:
+                sink.happened(told(event, kind))
+                break
+        sink.tick(time.time_ns())
+        if then is not None:
+            then(counts)  # type: ignore[arg-type]  # as it came
+
+    return look
+
+
+def told(event: PortEvent, kind: Kind) -> Event:
+    """A port's event as one of the capture, in the clock of packets."""
+    from lab.dataplane.events import MEANINGS, SUBJECTS, clock, describe_value  # noqa: PLC0415
+
+    what = f"{SUBJECTS[event.kind]} {event.number} {MEANINGS[event.kind]} {describe_value(event)}".rstrip()
+    return Event(kind, int(clock(event.boot_seconds).timestamp() * 1e9), f"{event.node}:{event.interface}", what)
+
+
+def _tail(fabric: Fabric) -> Tail | None:
+    """The events from now on; None where no port is lossless."""
+    if fabric.topology.qos is None:
+        return None
+    from lab.dataplane.events import Tail  # noqa: PLC0415
+    from lab.dataplane.plant import open_plant  # noqa: PLC0415
+
+    tail = Tail(open_plant(fabric.name), fabric.numbering.names)
+    tail.new()
+    return tail

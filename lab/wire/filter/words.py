@@ -1,0 +1,97 @@
+"""The words of the filter language, and Wireshark's for what is the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from lab.wire.filter.expression import ICRC_NAMES, Expression, Field, Side, Within
+from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE
+from lab.wire.opcodes import OPERATIONS, Opcode, opcode_name
+from lab.wire.syndrome import AckKind
+
+_LANGUAGE: Final = (
+    Field.QPN, Field.PSN, Field.OPCODE, Field.VNI, Field.DSCP, Field.ECN, Field.TTL, Field.SPORT, Field.DPORT,
+    Field.VLAN, Field.PCP, Field.ICRC,
+)  # fmt: skip
+FIELDS: Final = {field.value[0]: field for field in _LANGUAGE}
+PORT: Final = "port"
+"""Either port."""
+INTERFACE: Final = "interface"
+CONNECTION: Final = "conn"
+SIDES: Final = {side.value: side for side in Side}
+WORDS: Final[dict[str, Expression]] = {
+    "roce": Within(Field.OPCODE, ((0, 255),)),
+    "cnp": Within(Field.OPCODE, ((Opcode.CNP, Opcode.CNP),)),
+    "ack": Within(Field.ANSWER, ((AckKind.ACK, AckKind.ACK),)),
+    "nak": Within(Field.ANSWER, ((AckKind.NAK, AckKind.NAK),)),
+    "rnr": Within(Field.ANSWER, ((AckKind.RNR_NAK, AckKind.RNR_NAK),)),
+    "ce": Within(Field.ECN, ((3, 3),)),
+    "ect": Within(Field.ECN, ((1, 2),)),
+    "pfc": Within(Field.CONTROL, ((PFC_OPCODE, PFC_OPCODE),)),
+    "pause": Within(Field.CONTROL, ((PAUSE_OPCODE, PAUSE_OPCODE),)),
+    "tcp": Within(Field.TRANSPORT, ((6, 6),)),
+    "udp": Within(Field.TRANSPORT, ((17, 17),)),
+}
+ALIASES: Final = {
+    "infiniband": "roce",
+    "infiniband.bth": "roce",
+    "infiniband.bth.destqp": "qpn",
+    "infiniband.bth.psn": "psn",
+    "infiniband.bth.opcode": "opcode",
+    "vxlan.vni": "vni",
+    "ip.dsfield.dscp": "dscp",
+    "ip.dsfield.ecn": "ecn",
+    "ipv6.tclass.dscp": "dscp",
+    "ipv6.tclass.ecn": "ecn",
+    "ip.ttl": "ttl",
+    "ipv6.hlim": "ttl",
+    "ip.addr": "host",
+    "ip.src": "src",
+    "ip.dst": "dst",
+    "ipv6.addr": "host",
+    "ipv6.src": "src",
+    "ipv6.dst": "dst",
+    "udp.port": "port",
+    "udp.srcport": "sport",
+    "udp.dstport": "dport",
+    "tcp.port": "port",
+    "tcp.srcport": "sport",
+    "tcp.dstport": "dport",
+    "vlan.id": "vlan",
+    "vlan.priority": "pcp",
+    "frame.interface_name": "interface",
+}
+"""By Wireshark's display filter fields: what the language calls the same, in IPv4 and IPv6 alike."""
+
+_FAMILIES: Final = {
+    "send": "_SEND_",
+    "write": "_RDMA_WRITE_",
+    "read": "_RDMA_READ_",
+    "atomic": "_(CMPSWAP|FETCHADD|ATOMIC_)",
+    "flush": "_FLUSH",
+    "ack": "_ACKNOWLEDGE",
+    "cnp": "CNP",
+    "rc": "^RC_",
+    "xrc": "^XRC_",
+    "uc": "UC_",
+    "ud": "UD_",
+}
+"""Groups of opcodes, by what their names contain."""
+
+
+def _full_name(value: int, opcode: Opcode) -> str:
+    return opcode.name if value == opcode else opcode.name.replace("RC", opcode_name(value).partition(" ")[0], 1)
+
+
+OPCODES: Final = {_full_name(value, opcode).lower(): (value,) for value, opcode in OPERATIONS.items()} | {
+    family: tuple(value for value, opcode in OPERATIONS.items() if re.search(part, _full_name(value, opcode)))
+    for family, part in _FAMILIES.items()
+}
+NAMED: Final[dict[Field, dict[str, tuple[int, ...]]]] = {
+    Field.OPCODE: OPCODES,
+    Field.ICRC: {name: (number,) for number, name in enumerate(ICRC_NAMES)},
+}
+"""Values that have names."""
+CONDITIONS: Final = (*FIELDS, PORT, INTERFACE, CONNECTION, *SIDES, *WORDS)
+"""Every word that a condition may begin with, without Wireshark's."""

@@ -1,0 +1,194 @@
+"""Keeping what led to an event: the last packets in memory, and a file only when something happens.
+
+Events are recognised in the packets themselves, on any link; others may be told from outside.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lab.units import quanta_to_seconds
+from lab.wire.filter.match import ANSWERS
+from lab.wire.frame import decode
+from lab.wire.opcodes import Opcode, opcode_name
+from lab.wire.syndrome import AckKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from lab.wire.frame import Frame
+    from lab.wire.headers import Bth
+    from lab.wire.pcapng import Interface, Record, Sink, Statistics
+
+STORM: Final = 200_000_000
+"""ns without an XON after which a pause is a storm, as PFC watchdogs have it by default."""
+_FLOWS: Final = 16384
+"""Flows whose next PSN is remembered; the oldest are forgotten."""
+_HALF: Final = 0x800000
+_MASK: Final = 0xFFFFFF
+_CE: Final = 3
+_TRANSPORT: Final = 0xE0
+_UD: Final = 0x60
+
+
+class Kind(StrEnum):
+    """What may happen."""
+
+    DROP = "drop"
+    """PSNs are missing: the packets were lost or overtaken before this link."""
+    NAK = "nak"
+    RNR = "rnr"
+    CNP = "cnp"
+    CE = "ce"
+    XOFF = "xoff"
+    STORM = "storm"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: when, in ns since 1970, at which link, and what in words."""
+
+    kind: Kind
+    timestamp: int
+    link: str
+    what: str
+
+
+class Watcher:
+    """Looks at packets in order for the events that are ``wanted``."""
+
+    def __init__(self, wanted: Collection[Kind]) -> None:
+        self._wanted = frozenset(wanted)
+        self._fronts: dict[tuple[int, str, str, int], int] = {}
+        self._paused: dict[tuple[int, int, int], tuple[int, int]] = {}  # since when, and until when
+
+    def look(self, record: Record, interface: Interface) -> Event | None:
+        """The event that a packet is, if it is one."""
+        frame: Frame | None = decode(bytes(record.data), record.length)
+        while frame is not None:
+            for kind, what in self._told(record, interface, frame):
+                if kind in self._wanted:
+                    return Event(kind, record.timestamp, interface.name, what)
+            frame = frame.inner
+        return None
+
+    def _told(self, record: Record, interface: Interface, frame: Frame) -> Iterator[tuple[Kind, str]]:
+        who = f"{frame.src} to {frame.dst}"
+        if frame.bth is not None:
+            who = f"{who} QP {frame.bth.destqp:#x}"
+            yield from self._answered(frame, frame.bth, who)
+            if Kind.DROP in self._wanted and (missing := self._missing(record.interface, frame, frame.bth)):
+                yield Kind.DROP, f"{who}: {missing} PSNs missing before PSN {frame.bth.psn}"
+        if frame.ecn == _CE:
+            yield Kind.CE, f"{who}: marked CE"
+        yield from self._pauses(record, interface, frame)
+
+    def _answered(self, frame: Frame, bth: Bth, who: str) -> Iterator[tuple[Kind, str]]:
+        if bth.opcode == Opcode.CNP:
+            yield Kind.CNP, f"{who}: CNP"
+        if frame.aeth is not None and bth.opcode in ANSWERS:
+            told = frame.aeth.syndrome
+            if told.kind in {AckKind.NAK, AckKind.RNR_NAK}:
+                yield (Kind.NAK if told.kind is AckKind.NAK else Kind.RNR), f"{who}: {told} PSN {bth.psn}"
+
+    def _missing(self, interface: int, frame: Frame, bth: Bth) -> int:
+        """PSNs that a request skips; what a READ takes, and datagrams, nobody knows (IBA vol. 1 section 9.7.3)."""
+        answer = frame.aeth is not None or frame.origremdt is not None or bth.opcode == Opcode.CNP
+        if answer or "Response" in opcode_name(bth.opcode) or bth.opcode & _TRANSPORT == _UD:
+            return 0
+        key = (interface, frame.src, frame.dst, bth.destqp)
+        front = self._fronts.pop(key, bth.psn)
+        ahead = (bth.psn - front + _HALF & _MASK) - _HALF
+        if "READ Request" not in opcode_name(bth.opcode):
+            self._fronts[key] = bth.psn + 1 & _MASK if ahead >= 0 else front
+            if len(self._fronts) > _FLOWS:
+                del self._fronts[next(iter(self._fronts))]
+        return max(0, ahead)
+
+    def _pauses(self, record: Record, interface: Interface, frame: Frame) -> Iterator[tuple[Kind, str]]:
+        classes = {} if frame.pfc is None else frame.pfc.classes
+        if frame.pause is not None:
+            classes = {-1: frame.pause.quanta}
+        for cls, quanta in classes.items():
+            key, what = (record.interface, record.direction, cls), "all" if cls < 0 else f"priority {cls}"
+            since, until = self._paused.pop(key, (record.timestamp, record.timestamp))
+            if not quanta:
+                continue
+            since = since if record.timestamp <= until else record.timestamp
+            lasts = quanta_to_seconds(quanta, interface.speed) if interface.speed else 1.0
+            self._paused[key] = (since, record.timestamp + int(lasts * 1e9))
+            yield Kind.XOFF, f"{frame.src}: XOFF {what}"
+            if record.timestamp - since >= STORM:
+                yield (
+                    Kind.STORM,
+                    f"{frame.src}: XOFF {what} for {(record.timestamp - since) / 1e6:.0f} ms without an end",
+                )
+
+
+class KeepOnEvent:
+    """A sink that forgets all but the last ``before`` bytes, until an event makes it ``open`` a file for good.
+
+    Then it writes what it remembers and what comes in the next ``after`` ns, and calls ``when_done``. ``event`` is
+    the first one; later ones are not looked for.
+    """
+
+    def __init__(
+        self, watcher: Watcher, before: int, after: int, opened: Callable[[], Sink], when_done: Callable[[], None]
+    ) -> None:
+        self.event: Event | None = None
+        self._watcher, self._before, self._after = watcher, before, after
+        self._opened, self._when_done = opened, when_done
+        self._interfaces: list[Interface] = []
+        self._kept: deque[Record] = deque()
+        self._size = 0
+        self._sink: Sink | None = None
+        self._until = 0
+
+    def add_interface(self, interface: Interface) -> int:
+        """Note it, for the file that there may be."""
+        self._interfaces.append(interface)
+        return len(self._interfaces) - 1
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Remember packets, or write them when something has happened."""
+        for record in records:
+            if self.event is None:
+                self._remember(record)
+                found = self._watcher.look(record, self._interfaces[record.interface])
+                if found is not None:
+                    self.happened(found)
+            elif self._sink is not None and record.timestamp <= self._until:
+                self._sink.write([record])
+            else:
+                self._when_done()
+
+    def happened(self, event: Event) -> None:
+        """An event: from now on what is remembered is kept."""
+        if self.event is not None:
+            return
+        self.event, self._until = event, event.timestamp + self._after
+        self._sink = self._opened()
+        for interface in self._interfaces:
+            self._sink.add_interface(interface)
+        self._sink.write(self._kept)
+        self._kept.clear()
+
+    def tick(self, now: int) -> None:
+        """It is ``now``, ns since 1970: links that have fallen silent bring no packet that would end it."""
+        if self.event is not None and now > self._until:
+            self._when_done()
+
+    def write_statistics(self, interface: int, statistics: Statistics) -> None:
+        """For the file, if there is one."""
+        if self._sink is not None:
+            self._sink.write_statistics(interface, statistics)
+
+    def _remember(self, record: Record) -> None:
+        """A copy: what the record points to is used again."""
+        self._kept.append(record._replace(data=bytes(record.data)))
+        self._size += len(record.data)
+        while self._size > self._before and len(self._kept) > 1:
+            self._size -= len(self._kept.popleft().data)
