@@ -10,16 +10,13 @@ import select
 import signal
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lab.vm.fingerprint import of_code
 from lab.vm.frames import PORT_NAME, Frame, Kind
 from lab.vm.launch import Launcher
 from lab.vm.port import Disconnected, Port
 from lab.vm.session import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _CLASS: Final = Path("/sys/class/virtio-ports")
 READY: Final = "rocelab: ready after {:.2f} s"
@@ -40,32 +37,34 @@ def serve(port: Port, launcher: Launcher) -> None:
     """Serve one call after another, for as long as the guest runs."""
     following: Frame | None = None
     while True:
-        start = following or next_start(port)
+        start, after = (following, []) if following else next_start(port)
         try:
-            following = Session(port, start, launcher).run()
+            following = Session(port, start, launcher, after).run()
         except Disconnected:
             following = None
         if following:
             port.reset()
 
 
-def next_start(port: Port) -> Frame:
-    """The START of the next call: waits for it."""
+def next_start(port: Port) -> tuple[Frame, list[Frame]]:
+    """The START of the next call, which is waited for, and what has come after it."""
     with select.epoll() as events:
         events.register(port.fileno(), port.edges)
         while True:
-            for frame in _heard(port):
+            frames = _heard(port)
+            for number, frame in enumerate(frames):
                 if frame.kind is Kind.START:
-                    return frame
+                    return frame, frames[number + 1 :]
             port.flush()
             events.poll()
 
 
-def _heard(port: Port) -> Iterator[Frame]:
+def _heard(port: Port) -> list[Frame]:
     try:
-        yield from port.receive()
+        return port.receive()
     except Disconnected:
         port.reset()
+        return []
 
 
 def main() -> None:

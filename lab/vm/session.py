@@ -24,12 +24,13 @@ _FAREWELL_MS: Final = 5000
 class Session:
     """A call that a START frame has begun on ``port``."""
 
-    def __init__(self, port: Port, start: Frame, launcher: Launcher) -> None:
+    def __init__(self, port: Port, start: Frame, launcher: Launcher, heard: list[Frame]) -> None:
+        """``heard`` is what has come after START: GO too, from a caller who does not wait to be accepted."""
         self._port = port
         self._tag = start.tag
         self._request = Request.from_json(start.payload)
         self._launcher = launcher
-        self._unheard: list[Frame] = []
+        self._unheard = heard
 
     def run(self) -> Frame | None:
         """Serve the call to its end; when another begins instead, because the caller is gone, return its START.
@@ -67,7 +68,7 @@ class Session:
         poll = select.poll()
         poll.register(self._port.fileno(), select.POLLIN)
         while True:
-            frames = self._port.receive()
+            frames, self._unheard = [*self._unheard, *self._port.receive()], []
             for number, frame in enumerate(frames):
                 if frame.kind is Kind.START:
                     return frame
