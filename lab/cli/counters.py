@@ -19,7 +19,7 @@ from rich.text import Text
 from lab.backends.qos import require_ports
 from lab.backends.state import FabricState
 from lab.cli.columns import Layout
-from lab.cli.complete import fabric_names, port_names
+from lab.cli.complete import FabricOption, port_names
 from lab.cli.counter_table import COMPACT, COUNTED, MOVING, View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric
@@ -64,9 +64,6 @@ PortNames = Annotated[
         metavar="[clear] [PORT]...",
         autocompletion=port_names,
     ),
-]
-FabricOption = Annotated[
-    str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
 ]
 
 

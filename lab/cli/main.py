@@ -52,19 +52,27 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _send_to_vm(context: typer.Context, wanted: bool) -> None:
+def _send_to_vm(context: typer.Context, wanted: bool | None) -> bool | None:
     """Run the command line in the VM, without its ``--vm``, and end with its exit code.
 
-    Commands of the VM itself stay here, and inside the VM there is nothing to do.
+    Who does not say where it runs gets what ``lab.cli.place`` says. Commands of the VM itself stay here, and inside
+    the VM there is nothing to do.
     """
     words = sys.argv[1:]
     command = next((index for index, word in enumerate(words) if not word.startswith("-")), len(words))
     here = context.resilient_parsing or os.environ.get("ROCELAB_IN_VM") or words[command : command + 1] == ["vm"]
-    if wanted and not here:
+    if not here and (wanted or (wanted is None and _follows_to_vm(words))):
         from lab.cli.vm import send  # noqa: PLC0415 - paid for only by those who use the VM
 
         kept = [word for word in words[:command] if word not in {"--vm", "--no-vm"}]
         raise typer.Exit(send(["rocelab", *kept, *words[command:]]))
+    return wanted
+
+
+def _follows_to_vm(words: list[str]) -> bool:
+    from lab.cli.place import follows_to_vm  # noqa: PLC0415 - in the VM nobody asks
+
+    return follows_to_vm(words)
 
 
 @app.callback()
@@ -74,15 +82,15 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
     vm: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--vm/--no-vm",
             envvar="ROCELAB_VM",
             callback=_send_to_vm,
             is_eager=True,
-            help="Run the command in the VM.",
+            help="Run the command in the VM, or here. [default: where the fabric is that it is about]",
         ),
-    ] = False,
+    ] = None,
 ) -> None:
     """Break an AI fabric on your laptop: real RoCEv2 over FRR leaf-spine fabrics in network namespaces."""
 

@@ -16,16 +16,16 @@ _WRITTEN: Final = {"--output", "--plot"}
 """Options whose file the command writes."""
 
 
-def parameters(words: Sequence[str]) -> dict[str, Any]:
-    """What the words after ``rocelab`` give the parameters of their command; empty when there is no such command."""
-    return {name: value for name, value, _ in _given(words)}
+def fabric_of(words: Sequence[str]) -> str | None:
+    """The running fabric that the words after ``rocelab`` name."""
+    return next((value for value, options in _given(words) if "--fabric" in options), None)
 
 
 def named_files(words: Sequence[str]) -> list[NamedFile]:
     """The files that the words after ``rocelab`` name, as the parameters of their command are declared."""
     typed = {str(Path(value_of(word))): value_of(word) for word in words}
     found = []
-    for _, value, options in _given(words):
+    for value, options in _given(words):
         written = bool(_WRITTEN.intersection(options))
         for file in value if isinstance(value, list | tuple) else [value]:
             named = isinstance(file, Path) or (written and isinstance(file, str))
@@ -34,8 +34,8 @@ def named_files(words: Sequence[str]) -> list[NamedFile]:
     return found
 
 
-def _given(words: Sequence[str]) -> Iterator[tuple[str, Any, list[str]]]:
-    """Name, value and option names of each parameter of the command that ``words`` call."""
+def _given(words: Sequence[str]) -> Iterator[tuple[Any, list[str]]]:
+    """Value and option names of each parameter of the command that ``words`` call."""
     from lab.cli.main import app  # noqa: PLC0415 - it imports this
 
     command = typer.main.get_command(app)
@@ -49,4 +49,4 @@ def _given(words: Sequence[str]) -> Iterator[tuple[str, Any, list[str]]]:
         context = command.make_context(rest[0], rest[1:], parent=context, resilient_parsing=True)
     for parameter in command.params:
         if parameter.name in context.params:
-            yield parameter.name, context.params[parameter.name], parameter.opts
+            yield context.params[parameter.name], parameter.opts

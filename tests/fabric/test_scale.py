@@ -66,5 +66,5 @@ def test_the_most_nodes_come_up_and_go(tmp_path: Path) -> None:
     assert rocelab_json("ls") == [{"fabric": "many", "state": "up", "nodes": 4 + 62 + 62 * 31}]
     rocelab("exec", "h1", "--", "ping", "-nqc1", "-W5", "10.0.7.1")
     late = time.monotonic()
-    rocelab("down", "many", timeout=300)
+    rocelab("down", "--fabric", "many", timeout=300)
     print(f"up {middle - began:.1f} s, down {time.monotonic() - late:.1f} s")

@@ -134,7 +134,7 @@ def test_a_terminal_in_the_guest_is_the_callers(guest: Vm) -> None:
 
 def test_the_resident_answers_as_a_new_process_does(guest: Vm) -> None:
     """The same output, errors and exit code both ways; and the one that is resident is there."""
-    for words, code in ((["ls"], 0), (["status", "nobody"], 2), (["doctor", "--json"], 0)):
+    for words, code in ((["ls"], 0), (["status", "--fabric", "nobody"], 2), (["doctor", "--json"], 0)):
         answers = []
         for resident in ("1", "0"):
             argv = [sys.executable, "-m", "lab", "--vm", *words]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.cli.words import named_files, parameters
+from lab.cli.words import fabric_of, named_files
 from lab.vm.handover import NamedFile
 
 
@@ -28,6 +28,9 @@ def test_files_of_a_command_line(line: str, files: list[NamedFile]) -> None:
     assert sorted(found, key=str) == sorted(files, key=str)
 
 
-def test_what_parameters_are_given() -> None:
-    assert parameters(["counters", "h1", "--fabric=x"])["fabric"] == "x"
-    assert parameters(["nothing"]) == {}
+@pytest.mark.parametrize(
+    ("line", "fabric"),
+    [("counters h1 --fabric=x", "x"), ("--debug qos set h1 a=1 --fabric y", "y"), ("exec h1 -- z --fabric y", None)],
+)
+def test_the_fabric_of_a_command_line(line: str, fabric: str | None) -> None:
+    assert fabric_of(line.split()) == fabric
