@@ -40,6 +40,7 @@ class Commands(LazyGroup):
         "extcap": ("lab.cli.extcap", "extcap"),
         "craft": ("lab.cli.craft", "craft"),
         "vm": ("lab.cli.vm", "app"),
+        "docs": ("lab.cli.docs", "docs"),
     }
 
 
