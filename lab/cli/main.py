@@ -33,6 +33,7 @@ class Commands(LazyGroup):
         "counters": ("lab.cli.counters", "counters"),
         "congestion": ("lab.cli.congestion", "congestion"),
         "qos": ("lab.cli.qos", "app"),
+        "expect": ("lab.cli.expect", "expect"),
         "capture": ("lab.cli.capture", "capture"),
         "dissect": ("lab.cli.dissect", "dissect"),
         "analyze": ("lab.cli.analyze", "analyze"),

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lab.vm.state import Running, StateFolder
 
 _ABOUT_A_FABRIC: Final = {
-    "capture", "congestion", "counters", "craft", "down", "exec", "inspect", "qos", "rdma", "shell", "status",
-    "vtysh",
+    "capture", "congestion", "counters", "craft", "down", "exec", "expect", "inspect", "qos", "rdma", "shell",
+    "status", "vtysh",
 }  # fmt: skip
 
 
