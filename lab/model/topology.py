@@ -173,6 +173,8 @@ class Topology:
     description: str = ""
     addressing: Addressing = field(default_factory=Addressing)
     qos: QosIntent | None = None
+    frr: Mapping[str, str] = field(default_factory=dict)
+    """Lines for FRR by the switch's name."""
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:
