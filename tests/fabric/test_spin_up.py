@@ -85,7 +85,7 @@ class TestConverged:
     def test_the_kernel_hashes_by_ports_with_a_seed_of_each_switch(self) -> None:
         seeds = set()
         for leaf in ("leaf1", "leaf2"):
-            assert in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_policy").strip() == "1"
+            assert in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_policy").strip() == "3"
             seeds.add(in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_seed").strip())
         assert len(seeds) == 2
         assert "0" not in seeds
@@ -115,7 +115,7 @@ class TestConverged:
         assert set(leaf["bfd"].values()) <= {"up", "starting"}
 
     def test_ls_lists_it(self) -> None:
-        assert {"fabric": NAME, "state": "up", "nodes": 14} in rocelab_json("ls")
+        assert {"fabric": NAME, "state": "up", "nodes": 14, "place": "here"} in rocelab_json("ls")
 
     def test_exec_runs_in_the_node_and_hands_on_the_exit_code(self) -> None:
         assert rocelab("exec", "h1", "--fabric", NAME, "--", "hostname", "-I").returncode == 0
