@@ -26,6 +26,7 @@ class Commands(LazyGroup):
         "ls": ("lab.cli.fabric", "list_fabrics"),
         "status": ("lab.cli.status", "status"),
         "inspect": ("lab.cli.inspect", "inspect"),
+        "path": ("lab.cli.path", "path"),
         "exec": ("lab.cli.node", "execute"),
         "shell": ("lab.cli.node", "shell"),
         "vtysh": ("lab.cli.node", "vtysh"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lab.vm.state import Running, StateFolder
 
 _ABOUT_A_FABRIC: Final = {
-    "capture", "congestion", "counters", "craft", "down", "exec", "expect", "inspect", "qos", "rdma", "shell",
+    "capture", "congestion", "counters", "craft", "down", "exec", "expect", "inspect", "path", "qos", "rdma", "shell",
     "status", "vtysh",
 }  # fmt: skip
 
