@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Annotated, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 
 import typer
 
 from lab import __version__
+from lab.cli.first_words import instead_of
 from lab.cli.lazy import LazyGroup
 from lab.cli.output import Answer, print_error, print_json
-from lab.errors import Interrupted, LabError
+from lab.errors import Interrupted, LabError, UsageError
+
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context
 
 
 class Commands(LazyGroup):
@@ -44,6 +48,12 @@ class Commands(LazyGroup):
         "vm": ("lab.cli.vm", "app"),
         "docs": ("lab.cli.docs", "docs"),
     }
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        """As Typer does it; UsageError for a word that is no command and that people try first."""
+        if args and args[0] not in self.commands_at and (remedy := instead_of(args[0])):
+            raise UsageError(f"there is no command {args[0]}", remedy)
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
