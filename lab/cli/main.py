@@ -59,8 +59,8 @@ class Commands(LazyGroup):
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(context: typer.Context, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
         typer.echo(f"rocelab {__version__}")
         raise typer.Exit
 

@@ -20,12 +20,15 @@ from lab.vm.handover import NamedFile
         ("counters h1 --watch", []),
         ("no-such-command x", []),
         ("topology", []),
+        ("--version", []),
+        ("--help", []),
         ("", []),
     ],
 )
-def test_files_of_a_command_line(line: str, files: list[NamedFile]) -> None:
+def test_files_of_a_command_line(line: str, files: list[NamedFile], capsys: pytest.CaptureFixture[str]) -> None:
     found = named_files(line.split())
     assert sorted(found, key=str) == sorted(files, key=str)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
