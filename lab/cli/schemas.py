@@ -54,6 +54,8 @@ class Up(_Answer):
     nodes: int
     seconds: dict[str, float]
     """How long each stage took."""
+    restored: bool
+    """The VM continued from a checkpoint of it."""
 
 
 class Status(_Answer):
@@ -291,6 +293,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "craft": list[_Deep] | _Deep,
     "vm status": _Deep,
     "vm ls": list[_Deep],
+    "vm checkpoint ls": list[_Deep],
 }
 """What each command answers, and ``error``, which any may."""
 

@@ -16,11 +16,11 @@ from lab.cli.main import Commands, app
 from lab.cli.schemas import ANSWERS, Balance, Bandwidth, Latency, TotalBandwidth, adapter
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.rdma import measure, meter
-from tests.unit.cli.test_help import commands
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import Running, run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -35,14 +35,16 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
 def with_json() -> set[str]:
     """Commands that have --json."""
     context = typer.Context(typer.main.get_command(app))
-    found = set()
-    for path in (path for name in Commands.commands_at for path in commands(name)):
-        command: Any = Commands(name="rocelab").get_command(context, path[0])
+    return set(_with_json(Commands(name="rocelab"), context, ""))
+
+
+def _with_json(group: TyperGroup, context: typer.Context, above: str) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command: Any = group.get_command(context, name)
         if isinstance(command, TyperGroup):
-            command = command.get_command(context, path[1]) if len(path) > 1 else None
-        if command and any("--json" in parameter.opts for parameter in command.params):
-            found.add(" ".join(path))
-    return found
+            yield from _with_json(command, context, f"{above}{name} ")
+        elif any("--json" in parameter.opts for parameter in command.params):
+            yield f"{above}{name}"
 
 
 def test_every_command_that_answers_in_json_has_a_schema() -> None:
@@ -85,7 +87,7 @@ def test_another_answer_is_refused(wrong: Any) -> None:
     with pytest.raises(ValidationError):
         adapter("up").validate_json(json.dumps(wrong))
     with pytest.raises(ValidationError):
-        adapter("up").validate_json('{"fabric": "x", "nodes": 2, "seconds": {}, "more": 1}')
+        adapter("up").validate_json('{"fabric": "x", "nodes": 2, "seconds": {}, "restored": false, "more": 1}')
 
 
 @pytest.mark.parametrize("command", list(ANSWERS))
