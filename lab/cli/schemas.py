@@ -143,6 +143,8 @@ class Balance(_Answer):
 
 
 class _Measured(_Answer):
+    time: str
+    """Whose time the machine lives in: host or virtual."""
     counters: dict[str, dict[str, int]]
     """By host: by how much its device's counters grew."""
     counters_window_s: float
