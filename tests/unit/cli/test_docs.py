@@ -19,7 +19,7 @@ def test_the_list_has_every_page_and_what_it_is_about() -> None:
     assert {"bench", "counters", "emulation", "exchange", "time"} <= set(topics())
     for topic in topics():
         row = next(line for line in said.stdout.splitlines() if line.startswith(f"│ {topic} "))
-        assert len(row.split("│")[2].split()) > 2
+        assert len(row.split("│")[2].split()) > 1
 
 
 @pytest.mark.parametrize("topic", topics())

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,9 +23,10 @@ from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import run
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lab.model.topology import Topology
+
+CAPTURE = Path("none.pcapng")
+"""A capture that names no host."""
 
 
 @pytest.fixture
@@ -164,11 +166,11 @@ def test_hosts_of_a_fabric_in_the_vm_are_known_to_filters(
     node = {"name": "h1", "loopbacks": [], "interfaces": [{"address": "10.0.0.1/31"}, {"address": None}]}
     answers["rocelab inspect --json"] = (0, {"nodes": [node]})
     answers["rocelab inspect --fabric x --json"] = (2, {"error": {}})
-    assert parse_filter("host h1", None) == parse_filter("host 10.0.0.1", None)
+    assert parse_filter("host h1", None, CAPTURE) == parse_filter("host 10.0.0.1", None, CAPTURE)
     with pytest.raises(UsageError, match="no node 'h2' in the fabric: there is h1"):
-        parse_filter("host h2", None)
+        parse_filter("host h2", None, CAPTURE)
     with pytest.raises(UsageError, match="no fabric x"):
-        parse_filter("host h1", "x")
+        parse_filter("host h1", "x", CAPTURE)
     answers["rocelab inspect --json"] = (1, {})
     with pytest.raises(OperationFailed, match="the VM does not answer rocelab inspect"):
-        parse_filter("host h1", None)
+        parse_filter("host h1", None, CAPTURE)
