@@ -21,6 +21,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # What a shell starts in the background is deaf to Ctrl-C, and so is what that starts: tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Commands of tests run where the tests do, whatever VM is up; a test about the VM says --vm.
+os.environ["ROCELAB_VM"] = "0"
+
 HERE = Path(__file__).parent
 _PORT = (*RDMA.needs, "VXLAN", "VRF", "netem", "BTF", "BPF qdisc")
 NEEDS = {"fabric": FABRIC.needs, "vm": _PORT, "stress": _PORT}

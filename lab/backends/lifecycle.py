@@ -67,7 +67,9 @@ def up(
 
     with state.locked(waiting):
         if state.exists():
-            raise UsageError(f"fabric {state.name} exists", f"rocelab down {state.name}, or use another --name")
+            raise UsageError(
+                f"fabric {state.name} exists", f"rocelab down --fabric {state.name}, or use another --name"
+            )
         try:
             state.begin(backend.name)
             state.save_topology(topology)
@@ -129,7 +131,7 @@ def reading(name: str | None = None, waiting: Waiting | None = None) -> Iterator
     state = find_fabric(name)
     with state.reading(waiting):
         if not state.ready:
-            raise UsageError(f"fabric {state.name} is in pieces", f"rocelab down {state.name}")
+            raise UsageError(f"fabric {state.name} is in pieces", f"rocelab down --fabric {state.name}")
         yield Fabric(state, state.load_topology(), registry.backend(state.recorded(Kind.BACKEND)[0]))
 
 

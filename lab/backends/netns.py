@@ -14,7 +14,7 @@ from lab.kernel import cgroup, netns, node_files, pins, process, signals
 from lab.kernel.netns import Namespace
 from lab.model.hosts import hosts_file
 from lab.rdma import rxe
-from lab.routing import daemons
+from lab.routing import daemons, static
 from lab.routing.daemons import Router
 from lab.routing.render import render_router
 
@@ -46,6 +46,7 @@ class NetnsBackend:
         check_kernel(topology)
         if topology.switches:
             daemons.check()
+        static.check(topology)
         if any(host.rdma for host in topology.hosts):
             try:
                 rxe.check()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from lab.dataplane import attach, plant
 from lab.errors import EnvironmentLacks
 from lab.kernel import links, netns, probe, rtnl, tuning
+from lab.model.topology import HASH_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +103,10 @@ def _prepare(site: Site) -> None:
         tuning.write_sysctls(_EVERY_NODE)
         if site.plan[node].node.role.is_switch:
             tuning.write_sysctls(_EVERY_SWITCH)
-            hashing = {"net/ipv4/fib_multipath_hash_policy": policy, "net/ipv6/fib_multipath_hash_policy": policy}
+            hashing: dict[str, int] = {}
+            for family in ("ipv4", "ipv6"):
+                hashing[f"net/{family}/fib_multipath_hash_fields"] = HASH_FIELDS
+                hashing[f"net/{family}/fib_multipath_hash_policy"] = policy
             if seeded and site.plan[node].hash_seed:
                 hashing[HASH_SEED] = site.plan[node].hash_seed
             tuning.write_sysctls(hashing)

@@ -235,5 +235,5 @@ def find_fabric(name: str | None) -> FabricState:
         what = "no fabric runs" if name is None else f"no fabric {name}"
         raise UsageError(what, "rocelab up topologies/clos-2x4.yaml builds one")
     if name is None:
-        raise UsageError(f"{len(known)} fabrics run", f"say which with --name: {', '.join(known)}")
+        raise UsageError(f"{len(known)} fabrics run", f"say which with --fabric: {', '.join(known)}")
     raise UsageError(f"no fabric {name}", f"there is {', '.join(known)}")

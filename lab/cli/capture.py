@@ -15,7 +15,7 @@ from rich.live import Live
 
 from lab.backends import state
 from lab.cli import on_event as on_event_words
-from lab.cli.complete import fabric_names
+from lab.cli.complete import FabricOption
 from lab.cli.ending import ends_on_signals
 from lab.cli.hosts import addresses_of
 from lab.cli.live import Printed
@@ -65,9 +65,7 @@ def capture(
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="The pcapng file to write; - is standard output.")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
-    ] = None,
+    name: FabricOption = None,
     select: Annotated[
         str | None,
         typer.Option("--filter", metavar="EXPR", help="Only packets like: qpn==0x11 and not ack. The kernel sorts."),

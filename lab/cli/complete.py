@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Annotated
+
+import typer
 
 from lab.errors import LabError
 
@@ -37,3 +40,10 @@ def port_names() -> list[str]:
         with contextlib.suppress(LabError, OSError):
             names.update(name for end in every_port(fabric.load_topology()) for name in (end.node, str(end)))
     return sorted(names)
+
+
+FabricOption = Annotated[
+    str | None,
+    typer.Option("--fabric", metavar="NAME", help="Which fabric, when several run.", autocompletion=fabric_names),
+]
+"""Of every command that is about a running fabric."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from lab.backends.qos import require_ports
-from lab.cli.complete import fabric_names
+from lab.cli.complete import FabricOption
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout
@@ -34,9 +34,7 @@ _LOOKS: Final = 20
 def congestion(
     priority: Annotated[int | None, typer.Option(min=0, max=CLASSES - 1, help="Only this priority.")] = None,
     span: Annotated[str, typer.Option("--for", help="How long to look.")] = "1s",
-    fabric: Annotated[
-        str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
-    ] = None,
+    fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show who pauses whom: from the queue that is too full to the hosts that it stops, since when and how long."""

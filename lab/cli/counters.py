@@ -19,7 +19,7 @@ from rich.text import Text
 from lab.backends.qos import require_ports
 from lab.backends.state import FabricState
 from lab.cli.columns import Layout
-from lab.cli.complete import fabric_names, port_names
+from lab.cli.complete import FabricOption, port_names
 from lab.cli.counter_table import COMPACT, COUNTED, MOVING, View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from lab.backends.base import Fabric
     from lab.dataplane.counters import Imbalance, Reading
     from lab.dataplane.marks import Mark
     from lab.dataplane.plant import Plant
@@ -64,9 +65,6 @@ PortNames = Annotated[
         metavar="[clear] [PORT]...",
         autocompletion=port_names,
     ),
-]
-FabricOption = Annotated[
-    str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
 ]
 
 
@@ -116,12 +114,24 @@ def counters(
 
 
 def _view(fabric: str | None, ports: list[str], priority: int | None, everything: bool) -> View:
-    running = open_fabric(fabric)
+    return _view_of(open_fabric(fabric), ports, priority, everything)
+
+
+def _view_of(running: Fabric, ports: list[str], priority: int | None, everything: bool) -> View:
     require_ports(running)
     chosen = choose_ports(running.topology, ports) if ports else every_port(running.topology)
     ends = tuple(with_drains(chosen, running.qos))
     peers = {end: link.other(end) for link in running.topology.links for end in link.ends}
     return View(running.name, ends, running.numbering, running.qos, priority, everything, peers)
+
+
+def since_clear(running: Fabric) -> dict[str, dict[str, dict[str, int]]]:
+    """Every counter by node, interface and name, zeros too, as ``rocelab counters`` counts."""
+    view = _view_of(running, [], None, everything=True)
+    plant = open_plant(running.name)
+    mark = _mark(plant, view, Since.CLEAR)
+    readings = view.read(plant).items()
+    return {name: counting.named(marks.since(reading, mark), zeros=True) for name, reading in readings}
 
 
 def _interval(text: str) -> float:

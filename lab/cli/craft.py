@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from lab.cli.complete import fabric_names
+from lab.cli.complete import FabricOption
 from lab.cli.headers import print_headers
 from lab.cli.output import JsonFlag, print_json, stderr, stdout
 from lab.errors import UsageError
@@ -123,9 +123,7 @@ def craft(
         str | None,
         typer.Option(help="How fast to send: 1000 (packets per second) or 10Mbit. Without it, as fast as it goes."),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Which fabric, when several run.", autocompletion=fabric_names)
-    ] = None,
+    name: FabricOption = None,
     json: JsonFlag = False,
     **options: str | bool | None,
 ) -> None:
@@ -167,7 +165,7 @@ def _sender(send: str | None, name: str | None, pace: str | None) -> Sender | No
         from lab.cli.inject import Sender  # noqa: PLC0415 - paid for only by those who send
 
         return Sender(send, name, pace)
-    for option, value in (("--pace", pace), ("--name", name)):
+    for option, value in (("--pace", pace), ("--fabric", name)):
         if value is not None:
             raise UsageError(f"{option} is about sending", "add --send NODE:IF, or leave it out")
     return None

@@ -7,20 +7,22 @@ from typing import Annotated
 import typer
 
 from lab.backends import lifecycle, state
-from lab.cli.complete import fabric_names
+from lab.cli.complete import FabricOption
 from lab.cli.opening import tell
 from lab.cli.output import JsonFlag, print_error, print_json, stderr, stdout, table
+from lab.cli.place import ask_vm
 from lab.errors import LabError, OperationFailed, UsageError
 from lab.kernel import netns
+from lab.vm.call import inside_vm
 
 
 def down(
-    name: Annotated[str | None, typer.Argument(help="Which fabric.", autocompletion=fabric_names)] = None,
+    name: FabricOption = None,
     all_: Annotated[bool, typer.Option("--all", help="Every fabric on this machine, whole or in pieces.")] = False,
 ) -> None:
-    """Take a fabric away, whole or half-built; nothing of it is left."""
+    """Take a fabric away, whole or half-built; nothing of it is left. With --all what is in the VM stays."""
     if all_ and name is not None:
-        raise UsageError(f"down takes a name or --all, not both (got {name})", "leave one of them out")
+        raise UsageError(f"down takes --fabric or --all, not both (got {name})", "leave one of them out")
     failures: list[LabError] = []
     for fabric in state.all_fabrics() if all_ else [state.find_fabric(name)]:
         try:
@@ -43,14 +45,17 @@ def _take_down(fabric: state.FabricState) -> None:
     stderr.print(f"fabric {fabric.name} is down", highlight=False)
 
 
-def list_fabrics(json: JsonFlag = False) -> None:
-    """List the fabrics on this machine."""
+def list_fabrics(context: typer.Context, json: JsonFlag = False) -> None:
+    """List the fabrics on this machine, and in the VM when it is up."""
     found = []
     for fabric in state.all_fabrics():
         busy = fabric.is_locked()
         condition = "changing" if busy else "up" if fabric.ready else "in pieces"
-        found.append({"fabric": fabric.name, "state": condition, "nodes": fabric.node_count()})
+        place = "VM" if inside_vm() else "here"
+        found.append({"fabric": fabric.name, "state": condition, "nodes": fabric.node_count(), "place": place})
+    if context.find_root().params.get("vm") is None:
+        found += ask_vm("ls") or []
     if json:
         print_json(found)
     else:
-        stdout.print(table("fabrics", ("fabric", "state", "nodes"), [tuple(row.values()) for row in found]))
+        stdout.print(table("fabrics", ("fabric", "state", "nodes", "place"), [tuple(row.values()) for row in found]))

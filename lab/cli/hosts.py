@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_interface
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from lab.cli.complete import fabric_names
 from lab.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from lab.model.addressing import NodePlan
     from lab.wire.filter.expression import Address, Expression
@@ -32,7 +32,7 @@ FabricOption = Annotated[
 def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[Address]:
     """Every IP address of a node; UsageError when the fabric has no such node."""
     if name not in plan:
-        raise UsageError(f"no node {name!r} in the fabric", f"there is {', '.join(plan)}")
+        raise _unknown(name, plan)
     node = plan[name]
     own = [interface.address.ip for interface in node.interfaces.values() if interface.address is not None]
     return [*own, *(loopback.ip for loopback in node.loopbacks), *([node.vtep] if node.vtep is not None else [])]
@@ -75,14 +75,31 @@ def _connection(file: Path, qp: str) -> Expression:
 
 def _look_up(fabric: str | None, name: str) -> list[Address]:
     from lab.backends.state import all_fabrics, find_fabric  # noqa: PLC0415 - most filters name no host
+    from lab.cli.place import ask_vm  # noqa: PLC0415
     from lab.model.addressing import plan_addresses  # noqa: PLC0415
     from lab.model.load import read_topology  # noqa: PLC0415
 
     if fabric is not None and (Path(fabric).suffix in {".yaml", ".yml"} or Path(fabric).is_file()):
         topology = read_topology(Path(fabric))
+    elif len(all_fabrics()) == 0 and (there := ask_vm("inspect", *(["--fabric", fabric] if fabric else []))):
+        return _addresses_in(there, name)
     elif fabric is None and len(all_fabrics()) != 1:
         remedy = "write its IP address, or give --fabric and a running fabric's name or a topology file"
         raise UsageError(f"no fabric is at hand to look up {name!r}", remedy)
     else:
         topology = find_fabric(fabric).load_topology()
     return addresses_of(plan_addresses(topology), name)
+
+
+def _addresses_in(inspected: dict[str, Any], name: str) -> list[Address]:
+    """As ``addresses_of``, of what ``rocelab inspect`` says of a fabric that runs in the VM."""
+    nodes = {node["name"]: node for node in inspected["nodes"]}
+    if name not in nodes:
+        raise _unknown(name, nodes)
+    node = nodes[name]
+    texts = [*node["loopbacks"], *(each["address"] for each in node["interfaces"] if each["address"])]
+    return [ip_interface(text).ip for text in texts]
+
+
+def _unknown(name: str, known: Iterable[str]) -> UsageError:
+    return UsageError(f"no node {name!r} in the fabric", f"there is {', '.join(known)}")

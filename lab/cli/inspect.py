@@ -8,7 +8,7 @@ import typer
 
 from lab.backends.selection import node_of
 from lab.cli.columns import Column, Layout
-from lab.cli.complete import fabric_names, node_names
+from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout
 
@@ -28,9 +28,7 @@ def inspect(
         list[str] | None,
         typer.Argument(help="Which nodes. \\[default: all]", metavar="[NODE]...", autocompletion=node_names),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Which fabric, when several run.", autocompletion=fabric_names)
-    ] = None,
+    name: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show nodes, addresses, peers, and how to get in; names of nodes are known in every node."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Annotated, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 
 import typer
 
 from lab import __version__
+from lab.cli.first_words import instead_of
 from lab.cli.lazy import LazyGroup
 from lab.cli.output import Answer, print_error, print_json
-from lab.errors import Interrupted, LabError
+from lab.errors import Interrupted, LabError, UsageError
+
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context
 
 
 class Commands(LazyGroup):
@@ -26,6 +30,7 @@ class Commands(LazyGroup):
         "ls": ("lab.cli.fabric", "list_fabrics"),
         "status": ("lab.cli.status", "status"),
         "inspect": ("lab.cli.inspect", "inspect"),
+        "path": ("lab.cli.path", "path"),
         "exec": ("lab.cli.node", "execute"),
         "shell": ("lab.cli.node", "shell"),
         "vtysh": ("lab.cli.node", "vtysh"),
@@ -33,6 +38,7 @@ class Commands(LazyGroup):
         "counters": ("lab.cli.counters", "counters"),
         "congestion": ("lab.cli.congestion", "congestion"),
         "qos": ("lab.cli.qos", "app"),
+        "expect": ("lab.cli.expect", "expect"),
         "capture": ("lab.cli.capture", "capture"),
         "dissect": ("lab.cli.dissect", "dissect"),
         "analyze": ("lab.cli.analyze", "analyze"),
@@ -40,31 +46,46 @@ class Commands(LazyGroup):
         "extcap": ("lab.cli.extcap", "extcap"),
         "craft": ("lab.cli.craft", "craft"),
         "vm": ("lab.cli.vm", "app"),
+        "docs": ("lab.cli.docs", "docs"),
     }
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        """As Typer does it; UsageError for a word that is no command and that people try first."""
+        if args and args[0] not in self.commands_at and (remedy := instead_of(args[0])):
+            raise UsageError(f"there is no command {args[0]}", remedy)
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(context: typer.Context, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
         typer.echo(f"rocelab {__version__}")
         raise typer.Exit
 
 
-def _send_to_vm(context: typer.Context, wanted: bool) -> None:
+def _send_to_vm(context: typer.Context, wanted: bool | None) -> bool | None:
     """Run the command line in the VM, without its ``--vm``, and end with its exit code.
 
-    Commands of the VM itself stay here, and inside the VM there is nothing to do.
+    Who does not say where it runs gets what ``lab.cli.place`` says. Commands of the VM itself stay here, and inside
+    the VM there is nothing to do.
     """
     words = sys.argv[1:]
     command = next((index for index, word in enumerate(words) if not word.startswith("-")), len(words))
     here = context.resilient_parsing or os.environ.get("ROCELAB_IN_VM") or words[command : command + 1] == ["vm"]
-    if wanted and not here:
+    if not here and (wanted or (wanted is None and _follows_to_vm(words))):
         from lab.cli.vm import send  # noqa: PLC0415 - paid for only by those who use the VM
 
         kept = [word for word in words[:command] if word not in {"--vm", "--no-vm"}]
         raise typer.Exit(send(["rocelab", *kept, *words[command:]]))
+    return wanted
+
+
+def _follows_to_vm(words: list[str]) -> bool:
+    from lab.cli.place import follows_to_vm  # noqa: PLC0415 - in the VM nobody asks
+
+    return follows_to_vm(words)
 
 
 @app.callback()
@@ -74,15 +95,15 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
     vm: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--vm/--no-vm",
             envvar="ROCELAB_VM",
             callback=_send_to_vm,
             is_eager=True,
-            help="Run the command in the VM.",
+            help="Run the command in the VM, or here. [default: where the fabric is that it is about]",
         ),
-    ] = False,
+    ] = None,
 ) -> None:
     """Break an AI fabric on your laptop: real RoCEv2 over FRR leaf-spine fabrics in network namespaces."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lab.backends.selection import node_of
-from lab.cli.complete import fabric_names, node_names
+from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
 from lab.errors import UsageError
 from lab.kernel import cgroup, process
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from lab.backends.base import Fabric
 
 NodeArgument = Annotated[str, typer.Argument(help="Which node.", autocompletion=node_names)]
-FabricOption = Annotated[
-    str | None, typer.Option("--name", help="Which fabric, when several run.", autocompletion=fabric_names)
-]
 CONTEXT: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 

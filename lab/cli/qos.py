@@ -11,7 +11,7 @@ import typer
 
 from lab.backends.qos import change_qos, deviations, require_ports
 from lab.cli.columns import Column, Layout
-from lab.cli.complete import fabric_names, port_names
+from lab.cli.complete import FabricOption, port_names
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric, tell
 from lab.cli.output import JsonFlag, print_json, stderr, stdout
@@ -45,9 +45,6 @@ PortNames = Annotated[
         metavar="[PORT]...",
         autocompletion=port_names,
     ),
-]
-FabricOption = Annotated[
-    str | None, typer.Option("--fabric", help="Which fabric, when several run.", autocompletion=fabric_names)
 ]
 
 

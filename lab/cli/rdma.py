@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.cli.complete import fabric_names, node_names
+from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
@@ -34,9 +34,6 @@ Source = Annotated[str, typer.Argument(metavar="SRC", help="Host, or host:interf
 Destination = Annotated[str, typer.Argument(metavar="DST", help="The other host.", autocompletion=node_names)]
 MorePairs = Annotated[
     list[str] | None, typer.Option("--pair", metavar="SRC:DST", help="A further pair, at the same time.")
-]
-FabricOption = Annotated[
-    str | None, typer.Option("--name", help="Which fabric, when several run.", autocompletion=fabric_names)
 ]
 VerbOption = Annotated[Verb, typer.Option(help="A read fetches from DST, the others go to it.")]
 TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]

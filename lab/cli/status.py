@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from lab.backends.health import NodeHealth, examine
-from lab.cli.complete import fabric_names
+from lab.cli.complete import FabricOption
 from lab.cli.opening import reading
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.errors import ExitCode
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def status(
-    name: Annotated[str | None, typer.Argument(help="Which fabric.", autocompletion=fabric_names)] = None,
+    name: FabricOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 when any of them is not well."""

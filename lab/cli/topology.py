@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
-from lab.errors import ExitCode, LabError, UsageError
+from lab.errors import EnvironmentLacks, ExitCode, LabError, UsageError
 from lab.units import format_rate, format_time
 
 if TYPE_CHECKING:
@@ -162,6 +162,7 @@ def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", sh
     for file in files:
         try:
             topology = read_topology(file)
+            _check_frr(topology, file)
         except LabError as error:
             failed = True
             stderr.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
@@ -170,6 +171,18 @@ def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", sh
             typer.echo(f"{file}: ok, {len(topology.nodes)} nodes and {len(topology.links)} links")
     if failed:
         sys.exit(ExitCode.USAGE)
+
+
+def _check_frr(topology: Topology, file: Path) -> None:
+    """Have vtysh look at the topology's own lines, where there is one."""
+    if not topology.frr:
+        return
+    from lab.routing import static  # noqa: PLC0415
+
+    try:
+        static.check(topology, str(file))
+    except EnvironmentLacks as lack:
+        stderr.print(f"{file}: frr is not checked: {lack}", style="yellow", markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -12,6 +12,7 @@ import typer
 
 from lab.cli import checkpoint
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.words import named_files
 from lab.errors import UsageError
 from lab.units import format_size
 from lab.vm import automatic, machine
@@ -87,7 +88,7 @@ def up(name: Name = "", time: Lives = None, cpus: Cpus = None, memory: Memory = 
 def run(
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run.")], name: Name = ""
 ) -> None:
-    """Run a command in the VM, in the same directory when it is shared; starts the VM when it is not up."""
+    """Run a command in the VM, started when it is not up. What it writes to the current folder comes back."""
     raise typer.Exit(send(command, name))
 
 
@@ -134,10 +135,11 @@ def down(name: Name = "") -> None:
 def send(command: list[str], name: str | None = None) -> int:
     """Run ``command`` in the VM, started when it is not up, and return its exit code."""
     state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
+    files = named_files(command[1:]) if command[0] == "rocelab" else []
     work = automatic.work_of(command, os.environ)
     running = machine.up(state, machine.Wanted(work=work), _say)
     touch = machine.touch(running, work, state, _say)
-    code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, _note)
+    code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, files)
     if code == 0:
         machine.keep(touch, state, _say)
     return code

@@ -123,6 +123,7 @@ def _build(spec: TopologySpec) -> Topology:
         description=spec.description,
         addressing=_addressing(spec.addressing),
         qos=None if spec.qos is None else make_intent(spec.qos),
+        frr=spec.frr,
     )
 
 

@@ -64,6 +64,17 @@ def check_topology(topology: Topology, spec: TopologySpec) -> Iterator[Finding]:
     yield from _all_leaves_reach_each_other(topology)
     yield from _pools_suffice(topology)
     yield from check_places(topology)
+    yield from _frr_is_of_switches(topology)
+
+
+def _frr_is_of_switches(topology: Topology) -> Iterator[Finding]:
+    for name in topology.frr:
+        node = topology.by_name.get(name)
+        if node is None:
+            remedy = suggest(name, topology.by_name, "name a switch")
+            yield Finding(("frr", name), f"there is no node {name}", remedy)
+        elif not node.role.is_switch:
+            yield Finding(("frr", name), f"{name} is a host and runs no router", "name a switch")
 
 
 def _one_way_to_say_it(draft: Draft) -> Iterator[Finding]:

@@ -34,6 +34,7 @@ MAX_LINKS: Final = 20_000
 """Links of one fabric."""
 
 _POOLS: Final = Addressing()
+FrrLines: TypeAlias = Annotated[str, Field(max_length=20_000, pattern=r"^[\t\n\x20-\x7e]*$")]
 _NAMED_ONLY: Final = Field(json_schema_extra={"additionalProperties": False})
 
 
@@ -210,6 +211,8 @@ class TopologySpec(_Section):
     """The pools that addresses come from."""
     qos: Qos = None
     """A preset's name like lab, or profiles and where they hold. Without it links are shaped, and lossy."""
+    frr: Annotated[dict[NodeName, FrrLines], _NAMED_ONLY] = {}
+    """Lines for FRR by switch, behind rocelab's own: what `vtysh` takes after `configure terminal`."""
     generate: Generate | None = None
     """A regular fabric from a few counts."""
     overrides: Annotated[dict[LinkName, LinkSettings], _NAMED_ONLY] = {}

@@ -25,7 +25,7 @@ from lab.model.topology import (
     Topology,
 )
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _POOLS: Final = tuple(Addressing.__slots__)
 
 
@@ -40,6 +40,7 @@ def dump(topology: Topology) -> str:
             "routing": [routing.hash_policy, routing.hash_seed, routing.host_family],
             "bfd": [bfd.enabled, bfd.interval, bfd.multiplier],
             "qos": None if topology.qos is None else dump_intent(topology.qos),
+            "frr": topology.frr,
             "addressing": [str(getattr(topology.addressing, pool)) for pool in _POOLS],
             "nodes": [[node.name, node.role, node.pod, node.rdma] for node in topology.nodes],
             "links": [
@@ -75,6 +76,7 @@ def _topology(data: dict[str, Any]) -> Topology:
         routing=Routing(HashPolicy(policy), SeedPolicy(seed), HostFamily(family), Bfd(*data["bfd"])),
         addressing=Addressing(**pools),
         qos=None if data["qos"] is None else restore_intent(data["qos"]),
+        frr={str(name): str(lines) for name, lines in data["frr"].items()},
         nodes=tuple(Node(name, Role(role), pod, rdma) for name, role, pod, rdma in data["nodes"]),
         links=tuple(
             Link(Endpoint(node_a, port_a), Endpoint(node_b, port_b), rate, mtu, delay)

@@ -58,8 +58,16 @@ class HashPolicy(StrEnum):
 
     @property
     def sysctl(self) -> int:
-        """The value of net.ipv4.fib_multipath_hash_policy."""
-        return {HashPolicy.L3: 0, HashPolicy.L4: 1}[self]
+        """The value of net.ipv4.fib_multipath_hash_policy: addresses, or the fields of ``HASH_FIELDS``.
+
+        Not 1, the kernel's L4: it takes the hash that a packet has already, and every packet has one, the same all
+        the way, since receive steering computed it (get_rps_cpu). All switches would hash alike, whatever their seed.
+        """
+        return {HashPolicy.L3: 0, HashPolicy.L4: 3}[self]
+
+
+HASH_FIELDS: Final = 0x37
+"""Both addresses, the protocol, both ports: bits of net.ipv4.fib_multipath_hash_fields."""
 
 
 class SeedPolicy(StrEnum):
@@ -173,6 +181,8 @@ class Topology:
     description: str = ""
     addressing: Addressing = field(default_factory=Addressing)
     qos: QosIntent | None = None
+    frr: Mapping[str, str] = field(default_factory=dict)
+    """Lines for FRR by the switch's name."""
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:

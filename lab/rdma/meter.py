@@ -65,7 +65,8 @@ class Meter:
 
     def end(self) -> None:
         """It ends now."""
-        self._ended, self._after = time.monotonic(), self._counters.read()
+        self._after = self._counters.read()
+        self._ended = time.monotonic()  # read late, it was counted for longer, never for shorter
         self._dropped = self._drops()
 
     @property
@@ -78,6 +79,13 @@ class Meter:
         grown = self.moved().values()
         sent, received = (sum(host.get(name, 0) for host in grown) for name in ("sent_pkts", "rcvd_pkts"))
         return Balance(sent, received, self._dropped - self._dropped_before if self._knows_drops else None)
+
+    def rate(self, device: str, counter: str) -> float | None:
+        """What a counter grew by in a second, at most rounded down; None when the device is not read."""
+        if device not in self._names:
+            return None
+        grown = self._after[device].get(counter, 0) - self._before[device].get(counter, 0)
+        return grown / self.seconds if self.seconds else 0.0
 
     def moved(self) -> dict[str, dict[str, int]]:
         """By how much each counter of each host grew meanwhile, without those that did not."""
@@ -99,6 +107,8 @@ class Window:
     meter: Meter
     begun: bool = False
     ended: bool = False
+    in_time: bool = False
+    """Whether the meter was read while all of them still transferred."""
 
     def look(self) -> float:
         """Read the meter if its moment has come; return in how many seconds to look again."""
@@ -114,5 +124,5 @@ class Window:
             return RESOLUTION
         if self.begun and not self.ended and now >= end:
             self.meter.end()
-            self.ended = True
+            self.ended, self.in_time = True, time.monotonic() < end + self.margin
         return math.inf if self.ended else max(0.0, (end if self.begun else begin) - now)

@@ -15,6 +15,8 @@ from lab.kernel import cgroup, libc, netns, process, tuning
 from lab.kernel.files import read_theirs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lab.kernel.netns import Namespace
     from lab.routing.render import RouterConfig
 
@@ -110,6 +112,16 @@ class Router:
             self._part_from_host()
             for daemon in (*manager, *config.files):
                 self._launch(self._command(binaries, daemon), daemon, group, launches)
+            self._configure(config.own)
+
+    def _configure(self, lines: Sequence[str]) -> None:
+        """Hand the user's lines to the daemons; OperationFailed when one is not taken."""
+        if not lines:
+            return
+        done = process.run(self.vtysh("configure terminal", *lines), check=False)
+        if done.returncode:
+            said = " ".join((done.stdout + done.stderr).split()) or "vtysh says nothing"
+            raise OperationFailed(f"{self.name}: FRR does not take its lines of frr: {said}", "correct the topology")
 
     def _part_from_host(self) -> None:
         """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.

@@ -39,23 +39,35 @@ class RouterConfig:
     zebra: str
     bfdd: str
     bgpd: str
+    staticd: str = ""
+    own: tuple[str, ...] = ()
+    """The user's lines, which come when the daemons run."""
 
     @property
     def files(self) -> Mapping[str, str]:
-        """Text by daemon, in the order in which the daemons start; no bfdd where BFD is off."""
-        texts = {"zebra": self.zebra, "bfdd": self.bfdd, "bgpd": self.bgpd}
+        """Text by daemon, in the order in which the daemons start; no bfdd where BFD is off, staticd for the user."""
+        texts = {"zebra": self.zebra, "bfdd": self.bfdd, "bgpd": self.bgpd, "staticd": self.staticd}
         return {daemon: text for daemon, text in texts.items() if text}
 
 
 def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -> RouterConfig:
     """The configuration of switch ``name``."""
     bfd = topology.routing.bfd
+    own = tuple(line.strip() for _, line in own_lines(topology, name))
     header = ("frr defaults datacenter", f"hostname {name}", "!")
     return RouterConfig(
         zebra=_text(*header),
         bfdd=_text(*header, *_bfd_profile(bfd)) if bfd.enabled else "",
         bgpd=_text(*header, *_bgp(topology, plan[name])),
+        staticd=_text(*header) if own else "",
+        own=own,
     )
+
+
+def own_lines(topology: Topology, name: str) -> list[tuple[int, str]]:
+    """The user's lines for a switch, numbered as they are written, from 1; comments are left out."""
+    lines = enumerate(topology.frr.get(name, "").splitlines(), start=1)
+    return [(number, line) for number, line in lines if line.strip() and not line.lstrip().startswith(("!", "#"))]
 
 
 def _text(*lines: str) -> str:

@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
@@ -16,21 +15,23 @@ from lab.vm.channel import Lost, opened
 from lab.vm.ending import has_ended
 from lab.vm.fingerprint import of_code
 from lab.vm.frames import CHUNK, WINDOW, Kind
-from lab.vm.machine import is_shared, last_fault
+from lab.vm.handover import prepared
+from lab.vm.machine import last_fault
 from lab.vm.request import Request
 from lab.vm.terminal import raw, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lab.vm.channel import Channel
     from lab.vm.frames import Frame
+    from lab.vm.handover import Handover, NamedFile
     from lab.vm.state import Running, StateFolder
+
+    Sink = Callable[[int, bytes], None]
 
 IN_VM: Final = "ROCELAB_IN_VM"
 """Set in the guest's environment."""
-HOME: Final = "/root"
-"""Where a command runs whose directory on the host the guest does not see."""
 FORWARDED: Final = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "PYTEST_ADDOPTS")
 """Besides these, variables of rocelab's own go across, and of a terminal its kind."""
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -42,16 +43,35 @@ def inside_vm() -> bool:
     return bool(os.environ.get(IN_VM))
 
 
-def call(state: StateFolder, running: Running, command: list[str], note: Callable[[str], None]) -> int:
+def call(state: StateFolder, running: Running, command: list[str], files: Sequence[NamedFile] = ()) -> int:
     """Run ``command`` in the guest with the caller's streams and return its exit code.
 
-    It runs in the caller's directory when that is shared; otherwise ``note`` gets one line that says so.
-    SIGINT, SIGTERM and SIGHUP reach the command. OperationFailed when the VM is lost meanwhile.
+    It runs in the caller's directory, and where the guest does not see that, in a folder that stands for it:
+    ``files`` of the command line are taken along, and what it writes is brought back when it has ended. SIGINT,
+    SIGTERM and SIGHUP reach it. OperationFailed when the VM is lost meanwhile, UsageError as of ``Handover.name``.
     """
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    with prepared(running, command, files) as handover:
+        return _run(state, running, handover)
+
+
+def ask(state: StateFolder, running: Running, command: list[str]) -> tuple[int, bytes]:
+    """Run a command in the guest without a terminal; its exit code and output. Errors as of ``call``."""
+    said = bytearray()
+
+    def keep(descriptor: int, data: bytes) -> None:
+        if descriptor == 1:
+            said.extend(data)
+
+    with prepared(running, command, ()) as handover:
+        return _run(state, running, handover, keep), bytes(said)
+
+
+def _run(state: StateFolder, running: Running, handover: Handover, sink: Sink | None = None) -> int:
+    """Run it with the caller's streams, or without input and its output going to ``sink``."""
+    terminal = sink is None and sys.stdin.isatty() and sys.stdout.isatty()
     request = Request(
-        argv=tuple(command),
-        directory=_directory(running, note),
+        argv=tuple(handover.words),
+        directory=handover.directory,
         environment=forwarded(os.environ, terminal=terminal),
         terminal=size() if terminal else None,
         code=of_code(),
@@ -60,12 +80,12 @@ def call(state: StateFolder, running: Running, command: list[str], note: Callabl
     try:
         seen = raw() if terminal else contextlib.nullcontext()
         with opened(state, request) as channel, received(watched) as signals, seen:
-            return _Relay(channel, signals).run()
+            return _Relay(channel, signals, sink).run()
     except Lost as lost:
         if has_ended(running):
             why = f"\n{said}\n" if (said := last_fault(state)) else ""
-            raise OperationFailed(f"the VM ended while {command[0]} ran{why}", "rocelab vm up") from lost
-        raise OperationFailed(f"the way into the VM broke while {command[0]} ran", "try again") from lost
+            raise OperationFailed(f"the VM ended while {handover.words[0]} ran{why}", "rocelab vm up") from lost
+        raise OperationFailed(f"the way into the VM broke while {handover.words[0]} ran", "try again") from lost
 
 
 def forwarded(environment: Mapping[str, str], *, terminal: bool) -> dict[str, str]:
@@ -77,11 +97,14 @@ def forwarded(environment: Mapping[str, str], *, terminal: bool) -> dict[str, st
 class _Relay:
     """Passes streams and signals until the exit code comes."""
 
-    def __init__(self, channel: Channel, signals: int) -> None:
+    def __init__(self, channel: Channel, signals: int, sink: Sink | None) -> None:
         self._channel = channel
         self._signals = signals
+        self._sink = sink or _write
         self._window = WINDOW
-        self._reading = True
+        self._reading = sink is None
+        if sink:
+            channel.send(Kind.INPUT_END)
 
     def run(self) -> int:
         """Return the command's exit code; that of SIGPIPE when nobody reads what it writes. Raises Lost."""
@@ -112,7 +135,7 @@ class _Relay:
             self._window += int(frame.payload)
             return None
         try:
-            _write(2 if frame.kind is Kind.ERRORS else 1, frame.payload)
+            self._sink(2 if frame.kind is Kind.ERRORS else 1, frame.payload)
         except BrokenPipeError:
             return _BROKEN_PIPE
         return None
@@ -140,13 +163,3 @@ def _write(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
-
-
-def _directory(running: Running, note: Callable[[str], None]) -> str:
-    here = Path.cwd()
-    if is_shared(running, here):
-        return str(here)
-    note(
-        f"{here} is not shared with the VM, files stay inside it; to share: rocelab vm down; rocelab vm up --share ."
-    )
-    return HOME

@@ -59,7 +59,7 @@ def main() -> None:
             "dropped_bytes": int(counters["queue"]["drop_bytes"].sum()),
         }
     finally:
-        rocelab("down", NAME)
+        rocelab("down", "--fabric", NAME)
     print(json.dumps(figures))
 
 

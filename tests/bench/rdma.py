@@ -36,7 +36,7 @@ generate: {{shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 1}}
 
 def rocelab(seconds: int) -> float:
     """Payload bit/s of the real command, from h1 to h2."""
-    options = ["--size", str(SIZE), "--duration", str(seconds), "--name", NAME, "--json"]
+    options = ["--size", str(SIZE), "--duration", str(seconds), "--fabric", NAME, "--json"]
     argv = [sys.executable, "-m", "lab", "rdma", "bw", "h1", "h2", *options]
     return float(json.loads(process.run(argv, timeout=300).stdout)["pairs"][0]["goodput_bps"])
 

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab.cli.schemas import ANSWERS, adapter
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -29,8 +31,12 @@ def rocelab(*words: str | Path, expect: int = 0, timeout: float = 300) -> subpro
 
 
 def rocelab_json(*words: str | Path) -> Any:
-    """What ``rocelab words... --json`` answers."""
-    return json.loads(rocelab(*words, "--json").stdout)
+    """What ``rocelab words... --json`` answers, which must be as its schema has it."""
+    said = rocelab(*words, "--json").stdout
+    adapter(
+        next(name for name in (f"{words[0]} {words[1:2] and words[1]}", str(words[0])) if name in ANSWERS)
+    ).validate_json(said)
+    return json.loads(said)
 
 
 @contextlib.contextmanager

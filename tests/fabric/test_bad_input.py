@@ -39,11 +39,11 @@ def test_a_name_in_use_and_a_second_fabric_beside_it() -> None:
     assert "fabric one exists" in only_line(rocelab("up", SMALL, "--no-rdma", "--name", "one", expect=2).stderr)
     rocelab("up", SMALL, "--no-rdma", "--name", "two")
     assert "2 fabrics run" in only_line(rocelab("exec", "h1", "--", "true", expect=2).stderr)
-    rocelab("exec", "h1", "--name", "two", "--", "ping", "-nqc1", "-W5", "10.0.0.5")
+    rocelab("exec", "h1", "--fabric", "two", "--", "ping", "-nqc1", "-W5", "10.0.0.5")
 
 
 def test_down_of_what_does_not_exist() -> None:
-    assert "no fabric ghost" in only_line(rocelab("down", "ghost", expect=2).stderr)
+    assert "no fabric ghost" in only_line(rocelab("down", "--fabric", "ghost", expect=2).stderr)
     assert "no fabric runs" in only_line(rocelab("down", expect=2).stderr)
     rocelab("down", "--all")
 
@@ -150,7 +150,7 @@ def test_a_signal_undoes(number: signal.Signals) -> None:
 def test_down_from_inside_a_node_says_so() -> None:
     rocelab("up", SMALL, "--no-rdma")
     done = subprocess.run(
-        [*argv("exec", "h1", "--"), *argv("down", "clos-2x2")],
+        [*argv("exec", "h1", "--"), *argv("down", "--fabric", "clos-2x2")],
         capture_output=True,
         text=True,
         check=False,

@@ -53,7 +53,7 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     file.write_text(TOPOLOGY)
     rocelab("up", file, "--no-rdma")
     yield "capturing"
-    rocelab("down", "capturing")
+    rocelab("down", "--fabric", "capturing")
 
 
 def grown(file: Path, size: int) -> None:

@@ -41,7 +41,7 @@ def fabric() -> Iterator[None]:
     """h1:eth1 -- swp3:leaf1 is the cable that is looked at."""
     rocelab("up", TOPOLOGIES / "clos-2x2.yaml", "--name", NAME, "--no-rdma")
     yield
-    rocelab("down", NAME)
+    rocelab("down", "--fabric", NAME)
 
 
 class Seen:
@@ -114,7 +114,7 @@ def test_addresses_that_are_not_given_are_those_of_the_interface_and_its_gateway
     H1.run(["ip", "neigh", "flush", "dev", "eth1"])  # so that the gateway has to be asked
     with Seen() as seen:
         done = rocelab("craft", "write", "--dst", "h3", "--payload", "hi", "--send", "h1:eth1")
-        rocelab("craft", "pause", "--send", "h1:eth1", "--name", NAME)
+        rocelab("craft", "pause", "--send", "h1:eth1", "--fabric", NAME)
         rocelab("craft", "cnp", "--dst", H3_ADDRESS, "--src", "10.0.0.9", "--send", "h1:eth1")
     assert "1 packets sent from h1:eth1 in" in done.stderr
     write, cnp = octets(seen.records)
@@ -162,7 +162,7 @@ def test_an_interrupt_ends_it_with_a_report_of_what_was_sent() -> None:
     [
         (("--send", "h1:eth9"), 2, "eth9"),
         (("--send", "h1--leaf1"), 2, "names no interface"),
-        (("--send", "h1:eth1", "--name", "absent"), 2, "absent"),
+        (("--send", "h1:eth1", "--fabric", "absent"), 2, "absent"),
         (("--send", "h1:eth1", "--pace", "fast"), 2, "--pace fast cannot be read"),
         (("--send", "h1:eth1", "--pace", "0"), 2, "--pace 0 cannot be read"),
         (("--send", "h1:eth1"), 2, "nothing says where to send the write: give --dst"),

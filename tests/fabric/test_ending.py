@@ -96,7 +96,7 @@ def test_daemons_end_though_their_namespace_has_lost_its_name(
     (group,) = groups_of("ending")
     assert ("/rocelab/" in group) == (start is rocelab)
     subprocess.run(["ip", "netns", "delete", "rl-ending.leaf"], check=True)
-    assert start("down", "ending").returncode == 0
+    assert start("down", "--fabric", "ending").returncode == 0
 
 
 def test_a_pid_that_is_somebody_elses_by_now_is_not_touched() -> None:
@@ -121,13 +121,13 @@ def test_what_is_hidden_is_not_forgotten(tmp_path: Path) -> None:
     """``ip netns exec`` has a /sys of its own, without cgroups: nothing is taken away in halves."""
     for name in ("ending", "other"):
         rocelab("up", hosts(tmp_path, name, "h1", "h2"))
-    done = rocelab("exec", "h1", "--name", "other", "--", *argv("down", "ending"), expect=2)
+    done = rocelab("exec", "h1", "--fabric", "other", "--", *argv("down", "--fabric", "ending"), expect=2)
     assert "is not seen from here: leave the node, then rocelab down" in done.stderr
-    assert rocelab_json("status", "ending")["healthy"]
+    assert rocelab_json("status", "--fabric", "ending")["healthy"]
 
 
 def test_down_from_a_shell_in_the_node_says_so_and_ends_nothing(tmp_path: Path) -> None:
     rocelab("up", hosts(tmp_path, "ending", "h1", "h2"))
-    done = rocelab("exec", "h1", "--", *argv("down", "ending"), expect=2)
+    done = rocelab("exec", "h1", "--", *argv("down", "--fabric", "ending"), expect=2)
     assert "this shell runs inside ending.h1" in done.stderr
     assert rocelab_json("status")["healthy"]

@@ -93,7 +93,7 @@ def test_an_up_that_is_interrupted_as_it_enters_a_node_undoes_itself(number: int
     before = snapshot.take()
     done = injected(f"setns:{number}:after:SIGINT", "up", hosts(tmp_path, "entered", "h1", "h2"))
     if done.returncode == 0:  # it came when there was nothing more to undo
-        rocelab("down", "entered")
+        rocelab("down", "--fabric", "entered")
     else:
         assert done.stderr.splitlines() == ["error: ended by SIGINT"]
     assert before.differences(snapshot.take()) == []

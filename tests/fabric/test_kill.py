@@ -54,7 +54,7 @@ def doomed(tmp_path: Path) -> Path:
 def durations(doomed: Path) -> dict[tuple[str | Path, ...], float]:
     """How long each command takes when nobody disturbs it."""
     seconds: dict[tuple[str | Path, ...], float] = {}
-    for command in (("up", doomed), ("down", "doomed")):
+    for command in (("up", doomed), ("down", "--fabric", "doomed")):
         began = time.monotonic()
         rocelab(*command)
         seconds[command] = time.monotonic() - began
@@ -65,7 +65,7 @@ def durations(doomed: Path) -> dict[tuple[str | Path, ...], float]:
 def test_nothing_survives_a_kill_at_any_system_call(command: str, tmp_path: Path) -> None:
     """A name in the journal and not yet in the kernel, a file and no mount, a program and no cgroup, and so on."""
     file = hosts(tmp_path, "doomed", "h1", "h2")
-    words: tuple[str | Path, ...] = ("up", file) if command == "up" else ("down", "doomed")
+    words: tuple[str | Path, ...] = ("up", file) if command == "up" else ("down", "--fabric", "doomed")
     outcomes, left = walk(words, lambda: command == "down" and rocelab("up", file))
     print(printed(outcomes))
     assert left == []
@@ -86,7 +86,7 @@ def test_commands_at_once_leave_nothing_of_each_other(tmp_path: Path) -> None:
             "doomed-b": "up",
         }
         with contextlib.ExitStack() as stack:
-            ends = [stack.enter_context(running("down", name)) for name in ("doomed", "doomed-b")]
+            ends = [stack.enter_context(running("down", "--fabric", name)) for name in ("doomed", "doomed-b")]
             ends.append(stack.enter_context(running("up", files[0])))
             assert [end.wait(120) for end in ends[:2]] == [0, 0]
             assert ends[2].wait(120) in {0, 2}

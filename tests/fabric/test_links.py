@@ -39,7 +39,7 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     file.write_text(TEXT + f"routing: {{host_family: {request.param}}}\n")
     rocelab("up", file)
     yield request.param
-    rocelab("down", "links")
+    rocelab("down", "--fabric", "links")
 
 
 def in_node(node: str, *argv: str, expect: int = 0) -> str:
@@ -98,7 +98,7 @@ def test_what_a_full_queue_drops_is_what_the_receiver_misses(family: str) -> Non
 
 
 def drops(node: str, interface: str) -> int:
-    report = rocelab_json("status", "links")
+    report = rocelab_json("status", "--fabric", "links")
     found = next(entry for entry in report["nodes"] if entry["name"] == node)
     return int(found["interfaces"][interface]["drops"])
 
@@ -141,4 +141,4 @@ def test_a_delay_without_netem_is_refused(tmp_path: Path) -> None:
         average = float(said.split("= ")[1].split("/")[1])
         assert 40 <= average < 45
     finally:
-        rocelab("down", "slow")
+        rocelab("down", "--fabric", "slow")

@@ -39,9 +39,9 @@ def test_nodes_of_two_fabrics_never_share_a_name(tmp_path: Path) -> None:
     """Node b-c of fabric a, and node c of fabric a-b."""
     rocelab("up", hosts(tmp_path, "a", "b-c", "d"))
     rocelab("up", hosts(tmp_path, "a-b", "c", "d"))
-    assert rocelab_json("status", "a-b")["healthy"]
-    rocelab("down", "a")
-    assert rocelab_json("status", "a-b")["healthy"]
+    assert rocelab_json("status", "--fabric", "a-b")["healthy"]
+    rocelab("down", "--fabric", "a")
+    assert rocelab_json("status", "--fabric", "a-b")["healthy"]
     assert {path.name for path in NETNS.glob("rl-*")} == {"rl-a-b.leaf", "rl-a-b.c", "rl-a-b.d"}
 
 
@@ -51,7 +51,7 @@ def test_undo_leaves_a_namespace_that_came_by_a_journalled_name(tmp_path: Path) 
     assert injected("link:1:after:SIGKILL", "up", file).returncode == -signal.SIGKILL
     assert {path.name for path in NETNS.iterdir()} == {"rl-own.leaf"}  # a file, not yet a namespace
     with foreign("rl-own.h2") as program:
-        rocelab("down", "own")
+        rocelab("down", "--fabric", "own")
         assert program.poll() is None
         assert [path.name for path in NETNS.iterdir()] == ["rl-own.h2"]
 
@@ -60,7 +60,7 @@ def test_undo_leaves_a_namespace_that_took_the_place_of_ours(tmp_path: Path) -> 
     rocelab("up", hosts(tmp_path, "own", "h1", "h2"))
     subprocess.run(["ip", "netns", "delete", "rl-own.h2"], check=True)
     with foreign("rl-own.h2") as program:
-        rocelab("down", "own")
+        rocelab("down", "--fabric", "own")
         assert program.poll() is None
         assert [path.name for path in NETNS.iterdir()] == ["rl-own.h2"]
 
@@ -77,5 +77,5 @@ def test_namespaces_of_others_beside_a_fabric_do_not_make_it_busy(tmp_path: Path
     """``ip netns add`` binds a /run/netns that is not yet its own mount over itself, with all that is in it."""
     rocelab("up", hosts(tmp_path, "own", "h1", "h2"))
     with foreign("somebodys"):
-        rocelab("down", "own")
+        rocelab("down", "--fabric", "own")
         assert [path.name for path in NETNS.iterdir()] == ["somebodys"]

@@ -34,7 +34,7 @@ def up_with_few_files(file: Path, limits: str) -> None:
 def test_more_nodes_than_files_may_be_open(tmp_path: Path) -> None:
     """And no right to open more is needed: nothing is held open for each node."""
     up_with_few_files(hosts(tmp_path, "many", *(f"h{number}" for number in range(1, 151))), "128:128")
-    assert rocelab_json("ls") == [{"fabric": "many", "state": "up", "nodes": 151}]
+    assert rocelab_json("ls") == [{"fabric": "many", "state": "up", "nodes": 151, "place": "here"}]
 
 
 def test_more_daemons_than_files_may_be_open(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_the_most_nodes_come_up_and_go(tmp_path: Path) -> None:
     began = time.monotonic()
     rocelab("up", file, timeout=900)
     middle = time.monotonic()
-    assert rocelab_json("ls") == [{"fabric": "many", "state": "up", "nodes": 4 + 62 + 62 * 31}]
+    assert rocelab_json("ls") == [{"fabric": "many", "state": "up", "nodes": 4 + 62 + 62 * 31, "place": "here"}]
     rocelab("exec", "h1", "--", "ping", "-nqc1", "-W5", "10.0.7.1")
     late = time.monotonic()
-    rocelab("down", "many", timeout=300)
+    rocelab("down", "--fabric", "many", timeout=300)
     print(f"up {middle - began:.1f} s, down {time.monotonic() - late:.1f} s")

@@ -28,7 +28,7 @@ def before() -> snapshot.Snapshot:
 def fabric(before: snapshot.Snapshot) -> Iterator[str]:
     rocelab("up", TOPOLOGIES / "clos-2x4.yaml", "--name", NAME, "--no-rdma")
     yield NAME
-    rocelab("down", NAME)
+    rocelab("down", "--fabric", NAME)
     assert before.differences(snapshot.take()) == []
 
 
@@ -85,7 +85,7 @@ class TestConverged:
     def test_the_kernel_hashes_by_ports_with_a_seed_of_each_switch(self) -> None:
         seeds = set()
         for leaf in ("leaf1", "leaf2"):
-            assert in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_policy").strip() == "1"
+            assert in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_policy").strip() == "3"
             seeds.add(in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_seed").strip())
         assert len(seeds) == 2
         assert "0" not in seeds
@@ -106,7 +106,7 @@ class TestConverged:
         assert link["altnames"] == [f"rl-{NAME}.leaf1-swp1"]
 
     def test_status_agrees(self) -> None:
-        report = rocelab_json("status", NAME)
+        report = rocelab_json("status", "--fabric", NAME)
         assert report["healthy"]
         assert len(report["nodes"]) == 14
         leaf = next(node for node in report["nodes"] if node["name"] == "leaf1")
@@ -115,10 +115,10 @@ class TestConverged:
         assert set(leaf["bfd"].values()) <= {"up", "starting"}
 
     def test_ls_lists_it(self) -> None:
-        assert {"fabric": NAME, "state": "up", "nodes": 14} in rocelab_json("ls")
+        assert {"fabric": NAME, "state": "up", "nodes": 14, "place": "here"} in rocelab_json("ls")
 
     def test_exec_runs_in_the_node_and_hands_on_the_exit_code(self) -> None:
-        assert rocelab("exec", "h1", "--name", NAME, "--", "hostname", "-I").returncode == 0
+        assert rocelab("exec", "h1", "--fabric", NAME, "--", "hostname", "-I").returncode == 0
         assert "10.0.0.1/31" in rocelab("exec", "h1", "--", "ip", "-4", "-brief", "addr", "show", "eth1").stdout
         rocelab("exec", "h1", "--", "sh", "-c", "exit 7", expect=7)
 
@@ -133,9 +133,9 @@ def test_status_tells_a_dead_daemon_and_a_lost_link(fabric: str) -> None:
     in_node("leaf4", "ip", "link", "set", "swp1", "down")
     pid = int((RUN / "nodes" / "leaf3" / "bgpd.pid").read_text())
     subprocess.run(["kill", "-KILL", str(pid)], check=True)
-    done = rocelab("status", fabric, expect=1)
+    done = rocelab("status", "--fabric", fabric, expect=1)
     assert "bgpd(DEAD)" in done.stdout
-    report = json.loads(rocelab("status", fabric, "--json", expect=1).stdout)
+    report = json.loads(rocelab("status", "--fabric", fabric, "--json", expect=1).stdout)
     unwell = {node["name"] for node in report["nodes"] if not node["healthy"]}
     assert {"leaf3", "leaf4"} <= unwell
     assert "h1" not in unwell
@@ -150,7 +150,7 @@ def test_every_topology_of_ours_converges(file: Path) -> None:
     before = snapshot.take()
     rocelab("up", file, "--name", "each", "--no-rdma")
     try:
-        assert rocelab_json("status", "each")["healthy"]
+        assert rocelab_json("status", "--fabric", "each")["healthy"]
     finally:
-        rocelab("down", "each")
+        rocelab("down", "--fabric", "each")
     assert before.differences(snapshot.take()) == []

@@ -49,7 +49,7 @@ def stopped(trap: str, *words: str | Path) -> subprocess.Popen[str]:
 def test_down_waits_for_one_who_reads(file: Path, number: int) -> None:
     rocelab("up", file)
     reader = stopped(f"clone:{number}:before", "status", "--json")
-    with reader, running("down", "both") as writer:
+    with reader, running("down", "--fabric", "both") as writer:
         try:
             waits_for(writer, "-- st", reader)
             assert FabricState("both").ready
@@ -79,7 +79,7 @@ def test_status_and_a_second_up_wait_for_up(file: Path) -> None:
 def test_who_waits_can_be_interrupted(file: Path) -> None:
     rocelab("up", file)
     reader = stopped("clone:1:before", "status")
-    with reader, running("down", "both") as writer:
+    with reader, running("down", "--fabric", "both") as writer:
         try:
             waits_for(writer, "-- st", reader)
             writer.send_signal(signal.SIGINT)
@@ -117,7 +117,7 @@ def test_a_capture_ends_with_its_fabric_though_another_has_the_names(file: Path,
         while not listening(Namespace("rl-both.h1")):
             assert capture.poll() is None
         capture.send_signal(signal.SIGSTOP)
-        rocelab("down", "both")
+        rocelab("down", "--fabric", "both")
         rocelab("up", file)
         capture.send_signal(signal.SIGCONT)
         assert capture.wait(30) == 0

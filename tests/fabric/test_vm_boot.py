@@ -134,7 +134,7 @@ def test_a_terminal_in_the_guest_is_the_callers(guest: Vm) -> None:
 
 def test_the_resident_answers_as_a_new_process_does(guest: Vm) -> None:
     """The same output, errors and exit code both ways; and the one that is resident is there."""
-    for words, code in ((["ls"], 0), (["status", "nobody"], 2), (["doctor", "--json"], 0)):
+    for words, code in ((["ls"], 0), (["status", "--fabric", "nobody"], 2), (["doctor", "--json"], 0)):
         answers = []
         for resident in ("1", "0"):
             argv = [sys.executable, "-m", "lab", "--vm", *words]
@@ -158,7 +158,7 @@ def test_named_vms_are_side_by_side(guest: Vm) -> None:
     guest("up", "--name", "No/name", expect=2)
 
 
-def test_guest_is_what_a_lab_needs(guest: Vm, tmp_path: Path) -> None:
+def test_guest_is_what_a_lab_needs(guest: Vm) -> None:
     vm = guest
     vm("run", "--", "test", "-c", "/dev/infiniband/rdma_cm")
     vm("run", "--", "grep", "-q", "CONFIG_NET_SCH_BPF=y", f"/boot/config-{vm.status()['kernel']}")
@@ -167,7 +167,16 @@ def test_guest_is_what_a_lab_needs(guest: Vm, tmp_path: Path) -> None:
         str(ROOT)
     )
     assert vm("run", "--", "rocelab", "--version").startswith("rocelab ")
-    assert vm("run", "--", "pwd", cwd=tmp_path) == "/root\n"
+
+
+def test_files_of_any_folder_go_in_and_results_come_back(guest: Vm, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text((ROOT / "topologies/one-leaf.yaml").read_text())
+    assert guest("run", "--", "rocelab", "topology", "check", "mine.yaml", cwd=tmp_path).startswith("mine.yaml: ok")
+    graph = ("run", "--", "rocelab", "topology", "graph", str(tmp_path / "mine.yaml"), "-o")
+    guest(*graph, "mine.svg", cwd=tmp_path)
+    guest(*graph, str(tmp_path / "again.svg"))
+    assert "<svg" in (tmp_path / "mine.svg").read_text()
+    assert (tmp_path / "mine.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
 
 
 def test_files_written_in_the_guest_are_on_the_host(vm: Vm, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
     file.write_text(TOPOLOGY)
     rocelab("up", file)
     yield open_fabric(NAME)
-    rocelab("down", NAME)
+    rocelab("down", "--fabric", NAME)
 
 
 def port_counters(fabric: Fabric) -> dict[tuple[str, str], Any]:

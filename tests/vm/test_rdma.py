@@ -85,7 +85,8 @@ def test_goodput_agrees_with_the_byte_counters_of_a_router_on_the_way(path: Path
             carried.append((time.monotonic(), wire_bytes(path)["swp2"], time.monotonic()))
 
     (result,) = measure_bandwidth([path.pair], BandwidthTest(duration=4), progress=watch)
-    assert (result.duration_s, told[-1]) == (4, ("measure", 6, 6))
+    assert told[-1] == ("measure", 6, 6)
+    assert result.duration_s == pytest.approx(4, rel=0.02)
     # The counter was read at some moment between two looks at the clock, on a busy machine far apart.
     (before_first, first, after_first), (before_last, last, after_last) = carried[0], carried[-1]
     payload = (last - first) * 8 * PAYLOAD / (PAYLOAD + HEADERS)

@@ -36,7 +36,7 @@ def before() -> snapshot.Snapshot:
 def fabric(before: snapshot.Snapshot) -> Iterator[str]:
     rocelab("up", TOPOLOGIES / "clos-2x2.yaml")
     yield NAME
-    rocelab("down", NAME)
+    rocelab("down", "--fabric", NAME)
     assert before.differences(snapshot.take()) == []
     assert rdma_links() == {}
 
@@ -99,7 +99,7 @@ def test_kill_while_devices_are_made_leaves_nothing(before: snapshot.Snapshot) -
         while not rdma_links():
             assert process.poll() is None
         process.kill()
-    rocelab("down", "doomed")
+    rocelab("down", "--fabric", "doomed")
     assert rdma_links() == {}
     assert before.differences(snapshot.take()) == []
 
@@ -133,7 +133,7 @@ def test_every_lossless_topology_of_ours_converges_and_leaves_nothing(before: sn
         nodes = rocelab_json("status")["nodes"]
         assert all(session["state"] == "Established" for node in nodes for session in node["sessions"])
     finally:
-        rocelab("down", name)
+        rocelab("down", "--fabric", name)
     assert before.differences(snapshot.take()) == []
     assert not Path("/sys/fs/bpf/rocelab").exists()
     deadline = time.monotonic() + 20  # the kernel frees programs when nobody can be running them any more
@@ -161,5 +161,5 @@ links:
         fastest = float(report.split("= ")[1].split("/")[0])
         assert 60 <= fastest < 75
     finally:
-        rocelab("down", "slow")
+        rocelab("down", "--fabric", "slow")
     assert before.differences(snapshot.take()) == []

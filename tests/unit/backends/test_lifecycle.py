@@ -83,7 +83,7 @@ def test_a_failed_up_is_undone(root: Path, hosts: Topology, fault: BaseException
 def test_a_name_in_use_is_refused_and_the_fabric_left_alone(root: Path, hosts: Topology) -> None:
     backend = Recorder()
     lifecycle.up(hosts, backend)
-    with pytest.raises(UsageError, match="fabric hosts exists: rocelab down hosts"):
+    with pytest.raises(UsageError, match="fabric hosts exists: rocelab down --fabric hosts"):
         lifecycle.up(hosts, backend)
     assert backend.removed == []
     assert FabricState("hosts").ready

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from lab.backends.lifecycle import open_fabric
 from lab.cli import complete
+from lab.cli.docs import PAGES
 from lab.cli.main import app
 from lab.cli.output import stdout
 from lab.dataplane.names import COUNTERS
@@ -20,7 +21,7 @@ from lab.errors import ExitCode, LabError, UsageError
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import Running, run
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = PAGES / "counters.md"
 
 
 @pytest.fixture
@@ -222,9 +223,9 @@ def test_completion_knows_nodes_and_ports() -> None:
     assert {"leaf1", "leaf1:swp4", "h1:eth1"} <= set(complete.port_names())
 
 
-def test_the_readme_has_the_names_as_they_are() -> None:
-    """The table of the README: our name, mlx5's, SONiC's."""
-    table = re.findall(r"^\| `(\S+)` \| (\S*) \| (\S*) \|", README.read_text(encoding="utf-8"), re.MULTILINE)
+def test_the_docs_have_the_names_as_they_are() -> None:
+    """The table of ``rocelab docs counters``: our name, mlx5's, SONiC's."""
+    table = re.findall(r"^\| `(\S+)` \| (\S*) \| (\S*) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     ours = {counter.name_of("N"): counter for counter in COUNTERS}
     assert len(table) > 10
     for name, mlx5, sonic in table:

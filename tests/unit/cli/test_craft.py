@@ -87,5 +87,5 @@ def test_refuses_nothing_both_and_what_cannot_be_read_or_written(tmp_path: Path)
 
 
 def test_how_to_send_is_refused_where_nothing_is_sent() -> None:
-    for option, value in (("--pace", "100"), ("--name", "fabric")):
+    for option, value in (("--pace", "100"), ("--fabric", "fabric")):
         assert f"{option} is about sending: add --send NODE:IF" in craft("cnp", option, value, expect=2).stderr

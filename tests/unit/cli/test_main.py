@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.cli.main import main
+from lab.cli import first_words
+from lab.cli.main import Commands, main
 from lab.cli.output import Answer
 
 if TYPE_CHECKING:
@@ -62,3 +64,25 @@ def test_json_for_a_program_in_a_node_is_not_ours(
     code, out, err = failed(capsys, monkeypatch, "exec", "h1", "--", "ip", "--json")
     assert (code, out) == (2, "")
     assert err.startswith("error: no fabric runs")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("link", "leaf1:swp1", "down"), "there is no command link: rocelab exec leaf1 -- ip link set swp1 down"),
+        (("ping", "h1"), "there is no command ping: it runs in a node: rocelab exec h1 -- ping ..."),
+        (("list",), "there is no command list: rocelab ls lists fabrics"),
+    ],
+)
+def test_words_that_one_tries_first_are_answered(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str
+) -> None:
+    code, _, err = failed(capsys, monkeypatch, *words)
+    assert code == 2
+    assert told in err
+
+
+def test_what_is_advised_is_there() -> None:
+    named = {word for remedy in first_words._INSTEAD for word in re.findall(r"rocelab ([a-z]+)", remedy)}
+    assert named <= set(Commands.commands_at)
+    assert not {word for words in first_words._INSTEAD.values() for word in words} & set(Commands.commands_at)

@@ -20,12 +20,13 @@ def test_round_trip_of_what_is_not_default(small: Topology) -> None:
         description='quotes " and \n lines, ünïcode',
         routing=Routing(HashPolicy.L3, SeedPolicy.SHARED, HostFamily.IPV6, Bfd(False, 0.05, 200)),
         addressing=Addressing(vteps=IPv4Network("172.16.0.0/12")),
+        frr={"leaf1": "ip route 10.9.0.0/24 blackhole\n"},
         links=tuple(replace(link, delay=1 / 3) for link in small.links),
     )
     assert restore(dump(unusual)) == unusual
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 2}', '{"version": 2, "nodes": 3', "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 3}', '{"version": 3, "nodes": 3', "[" * 100_000])
 def test_damage_is_told(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"state\.json: is damaged; bring the fabric down"):
         restore(text, "state.json")
@@ -40,4 +41,4 @@ def test_truncation_anywhere_is_told(small: Topology) -> None:
 
 def test_another_version_is_told(small: Topology) -> None:
     with pytest.raises(InvalidInput, match="another version"):
-        restore(dump(small).replace('"version":2', '"version":1'))
+        restore(dump(small).replace('"version":3', '"version":2'))

@@ -65,6 +65,26 @@ def test_the_window_of_several_is_from_the_first_to_the_last(clock: Clock) -> No
     assert meter.seconds == pytest.approx(11.5, abs=0.03)  # it looks every 20 ms for the first packet
 
 
+def test_a_rate_is_of_the_window_and_known_to_be_true_while_all_transfer(clock: Clock) -> None:
+    meter = Meter({"dev": "h1"})
+    window = Window([exchange(100.0)], 1.0, 5.0, meter)
+    run(window, clock, 104.0)
+    assert not window.ended
+    run(window, clock, 107.0)
+    assert window.in_time
+    assert meter.rate("dev", "sent_pkts") == pytest.approx(PACKETS_PER_SECOND, rel=0.01)
+    assert meter.rate("other", "sent_pkts") is None
+
+
+def test_a_window_that_is_read_after_its_transfer_says_so(clock: Clock) -> None:
+    window = Window([exchange(100.0)], 1.0, 5.0, Meter({"dev": "h1"}))
+    run(window, clock, 105.9)
+    clock.now = 107.1
+    window.look()
+    assert window.ended
+    assert not window.in_time
+
+
 def test_before_the_first_packet_nothing_is_counted(clock: Clock) -> None:
     window = Window([exchange(0.0)], 1.0, 5.0, Meter({"dev": "h1"}))
     run(window, clock, 120.0)

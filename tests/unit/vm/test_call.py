@@ -18,6 +18,7 @@ from lab.vm.frames import WINDOW, Frame, Kind
 from lab.vm.launch import NOT_STARTED, Fork, Launcher
 from lab.vm.port import Port
 from lab.vm.qemu import Share
+from lab.vm.recipe import Image
 from lab.vm.request import Request
 from lab.vm.state import Running, StateFolder, process_start
 
@@ -27,7 +28,7 @@ from pathlib import Path
 from lab.vm.call import call
 from lab.vm.state import Running, StateFolder
 state = StateFolder(Path(sys.argv[1]))
-sys.exit(call(state, Running.from_json(state.record.read_text()), sys.argv[2:], print))
+sys.exit(call(state, Running.from_json(state.record.read_text()), sys.argv[2:]))
 """
 
 
@@ -66,7 +67,8 @@ class Guest:
 def guest(tmp_path: Path, running: Running) -> Guest:
     state = StateFolder(tmp_path)
     here = (Share("checkout", Path.cwd()),)
-    alive = replace(running, pid=os.getpid(), pid_started=process_start(os.getpid()) or 0, shares=here)
+    mine = Image(tmp_path / "image")
+    alive = replace(running, pid=os.getpid(), pid_started=process_start(os.getpid()) or 0, shares=here, image=mine)
     state.record.write_text(alive.to_json())
     return Guest(state)
 

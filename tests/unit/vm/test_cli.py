@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from lab.cli import main, vm
-from lab.vm import call
-from lab.vm.state import Running
 
 
 @pytest.fixture
@@ -80,15 +78,3 @@ def test_inside_the_vm_there_is_no_vm(
     assert rocelab(monkeypatch, "vm", "up") == 2
     assert not sent
     assert "this is the VM" in capsys.readouterr().err
-
-
-def test_directory_goes_along_only_when_it_is_shared(
-    monkeypatch: pytest.MonkeyPatch, running: Running, tmp_path: Path
-) -> None:
-    notes: list[str] = []
-    monkeypatch.setattr(Path, "cwd", lambda: Path("/home/ann/rocelab/topologies"))
-    assert call._directory(running, notes.append) == "/home/ann/rocelab/topologies"
-    assert not notes
-    monkeypatch.setattr(Path, "cwd", lambda: tmp_path)
-    assert call._directory(running, notes.append) == "/root"
-    assert notes[0].startswith(f"{tmp_path} is not shared with the VM")

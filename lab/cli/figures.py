@@ -1,0 +1,123 @@
+"""The figures that ``rocelab expect`` knows: what perftest measured, and what ports counted."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.cli.counters import since_clear
+from lab.cli.opening import open_fabric
+from lab.dataplane.names import COUNTERS, Scope
+from lab.errors import UsageError
+from lab.model.expectation import Seen, Unit
+from lab.model.qos.port import CLASSES
+from lab.model.selection import choose_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lab.dataplane.names import Counter
+    from lab.model.expectation import Comparison
+
+MEASURED: Final[Mapping[str, tuple[str, Unit]]] = {
+    "goodput": ("goodput_bps", Unit.RATE),
+    "p50": ("p50_s", Unit.SECONDS),
+    "p99": ("p99_s", Unit.SECONDS),
+    "p999": ("p999_s", Unit.SECONDS),
+    "max": ("max_s", Unit.SECONDS),
+}
+"""Of ``rdma bw`` and ``lat``: the field of their JSON, and its unit."""
+_SUMS: Final[Mapping[str, str]] = {
+    "drops": "queue{n}_drop_",
+    "pauses": "tx_prio{n}_pause",
+    "marks": "queue{n}_ecn_marked",
+    "ignored": "rx_prio{n}_pause_ignored",
+    "storms": "queue{n}_storms",
+}
+"""Short names, and the counters of all queues or priorities that they add up: drops for every reason, in packets."""
+
+
+def known_figures() -> set[str]:
+    """Every name that an expectation may begin with."""
+    return {*MEASURED, *_SUMS, *(name for counter in COUNTERS for name in _names(counter))}
+
+
+def _names(counter: Counter) -> Iterator[str]:
+    numbers = range(1) if counter.scope is Scope.PORT else range(CLASSES)
+    return (counter.name_of(number) for number in numbers)
+
+
+def _counters_of(figure: str) -> list[Counter]:
+    """The counters that a figure is made of."""
+    if figure not in _SUMS:
+        return [counter for counter in COUNTERS if figure in _names(counter)]
+    name = _SUMS[figure]
+    drops = figure == "drops"
+    return [
+        counter
+        for counter in COUNTERS
+        if counter.name == name or (drops and counter.name.startswith(name) and counter.name.endswith("_packets"))
+    ]
+
+
+class Measured:
+    """Figures of documents that ``rocelab rdma bw --json`` and ``lat --json`` wrote."""
+
+    def __init__(self, documents: Sequence[Any]) -> None:
+        self._documents = [document for document in documents if isinstance(document, dict)]
+
+    def see(self, comparison: Comparison) -> Seen:
+        """The last document's that has it: of all pairs, or of the two hosts that it names."""
+        field, unit = MEASURED[comparison.figure]
+        if len(comparison.arguments) not in {0, 2}:
+            raise UsageError(f"{comparison.text}: {comparison.figure} is of two hosts", "write (h1,h4), or nothing")
+        for document in reversed(self._documents):
+            for result in _results(document, comparison.arguments):
+                if isinstance(value := result.get(field), int | float):
+                    return Seen(value, unit)
+        return Seen(None, unit, "not measured: see --from" if self._documents else "nothing was measured: see --from")
+
+
+def _results(document: dict[str, Any], hosts: tuple[str, ...]) -> list[dict[str, Any]]:
+    pairs = [pair for pair in document.get("pairs", ()) if isinstance(pair, dict)]
+    if hosts:
+        return [pair for pair in pairs if (pair.get("src"), pair.get("dst")) == hosts]
+    every = document.get("all")
+    return [every] if isinstance(every, dict) else pairs[:1] if len(pairs) == 1 else []
+
+
+class Counted:
+    """Figures of the ports of a running fabric, which is opened when the first is asked for."""
+
+    def __init__(self, fabric: str | None) -> None:
+        self._name = fabric
+
+    @cached_property
+    def _fabric(self) -> Any:
+        return open_fabric(self._name)
+
+    @cached_property
+    def _counters(self) -> dict[str, dict[str, dict[str, int]]]:
+        return since_clear(self._fabric)
+
+    def see(self, comparison: Comparison) -> Seen:
+        """The sum over the ports that it names, or over all; of what is no sum, the largest."""
+        counters = _counters_of(comparison.figure)
+        names = {name for counter in counters for name in _names(counter)}
+        if comparison.figure not in _SUMS:
+            names = {comparison.figure}
+        unit = Unit.BYTES if comparison.figure.endswith("bytes") else Unit.NUMBER
+        topology = self._fabric.topology
+        if topology.qos is None:
+            return Seen(None, unit, "not counted: the fabric has no qos")
+        ends = choose_ports(topology, list(comparison.arguments)) if comparison.arguments else None
+        chosen = None if ends is None else {(end.node, end.interface) for end in ends}
+        values = [
+            value
+            for node, interfaces in self._counters.items()
+            for interface, counted in interfaces.items()
+            if chosen is None or (node, interface) in chosen
+            for name, value in counted.items()
+            if name in names
+        ]
+        return Seen(max(values, default=0) if counters[0].gauge else sum(values), unit)

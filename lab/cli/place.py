@@ -1,0 +1,70 @@
+"""Where a command runs: here, or in the VM, where the fabric is that it is about."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.backends.state import all_fabrics
+from lab.errors import ExitCode, OperationFailed
+from lab.vm.call import ask, inside_vm
+from lab.vm.machine import is_shared
+from lab.vm.recipe import checkout
+from lab.vm.state import state_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.vm.state import Running, StateFolder
+
+_ABOUT_A_FABRIC: Final = {
+    "capture", "congestion", "counters", "craft", "down", "exec", "expect", "inspect", "path", "qos", "rdma", "shell",
+    "status", "vtysh",
+}  # fmt: skip
+
+
+def follows_to_vm(words: Sequence[str]) -> bool:
+    """Whether the command line after ``rocelab``, which does not say where it runs, is one for the VM.
+
+    What is about a running fabric runs where that fabric does: here when it is here, and when it is not, in the VM
+    that is up. Everything else runs here.
+    """
+    own = words[: words.index("--")] if "--" in words else words
+    command = next((word for word in own if not word.startswith("-")), "")
+    if command not in _ABOUT_A_FABRIC or not {"--help", "--all"}.isdisjoint(own):
+        return False
+    if (command == "craft" and "--send" not in own) or _machine() is None:
+        return False
+    here = [fabric.name for fabric in all_fabrics()]
+    if not here:
+        return True
+    from lab.cli.words import fabric_of  # noqa: PLC0415 - it reads all commands, and is seldom asked
+
+    named = fabric_of(words)
+    return named is not None and named not in here
+
+
+def ask_vm(*words: str) -> Any:
+    """What ``rocelab WORDS --json`` answers in the VM; None when no VM is up, or there is no such fabric in it.
+
+    OperationFailed when it has no answer.
+    """
+    machine = _machine()
+    if machine is None:
+        return None
+    code, said = ask(*machine, ["rocelab", *words, "--json"])
+    if code == ExitCode.USAGE:
+        return None
+    if code:
+        raise OperationFailed(f"the VM does not answer rocelab {' '.join(words)}", f"rocelab --vm {' '.join(words)}")
+    return json.loads(said)
+
+
+def _machine() -> tuple[StateFolder, Running] | None:
+    """The VM of this checkout that is up; None in the VM itself."""
+    if inside_vm():
+        return None
+    state = state_folder(os.environ.get("ROCELAB_VM_NAME", ""))
+    running = state.running()
+    return (state, running) if running and is_shared(running, checkout()) else None

@@ -1,0 +1,176 @@
+"""Commands about a running fabric run where it does, if nobody says where."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli import place, vm
+from lab.cli.hosts import parse_filter
+from lab.cli.main import app
+from lab.errors import OperationFailed, UsageError
+from lab.vm.qemu import Accel, Share, Time
+from lab.vm.recipe import Image, checkout
+from lab.vm.state import Running, StateFolder, process_start
+from tests.unit.model.qos.fabrics import fabric
+from tests.unit.running import run
+
+if TYPE_CHECKING:
+    from lab.model.topology import Topology
+
+CAPTURE = Path("none.pcapng")
+"""A capture that names no host."""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
+    """A VM that is up, as far as its record tells; the process is this one. No fabric is anywhere."""
+    monkeypatch.delenv("ROCELAB_VM")
+    monkeypatch.delenv("ROCELAB_IN_VM", raising=False)
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
+    monkeypatch.setattr("lab.backends.state.FABRICS", tmp_path / "fabrics")
+    state = StateFolder(tmp_path / "vm")
+    state.create()
+    pid = os.getpid()
+    running = Running(
+        pid=pid,
+        pid_started=process_start(pid) or 0,
+        accel=Accel.TCG,
+        time=Time.VIRTUAL,
+        cpus=1,
+        memory_mib=1024,
+        image=Image(tmp_path / "image"),
+        kernel="7.3",
+        shares=(Share("checkout", checkout()),),
+        started=1.0,
+        boot_seconds=1.0,
+    )
+    state.record.write_text(running.to_json(), encoding="utf-8")
+    return state
+
+
+@pytest.fixture
+def topology() -> Topology:
+    return fabric("lab")
+
+
+def follows(line: str) -> bool:
+    return place.follows_to_vm(line.split())
+
+
+def test_without_a_fabric_here_it_is_the_vms(machine: StateFolder) -> None:
+    assert machine.running()
+    for line in ("counters h1", "--debug status", "exec h1 -- ls", "craft cnp --send h1:eth1", "down", "qos show"):
+        assert follows(line), line
+    for line in ("up x.yaml", "ls", "doctor", "craft cnp", "analyze f", "counters --help", "down --all", "", "vm up"):
+        assert not follows(line), line
+    assert follows("exec h1 -- ls --help")
+
+
+def test_with_a_fabric_here_only_others_are_the_vms(
+    machine: StateFolder, topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(topology, tmp_path, monkeypatch)
+    assert machine.running()
+    assert not follows("counters h1")
+    assert not follows(f"counters h1 --fabric {topology.name}")
+    assert follows("counters h1 --fabric other")
+
+
+@pytest.mark.parametrize("what", ["no record", "ended", "another checkout", "inside"])
+def test_without_a_vm_everything_runs_here(
+    machine: StateFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+) -> None:
+    running = machine.running()
+    assert running
+    if what == "no record":
+        machine.record.unlink()
+    elif what == "inside":
+        monkeypatch.setenv("ROCELAB_IN_VM", "1")
+    else:
+        ended = replace(running, pid_started=1)
+        elsewhere = replace(running, shares=(Share("checkout", tmp_path),))
+        machine.record.write_text((ended if what == "ended" else elsewhere).to_json())
+    assert not follows("counters h1")
+    assert place.ask_vm("ls") is None
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    commands: list[list[str]] = []
+
+    def send(command: list[str]) -> int:
+        commands.append(command)
+        return 3
+
+    monkeypatch.setattr(vm, "send", send)
+    return commands
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "goes"),
+    [(["counters"], "", True), (["--no-vm", "counters"], "", False), (["counters"], "0", False)],
+)
+@pytest.mark.usefixtures("machine")
+def test_who_says_where_is_obeyed(
+    sent: list[list[str]], monkeypatch: pytest.MonkeyPatch, words: list[str], variable: str, goes: bool
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["rocelab", *words])
+    monkeypatch.setenv("ROCELAB_VM", variable)
+    result = CliRunner().invoke(app, words)
+    assert sent == ([["rocelab", "counters"]] if goes else [])
+    assert result.exit_code == (3 if goes else 1)
+    assert goes or isinstance(result.exception, UsageError)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, Any]]:
+    """What the VM answers to a command line."""
+    known: dict[str, tuple[int, Any]] = {}
+
+    def ask(_state: StateFolder, _running: Running, command: list[str]) -> tuple[int, bytes]:
+        code, data = known[" ".join(command)]
+        return code, json.dumps(data).encode()
+
+    monkeypatch.setattr(place, "ask", ask)
+    return known
+
+
+def test_ls_has_both(
+    machine: StateFolder,
+    answers: dict[str, tuple[int, Any]],
+    topology: Topology,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run(topology, tmp_path, monkeypatch)
+    assert machine.running()
+    there = {"fabric": "other", "state": "up", "nodes": 3, "place": "VM"}
+    answers["rocelab ls --json"] = (0, [there])
+    here = {"fabric": topology.name, "state": "up", "nodes": 0, "place": "here"}
+    for words, expected in ((["ls", "--json"], [here, there]), (["--no-vm", "ls", "--json"], [here])):
+        assert json.loads(CliRunner().invoke(app, words).stdout) == expected
+
+
+def test_hosts_of_a_fabric_in_the_vm_are_known_to_filters(
+    machine: StateFolder, answers: dict[str, tuple[int, Any]]
+) -> None:
+    assert machine.running()
+    node = {"name": "h1", "loopbacks": [], "interfaces": [{"address": "10.0.0.1/31"}, {"address": None}]}
+    answers["rocelab inspect --json"] = (0, {"nodes": [node]})
+    answers["rocelab inspect --fabric x --json"] = (2, {"error": {}})
+    assert parse_filter("host h1", None, CAPTURE) == parse_filter("host 10.0.0.1", None, CAPTURE)
+    with pytest.raises(UsageError, match="no node 'h2' in the fabric: there is h1"):
+        parse_filter("host h2", None, CAPTURE)
+    with pytest.raises(UsageError, match="no fabric x"):
+        parse_filter("host h1", "x", CAPTURE)
+    answers["rocelab inspect --json"] = (1, {})
+    with pytest.raises(OperationFailed, match="the VM does not answer rocelab inspect"):
+        parse_filter("host h1", None, CAPTURE)
