@@ -257,7 +257,11 @@ class OverTime:
 
 @dataclass(frozen=True, slots=True)
 class Icrcs:
-    """ICRCs checked and wrong (IBA vol. 1 section 7.8.1); ``unknown`` packets were not captured whole."""
+    """ICRCs checked and wrong (IBA vol. 1 section 7.8.1).
+
+    Those of ``unknown`` packets cannot be checked: they were not captured whole, or are RoCEv1, fragments, or behind
+    IPv6 extension headers.
+    """
 
     right: int
     wrong: int
@@ -333,11 +337,13 @@ class Finding:
 class Facts:
     """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete.
 
-    ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read.
-    ``short`` packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or
-    ERSPAN, and are as the mirrored port saw them. ``pause_frames_hidden`` says why there
-    would be none, and is empty where nothing hid them. ``losses``, and the ``causes`` that sum them up, are of flows
-    that several links saw. ``emulated``: rocelab captured it, from hosts with SoftRoCE.
+    ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read. ``short``
+    packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or ERSPAN, and are as
+    the mirrored port saw them. ``rocev1`` of the ``roce`` ones are RoCEv1, and ``not_decoded`` counts packets of
+    which nothing else is told, by what they are: the innermost header that has a name. ``pause_frames_hidden`` says
+    why there would be none, and is empty where nothing hid them. ``losses``, and the
+    ``causes`` that sum them up, are of flows that several links saw. ``emulated``: rocelab captured it, from hosts with
+    SoftRoCE.
     """
 
     file: str
@@ -345,6 +351,8 @@ class Facts:
     left_out: int
     seconds: float
     roce: int
+    rocev1: int
+    not_decoded: dict[str, int]
     short: int
     mirrored: int
     pause_frames: int

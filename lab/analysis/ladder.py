@@ -14,10 +14,11 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
-from lab.analysis.columns import CE, Kind, decode, rows
+from lab.analysis.columns import CE, Kind, decode
 from lab.analysis.names import DIRECTIONS, address, class_or_none
 from lab.analysis.pauses import ALL_CLASSES, FRAME, PAUSE, PFC
 from lab.analysis.sequence import MASK, distance
+from lab.analysis.strata import rows
 from lab.wire.opcodes import opcode_name
 from lab.wire.syndrome import AckKind, Syndrome
 
