@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.wire import icrc
 from lab.wire.layers import BTH_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, VNI_VALID, Fault, Header
-from lab.wire.transport import Stop, cut, mac_control, roce
+from lab.wire.transport import Octets, Stop, mac_control, roce
 from lab.wire.walk import walk
 
 if TYPE_CHECKING:
@@ -117,9 +117,10 @@ def decode(data: bytes, length: int | None = None) -> Frame:
     if found.opens and found.fault is not Fault.NONE:
         frame = _open(frame, found.missed, found.end - found.at)
     frame.short, frame.fragment = found.short, found.fragment
-    frame.fault = _fault(found, data, outermost.length)
+    octets = Octets(data, outermost.length)
+    frame.fault = _fault(found, octets)
     if not frame.fault and found.layers:
-        _finish(frame, data, found)
+        _finish(frame, octets, found)
     return outermost
 
 
@@ -131,17 +132,17 @@ def _open(frame: Frame, header: Header, length: int) -> Frame:
     return frame.inner
 
 
-def _finish(frame: Frame, data: bytes, found: Walk) -> None:
+def _finish(frame: Frame, octets: Octets, found: Walk) -> None:
     """What is behind the last header, or its name."""
     last = found.layers[-1]
     try:
         if found.later:
             frame.protocol = f"{RULES[last.header].name.removesuffix(' fragment')} fragment"
         elif last.header in BTH_HEADERS:
-            frame.icrc = _check(data, found)
-            roce(frame, data, found)
+            frame.icrc = _check(octets.data, found)
+            roce(frame, octets, found)
         elif last.header is Header.MAC_CONTROL:
-            mac_control(frame, data, last.at)
+            mac_control(frame, octets, last.at)
         elif found.missed is last.header:
             frame.protocol = RULES[last.header].other(last.number) if last.number >= 0 else frame.protocol
         else:  # of a version that is not known
@@ -163,18 +164,18 @@ def _check(data: bytes, found: Walk) -> Icrc | None:
     return Icrc.OK if data[trailer : found.end] == right else Icrc.BAD
 
 
-def _fault(found: Walk, data: bytes, length: int) -> str:
+def _fault(found: Walk, octets: Octets) -> str:
     """Why the walk stopped, in words."""
     rule, room = RULES[found.missed], found.end - found.at
     if found.fault is Fault.CUT:
         what = "the BTH" if found.missed in BTH_HEADERS else f"the {rule.name} header"
-        return cut(what, found.at + rule.size, len(data), snapped=length > len(data))
+        return octets.cut(found.at + rule.size, what)
     if found.fault is Fault.ROOM:
         carrier = RULES[found.layers[-1].header].name if found.layers else "the wire"
         return f"{carrier} has {room} bytes, {rule.name} needs {rule.size}"
     if found.fault is Fault.DEEP:
         return f"more than {MAX_TUNNELS} tunnels in each other, or {MAX_HEADERS} headers"
-    return _damage(found.missed, data[found.at :], room) if found.fault else ""
+    return _damage(found.missed, octets.data[found.at :], room) if found.fault else ""
 
 
 def _damage(header: Header, octets: bytes, room: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.wire import icrc, mad
 from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
@@ -26,44 +26,49 @@ class Stop(Exception):
     """Decoding cannot go on; the text says why."""
 
 
-def need(frame: Frame, data: bytes, end: int, what: str) -> None:
-    """Stop where what ends at byte ``end`` was not captured."""
-    if end > len(data):
-        raise Stop(cut(what, end, len(data), snapped=frame.length > len(data)))
+class Octets(NamedTuple):
+    """The captured bytes of a packet that had ``length`` on the wire."""
+
+    data: bytes
+    length: int
+
+    def need(self, end: int, what: str) -> None:
+        """Stop where what ends at byte ``end`` was not captured."""
+        if end > len(self.data):
+            raise Stop(self.cut(end, what))
+
+    def cut(self, end: int, what: str) -> str:
+        """What is to be said then."""
+        cause = "cut by the snap length" if self.length > len(self.data) else "truncated"
+        return f"{cause}: {what} would end at byte {end}, captured are {len(self.data)}"
 
 
-def cut(what: str, end: int, captured: int, *, snapped: bool) -> str:
-    """What is to be said then; ``snapped``: there was more on the wire."""
-    cause = "cut by the snap length" if snapped else "truncated"
-    return f"{cause}: {what} would end at byte {end}, captured are {captured}"
-
-
-def mac_control(frame: Frame, data: bytes, start: int) -> None:
+def mac_control(frame: Frame, octets: Octets, start: int) -> None:
     """PAUSE (IEEE 802.3 annex 31B) and PFC (annex 31D); other opcodes are named by their number."""
-    operands = start + _SHORT.size
-    need(frame, data, operands, "the MAC control opcode")
+    data, operands = octets.data, start + _SHORT.size
     (opcode,) = _SHORT.unpack_from(data, start)
     if opcode == PAUSE_OPCODE:
-        need(frame, data, operands + _SHORT.size, "pause_time")
+        octets.need(operands + _SHORT.size, "pause_time")
         frame.pause = Pause(*_SHORT.unpack_from(data, operands))
         frame.protocol = "Pause"
     elif opcode == PFC_OPCODE:
-        need(frame, data, operands + _PFC_OPERANDS, "the time vector")
+        octets.need(operands + _PFC_OPERANDS, "the time vector")
         frame.pfc = Pfc.unpack(data, operands)
         frame.protocol = "PFC"
     else:
         frame.protocol = f"MAC control opcode {opcode:#06x}"
 
 
-def roce(frame: Frame, data: bytes, found: Walk) -> None:
+def roce(frame: Frame, octets: Octets, found: Walk) -> None:
     """The BTH, which is the walk's last header, and what follows it."""
+    data = octets.data
     offset, after, end = found.layers[-1].at, found.layers[-1].after, found.end
     trailer = end - icrc.SIZE
     if trailer < after:
         carrier = RULES[found.layers[-2].header].name
         raise Stop(f"{carrier} has {end - offset} bytes, BTH and ICRC need {after - offset + icrc.SIZE}")
     frame.bth = Bth.unpack(data, offset)
-    offset = _extensions(frame, data, after, trailer)
+    offset = _extensions(frame, octets, after, trailer)
     if trailer - offset < frame.bth.pad:
         raise Stop(f"PadCnt {frame.bth.pad} exceeds the payload of {trailer - offset} bytes")
     frame.payload = trailer - offset - frame.bth.pad
@@ -102,13 +107,13 @@ def _read_word(frame: Frame, word: int, extension: Extension) -> None:
             pass
 
 
-def _extensions(frame: Frame, data: bytes, offset: int, trailer: int) -> int:
+def _extensions(frame: Frame, octets: Octets, offset: int, trailer: int) -> int:
     """Read what the opcode says follows the BTH; the offset after it."""
     for extension in extensions(frame.bth.opcode) if frame.bth else ():
         after = offset + extension.size
         if after > trailer:
             raise Stop(f"no room for {extension.label} between BTH and ICRC")
-        need(frame, data, after, extension.label)
-        _read(frame, data, offset, extension)
+        octets.need(after, extension.label)
+        _read(frame, octets.data, offset, extension)
         offset = after
     return offset
