@@ -58,7 +58,7 @@ class Analyser:
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
         self.flows = Flows()
-        self.copies = Copies()
+        self.copies = Copies(lambda flow: self.flows.key(flow).interface)
         self.streams = Streams(self.flows)
         self.messages = Messages()
         self.naks = Naks(self.streams)

@@ -31,6 +31,7 @@ _FIELDS: Final[dict[str, tuple[str | tuple[str, int], int]]] = {
     "plain": (">u4", _IP_AT - 2),
     "tos": ("u1", _IP_AT + 1),
     "total": (">u2", _IP_AT + 2),
+    "ident": (">u2", _IP_AT + 4),
     "fragment": (">u2", _IP_AT + 6),
     "ttl": ("u1", _IP_AT + 8),
     "protocol": ("u1", _IP_AT + 9),
@@ -57,8 +58,8 @@ _HEAD: Final = np.dtype(
 _PLAIN: Final = IPV4_TYPE << 16 | 0x4500
 _PLAIN_MASK: Final = 0xFFFFFF00
 _FRAGMENT: Final = 0x3FFF
-_IPV4: Final = np.dtype({"names": ["tos", "ttl", "src", "dst"], "formats": ["u1", "u1", ">u4", ">u4"],
-                         "offsets": [1, 8, 12, 16], "itemsize": 20})  # fmt: skip
+_IPV4: Final = np.dtype({"names": ["tos", "ident", "ttl", "src", "dst"], "formats": ["u1", ">u2", "u1", ">u4", ">u4"],
+                         "offsets": [1, 4, 8, 12, 16], "itemsize": 20})  # fmt: skip
 _IPV6: Final = np.dtype({"names": ["first", "ttl", "src", "dst"], "formats": [">u2", "u1", (">u4", 4), (">u4", 4)],
                          "offsets": [0, 7, 8, 24], "itemsize": 40})  # fmt: skip
 _MAPPED: Final = 0xFFFF
@@ -113,9 +114,10 @@ class Columns:
     """One entry per packet. Addresses are four rows of words (IPv4 mapped into IPv6), zero where there is no IP.
 
     ``vni`` is the innermost tunnel's that has one, else -1; ``ecn`` is the outer header's unless only an inner one
-    says CE; ``ttl`` is the outer one. ``ip``, ``bth`` and ``bth_end`` index the buffer and are those of the innermost
-    packet, zero where there is none; ``ip`` of MAC control is its opcode. ``l2`` is the innermost Ethernet header.
-    ``other`` is what is not decoded, for ``strata.other_name``, and -1 where nothing is left.
+    says CE; ``ttl`` is the outer one; ``ident`` is IPv4's Identification, the inner one. ``ip``, ``bth`` and
+    ``bth_end`` index the buffer and are those of the innermost packet, zero where there is none; ``ip`` of MAC
+    control is its opcode. ``l2`` is the innermost Ethernet header. ``other`` is what is not decoded, for
+    ``strata.other_name``, and -1 where nothing is left.
     """
 
     kind: Ints
@@ -125,6 +127,7 @@ class Columns:
     dst: Ints
     ecn: Ints
     ttl: Ints
+    ident: Ints
     ip: Ints
     bth: Ints
     bth_end: Ints
@@ -182,6 +185,7 @@ def _short_cut(head: np.ndarray, start: Ints, end: Ints, wire_end: Ints) -> Colu
         dst=dst,
         ecn=head["tos"] & 3 & mask,
         ttl=head["ttl"] & mask,
+        ident=head["ident"] & mask,
         ip=start + _IP_AT & mask,
         bth=start + _BTH_AT & mask,
         bth_end=start + _UDP_AT + size & mask,
@@ -231,6 +235,7 @@ def _addresses(columns: Columns, row: Ints, stratum: Stratum, again: Flags) -> N
         words = np.stack([head["src"].T, head["dst"].T]).astype(np.int64)
         ecn = head["first"] >> 4 & 3
     columns.src[:, row], columns.dst[:, row] = words
+    columns.ident[row] = head["ident"] if stratum.header is Header.IPV4 else 0
     columns.ip[row] = stratum.at
     columns.ecn[row] = np.where(again & (ecn != CE), columns.ecn[row], ecn)
     columns.ttl[row] = np.where(again, columns.ttl[row], head["ttl"])

@@ -101,6 +101,7 @@ class _Report:
             "not_decoded": _by_name(of.not_decoded),
             "short": of.short,
             "mirrored": of.capture.mirrored,
+            "copies_alike": of.copies.alike,
             "pause_frames": of.pauses.frames,
             "pause_frames_hidden": hidden_by(wanted, self._filters()),
             "emulated": of.capture.applications == {APPLICATION},

@@ -156,7 +156,13 @@ def _file(facts: Facts) -> Iterator[Finding]:
             "NCCL_IB_GID_INDEX, ib_write_bw -x)",
             note=True,
         )
-    if copies := sum(flow.copies for flow in facts.flows):
+    if facts.copies_alike:
+        yield Finding(
+            f"{_count(facts.copies_alike, 'packet')} in the file twice, alike in every header: each is counted once",
+            "the mirror shows both what came into a switch and what left it",
+            note=True,
+        )
+    if copies := sum(flow.copies for flow in facts.flows) - facts.copies_alike:
         yield Finding(
             f"{_count(copies, 'packet')} in the file twice, one hop apart: each is counted once",
             "the mirror shows what came into a router and what left it",
