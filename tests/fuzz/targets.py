@@ -104,7 +104,7 @@ def _facts(data: bytes, chunk: int) -> Facts | None:
 
 def choosing(data: bytes) -> None:
     """A filter takes the same packets by columns as by frames."""
-    batch = next(iter(Capture(io.BytesIO(written(records([data]))), "fuzz")))
+    batch = next(iter(Capture(io.BytesIO(written(records([data]))), "fuzz", _SMALL)))
     begin = int(batch.start[0])
     seen = decode(batch.data[begin : begin + int(batch.captured[0])].tobytes(), int(batch.length[0]))
     for text in seeds.FILTERS:

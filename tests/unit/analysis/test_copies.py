@@ -11,14 +11,12 @@ from lab.analysis.report import analyse
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.stories import NAK, START, requests, timed, told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.analysis.facts import Facts
-
-NAK = 0x60
-START = 10**18
 
 
 def at_times(events: Sequence[tuple[int, bytes]]) -> Facts:
@@ -91,3 +89,26 @@ def test_transmissions_that_their_sender_counts_are_no_copies() -> None:
         frames.append(frame[:18] + number.to_bytes(2) + frame[20:])
     facts = at_times([(at * 1000, frame) for at, frame in enumerate(frames)])
     assert (facts.copies_alike, facts.flows[0].packets) == (0, 40)
+
+
+def test_packets_mirrored_on_both_sides_of_a_router_count_once() -> None:
+    """Each one comes twice, the second with a TTL that is one less; one is lost and sent again, which is no copy."""
+    near, far = packets.Path(hops=64), packets.Path(hops=63)
+    psns = [*range(1, 50), 51, 50, 51, *range(52, 100)]
+    story = [(at * 1000, packets.send(psn, path=path)) for at, psn in enumerate(psns) for path in (near, far)]
+    story.append((51_500, packets.ack(50, NAK)))
+    twice = timed(*((time + place % 2, 0, frame) for place, (time, frame) in enumerate(sorted(story))))
+    flow = requests(twice)
+    assert (flow.packets, flow.copies) == (len(psns), len(psns))
+    assert (flow.missing, flow.go_back_n, flow.resent, flow.messages) == (1, 1, 2, {"SEND": 99})
+    assert any(
+        finding.note and f"{len(psns)} packets in the file twice" in finding.what for finding in twice.findings
+    )
+
+
+def test_a_path_of_another_length_makes_no_copies() -> None:
+    """What a longer path brings again is a retransmission."""
+    far = packets.Path(hops=62)
+    story = [packets.send(psn) for psn in range(1, 40)] + [packets.send(psn, path=far) for psn in (39, 40, 41)]
+    flow = requests(told([*story, packets.ack(41)]))
+    assert (flow.copies, flow.resent, flow.packets) == (0, 1, 42)
