@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis.strata import Strata, rows
+from lab.wire import icrc
 from lab.wire.layers import BTH_HEADERS, IP_HEADERS, RULES, VNI_HEADERS, Fault, Header
 from lab.wire.opcodes import Extension, extensions
-from lab.wire.ports import IPV4_TYPE, ROCEV2_PORT, UDP
+from lab.wire.ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Batch, Flags, Ints
@@ -57,7 +58,7 @@ _HEAD: Final = np.dtype(
 )
 _PLAIN: Final = IPV4_TYPE << 16 | 0x4500
 _PLAIN_MASK: Final = 0xFFFFFF00
-_FRAGMENT: Final = 0x3FFF
+_FRAGMENT: Final = MORE_FRAGMENTS | FRAGMENT_OFFSET
 _IPV4: Final = np.dtype({"names": ["tos", "ident", "ttl", "src", "dst"], "formats": ["u1", ">u2", "u1", ">u4", ">u4"],
                          "offsets": [1, 4, 8, 12, 16], "itemsize": 20})  # fmt: skip
 _IPV6: Final = np.dtype({"names": ["first", "ttl", "src", "dst"], "formats": [">u2", "u1", (">u4", 4), (">u4", 4)],
@@ -69,7 +70,6 @@ _DMALEN: Final = 3
 """The word of a RETH that is DMALen."""
 CE: Final = 3
 """ECN: congestion experienced (RFC 3168 section 5)."""
-_ICRC_SIZE: Final = 4
 _CONTROL_SIZE: Final = 20  # the opcode and all that PFC has
 _EXTENSIONS: Final = np.array([sum(extension.size for extension in extensions(code)) for code in range(256)])
 
@@ -245,7 +245,7 @@ def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
     row = np.flatnonzero(columns.bth > 0)
     if len(row) < len(head):
         head = head[row]
-    bth_end, trailer = columns.bth[row] + _BTH_SIZE, columns.bth_end[row] - _ICRC_SIZE
+    bth_end, trailer = columns.bth[row] + _BTH_SIZE, columns.bth_end[row] - icrc.SIZE
     after = bth_end + _EXTENSIONS[head["opcode"]]
     payload = trailer - after - (head["bits"] >> 4 & 3)
     good = (payload >= 0) & (after <= end[row])

@@ -205,8 +205,9 @@ RULES: Final[dict[Header, Rule]] = {
     Header.CONTROL_WORD: Rule("MPLS pseudowire", 4, Bits(0, 1), {}, Header.ETHERNET),
     Header.IPV4: Rule(
         "IPv4", 20, Bits(9, 1), _BY_PROTOCOL, base=0, extra=((Bits(0, 1, 0, 15), 4),), total=Bits(2, 2),
-        open_ended=True, good=((Bits(0, 1), 0x45, 0x4F),), fault=Fault.IPV4, offset=Bits(6, 2, 0, 0x1FFF),
-        more=Bits(6, 2, 13, 1), names=IP_PROTOCOLS, unnamed=_PROTOCOL,
+        open_ended=True, good=((Bits(0, 1), 0x45, 0x4F),), fault=Fault.IPV4,
+        offset=Bits(6, 2, 0, ports.FRAGMENT_OFFSET), more=Bits(6, 2, 0, ports.MORE_FRAGMENTS), names=IP_PROTOCOLS,
+        unnamed=_PROTOCOL,
     ),
     Header.IPV6: Rule(
         "IPv6", 40, Bits(6, 1), _BY_NEXT_HEADER, total=Bits(4, 2), beyond=40, open_ended=True,

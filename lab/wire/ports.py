@@ -1,4 +1,4 @@
-"""Assigned numbers: Ethernet types, IP protocols and UDP ports, with the names of those that are only named."""
+"""Assigned numbers: Ethernet types, IP protocols, fragment bits and UDP ports, with names of what is only named."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ ETHERTYPES: Final = {
 }
 """Names of those that are not followed."""
 
+MORE_FRAGMENTS: Final = 0x2000
+FRAGMENT_OFFSET: Final = 0x1FFF
+"""Of IPv4: whether others follow, and where a fragment belongs (RFC 791 section 3.1)."""
 HOP_BY_HOP: Final = 0
 IPIP: Final = 4
 TCP: Final = 6

@@ -16,7 +16,7 @@ from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, S
 from lab.wire.filter.kernel_walk import CONTROL, INNER, NOTHING, OUTER, VNI, Walk
 from lab.wire.filter.match import ANSWERS
 from lab.wire.layers import ETHERNET_SIZE
-from lab.wire.ports import IPV4_TYPE, ROCEV2_PORT, UDP
+from lab.wire.ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
 
 if TYPE_CHECKING:
     from lab.wire.filter.assembler import Instruction
@@ -31,7 +31,7 @@ NEEDED: Final = 512
 _PLAIN: Final = Struct("!12xHBxH2xHxB12xHH")
 """Of Ethernet, IPv4 and UDP: ethertype, version and IHL, total length, fragment, protocol, port, UDP's length."""
 _IPV4: Final = 20
-_FRAGMENT: Final = 0x3FFF
+_FRAGMENT: Final = MORE_FRAGMENTS | FRAGMENT_OFFSET
 _ANSWERED: Final = 28  # UDP, BTH, AETH and ICRC
 
 

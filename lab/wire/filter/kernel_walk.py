@@ -12,12 +12,9 @@ from typing import Final, NamedTuple
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
 from lab.wire.layers import RULES, VNI_VALID, Header
-from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES
+from lab.wire.ports import FRAGMENT_OFFSET, MORE_FRAGMENTS, PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES
 
 _NEGATIVE: Final = 0x80000000
-_OFFSET: Final = 0x1FFF
-_MORE: Final = 0x2000
-"""Of an IPv4 fragment: where it belongs, and whether others follow (RFC 791 section 3.1)."""
 NOTHING: Final = 0xFFFFFFFF
 """What memory says of a value that any number of the packet's could be."""
 
@@ -184,9 +181,9 @@ class Walk:
         self._asm.jump(asm.JUMP_BITS, _NEGATIVE, self._unsure, None)
         self._asm.add(asm.LDX_MEMORY, layer.ip)
         datagram = Label()
-        self.load(asm.LD_HALF, 6, _OFFSET)
+        self.load(asm.LD_HALF, 6, FRAGMENT_OFFSET)
         self._asm.jump(asm.JUMP_EQUAL, 0, None, done)
-        self.load(asm.LD_HALF, 6, _MORE)
+        self.load(asm.LD_HALF, 6, MORE_FRAGMENTS)
         self._only(asm.JUMP_EQUAL, 0)
         self.load(asm.LD_BYTE, 9)
         self._follow(Header.IPV4, {Header.UDP: datagram}, done)
