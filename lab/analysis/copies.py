@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
 from lab.analysis.rounds import Sorted
 
@@ -83,7 +84,7 @@ class Copies:
         if undecided := [link for link in present if link not in self._doubled]:
             by_packet = self._links[packets.flow]
             for link in undecided:
-                rows = np.flatnonzero(by_packet == link)
+                rows = np.flatnonzero((by_packet == link) & ~ops.CNP[packets.opcode])  # those have no PSN
                 if len(rows) >= _ENOUGH:
                     rows = rows[np.argsort(packets.at[rows])[:_SAMPLE]]
                     self._doubled[link] = _is_doubled(packets, rows)

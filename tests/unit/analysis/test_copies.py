@@ -112,3 +112,9 @@ def test_a_path_of_another_length_makes_no_copies() -> None:
     story = [packets.send(psn) for psn in range(1, 40)] + [packets.send(psn, path=far) for psn in (39, 40, 41)]
     flow = requests(told([*story, packets.ack(41)]))
     assert (flow.copies, flow.resent, flow.packets) == (0, 1, 42)
+
+
+def test_cnps_are_all_alike_and_no_copies() -> None:
+    """A NIC sends one every 50 us to the same QP, and this link has nothing else (IBA vol. 1 annex A17.9.3)."""
+    facts = at_times([(at * 50_000, packets.congestion()) for at in range(60)])
+    assert (facts.copies_alike, facts.flows[0].cnps) == (0, 60)
