@@ -72,8 +72,9 @@ class Strata:
             if not len(pending):
                 return
             header = self._next[pending]
-            for number in np.flatnonzero(np.bincount(header)).tolist():
-                row = pending[header == number]
+            present = np.flatnonzero(np.bincount(header)).tolist()
+            for number in present:
+                row = pending if len(present) == 1 else pending[header == number]
                 self._next[row] = _NOTHING
                 self._step(Header(number), row)
         self.fault[self._next >= 0] = Fault.DEEP
@@ -87,15 +88,17 @@ class Strata:
         for bits, low, high in rule.good:
             value = _read(bits, octets)
             good &= (low <= value) & (value <= high)
-        self._refuse(header, row[~good])
-        row, octets = row[good], octets[good]
+        if not good.all():
+            self._refuse(header, row[~good])
+            row, octets = row[good], octets[good]
         size = np.full(len(row), rule.size if rule.base is None else rule.base)
         for bits, factor in rule.extra:
             size += _read(bits, octets) * factor
         if rule.total is not None:
             good = self._ends(rule, row, size, _read(rule.total, octets))
-            self.fault[row[~good]] = rule.fault
-            row, octets, size = row[good], octets[good], size[good]
+            if not good.all():
+                self.fault[row[~good]] = rule.fault
+                row, octets, size = row[good], octets[good], size[good]
         self.strata.append(Stratum(header, row, self.at[row], octets))
         self.at[row] += size
         self._go_on(header, row, octets)
