@@ -12,7 +12,7 @@ from lab.analysis import runs
 from lab.analysis.answers import Answers
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
-from lab.analysis.columns import CE, FAULTS, Fault, Kind, decode
+from lab.analysis.columns import CE, FAULTS, Kind, decode
 from lab.analysis.copies import Copies
 from lab.analysis.flows import Flows
 from lab.analysis.handshakes import Handshakes
@@ -25,9 +25,11 @@ from lab.analysis.pauses import Pauses
 from lab.analysis.responses import Responses
 from lab.analysis.rounds import Rounds
 from lab.analysis.sequence import PATH_MTUS
+from lab.analysis.strata import ROCEV1
 from lab.analysis.streams import Streams
 from lab.analysis.timeline import Channel, Timeline
 from lab.wire import icrc
+from lab.wire.layers import RULES, Fault, Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Sized
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     Choose: TypeAlias = Callable[[Batch, Sequence[str]], Flags]
 
 _REUSED: Final = 24 * 2**20
+_UDP: Final = RULES[Header.UDP].size
 MAX_TUNNELS: Final = 4096
 """Pairs of inner addresses that are told apart."""
 MAX_EVENTS: Final = 16384
@@ -55,7 +58,7 @@ class Analyser:
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
         self.flows = Flows()
-        self.copies = Copies()
+        self.copies = Copies(lambda flow: self.flows.key(flow).interface)
         self.streams = Streams(self.flows)
         self.messages = Messages()
         self.naks = Naks(self.streams)
@@ -76,7 +79,8 @@ class Analyser:
         """Until when all of these were kept, ns since 1970."""
         self.gap_counts: dict[int, int] = defaultdict(int)
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
-        self.packets = self.roce = self.short = 0
+        self.packets = self.roce = self.rocev1 = self.short = 0
+        self.not_decoded: dict[int, int] = defaultdict(int)  # by ``Strata.other``
         self.first: int | None = None
         self.last = 0
         self.check_icrc = check_icrc
@@ -118,6 +122,8 @@ class Analyser:
         if len(control):
             self.pauses.add(batch, control, columns.ip[control], columns.l2[control])
             self._collect_pauses()
+        if (columns.other >= 0).any():
+            self._add_others(columns, roce)
         if (columns.vni >= 0).any():
             self._add_tunnels(batch, columns)
         if len(roce.row):
@@ -183,6 +189,14 @@ class Analyser:
         for number, fault in zip(batch.number[told].tolist(), columns.fault[told].tolist(), strict=True):
             self.capture.damages.add(f"packet {number}", FAULTS[Fault(fault)])
 
+    def _add_others(self, columns: Columns, roce: Roce) -> None:
+        """Count what nothing is told of, by what it is."""
+        whole = (columns.fault == Fault.NONE) | (columns.fault == Fault.SHORT)
+        others = columns.other[(columns.kind == Kind.OTHER) & (columns.other >= 0) & whole]
+        for other, count in zip(*(column.tolist() for column in np.unique(others, return_counts=True)), strict=True):
+            self.not_decoded[other] += count
+        self.rocev1 += int((columns.other[roce.row] == ROCEV1).sum())
+
     def _add_tunnels(self, batch: Batch, columns: Columns) -> None:
         row = np.flatnonzero(columns.vni >= 0)
         words = [array[index, row] for array in (columns.src, columns.dst) for index in range(4)]
@@ -223,12 +237,14 @@ class Analyser:
 
     def _check(self, batch: Batch, columns: Columns, row: Ints) -> None:
         """Compute every ICRC: this is the one thing that takes time for each byte."""
-        place = (columns.ip[row], columns.udp[row], columns.udp_end[row], batch.start[row] + batch.captured[row])
+        place = (columns.ip[row], columns.bth[row], columns.bth_end[row], batch.start[row] + batch.captured[row])
         wrong = []
-        for number, ip, udp, end, captured in zip(
+        for number, ip, bth, end, captured in zip(
             batch.number[row].tolist(), *(p.tolist() for p in place), strict=True
         ):
-            if end > captured:
+            udp = bth - _UDP
+            header = 40 if batch.data[ip] >> 4 == 6 else int(batch.data[ip] & 15) * 4
+            if end > captured or ip + header != udp:  # of RoCEv1 and behind extension headers nobody says what it is
                 self.icrcs[2] += 1
                 continue
             packet = batch.data[ip:end].tobytes()

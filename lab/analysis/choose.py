@@ -1,6 +1,6 @@
 """A filter on a whole batch: conditions as arithmetic on columns, with the same answers as ``lab.wire.filter.match``.
 
-What columns do not tell apart (damaged and tiny packets, tunnels in tunnels) that module decides, packet by packet.
+What columns do not tell apart (damaged and tiny packets) that module decides, packet by packet.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.analysis.columns import VXLAN_PORT, Kind, decode, layers, rows
+from lab.analysis.columns import Kind, decode, vni
+from lab.analysis.strata import Strata, rows
 from lab.wire import frame
 from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within, quick
 from lab.wire.filter.match import ANSWERS, matches
-from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE
+from lab.wire.layers import IP_HEADERS, VNI_HEADERS, Header
+from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lab.analysis.batch import Batch, Flags, Ints
     from lab.analysis.columns import Columns, Roce
+    from lab.analysis.strata import Stratum
     from lab.wire.filter.expression import Address
 
+_NOWHERE: Final = np.zeros(0, np.int64)
 _TINY: Final = 60
 """Bytes: less than a frame of Ethernet, so headers may end anywhere."""
 
@@ -67,25 +71,24 @@ def _decide(expression: Expression, facts: _Facts) -> tuple[Flags, Flags]:
 
 
 class _Layer:
-    """IP headers of the packets in ``at``: those that the columns are about, or the outer ones of tunnels."""
+    """IP headers: those of the packets in ``at`` that have one in the same place of their walk."""
 
-    def __init__(self, batch: Batch, at: Ints, columns: Columns) -> None:
-        has_address = (columns.src != 0).any(axis=0) | (columns.dst != 0).any(axis=0)
-        head = rows(batch.data, columns.ip, 2).view(">u2").astype(np.int64)
-        self.nameless = at[~has_address & (head >> 12 == 6)]
-        """Might be IPv6 from :: to ::, which columns cannot tell from what is no IP."""
-        known = np.flatnonzero(has_address)
-        self.at = at[known]
-        self.src, self.dst = columns.src[:, known], columns.dst[:, known]
-        self.version = head[known] >> 12
-        self.tos = np.where(self.version == 4, head[known] & 0xFF, head[known] >> 4 & 0xFF)
+    def __init__(self, stratum: Stratum) -> None:
+        self.at = stratum.row
+        octets = np.ascontiguousarray(stratum.octets)
+        self.version = 4 if stratum.header is Header.IPV4 else 6
+        size, source = (4, 12) if self.version == 4 else (16, 8)
+        self._src, self._dst = octets[:, source : source + size], octets[:, source + size : source + 2 * size]
+        first, second = octets[:, 0].astype(np.int64), octets[:, 1].astype(np.int64)
+        self.tos = second if self.version == 4 else (first << 8 | second) >> 4 & 0xFF
 
     def hosts(self, side: Side, address: Address) -> Iterator[Ints]:
-        octets = address.packed if address.version == 6 else b"\0" * 10 + b"\xff\xff" + address.packed
-        words = np.frombuffer(octets, ">u4").astype(np.int64)[:, np.newaxis]
-        for mine, where in ((Side.SOURCE, self.src), (Side.DESTINATION, self.dst)):
+        if address.version != self.version:
+            return
+        octets = np.frombuffer(address.packed, np.uint8)
+        for mine, where in ((Side.SOURCE, self._src), (Side.DESTINATION, self._dst)):
             if side in {mine, Side.ANY}:
-                yield self.at[(where == words).all(axis=0) & (self.version == address.version)]
+                yield self.at[(where == octets).all(axis=1)]
 
 
 class _Facts:
@@ -93,12 +96,9 @@ class _Facts:
 
     def __init__(self, batch: Batch, columns: Columns, roce: Roce) -> None:
         self._batch, self._columns, self._roce = batch, columns, roce
-        self._layers = [_Layer(batch, np.arange(len(batch.start)), columns)]
-        self._tunnels = np.flatnonzero(columns.vni >= 0)
-        if len(self._tunnels):
-            start, end = (column[self._tunnels] for column in (batch.start, batch.start + batch.captured))
-            outer, _ = layers(batch.data, start, end, start + batch.length[self._tunnels])
-            self._layers.append(_Layer(batch, self._tunnels, outer))
+        start = batch.start
+        self._strata = Strata(batch.data, start, start + batch.captured, start + batch.length).strata
+        self._layers = [_Layer(stratum) for stratum in self._strata if stratum.header in IP_HEADERS]
 
     def any_of(self, places: Iterable[Ints]) -> Flags:
         """True at these places."""
@@ -109,18 +109,12 @@ class _Facts:
 
     def unsure(self) -> Flags:
         """Packets that the columns do not tell enough of."""
-        columns = self._columns
-        unsure: Flags = (columns.fault != 0) | (self._batch.captured < _TINY)
-        for layer in self._layers:
-            unsure[layer.nameless] = True
-        inner = self._tunnels[columns.udp[self._tunnels] > 0]
-        port = rows(self._batch.data, columns.udp[inner] + 2, 2).view(">u2")
-        unsure[inner[port == VXLAN_PORT]] = True
+        unsure: Flags = (self._columns.fault != 0) | (self._batch.captured < _TINY)
         return unsure
 
     def hosts(self, side: Side, address: Address) -> Ints:
         """Where the address is on that side of some IP header."""
-        return np.concatenate([at for layer in self._layers for at in layer.hosts(side, address)])
+        return np.concatenate([_NOWHERE, *(at for layer in self._layers for at in layer.hosts(side, address))])
 
     def values(self, field: Field) -> Iterator[tuple[Ints, Ints]]:
         """Places, and the value of the field at each; once for each layer that can have it."""
@@ -136,7 +130,7 @@ class _Facts:
                 answers = np.isin(roce.opcode, ANSWERS)
                 yield roce.row[answers], roce.syndrome[answers] >> 5 & 3
             case Field.VNI:
-                yield self._tunnels, self._columns.vni[self._tunnels]
+                yield from ((stratum.row, vni(stratum)) for stratum in self._strata if stratum.header in VNI_HEADERS)
             case Field.DSCP:
                 yield from ((layer.at, layer.tos >> 2) for layer in self._layers)
             case Field.ECN:

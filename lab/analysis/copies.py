@@ -1,81 +1,141 @@
-"""Packets that one file has twice, because a mirror sent them as they came in and as they went out of a router.
+"""Packets that one file has twice, because a mirror sent them as they came in and as they went out.
 
-Both have the same PSN and what goes with it, at almost the same time, and their TTLs differ. They are counted once.
+Both have the same PSN and what goes with it, at almost the same time. Behind a router their TTLs differ; a switch
+leaves them alike in every header. They are counted once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
 from lab.analysis.rounds import Sorted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lab.analysis.batch import Flags, Ints
 
+_What: TypeAlias = tuple[int, ...]
 _TOGETHER: Final = 10_000_000
 """ns: how far apart the two may be; a retransmission that took another way comes later."""
-_WAITING: Final = 64  # packets of one flow between a router's two sides
+_ALIKE: Final = 1_000_000
+"""ns: the same of two that are alike, which nothing but time and number tells from a retransmission."""
+_WAITING: Final = 64  # packets of one flow between the two sides
 _FLOWS: Final = 4096
 """Flows that are looked at, so that memory is bounded; copies in others are not recognised."""
 _SHARE: Final = 4
 """One of so many packets has to be a copy: where it is fewer, a path has changed its length."""
+_SAMPLE: Final = 256
+_ENOUGH: Final = 8
+"""Packets of a link, the first ones, that decide whether it has each one twice; and how many it needs at least."""
+_ALONE: Final = 20
+"""At most one of so many may be there once. Go-back-N repeats no NAK, and hardly ever all else exactly once."""
 
 
 class Copies:
-    """Finds them; ``counts`` is by flow."""
+    """Finds them; ``counts`` is by flow, and ``alike`` how many of them had the same TTL.
 
-    def __init__(self) -> None:
+    ``link_of`` tells the interface of a flow.
+    """
+
+    def __init__(self, link_of: Callable[[int], int]) -> None:
         self.counts: dict[int, int] = defaultdict(int)
+        self.alike = 0
+        self._link_of = link_of
+        self._links: Ints = np.zeros(0, np.int64)  # by flow
+        self._doubled: dict[int, bool] = {}  # by link, once that is decided
         self._ttl: Ints = np.zeros(0, np.int64)  # of each flow's first packet; -1 before it
-        self._waiting: dict[int, dict[tuple[int, ...], tuple[int, int]]] = {}
+        self._waiting: dict[int, dict[_What, tuple[int, int]]] = {}
 
     def sift(self, packets: Sorted) -> Sorted:
         """The round without copies."""
         flows = packets.flow[packets.starts]
-        more = np.full(max(0, int(flows[-1]) + 1 - len(self._ttl)), -1)
-        self._ttl = np.concatenate([self._ttl, more])
+        self._grow(int(flows[-1]) + 1)
         fresh = self._ttl[flows] < 0
         self._ttl[flows[fresh]] = packets.ttl[packets.starts[fresh]]
+        doubled = self._decide(packets, flows)
         other = packets.ttl != self._ttl[packets.flow]
-        if not other.any() and not self._waiting:
+        if not other.any() and not self._waiting and not doubled.any():
             return packets
         kept = np.ones(len(packets.flow), np.bool_)
-        mixed = np.logical_or.reduceat(other, packets.starts) | np.isin(flows, list(self._waiting))
+        mixed = np.logical_or.reduceat(other, packets.starts) | np.isin(flows, list(self._waiting)) | doubled
         ends = packets.ends
         for index in np.flatnonzero(mixed).tolist():
-            self._sift(packets, slice(int(packets.starts[index]), int(ends[index]) + 1), kept)
+            span = slice(int(packets.starts[index]), int(ends[index]) + 1)
+            self._sift(packets, span, kept, alike=bool(doubled[index]))
         return packets if kept.all() else _only(packets, kept)
 
-    def _sift(self, packets: Sorted, span: slice, kept: Flags) -> None:
+    def _grow(self, count: int) -> None:
+        known = len(self._ttl)
+        if count > known:
+            self._ttl = np.concatenate([self._ttl, np.full(count - known, -1)])
+            links = [self._link_of(flow) for flow in range(known, count)]
+            self._links = np.concatenate([self._links, np.array(links, np.int64)])
+
+    def _decide(self, packets: Sorted, flows: Ints) -> Flags:
+        """By flow of the round: whether its link has every packet twice."""
+        links = self._links[flows]
+        present = np.unique(links).tolist()
+        if undecided := [link for link in present if link not in self._doubled]:
+            by_packet = self._links[packets.flow]
+            for link in undecided:
+                rows = np.flatnonzero((by_packet == link) & ~ops.CNP[packets.opcode])  # those have no PSN
+                if len(rows) >= _ENOUGH:
+                    rows = rows[np.argsort(packets.at[rows])[:_SAMPLE]]
+                    self._doubled[link] = _is_doubled(packets, rows)
+        return np.isin(links, [link for link in present if self._doubled.get(link)])
+
+    def _sift(self, packets: Sorted, span: slice, kept: Flags, *, alike: bool) -> None:
         flow = int(packets.flow[span.start])
         known = flow in self._waiting
         waiting = self._waiting.get(flow, {})
-        columns = (
-            packets.psn,
-            packets.opcode,
-            packets.syndrome,
-            packets.msn,
-            packets.length,
-            packets.ttl,
-            packets.time,
-        )
-        copies = []
-        for place, (*what, ttl, time) in enumerate(zip(*(column[span].tolist() for column in columns), strict=True)):
-            seen = waiting.pop(tuple(what), None)
-            if seen is not None and seen[0] != ttl and abs(time - seen[1]) < _TOGETHER:
-                copies.append(span.start + place)
+        near, copies, last = (_ALIKE if alike else _TOGETHER), [], 0
+        for place, (*what, ttl, time) in enumerate(zip(*_told(packets, span), strict=True), span.start):
+            last, seen = max(last, time), waiting.pop(tuple(what), None)
+            if seen is not None and (seen[0] == ttl) is alike and abs(time - seen[1]) < near:
+                copies.append(place)
                 continue
             waiting[tuple(what)] = (ttl, time)
             if len(waiting) > _WAITING:
                 del waiting[next(iter(waiting))]
-        if known or (len(self._waiting) < _FLOWS and _SHARE * len(copies) >= span.stop - span.start):
+        if known or alike or (len(self._waiting) < _FLOWS and _SHARE * len(copies) >= span.stop - span.start):
             kept[copies] = False
             self.counts[flow] += len(copies)
-            self._waiting[flow] = waiting
+            self.alike += len(copies) if alike else 0
+            if known or len(self._waiting) < _FLOWS:
+                self._waiting[flow] = {what: seen for what, seen in waiting.items() if last - seen[1] < near}
+
+
+def _told(packets: Sorted, rows: slice | Ints) -> list[list[int]]:
+    """What copies have in common, then TTL and time."""
+    columns = (
+        packets.psn,
+        packets.opcode,
+        packets.syndrome,
+        packets.msn,
+        packets.length,
+        packets.ident,
+        packets.ttl,
+        packets.time,
+    )
+    return [column[rows].tolist() for column in columns]
+
+
+def _is_doubled(packets: Sorted, rows: Ints) -> bool:
+    """Whether these packets of a link, in the order of the file, are there twice."""
+    waiting: dict[_What, tuple[int, int]] = {}
+    for place, (flow, *what, time) in enumerate(zip(packets.flow[rows].tolist(), *_told(packets, rows), strict=True)):
+        seen = waiting.pop((flow, *what), None)
+        if seen is None or abs(time - seen[1]) >= _ALIKE:
+            waiting[flow, *what] = (place, time)
+    settled = len(rows) - (_WAITING if len(rows) == _SAMPLE else 0)  # of the last ones the copies are still to come
+    alone = sum(place < settled for place, _ in waiting.values())
+    return _ALONE * alone <= settled
 
 
 def _only(packets: Sorted, kept: Flags) -> Sorted:

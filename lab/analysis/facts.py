@@ -24,19 +24,19 @@ class Percentiles:
 class Flow:
     """One direction to one QP, as one link saw it.
 
-    ``copies`` of its packets are in the file twice, once as they came into a router and once as they left it, and
-    are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which the capture lacks packets,
-    ``sizes`` by the least power of two, in bytes, that is not less than their size. ``goodput`` is payload in bit/s
-    over the time from first to last packet, of packets that the receiver takes: those with the PSN it expects (IBA
-    vol. 1 section 9.7.3), and what it has acknowledged; ``read_goodput`` is what READs brought back. ``gaps`` counts
-    jumps ahead and ``missing`` the PSNs in them; ``late`` packets filled a gap without others being sent again
-    (reordered), ``resent`` ones stepped back, in ``go_back_n`` episodes, and in ``repeats`` only what was asked for
-    (selective repeat); ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not captured. What
-    a link saw first counts as expected: of a QP whose first packet was lost before, resent ones are duplicates.
-    ``marked`` packets came with CE (RFC 3168), ``answers`` counts AETHs by what they say (tables 43 and 46), ``cnps``
-    those sent to this QP (annex A17.9.3), ``round_trip`` times requests that ask for an ACK to the AETH with their
-    PSN, ``cnp_delay`` the time from the last packet that was seen marked the other way to each of them; packets
-    marked behind this place give none. ``peer`` is the QP of the other direction, None when it was not found.
+    ``copies`` of its packets are in the file twice, once as they came into a router or switch and once as they left
+    it, and are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which the capture lacks
+    packets, ``sizes`` by the least power of two, in bytes, that is not less than their size. ``goodput`` is payload
+    in bit/s over the time from first to last packet, of packets that the receiver takes: those with the PSN it
+    expects (IBA vol. 1 section 9.7.3), and what it has acknowledged; ``read_goodput`` is what READs brought back.
+    ``gaps`` counts jumps ahead and ``missing`` the PSNs in them; ``late`` packets filled a gap without others being
+    sent again (reordered), ``resent`` ones stepped back, in ``go_back_n`` episodes, and in ``repeats`` only what was
+    asked for (selective repeat); ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not
+    captured. What a link saw first counts as expected: of a QP whose first packet was lost before, resent ones are
+    duplicates. ``marked`` packets came with CE (RFC 3168), ``answers`` counts AETHs by what they say (tables 43 and
+    46), ``cnps`` those sent to this QP (annex A17.9.3), ``round_trip`` times requests that ask for an ACK to the AETH
+    with their PSN, ``cnp_delay`` the time from the last packet that was seen marked the other way to each of them;
+    packets marked behind this place give none. ``peer`` is the QP of the other direction, None when it was not found.
     """
 
     link: str
@@ -257,7 +257,11 @@ class OverTime:
 
 @dataclass(frozen=True, slots=True)
 class Icrcs:
-    """ICRCs checked and wrong (IBA vol. 1 section 7.8.1); ``unknown`` packets were not captured whole."""
+    """ICRCs checked and wrong (IBA vol. 1 section 7.8.1).
+
+    Those of ``unknown`` packets cannot be checked: they were not captured whole, or are RoCEv1, fragments, or behind
+    IPv6 extension headers.
+    """
 
     right: int
     wrong: int
@@ -333,11 +337,13 @@ class Finding:
 class Facts:
     """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete.
 
-    ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read.
-    ``short`` packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or
-    ERSPAN, and are as the mirrored port saw them. ``pause_frames_hidden`` says why there
-    would be none, and is empty where nothing hid them. ``losses``, and the ``causes`` that sum them up, are of flows
-    that several links saw. ``emulated``: rocelab captured it, from hosts with SoftRoCE.
+    ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read. ``short``
+    packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or ERSPAN, and are as
+    the mirrored port saw them. ``copies_alike`` of the flows' copies have the TTL of their originals. ``rocev1`` of
+    the ``roce`` ones are RoCEv1, and ``not_decoded`` counts packets of which nothing else is told, by what they are:
+    the innermost header that has a name. ``pause_frames_hidden`` says why there would be none, and is empty where
+    nothing hid them. ``losses``, and the ``causes`` that sum them up, are of flows that several links saw.
+    ``emulated``: rocelab captured it, from hosts with SoftRoCE.
     """
 
     file: str
@@ -345,8 +351,11 @@ class Facts:
     left_out: int
     seconds: float
     roce: int
+    rocev1: int
+    not_decoded: dict[str, int]
     short: int
     mirrored: int
+    copies_alike: int
     pause_frames: int
     pause_frames_hidden: str
     emulated: bool

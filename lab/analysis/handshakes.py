@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lab.analysis.streams import Streams
 
 _KEPT: Final = 16384
-_TO_MAD: Final = 28  # UDP, BTH and DETH
+_TO_MAD: Final = 20  # BTH and DETH
 
 
 class Handshakes:
@@ -30,7 +30,7 @@ class Handshakes:
         """Take in the datagrams of a batch that go to QP 1."""
         for hit in np.flatnonzero((roce.opcode == Opcode.UD_SEND_ONLY) & (roce.destqp == mad.GENERAL_QP)).tolist():
             row = int(roce.row[hit])
-            begin = int(columns.udp[row]) + _TO_MAD
+            begin = int(columns.bth[row]) + _TO_MAD
             end = min(begin + mad.SIZE, int(batch.start[row] + batch.captured[row]))
             told = mad.parse(batch.data[begin:end].tobytes())
             if told is not None and told.qpn is not None:

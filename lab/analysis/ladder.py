@@ -14,11 +14,13 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
-from lab.analysis.columns import CE, Kind, decode, rows
+from lab.analysis.columns import CE, Kind, decode
 from lab.analysis.names import DIRECTIONS, address, class_or_none
-from lab.analysis.pauses import ALL_CLASSES, FRAME, PAUSE, PFC
+from lab.analysis.pauses import ALL_CLASSES, FRAME
 from lab.analysis.sequence import MASK, distance
+from lab.analysis.strata import rows
 from lab.wire.opcodes import opcode_name
+from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 from lab.wire.syndrome import AckKind, Syndrome
 
 if TYPE_CHECKING:
@@ -191,11 +193,13 @@ class _Climber:
         told = (frames["opcode"].tolist(), frames["first"].tolist(), frames["quanta"].tolist())
         for row, opcode, first, quanta in zip(control.tolist(), *told, strict=True):
             link = names[int(batch.interface[row])]
-            if link not in self._links or opcode not in {PAUSE, PFC}:
+            if link not in self._links or opcode not in {PAUSE_OPCODE, PFC_OPCODE}:
                 continue
             time, direction = self._since(int(batch.time[row])), DIRECTIONS[int(batch.direction[row])]
             pairs = (
-                [(ALL_CLASSES, first)] if opcode == PAUSE else [(c, quanta[c]) for c in range(8) if first >> c & 1]
+                [(ALL_CLASSES, first)]
+                if opcode == PAUSE_OPCODE
+                else [(c, quanta[c]) for c in range(8) if first >> c & 1]
             )
             for cls, value in pairs:
                 kind = "XOFF" if value else "XON"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from lab.wire.frame import ETHERNET, IPV4_TYPE, IPV6_TYPE
+from lab.wire.layers import ETHERNET_SIZE
 from lab.wire.pcapng import LINKTYPE_ETHERNET, Direction
+from lab.wire.ports import IPV4_TYPE, IPV6_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,10 +90,10 @@ def _cooked2(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
 
 def _raw(data: Octets, start: Ints, captured: Ints, length: Ints, header: int = 0) -> Plain:
     """An IP packet behind ``header`` bytes; its version says which one."""
-    found = _moved(start, captured, length, np.full(len(start), header - ETHERNET), header + 1)
+    found = _moved(start, captured, length, np.full(len(start), header - ETHERNET_SIZE), header + 1)
     found = found._replace(good=found.good & (found.start >= 0))
     at = found.start[found.good]
-    kind = np.where(data[at + ETHERNET] >> 4 == 6, IPV6_TYPE, IPV4_TYPE)
+    kind = np.where(data[at + ETHERNET_SIZE] >> 4 == 6, IPV6_TYPE, IPV4_TYPE)
     _write(data, at, [np.zeros(len(at), np.uint8)] * _MAC)
     data[at + 12], data[at + 13] = kind >> 8, kind & 0xFF
     return found
@@ -109,10 +110,10 @@ def _erf(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
     more, size = kind & _ERF_MORE != 0, np.full(len(start), _ERF_HEADER)
     for _ in range(_ERF_MOST):
         size += 8 * more
-        more &= size + ETHERNET <= captured
+        more &= size + ETHERNET_SIZE <= captured
         more &= data[np.where(more, start + size - 8, start)] & _ERF_MORE != 0
     found = _moved(start, captured, length, size + 2, _ERF_HEADER + 2)
-    return found._replace(good=found.good & np.isin(kind & 0x7F, _ERF_ETHERNET) & (found.captured >= ETHERNET))
+    return found._replace(good=found.good & np.isin(kind & 0x7F, _ERF_ETHERNET) & (found.captured >= ETHERNET_SIZE))
 
 
 def _write(data: Octets, at: Ints, source: list[Octets]) -> None:

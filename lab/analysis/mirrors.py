@@ -1,7 +1,7 @@
 """Mirrored packets as the mirrored port saw them: without the GRE and ERSPAN that carried them to the capture.
 
 All three types are known (draft-foschiano-erspan): type I has nothing between GRE and the frame, which is what
-SONiC sends too, type II eight octets, type III twelve, and eight more where it says so.
+SONiC sends too. GRE with a key carries a network of its own, not a mirror's frames.
 """
 
 from __future__ import annotations
@@ -10,70 +10,56 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.analysis.columns import rows
-from lab.wire.frame import ETHERNET, IPV4_TYPE, VLAN_TAG, VLAN_TYPES
+from lab.analysis.strata import Strata, rows
+from lab.wire.layers import ETHERNET_SIZE, RULES, Header
+from lab.wire.ports import GRE
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Batch, Flags, Ints
 
-_GRE_PROTOCOL: Final = 47
-_ERSPAN: Final = 0x88BE
-_ERSPAN_3: Final = 0x22EB
-_BRIDGED: Final = 0x6558  # an Ethernet frame (RFC 7637 section 3.2), to which SONiC can be set
-_SEQUENCE: Final = 0x1000
-_PLAIN_FLAGS: Final = 0xEFFF  # any of these in GRE's first word means that more follows, as no ERSPAN has
-_TYPE_AT: Final = 12
-_PROTOCOL_AT: Final = 11  # behind that, of IPv4
-_FRAME: Final = 60  # bytes of headers that are looked at: a tag, IPv4 without options, GRE and ERSPAN
+_CARRIERS: Final = (Header.GRE, Header.ERSPAN_2, Header.ERSPAN_3)
+_KEYED: Final = 0x20
+_FROM: Final = ETHERNET_SIZE
+_IP: Final = 20
+_PROTOCOLS: Final = [header + tags * RULES[Header.VLAN].size for header in (6, 9) for tags in range(3)]
+"""Where IP's protocol may be, behind an Ethernet header with up to two tags: of IPv6, and of IPv4."""
 
 
 def unwrap(batch: Batch) -> tuple[Batch, int]:
     """The batch with mirrored frames instead of what carried them, and how many there are."""
-    offset = _offsets(batch)
-    found = offset > 0
-    if not found.any():
+    perhaps = np.flatnonzero(_may_be(batch))
+    if not len(perhaps):  # as in nearly all captures
         return batch, 0
-    shorter = (batch.captured - offset, np.maximum(batch.length - offset, batch.captured - offset))
-    return batch._replace(start=batch.start + offset, captured=shorter[0], length=shorter[1]), int(found.sum())
-
-
-def _offsets(batch: Batch) -> Ints:
-    """Bytes before the mirrored frame; 0 where there is none."""
-    data, start = batch.data, batch.start
-    offset = np.zeros(len(start), np.int64)
-    head = rows(data, start + _TYPE_AT, 16).view(np.uint8).reshape(-1, 16)
-    carried = head[:, (_PROTOCOL_AT, _PROTOCOL_AT + VLAN_TAG)] == _GRE_PROTOCOL
-    if not carried.any():  # as in nearly all captures
-        return offset
-    kinds = head[:, :6].copy().view(">u2")
-    tagged = np.isin(kinds[:, 0], VLAN_TYPES)
-    ip = start + ETHERNET + np.where(tagged, VLAN_TAG, 0)
-    good = np.where(tagged, (kinds[:, 2] == IPV4_TYPE) & carried[:, 1], (kinds[:, 0] == IPV4_TYPE) & carried[:, 0])
-    at = np.flatnonzero(good & (batch.captured >= _FRAME))
-    if not len(at):
-        return offset
-    gre = ip[at] + (data[ip[at]] & 15).astype(np.int64) * 4
-    size = _headers(batch, at, gre)
-    known = (size > 0) & (gre + size + ETHERNET <= start[at] + batch.captured[at])
-    offset[at[known]] = (gre + size - start[at])[known]
-    return offset
-
-
-def _headers(batch: Batch, at: Ints, gre: Ints) -> Ints:
-    """Bytes of GRE and ERSPAN; 0 where they are not understood."""
-    end = batch.start[at] + batch.captured[at]
-    here = np.where(gre + 24 <= end, gre, batch.start[at])
-    flags, kind = _short(batch, here), _short(batch, here + 2)
-    sequenced = flags & _SEQUENCE != 0
-    base = np.where(sequenced, 8, 4)
-    further: Flags = batch.data[here + 8 + 11] & 1 != 0
-    size = np.select(
-        [(kind == _ERSPAN) & sequenced, (kind == _ERSPAN) | (kind == _BRIDGED), (kind == _ERSPAN_3) & sequenced],
-        [16, base, np.where(further, 28, 20)],
-        0,
+    start = batch.start[perhaps]
+    strata = Strata(batch.data, start, *(start + column[perhaps] for column in (batch.captured, batch.length)))
+    offset = np.zeros(len(batch.start), np.int64)
+    offset[perhaps] = _frames(strata, start) - start
+    captured = batch.captured - offset
+    moved = batch._replace(
+        start=batch.start + offset, captured=captured, length=np.maximum(batch.length - offset, captured)
     )
-    return np.where((gre + 24 <= end) & (flags & _PLAIN_FLAGS == 0), size, 0)
+    return moved, int((offset > 0).sum())
 
 
-def _short(batch: Batch, at: Ints) -> Ints:
-    return rows(batch.data, at, 2).view(">u2").astype(np.int64)
+def _may_be(batch: Batch) -> Flags:
+    head = rows(batch.data, batch.start + _FROM, _IP).view(np.uint8).reshape(-1, _IP)
+    found: Flags = head[:, _PROTOCOLS[0]] == GRE
+    for place in _PROTOCOLS[1:]:
+        found |= head[:, place] == GRE
+    return found
+
+
+def _frames(strata: Strata, start: Ints) -> Ints:
+    """Where the mirrored frame starts: the first one that GRE or ERSPAN carries; else where the packet does."""
+    found = start.copy()
+    carrier = np.zeros(len(start), np.bool_)
+    for stratum in strata.strata:
+        row = stratum.row
+        if stratum.header is Header.ETHERNET:
+            first = carrier[row] & (found[row] == start[row])
+            found[row[first]] = stratum.at[first]
+        if stratum.header is Header.GRE:
+            carrier[row] = stratum.octets[:, 0] & _KEYED == 0
+        elif stratum.header not in _CARRIERS:
+            carrier[row] = False
+    return found

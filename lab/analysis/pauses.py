@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from lab.analysis.columns import rows
+from lab.analysis.strata import rows
 from lab.units import PAUSE_QUANTUM_BITS
+from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lab.analysis.batch import Batch, Ints
 
-PFC: Final = 0x0101
-PAUSE: Final = 0x0001
-"""MAC control opcodes (IEEE 802.3 table 31A-1)."""
 ALL_CLASSES: Final = -1
 """The class of a Pause frame of IEEE 802.3, which stops the whole link."""
 _MAX_PORTS: Final = 4096
@@ -109,12 +107,12 @@ class Pauses:
         )
         for *place, quanta in zip(*(column.tolist() for column in columns), frames["quanta"].tolist(), strict=True):
             interface, direction, address, time, opcode, first = place
-            if opcode == PFC:
+            if opcode == PFC_OPCODE:
                 self.frames += 1
                 for cls in range(8):
                     if first >> cls & 1:
                         self._frame((interface, direction, address, cls), time, quanta[cls])
-            elif opcode == PAUSE:
+            elif opcode == PAUSE_OPCODE:
                 self.frames += 1
                 self._frame((interface, direction, address, ALL_CLASSES), time, first)
 

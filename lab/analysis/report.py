@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -28,6 +29,7 @@ from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_n
 from lab.analysis.over_time import over_time
 from lab.analysis.pause_tree import pause_trees
 from lab.analysis.spread import spread
+from lab.analysis.strata import other_name
 from lab.analysis.verdict import findings
 from lab.wire.pcapng import APPLICATION
 
@@ -59,7 +61,7 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
     """All facts of a capture file, or of those of its packets that are ``wanted``; InvalidInput when it is none.
 
     ``rate``, in bit/s, is that of links whose own is not in the file: pause quanta have no duration without it.
-    Memory is bounded, whatever the file holds: some 60 MB for a few flows, and 250 MB where there are 32,768, all of
+    Memory is bounded, whatever the file holds: some 60 MB for a few flows, and 300 MB where there are 32,768, all of
     which have lost packets.
     """
     analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else chooser(wanted))
@@ -95,8 +97,11 @@ class _Report:
             "left_out": of.capture.packets - of.packets,
             "seconds": self._seconds,
             "roce": of.roce,
+            "rocev1": of.rocev1,
+            "not_decoded": _by_name(of.not_decoded),
             "short": of.short,
             "mirrored": of.capture.mirrored,
+            "copies_alike": of.copies.alike,
             "pause_frames": of.pauses.frames,
             "pause_frames_hidden": hidden_by(wanted, self._filters()),
             "emulated": of.capture.applications == {APPLICATION},
@@ -219,6 +224,14 @@ class _Report:
         interface, vni, *words = self._of.tunnels.keys[number]
         packets, size, roce = self._of.tunnel_sums[number].tolist()
         return Tunnel(self._links[interface], vni, address(words[:4]), address(words[4:]), packets, size, roce)
+
+
+def _by_name(others: dict[int, int]) -> dict[str, int]:
+    """Packets that are not decoded, the most frequent first."""
+    found = Counter[str]()
+    for other, count in others.items():
+        found[other_name(other)] += count
+    return dict(found.most_common())
 
 
 def _named(names: Sequence[Name], counts: Ints) -> dict[Name, int]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROUND: Final = 8192
 """Packets: so many that loops over columns pay, so few that these stay in the cache."""
-_COLUMNS: Final = 13
+_COLUMNS: Final = 14
 
 
 class Sorted(NamedTuple):
@@ -40,6 +40,7 @@ class Sorted(NamedTuple):
     ecn: Ints
     length: Ints
     ttl: Ints
+    ident: Ints
     direction: Ints
     at: Ints
     starts: Ints
@@ -63,7 +64,8 @@ class Rounds:
         row = roce.row
         several: tuple[Ints | Flags, ...] = (
             flow, batch.time[row], roce.opcode, roce.psn, roce.payload, roce.dmalen, roce.syndrome, roce.msn,
-            roce.ackreq, columns.ecn[row], batch.length[row], columns.ttl[row], batch.direction[row],
+            roce.ackreq, columns.ecn[row], batch.length[row], columns.ttl[row], columns.ident[row],
+            batch.direction[row],
         )  # fmt: skip
         if (flow < 0).any():
             several = tuple(column[flow >= 0] for column in several)
@@ -86,10 +88,11 @@ class Rounds:
 
 def _sort(columns: Ints) -> Sorted:
     order = np.argsort(columns[0].astype(np.uint16), kind="stable")  # fewer than 2**16 flows, and this is faster
-    flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq, ecn, length, ttl, direction = (
+    flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq, ecn, length, ttl, ident, direction = (
         column.take(order) for column in columns
     )
     return Sorted(
-        flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq != 0, ecn, length, ttl, direction, order,
+        flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq != 0, ecn, length, ttl, ident, direction,
+        order,
         runs.starts(flow),
     )  # fmt: skip

@@ -149,7 +149,20 @@ def _file(facts: Facts) -> Iterator[Finding]:
             note=True,
             count=facts.short,
         )
-    if copies := sum(flow.copies for flow in facts.flows):
+    if facts.rocev1:
+        yield Finding(
+            f"{_count(facts.rocev1, 'packet')} of RoCEv1, which no router forwards and no UDP port tells to ECMP",
+            "the GID index that the program uses is one of type RoCE v1: take one of type RoCE v2 (show_gids, "
+            "NCCL_IB_GID_INDEX, ib_write_bw -x)",
+            note=True,
+        )
+    if facts.copies_alike:
+        yield Finding(
+            f"{_count(facts.copies_alike, 'packet')} in the file twice, alike in every header: each is counted once",
+            "the mirror shows both what came into a switch and what left it",
+            note=True,
+        )
+    if copies := sum(flow.copies for flow in facts.flows) - facts.copies_alike:
         yield Finding(
             f"{_count(copies, 'packet')} in the file twice, one hop apart: each is counted once",
             "the mirror shows what came into a router and what left it",

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 40
 """Of one table; JSON has them all."""
+_NAMED: Final = 5
+"""Kinds of packets that a sentence names."""
 _SPARKS: Final = " ▁▂▃▄▅▆▇█"
 _WIDTH: Final = 48
 _NARROW: Final = 16
@@ -64,7 +66,7 @@ def analyze(
 
     Of what a filter leaves out nothing is known: qpn==0x11 has no answers, because those go to the other QP.
 
-    Exits with 0 when nothing looks wrong, 1 when something does, and 3 when there was nothing to judge.
+    Exits with 0 when nothing looks wrong, 1 when something does, and 3 when the file has nothing that is judged.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no matrices here: NumPy need not start threads for them
     from lab.analysis.report import analyse  # noqa: PLC0415 - NumPy takes a while to import
@@ -149,12 +151,19 @@ def _print(facts: Facts) -> None:
         (path.src, path.dst, f"{path.qp:#x}", ", ".join(f"{hop.link} {hop.marked_share:.1%}" for hop in path.hops))
         for path in facts.paths if any(hop.marked for hop in path.hops)
     ))  # fmt: skip
-    _table("Inside VXLAN", _columns("VNI", "link", "from", "to", "packets 2", "bytes", "RoCEv2 1"), (
+    _table("Inside VXLAN and GENEVE", _columns("VNI", "link", "from", "to", "packets 2", "bytes", "RoCEv2 1"), (
         (t.vni, t.link, t.src or "not IP", t.dst or "not IP", t.packets, format_size(t.bytes), t.roce)
         for t in facts.tunnels
     ))  # fmt: skip
+    _table(
+        "Not decoded",
+        _columns("what", "packets"),
+        ((name, f"{count:,}") for name, count in facts.not_decoded.items()),
+    )
     if facts.icrc is not None:
-        _line(f"ICRC: {facts.icrc.right} right, {facts.icrc.wrong} wrong, {facts.icrc.unknown} not captured whole")
+        _line(
+            f"ICRC: {facts.icrc.right} right, {facts.icrc.wrong} wrong, {facts.icrc.unknown} that cannot be checked"
+        )
     _conclude(facts)
 
 
@@ -307,7 +316,15 @@ def _conclude(facts: Facts) -> None:
         _line(f"... and {len(facts.findings) - _ROWS} more; --json has all")
     if not any(not finding.note for finding in facts.findings):
         judged = _verdict(facts) is ExitCode.PASS
-        _line("nothing looks wrong" if judged else "nothing to judge: no RoCEv2, flow control or VXLAN in the file")
+        _line("nothing looks wrong" if judged else f"no RoCE, flow control or VXLAN to judge: {_others(facts)}")
+
+
+def _others(facts: Facts) -> str:
+    """What a capture has instead, in words."""
+    counts = [f"{count:,} packets of {name}" for name, count in list(facts.not_decoded.items())[:_NAMED]]
+    more = sum(facts.not_decoded.values()) - sum(list(facts.not_decoded.values())[:_NAMED])
+    counts += [f"{more:,} of others"] if more else []
+    return f"{', '.join(counts)}, not decoded" if counts else f"{facts.packets - facts.left_out:,} packets"
 
 
 def _columns(*texts: str) -> list[Column]:

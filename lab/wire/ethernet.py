@@ -10,11 +10,12 @@ from typing import ClassVar, Final
 
 from scapy.fields import BitField, ShortField, XByteField, XShortEnumField, XShortField
 from scapy.layers.inet import UDP
-from scapy.layers.l2 import Ether
-from scapy.packet import Packet, Raw, bind_layers
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Packet, Raw, bind_bottom_up, bind_layers
 
-from lab.wire.frame import MAC_CONTROL_TYPE, MAX_TUNNELS, PAUSE_OPCODE, PFC_OPCODE, VNI_VALID, VXLAN_PORT
 from lab.wire.headers import CLASSES
+from lab.wire.layers import MAX_TUNNELS, VNI_VALID
+from lab.wire.ports import MAC_CONTROL_TYPE, PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES, VXLAN_PORT, VXLAN_PORTS
 
 MAC_CONTROL_ADDRESS: Final = "01:80:c2:00:00:01"
 """Destination of every pause frame; bridges do not forward it (IEEE 802.3 annex 31B.1, 802.1Q table 8-1)."""
@@ -77,3 +78,7 @@ bind_layers(Ether, MACControl, type=MAC_CONTROL_TYPE)
 bind_layers(MACControl, Pause, opcode=PAUSE_OPCODE)
 bind_layers(MACControl, PFC, opcode=PFC_OPCODE)
 bind_layers(UDP, VXLAN, dport=VXLAN_PORT)
+for _port in VXLAN_PORTS[1:]:
+    bind_bottom_up(UDP, VXLAN, dport=_port)
+for _type in VLAN_TYPES[2:]:
+    bind_bottom_up(Ether, Dot1Q, type=_type)

@@ -6,14 +6,18 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import scapy.contrib.geneve
+import scapy.contrib.mpls  # noqa: F401 - both bind their layers
 from scapy.fields import BitField
+from scapy.layers.inet import IP
+from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import NoPayload, Packet, Padding, Raw
 
 from lab.wire import icrc
-from lab.wire.ethernet import VXLAN
 from lab.wire.figure import draw
-from lab.wire.frame import ETHERNET, Frame, Icrc, decode
+from lab.wire.frame import Frame, Icrc, decode
+from lab.wire.layers import ETHERNET_SIZE
 from lab.wire.meanings import MEANINGS, TITLES, Scene, data_meaning
 from lab.wire.reasons import ICRC_REASON, REASONS
 from lab.wire.rocev2 import BTH
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 logging.getLogger("scapy.runtime").setLevel(logging.ERROR)  # its warnings are about packets, and those are untrusted
 
+_IP: Final = (IP, IPv6)
 MAX_TEXT: Final = 64
 """Characters of one value; what is longer is cut."""
 _SHOWN: Final = 16
@@ -76,24 +81,28 @@ def explain(data: bytes, length: int | None = None, rate: int | None = None) -> 
 
 
 def _headers(data: bytes, frame: Frame, rate: int | None) -> Iterator[Header]:
-    scene = Scene(frame, rate)
+    whole = len(data) >= frame.length and not frame.cut
+    scene = Scene(frame, rate, whole)
     sealed: Packet | None = None
-    for layer in _layers(data):
+    addressed = False
+    for number, layer in enumerate(_layers(data)):
+        opens = number > 0 if isinstance(layer, Ether) else addressed and isinstance(layer, _IP)
+        addressed = isinstance(layer, _IP) or (addressed and not isinstance(layer, Ether))
+        if opens and scene.frame.inner is not None:
+            scene = Scene(scene.frame.inner, rate, whole)
         if sealed is not None and isinstance(layer, Padding):
             yield _icrc(sealed, scene)
             sealed = None
         yield _cut(layer, sealed, scene) if sealed is not None and _is_cut(layer, scene) else _header(layer, scene)
         if isinstance(layer, BTH):
             sealed = layer
-        elif isinstance(layer, VXLAN) and scene.frame.inner is not None:
-            scene = Scene(scene.frame.inner, rate)
     if sealed is not None:
         yield _icrc(sealed, scene)
 
 
 def _layers(data: bytes) -> Iterator[Packet]:
     """The stacked layers; a frame too short for Ethernet is all data."""
-    layer = Ether(data) if len(data) >= ETHERNET else Raw(data)
+    layer = Ether(data) if len(data) >= ETHERNET_SIZE else Raw(data)
     while isinstance(layer, Packet) and not isinstance(layer, NoPayload):
         yield layer
         layer = layer.payload
@@ -123,14 +132,19 @@ def _bits(description: Any) -> int:
 
 def _icrc(bth: Packet, scene: Scene) -> Header:
     verdict = scene.frame.icrc
-    if verdict is Icrc.UNKNOWN:
+    if verdict is Icrc.UNKNOWN and not scene.whole:
         return Header("ICRC, invariant CRC", icrc.SIZE, (Field("ICRC", "not captured", "", 32),), ICRC_REASON)
-    meaning = verdict.value if verdict is not None else ""
+    meaning = "not checked" if verdict is Icrc.UNKNOWN else verdict.value if verdict is not None else ""
     return Header("ICRC, invariant CRC", icrc.SIZE, (Field("ICRC", f"{bth.ICRC:#010x}", meaning, 32),), ICRC_REASON)
 
 
 def _is_cut(layer: Packet, scene: Scene) -> bool:
-    return isinstance(layer, Raw) and not isinstance(layer, Padding) and scene.frame.icrc is Icrc.UNKNOWN
+    return (
+        isinstance(layer, Raw)
+        and not isinstance(layer, Padding)
+        and scene.frame.icrc is Icrc.UNKNOWN
+        and not scene.whole
+    )
 
 
 def _cut(layer: Packet, bth: Packet, scene: Scene) -> Header:

@@ -1,4 +1,4 @@
-"""A fast decoder of Ethernet frames, without scapy: all of RoCEv2, PFC and Pause, and what VXLAN carries.
+"""A fast decoder of Ethernet frames, without scapy: what the walk finds, as values.
 
 Frames are untrusted: ``decode`` never raises. What it understood stays in the ``Frame``, and ``fault`` says in one
 line why it stopped.
@@ -10,61 +10,34 @@ from dataclasses import dataclass
 from enum import Enum
 from socket import AF_INET, AF_INET6, inet_ntop
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from lab.wire import icrc, mad
-from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
-from lab.wire.opcodes import ROCEV2_PORT, Extension, extensions
+from lab.wire import icrc
+from lab.wire.layers import BTH_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, VNI_VALID, Fault, Header
+from lab.wire.transport import Octets, Stop, mac_control, roce
+from lab.wire.walk import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
     from lab.wire.mad import Mad
+    from lab.wire.walk import Layer, Walk
 
-ETHERNET: Final = 14
-"""Bytes of an Ethernet header without tags."""
-IPV4_TYPE: Final = 0x0800
-IPV6_TYPE: Final = 0x86DD
-FRAGMENT: Final = 0x3FFF
-"""Bits of IPv4 that say so: more fragments, or an offset (RFC 791 section 3.1)."""
-UDP_PROTOCOL: Final = 17
-MAC_CONTROL_TYPE: Final = 0x8808
-"""Ethertype of MAC control (IEEE 802.3 clause 31)."""
-PAUSE_OPCODE: Final = 0x0001
-PFC_OPCODE: Final = 0x0101
-VXLAN_PORT: Final = 4789
-"""UDP destination port of VXLAN (RFC 7348 section 5)."""
-VNI_VALID: Final = 0x08
-"""The I flag (RFC 7348 section 5): without it a packet names no segment. The other seven are reserved."""
-MAX_TUNNELS: Final = 4
-"""Frames inside frames that are taken apart: no fabric nests deeper, and hostile ones must not exhaust the stack."""
-VLAN_TAG: Final = 4
-"""Bytes of a tag (IEEE 802.1Q clause 9.3), between the addresses and what it tags."""
-VLAN_TYPES: Final = (0x8100, 0x88A8)
-"""Ethertypes that announce a tag: of customers, and of providers (IEEE 802.1Q table 9-1)."""
-_IPV4: Final = Struct("!BBHHHBBH4s4s")
-_IPV6: Final = Struct("!IHBB16s16s")
-_UDP: Final = Struct("!HHHH")
-_PORTS: Final = Struct("!HH")
+_SEGMENT_ROUTING: Final = 4
+"""Routing type of SRv6 (RFC 8754 section 2)."""
 _WORD: Final = Struct("!I")
-_LONG: Final = Struct("!Q")
 _SHORT: Final = Struct("!H")
-_VXLAN: Final = Struct("!B3xI")
-_BTH_SIZE: Final = 12
-_LOW_24: Final = 0xFFFFFF
-_PFC_OPERANDS: Final = 18  # the vector and eight times
-
-_ETHERTYPES: Final = {
-    IPV4_TYPE: "IPv4",
-    0x0806: "ARP",
-    IPV6_TYPE: "IPv6",
-    MAC_CONTROL_TYPE: "MAC control",
-    0x88CC: "LLDP",
-}
-_TCP: Final = 6
-_PROTOCOLS: Final = {1: "ICMP", 2: "IGMP", _TCP: "TCP", UDP_PROTOCOL: "UDP", 58: "ICMPv6", 89: "OSPF"}
+_PORTS: Final = Struct("!HH")
+_PLAIN_IP: Final = ("IPv4", "IPv6")
 
 
 class Icrc(Enum):
-    """What came of checking the ICRC; UNKNOWN when the capture does not hold the whole packet."""
+    """What came of checking the ICRC.
+
+    UNKNOWN when the capture does not hold the whole packet,
+    or where nothing says over what it is: RoCEv1, and IPv6 extension headers.
+    """
 
     OK = "ok"
     BAD = "BAD"
@@ -78,17 +51,21 @@ class Frame:
     ``src`` and ``dst`` are IP addresses, or MAC addresses where there is no IP; ``ttl`` is IPv6's hop limit, too.
     ``payload`` is the number of bytes after the RoCEv2 headers, less padding and ICRC. ``origremdt`` is what an
     atomic operation found, ``ieth`` the R_Key that a SEND with Invalidate revokes, ``mad`` what a datagram to QP 0 or
-    1 says, ``xrcsrq`` the receive queue of an XRC request. ``inner`` is the frame that VXLAN carries for the segment
-    ``vni``, and ``tunnels`` counts the frames that this one is inside of. ``short``: a mirror cut it before its
-    length was written.
+    1 says, ``xrcsrq`` the receive queue of an XRC request. ``vlan`` is that of the last tag, and ``svlan`` of the
+    first where there are several; ``mpls`` are labels, the top of the stack first. ``inner`` is the frame or IP
+    packet that a tunnel carries, for the segment ``vni`` where it has one, and ``tunnels`` counts the frames that
+    this one is inside of. ``short``: a mirror cut it before its length was written. ``fragment``: it is the first one
+    of a packet in fragments.
     """
 
     length: int
     tunnels: int = 0
     src: str = ""
     dst: str = ""
+    svlan: int | None = None
     vlan: int | None = None
     pcp: int | None = None
+    mpls: tuple[int, ...] = ()
     protocol: str = ""
     dscp: int | None = None
     ecn: int | None = None
@@ -113,6 +90,7 @@ class Frame:
     inner: Frame | None = None
     mad: Mad | None = None
     short: bool = False
+    fragment: bool = False
     fault: str = ""
 
     @property
@@ -126,207 +104,154 @@ class Frame:
         return self.short or (self.inner is not None and self.inner.cut)
 
 
-class _Stop(Exception):
-    """Decoding cannot go on; the text says why."""
-
-
-class _Span(NamedTuple):
-    """Where an IP packet starts, its transport header starts, and what holds the transport ends."""
-
-    ip: int
-    transport: int
-    end: int
-
-
 def decode(data: bytes, length: int | None = None) -> Frame:
     """Decode the captured bytes of a frame that had ``length`` bytes on the wire (default: all captured)."""
-    frame = Frame(len(data) if length is None else length)
-    _decode(frame, data)
-    return frame
+    outermost = frame = Frame(len(data) if length is None else length)
+    found = walk(data, frame.length)
+    end = frame.length
+    for layer in found.layers:
+        if layer.opens:
+            frame = _open(frame, layer.header, end - layer.at)
+        _fill(frame, data, layer)
+        end = layer.end
+    if found.opens and found.fault is not Fault.NONE:
+        frame = _open(frame, found.missed, found.end - found.at)
+    frame.short, frame.fragment = found.short, found.fragment
+    octets = Octets(data, outermost.length)
+    frame.fault = _fault(found, octets)
+    if not frame.fault and found.layers:
+        _finish(frame, octets, found)
+    return outermost
 
 
-def _decode(frame: Frame, data: bytes) -> None:
+def _open(frame: Frame, header: Header, length: int) -> Frame:
+    """The frame, or IP packet, inside this one."""
+    if header is not Header.ETHERNET and frame.protocol in _PLAIN_IP:
+        frame.protocol = f"{RULES[header].name} in {frame.protocol}"
+    frame.inner = Frame(length, frame.tunnels + 1)
+    return frame.inner
+
+
+def _finish(frame: Frame, octets: Octets, found: Walk) -> None:
+    """What is behind the last header, or its name."""
+    last = found.layers[-1]
     try:
-        _ethernet(frame, data)
-    except _Stop as why:
+        if found.later:
+            frame.protocol = f"{RULES[last.header].name.removesuffix(' fragment')} fragment"
+        elif last.header in BTH_HEADERS:
+            frame.icrc = _check(octets.data, found)
+            roce(frame, octets, found)
+        elif last.header is Header.MAC_CONTROL:
+            mac_control(frame, octets, last.at)
+        elif found.missed is last.header:
+            frame.protocol = RULES[last.header].other(last.number) if last.number >= 0 else frame.protocol
+        else:  # of a version that is not known
+            frame.protocol = RULES[found.missed].name
+    except Stop as why:
         frame.fault = str(why)
 
 
-def _need(frame: Frame, data: bytes, end: int, what: str) -> None:
-    if end > len(data):
-        cause = "cut by the snap length" if frame.length > len(data) else "truncated"
-        raise _Stop(f"{cause}: {what} would end at byte {end}, captured are {len(data)}")
-
-
-def _mac(octets: bytes) -> str:
-    return octets.hex(":")
-
-
-def _ethernet(frame: Frame, data: bytes) -> None:
-    _need(frame, data, ETHERNET, "the Ethernet header")
-    frame.dst, frame.src = _mac(data[:6]), _mac(data[6:12])
-    offset = ETHERNET
-    kind = int.from_bytes(data[12:14])
-    while kind in VLAN_TYPES:
-        _need(frame, data, offset + VLAN_TAG, "the VLAN tag")
-        tci = int.from_bytes(data[offset : offset + 2])
-        frame.vlan, frame.pcp = tci & 0xFFF, tci >> 13
-        kind = int.from_bytes(data[offset + 2 : offset + 4])
-        offset += VLAN_TAG
-    frame.protocol = _ETHERTYPES.get(kind, f"ethertype {kind:#06x}")
-    if kind == IPV4_TYPE:
-        _ipv4(frame, data, offset)
-    elif kind == IPV6_TYPE:
-        _ipv6(frame, data, offset)
-    elif kind == MAC_CONTROL_TYPE:
-        _mac_control(frame, data, offset)
-
-
-def _mac_control(frame: Frame, data: bytes, start: int) -> None:
-    """PAUSE (IEEE 802.3 annex 31B) and PFC (annex 31D); other opcodes are named by their number."""
-    operands = start + _SHORT.size
-    _need(frame, data, operands, "the MAC control opcode")
-    (opcode,) = _SHORT.unpack_from(data, start)
-    if opcode == PAUSE_OPCODE:
-        _need(frame, data, operands + _SHORT.size, "pause_time")
-        frame.pause = Pause(*_SHORT.unpack_from(data, operands))
-        frame.protocol = "Pause"
-    elif opcode == PFC_OPCODE:
-        _need(frame, data, operands + _PFC_OPERANDS, "the time vector")
-        frame.pfc = Pfc.unpack(data, operands)
-        frame.protocol = "PFC"
-    else:
-        frame.protocol = f"MAC control opcode {opcode:#06x}"
-
-
-def _ipv4(frame: Frame, data: bytes, start: int) -> None:
-    _need(frame, data, start + _IPV4.size, "the IPv4 header")
-    first, tos, total, _, fragment, ttl, protocol, _, src, dst = _IPV4.unpack_from(data, start)
-    header = (first & 0x0F) * 4
-    total = total or frame.length - start  # more than 16 bits hold, as BIG TCP leaves it
-    if first >> 4 != 4 or header < _IPV4.size or total < header:
-        raise _Stop(f"IPv4 header is damaged: version {first >> 4}, {header} bytes of {total}")
-    frame.src, frame.dst = inet_ntop(AF_INET, src), inet_ntop(AF_INET, dst)
-    frame.dscp, frame.ecn, frame.ttl = tos >> 2, tos & 3, ttl
-    if fragment & FRAGMENT:
-        frame.protocol = "IPv4 fragment"
-        return
-    _transport(frame, data, _Span(start, start + header, start + total), protocol)
-
-
-def _ipv6(frame: Frame, data: bytes, start: int) -> None:
-    _need(frame, data, start + _IPV6.size, "the IPv6 header")
-    first, size, protocol, frame.ttl, src, dst = _IPV6.unpack_from(data, start)
-    if first >> 28 != 6:
-        raise _Stop(f"IPv6 header is damaged: version {first >> 28}")
-    frame.src, frame.dst = inet_ntop(AF_INET6, src), inet_ntop(AF_INET6, dst)
-    frame.dscp, frame.ecn = first >> 22 & 0x3F, first >> 20 & 3
-    offset = start + _IPV6.size
-    _transport(frame, data, _Span(start, offset, offset + size), protocol)
-
-
-def _transport(frame: Frame, data: bytes, span: _Span, protocol: int) -> None:
-    frame.protocol = _PROTOCOLS.get(protocol, f"IP protocol {protocol}")
-    frame.short = span.end > frame.length
-    if protocol not in {_TCP, UDP_PROTOCOL}:
-        return
-    _need(frame, data, span.transport + _PORTS.size, "the port numbers")
-    frame.sport, frame.dport = _PORTS.unpack_from(data, span.transport)
-    if protocol == UDP_PROTOCOL:
-        _udp(frame, data, span)
-
-
-def _udp(frame: Frame, data: bytes, span: _Span) -> None:
-    _need(frame, data, span.transport + _UDP.size, "the UDP header")
-    size = _UDP.unpack_from(data, span.transport)[2]
-    if not _UDP.size <= size <= span.end - span.transport:
-        raise _Stop(f"UDP says {size} bytes, IP has {span.end - span.transport}")
-    if frame.dport == ROCEV2_PORT:
-        frame.protocol = "RoCEv2"
-        _rocev2(frame, data, span._replace(end=span.transport + size))
-    elif frame.dport == VXLAN_PORT:
-        frame.protocol = "VXLAN"
-        _vxlan(frame, data, span._replace(end=span.transport + size))
-
-
-def _vxlan(frame: Frame, data: bytes, span: _Span) -> None:
-    start = span.transport + _UDP.size
-    inner = start + _VXLAN.size
-    if inner > span.end:
-        raise _Stop(f"UDP has {span.end - start} bytes, VXLAN needs {_VXLAN.size}")
-    _need(frame, data, inner, "the VXLAN header")
-    flags, vni = _VXLAN.unpack_from(data, start)
-    if not flags & VNI_VALID:
-        raise _Stop(f"VXLAN flags are {flags:#04x}: without I ({VNI_VALID:#04x}) there is no VNI")
-    frame.vni = vni >> 8
-    if frame.tunnels == MAX_TUNNELS:
-        raise _Stop(f"VXLAN nests deeper than {MAX_TUNNELS} frames")
-    frame.inner = Frame(span.end - inner, frame.tunnels + 1)
-    _decode(frame.inner, data[inner : span.end])
-
-
-def _rocev2(frame: Frame, data: bytes, span: _Span) -> None:
-    offset = span.transport + _UDP.size
-    trailer = span.end - icrc.SIZE
-    if trailer < offset + _BTH_SIZE:
-        raise _Stop(f"UDP has {span.end - offset} bytes, BTH and ICRC need {_BTH_SIZE + icrc.SIZE}")
-    _need(frame, data, offset + _BTH_SIZE, "the BTH")
-    frame.bth = Bth.unpack(data, offset)
-    frame.icrc = _check(data, span)
-    offset = _extensions(frame, data, offset + _BTH_SIZE, trailer)
-    if trailer - offset < frame.bth.pad:
-        raise _Stop(f"PadCnt {frame.bth.pad} exceeds the payload of {trailer - offset} bytes")
-    frame.payload = trailer - offset - frame.bth.pad
-    if frame.deth is not None and frame.bth.destqp <= mad.GENERAL_QP:
-        frame.mad = mad.parse(data[offset : min(trailer, offset + mad.SIZE)])
-
-
-def _check(data: bytes, span: _Span) -> Icrc:
-    if span.end > len(data):
+def _check(data: bytes, found: Walk) -> Icrc | None:
+    """Of RoCEv2 directly on IP: annex A17.3.3 does not say what extension headers do to it."""
+    *_, network, transport, bth = found.layers
+    if found.end < bth.after + icrc.SIZE:
+        return None
+    whole = found.end <= len(data) and not found.fragment
+    if not whole or network.header not in {Header.IPV4, Header.IPV6} or transport.header is not Header.UDP:
         return Icrc.UNKNOWN
-    trailer = span.end - icrc.SIZE
-    right = icrc.compute(data[span.ip : trailer], span.transport - span.ip)
-    return Icrc.OK if data[trailer : span.end] == right else Icrc.BAD
+    trailer = found.end - icrc.SIZE
+    right = icrc.compute(data[network.at : trailer], transport.at - network.at)
+    return Icrc.OK if data[trailer : found.end] == right else Icrc.BAD
 
 
-def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
-    """Fill in what one extension header says; the reserved octets of a CNP say nothing, RD is only named."""
-    match extension:
-        case Extension.DETH:
-            frame.deth = Deth.unpack(data, offset)
-        case Extension.FETH:
-            frame.feth = Feth.unpack(data, offset)
-        case Extension.RETH:
-            frame.reth = Reth.unpack(data, offset)
-        case Extension.ATOMIC_ETH:
-            frame.atomiceth = AtomicEth.unpack(data, offset)
-        case Extension.AETH:
-            frame.aeth = Aeth.unpack(data, offset)
-        case Extension.ATOMIC_ACK_ETH:
-            (frame.origremdt,) = _LONG.unpack_from(data, offset)
+def _fault(found: Walk, octets: Octets) -> str:
+    """Why the walk stopped, in words."""
+    rule, room = RULES[found.missed], found.end - found.at
+    if found.fault is Fault.CUT:
+        what = "the BTH" if found.missed in BTH_HEADERS else f"the {rule.name} header"
+        return octets.cut(found.at + rule.size, what)
+    if found.fault is Fault.ROOM:
+        carrier = RULES[found.layers[-1].header].name if found.layers else "the wire"
+        return f"{carrier} has {room} bytes, {rule.name} needs {rule.size}"
+    if found.fault is Fault.DEEP:
+        return f"more than {MAX_TUNNELS} tunnels in each other, or {MAX_HEADERS} headers"
+    return _damage(found.missed, octets.data[found.at :], room) if found.fault else ""
+
+
+def _damage(header: Header, octets: bytes, room: int) -> str:
+    """What is wrong with a header that begins so, and has ``room`` bytes for it and what it carries."""
+    name = RULES[header].name
+    match header:
+        case Header.UDP:
+            return f"UDP says {_SHORT.unpack_from(octets, 4)[0]} bytes, IP has {room}"
+        case Header.IPV4:
+            total = _SHORT.unpack_from(octets, 2)[0] or room
+            return f"IPv4 header is damaged: version {octets[0] >> 4}, {(octets[0] & 15) * 4} bytes of {total}"
+        case Header.VXLAN:
+            return f"VXLAN flags are {octets[0]:#04x}: without I ({VNI_VALID:#04x}) there is no VNI"
         case _:
-            _read_word(frame, _WORD.unpack_from(data, offset)[0], extension)
+            return f"{name} header is damaged: version {octets[0] >> 4}"
 
 
-def _read_word(frame: Frame, word: int, extension: Extension) -> None:
-    match extension:
-        case Extension.IMMDT:
-            frame.immdt = word
-        case Extension.IETH:
-            frame.ieth = word
-        case Extension.XRCETH:
-            frame.xrcsrq = word & _LOW_24
-        case _:
-            pass
+# What each header says
 
 
-def _extensions(frame: Frame, data: bytes, offset: int, trailer: int) -> int:
-    """Read what the opcode says follows the BTH; the offset after it."""
-    for extension in extensions(frame.bth.opcode) if frame.bth else ():
-        after = offset + extension.size
-        if after > trailer:
-            raise _Stop(f"no room for {extension.label} between BTH and ICRC")
-        _need(frame, data, after, extension.label)
-        _read(frame, data, offset, extension)
-        offset = after
-    return offset
+def _fill(frame: Frame, data: bytes, layer: Layer) -> None:
+    if layer.header is not Header.ETHERNET:
+        frame.protocol = RULES[layer.header].name
+    if layer.header in _FILL:
+        _FILL[layer.header](frame, data, layer.at)
+
+
+def _ethernet(frame: Frame, data: bytes, at: int) -> None:
+    frame.dst, frame.src = data[at : at + 6].hex(":"), data[at + 6 : at + 12].hex(":")
+
+
+def _tag(frame: Frame, data: bytes, at: int) -> None:
+    (tci,) = _SHORT.unpack_from(data, at)
+    if frame.vlan is not None and frame.svlan is None:
+        frame.svlan = frame.vlan
+    frame.vlan, frame.pcp = tci & 0xFFF, tci >> 13
+
+
+def _label(frame: Frame, data: bytes, at: int) -> None:
+    frame.mpls += (_WORD.unpack_from(data, at)[0] >> 12,)
+
+
+def _ipv4(frame: Frame, data: bytes, at: int) -> None:
+    frame.src, frame.dst = inet_ntop(AF_INET, data[at + 12 : at + 16]), inet_ntop(AF_INET, data[at + 16 : at + 20])
+    frame.dscp, frame.ecn, frame.ttl = data[at + 1] >> 2, data[at + 1] & 3, data[at + 8]
+
+
+def _ipv6(frame: Frame, data: bytes, at: int) -> None:
+    frame.src, frame.dst = inet_ntop(AF_INET6, data[at + 8 : at + 24]), inet_ntop(AF_INET6, data[at + 24 : at + 40])
+    traffic_class = _SHORT.unpack_from(data, at)[0] >> 4 & 0xFF
+    frame.dscp, frame.ecn, frame.ttl = traffic_class >> 2, traffic_class & 3, data[at + 7]
+
+
+def _routing(frame: Frame, data: bytes, at: int) -> None:
+    if data[at + 2] == _SEGMENT_ROUTING:
+        frame.protocol = "SRv6"
+
+
+def _ports(frame: Frame, data: bytes, at: int) -> None:
+    frame.sport, frame.dport = _PORTS.unpack_from(data, at)
+
+
+def _segment(frame: Frame, data: bytes, at: int) -> None:
+    frame.vni = _WORD.unpack_from(data, at + 4)[0] >> 8
+
+
+_FILL: Final[dict[Header, Callable[[Frame, bytes, int], None]]] = {
+    Header.ETHERNET: _ethernet,
+    Header.VLAN: _tag,
+    Header.MPLS: _label,
+    Header.IPV4: _ipv4,
+    Header.IPV6: _ipv6,
+    Header.GRH: _ipv6,
+    Header.ROUTING: _routing,
+    Header.TCP: _ports,
+    Header.UDP: _ports,
+    Header.VXLAN: _segment,
+    Header.GENEVE: _segment,
+}

@@ -12,15 +12,18 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 
 from lab.units import format_size, format_time, quanta_to_seconds
 from lab.wire.ethernet import PFC, VXLAN, MACControl, Pause
-from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES, VNI_VALID, VXLAN_PORT, Frame
 from lab.wire.headers import CLASSES, Placement, Selectivity
-from lab.wire.opcodes import ROCEV2_PORT, Extension, Opcode, extensions
+from lab.wire.layers import VNI_VALID
+from lab.wire.opcodes import Extension, Opcode, extensions
+from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE, ROCEV1_TYPE, ROCEV2_PORT, VLAN_TYPES, VXLAN_PORTS
 from lab.wire.rocev2 import AETH, BTH, CNP, DETH, FETH, IETH, RDETH, RETH, XRCETH, AtomicAckETH, AtomicETH, ImmDt
 from lab.wire.summary import ECN_NAMES
 from lab.wire.syndrome import AckKind, NakCode, Syndrome
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
+
+    from lab.wire.frame import Frame
 
 _DEFAULT_PKEY: Final = 0xFFFF
 _CONTROLLED_QKEY: Final = 0x80000000
@@ -29,10 +32,14 @@ _ALL_CLASSES: Final = (1 << CLASSES) - 1
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where a field is: its frame, and the rate in bit/s of the link that carries it, where known."""
+    """Where a field is: its frame, and the rate in bit/s of the link that carries it, where known.
+
+    ``whole``: the capture has all of the packet.
+    """
 
     frame: Frame
     rate: int | None = None
+    whole: bool = True
 
 
 Meaning: TypeAlias = Callable[[int, Scene], str]
@@ -49,7 +56,7 @@ def _tos(value: int, _: Scene) -> str:
 def _port(value: int, scene: Scene) -> str:
     if value == ROCEV2_PORT:
         return "RoCEv2"
-    if value == VXLAN_PORT:
+    if value in VXLAN_PORTS:
         return "VXLAN"
     if scene.frame.bth is not None:
         return "one value per QP, all that ECMP can tell QPs by"
@@ -179,6 +186,8 @@ def _vxlan_flags(value: int, _: Scene) -> str:
 
 
 def _ethertype(value: int, _: Scene) -> str:
+    if value == ROCEV1_TYPE:
+        return "RoCEv1, which no router forwards: take a GID index of type RoCE v2"
     return "an 802.1Q tag follows" if value in VLAN_TYPES else ""
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final
 
-ROCEV2_PORT: Final = 4791
-"""UDP destination port of RoCEv2 (IBA vol. 1 annex A17.3.2.2)."""
-
 _TRANSPORT_SHIFT: Final = 5
 _TRANSPORT_NAMES: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
 _RD: Final = 0x40

@@ -31,7 +31,8 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw, bind_layers, bind_top_down
 
 from lab.wire import icrc
-from lab.wire.opcodes import OPCODE_NAMES, ROCEV2_PORT, Extension, Opcode, extensions
+from lab.wire.opcodes import OPCODE_NAMES, Extension, Opcode, extensions
+from lab.wire.ports import ROCEV2_PORT
 
 _UDP_SIZE: Final = 8
 

@@ -29,19 +29,29 @@ def describe(frame: Frame, rate: int | None = None) -> str:
     if frame.vni is not None:
         parts.append(f"VNI {frame.vni}")
     parts.append(f"{frame.length} bytes")
-    if frame.vlan is not None:
-        parts.append(f"VLAN {frame.vlan} PCP {frame.pcp}")
+    parts += _tags(frame)
     if frame.dscp is not None and frame.ecn is not None:
         parts.append(f"DSCP {frame.dscp} {ECN_NAMES[frame.ecn]}")
     if frame.icrc is not None:
         parts.append(f"ICRC {frame.icrc.value}")
-    if frame.short:
-        parts.append("[cut before its length was written]")
-    if frame.fault:
-        parts.append(f"[{frame.fault}]")
+    parts += [f"[{remark}]" for remark in _remarks(frame)]
     if frame.inner is not None:
         parts.append(f"| {describe(frame.inner, rate)}")
     return "  ".join(parts)
+
+
+def _tags(frame: Frame) -> list[str]:
+    found = []
+    if frame.vlan is not None:
+        stacked = "" if frame.svlan is None else f" in {frame.svlan}"
+        found.append(f"VLAN {frame.vlan}{stacked} PCP {frame.pcp}")
+    return [*found, "MPLS " + "/".join(map(str, frame.mpls))] if frame.mpls else found
+
+
+def _remarks(frame: Frame) -> list[str]:
+    fragment = "first fragment" if frame.fragment else ""
+    short = "cut before its length was written" if frame.short else ""
+    return [remark for remark in (fragment, short, frame.fault) if remark]
 
 
 def _what(frame: Frame) -> str:

@@ -6,10 +6,14 @@ from struct import Struct
 from typing import Final
 
 from lab.wire import icrc
-from lab.wire.frame import ETHERNET, VLAN_TAG, VLAN_TYPES, decode
+from lab.wire.frame import decode
+from lab.wire.layers import Header
+from lab.wire.walk import walk
 
+_STAMPED: Final = {
+    Header.ETHERNET, Header.VLAN, Header.IPV4, Header.IPV6, Header.UDP, Header.VXLAN, Header.BTH,
+}  # fmt: skip
 _UDP_SIZE: Final = 8
-_VXLAN_SIZE: Final = 8
 _CHECKSUM: Final = 6  # in the UDP header
 _ACK_PSN: Final = 8  # in the BTH: the bit A, seven reserved, and the PSN
 _WORD: Final = Struct("!I")
@@ -67,26 +71,14 @@ class Template:
 
 def _innermost(data: bytes) -> tuple[int, int]:
     """Offsets of the innermost IP and UDP headers; ValueError when they are not those of a whole RoCEv2 frame."""
-    frame, start, covered = decode(data), 0, False
+    frame = decode(data)
     if frame.damage or frame.cut:
         raise ValueError(frame.damage or "the IP packet ends beyond the frame")
-    while True:
-        ip = _after_tags(data, start)
-        transport = ip + (40 if data[ip] >> 4 == 6 else (data[ip] & 0x0F) * 4)
-        if frame.inner is None and frame.bth is None:
-            raise ValueError(f"{frame.protocol} is no template")
-        has_checksum = any(data[transport + _CHECKSUM : transport + _UDP_SIZE])
-        if covered and not has_checksum:
-            raise ValueError("the tunnel has a UDP checksum and what it carries has none")
-        if frame.inner is None:
-            return ip, transport
-        covered |= has_checksum
-        frame, start = frame.inner, transport + _UDP_SIZE + _VXLAN_SIZE
-
-
-def _after_tags(data: bytes, start: int) -> int:
-    """Where the IP header is in a whole frame that begins at ``start``."""
-    offset = start + ETHERNET
-    while int.from_bytes(data[offset - 2 : offset]) in VLAN_TYPES:
-        offset += VLAN_TAG
-    return offset
+    layers = walk(data, len(data)).layers
+    if layers[-1].header is not Header.BTH or not {layer.header for layer in layers} <= _STAMPED:
+        raise ValueError(f"{frame.protocol} is no template")
+    datagrams = [layer.at for layer in layers if layer.header is Header.UDP]
+    checksums = [any(data[at + _CHECKSUM : at + _UDP_SIZE]) for at in datagrams]
+    if any(checksums[:-1]) and not checksums[-1]:
+        raise ValueError("the tunnel has a UDP checksum and what it carries has none")
+    return layers[-3].at, layers[-2].at

@@ -21,8 +21,9 @@ from lab.wire import build
 from lab.wire.filter.parse import parse
 from lab.wire.frame import Icrc, decode
 from lab.wire.headers import Aeth, Reth
-from lab.wire.opcodes import ROCEV2_PORT, Opcode
+from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Record, Writer
+from lab.wire.ports import ROCEV2_PORT
 from lab.wire.syndrome import Syndrome
 from tests.fabric.frames import THERE, numbered, send, write
 from tests.inside import entered

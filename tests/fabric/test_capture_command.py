@@ -21,8 +21,8 @@ from lab.kernel.capture import Capture, Point
 from lab.kernel.process import find_tool, run
 from lab.model.selection import choose_links
 from lab.wire.filter.parse import parse
-from lab.wire.opcodes import ROCEV2_PORT
 from lab.wire.pcapng import Writer
+from lab.wire.ports import ROCEV2_PORT
 from tests.fabric.command import argv, rocelab, running
 from tests.fabric.frames import write
 from tests.inside import entered

@@ -19,7 +19,7 @@ _SLOWEST: Final = 20
 """Seconds for one input, on a machine that does other things too."""
 _LONGEST: Final = 16384
 """Bytes of one input."""
-_ON_ARRAYS: Final = {"analysis", "choosing", "following"}
+_ON_ARRAYS: Final = {"analysis", "choosing", "following", "walks"}
 """Targets whose comparisons are not watched: atheris 3.0.0 never frees what a comparison of two arrays gives."""
 
 

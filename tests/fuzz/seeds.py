@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Interface, Record
+from lab.wire.ports import UDP
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import big_endian, pcap, pcapng, records
+from tests.unit.analysis.encapsulations import ANY, EXTENDED, IPV4, rocev1
 from tests.unit.analysis.links import LINKS
 from tests.unit.analysis.mirrors import HEADERS, mirrored
 
@@ -29,6 +31,7 @@ FILTERS: Final = (
 @cache
 def frames() -> tuple[bytes, ...]:
     """A packet of every opcode and kind, plain, tagged and in VXLAN, over IPv4 and IPv6."""
+    carried = packets.send(2), packets.send(3, path=packets.THERE6)
     every = [packets.rocev2(packets.THERE, opcode, packets.QP2, 7, bytes(28), size=9) for opcode in Opcode]
     return (
         *every,
@@ -39,6 +42,9 @@ def frames() -> tuple[bytes, ...]:
         packets.tagged(packets.send(2)),
         packets.vxlan(packets.send(2)),
         packets.vxlan(packets.tagged(packets.vxlan(packets.send(2, path=packets.THERE6)))),
+        *(wrap(frame) for wrap in ANY.values() for frame in carried),
+        *(wrap(carried[1]) for wrap in EXTENDED.values()),
+        rocev1(carried[0]),
     )
 
 
@@ -70,6 +76,8 @@ def captures() -> tuple[bytes, ...]:
         pcap(story()),
         pcap([], ">"),
         *(pcapng(records([mirrored(frame, header) for frame in story()])) for header in HEADERS.values()),
+        *(pcapng(records([wrap(frame) for frame in story() if frame[12:14] == IPV4])) for wrap in ANY.values()),
+        pcapng(records([rocev1(frame) for frame in story() if frame[23] == UDP])),
         *(pcap([wrap(frame) for frame in story()], linktype=number) for number, wrap in LINKS.values()),
     )
 
@@ -80,6 +88,7 @@ SEEDS: Final[dict[str, Callable[[], tuple[bytes, ...]]]] = {
     "dissect": frames,
     "analysis": captures,
     "choosing": frames,
+    "walks": lambda: tuple(_WHOLE + each for each in frames()),
     "following": captures,
     "filters": lambda: tuple(text.encode() for text in FILTERS),
 }

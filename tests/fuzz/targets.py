@@ -9,11 +9,15 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from lab.analysis.batch import SLACK
 from lab.analysis.capture import Capture
 from lab.analysis.choose import chosen
 from lab.analysis.follow import follow
 from lab.analysis.records import Reader
 from lab.analysis.report import analyse
+from lab.analysis.strata import Strata, other_name
 from lab.errors import InvalidInput, UsageError
 from lab.wire.explain import explain
 from lab.wire.filter.kernel_program import kernel_program
@@ -21,6 +25,7 @@ from lab.wire.filter.match import matches
 from lab.wire.filter.parse import parse
 from lab.wire.frame import decode
 from lab.wire.summary import describe
+from lab.wire.walk import walk
 from tests.fuzz import seeds
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng as written
@@ -62,7 +67,7 @@ def frame(data: bytes) -> None:
     length = len(data) - 2 + int.from_bytes(data[:2]) % 64
     found = decode(data[2:], length)
     assert describe(found, 10**9).isprintable()
-    assert found.payload is None or 0 <= found.payload <= length
+    assert found.payload is None or 0 <= found.payload <= length or found.short or found.fragment
 
 
 def dissect(data: bytes) -> None:
@@ -99,11 +104,25 @@ def _facts(data: bytes, chunk: int) -> Facts | None:
 
 def choosing(data: bytes) -> None:
     """A filter takes the same packets by columns as by frames."""
-    capture = Capture(io.BytesIO(written(records([data]))), "fuzz")
-    batch = next(iter(capture))
+    batch = next(iter(Capture(io.BytesIO(written(records([data]))), "fuzz", _SMALL)))
+    begin = int(batch.start[0])
+    seen = decode(batch.data[begin : begin + int(batch.captured[0])].tobytes(), int(batch.length[0]))
     for text in seeds.FILTERS:
         expression = parse(text)
-        assert chosen(expression, batch).tolist() == [matches(expression, decode(data))], text
+        assert chosen(expression, batch).tolist() == [matches(expression, seen)], text
+
+
+def walks(data: bytes) -> None:
+    """The walk of a batch takes the same steps as that of a frame; two octets say how long it was on the wire."""
+    octets, length = data[2:], len(data) - 2 + int.from_bytes(data[:2]) % 64
+    found = walk(octets, length)
+    buffer = np.frombuffer(octets + bytes(SLACK), np.uint8)
+    ends = (np.array([end]) for end in (len(octets), length))
+    strata = Strata(buffer, np.zeros(1, np.int64), *ends)
+    steps = [(stratum.header, int(at)) for stratum in strata.strata for at in stratum.at]
+    assert steps == [(layer.header, layer.at) for layer in found.layers]
+    assert (int(strata.fault[0]), bool(strata.short[0]), int(strata.end[0])) == (found.fault, found.short, found.end)
+    assert strata.other[0] < 0 or other_name(int(strata.other[0])).isprintable()
 
 
 def following(data: bytes) -> None:
@@ -136,6 +155,7 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "dissect": dissect,
     "analysis": analysis,
     "choosing": choosing,
+    "walks": walks,
     "following": following,
     "filters": filters,
 }

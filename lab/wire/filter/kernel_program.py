@@ -15,15 +15,15 @@ from lab.wire.filter.assembler import Assembler, Label
 from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within, quick
 from lab.wire.filter.kernel_walk import CONTROL, INNER, NOTHING, OUTER, VNI, Walk
 from lab.wire.filter.match import ANSWERS
-from lab.wire.frame import ETHERNET, FRAGMENT, IPV4_TYPE, UDP_PROTOCOL
-from lab.wire.opcodes import ROCEV2_PORT
+from lab.wire.layers import ETHERNET_SIZE
+from lab.wire.ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
 
 if TYPE_CHECKING:
     from lab.wire.filter.assembler import Instruction
     from lab.wire.filter.expression import Address
     from lab.wire.filter.kernel_walk import Layer
 
-_ROCEV2: Final = (IPV4_TYPE, 0x45, UDP_PROTOCOL, ROCEV2_PORT)
+_ROCEV2: Final = (IPV4_TYPE, 0x45, UDP, ROCEV2_PORT)
 NEEDED: Final = 512
 """Bytes of a packet that ``match`` must have after the program: the headers of the deepest tunnels."""
 
@@ -31,6 +31,7 @@ NEEDED: Final = 512
 _PLAIN: Final = Struct("!12xHBxH2xHxB12xHH")
 """Of Ethernet, IPv4 and UDP: ethertype, version and IHL, total length, fragment, protocol, port, UDP's length."""
 _IPV4: Final = 20
+_FRAGMENT: Final = MORE_FRAGMENTS | FRAGMENT_OFFSET
 _ANSWERED: Final = 28  # UDP, BTH, AETH and ICRC
 
 
@@ -44,9 +45,9 @@ def decides(packet: bytes | memoryview, length: int) -> bool:
     kind, version, total, fragment, protocol, port, size = _PLAIN.unpack_from(packet)
     return (
         (kind, version, protocol, port) == _ROCEV2
-        and not fragment & FRAGMENT
+        and not fragment & _FRAGMENT
         and _ANSWERED <= size <= total - _IPV4
-        and total + ETHERNET <= length
+        and total + ETHERNET_SIZE <= length
     )
 
 

@@ -1,7 +1,8 @@
 """The walk of a kernel filter: which headers a packet has, noted in the program's memory.
 
 Exact for Ethernet with one VLAN tag at most, MAC control, IPv4 and IPv6, UDP, RoCEv2, and VXLAN with all of these
-inside. Anything else is unsure: more tags, tunnels in tunnels, packets that contradict themselves.
+inside. Anything else that ``lab.wire.layers`` follows is unsure: more tags, other tunnels, tunnels in tunnels, IPv6
+extension headers, first fragments, packets that contradict themselves.
 """
 
 from __future__ import annotations
@@ -10,19 +11,8 @@ from typing import Final, NamedTuple
 
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
-from lab.wire.frame import (
-    FRAGMENT,
-    IPV4_TYPE,
-    IPV6_TYPE,
-    MAC_CONTROL_TYPE,
-    PAUSE_OPCODE,
-    PFC_OPCODE,
-    UDP_PROTOCOL,
-    VLAN_TYPES,
-    VNI_VALID,
-    VXLAN_PORT,
-)
-from lab.wire.opcodes import ROCEV2_PORT
+from lab.wire.layers import RULES, VNI_VALID, Header
+from lab.wire.ports import FRAGMENT_OFFSET, MORE_FRAGMENTS, PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES
 
 _NEGATIVE: Final = 0x80000000
 NOTHING: Final = 0xFFFFFFFF
@@ -99,8 +89,9 @@ class Walk:
         self._asm.add(asm.LDX_MEMORY, _BASE)
         self.need(14)
         self.load(asm.LD_HALF, 12)
-        self._asm.jump(asm.JUMP_EQUAL, VLAN_TYPES[0], tagged, None)
-        self._asm.jump(asm.JUMP_EQUAL, VLAN_TYPES[1], tagged, plain)
+        for tag in VLAN_TYPES:
+            self._asm.jump(asm.JUMP_EQUAL, tag, tagged, None)
+        self._asm.go(plain)
         self._asm.place(tagged)
         self.need(18)
         self._asm.add(asm.X_TO_A)
@@ -110,14 +101,20 @@ class Walk:
         for tag in VLAN_TYPES:
             self._asm.jump(asm.JUMP_EQUAL, tag, self._unsure, None)
         self._asm.place(plain)
-        self._asm.jump(asm.JUMP_EQUAL, IPV4_TYPE, ipv4, None)
-        self._asm.jump(asm.JUMP_EQUAL, IPV6_TYPE, ipv6, None)
-        self._asm.jump(asm.JUMP_EQUAL, MAC_CONTROL_TYPE, control, done)
+        here = {Header.IPV4: ipv4, Header.IPV6: ipv6, Header.MAC_CONTROL: control}
+        self._follow(Header.ETHERNET, here, done)
         self._mac_control(control, done)
         self._ipv6(ipv6, layer, done, udp)
         self._ipv4(ipv4, layer, done)
         self._asm.place(udp)
         self._udp(layer, done, tunnel)
+
+    def _follow(self, header: Header, here: dict[Header, Label], done: Label) -> None:
+        """Go by the number in A to where that header is walked, or to ``unsure`` where only ``match`` does."""
+        for number, following in RULES[header].follows.items():
+            if following is not Header.TCP and following is not None:
+                self._asm.jump(asm.JUMP_EQUAL, number, here.get(following, self._unsure), None)
+        self._asm.go(done)
 
     def _mac_control(self, here: Label, done: Label) -> None:
         pause, pfc = Label(), Label()
@@ -157,8 +154,10 @@ class Walk:
         self._asm.add(asm.SHIFT_RIGHT, 4)
         self._asm.add(asm.AND, 0xFF)
         self._asm.add(asm.STORE, layer.tos)
+        datagram = Label()
         self.load(asm.LD_BYTE, 20)
-        self._asm.jump(asm.JUMP_EQUAL, UDP_PROTOCOL, None, done)
+        self._follow(Header.IPV6, {Header.UDP: datagram}, done)
+        self._asm.place(datagram)
         self._store_sum(_UDP_AT, 54)
         self.load(asm.LD_HALF, 18)
         self._asm.add(asm.ADD, 40)
@@ -181,10 +180,14 @@ class Walk:
         self._asm.add(asm.SUBTRACT_X)
         self._asm.jump(asm.JUMP_BITS, _NEGATIVE, self._unsure, None)
         self._asm.add(asm.LDX_MEMORY, layer.ip)
-        self.load(asm.LD_HALF, 6, FRAGMENT)
+        datagram = Label()
+        self.load(asm.LD_HALF, 6, FRAGMENT_OFFSET)
         self._asm.jump(asm.JUMP_EQUAL, 0, None, done)
+        self.load(asm.LD_HALF, 6, MORE_FRAGMENTS)
+        self._only(asm.JUMP_EQUAL, 0)
         self.load(asm.LD_BYTE, 9)
-        self._asm.jump(asm.JUMP_EQUAL, UDP_PROTOCOL, None, done)
+        self._follow(Header.IPV4, {Header.UDP: datagram}, done)
+        self._asm.place(datagram)
         self._ends()
 
     def _from_ip(self, slot: int) -> None:
@@ -205,8 +208,7 @@ class Walk:
         self._asm.jump(asm.JUMP_GREATER_X, 0, self._unsure, None)
         self._asm.add(asm.LDX_MEMORY, _UDP_AT)
         self.load(asm.LD_HALF, 2)
-        self._asm.jump(asm.JUMP_EQUAL, ROCEV2_PORT, roce, None)
-        self._asm.jump(asm.JUMP_EQUAL, VXLAN_PORT, vxlan, done)
+        self._follow(Header.UDP, {Header.BTH: roce, Header.VXLAN: vxlan}, done)
         self._asm.place(roce)
         self.need(24, layer.udp_end)
         self._store_sum(layer.bth, 8)

@@ -6,8 +6,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from lab.wire.filter.expression import ICRC_NAMES, All, Any, Expression, Field, Host, Link, Not, Side, Within
-from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE
 from lab.wire.opcodes import Opcode
+from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from lab.wire.filter.expression import ICRC_NAMES, Expression, Field, Side, Within
-from lab.wire.frame import PAUSE_OPCODE, PFC_OPCODE
 from lab.wire.opcodes import OPERATIONS, Opcode, opcode_name
+from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 from lab.wire.syndrome import AckKind
 
 _LANGUAGE: Final = (

@@ -94,6 +94,11 @@ def responses(psn: int, packets: int, mtu: int = 1024) -> list[bytes]:
     ]
 
 
+def response(psn: int, size: int = 512) -> bytes:
+    """The answer to a READ that fits into one packet."""
+    return rocev2(BACK, Opcode.RC_RDMA_READ_RESPONSE_ONLY, QP1, psn, _aeth(31), size=size)
+
+
 def atomic_write(psn: int) -> bytes:
     """An ATOMIC WRITE, which is always of eight bytes (IBA vol. 1 annex A19)."""
     return rocev2(THERE, Opcode.RC_ATOMIC_WRITE, QP2, psn, _reth(8), ackreq=True, size=8)

@@ -20,7 +20,7 @@ from lab.wire.frame import decode
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng, records
-from tests.unit.wire.filter.filters import expressions, right, tag
+from tests.unit.wire.filter.filters import every, expressions, tag
 
 if TYPE_CHECKING:
     from lab.wire.filter.expression import Expression
@@ -34,14 +34,14 @@ def both(expression: Expression, taken: list[Record]) -> tuple[list[bool], list[
 
 
 @settings(max_examples=300, deadline=None)
-@given(expressions, st.lists(right, min_size=1, max_size=6))
+@given(expressions, st.lists(every, min_size=1, max_size=6))
 def test_right_packets(expression: Expression, frames: list[bytes]) -> None:
     ours, theirs = both(expression, records(frames))
     assert ours == theirs
 
 
 @settings(max_examples=400, deadline=None)
-@given(expressions, right, st.data())
+@given(expressions, every, st.data())
 def test_damaged_and_cut_packets(expression: Expression, packet: bytes, data: st.DataObject) -> None:
     damaged = bytearray(packet)
     for _ in range(data.draw(st.integers(0, 3))):

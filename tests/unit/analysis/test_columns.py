@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.analysis.capture import Capture
-from lab.analysis.columns import Columns, Fault, Kind, Roce, decode
+from lab.analysis.columns import Columns, Kind, Roce, decode
 from lab.kernel.process import find_tool, run
 from lab.wire import frame as plain
+from lab.wire.layers import Fault
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng, records
 
@@ -96,12 +97,14 @@ def test_names_every_fault() -> None:
     good = packets.send(1)
     wrong = {
         Fault.CUT: good[:20],
-        Fault.TAGS: good[:12] + bytes.fromhex("81000001") * 9 + good[12:],
+        Fault.DEEP: good[:12] + bytes.fromhex("81000001") * 40 + good[12:],
         Fault.IPV4: good[:14] + b"\x35" + good[15:],
         Fault.IPV6: packets.send(1, path=packets.THERE6)[:14] + b"\x40" + bytes(100),
         Fault.SHORT: good[:16] + b"\xff\xff" + good[18:],
         Fault.UDP_LENGTH: good[:38] + b"\xff\xff" + good[40:],
-        Fault.BTH: good[:38] + b"\x00\x10" + good[40:],
+        Fault.ROOM: good[:38] + b"\x00\x10" + good[40:],
+        Fault.TUNNEL: packets.vxlan(good)[:42] + bytes(1) + packets.vxlan(good)[43:],
+        Fault.BTH: good[:38] + b"\x00\x17" + good[40:],
         Fault.EXTENSION: packets.ack(1)[:38] + b"\x00\x18" + packets.ack(1)[40:],
         Fault.PADDING: packets.send(1, 0)[:43] + b"\x30" + packets.send(1, 0)[44:],
     }

@@ -211,7 +211,7 @@ def test_summary_of_pauses_and_tunnels(fabric_port: File) -> None:
     assert "PFC  class 3 XOFF 65535 quanta = 335.5 ms  class 4 XON  60 bytes" in paused
     assert "VNI 10  112 bytes  DSCP 26 ECT(0)  | 10.0.0.2 > 10.0.0.1  RC Acknowledge" in tunnelled
     assert "| 10.0.0.2 > 10.0.0.1  RC Acknowledge" in cut
-    assert cut.endswith("ICRC unknown  [cut by the snap length: AETH would end at byte 58, captured are 56]")
+    assert cut.endswith("ICRC unknown  [cut by the snap length: AETH would end at byte 108, captured are 106]")
 
 
 def test_json_of_pauses_and_tunnels(fabric_port: File) -> None:
@@ -226,7 +226,7 @@ def test_explanation_of_pauses_and_tunnels(fabric_port: File) -> None:
     text = dissect(fabric_port).stdout
     assert "class 3: stop for 335.5 ms at the link's rate" in text
     assert text.count("VXLAN, a frame in a tunnel") == 2
-    assert "damaged: cut by the snap length: AETH would end at byte 58, captured are 56" in text
+    assert "damaged: cut by the snap length: AETH would end at byte 108, captured are 106" in text
 
 
 def test_headers_are_explained(exchange: File) -> None:

@@ -7,7 +7,8 @@ What it seals and checks is right up to the end of the headers, and then has the
 from __future__ import annotations
 
 from lab.wire import icrc
-from lab.wire.frame import ETHERNET, decode
+from lab.wire.frame import decode
+from lab.wire.layers import ETHERNET_SIZE as ETHERNET
 from lab.wire.opcodes import Opcode
 
 _UDP_SIZE = 8

@@ -63,7 +63,7 @@ def test_a_flipped_payload_bit_is_a_bad_icrc() -> None:
     [
         (13, "the Ethernet header would end at byte 14, captured are 13"),
         (33, "the IPv4 header would end at byte 34, captured are 33"),
-        (37, "the port numbers would end at byte 38, captured are 37"),
+        (37, "the UDP header would end at byte 42, captured are 37"),
         (41, "the UDP header would end at byte 42, captured are 41"),
         (53, "the BTH would end at byte 54, captured are 53"),
         (60, "RETH would end at byte 70, captured are 60"),
@@ -101,8 +101,16 @@ def test_a_packet_that_contradicts_itself_says_where(frame: bytes, fault: str) -
     assert f"[{fault}]" in describe(decode(frame))
 
 
-def test_a_fragment_is_not_taken_for_rocev2() -> None:
-    assert decode(_with(WRITE, 20, b"\x20\x00")).protocol == "IPv4 fragment"
+def test_of_fragments_only_the_first_one_has_a_bth() -> None:
+    """RFC 791 section 3.2: the others begin in the middle of the datagram. Half of one has no ICRC."""
+    whole = rocev2(IP4, Message(Opcode.RC_SEND_ONLY, 17, 3, payload=bytes(64)))
+    first = decode(_with(_with(whole[:74], 16, (60).to_bytes(2)), 20, b"\x20\x00"))
+    assert first.bth is not None
+    assert (first.bth.psn, first.payload, first.icrc, first.fragment, first.damage) == (3, 64, Icrc.UNKNOWN, True, "")
+    assert "[first fragment]" in describe(first)
+    for flags in (b"\x20\x05", b"\x00\x05"):
+        later = decode(_with(WRITE, 20, flags))
+        assert (later.protocol, later.bth, later.damage) == ("IPv4 fragment", None, "")
 
 
 def test_the_layer_is_bound_once() -> None:

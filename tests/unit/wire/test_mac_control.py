@@ -99,7 +99,7 @@ def test_one_line_and_the_fields_say_who_stops_for_how_long() -> None:
 @pytest.mark.parametrize(
     ("kept", "fault"),
     [
-        (15, "the MAC control opcode would end at byte 16, captured are 15"),
+        (15, "the MAC control header would end at byte 16, captured are 15"),
         (33, "the time vector would end at byte 34, captured are 33"),
     ],
 )

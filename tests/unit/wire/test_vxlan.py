@@ -12,8 +12,9 @@ from scapy.layers.inet import UDP
 from lab.wire.build import Message, Path, pfc, rocev2, vxlan
 from lab.wire.ethernet import VXLAN
 from lab.wire.explain import explain
-from lab.wire.frame import MAX_TUNNELS, Frame, decode
+from lab.wire.frame import Frame, decode
 from lab.wire.headers import Pfc
+from lab.wire.layers import MAX_HEADERS, MAX_TUNNELS
 from lab.wire.opcodes import Opcode
 from lab.wire.summary import describe
 from tests.unit.wire.packets import IP4, VTEPS, VTEPS6, bits24
@@ -130,7 +131,7 @@ def test_nesting_is_bounded() -> None:
     deepest = decode(nested(MAX_TUNNELS))
     assert (depth(deepest), deepest.damage) == (MAX_TUNNELS, "")
     hostile = nested(1000)
-    assert decode(hostile).damage == f"VXLAN nests deeper than {MAX_TUNNELS} frames"
+    assert decode(hostile).damage == f"more than {MAX_TUNNELS} tunnels in each other, or {MAX_HEADERS} headers"
     told = explain(hostile)
     assert told.fault == decode(hostile).damage
     assert [header.name for header in told.headers].count("VXLAN, a frame in a tunnel") == MAX_TUNNELS + 1
@@ -138,6 +139,10 @@ def test_nesting_is_bounded() -> None:
 
 
 def test_a_wall_of_vlan_tags_is_survived() -> None:
-    data = SEND[:12] + bytes.fromhex("81000064") * 10000 + SEND[12:]
-    assert decode(data).protocol == "RoCEv2"
-    assert explain(data).headers
+    """Ethernet, tags, IPv4, UDP and BTH: as many as there may be, then one more, then ten thousand."""
+    most = MAX_HEADERS - 4
+    walls = [SEND[:12] + bytes.fromhex("81000064") * tags + SEND[12:] for tags in (most, most + 1, 10000)]
+    assert decode(walls[0]).protocol == "RoCEv2"
+    for wall in walls[1:]:
+        assert decode(wall).damage.endswith(f"or {MAX_HEADERS} headers")
+        assert explain(wall).headers

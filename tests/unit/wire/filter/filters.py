@@ -12,6 +12,7 @@ from lab.wire.filter.expression import Address, All, Any, Expression, Field, Hos
 from lab.wire.filter.parse import parse
 from lab.wire.headers import Pause, Pfc
 from lab.wire.opcodes import Opcode
+from tests.unit.analysis.encapsulations import EXTENDED, TUNNELS
 from tests.unit.wire.packets import IP4, IP6, VTEPS, VTEPS6, crafted, messages, paths
 
 MAC = "02:00:00:00:00:01"
@@ -28,7 +29,7 @@ def plain() -> list[bytes]:
         bytes(over_ip / TCP() / b"data"),
         bytes(over_ip / UDP(dport=53) / b"x"),
         bytes(over_ip / ICMP()),
-        bytes(Ether() / IP(dst="10.0.0.2", flags="MF") / UDP(dport=4791) / bytes(40)),
+        bytes(Ether() / IP(dst="10.0.0.2", frag=9) / UDP(dport=4791) / bytes(40)),
         bytes(Ether() / IP(dst="10.0.0.2", options=[IPOption_NOP()] * 4) / UDP(dport=4791) / bytes(40)),
     ]
 
@@ -41,6 +42,12 @@ roce = st.builds(rocev2, paths, messages()) | st.sampled_from([rocev2(IP4, craft
 bare = roce | st.sampled_from(plain())
 tunnelled = st.builds(vxlan, st.sampled_from([VTEPS, VTEPS6]), st.integers(0, 2**24 - 1) | st.just(10), bare)
 right = bare | tunnelled | st.builds(tag, bare | tunnelled, st.sampled_from([0x8100, 0x88A8]))
+"""What the kernel's program decides about exactly."""
+carried = st.builds(lambda wrap, frame: wrap(frame), st.sampled_from(list(TUNNELS.values())), roce) | st.builds(
+    lambda wrap, message: wrap(rocev2(IP6, message)), st.sampled_from(list(EXTENDED.values())), messages()
+)
+first_fragment = bytes(Ether() / IP(dst="10.0.0.2", flags="MF") / UDP(dport=4791) / bytes(40))
+every = right | carried | st.just(first_fragment)
 
 addresses: list[Address] = [
     ip_address(text) for path in (IP4, IP6, VTEPS, VTEPS6) for text in (path.src, path.dst)

@@ -15,7 +15,7 @@ from lab.wire.frame import decode
 from lab.wire.headers import Pause, Pfc
 from lab.wire.opcodes import Opcode
 from tests.unit.wire.filter import machine
-from tests.unit.wire.filter.filters import MAC, expressions, quick_expressions, right, tag
+from tests.unit.wire.filter.filters import MAC, every, expressions, quick_expressions, right, tag
 from tests.unit.wire.packets import IP4, IP6, VTEPS, crafted, messages
 
 KEEP = 4096
@@ -38,7 +38,7 @@ def test_both_agree_on_right_packets(expression: Expression, packet: bytes) -> N
 
 
 @settings(max_examples=400, deadline=None)
-@given(expressions, right, st.data())
+@given(expressions, every, st.data())
 def test_the_program_rejects_no_damaged_packet_that_the_predicate_takes(
     expression: Expression, packet: bytes, data: st.DataObject
 ) -> None:

@@ -1,0 +1,253 @@
+"""The headers that are followed from Ethernet to RoCEv2, as a table: the one place that says what is where.
+
+Two engines read it: ``lab.wire.walk`` a frame at a time, ``lab.analysis.strata`` all frames of a batch at once.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lab.wire import ports
+from lab.wire.ports import (
+    BRIDGED,
+    ERSPAN_2_TYPE,
+    ERSPAN_3_TYPE,
+    ETHERTYPES,
+    IP_PROTOCOLS,
+    IPV4_TYPE,
+    IPV6_TYPE,
+    MAC_CONTROL_TYPE,
+    MPLS_TYPES,
+    ROCEV1_TYPE,
+    VLAN_TYPES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_TUNNELS: Final = 4
+"""Frames inside frames that are taken apart: no fabric nests deeper, and hostile ones must not cost without end."""
+MAX_HEADERS: Final = 32
+"""Headers of a packet that are followed, for the same reason."""
+VNI_VALID: Final = 0x08
+"""The I flag (RFC 7348 section 5): without it a packet names no segment. The other seven are reserved."""
+
+
+_ETHERTYPE: Final = "ethertype {:#06x}"
+_LEAST_TYPE: Final = 0x600
+"""A smaller number in its place is a length, of a frame as IEEE 802.2 has it."""
+
+
+class Fault(IntEnum):
+    """Why a walk stopped.
+
+    At ``SHORT`` it did not: a mirror cut the packet before its length was written, and what is there is decoded.
+    """
+
+    NONE = 0
+    CUT = 1
+    ROOM = 2
+    DEEP = 3
+    IPV4 = 4
+    IPV6 = 5
+    UDP_LENGTH = 6
+    TUNNEL = 7
+    SHORT = 8
+    BTH = 9
+    EXTENSION = 10
+    PADDING = 11
+
+
+class Header(IntEnum):
+    """What can follow. ``MPLS_PAYLOAD``, ``PSEUDOWIRE`` and ``ANY_IP`` only look at what comes, and are no bytes."""
+
+    ETHERNET = 0
+    VLAN = 1
+    MAC_CONTROL = 2
+    MPLS = 3
+    MPLS_PAYLOAD = 4
+    PSEUDOWIRE = 5
+    CONTROL_WORD = 6
+    IPV4 = 7
+    IPV6 = 8
+    OPTIONS = 9
+    ROUTING = 10
+    FRAGMENT = 11
+    AUTHENTICATION = 12
+    GRE = 13
+    ERSPAN_2 = 14
+    ERSPAN_3 = 15
+    ANY_IP = 16
+    TCP = 17
+    UDP = 18
+    VXLAN = 19
+    GENEVE = 20
+    GRH = 21
+    BTH = 22
+    BTH_V1 = 23
+
+
+class Bits(NamedTuple):
+    """A number in a header: where its bytes are, how many, and which of their bits."""
+
+    at: int
+    width: int
+    shift: int = 0
+    mask: int = 0xFFFFFFFF
+
+    def read(self, data: bytes, start: int) -> int:
+        """Its value in the header at ``start``, whose bytes must be there."""
+        place = start + self.at
+        return int.from_bytes(data[place : place + self.width]) >> self.shift & self.mask
+
+
+class Rule(NamedTuple):
+    """A header: ``size`` bytes at least, with all that is read of it.
+
+    It has ``base`` bytes (``size`` where None), and for each of ``extra`` a number of times so many. ``next`` names
+    what is behind it, one of ``follows``; all else is ``otherwise``. What it carries ends ``total`` bytes behind its
+    start, plus ``beyond``; ``open_ended`` says that no length means the rest. ``good`` are numbers and their bounds:
+    beyond these the header is damaged, or where ``fault`` is NONE only not followed. Of packets in fragments
+    ``offset`` is zero in the first one, and ``more`` in the last one.
+    """
+
+    name: str
+    size: int
+    next: Bits | None = None
+    follows: Mapping[int, Header | None] = MappingProxyType({})
+    otherwise: Header | None = None
+    base: int | None = None
+    extra: tuple[tuple[Bits, int], ...] = ()
+    total: Bits | None = None
+    beyond: int = 0
+    open_ended: bool = False
+    good: tuple[tuple[Bits, int, int], ...] = ()
+    fault: Fault = Fault.TUNNEL
+    offset: Bits | None = None
+    more: Bits | None = None
+    names: Mapping[int, str] = MappingProxyType({})
+    unnamed: str = ""
+
+    def other(self, number: int) -> str:
+        """What is not followed behind this header, by the number that names it."""
+        if self.unnamed == _ETHERTYPE and number < _LEAST_TYPE:
+            return "LLC"
+        return self.names.get(number) or self.unnamed.format(number) or self.name
+
+
+IP_HEADERS: Final = (Header.IPV4, Header.IPV6, Header.GRH)
+"""Those that have addresses; of two the second one is inside a tunnel."""
+VNI_HEADERS: Final = (Header.VXLAN, Header.GENEVE)
+"""Those that name a segment, in the upper 24 bits of their second word."""
+BTH_HEADERS: Final = (Header.BTH, Header.BTH_V1)
+
+_BY_TYPE: Final = {
+    **dict.fromkeys(VLAN_TYPES, Header.VLAN),
+    **dict.fromkeys(MPLS_TYPES, Header.MPLS),
+    IPV4_TYPE: Header.IPV4,
+    IPV6_TYPE: Header.IPV6,
+    MAC_CONTROL_TYPE: Header.MAC_CONTROL,
+    ROCEV1_TYPE: Header.GRH,
+}
+_BY_PROTOCOL: Final = {
+    ports.IPIP: Header.IPV4,
+    ports.IPV6_IN_IP: Header.IPV6,
+    ports.TCP: Header.TCP,
+    ports.UDP: Header.UDP,
+    ports.GRE: Header.GRE,
+    ports.AUTHENTICATION: Header.AUTHENTICATION,
+    ports.MPLS_IN_IP: Header.MPLS,
+    ports.ETHERNET: Header.ETHERNET,
+}
+_BY_NEXT_HEADER: Final = _BY_PROTOCOL | {
+    ports.HOP_BY_HOP: Header.OPTIONS,
+    ports.DESTINATION_OPTIONS: Header.OPTIONS,
+    ports.ROUTING: Header.ROUTING,
+    ports.FRAGMENT: Header.FRAGMENT,
+}
+_BY_PORT: Final = {
+    ports.ROCEV2_PORT: Header.BTH,
+    **dict.fromkeys(ports.VXLAN_PORTS, Header.VXLAN),
+    ports.GENEVE_PORT: Header.GENEVE,
+    ports.MPLS_PORT: Header.MPLS,
+}
+_BY_GENEVE: Final = _BY_TYPE | {BRIDGED: Header.ETHERNET}
+_SEQUENCED: Final = 0x10000000
+"""GRE's S bit where ``next`` is read: ERSPAN I is type II without it, and has no header of its own."""
+_BY_GRE: Final = {
+    key: header
+    for number, header in (_BY_GENEVE | {ERSPAN_2_TYPE: Header.ERSPAN_2, ERSPAN_3_TYPE: Header.ERSPAN_3}).items()
+    for key in (number, number | _SEQUENCED)
+} | {ERSPAN_2_TYPE: Header.ETHERNET}
+_BY_VERSION: Final = {4: Header.IPV4, 6: Header.IPV6}
+
+_VERSION: Final = Bits(0, 1, 4)
+_PROTOCOL: Final = "IP protocol {}"
+_OPTIONS: Final = Rule(
+    "IPv6 options", 8, Bits(0, 1), _BY_NEXT_HEADER, base=8, extra=((Bits(1, 1), 8),), names=IP_PROTOCOLS,
+    unnamed=_PROTOCOL,
+)  # fmt: skip
+
+RULES: Final[dict[Header, Rule]] = {
+    Header.ETHERNET: Rule("Ethernet", 14, Bits(12, 2), _BY_TYPE, names=ETHERTYPES, unnamed=_ETHERTYPE),
+    Header.VLAN: Rule("VLAN tag", 4, Bits(2, 2), _BY_TYPE, names=ETHERTYPES, unnamed=_ETHERTYPE),
+    Header.MAC_CONTROL: Rule("MAC control", 2),
+    # RFC 3032 section 2.1; behind the bottom of the stack nothing names what comes (RFC 4928 section 3)
+    Header.MPLS: Rule("MPLS", 4, Bits(2, 1, 0, 1), {0: Header.MPLS}, Header.MPLS_PAYLOAD),
+    Header.MPLS_PAYLOAD: Rule("MPLS", 1, _VERSION, _BY_VERSION, Header.PSEUDOWIRE, base=0),
+    # RFC 4385: a control word begins with zeros, a channel of its own with 0001; a MAC address seldom does
+    Header.PSEUDOWIRE: Rule(
+        "MPLS pseudowire", 2, Bits(0, 2, 6), {0x0000 >> 6: Header.CONTROL_WORD, 0x1000 >> 6: None}, Header.ETHERNET,
+        base=0, names={0x1000 >> 6: "MPLS associated channel"},
+    ),
+    Header.CONTROL_WORD: Rule("MPLS pseudowire", 4, Bits(0, 1), {}, Header.ETHERNET),
+    Header.IPV4: Rule(
+        "IPv4", 20, Bits(9, 1), _BY_PROTOCOL, base=0, extra=((Bits(0, 1, 0, 15), 4),), total=Bits(2, 2),
+        open_ended=True, good=((Bits(0, 1), 0x45, 0x4F),), fault=Fault.IPV4,
+        offset=Bits(6, 2, 0, ports.FRAGMENT_OFFSET), more=Bits(6, 2, 0, ports.MORE_FRAGMENTS), names=IP_PROTOCOLS,
+        unnamed=_PROTOCOL,
+    ),
+    Header.IPV6: Rule(
+        "IPv6", 40, Bits(6, 1), _BY_NEXT_HEADER, total=Bits(4, 2), beyond=40, open_ended=True,
+        good=((_VERSION, 6, 6),), fault=Fault.IPV6, names=IP_PROTOCOLS, unnamed=_PROTOCOL,
+    ),
+    Header.OPTIONS: _OPTIONS,
+    Header.ROUTING: _OPTIONS._replace(name="IPv6 routing"),
+    Header.FRAGMENT: Rule(
+        "IPv6 fragment", 8, Bits(0, 1), _BY_NEXT_HEADER, offset=Bits(2, 2, 3), more=Bits(2, 2, 0, 1),
+        names=IP_PROTOCOLS, unnamed=_PROTOCOL,
+    ),
+    Header.AUTHENTICATION: _OPTIONS._replace(name="AH", extra=((Bits(1, 1), 4),)),
+    # RFC 2784 and 2890: checksum, key and sequence number are there if their bits say so; version 0 without routing
+    Header.GRE: Rule(
+        "GRE", 4, Bits(0, 4, 0, _SEQUENCED | 0xFFFF), _BY_GRE,
+        extra=((Bits(0, 1, 7, 1), 4), (Bits(0, 1, 5, 1), 4), (Bits(0, 1, 4, 1), 4)),
+        good=((Bits(0, 2, 0, 0x4007), 0, 0),), fault=Fault.NONE,
+        names=ETHERTYPES | {number | _SEQUENCED: name for number, name in ETHERTYPES.items()},
+    ),
+    # draft-foschiano-erspan sections 4.2 and 4.3
+    Header.ERSPAN_2: Rule("ERSPAN", 8, Bits(0, 1), {}, Header.ETHERNET),
+    Header.ERSPAN_3: Rule(
+        "ERSPAN", 12, Bits(10, 2, 10, 31), {0: Header.ETHERNET, 2: Header.ANY_IP}, extra=((Bits(11, 1, 0, 1), 8),)
+    ),
+    Header.ANY_IP: Rule("IP", 1, _VERSION, _BY_VERSION, base=0),
+    Header.TCP: Rule("TCP", 4),
+    Header.UDP: Rule("UDP", 8, Bits(2, 2), _BY_PORT, total=Bits(4, 2), fault=Fault.UDP_LENGTH),
+    Header.VXLAN: Rule("VXLAN", 8, Bits(0, 1), {}, Header.ETHERNET, good=((Bits(0, 1, 3, 1), 1, 1),)),
+    # RFC 8926 section 3.4
+    Header.GENEVE: Rule(
+        "GENEVE", 8, Bits(2, 2), _BY_GENEVE, extra=((Bits(0, 1, 0, 63), 4),), good=((Bits(0, 1, 6), 0, 0),),
+        fault=Fault.NONE, names=ETHERTYPES, unnamed=_ETHERTYPE,
+    ),
+    # IBA vol. 1 section 8.3 and annex A16
+    Header.GRH: Rule(
+        "RoCEv1", 40, Bits(6, 1), {0x1B: Header.BTH_V1}, total=Bits(4, 2), beyond=40, open_ended=True,
+        good=((_VERSION, 6, 6),),
+    ),
+    Header.BTH: Rule("RoCEv2", 12),
+    Header.BTH_V1: Rule("RoCEv1", 12),
+}  # fmt: skip
+ETHERNET_SIZE: Final = RULES[Header.ETHERNET].size
+"""Bytes of an Ethernet header without tags."""

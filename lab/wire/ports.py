@@ -1,0 +1,80 @@
+"""Assigned numbers: Ethernet types, IP protocols, fragment bits and UDP ports, with names of what is only named."""
+
+from __future__ import annotations
+
+from typing import Final
+
+VLAN_TYPES: Final = (0x8100, 0x88A8, 0x9100, 0x9200)
+"""Ethertypes that announce a tag: of customers, of providers (IEEE 802.1Q table 9-1), and what came before those."""
+IPV4_TYPE: Final = 0x0800
+IPV6_TYPE: Final = 0x86DD
+MAC_CONTROL_TYPE: Final = 0x8808
+"""Of MAC control (IEEE 802.3 clause 31)."""
+PAUSE_OPCODE: Final = 0x0001
+PFC_OPCODE: Final = 0x0101
+MPLS_TYPES: Final = (0x8847, 0x8848)
+"""RFC 5332: with a label of the one who gets it, or of the one who sends it."""
+ROCEV1_TYPE: Final = 0x8915
+"""RoCEv1 (IBA vol. 1 annex A16): InfiniBand's own network header on Ethernet, which no router forwards."""
+BRIDGED: Final = 0x6558
+"""An Ethernet frame in GRE or GENEVE (RFC 7637 section 3.2); SONiC can be set to mirror so."""
+ERSPAN_2_TYPE: Final = 0x88BE
+ERSPAN_3_TYPE: Final = 0x22EB
+ETHERTYPES: Final = {
+    0x0806: "ARP",
+    0x8035: "RARP",
+    0x8809: "LACP",
+    0x8863: "PPPoE discovery",
+    0x8864: "PPPoE",
+    0x888E: "EAPOL",
+    0x88CC: "LLDP",
+    0x88E5: "MACsec",
+    0x88F7: "PTP",
+    0x8906: "FCoE",
+    0x8914: "FIP",
+    0x894F: "NSH",
+}
+"""Names of those that are not followed."""
+
+MORE_FRAGMENTS: Final = 0x2000
+FRAGMENT_OFFSET: Final = 0x1FFF
+"""Of IPv4: whether others follow, and where a fragment belongs (RFC 791 section 3.1)."""
+HOP_BY_HOP: Final = 0
+IPIP: Final = 4
+TCP: Final = 6
+UDP: Final = 17
+IPV6_IN_IP: Final = 41
+ROUTING: Final = 43
+FRAGMENT: Final = 44
+GRE: Final = 47
+AUTHENTICATION: Final = 51
+DESTINATION_OPTIONS: Final = 60
+MPLS_IN_IP: Final = 137
+ETHERNET: Final = 143
+"""A frame directly in IPv6, as SRv6 has it (RFC 8986 section 4.9)."""
+IP_PROTOCOLS: Final = {
+    1: "ICMP",
+    2: "IGMP",
+    50: "ESP",
+    58: "ICMPv6",
+    59: "IPv6 without payload",
+    88: "EIGRP",
+    89: "OSPF",
+    97: "EtherIP",
+    103: "PIM",
+    112: "VRRP",
+    115: "L2TP",
+    132: "SCTP",
+}
+"""Names of those that are not followed."""
+
+ROCEV2_PORT: Final = 4791
+"""UDP destination port of RoCEv2 (IBA vol. 1 annex A17.3.2.2)."""
+VXLAN_PORT: Final = 4789
+"""UDP destination port of VXLAN (RFC 7348 section 5)."""
+VXLAN_PORTS: Final = (VXLAN_PORT, 8472)
+"""And the one that Linux took before there was one, which flannel and Cilium still do."""
+GENEVE_PORT: Final = 6081
+"""RFC 8926 section 3.3."""
+MPLS_PORT: Final = 6635
+"""RFC 7510 section 3."""

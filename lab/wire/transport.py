@@ -1,0 +1,119 @@
+"""What is at the end of a walk: RoCE's headers behind the BTH, and the operands of MAC control."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lab.wire import icrc, mad
+from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
+from lab.wire.layers import RULES
+from lab.wire.opcodes import Extension, extensions
+from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
+
+if TYPE_CHECKING:
+    from lab.wire.frame import Frame
+    from lab.wire.walk import Walk
+
+_WORD: Final = Struct("!I")
+_LONG: Final = Struct("!Q")
+_SHORT: Final = Struct("!H")
+_LOW_24: Final = 0xFFFFFF
+_PFC_OPERANDS: Final = 18  # the vector and eight times
+
+
+class Stop(Exception):
+    """Decoding cannot go on; the text says why."""
+
+
+class Octets(NamedTuple):
+    """The captured bytes of a packet that had ``length`` on the wire."""
+
+    data: bytes
+    length: int
+
+    def need(self, end: int, what: str) -> None:
+        """Stop where what ends at byte ``end`` was not captured."""
+        if end > len(self.data):
+            raise Stop(self.cut(end, what))
+
+    def cut(self, end: int, what: str) -> str:
+        """What is to be said then."""
+        cause = "cut by the snap length" if self.length > len(self.data) else "truncated"
+        return f"{cause}: {what} would end at byte {end}, captured are {len(self.data)}"
+
+
+def mac_control(frame: Frame, octets: Octets, start: int) -> None:
+    """PAUSE (IEEE 802.3 annex 31B) and PFC (annex 31D); other opcodes are named by their number."""
+    data, operands = octets.data, start + _SHORT.size
+    (opcode,) = _SHORT.unpack_from(data, start)
+    if opcode == PAUSE_OPCODE:
+        octets.need(operands + _SHORT.size, "pause_time")
+        frame.pause = Pause(*_SHORT.unpack_from(data, operands))
+        frame.protocol = "Pause"
+    elif opcode == PFC_OPCODE:
+        octets.need(operands + _PFC_OPERANDS, "the time vector")
+        frame.pfc = Pfc.unpack(data, operands)
+        frame.protocol = "PFC"
+    else:
+        frame.protocol = f"MAC control opcode {opcode:#06x}"
+
+
+def roce(frame: Frame, octets: Octets, found: Walk) -> None:
+    """The BTH, which is the walk's last header, and what follows it."""
+    data = octets.data
+    offset, after, end = found.layers[-1].at, found.layers[-1].after, found.end
+    trailer = end - icrc.SIZE
+    if trailer < after:
+        carrier = RULES[found.layers[-2].header].name
+        raise Stop(f"{carrier} has {end - offset} bytes, BTH and ICRC need {after - offset + icrc.SIZE}")
+    frame.bth = Bth.unpack(data, offset)
+    offset = _extensions(frame, octets, after, trailer)
+    if trailer - offset < frame.bth.pad:
+        raise Stop(f"PadCnt {frame.bth.pad} exceeds the payload of {trailer - offset} bytes")
+    frame.payload = trailer - offset - frame.bth.pad
+    if frame.deth is not None and frame.bth.destqp <= mad.GENERAL_QP:
+        frame.mad = mad.parse(data[offset : min(trailer, offset + mad.SIZE)])
+
+
+def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
+    """Fill in what one extension header says; the reserved octets of a CNP say nothing, RD is only named."""
+    match extension:
+        case Extension.DETH:
+            frame.deth = Deth.unpack(data, offset)
+        case Extension.FETH:
+            frame.feth = Feth.unpack(data, offset)
+        case Extension.RETH:
+            frame.reth = Reth.unpack(data, offset)
+        case Extension.ATOMIC_ETH:
+            frame.atomiceth = AtomicEth.unpack(data, offset)
+        case Extension.AETH:
+            frame.aeth = Aeth.unpack(data, offset)
+        case Extension.ATOMIC_ACK_ETH:
+            (frame.origremdt,) = _LONG.unpack_from(data, offset)
+        case _:
+            _read_word(frame, _WORD.unpack_from(data, offset)[0], extension)
+
+
+def _read_word(frame: Frame, word: int, extension: Extension) -> None:
+    match extension:
+        case Extension.IMMDT:
+            frame.immdt = word
+        case Extension.IETH:
+            frame.ieth = word
+        case Extension.XRCETH:
+            frame.xrcsrq = word & _LOW_24
+        case _:
+            pass
+
+
+def _extensions(frame: Frame, octets: Octets, offset: int, trailer: int) -> int:
+    """Read what the opcode says follows the BTH; the offset after it."""
+    for extension in extensions(frame.bth.opcode) if frame.bth else ():
+        after = offset + extension.size
+        if after > trailer:
+            raise Stop(f"no room for {extension.label} between BTH and ICRC")
+        octets.need(after, extension.label)
+        _read(frame, octets.data, offset, extension)
+        offset = after
+    return offset

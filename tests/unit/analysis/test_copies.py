@@ -1,0 +1,120 @@
+"""Packets that are in a file twice: recognised, said, counted once; and what only looks like it."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.analysis.report import analyse
+from lab.wire.pcapng import Direction, Interface, Record
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.stories import NAK, START, requests, timed, told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.facts import Facts
+
+
+def at_times(events: Sequence[tuple[int, bytes]]) -> Facts:
+    """Frames by their time in ns, at one link."""
+    taken = [Record(START + time, 0, len(frame), Direction.UNKNOWN, frame) for time, frame in sorted(events)]
+    return analyse(io.BytesIO(pcapng(taken, Interface("mirror", speed=10**11))), "f")
+
+
+def mirrored(story: Sequence[tuple[int, bytes]], later: int) -> list[tuple[int, bytes]]:
+    """Each frame as it comes into a switch, and ``later`` ns after that as it leaves it."""
+    return [(time + side * later, frame) for time, frame in story for side in (0, 1)]
+
+
+def conversation(messages: int) -> list[tuple[int, bytes]]:
+    """WRITEs of four packets, each with its ACK; a packet of the third one is lost, asked for and sent again.
+
+    Packets are 1 us apart, and the NAK comes 50 us later: not before the packet that it is about has left the switch.
+    """
+    story, time = [], 0
+    for number in range(messages):
+        first = 1 + 4 * number
+        sent = [*packets.write(first, 4), packets.ack(first + 3)]
+        if number == 2:
+            sent = [sent[0], *sent[2:4], packets.ack(first + 1, NAK), *sent[1:]]
+        for frame in sent:
+            time += 50_000 if frame == packets.ack(first + 1, NAK) else 1000
+            story.append((time, frame))
+    return story
+
+
+@pytest.mark.parametrize("later", [1, 900, 3500, 20_000])
+@pytest.mark.parametrize("messages", [4, 200, 5000])
+def test_a_mirror_of_both_sides_of_a_switch_changes_nothing(later: int, messages: int) -> None:
+    """One round and several, and delays of none to twenty packets."""
+    story = conversation(messages)
+    once, twice = at_times(story), at_times(mirrored(story, later))
+    assert twice.copies_alike == len(story) == sum(flow.copies for flow in twice.flows)
+    told = [(flow.packets, flow.messages, flow.resent, flow.go_back_n, flow.missing) for flow in once.flows]
+    assert [(flow.packets, flow.messages, flow.resent, flow.go_back_n, flow.missing) for flow in twice.flows] == told
+    (note,) = [finding for finding in twice.findings if "in the file twice" in finding.what]
+    assert note.note
+    assert f"{len(story)} packets in the file twice, alike" in note.what
+
+
+def test_what_is_sent_again_is_no_copy() -> None:
+    """Every window of four is lost behind this place, asked for, and sent again, to the last: only NAKs come once."""
+    events: list[bytes] = []
+    for first in range(1, 401, 4):
+        window = [packets.send(psn) for psn in range(first, first + 4)]
+        events += [*window, packets.ack(first, NAK), *window, packets.ack(first + 3)]
+    facts = at_times([(at * 1000, frame) for at, frame in enumerate(events)])
+    assert facts.copies_alike == 0
+    (flow,) = [flow for flow in facts.flows if flow.messages]
+    assert (flow.packets, flow.resent, flow.go_back_n) == (800, 400, 100)
+
+
+def test_what_a_timer_sends_again_is_no_copy() -> None:
+    """Nobody answers, and after 4 ms each packet comes once more."""
+    frames = [packets.send(psn) for psn in range(1, 40)]
+    again = [(at * 100 + 4_000_000, frame) for at, frame in enumerate(frames)]
+    facts = at_times([*((at * 100, frame) for at, frame in enumerate(frames)), *again])
+    assert (facts.copies_alike, facts.flows[0].packets) == (0, 78)
+
+
+def test_transmissions_that_their_sender_counts_are_no_copies() -> None:
+    """rxe gives each one an Identification of its own (RFC 791 section 3.1)."""
+    frames = []
+    for number in range(40):
+        frame = packets.send(1 + number // 2)
+        frames.append(frame[:18] + number.to_bytes(2) + frame[20:])
+    facts = at_times([(at * 1000, frame) for at, frame in enumerate(frames)])
+    assert (facts.copies_alike, facts.flows[0].packets) == (0, 40)
+
+
+def test_packets_mirrored_on_both_sides_of_a_router_count_once() -> None:
+    """Each one comes twice, the second with a TTL that is one less; one is lost and sent again, which is no copy."""
+    near, far = packets.Path(hops=64), packets.Path(hops=63)
+    psns = [*range(1, 50), 51, 50, 51, *range(52, 100)]
+    story = [(at * 1000, packets.send(psn, path=path)) for at, psn in enumerate(psns) for path in (near, far)]
+    story.append((51_500, packets.ack(50, NAK)))
+    twice = timed(*((time + place % 2, 0, frame) for place, (time, frame) in enumerate(sorted(story))))
+    flow = requests(twice)
+    assert (flow.packets, flow.copies) == (len(psns), len(psns))
+    assert (flow.missing, flow.go_back_n, flow.resent, flow.messages) == (1, 1, 2, {"SEND": 99})
+    assert any(
+        finding.note and f"{len(psns)} packets in the file twice" in finding.what for finding in twice.findings
+    )
+
+
+def test_a_path_of_another_length_makes_no_copies() -> None:
+    """What a longer path brings again is a retransmission."""
+    far = packets.Path(hops=62)
+    story = [packets.send(psn) for psn in range(1, 40)] + [packets.send(psn, path=far) for psn in (39, 40, 41)]
+    flow = requests(told([*story, packets.ack(41)]))
+    assert (flow.copies, flow.resent, flow.packets) == (0, 1, 42)
+
+
+def test_cnps_are_all_alike_and_no_copies() -> None:
+    """A NIC sends one every 50 us to the same QP, and this link has nothing else (IBA vol. 1 annex A17.9.3)."""
+    facts = at_times([(at * 50_000, packets.congestion()) for at in range(60)])
+    assert (facts.copies_alike, facts.flows[0].cnps) == (0, 60)
