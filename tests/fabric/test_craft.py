@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import signal
-from statistics import linear_regression
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,17 +84,7 @@ def mac(namespace: Namespace, interface: str) -> bytes:
     return bytes.fromhex(link["address"].replace(":", ""))
 
 
-def seconds(records: list[Record]) -> float:
-    return (records[-1].timestamp - records[0].timestamp) / 1e9
-
-
-def packets_per_second(records: list[Record]) -> float:
-    """The slope of the line through all of them: a host that stands still at the end moves it little."""
-    moments = [record.timestamp / 1e9 for record in records]
-    return 1 / linear_regression(range(len(moments)), moments).slope
-
-
-def test_every_octet_arrives_at_the_pace_that_was_asked_for(tmp_path: Path) -> None:
+def test_every_octet_arrives(tmp_path: Path) -> None:
     description, output = tmp_path / "mixed.yaml", tmp_path / "mixed.pcapng"
     description.write_text(MIXED)
     with Seen() as seen:
@@ -103,11 +92,9 @@ def test_every_octet_arrives_at_the_pace_that_was_asked_for(tmp_path: Path) -> N
     records = seen.records
     assert octets(records) == written(output)
     assert len(records) == 1001
-    assert packets_per_second(records) == pytest.approx(500, rel=0.05)
     sent = json.loads(done.stdout)["sent"]
     assert (sent["interface"], sent["packets"], sent["wanted"], sent["refused"]) == ("h1:eth1", 1001, 1001, 0)
     assert sent["bytes"] == sum(record.length for record in records)
-    assert sent["packets_per_second"] == pytest.approx(1000 / seconds(records), rel=0.05)
 
 
 def test_addresses_that_are_not_given_are_those_of_the_interface_and_its_gateway() -> None:
@@ -135,16 +122,6 @@ def test_a_source_with_ipv6_is_the_interfaces_own_too() -> None:
 
 def addresses(frame: Frame) -> tuple[str, str, Icrc | None]:
     return frame.src, frame.dst, frame.icrc
-
-
-def test_a_pace_in_bits_counts_the_frames() -> None:
-    with Seen() as seen:
-        what = ("write", "--dst", H3_ADDRESS, "--payload-size", "1000", "--count", "1000")
-        rocelab("craft", *what, "--send", "h1:eth1", "--pace", "8Mbit")
-    records = seen.records
-    assert len(records) == 1000
-    (size,) = {record.length for record in records}
-    assert packets_per_second(records) * size * 8 == pytest.approx(8e6, rel=0.05)
 
 
 def test_an_interrupt_ends_it_with_a_report_of_what_was_sent() -> None:

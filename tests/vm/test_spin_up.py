@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import linear_regression
 
 import pytest
 
@@ -88,6 +89,26 @@ class TestRunning:
             assert 17 in opcodes
         assert all(row.split("\t")[2] in {"2", "0"} for row in rows)
         assert all(link["dropped"] == 0 for link in json.loads(stdout)["links"])
+
+    @pytest.mark.parametrize(("pace", "period"), [("500", 1 / 500), ("8Mbit", 1058 * 8 / 8e6)])
+    def test_crafted_packets_keep_the_pace_asked_for(self, tmp_path: Path, pace: str, period: float) -> None:
+        """Frames of 1058 octets, headers included: the slope of all arrivals, by tshark, and what the sender says."""
+        file = tmp_path / "paced.pcapng"
+        with running("capture", "leaf1:swp3", "-o", file, "--json") as capture:
+            while not file.exists() or file.stat().st_size == 0:
+                assert capture.poll() is None
+            what = ("write", "--dst", "h3", "--payload-size", "984", "--count", "300", "--pace", pace)
+            sent = rocelab_json("craft", *what, "--send", "h1:eth1")["sent"]
+            capture.terminate()
+            assert capture.wait(60) == 0
+        fields = ("frame.time_epoch", "frame.len")
+        rows = said(
+            "tshark", "-r", str(file), "-Y", "infiniband.bth.opcode == 10", "-T", "fields", *_each("-e", fields)
+        )
+        moments, sizes = zip(*(map(float, row.split("\t")) for row in rows.splitlines()), strict=True)
+        assert (len(moments), set(sizes)) == (300, {1058.0})
+        assert linear_regression(range(300), moments).slope == pytest.approx(period, rel=0.01)
+        assert sent["packets_per_second"] == pytest.approx(1 / period, rel=0.01)
 
 
 def _each(option: str, values: tuple[str, ...]) -> list[str]:
