@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,6 +60,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     made = Machine(tmp_path_factory.mktemp("machine"))
     yield made
     made("vm", "down")
+    shutil.rmtree(made.checkpoints)  # gigabytes, which pytest would keep for three runs
 
 
 @pytest.fixture(scope="module")
