@@ -8,7 +8,6 @@ import json
 import signal
 import socket
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +19,7 @@ from lab.cli.extcap import wiresharks_folder
 from lab.kernel.capture import Capture, Point
 from lab.kernel.process import find_tool, run
 from lab.model.selection import choose_links
+from lab.rdma.sysfs import until
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import Writer
 from lab.wire.ports import ROCEV2_PORT
@@ -58,10 +58,7 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def grown(file: Path, size: int) -> None:
     """Wait until ``file`` has more than ``size`` bytes."""
-    until = time.monotonic() + 30
-    while not file.exists() or file.stat().st_size <= size:
-        assert time.monotonic() < until, f"{file} did not grow past {size} bytes"
-        time.sleep(0.02)
+    assert until(lambda: file.exists() and file.stat().st_size > size, timeout=30), f"{file} stays below {size} bytes"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -141,9 +138,8 @@ def test_a_reader_of_live_lines_that_leaves_ends_the_capture(fabric: str) -> Non
 def test_a_packet_is_followed_over_the_links_of_its_path(fabric: str) -> None:
     here = open_fabric(fabric)
     goal = here.plan["spine1"].loopback4
-    until = time.monotonic() + 30  # ``up`` waits for prefixes of leaves only
-    while not here.namespace("leaf1").run(["ip", "route", "show", f"{goal}/32"]).stdout:
-        assert time.monotonic() < until, f"leaf1 has no route to {goal}"
+    show = ["ip", "route", "show", f"{goal}/32"]  # ``up`` waits for prefixes of leaves only
+    assert until(lambda: bool(here.namespace("leaf1").run(show).stdout), timeout=30), f"leaf1 has no route to {goal}"
     points = [
         Point(here.namespace(end.node), end.interface, str(end), link.rate)
         for end, link in choose_links(here.topology, ["h1..spine1"])
