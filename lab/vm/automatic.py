@@ -89,10 +89,9 @@ def keep_booted(guest: Guest, state: StateFolder, progress: Progress) -> None:
     with alone(state) as port:
         errand.run(state, port, "rocelab", "--version")
     name = _name(guest, _BOOTED)
-    if checkpoint.find(name):  # of another VM that has booted meanwhile
+    # There may be one of another VM that has booted meanwhile.
+    if checkpoint.find(name) or _save(guest, name, "booted", state, progress):
         state.untouched.write_text(name, encoding="ascii")
-    else:
-        _save(guest, name, "booted", state, progress)
 
 
 def touch(guest: Guest, work: str, state: StateFolder) -> Touch:
@@ -111,6 +110,7 @@ def keep(guest: Guest, touch: Touch, state: StateFolder, progress: Progress) -> 
     name = _name(guest, touch.work)
     if touch.token and _read(state) == touch.token and checkpoint.has_room() and not checkpoint.find(name):
         _save(guest, name, "a fabric that `up` has built", state, progress)
+    state.untouched.unlink(missing_ok=True)
 
 
 def _read(state: StateFolder) -> str:
@@ -120,15 +120,14 @@ def _read(state: StateFolder) -> str:
         return ""
 
 
-def _save(guest: Guest, name: str, what: str, state: StateFolder, progress: Progress) -> None:
+def _save(guest: Guest, name: str, what: str, state: StateFolder, progress: Progress) -> bool:
     about = checkpoint.now(what, guest, automatic=True)
     try:
         checkpoint.save(name, about, lambda into: freeze.save(state, guest.image, into))
     except (OperationFailed, UsageError) as error:
         progress(f"no checkpoint of this: {error}")
-        state.untouched.unlink(missing_ok=True)
-        return
-    state.untouched.write_text(name, encoding="ascii")
+        return False
+    return True
 
 
 def _wanted(guest: Guest) -> bool:

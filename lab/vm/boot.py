@@ -76,6 +76,7 @@ def _come_up(guest: Guest, state: StateFolder, ready: Callable[[], None], checkp
             started=time.time(),
             boot_seconds=round(time.monotonic() - began, 2),
             checkpoint=checkpoint,
+            tsc_khz=guest.tsc_khz,
         )
         _write_whole(state.record, running.to_json())
     except BaseException:

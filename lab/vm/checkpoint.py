@@ -179,7 +179,7 @@ def save(name: str, about: About, write: Callable[[Checkpoint], None]) -> Checkp
         if find(name):
             raise UsageError(f"checkpoint {name} exists", f"rocelab vm checkpoint rm {name}")
         for left in folder().glob(f"{_SAVING}*"):
-            shutil.rmtree(left)
+            shutil.rmtree(left, ignore_errors=True)  # one that is being removed, too
         scratch = Path(tempfile.mkdtemp(prefix=_SAVING, dir=folder()))
         try:
             write(Checkpoint(scratch))

@@ -88,16 +88,15 @@ def _require(running: Running, wanted: Wanted) -> None:
 
 def guest_of(running: Running, state: StateFolder) -> Guest:
     """The guest that runs, as it was to be started."""
-    arch = current_recipe().arch
     return Guest(
-        arch=arch,
+        arch=current_recipe().arch,
         image=running.image,
         accel=running.accel,
         time=running.time,
         cpus=running.cpus,
         memory_mib=running.memory_mib,
         shares=running.shares,
-        tsc_khz=tsc.guest_khz(arch, running.time),
+        tsc_khz=running.tsc_khz,
         console=state.console,
         pid_file=state.pid_file,
         ports=state.ports,

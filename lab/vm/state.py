@@ -40,6 +40,8 @@ class Running:
     boot_seconds: float
     checkpoint: str = ""
     """What it continued from; "" when it booted."""
+    tsc_khz: int | None = None
+    """As in ``Guest``."""
 
     @property
     def uptime(self) -> float:
@@ -117,7 +119,7 @@ class StateFolder:
 
     @property
     def untouched(self) -> Path:
-        """Name of the checkpoint that the VM still is: no command has run in it since."""
+        """Name of the checkpoint that the VM continued from, or booted into: there until a command runs in it."""
         return self.path / "untouched"
 
     @property

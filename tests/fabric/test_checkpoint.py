@@ -126,6 +126,7 @@ def test_a_save_that_is_killed_leaves_a_vm_that_goes_on(machine: Machine) -> Non
 def test_a_fabric_that_was_up_before_is_there_at_once(machine: Machine, topology: Path) -> None:
     machine("vm", "down")
     assert not machine.up(topology)["restored"]
+    assert "exists" in machine("--vm", "up", str(topology), expect=2)  # it was built here, not restored
     machine("vm", "down")
     assert machine.up(topology)["restored"]
     machine("--vm", "exec", "h1", "--", "ping", "-c", "1", "-W", "5", "h2")
