@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.output import JsonFlag, print_json, print_progress, stdout, table
 from lab.errors import UsageError
 from lab.units import format_size
 from lab.vm import checkpoint, freeze, machine
@@ -32,7 +32,7 @@ def save(what: What, name: VmName = "") -> None:
     began = time.monotonic()
     guest = machine.guest_of(running, state)
     about = checkpoint.now("saved by hand", guest, automatic=False)
-    with machine.locked(state, _say):
+    with machine.locked(state, print_progress):
         made = checkpoint.save(
             checkpoint.checked_name(what), about, lambda into: freeze.save(state, guest.image, into)
         )
@@ -53,7 +53,9 @@ def list_checkpoints(as_json: JsonFlag = False) -> None:
             ]
         )
         return
-    rows = [(one.name, about.what, _ago(about.saved), _ago(one.used), format_size(one.size)) for one, about in found]
+    rows = [
+        (one.name, about.what, _moment(about.saved), _moment(one.used), format_size(one.size)) for one, about in found
+    ]
     columns = ("checkpoint", "what", "saved", "used", "size")
     stdout.print(table("checkpoints", columns, rows) if rows else "no checkpoint")
 
@@ -64,7 +66,7 @@ def restore(what: What, name: VmName = "") -> None:
     state = state_folder(name)
     if state.running():
         raise UsageError("the VM is up", "rocelab vm down, or take another --name")
-    running = machine.up(state, machine.Wanted(time=Time.VIRTUAL, checkpoint=what), _say)
+    running = machine.up(state, machine.Wanted(time=Time.VIRTUAL, checkpoint=what), print_progress)
     stdout.print(f"VM is up after {running.boot_seconds:.1f} s, from checkpoint {what}", highlight=False)
 
 
@@ -75,9 +77,5 @@ def rm(what: Annotated[list[str], typer.Argument(metavar="CHECKPOINT...", help="
         found.remove()
 
 
-def _ago(when: float) -> str:
+def _moment(when: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
-
-
-def _say(line: str) -> None:
-    stderr.print(f"vm: {line}", style="dim", markup=False, highlight=False, soft_wrap=True)

@@ -35,6 +35,11 @@ def print_error(error: LabError) -> None:
     stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+def print_progress(line: str) -> None:
+    """What happens to the VM, on a line of standard error."""
+    stderr.print(f"vm: {line}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(data: Any) -> None:
     """Write ``data`` to standard output as JSON; sets, addresses and paths become strings."""
     Answer.begun = True

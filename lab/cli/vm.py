@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli import checkpoint
-from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.output import JsonFlag, print_json, print_progress, stderr, stdout, table
 from lab.cli.words import named_files
 from lab.errors import UsageError
 from lab.units import format_size
@@ -67,7 +67,7 @@ def build(force: Annotated[bool, typer.Option(help="Build although the image is 
     """Build the image; does nothing when it is there and its recipe has not changed."""
     began = clock.monotonic()
     had = image_of(current_recipe()).complete and not force
-    image = builder.build(_say, force=force)
+    image = builder.build(print_progress, force=force)
     took = "is up to date" if had else f"built in {clock.monotonic() - began:.0f} s"
     stdout.print(f"image {image.hash} {took}: {_describe(image)}", highlight=False)
 
@@ -77,7 +77,7 @@ def up(name: Name = "", time: Lives = None, cpus: Cpus = None, memory: Memory = 
     """Start the VM, building its image first when needed."""
     state = state_folder(name)
     before = state.running()
-    running = machine.up(state, machine.Wanted(cpus, memory, share, time), _say)
+    running = machine.up(state, machine.Wanted(cpus, memory, share, time), print_progress)
     what = "was up already" if before else f"is up after {running.boot_seconds:.1f} s"
     stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel}, {running.time} time)", highlight=False)
     if running.image.hash != current_recipe().hash:
@@ -137,11 +137,11 @@ def send(command: list[str], name: str | None = None) -> int:
     state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
     files = named_files(command[1:]) if command[0] == "rocelab" else []
     work = automatic.work_of(command, os.environ)
-    running = machine.up(state, machine.Wanted(work=work), _say)
-    touch = machine.touch(running, work, state, _say)
+    running = machine.up(state, machine.Wanted(work=work), print_progress)
+    touch = machine.touch(running, work, state, print_progress)
     code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, files)
     if code == 0:
-        machine.keep(touch, state, _say)
+        machine.keep(touch, state, print_progress)
     return code
 
 
@@ -169,10 +169,6 @@ def _facts(running: Running | None) -> dict[str, object]:
 def _describe(image: Image) -> str:
     kernel = json.loads(image.manifest.read_text(encoding="utf-8"))["kernel"]
     return f"kernel {kernel}, {format_size(image.disk.stat().st_blocks * 512)} on disk, in {image.folder}"
-
-
-def _say(line: str) -> None:
-    stderr.print(f"vm: {line}", style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def _note(line: str) -> None:
