@@ -12,8 +12,11 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from lab.kernel import clock
+from lab.vm.arch import host_arch
 from lab.vm.fingerprint import of_code
 from lab.vm.frames import PORT_NAME, Frame, Kind
+from lab.vm.idle import Idler
 from lab.vm.launch import Launcher
 from lab.vm.port import Disconnected, Port
 from lab.vm.session import Session
@@ -33,13 +36,13 @@ def open_port(path: Path) -> Port:
     return Port(os.open(path, os.O_RDWR | os.O_NONBLOCK))
 
 
-def serve(port: Port, launcher: Launcher) -> None:
+def serve(port: Port, launcher: Launcher, idler: Idler | None = None) -> None:
     """Serve one call after another, for as long as the guest runs."""
     following: Frame | None = None
     while True:
         start, after = (following, []) if following else next_start(port)
         try:
-            following = Session(port, start, launcher, after).run()
+            following = Session(port, start, launcher, idler, after).run()
         except Disconnected:
             following = None
         if following:
@@ -71,8 +74,9 @@ def main() -> None:
     """Open the ports, tell the console that the guest is ready, and serve."""
     for number in (signal.SIGINT, signal.SIGQUIT):  # init's shell made us, and so what we start, deaf to them
         signal.signal(number, signal.SIG_DFL)
+    idler = Idler(host_arch()) if clock.lives_in() == clock.VIRTUAL else None
     launcher = Launcher()
-    threads = [threading.Thread(target=serve, args=(open_port(path), launcher)) for path in find_ports()]
+    threads = [threading.Thread(target=serve, args=(open_port(path), launcher, idler)) for path in find_ports()]
     for thread in threads:
         thread.start()
     uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])

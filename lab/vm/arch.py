@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import platform
+import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lab.errors import EnvironmentLacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _GLIBC_OF_TRIXIE = 41
 
@@ -23,12 +28,31 @@ class Arch:
     emulated_cpu: str
     """QEMU's model where it translates the guest's code."""
     console: str
+    nop: bytes
+    """The instruction that does nothing."""
+    back: Callable[[int], bytes]
+    """The instruction that jumps back by so many octets."""
 
     @property
     def pip_platforms(self) -> tuple[str, ...]:
         """Platform tags of wheels that run in the guest, the best first."""
         newest = [f"manylinux_2_{minor}_{self.machine}" for minor in range(_GLIBC_OF_TRIXIE, 16, -1)]
         return (*newest, f"manylinux2014_{self.machine}", f"linux_{self.machine}")
+
+    def idle_loop(self, count: int) -> bytes:
+        """Machine code that runs ``count`` instructions without effect again and again, for ever."""
+        nothing = self.nop * count
+        return nothing + self.back(len(nothing))
+
+
+def _x86_back(octets: int) -> bytes:
+    """JMP rel32, counted from its end (Intel SDM volume 2A)."""
+    return b"\xe9" + struct.pack("<i", -octets - 5)
+
+
+def _arm_back(octets: int) -> bytes:
+    """B with a 26-bit count of words (Arm ARM, C6.2)."""
+    return struct.pack("<I", 0x14000000 | (-octets // 4) & 0x3FFFFFF)
 
 
 ARCHES = {
@@ -41,6 +65,8 @@ ARCHES = {
         # QEMU 7.2, the first that translates AVX, gets some of it wrong: NumPy's argsort ended in a protection fault.
         emulated_cpu="max,avx=off,avx2=off,f16c=off,fma=off,vaes=off",
         console="ttyS0",
+        nop=b"\x90",
+        back=_x86_back,
     ),
     "aarch64": Arch(
         machine="aarch64",
@@ -50,6 +76,8 @@ ARCHES = {
         qemu_machine="virt,gic-version=max",
         emulated_cpu="max",
         console="ttyAMA0",
+        nop=bytes.fromhex("1f2003d5"),
+        back=_arm_back,
     ),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 BOOT_ENVIRONMENT = {
     "HOME": "/root",
@@ -16,6 +16,8 @@ BOOT_ENVIRONMENT = {
     "USER": "root",
 }
 """What every command in the guest finds in its environment."""
+_ATTENDED: Final = frozenset({"bash", "exec", "sh", "shell", "--follow", "--watch"})
+"""Words of commands that go on until somebody who watches ends them."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Request:
         data: dict[str, Any] = json.loads(text)
         terminal = data["terminal"]
         return cls(**data | {"argv": tuple(data["argv"]), "terminal": tuple(terminal) if terminal else None})
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody sits at it for whom a second has to last a second, even where time is virtual."""
+        return self.terminal is not None and not _ATTENDED.isdisjoint(self.argv)
 
     @property
     def whole_environment(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import signal
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import LabError
@@ -14,6 +15,7 @@ from lab.vm.request import Request
 from lab.vm.streams import Streams
 
 if TYPE_CHECKING:
+    from lab.vm.idle import Idler
     from lab.vm.launch import Command, Launcher
     from lab.vm.port import Port
 
@@ -24,9 +26,10 @@ _FAREWELL_MS: Final = 5000
 class Session:
     """A call that a START frame has begun on ``port``."""
 
-    def __init__(self, port: Port, start: Frame, launcher: Launcher, heard: list[Frame]) -> None:
+    def __init__(self, port: Port, start: Frame, launcher: Launcher, idler: Idler | None, heard: list[Frame]) -> None:
         """``heard`` is what has come after START: GO too, from a caller who does not wait to be accepted."""
         self._port = port
+        self._idler = idler
         self._tag = start.tag
         self._request = Request.from_json(start.payload)
         self._launcher = launcher
@@ -41,6 +44,10 @@ class Session:
         self._say(Kind.ACCEPTED)
         if following := self._await_go():
             return following
+        with self._idler.awake() if self._idler and not self._request.attended else nullcontext():
+            return self._serve()
+
+    def _serve(self) -> Frame | None:
         streams = Streams(self._request.terminal)
         try:
             command = self._launcher.start(self._request, streams.theirs)

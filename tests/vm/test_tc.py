@@ -4,9 +4,7 @@ import json
 import os
 import socket
 import struct
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import linear_regression
 from typing import Any
@@ -94,19 +92,6 @@ def arrivals(here: Namespace, there: Namespace, size: int, buffer: int) -> list[
         return [stamp(receiver.recvmsg(size, 64)[1]) for _ in range(FRAMES)]
 
 
-@contextmanager
-def awake() -> Iterator[None]:
-    """The CPU always has something to do, which gives way to everything else.
-
-    One that waits in virtual time is woken by the host, as late as the host is busy: a shaper then loses tokens.
-    """
-    with subprocess.Popen(["chrt", "--idle", "0", "sh", "-c", "while :; do :; done"]) as spinner:
-        try:
-            yield
-        finally:
-            spinner.kill()
-
-
 def stamp(ancillary: list[tuple[int, int, bytes]]) -> float:
     ((_, _, data),) = ancillary
     seconds, nanoseconds = struct.unpack("qq", data)
@@ -124,8 +109,7 @@ def test_a_shaped_link_carries_its_rate_with_preamble_and_gap_counted(
     batch = Batch()
     links.add_shaper(batch, VETH, rate=rate, mtu=max(1500, size - 14))
     commit(spaces[0], batch)
-    with awake():
-        moments = arrivals(*spaces, size, buffer)[WARM_UP:]
+    moments = arrivals(*spaces, size, buffer)[WARM_UP:]
     assert linear_regression(range(len(moments)), moments).slope == pytest.approx((size + WIRE) * 8 / rate, rel=5e-3)
 
 
