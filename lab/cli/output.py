@@ -20,8 +20,19 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of ta
 
 _WIDTH_IN_A_FILE: Final = 132
 
-stdout = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE)
-stderr = Console(stderr=True)
+
+def _consoles() -> tuple[Console, Console]:
+    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE
+    return Console(width=wide), Console(stderr=True)
+
+
+stdout, stderr = _consoles()
+
+
+def look_again() -> None:
+    """Have the consoles be those of the streams and the environment of now: a fork's are not its parent's."""
+    for console, anew in zip((stdout, stderr), _consoles(), strict=True):
+        vars(console).update(vars(anew))
 
 
 class Answer:

@@ -18,18 +18,23 @@ import signal
 import socket
 import sys
 import termios
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from lab.cli import output
+from lab.cli.main import Commands
+from lab.cli.main import main as run_command
 from lab.vm.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 WARM: Final = (
+    *(module for module, _ in Commands.commands_at.values()),
     "lab.analysis.report",
     "lab.analysis.follow",
     "lab.backends.lifecycle",
     "lab.backends.qos",
+    "lab.cli.complete",
     "lab.dataplane.plant",
     "lab.doctor.features",
     "lab.kernel.capture",
@@ -37,13 +42,16 @@ WARM: Final = (
     "lab.rdma.perftest",
     "lab.wire.craft",
     "lab.wire.explain",
+    "rich._emoji_codes",
     "typer.rich_utils",
     "typer._adapters",
 )
-"""What commands import and what takes long. Not ``lab.cli``: its consoles look at the streams when they are made."""
+"""What commands import, and what takes long."""
 _AGENT: Final = 0
 """Standard input: it ends when the agent does, or wants another resident."""
 _LONGEST_REQUEST: Final = 1 << 20
+_UNHEARD: Final = 120
+"""Python's exit code when nobody reads its last words (sys.exit's documentation)."""
 
 
 class Resident:
@@ -139,8 +147,11 @@ class Resident:
         caller.close()
 
 
-def run(request: Request) -> None:
-    """Be the command that was asked for, as a Python that has just started would be."""
+def run(request: Request) -> NoReturn:
+    """Be the command that was asked for, as a Python that has just started would be.
+
+    Without a Python's way to end: it would touch, and so copy, everything that the resident has imported.
+    """
     os.environ.clear()
     os.environ.update(request.whole_environment)
     os.chdir(request.directory)
@@ -148,7 +159,25 @@ def run(request: Request) -> None:
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the process's life
     sys.stdout = _writer(1, "strict")
     sys.stderr = _writer(2, "backslashreplace", line_buffering=True)
-    importlib.import_module("lab.cli.main").main()
+    output.look_again()
+    try:
+        code = _code_of(run_command)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = _UNHEARD
+    os._exit(code)
+
+
+def _code_of(command: Callable[[], None]) -> int:
+    try:
+        command()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # noqa: BLE001 - as the interpreter does
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
 
 
 def _writer(descriptor: int, errors: str, *, line_buffering: bool = False) -> io.TextIOWrapper:
