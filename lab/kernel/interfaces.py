@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from lab.kernel.dump import attributes, dump, text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.kernel.dump import Listed
     from lab.kernel.netns import Namespace
+
+# Of <linux/rtnetlink.h>, <linux/if_link.h>, <linux/gen_stats.h>; operational state of RFC 2863 in <linux/if.h>.
+_GETLINK: Final = 18
+_IFINFOMSG: Final = struct.Struct("=BxHiII")
+_IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64 = 3, 4, 16, 23
+_STATS64: Final = struct.Struct("=8Q")
+"""Packets, bytes, errors and drops, received and sent of each: the beginning of struct rtnl_link_stats64."""
+_UP: Final = 6
+_GETQDISC: Final = 38
+_TCMSG: Final = struct.Struct("=BxxxiIII")
+_TCA_KIND, _TCA_STATS2, _TCA_STATS_QUEUE = 1, 7, 3
+_TC_H_ROOT: Final = 0xFFFFFFFF
+_U32: Final = struct.Struct("=I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +47,50 @@ class InterfaceState:
 
 def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
     """All interfaces but the loopback, by name."""
-    said = namespace.run(["ip", "-json", "-statistics", "link", "show"]).stdout
-    queues = _queue_drops(namespace)
+    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(_GETQDISC, _TCMSG)))
+    dropped = {index: _drops(queue) for index, queue in _roots(queues)}
     found = {}
-    for link in json.loads(said):
-        if link["ifname"] != "lo":
-            received, sent = link["stats64"]["rx"], link["stats64"]["tx"]
-            found[link["ifname"]] = InterfaceState(
-                name=link["ifname"],
-                up=link["operstate"] == "UP",
-                mtu=link["mtu"],
-                rx_bytes=received["bytes"],
-                rx_packets=received["packets"],
-                tx_bytes=sent["bytes"],
-                tx_packets=sent["packets"],
-                drops=received["dropped"] + sent["dropped"] + queues.get(link["ifname"], 0),
-            )
+    for link in links:
+        _, _, index, *_ = _IFINFOMSG.unpack(link.fixed)
+        name = text(link.attributes[_IFLA_IFNAME])
+        if name == "lo":
+            continue
+        rx_packets, tx_packets, rx_bytes, tx_bytes, _, _, *drops = _STATS64.unpack_from(
+            link.attributes[_IFLA_STATS64]
+        )
+        found[name] = InterfaceState(
+            name=name,
+            up=link.attributes[_IFLA_OPERSTATE][0] == _UP,
+            mtu=_U32.unpack(link.attributes[_IFLA_MTU])[0],
+            rx_bytes=rx_bytes,
+            rx_packets=rx_packets,
+            tx_bytes=tx_bytes,
+            tx_packets=tx_packets,
+            drops=sum(drops) + dropped.get(index, 0),
+        )
     return found
 
 
 def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
     """Kind and handle (``rl_t``, ``3:``) of each interface's root qdisc."""
-    said = namespace.run(["tc", "-json", "qdisc", "show"]).stdout
-    return {queue["dev"]: (queue["kind"], queue["handle"]) for queue in json.loads(said) if queue.get("root")}
+    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(_GETQDISC, _TCMSG)))
+    names = {_IFINFOMSG.unpack(link.fixed)[2]: text(link.attributes[_IFLA_IFNAME]) for link in links}
+    return {
+        names[index]: (text(queue.attributes[_TCA_KIND]), f"{_TCMSG.unpack(queue.fixed)[2] >> 16:x}:")
+        for index, queue in _roots(queues)
+        if index in names
+    }
 
 
-def _queue_drops(namespace: Namespace) -> dict[str, int]:
-    """Packets dropped by each interface's root qdisc, which the interface's own counters leave out."""
-    said = namespace.run(["tc", "-json", "-statistics", "qdisc", "show"]).stdout
-    return {queue["dev"]: queue["drops"] for queue in json.loads(said) if queue.get("root")}
+def _roots(queues: list[Listed]) -> Iterator[tuple[int, Listed]]:
+    """Each interface's index and root qdisc."""
+    for queue in queues:
+        _, index, _, parent, _ = _TCMSG.unpack(queue.fixed)
+        if parent == _TC_H_ROOT:
+            yield index, queue
+
+
+def _drops(queue: Listed) -> int:
+    """Packets dropped by a qdisc, which its interface's own counters leave out (struct gnet_stats_queue)."""
+    _, _, drops = struct.unpack_from("=III", attributes(queue.attributes[_TCA_STATS2])[_TCA_STATS_QUEUE])
+    return int(drops)
