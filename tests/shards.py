@@ -6,10 +6,12 @@ other: a busy host makes a file take longer, and its tests find the same.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -18,10 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.forks import ENDED
+
 ROOT: Final = Path(__file__).parents[1]
 SECONDS: Final = ROOT / "tests/vm/seconds.json"
 """About how many seconds each file takes; the last line of a run has what it was."""
 _UNKNOWN: Final = 60.0
+_ARGUMENTS: Final = ("-p", "no:cacheprovider")
 _NO_TESTS: Final = 5
 """pytest's exit code when its arguments deselect all tests."""
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
@@ -56,35 +61,63 @@ class Shard(threading.Thread):
     def __init__(self, number: int, files: queue.SimpleQueue[str], outcomes: queue.SimpleQueue[Outcome]) -> None:
         super().__init__(name=f"test{number}")
         self._files, self._outcomes = files, outcomes
-        self._arguments = sys.argv[1:]
+        self._forks = Forks(self.name, sys.argv[1:])
 
     def run(self) -> None:
         """Take files until there are none."""
-        up = rocelab("vm", "up", "--name", self.name, "--time", "virtual")
-        while True:
-            try:
-                file = self._files.get_nowait()
-            except queue.Empty:
-                return
-            if up.returncode:
-                self._outcomes.put(Outcome(file, 0.0, up.returncode, up.stdout))
-                continue
-            began = time.monotonic()
-            pytest = ["pytest", "-p", "no:cacheprovider", *self._arguments, file]
-            done = rocelab("vm", "run", "--name", self.name, "--", *pytest)
-            self._outcomes.put(Outcome(file, time.monotonic() - began, done.returncode, done.stdout))
+        up, said = rocelab("vm", "up", "--name", self.name, "--time", "virtual")
+        with contextlib.suppress(queue.Empty):
+            while True:
+                file, began = self._files.get_nowait(), time.monotonic()
+                code, output = (up, said) if up else self._forks.tested(file)
+                self._outcomes.put(Outcome(file, time.monotonic() - began, code, output))
+        self._forks.close()
 
 
-def rocelab(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run rocelab; what it prints is kept. Ctrl-C reaches it as it reaches us."""
-    return subprocess.run(
+class Forks:
+    """``tests.forks`` in a VM."""
+
+    def __init__(self, vm: str, arguments: list[str]) -> None:
+        self._words = ["vm", "run", "--name", vm, "--", "python3", "-m", "tests.forks", *_ARGUMENTS, *arguments]
+        self._running: subprocess.Popen[str] | None = None
+
+    def tested(self, file: str) -> tuple[int, str]:
+        """The exit code and the output of the tests in ``file``. Where the VM was lost, that of the loss."""
+        if self._running is None or self._running.poll() is not None:
+            self._running = started(*self._words)
+        assert self._running.stdin
+        assert self._running.stdout
+        with contextlib.suppress(BrokenPipeError):
+            print(file, file=self._running.stdin, flush=True)
+        said: list[str] = []
+        for line in self._running.stdout:
+            if line.startswith(ENDED):
+                return int(line.removeprefix(ENDED)), "".join(said)
+            said.append(line)
+        return self._running.wait() or 1, "".join(said)
+
+    def close(self) -> None:
+        """Let them end."""
+        if self._running:
+            self._running.communicate()
+
+
+def rocelab(*words: str) -> tuple[int, str]:
+    """Run rocelab; its exit code and what it printed."""
+    with started(*words) as process:
+        said = process.communicate()[0]
+    return process.returncode, said
+
+
+def started(*words: str) -> subprocess.Popen[str]:
+    """rocelab on its way, with pipes to it and from it. Ctrl-C reaches it as it reaches us."""
+    return subprocess.Popen(
         [sys.executable, "-m", "lab", *words],
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        check=False,
         cwd=ROOT,
     )
 
@@ -98,6 +131,7 @@ def test_files() -> list[str]:
 
 def main() -> int:
     """Run all files, show each one's output as it ends, and the sums; 1 when a test failed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = test_files()
     files: queue.SimpleQueue[str] = queue.SimpleQueue()
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()

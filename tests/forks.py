@@ -1,0 +1,45 @@
+"""pytest for one file after another, in forks of a process that has imported what takes long: no start for each.
+
+``python -m tests.forks [PYTEST ARGS]`` reads a file's name from each line of its input, and says how its tests ended
+with a line that begins with ``ENDED``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Final
+
+import pytest
+
+from lab.cli.resident import WARM
+
+ENDED: Final = "--- exit code "
+
+
+def tested(arguments: list[str]) -> int:
+    """The exit code of pytest with ``arguments``, in a fork."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        code = int(pytest.main(arguments))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    finally:
+        os._exit(int(pytest.ExitCode.INTERNAL_ERROR))
+
+
+def main() -> None:
+    """Test what the input names."""
+    for module in WARM:
+        importlib.import_module(module)
+    for line in sys.stdin:
+        code = tested([*sys.argv[1:], line.strip()])
+        print(f"\n{ENDED}{code}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
