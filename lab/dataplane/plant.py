@@ -119,7 +119,7 @@ def check() -> None:
         raise EnvironmentLacks(
             "lossless ports (qos:) need a kernel with BPF qdiscs, Linux 6.16 and CONFIG_NET_SCH_BPF", "use --vm"
         )
-    clang.find_compiler()
+    clang.compile_bpf(_SOURCE)
 
 
 def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import CommandFailed, EnvironmentLacks, LabError
-from lab.kernel import bpf, clang, libc, process, tuning
+from lab.kernel import bpf, clang, libbpf, libc, process, tuning
 from lab.kernel.netns import in_thread
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def btf() -> Finding:
 
 
 def bpf_qdisc() -> Finding:
-    """Whether a queueing discipline written in BPF works: the least one is compiled, loaded and attached."""
+    """Whether a queueing discipline written in BPF works: the least one is loaded and attached."""
     if not declares_bpf_qdisc():
         return Finding(False, "no struct_ops Qdisc_ops")
 
@@ -142,13 +142,13 @@ def declares_bpf_qdisc() -> bool:
     return _QDISC_STRUCT_OPS in _btf()
 
 
-def compiles_bpf() -> bool:
-    """Whether there is a compiler of BPF programs."""
+def lack_of_libbpf() -> str:
+    """What mends libbpf, which loads BPF programs, where it is missing or too old; "" where it is there."""
     try:
-        clang.find_compiler()
-    except EnvironmentLacks:
-        return False
-    return True
+        libbpf.library()
+    except EnvironmentLacks as error:
+        return error.remedy
+    return ""
 
 
 def tool(name: str, *version_arguments: str) -> Finding:
