@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lab.dataplane.layout import CONTROL_SLOTS, SLOT
 from lab.model.qos.advice import Advice
 
 if TYPE_CHECKING:
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
     from lab.dataplane.numbering import Numbering
     from lab.model.qos.port import NodeQos
 
-SLOT_BYTES: Final = 32
-"""Memory that a slot takes (struct rl_slot)."""
-CONTROL: Final = 64
-"""Slots of a port that no data take: for PFC frames, and a clock's tokens (RL_CONTROL_SLOTS)."""
+SLOT_BYTES: Final = SLOT.itemsize
+"""Memory that a slot takes."""
 FEWEST: Final = 2048
 MOST: Final = 65536
 """Slots of a port, at least and at most."""
@@ -37,7 +36,7 @@ _SHARE: Final = 16
 
 def usable(slots: int) -> int:
     """Packets that one lossless queue can hold of a port's ``slots``, when the others wait with few (rl_has_slot)."""
-    return slots - slots // 4 - CONTROL
+    return slots - slots // 4 - CONTROL_SLOTS
 
 
 def needed(node: NodeQos, *, host: bool) -> int:

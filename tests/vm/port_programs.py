@@ -67,14 +67,8 @@ DATA, PFC, TOKEN, KICK, SPARE = range(5)
 XOFF: Final = 0x100
 NO_PORT: Final = 0x3FFFF
 
-GROUP: Final = np.dtype(
-    [
-        ("lock", "u4"),
-        ("paused", "u4"),
-        *((name, "u8") for name in ("bytes", "headroom", "shared", "refresh_at", "dropped_at")),
-    ]
-)
-"""struct rl_group of maps.h, which no other process sees."""
+GROUP: Final = layout.TYPES.record("rl_group")
+"""Of maps.h, which no other process sees."""
 
 OFF: Final = EcnQos(enabled=False, kmin=0, kmax=0, pmax=0)
 PORT: Final = PortQos(
