@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -153,7 +152,7 @@ def lack_of_libbpf() -> str:
 
 def tool(name: str, *version_arguments: str) -> Finding:
     """Whether a program is installed, and its version when it is asked with ``version_arguments``."""
-    path = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
+    path = process.which(name)
     if path is None:
         return Finding(False, "not installed")
     if not version_arguments:
