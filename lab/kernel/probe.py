@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import CommandFailed, EnvironmentLacks, LabError
-from lab.kernel import bpf, clang, libbpf, libc, process, tuning
+from lab.kernel import bpf, clang, libbpf, libc, process, sockets, tuning
 from lab.kernel.netns import in_thread
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def rxe() -> Finding:
         process.run(["ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"])
         process.run(["rdma", "link", "add", name, "type", "rxe", "netdev", "probe0"])
         try:
-            if not listens(ROCE_PORT):
+            if not sockets.waits("udp", ROCE_PORT):
                 raise EnvironmentLacks("listens in the root namespace only")
         finally:
             process.run(["rdma", "link", "del", name])
@@ -160,13 +160,6 @@ def tool(name: str, *version_arguments: str) -> Finding:
     said = process.run([path, *version_arguments], check=False)
     version = _VERSION.search(said.stdout or said.stderr)
     return Finding(True, version.group() if version else "")
-
-
-def listens(port: int) -> bool:
-    """Whether a UDP socket of the calling thread's namespace is bound to ``port``."""
-    tables = [Path("/proc/thread-self/net", name) for name in ("udp", "udp6")]
-    lines = [line.split() for path in tables if path.exists() for line in path.read_text().splitlines()[1:]]
-    return any(words[1].endswith(f":{port:04X}") for words in lines)
 
 
 def _btf() -> bytes:
