@@ -171,7 +171,7 @@ def write(plant: Plant, numbering: Numbering, qos: Mapping[str, NodeQos], plan: 
         for interface, port in qos[name].ports.items():
             mac = plan[name].interfaces[interface].mac
             plant.config[node.port(interface)] = configure.port_record(port, node, mac)
-            if node.drained:
+            if node.host:
                 plant.config[node.drain(interface)] = configure.drain_record(port, node)
 
 

@@ -48,7 +48,7 @@ def needed(node: NodeQos, *, host: bool) -> int:
 
 def per_port(numbering: Numbering, qos: Mapping[str, NodeQos], memory: int) -> int:
     """Slots for each port of a fabric when ``memory`` bytes are free."""
-    wanted = max((needed(qos[name], host=node.drained) for name, node in numbering.nodes.items()), default=0)
+    wanted = max((needed(qos[name], host=node.host) for name, node in numbering.nodes.items()), default=0)
     slots = FEWEST
     while usable(slots) < wanted and slots < MOST:
         slots *= 2
@@ -64,7 +64,7 @@ def available_memory() -> int:
 def advise(slots: int, numbering: Numbering, qos: Mapping[str, NodeQos]) -> Iterator[Advice]:
     """For each node of ``qos`` that may have more packets than its ports have slots, what comes of it."""
     for name, node in qos.items():
-        host = numbering.nodes[name].drained
+        host = numbering.nodes[name].host
         if needed(node, host=host) <= usable(slots):
             continue
         ports = tuple(f"{name}:{interface}" for interface in node.ports)

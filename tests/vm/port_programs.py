@@ -47,7 +47,7 @@ UNSPEC, SHOT, REDIRECT = -1, 2, 7
 """TC_ACT_* of <linux/pkt_cls.h>."""
 MAC: Final = "02:00:00:00:00:11"
 INTERFACES: Final = ("swp1", "swp2")
-PORTS: Final = NodePorts("s1", 0, 1, INTERFACES, drained=False)
+PORTS: Final = NodePorts("s1", 0, 1, INTERFACES, host=False)
 SWP1, SWP2 = (PORTS.port(name) for name in INTERFACES)
 RATE: Final = 100_000_000
 POOL: Final = 1_000_000
