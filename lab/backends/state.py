@@ -50,7 +50,6 @@ class Kind(StrEnum):
     GROUP = "group"
     NAMESPACE = "namespace"
     RDMA_DEVICE = "rdma-device"
-    READY = "ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +66,10 @@ class FabricState:
     @property
     def _journal(self) -> Path:
         return self.directory / "journal.jsonl"
+
+    @property
+    def _ready(self) -> Path:
+        return self.directory / "ready"
 
     @property
     def cleared(self) -> Path:
@@ -124,7 +127,11 @@ class FabricState:
     @property
     def ready(self) -> bool:
         """Whether ``up`` came to its end."""
-        return bool(self.recorded(Kind.READY))
+        return self._ready.exists()
+
+    def mark_ready(self) -> None:
+        """``up`` has come to its end."""
+        self._ready.touch()
 
     def save_topology(self, topology: Topology) -> None:
         """Keep the topology for the commands to come."""
@@ -193,6 +200,7 @@ class FabricState:
 
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
+        self._ready.unlink(missing_ok=True)
         shutil.rmtree(self.directory / "nodes", ignore_errors=True)
         for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name):
             (self.directory / name).unlink(missing_ok=True)

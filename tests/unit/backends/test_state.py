@@ -138,7 +138,8 @@ def test_no_fabric_and_several_fabrics_say_what_to_do(root: Path) -> None:
         find_fabric("x")
     for name in ("a", "b"):
         with FabricState(name).locked():
-            FabricState(name).record(Kind.READY, [name])
+            FabricState(name).begin("netns")
+            FabricState(name).mark_ready()
     with pytest.raises(UsageError, match="2 fabrics run: say which with --fabric: a, b"):
         find_fabric(None)
     with pytest.raises(UsageError, match="no fabric x: there is a, b"):
