@@ -115,9 +115,7 @@ _LAYOUTS: Final = {
 def check() -> None:
     """EnvironmentLacks when this machine cannot run the ports."""
     if not probe.bpf_qdisc().present:
-        raise EnvironmentLacks(
-            "lossless ports (qos:) need a kernel with BPF qdiscs, Linux 6.16 and CONFIG_NET_SCH_BPF", "use --vm"
-        )
+        raise EnvironmentLacks("lossless ports (qos:) need a kernel with BPF qdiscs (CONFIG_NET_SCH_BPF)", "use --vm")
     clang.compile_bpf(layout.SOURCE)
 
 

@@ -90,7 +90,7 @@ class Object:
     def load(self) -> None:
         """Bring maps and programs into the kernel, past the verifier.
 
-        OperationFailed has the verifier's reason, and its full log stands in a file beside the object.
+        OperationFailed has the verifier's reason, and its full log stands in a file in the user's cache.
         EnvironmentLacks when the kernel lacks something that the object uses.
         """
         with self._explained(f"{self._path.name} cannot be loaded"):
