@@ -75,7 +75,7 @@ def up(
             state.save_topology(topology)
             backend.deploy(fabric, report)
             _await(fabric, timeout, watch, progress)
-            state.record(Kind.READY, [state.name])
+            state.mark_ready()
         except BaseException:
             _remove(state, backend)
             raise

@@ -64,14 +64,14 @@ class NetnsBackend:
     def deploy(self, fabric: Fabric, progress: Progress) -> None:
         """Plumbing in one go, daemons in parallel, RDMA devices one by one (rxe races with itself)."""
         # pyroute2 takes over a second to import in the software-emulated VM, and only building needs it.
-        from lab.backends.plumbing import Site, plumb  # noqa: PLC0415
+        from lab.backends.plumbing import Blueprint, plumb  # noqa: PLC0415
 
         namespaces = {node.name: fabric.namespace(node.name) for node in fabric.topology.nodes}
         _refuse_taken(namespaces.values())
         with self._ports(fabric, progress) as programs:
             progress("plumbing", 0, 1)
             plumb(
-                Site(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs),
+                Blueprint(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs),
                 lambda cookies: fabric.state.record(Kind.NAMESPACE, cookies),
             )
             node_files.write_hosts([namespace.name for namespace in namespaces.values()], hosts_file(fabric.plan))

@@ -52,7 +52,7 @@ _EVERY_SWITCH: Final = {
 
 
 @dataclass(frozen=True)
-class Site:
+class Blueprint:
     """What is built: names and numbers of a fabric, and the emulated ports where it has them."""
 
     topology: Topology
@@ -63,88 +63,88 @@ class Site:
     programs: Programs | None
 
 
-def plumb(site: Site, announce: netns.Announce) -> None:
+def plumb(blueprint: Blueprint, announce: netns.Announce) -> None:
     """Build everything of a fabric that has no process; ``announce`` is told of namespaces before they have names."""
-    netns.create([namespace.name for namespace in site.namespaces.values()], announce)
-    netns.in_thread(lambda: _prepare(site))
-    for start in range(0, len(site.topology.links), _CABLES_AT_ONCE):
-        _cable(site, site.topology.links[start : start + _CABLES_AT_ONCE])
-    netns.in_thread(lambda: _finish(site))
+    netns.create([namespace.name for namespace in blueprint.namespaces.values()], announce)
+    netns.in_thread(lambda: _prepare(blueprint))
+    for start in range(0, len(blueprint.topology.links), _CABLES_AT_ONCE):
+        _cable(blueprint, blueprint.topology.links[start : start + _CABLES_AT_ONCE])
+    netns.in_thread(lambda: _finish(blueprint))
 
 
-def _cable(site: Site, cables: Sequence[Link]) -> None:
+def _cable(blueprint: Blueprint, cables: Sequence[Link]) -> None:
     batch = rtnl.Batch()
     with contextlib.ExitStack() as stack:
         descriptors = {}
         for node in {end.node for link in cables for end in link.ends}:
-            descriptors[node] = os.open(site.namespaces[node].path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptors[node] = os.open(blueprint.namespaces[node].path, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, descriptors[node])
         for link in cables:
-            links.add_veth(batch, *(_veth_end(site, end, link.mtu, descriptors) for end in link.ends))
+            links.add_veth(batch, *(_veth_end(blueprint, end, link.mtu, descriptors) for end in link.ends))
         batch.commit()
 
 
-def _veth_end(site: Site, end: Endpoint, mtu: int, descriptors: Mapping[str, int]) -> links.VethEnd:
+def _veth_end(blueprint: Blueprint, end: Endpoint, mtu: int, descriptors: Mapping[str, int]) -> links.VethEnd:
     return links.VethEnd(
         namespace=descriptors[end.node],
         name=end.interface,
-        index=site.numbering.index(end.node, end.interface),
-        mac=site.plan[end.node].interfaces[end.interface].mac,
+        index=blueprint.numbering.index(end.node, end.interface),
+        mac=blueprint.plan[end.node].interfaces[end.interface].mac,
         mtu=mtu,
     )
 
 
-def _prepare(site: Site) -> None:
+def _prepare(blueprint: Blueprint) -> None:
     """Set what interfaces inherit at birth, in every namespace."""
-    policy = site.topology.routing.hash_policy.sysctl
+    policy = blueprint.topology.routing.hash_policy.sysctl
     seeded = tuning.has_sysctl(HASH_SEED)
-    for node, namespace in site.namespaces.items():
+    for node, namespace in blueprint.namespaces.items():
         namespace.enter()
         tuning.write_sysctls(_EVERY_NODE)
-        if site.plan[node].node.role.is_switch:
+        if blueprint.plan[node].node.role.is_switch:
             tuning.write_sysctls(_EVERY_SWITCH)
             hashing: dict[str, int] = {}
             for family in ("ipv4", "ipv6"):
                 hashing[f"net/{family}/fib_multipath_hash_fields"] = HASH_FIELDS
                 hashing[f"net/{family}/fib_multipath_hash_policy"] = policy
-            if seeded and site.plan[node].hash_seed:
-                hashing[HASH_SEED] = site.plan[node].hash_seed
+            if seeded and blueprint.plan[node].hash_seed:
+                hashing[HASH_SEED] = blueprint.plan[node].hash_seed
             tuning.write_sysctls(hashing)
 
 
-def _finish(site: Site) -> None:
+def _finish(blueprint: Blueprint) -> None:
     """Addresses, routes, ports or shapers, then up; a CPU for each receiving interface, dealt out in turn."""
     tuning.own_mounts()
     cpus = sorted(os.sched_getaffinity(0))
     dealt = 0
-    for node, namespace in site.namespaces.items():
+    for node, namespace in blueprint.namespaces.items():
         namespace.enter()
-        _configure(site, node)
-        interfaces = list(site.plan[node].interfaces)
+        _configure(blueprint, node)
+        interfaces = list(blueprint.plan[node].interfaces)
         tuning.disable_offloads(interfaces)
         tuning.steer_receive({name: cpus[(dealt + i) % len(cpus)] for i, name in enumerate(interfaces)})
         dealt += len(interfaces)
 
 
-def _configure(site: Site, node: str) -> None:
+def _configure(blueprint: Blueprint, node: str) -> None:
     batch = rtnl.Batch()
-    plan = site.plan[node]
+    plan = blueprint.plan[node]
     links.set_up(batch, links.LOOPBACK_INDEX, "lo")
     for loopback in plan.loopbacks:
         links.add_address(batch, links.LOOPBACK_INDEX, loopback)
-    if site.programs is not None:
-        attach.attach(batch, site.numbering.nodes[node], site.qos[node], site.programs)
-    for link in site.topology.links_of(node):
+    if blueprint.programs is not None:
+        attach.attach(batch, blueprint.numbering.nodes[node], blueprint.qos[node], blueprint.programs)
+    for link in blueprint.topology.links_of(node):
         name = link.end_at(node).interface
-        index = site.numbering.index(node, name)
-        links.add_altname(batch, index, f"{site.namespaces[node].name}-{name}")
-        if site.programs is None:
+        index = blueprint.numbering.index(node, name)
+        links.add_altname(batch, index, f"{blueprint.namespaces[node].name}-{name}")
+        if blueprint.programs is None:
             _shape(batch, index, link)
         address = plan.interfaces[name].address
         if address is not None:
             links.add_address(batch, index, address)
         links.set_up(batch, index, name)
-    _route_host(batch, plan, site.numbering)
+    _route_host(batch, plan, blueprint.numbering)
     batch.commit()
 
 

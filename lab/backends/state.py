@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from lab.errors import Busy, EnvironmentLacks, InvalidInput, Problem, UsageError
-from lab.kernel import locks
+from lab.kernel import files, locks
 from lab.model import store
 from lab.model.qos.store import dump_node, restore_node
 
@@ -50,7 +50,6 @@ class Kind(StrEnum):
     GROUP = "group"
     NAMESPACE = "namespace"
     RDMA_DEVICE = "rdma-device"
-    READY = "ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +66,10 @@ class FabricState:
     @property
     def _journal(self) -> Path:
         return self.directory / "journal.jsonl"
+
+    @property
+    def _ready(self) -> Path:
+        return self.directory / "ready"
 
     @property
     def cleared(self) -> Path:
@@ -124,7 +127,11 @@ class FabricState:
     @property
     def ready(self) -> bool:
         """Whether ``up`` came to its end."""
-        return bool(self.recorded(Kind.READY))
+        return self._ready.exists()
+
+    def mark_ready(self) -> None:
+        """``up`` has come to its end."""
+        self._ready.touch()
 
     def save_topology(self, topology: Topology) -> None:
         """Keep the topology for the commands to come."""
@@ -139,10 +146,8 @@ class FabricState:
 
     def save_qos(self, nodes: Mapping[str, NodeQos]) -> None:
         """Keep the QoS of nodes that were changed, in place of what was kept before, at one stroke."""
-        kept = self.directory / "qos.json"
-        fresh = kept.with_suffix(".new")
-        fresh.write_text(json.dumps({name: dump_node(node) for name, node in nodes.items()}), encoding="utf-8")
-        fresh.replace(kept)
+        with files.replaced(self.directory / "qos.json") as fresh:
+            fresh.write_text(json.dumps({name: dump_node(node) for name, node in nodes.items()}), encoding="utf-8")
 
     def load_qos(self) -> dict[str, NodeQos]:
         """The QoS of the nodes that were changed since the fabric was built."""
@@ -195,8 +200,9 @@ class FabricState:
 
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
+        self._ready.unlink(missing_ok=True)
         shutil.rmtree(self.directory / "nodes", ignore_errors=True)
-        for name in ("topology.json", "qos.json", "qos.new", "cleared.npz", "cleared.new", self.groups.name):
+        for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name):
             (self.directory / name).unlink(missing_ok=True)
         self._journal.unlink(missing_ok=True)
 

@@ -34,7 +34,7 @@ def wanted(node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[int, np.void]:
     records = {}
     for interface, port in qos.ports.items():
         records[node.port(interface)] = configure.port_record(port, node, plan.interfaces[interface].mac)
-        if node.drained:
+        if node.host:
             records[node.drain(interface)] = configure.drain_record(port, node)
     return records
 

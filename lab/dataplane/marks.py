@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.dataplane.layout import COUNTERS
+from lab.kernel import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,10 +69,8 @@ def load(path: Path, ports: int) -> Mark:
 
 def save(path: Path, mark: Mark) -> None:
     """Keep ``mark``, at one stroke."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
+    with files.replaced(path) as fresh, fresh.open("wb") as file:
         np.savez(file, ports=mark.ports.view(np.uint8), times=mark.times)
-    fresh.replace(path)
 
 
 def clear(plant: Plant, mark: Mark, readings: Iterable[tuple[Reading, Iterable[str]]]) -> None:

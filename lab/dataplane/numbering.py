@@ -31,7 +31,8 @@ class NodePorts:
     number: int
     first: int
     interfaces: tuple[str, ...]
-    drained: bool
+    host: bool
+    """Whether its NICs may be drained slowly: each has a queue behind it, with an id of its own."""
 
     @property
     def clock(self) -> int:
@@ -41,12 +42,12 @@ class NodePorts:
     @property
     def count(self) -> int:
         """How many ids the node has."""
-        return 1 + len(self.interfaces) * (2 if self.drained else 1)
+        return 1 + len(self.interfaces) * (2 if self.host else 1)
 
     @property
     def devices(self) -> tuple[str, ...]:
         """What has a port, in the order of their ids: the interfaces, and of a host the drains behind them."""
-        return (*self.interfaces, *map(drain_name, self.interfaces)) if self.drained else self.interfaces
+        return (*self.interfaces, *map(drain_name, self.interfaces)) if self.host else self.interfaces
 
     def port(self, interface: str) -> int:
         """The id of an interface."""
@@ -101,7 +102,7 @@ def number_ports(topology: Topology) -> Numbering:
     free = 1
     for number, node in enumerate(topology.nodes):
         interfaces = tuple(link.end_at(node.name).interface for link in topology.links_of(node.name))
-        nodes[node.name] = NodePorts(node.name, number, free, interfaces, drained=not node.role.is_switch)
+        nodes[node.name] = NodePorts(node.name, number, free, interfaces, host=not node.role.is_switch)
         if topology.qos is not None and nodes[node.name].count > NODE_PORTS:
             most = (NODE_PORTS - 1) // (1 if node.role.is_switch else 2)
             raise UsageError(

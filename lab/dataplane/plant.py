@@ -12,7 +12,6 @@ import hashlib
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.dataplane import configure, layout
@@ -21,6 +20,7 @@ from lab.kernel import arrays, bpf, clang, pins, probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos
 
-_SOURCE: Final = Path(__file__).parent / "bpf" / "port.bpf.c"
 _ID_LENGTH: Final = 15
 _SHORTENED: Final = 5
 
@@ -116,10 +115,8 @@ _LAYOUTS: Final = {
 def check() -> None:
     """EnvironmentLacks when this machine cannot run the ports."""
     if not probe.bpf_qdisc().present:
-        raise EnvironmentLacks(
-            "lossless ports (qos:) need a kernel with BPF qdiscs, Linux 6.16 and CONFIG_NET_SCH_BPF", "use --vm"
-        )
-    clang.find_compiler()
+        raise EnvironmentLacks("lossless ports (qos:) need a kernel with BPF qdiscs (CONFIG_NET_SCH_BPF)", "use --vm")
+    clang.compile_bpf(layout.SOURCE)
 
 
 def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
@@ -131,7 +128,7 @@ def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
     before the pins are there, and ``pins.unpin`` takes them away, however many they are.
     """
     ports, nodes = numbering.size, len(numbering.nodes)
-    with bpf.Object.open(clang.compile_bpf(_SOURCE)) as program:
+    with bpf.Object.open(clang.compile_bpf(layout.SOURCE)) as program:
         program.resize("ports", ports)
         program.resize("groups", ports * layout.CLASSES)
         program.resize("slots", ports * slots)
@@ -172,7 +169,7 @@ def write(plant: Plant, numbering: Numbering, qos: Mapping[str, NodeQos], plan: 
         for interface, port in qos[name].ports.items():
             mac = plan[name].interfaces[interface].mac
             plant.config[node.port(interface)] = configure.port_record(port, node, mac)
-            if node.drained:
+            if node.host:
                 plant.config[node.drain(interface)] = configure.drain_record(port, node)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lab.dataplane.layout import CONTROL_SLOTS, SLOT
 from lab.model.qos.advice import Advice
 
 if TYPE_CHECKING:
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
     from lab.dataplane.numbering import Numbering
     from lab.model.qos.port import NodeQos
 
-SLOT_BYTES: Final = 32
-"""Memory that a slot takes (struct rl_slot)."""
-CONTROL: Final = 64
-"""Slots of a port that no data take: for PFC frames, and a clock's tokens (RL_CONTROL_SLOTS)."""
+SLOT_BYTES: Final = SLOT.itemsize
+"""Memory that a slot takes."""
 FEWEST: Final = 2048
 MOST: Final = 65536
 """Slots of a port, at least and at most."""
@@ -37,7 +36,7 @@ _SHARE: Final = 16
 
 def usable(slots: int) -> int:
     """Packets that one lossless queue can hold of a port's ``slots``, when the others wait with few (rl_has_slot)."""
-    return slots - slots // 4 - CONTROL
+    return slots - slots // 4 - CONTROL_SLOTS
 
 
 def needed(node: NodeQos, *, host: bool) -> int:
@@ -49,7 +48,7 @@ def needed(node: NodeQos, *, host: bool) -> int:
 
 def per_port(numbering: Numbering, qos: Mapping[str, NodeQos], memory: int) -> int:
     """Slots for each port of a fabric when ``memory`` bytes are free."""
-    wanted = max((needed(qos[name], host=node.drained) for name, node in numbering.nodes.items()), default=0)
+    wanted = max((needed(qos[name], host=node.host) for name, node in numbering.nodes.items()), default=0)
     slots = FEWEST
     while usable(slots) < wanted and slots < MOST:
         slots *= 2
@@ -65,7 +64,7 @@ def available_memory() -> int:
 def advise(slots: int, numbering: Numbering, qos: Mapping[str, NodeQos]) -> Iterator[Advice]:
     """For each node of ``qos`` that may have more packets than its ports have slots, what comes of it."""
     for name, node in qos.items():
-        host = numbering.nodes[name].drained
+        host = numbering.nodes[name].host
         if needed(node, host=host) <= usable(slots):
             continue
         ports = tuple(f"{name}:{interface}" for interface in node.ports)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.doctor import remedies
 from lab.errors import LabError
-from lab.kernel import clang, probe
+from lab.kernel import probe
 from lab.kernel.probe import Finding
 from lab.rdma import rxe
 from lab.routing import daemons
@@ -64,10 +64,8 @@ def _rxe(host: Host) -> Finding:
 
 
 def _mend_bpf_qdisc(host: Host) -> str:
-    """A kernel that has it lacks only the compiler; no compiler helps one that has not."""
-    if probe.declares_bpf_qdisc() and not probe.compiles_bpf():
-        return remedies.install(host, *clang.PACKAGES)
-    return remedies.the_vm(host)
+    """A kernel that has it may lack only the library; none helps one that has not."""
+    return (probe.declares_bpf_qdisc() and probe.lack_of_libbpf()) or remedies.the_vm(host)
 
 
 def _image_builder(host: Host) -> Finding:  # noqa: ARG001

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _QDISC_ID: Final = re.compile(r"[A-Za-z0-9_.]{1,15}")
+_QDISC_OPS: Final = "Qdisc_ops"
 _READ_ONLY: Final = ".rodata"
 _STRUCT_OPS_PROGRAM: Final = 27
 _STRUCT_OPS_MAP: Final = 26
@@ -71,7 +72,7 @@ class Object:
 
     def set_constant(self, name: str, value: bytes) -> None:
         """Set a ``const volatile`` variable, before ``load``: the verifier then knows its value."""
-        place = btf.variable(library().bpf_object__btf(self._handle), _READ_ONLY, name)
+        place = self._types().variable(_READ_ONLY, name)
         if len(value) != place.size:
             raise OperationFailed(f"{name} takes {place.size} bytes, not {len(value)}")
         self._write(_READ_ONLY, place.offset, value)
@@ -83,14 +84,13 @@ class Object:
         """
         if not _QDISC_ID.fullmatch(identity):
             raise OperationFailed(f"{identity!r} is no id of a qdisc: up to 15 letters, digits and underscores are")
-        structure: int = library().bpf_map__btf_value_type_id(self._map(name))
-        place = btf.text_member(library().bpf_object__btf(self._handle), structure, "id")
+        place = self._types().member(_QDISC_OPS, "id")
         self._write(name, place.offset, identity.encode().ljust(place.size, b"\0"))
 
     def load(self) -> None:
         """Bring maps and programs into the kernel, past the verifier.
 
-        OperationFailed has the verifier's reason, and its full log stands in a file beside the object.
+        OperationFailed has the verifier's reason, and its full log stands in a file in the user's cache.
         EnvironmentLacks when the kernel lacks something that the object uses.
         """
         with self._explained(f"{self._path.name} cannot be loaded"):
@@ -143,6 +143,12 @@ class Object:
             if library().bpf_program__type(found) != _STRUCT_OPS_PROGRAM:
                 yield library().bpf_program__name(found).decode(), found
             found = library().bpf_object__next_program(self._handle, found)
+
+    def _types(self) -> btf.Types:
+        """As libbpf has them: it knows the places of variables, which a compiler leaves to a linker."""
+        size = ctypes.c_uint32()
+        types: int = library().bpf_object__btf(self._handle)
+        return btf.Types(ctypes.string_at(library().btf__raw_data(types, ctypes.byref(size)), size.value))
 
     def _map(self, name: str) -> int:
         found: int | None = library().bpf_object__find_map_by_name(self._handle, name.encode())

@@ -1,4 +1,8 @@
-"""BPF objects from C, compiled when they are needed and kept: the same sources and compiler, the same object."""
+"""BPF objects from C: shipped beside their sources, or compiled when they are needed and kept.
+
+An object is CO-RE and the same for every processor, whoever compiles it where: so the package ships one, named for
+its sources and headers, and only sources that were changed since take a compiler.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +25,7 @@ PACKAGES: Final = ("clang-19", "libbpf-dev")
 """Debian and Ubuntu packages of the compiler and of BPF's C headers."""
 _COMPILERS: Final = ("clang-19", *(f"clang-{version}" for version in (22, 21, 20, 18, 17)))
 """The one that the tests run with comes first. A plain ``clang`` may be Debian 12's 14, which is too old."""
-_TARGETS: Final = {"x86_64": "x86", "aarch64": "arm64"}
-"""Processors, and what <bpf/bpf_tracing.h> calls them."""
-_FLAGS: Final = ("-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror")
+_FLAGS: Final = ("-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror", "-ffile-compilation-dir=.")
 _NO_LIBBPF: Final = "'bpf/bpf_helpers.h' file not found"
 
 
@@ -35,24 +37,34 @@ def find_compiler() -> Path:
     raise EnvironmentLacks("no compiler of BPF programs", _install())
 
 
+def shipped(source: Path, *include: Path) -> Path:
+    """Where the object of a C source, as it is now, lies or would lie; ``include`` as in ``compile_bpf``."""
+    return source.with_name(f"{source.stem}-{_digest(source, include)}.o")
+
+
 def compile_bpf(source: Path, *include: Path) -> Path:
-    """The object of a C source, compiled unless the user's cache has it; ``include`` are folders of its headers.
+    """The object of a C source, compiled unless it is shipped or the user's cache has it.
+
+    ``include`` are folders of headers besides the source's own.
 
     OperationFailed shows what the compiler says. EnvironmentLacks without clang or libbpf's headers.
     """
+    if (ready := shipped(source, *include)).is_file():
+        return ready
     compiler = find_compiler()
-    flags = _flags(include)
+    flags = _flags(source, include)
     folder = user_cache("bpf")
-    built = folder / f"{source.stem}-{_digest(compiler, flags, source, include)}.o"
+    built = folder / f"{source.stem}-{_digest(source, include, _identity(compiler), *flags)}.o"
     if not built.is_file():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            _compile([str(compiler), *flags], source, Path(place) / built.name).replace(built)
+            build(source, Path(place) / built.name, *include).replace(built)
     return built
 
 
-def _compile(command: list[str], source: Path, output: Path) -> Path:
-    done = process.run([*command, "-c", source, "-o", output], check=False)
+def build(source: Path, output: Path, *include: Path) -> Path:
+    """Compile a C source into ``output``, which is returned; fails as ``compile_bpf``."""
+    done = process.run([find_compiler(), *_flags(source, include), "-c", source, "-o", output], check=False)
     if done.returncode == 0:
         return output
     if _NO_LIBBPF in done.stderr:
@@ -60,28 +72,32 @@ def _compile(command: list[str], source: Path, output: Path) -> Path:
     raise OperationFailed(f"{source} does not compile:\n{done.stderr.rstrip()}")
 
 
-def _flags(include: Iterable[Path]) -> tuple[str, ...]:
-    """Debian keeps <asm/types.h> by architecture, where clang does not look when its target is BPF."""
-    machine = platform.machine()
-    if machine not in _TARGETS:
-        raise EnvironmentLacks(f"BPF programs are not compiled for {machine}", "use an x86-64 or ARM64 machine")
+def _flags(source: Path, include: Iterable[Path]) -> tuple[str, ...]:
+    """The place of the sources is not part of the object.
+
+    Debian keeps <asm/types.h> by architecture, where clang does not look when its target is BPF.
+    """
     folders = (word for folder in include for word in ("-I", str(folder)))
     return (
         *_FLAGS,
-        f"-D__TARGET_ARCH_{_TARGETS[machine]}",
+        f"-ffile-prefix-map={source.parent}/=",
         *folders,
-        *("-idirafter", f"/usr/include/{machine}-linux-gnu"),
+        *("-idirafter", f"/usr/include/{platform.machine()}-linux-gnu"),
     )
 
 
-def _digest(compiler: Path, flags: Iterable[str], source: Path, include: Iterable[Path]) -> str:
-    """Changes with the compiler, the flags, the source and every header beside it or in ``include``.
-
-    Starting clang to ask its version takes longer than all the rest, so its file stands for it. The headers of the
-    system only name what the kernel keeps stable.
-    """
+def _identity(compiler: Path) -> str:
+    """Starting clang to ask its version takes longer than all the rest, so its file stands for it."""
     state = compiler.stat()
-    digest = hashlib.sha256(repr((os.fspath(compiler), state.st_size, state.st_mtime_ns, tuple(flags))).encode())
+    return repr((os.fspath(compiler), state.st_size, state.st_mtime_ns))
+
+
+def _digest(source: Path, include: Iterable[Path], *more: str) -> str:
+    """Changes with ``more``, the source and every header beside it or in ``include``.
+
+    The headers of the system only name what the kernel keeps stable.
+    """
+    digest = hashlib.sha256(repr(more).encode())
     headers = {header for folder in (source.parent, *include) for header in folder.glob("*.h")}
     for path in (source, *sorted(headers)):
         digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())

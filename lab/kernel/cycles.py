@@ -1,7 +1,9 @@
 """The CPU's cycle counter, by which programs such as perftest time, held against the kernel's clock.
 
 It is the TSC of x86 (Intel SDM vol. 3, 17.17) and the virtual count of ARM (ARM DDI 0487, CNTVCT_EL0). The kernel
-knows its frequency and does not tell user space, so it is measured: over the time that is to be converted.
+knows its frequency and tells user space only where its own clock is the bare counter, in the page of a perf event
+(cap_user_time of perf_event_open(2)): not in a guest of KVM, whose clock is the host's. So it is measured: over the
+time that is to be converted.
 """
 
 from __future__ import annotations

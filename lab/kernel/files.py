@@ -1,7 +1,8 @@
-"""Files that others write, read by root without being led elsewhere."""
+"""Files that others read while they are written, and files that others write, read without being led elsewhere."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING, Final
@@ -9,9 +10,25 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import OperationFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _MOST: Final = 2**16
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """The name of a file to write, which takes the place of ``path`` at one stroke when that ended well.
+
+    A reader sees the old file or the new one, never a part; of what fails, or is interrupted, nothing is left.
+    """
+    fresh = path.with_name(f"{path.name}.new")
+    try:
+        yield fresh
+        fresh.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
 
 
 def read_theirs(path: Path) -> str:

@@ -40,7 +40,6 @@ _NUMBER: Final = _Signature(c_int, (c_void_p,))
 _PIN: Final = _Signature(c_int, (c_void_p, c_char_p))
 _SIGNATURES: Final = {
     "bpf_map__attach_struct_ops": _POINTER_OF,
-    "bpf_map__btf_value_type_id": _Signature(c_uint32, (c_void_p,)),
     "bpf_map__initial_value": _Signature(c_void_p, (c_void_p, POINTER(c_size_t))),
     "bpf_map__is_internal": _Signature(c_bool, (c_void_p,)),
     "bpf_map__name": _NAME,
@@ -63,9 +62,7 @@ _SIGNATURES: Final = {
     "bpf_program__name": _NAME,
     "bpf_program__pin": _PIN,
     "bpf_program__type": _NUMBER,
-    "btf__find_by_name_kind": _Signature(c_int, (c_void_p, c_char_p, c_uint32)),
-    "btf__name_by_offset": _Signature(c_char_p, (c_void_p, c_uint32)),
-    "btf__type_by_id": _Signature(c_void_p, (c_void_p, c_uint32)),
+    "btf__raw_data": _Signature(c_void_p, (c_void_p, POINTER(c_uint32))),
 }
 _libc: Final = ctypes.CDLL(None)
 _heard = threading.local()

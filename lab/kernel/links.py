@@ -32,6 +32,7 @@ Interface: TypeAlias = IPv4Interface | IPv6Interface
 
 LOOPBACK_INDEX: Final = 1
 MAIN_TABLE: Final = 254
+_RT_TABLE_UNSPEC: Final = 0
 
 _IFF_UP: Final = 1
 _RTPROT_STATIC: Final = 4
@@ -149,10 +150,11 @@ def add_default_route(
     """A default route by one gateway; the lowest ``metric`` of a table wins."""
     message = rtmsg()
     message["family"] = _family(gateway)
-    message["table"] = table
+    message["table"] = _short(table)
     message["proto"] = _RTPROT_STATIC
     message["type"] = _RTN_UNICAST
-    message["attrs"] = [("RTA_GATEWAY", str(gateway)), ("RTA_OIF", index), ("RTA_PRIORITY", metric)]
+    where = [("RTA_GATEWAY", str(gateway)), ("RTA_OIF", index)]
+    message["attrs"] = [*where, ("RTA_PRIORITY", metric), ("RTA_TABLE", table)]
     batch.add(encode(message, RTM_NEWROUTE, CREATE), f"default route via {gateway}")
 
 
@@ -161,10 +163,15 @@ def add_source_rule(batch: Batch, source: Address, table: int) -> None:
     message = fibmsg()
     message["family"] = _family(source)
     message["src_len"] = source.max_prefixlen
-    message["table"] = table
+    message["table"] = _short(table)
     message["action"] = _FR_ACT_TO_TBL
-    message["attrs"] = [("FRA_SRC", str(source)), ("FRA_PRIORITY", table)]
+    message["attrs"] = [("FRA_SRC", str(source)), ("FRA_PRIORITY", table), ("FRA_TABLE", table)]
     batch.add(encode(message, RTM_NEWRULE, CREATE), f"rule from {source}")
+
+
+def _short(table: int) -> int:
+    """What the octet of the header says of a table, whose whole number is in an attribute (rtnetlink(7))."""
+    return table if table < 2**8 else _RT_TABLE_UNSPEC
 
 
 class _TokenBucketOptions(nla):  # type: ignore[misc]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import CommandFailed, EnvironmentLacks, LabError
-from lab.kernel import bpf, clang, libc, process, tuning
+from lab.kernel import bpf, clang, libbpf, libc, process, sockets, tuning
 from lab.kernel.netns import in_thread
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def rxe() -> Finding:
         process.run(["ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"])
         process.run(["rdma", "link", "add", name, "type", "rxe", "netdev", "probe0"])
         try:
-            if not listens(ROCE_PORT):
+            if not sockets.waits("udp", ROCE_PORT):
                 raise EnvironmentLacks("listens in the root namespace only")
         finally:
             process.run(["rdma", "link", "del", name])
@@ -116,7 +115,7 @@ def btf() -> Finding:
 
 
 def bpf_qdisc() -> Finding:
-    """Whether a queueing discipline written in BPF works: the least one is compiled, loaded and attached."""
+    """Whether a queueing discipline written in BPF works: the least one is loaded and attached."""
     if not declares_bpf_qdisc():
         return Finding(False, "no struct_ops Qdisc_ops")
 
@@ -142,18 +141,18 @@ def declares_bpf_qdisc() -> bool:
     return _QDISC_STRUCT_OPS in _btf()
 
 
-def compiles_bpf() -> bool:
-    """Whether there is a compiler of BPF programs."""
+def lack_of_libbpf() -> str:
+    """What mends libbpf, which loads BPF programs, where it is missing or too old; "" where it is there."""
     try:
-        clang.find_compiler()
-    except EnvironmentLacks:
-        return False
-    return True
+        libbpf.library()
+    except EnvironmentLacks as error:
+        return error.remedy
+    return ""
 
 
 def tool(name: str, *version_arguments: str) -> Finding:
     """Whether a program is installed, and its version when it is asked with ``version_arguments``."""
-    path = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
+    path = process.which(name)
     if path is None:
         return Finding(False, "not installed")
     if not version_arguments:
@@ -161,13 +160,6 @@ def tool(name: str, *version_arguments: str) -> Finding:
     said = process.run([path, *version_arguments], check=False)
     version = _VERSION.search(said.stdout or said.stderr)
     return Finding(True, version.group() if version else "")
-
-
-def listens(port: int) -> bool:
-    """Whether a UDP socket of the calling thread's namespace is bound to ``port``."""
-    tables = [Path("/proc/thread-self/net", name) for name in ("udp", "udp6")]
-    lines = [line.split() for path in tables if path.exists() for line in path.read_text().splitlines()[1:]]
-    return any(words[1].endswith(f":{port:04X}") for words in lines)
 
 
 def _btf() -> bytes:

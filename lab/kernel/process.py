@@ -59,9 +59,14 @@ def allow_descriptors(more: int) -> None:
         raise EnvironmentLacks(f"{wanted} open files are needed and {hard} are allowed", "ulimit -Hn") from error
 
 
+def which(name: str) -> str | None:
+    """The path of the program ``name``, also where root's and FRR's are and a user's PATH may not lead."""
+    return shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin:/usr/lib/frr")
+
+
 def find_tool(name: str, package: str) -> str:
     """The path of the program ``name``; EnvironmentLacks names the Debian ``package`` that has it."""
-    path = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin:/usr/lib/frr")
+    path = which(name)
     if path is None:
         raise EnvironmentLacks(f"program {name} not found", f"apt-get install {package}")
     return path

@@ -28,9 +28,10 @@ _INGRESS: Final = 0xFFFFFFF2
 _EGRESS: Final = 0xFFFFFFF3
 """Parents: TC_H_ROOT, TC_H_CLSACT and its two hooks, of <linux/pkt_sched.h>."""
 _ETH_P_ALL: Final = 3
-_FIRST: Final = 1
-_SECOND: Final = 2
-"""Priorities of the filters on a hook: a program sees a packet before it is redirected."""
+_PROGRAM: Final = 100
+_REDIRECT: Final = 200
+"""Priorities of the filters on a hook: a program sees a packet before it is redirected. The numbers below are for
+what is to befall a packet before the port sees it."""
 _DIRECT_ACTION: Final = 1
 """TCA_BPF_FLAG_ACT_DIRECT of <linux/pkt_cls.h>: what the program returns is the action."""
 _STOLEN: Final = 4
@@ -82,7 +83,7 @@ def add_ingress_redirect(batch: Batch, index: int, to_index: int) -> None:
 
 def delete_ingress_redirect(batch: Batch, index: int) -> None:
     """Let the interface's own namespace have again what comes in."""
-    batch.add_for(index, _filter("matchall", _INGRESS, _SECOND, None), "ingress redirection")
+    batch.add_for(index, _filter("matchall", _INGRESS, _REDIRECT, None), "ingress redirection")
 
 
 @cache
@@ -96,7 +97,7 @@ def _qdisc(request: int, flags: int, parent: int, handle: int, kind: str | None)
 @cache
 def _bpf(hook: int, program: int, name: str) -> bytes:
     options: Attributes = [("TCA_BPF_FD", program), ("TCA_BPF_NAME", name), ("TCA_BPF_FLAGS", _DIRECT_ACTION)]
-    return _filter("bpf", hook, _FIRST, options)
+    return _filter("bpf", hook, _PROGRAM, options)
 
 
 @cache
@@ -107,7 +108,7 @@ def _redirection() -> bytes:
         ("TCA_ACT_OPTIONS", {"attrs": [("TCA_MIRRED_PARMS", parameters)]}),
     ]
     actions = {"attrs": [("TCA_ACT_PRIO_1", {"attrs": action})]}
-    return _filter("matchall", _INGRESS, _SECOND, [("TCA_MATCHALL_ACT", actions)])
+    return _filter("matchall", _INGRESS, _REDIRECT, [("TCA_MATCHALL_ACT", actions)])
 
 
 def _filter(kind: str, hook: int, priority: int, options: Attributes | None) -> bytes:

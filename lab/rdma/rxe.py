@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
-from lab.kernel import probe, process
+from lab.kernel import probe, process, sockets
 from lab.rdma import sysfs
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _netns_mode() -> str:
 
 
 def _listens(namespace: Namespace) -> bool:
-    return namespace.inside(lambda: probe.listens(probe.ROCE_PORT))
+    return namespace.inside(lambda: sockets.waits("udp", probe.ROCE_PORT))
 
 
 @contextlib.contextmanager

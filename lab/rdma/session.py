@@ -8,16 +8,16 @@ import selectors
 import socket
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import OperationFailed
-from lab.kernel import process, signals
+from lab.kernel import process, signals, sockets
 from lab.kernel.priority import before_others
 from lab.rdma import failure, sysfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from lab.kernel.netns import Namespace
     from lab.rdma.measure import Pair
@@ -29,8 +29,6 @@ RESOLUTION: Final = 0.02
 """Seconds between two looks at a transfer whose length is not known before."""
 _TICK: Final = 0.25
 _LAST_WORDS: Final = 1.0
-_LISTEN: Final = "0A"
-_TABLES: Final = {4: "tcp", 6: "tcp6"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +99,7 @@ class Exchange:
 
     def listening(self) -> bool:
         """Whether the server's port waits for a client."""
-        table = _TABLES[self.pair.dst.address.version]
-        text = self.pair.dst.namespace.inside(lambda: Path("/proc/thread-self/net", table).read_text("ascii"))
-        rows = text.splitlines()[1:]
-        return any(row.split()[1].endswith(f":{self.port:04X}") and row.split()[3] == _LISTEN for row in rows)
+        return self.pair.dst.namespace.inside(lambda: sockets.waits("tcp", self.port))
 
     def observe(self) -> float:
         """Look what the devices did since the last look; return the seconds since the source last had an answer.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import CommandFailed, OperationFailed
-from lab.kernel import process
+from lab.kernel import files, process
 from lab.vm import freeze
 from lab.vm.console import last_words
 from lab.vm.ending import clear
@@ -17,7 +17,6 @@ from lab.vm.state import Running, process_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from lab.vm.checkpoint import Checkpoint
     from lab.vm.recipe import Image
@@ -78,7 +77,8 @@ def _come_up(guest: Guest, state: StateFolder, ready: Callable[[], None], checkp
             checkpoint=checkpoint,
             tsc_khz=guest.tsc_khz,
         )
-        _write_whole(state.record, running.to_json())
+        with files.replaced(state.record) as fresh:
+            fresh.write_text(running.to_json(), encoding="utf-8")
     except BaseException:
         clear(state)
         raise
@@ -117,10 +117,3 @@ def said(state: StateFolder) -> str:
         return state.console.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Replace a file so that a reader sees the old or the new one, never a part."""
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lab.dataplane.plant import Programs
     from lab.model.qos.port import NodeQos
 
-PORTS: Final = NodePorts("s1", 0, 1, ("swp1", "swp2"), drained=False)
+PORTS: Final = NodePorts("s1", 0, 1, ("swp1", "swp2"), host=False)
 MAC: Final = "02:00:00:00:00:11"
 _NODES: Final = ("sender", "switch", "receiver")
 _MTU: Final = 1500

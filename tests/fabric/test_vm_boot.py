@@ -218,10 +218,10 @@ def test_what_is_compiled_in_the_guest_is_there_after_the_next_boot(vm: Vm) -> N
     """BPF objects: without KVM one takes clang up to twelve seconds."""
     script = (
         "from pathlib import Path; from lab.kernel.clang import compile_bpf; "
-        "built = compile_bpf(Path('/rocelab/lab/kernel/probe.bpf.c')); print(built, built.stat().st_mtime_ns)"
+        "built = compile_bpf(Path('/rocelab/tests/vm/bpf/sample.bpf.c')); print(built, built.stat().st_mtime_ns)"
     )
     first = vm("run", "--", "python3", "-c", script)
-    assert first.startswith("/root/.cache/rocelab/bpf/probe.bpf-")
+    assert first.startswith("/root/.cache/rocelab/bpf/sample.bpf-")
     vm("down")
     assert vm("run", "--", "python3", "-c", script) == first
 

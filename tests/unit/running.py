@@ -43,7 +43,7 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
     with kept.locked():
         kept.record(Kind.BACKEND, ["netns"])
         kept.save_topology(topology)
-        kept.record(Kind.READY, [topology.name])
+        kept.mark_ready()
     maps = planted(topology) if topology.qos else empty(number_ports(topology))
     requests: list[str] = []
     for module in (qos, counters_command, qos_command):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.backends.plumbing import Site, plumb
+from lab.backends.plumbing import Blueprint, plumb
 from lab.dataplane import configure, plant, slots
 from lab.dataplane.numbering import Numbering, number_ports
 from lab.kernel import netns, pins
@@ -232,7 +232,7 @@ def build(text: str) -> Iterator[Star]:
         plant.write(maps, numbering, qos, plan)
         stack.callback(netns.delete, [namespace.name for namespace in namespaces.values()])
         with plant.programs(name) as programs:
-            plumb(Site(topology, plan, namespaces, numbering, qos, programs), lambda _cookies: None)
+            plumb(Blueprint(topology, plan, namespaces, numbering, qos, programs), lambda _cookies: None)
         star = Star(topology, plan, numbering, namespaces, maps, qos)
         star.introduce()
         yield star

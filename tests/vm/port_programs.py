@@ -47,7 +47,7 @@ UNSPEC, SHOT, REDIRECT = -1, 2, 7
 """TC_ACT_* of <linux/pkt_cls.h>."""
 MAC: Final = "02:00:00:00:00:11"
 INTERFACES: Final = ("swp1", "swp2")
-PORTS: Final = NodePorts("s1", 0, 1, INTERFACES, drained=False)
+PORTS: Final = NodePorts("s1", 0, 1, INTERFACES, host=False)
 SWP1, SWP2 = (PORTS.port(name) for name in INTERFACES)
 RATE: Final = 100_000_000
 POOL: Final = 1_000_000
@@ -67,14 +67,8 @@ DATA, PFC, TOKEN, KICK, SPARE = range(5)
 XOFF: Final = 0x100
 NO_PORT: Final = 0x3FFFF
 
-GROUP: Final = np.dtype(
-    [
-        ("lock", "u4"),
-        ("paused", "u4"),
-        *((name, "u8") for name in ("bytes", "headroom", "shared", "refresh_at", "dropped_at")),
-    ]
-)
-"""struct rl_group of maps.h, which no other process sees."""
+GROUP: Final = layout.TYPES.record("rl_group")
+"""Of maps.h, which no other process sees."""
 
 OFF: Final = EcnQos(enabled=False, kmin=0, kmax=0, pmax=0)
 PORT: Final = PortQos(

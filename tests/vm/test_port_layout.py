@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,29 +24,32 @@ if TYPE_CHECKING:
 
     from .port_programs import Switch
 
-SOURCE = Path(layout.__file__).with_name("bpf") / "port.bpf.c"
-RECORDS = {
-    "rl_queue_config": layout.QUEUE_CONFIG,
-    "rl_group_config": layout.GROUP_CONFIG,
-    "rl_config": layout.CONFIG,
-    "rl_priority_counters": layout.PRIORITY_COUNTERS,
-    "rl_queue_counters": layout.QUEUE_COUNTERS,
-    "rl_group_counters": layout.GROUP_COUNTERS,
-    "rl_counters": layout.COUNTERS,
-    "rl_list": layout.LIST,
-    "rl_state": layout.STATE,
-    "rl_memory": layout.PORT,
-    "rl_node": layout.NODE,
-    "rl_event": layout.EVENT,
-    "rl_group": port_programs.GROUP,
-}
-ENUMS = {"rl_drop": ("RL_DROP_", layout.Drop), "rl_event_kind": ("RL_EVENT_", layout.EventKind)}
+RECORDS = (
+    "rl_queue_config",
+    "rl_group_config",
+    "rl_config",
+    "rl_priority_counters",
+    "rl_queue_counters",
+    "rl_group_counters",
+    "rl_counters",
+    "rl_list",
+    "rl_state",
+    "rl_memory",
+    "rl_node",
+    "rl_event",
+    "rl_group",
+    "rl_slot",
+    "Qdisc_ops",
+)
+ENUMS = ("rl_size", "rl_drop", "rl_event_kind")
+NAMED = {"rl_drop": ("RL_DROP_", layout.Drop), "rl_event_kind": ("RL_EVENT_", layout.EventKind)}
+POINTER = 8
 
 
 @pytest.fixture(scope="module")
 def types() -> dict[int, dict[str, Any]]:
     """Every type of the object by its id."""
-    argv = ["bpftool", "-j", "btf", "dump", "file", str(clang.compile_bpf(SOURCE))]
+    argv = ["bpftool", "-j", "btf", "dump", "file", str(clang.compile_bpf(layout.SOURCE))]
     said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
     return {entry["id"]: entry for entry in json.loads(said)["types"]}
 
@@ -68,6 +70,8 @@ def size(types: dict[int, dict[str, Any]], identity: int) -> int:
     entry = types[identity]
     if entry["kind"] == "ARRAY":
         return int(entry["nr_elems"]) * size(types, entry["type_id"])
+    if entry["kind"] == "PTR":
+        return POINTER
     return size(types, entry["type_id"]) if entry["kind"] == "TYPEDEF" else int(entry["size"])
 
 
@@ -84,8 +88,9 @@ def theirs(types: dict[int, dict[str, Any]], name: str) -> dict[str, tuple[int, 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_field_is_where_the_compiler_put_it(types: dict[int, dict[str, Any]], name: str) -> None:
-    assert ours(RECORDS[name]) == theirs(types, name)
-    assert RECORDS[name].itemsize == named(types, "STRUCT", name)["size"]
+    record = layout.TYPES.record(name)
+    assert ours(record) == theirs(types, name)
+    assert record.itemsize == named(types, "STRUCT", name)["size"]
 
 
 def test_fields_that_changed_places_are_not_where_the_compiler_put_them(types: dict[int, dict[str, Any]]) -> None:
@@ -96,14 +101,17 @@ def test_fields_that_changed_places_are_not_where_the_compiler_put_them(types: d
 
 
 @pytest.mark.parametrize("name", ENUMS)
-def test_every_number_has_the_same_name(name: str) -> None:
-    """From the header itself: no variable has these types, and so the object does not describe them."""
-    prefix, members = ENUMS[name]
-    declared = re.search(rf"enum {name} \{{(.*?)\}}", SOURCE.with_name("port.h").read_text(), re.DOTALL)
-    assert declared is not None
-    names = re.findall(r"\b(RL_\w+)\b", re.sub(r"/\*.*?\*/", "", declared[1], flags=re.DOTALL))
-    assert names == [prefix + member.name for member in members] + ["RL_DROPS"] * (name == "rl_drop")
-    assert [member.value for member in members] == list(range(len(members)))
+def test_every_number_has_the_name_that_the_compiler_gave_it(types: dict[int, dict[str, Any]], name: str) -> None:
+    values = {each["name"]: each["val"] for each in named(types, "ENUM", name)["values"]}
+    assert layout.TYPES.enumeration(name) == values
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_number_has_a_name_here(types: dict[int, dict[str, Any]], name: str) -> None:
+    prefix, members = NAMED[name]
+    values = {each["name"]: each["val"] for each in named(types, "ENUM", name)["values"]}
+    values.pop("RL_DROPS", None)
+    assert {prefix + member.name: member.value for member in members} == values
 
 
 class TestOpened:

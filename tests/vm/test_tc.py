@@ -142,7 +142,7 @@ def test_programs_sit_on_both_hooks_and_go_with_them(spaces: tuple[Namespace, Na
         commit(here, batch)
     for hook, name in (("ingress", "obey_rx"), ("egress", "obey_tx")):
         (found,) = [entry for entry in shown(here, "filter", "show", "dev", "eth1", hook) if "options" in entry]
-        assert (found["protocol"], found["pref"], found["kind"]) == ("all", 1, "bpf")
+        assert (found["protocol"], found["pref"], found["kind"]) == ("all", 100, "bpf")
         assert (found["options"]["bpf_name"], found["options"]["direct-action"]) == (name, True)
     tc.delete_clsact(batch, VETH)
     commit(here, batch)
@@ -157,7 +157,7 @@ def test_what_comes_in_leaves_by_the_ifb_and_comes_back(spaces: tuple[Namespace,
     tc.set_root(batch, IFB, "bfifo", 9)
     commit(here, batch)
     (found,) = [entry for entry in shown(here, "filter", "show", "dev", "eth1", "ingress") if "options" in entry]
-    assert (found["protocol"], found["pref"], found["kind"]) == ("all", 2, "matchall")
+    assert (found["protocol"], found["pref"], found["kind"]) == ("all", 200, "matchall")
     (action,) = found["options"]["actions"]
     assert (action["kind"], action["mirred_action"], action["direction"]) == ("mirred", "redirect", "egress")
     assert action["to_dev"] == "drain1"

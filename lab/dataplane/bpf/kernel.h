@@ -3,7 +3,7 @@
  * The kernel's types and functions that the port uses, as much of each as it touches.
  *
  * They are relocated against the running kernel's BTF when the object is loaded (CO-RE), so that one object serves
- * every kernel from 6.16 on and no header of 5 MB has to be made from the target first.
+ * every kernel that takes them and no header of 5 MB has to be made from the target first.
  */
 #ifndef RL_KERNEL_H
 #define RL_KERNEL_H

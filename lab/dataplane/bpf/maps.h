@@ -91,8 +91,14 @@ RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
 
 const volatile __u32 rl_slots = 1; /* packets that one port may hold */
 
-#define RL_CONTROL_SLOTS 64 /* of these, no data take so many: PFC frames and a clock's tokens find room ... */
-#define RL_OWN_SLOTS (rl_slots / 32) /* ... and so many are for each queue alone */
+#define RL_OWN_SLOTS (rl_slots / 32) /* for each queue alone, besides RL_CONTROL_SLOTS */
+
+/* Puts enumerations that no map mentions into the BTF, for user space to find. */
+const volatile union {
+	enum rl_size size;
+	enum rl_drop drop;
+	enum rl_event_kind event_kind;
+} rl_spoken = {};
 
 /* What a program works on: one port. */
 struct rl_port {

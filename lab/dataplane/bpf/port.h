@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the emulated port's programs and lab/dataplane/layout.py agree upon: the values of the maps, and nothing else.
+ * What the emulated port's programs and user space agree upon: the values of the maps, and nothing else. User space
+ * reads all of it, names too, in the object's BTF (lab/dataplane/layout.py).
  *
  * Units: bytes are those of the frame without its FCS (what the kernel counts), times are nanoseconds of
  * CLOCK_MONOTONIC, rates are bits per second. Every map is an array whose key is a port's id, except where told.
@@ -10,13 +11,16 @@
 
 /* A port's interface has the index RL_FIRST_INDEX + id, so that a program knows its port without a look-up; the
  * major number of its root qdisc is the id itself. Only a node's clock, which sits on `lo`, has another index. */
-#define RL_FIRST_INDEX 1000
-#define RL_CLASSES 8 /* priorities, queues and priority groups: as many as a PFC frame has timers */
-#define RL_DSCPS 64
-#define RL_EVENTS 65536 /* a power of two */
-#define RL_NO_PORT 0x3ffff
-#define RL_NODE_WORDS 64
-#define RL_NODE_PORTS (64 * RL_NODE_WORDS) /* ids that one node may have */
+enum rl_size {
+	RL_FIRST_INDEX = 1000,
+	RL_CLASSES = 8, /* priorities, queues and priority groups: as many as a PFC frame has timers */
+	RL_DSCPS = 64,
+	RL_EVENTS = 65536, /* a power of two */
+	RL_NO_PORT = 0x3ffff,
+	RL_NODE_WORDS = 64,
+	RL_NODE_PORTS = 64 * RL_NODE_WORDS, /* ids that one node may have */
+	RL_CONTROL_SLOTS = 64, /* slots of a port that no data take: for PFC frames and a clock's tokens */
+};
 #define RL_DROPS_APART 10000000ull /* ns without a drop after which the next is an event again */
 
 /* Why a packet was dropped. */

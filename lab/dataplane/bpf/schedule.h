@@ -1,88 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which packet leaves next, and when: pauses, the PFC watchdog, strict priority, DWRR and the link's rate.
+ * Which packet leaves next, and when: pauses, strict priority, DWRR and the link's rate.
  */
 #ifndef RL_SCHEDULE_H
 #define RL_SCHEDULE_H
 
 #include "pfc.h"
 #include "queue.h"
+#include "watchdog.h"
 
 #define RL_QUANTUM 64 /* bytes of a DWRR turn for each unit of weight */
 #define RL_OVERHEAD 24 /* FCS, preamble and inter-frame gap (IEEE 802.3) */
 #define RL_MAX_BURST 1000000ull /* ns of line time that a port makes up for at once when its timer fired late ... */
 #define RL_MAX_DEBT 250000000ull /* ... and afterwards, at twice the rate: a longer stall stays a gap */
 #define RL_WIRE_BATCH 64 /* packets that may enter a cable with delay at once */
-#define RL_NEVER (~0ull)
-
-static __always_inline void rl_wake(__u64 *wake, __u64 at)
-{
-	if (at < *wake)
-		*wake = at;
-}
-
-/* A storm ends when the queue has not been paused for the time to restore. */
-static __always_inline void rl_watch_storm(const struct rl_port *port, __u32 queue, __u64 now, __u64 *wake)
-{
-	__u64 end = port->state->pause_until[queue] + port->config->watchdog_restore_ns;
-
-	if (now < end && port->config->watchdog_detect_ns) {
-		rl_wake(wake, end);
-		return;
-	}
-	port->state->stormed &= ~(1u << queue);
-	port->state->blocked &= ~(1u << queue);
-	port->counters->queue[queue].restored++;
-	rl_log(port->id, RL_EVENT_RESTORED, queue, 0);
-}
-
-/* A queue with a backlog that a pause has held for the whole time to detect is in a storm. */
-static __always_inline void rl_watch_pause(const struct rl_port *port, struct Qdisc *sch, __u32 queue, __u64 now,
-					   __u64 *wake)
-{
-	struct rl_state *state = port->state;
-	struct rl_queue_counters *count = &port->counters->queue[queue];
-
-	if (!(state->waiting >> queue & 1))
-		return;
-	if (state->pause_until[queue] <= now) {
-		state->blocked &= ~(1u << queue);
-		return;
-	}
-	if (!(state->blocked >> queue & 1))
-		state->blocked_since[queue] = now;
-	state->blocked |= 1u << queue;
-	if (now - state->blocked_since[queue] < port->config->watchdog_detect_ns) {
-		rl_wake(wake, state->blocked_since[queue] + port->config->watchdog_detect_ns);
-		return;
-	}
-	state->stormed |= 1u << queue;
-	count->storms++;
-	rl_log(port->id, RL_EVENT_STORM, queue, count->depth_bytes);
-	rl_wake(wake, now + port->config->watchdog_restore_ns);
-	if (!port->config->watchdog_forward)
-		rl_discard(port, sch, queue, RL_DROP_WATCHDOG);
-}
-
-/* Whether a pause is in force that the watchdog has to look at; without the time (0) that is left to the next look. */
-static __always_inline bool rl_watched_pause(const struct rl_port *port, __u64 now)
-{
-	return now && port->config->watchdog_detect_ns && port->state->pause_end > now;
-}
-
-static __always_inline void rl_watchdog(const struct rl_port *port, struct Qdisc *sch, __u64 now, __u64 *wake)
-{
-	__u32 i;
-
-	bpf_for(i, 0, RL_CLASSES) {
-		__u32 queue = i & (RL_CLASSES - 1);
-
-		if (port->state->stormed >> queue & 1)
-			rl_watch_storm(port, queue, now, wake);
-		else if (port->config->watchdog_detect_ns)
-			rl_watch_pause(port, sch, queue, now, wake);
-	}
-}
 
 /* Queues with a packet that may go now, one bit each. */
 static __always_inline __u32 rl_ready(const struct rl_port *port, __u64 now, __u64 *wake)

@@ -86,10 +86,10 @@ def test_a_drain_that_the_kernel_refuses_leaves_all_as_it_was(
 
 def test_a_change_that_cannot_be_kept_is_taken_back(running: Running) -> None:
     before = running.plant.config.copy()
-    (running.state.directory / "qos.new").mkdir()
-    with pytest.raises(OSError, match=r"qos\.new"):
+    (running.state.directory / "qos.json.new").mkdir()
+    with pytest.raises(OSError, match=r"qos\.json\.new"):
         change(running, "h1", "nic.drain=20Mbit", "ecn.3.kmin=20KB")
-    (running.state.directory / "qos.new").rmdir()
+    (running.state.directory / "qos.json.new").rmdir()
     assert (running.plant.config == before).all()
     assert running.requests[-1] == "rx-eth1 gone"
 

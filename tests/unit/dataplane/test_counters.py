@@ -15,8 +15,8 @@ from lab.dataplane.numbering import NodePorts, Numbering
 from lab.dataplane.plant import Plant
 from tests.unit.dataplane.plants import empty
 
-LEAF = NodePorts("leaf1", 0, 1, ("swp1", "swp2"), drained=False)
-HOST = NodePorts("h1", 1, 4, ("eth1",), drained=True)
+LEAF = NodePorts("leaf1", 0, 1, ("swp1", "swp2"), host=False)
+HOST = NodePorts("h1", 1, 4, ("eth1",), host=True)
 NUMBERING = Numbering({"leaf1": LEAF, "h1": HOST})
 SWP2 = LEAF.port("swp2")
 
@@ -157,7 +157,7 @@ def test_every_counter_of_the_record_has_a_name(plant: Plant) -> None:
 def test_reading_forty_switches_makes_no_system_call_for_each() -> None:
     """Whatever opens, maps, connects or calls the C library is audited by Python; a reading does none of it."""
     ports = tuple(f"swp{number + 1}" for number in range(8))
-    nodes = {f"s{n}": NodePorts(f"s{n}", n, 1 + 9 * n, ports, drained=False) for n in range(40)}
+    nodes = {f"s{n}": NodePorts(f"s{n}", n, 1 + 9 * n, ports, host=False) for n in range(40)}
     plant = empty(Numbering(nodes))
     seen: list[str] = []
     listening = False

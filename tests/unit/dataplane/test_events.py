@@ -8,7 +8,7 @@ from lab.dataplane.numbering import NodePorts, Numbering
 from lab.dataplane.plant import Plant
 from tests.unit.dataplane.plants import empty
 
-LEAF = NodePorts("leaf1", 0, 1, ("swp1", "swp2"), drained=False)
+LEAF = NodePorts("leaf1", 0, 1, ("swp1", "swp2"), host=False)
 NUMBERING = Numbering({"leaf1": LEAF})
 SWP1, SWP2 = LEAF.port("swp1"), LEAF.port("swp2")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import CommandFailed, EnvironmentLacks
-from lab.kernel import probe
+from lab.kernel import bpf, libbpf, probe
 from lab.kernel.probe import Finding
 
 
@@ -37,15 +37,20 @@ def test_bpf_qdisc_is_told_from_a_kernel_that_merely_has_qdiscs(btf: Path) -> No
     assert probe.declares_bpf_qdisc()
 
 
-def test_a_bpf_qdisc_is_not_taken_for_granted_where_it_cannot_be_compiled(
+def test_a_bpf_qdisc_is_not_taken_for_granted_where_nothing_loads_it(
     btf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def no_library() -> None:
+        raise EnvironmentLacks("no libbpf.so.1 on this machine", "apt-get install libbpf1, or use --vm")
+
     btf.write_bytes(b"\x9f\xeb\x01\0\0bpf_struct_ops_Qdisc_ops\0")
     monkeypatch.setenv("PATH", str(btf.parent))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(probe, "in_new_namespace", lambda work: work())
-    assert not probe.compiles_bpf()
-    assert probe.bpf_qdisc() == Finding(False, "no compiler of BPF programs")
+    monkeypatch.setattr(libbpf, "library", no_library)
+    monkeypatch.setattr(bpf, "library", no_library)
+    assert probe.bpf_qdisc() == Finding(False, "no libbpf.so.1 on this machine")
+    assert probe.lack_of_libbpf() == "apt-get install libbpf1, or use --vm"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert probe.bpf_qdisc() == Finding(None, "needs root to try")
 

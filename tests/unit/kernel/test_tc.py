@@ -45,7 +45,7 @@ def tcmsg(kind: int, flags: int, *, handle: int, parent: int, info: int = 0, att
 def bpf_filter(hook: int, name: str) -> bytes:
     options = number(6, 42) + text(7, name) + number(8, 1)  # TCA_BPF_FD, TCA_BPF_NAME, TCA_BPF_FLAGS
     attributes = text(1, "bpf") + attribute(2, options)
-    info = 1 << 16 | ALL_PROTOCOLS
+    info = 100 << 16 | ALL_PROTOCOLS
     return tcmsg(RTM_NEWTFILTER, CREATE_EXCL, handle=0, parent=hook, info=info, attributes=attributes)
 
 
@@ -54,7 +54,7 @@ def redirection(to_index: int) -> bytes:
     mirred = attribute(2 | NESTED, attribute(2, struct.pack("=IIiiiiI", 0, 0, 4, 0, 0, 1, to_index)))
     actions = attribute(2, attribute(1, text(1, "mirred") + mirred))
     attributes = text(1, "matchall") + attribute(2, actions)
-    info = 2 << 16 | ALL_PROTOCOLS
+    info = 200 << 16 | ALL_PROTOCOLS
     return tcmsg(RTM_NEWTFILTER, CREATE_EXCL, handle=0, parent=INGRESS, info=info, attributes=attributes)
 
 
