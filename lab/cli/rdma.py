@@ -17,6 +17,7 @@ from lab.dataplane.plant import open_plant
 from lab.errors import UsageError
 from lab.kernel import clock
 from lab.rdma import counters, perftest, sysfs
+from lab.rdma.arrivals import arrivals
 from lab.rdma.measure import DEFAULT_TCLASS, DEFAULT_TIMEOUT, BandwidthTest, LatencyTest, Verb, total
 from lab.rdma.meter import Meter
 from lab.rdma.nic import all_nics, find_pair, parse_pair
@@ -72,7 +73,8 @@ def bw(
     pairs = _pairs(fabric, src, dst, pair)
     with stages() as progress, _meter(fabric, pairs) as meter:
         results = perftest.measure_bandwidth(pairs, test, progress=progress, meter=meter)
-    _show(as_json, _bandwidth_table(results), {"pairs": results, "all": total(results)}, meter)
+    arrived = arrivals(results, pairs, verb, meter)
+    _show(as_json, _bandwidth_table(results), {"pairs": results, "all": total(results), "arrivals": arrived}, meter)
 
 
 @app.command()
@@ -150,7 +152,8 @@ def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter) -> None
         return
     stdout.print(drawn)
     stdout.print(_counter_table(meter))
-    stdout.print(str(meter.balance()), style="dim", highlight=False)
+    for line in (meter.balance(), *data.get("arrivals", ())):
+        stdout.print(str(line), style="dim", highlight=False)
 
 
 def _balance(meter: Meter) -> dict[str, int | None]:

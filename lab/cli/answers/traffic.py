@@ -53,11 +53,23 @@ class _Measured(Answer):
     balance: Balance
 
 
+class Arrived(Answer):
+    """What a receiver of ``rocelab rdma bw`` counted in the window, beside the messages that were counted in it."""
+
+    host: str
+    received: int
+    """Packets."""
+    messages: int
+    of_messages: int
+    """Packets that these messages take; what was received besides came again, out of order, or of others."""
+
+
 class RdmaBw(_Measured):
     """``rocelab rdma bw``."""
 
     pairs: list[Bandwidth]
     all: TotalBandwidth
+    arrivals: list[Arrived]
 
 
 class Latency(Answer):

@@ -26,6 +26,7 @@ from lab.errors import InvalidInput, Problem, UsageError
 from lab.kernel.inject import Sent
 from lab.kernel.interfaces import InterfaceState
 from lab.rdma import measure, meter
+from lab.rdma.arrivals import Arrived
 from lab.routing.show import Session
 from lab.vm import checkpoint
 from lab.vm.checkpoint import About
@@ -173,6 +174,7 @@ def test_errors_are_as_their_schema_has_them() -> None:
         (traffic.Bandwidth, measure.BandwidthResult),
         (traffic.Latency, measure.LatencyResult),
         (traffic.TotalBandwidth, measure.Total),
+        (traffic.Arrived, Arrived),
         (fabrics.Session, Session),
         (fabrics.Interface, InterfaceState),
         (packets.CaptureEvent, trigger.Event),
