@@ -10,6 +10,7 @@ import typer
 
 from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
+from lab.cli.option_value import read_value
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
 from lab.dataplane.counters import dropped_packets
@@ -205,17 +206,11 @@ def _counter_table(meter: Meter) -> Any:
 
 
 def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    return read_value("--size", text, parse_size)
 
 
 def _seconds(text: str) -> int:
-    try:
-        value = parse_time(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    value = read_value("--duration", text, parse_time)
     if value != int(value):
         raise UsageError(f"duration {text} is not a whole number of seconds", "perftest counts in seconds: use 5s")
     return int(value)
