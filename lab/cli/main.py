@@ -75,13 +75,20 @@ def _send_to_vm(context: typer.Context, wanted: bool | None) -> bool | None:
     """
     words = sys.argv[1:]
     command = next((index for index, word in enumerate(words) if not word.startswith("-")), len(words))
-    here = context.resilient_parsing or os.environ.get("ROCELAB_IN_VM") or words[command : command + 1] == ["vm"]
+    own = words[command:]
+    here = context.resilient_parsing or os.environ.get("ROCELAB_IN_VM") or own[:1] == ["vm"] or _asks_for_help(own)
     if not here and (wanted or (wanted is None and _follows_to_vm(words))):
         from lab.cli.vm import send  # noqa: PLC0415 - paid for only by those who use the VM
 
         kept = [word for word in words[:command] if word not in {"--vm", "--no-vm"}]
         raise typer.Exit(send(["rocelab", *kept, *words[command:]]))
     return wanted
+
+
+def _asks_for_help(words: list[str]) -> bool:
+    """Whether it is answered here and the same: no VM is started for it. What a node is to run has its own help."""
+    ours = words[: words.index("--")] if "--" in words else words
+    return "--help" in (ours[1:2] if ours[:1] == ["exec"] else ours)
 
 
 def _follows_to_vm(words: list[str]) -> bool:
