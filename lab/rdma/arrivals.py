@@ -37,7 +37,7 @@ class Arrived:
         what = f"{self.host}: {self.received} packets received = {self.of_messages} of its {self.messages} messages"
         if others < 0:
             return f"{what} - {-others} that had come before"
-        return f"{what} + {others} others (repeated, out of order, of messages under way at either end, ACKs)"
+        return f"{what} + {others} besides (sent again, out of order, ACKs, of messages at either end)"
 
 
 def arrivals(

@@ -68,8 +68,8 @@ def test_packets_that_arrived_are_those_of_the_messages_and_others() -> None:
     (arrived,) = arrivals([result(491)], [PAIR], Verb.WRITE, told(497, 8567))
     assert arrived.of_messages == 491 * 16
     assert str(arrived) == (
-        "h2: 8567 packets received = 7856 of its 491 messages + 711 others"
-        " (repeated, out of order, of messages under way at either end, ACKs)"
+        "h2: 8567 packets received = 7856 of its 491 messages + 711 besides"
+        " (sent again, out of order, ACKs, of messages at either end)"
     )
 
 
