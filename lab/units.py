@@ -49,7 +49,7 @@ def _scaled(text: str, units: dict[str, int] | dict[str, Fraction], what: str, e
 
 def _whole(value: Fraction, text: str, unit: str) -> int:
     if value.denominator != 1:
-        raise ValueError(f"{text!r} is not a whole number of {unit}")
+        raise ValueError(f"{text!r} is not a whole number of {unit}; write one that is")
     return int(value)
 
 

@@ -11,6 +11,7 @@ import typer
 
 from lab.cli.columns import Column, Layout
 from lab.cli.hosts import FabricOption, parse_filter
+from lab.cli.option_value import read_value
 from lab.cli.output import JsonFlag, print_json, stderr, stdout
 from lab.cli.pause_tree import Branch, draw
 from lab.cli.source import CaptureArgument, open_capture, require_file
@@ -71,10 +72,7 @@ def analyze(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no matrices here: NumPy need not start threads for them
     from lab.analysis.report import analyse  # noqa: PLC0415 - NumPy takes a while to import
 
-    try:
-        speed = None if rate is None else parse_rate(rate)
-    except ValueError as error:
-        raise UsageError(f"--rate: {error}") from error
+    speed = None if rate is None else read_value("--rate", rate, parse_rate)
     if speed == 0:
         raise UsageError("--rate: a link of 0 bit/s carries nothing", "give the rate of the links, like 100Mbit")
     if plot is not None and plot.suffix not in {".png", ".svg"}:

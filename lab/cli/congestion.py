@@ -12,6 +12,7 @@ from lab.backends.qos import require_ports
 from lab.cli.complete import FabricOption
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric
+from lab.cli.option_value import read_value
 from lab.cli.output import JsonFlag, print_json, stdout
 from lab.cli.pause_tree import Branch, draw
 from lab.dataplane import counters, events
@@ -52,10 +53,7 @@ def congestion(
 
 
 def _span(text: str) -> float:
-    try:
-        seconds = parse_time(text)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from error
+    seconds = read_value("--for", text, parse_time)
     if not 0 < seconds <= 3600:
         raise UsageError(f"--for {text} is out of range", "choose up to 1h, like 1s")
     return seconds

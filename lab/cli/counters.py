@@ -23,6 +23,7 @@ from lab.cli.complete import FabricOption, port_names
 from lab.cli.counter_table import COMPACT, COUNTED, MOVING, View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric
+from lab.cli.option_value import read_value
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.dataplane import counters as counting
 from lab.dataplane import marks
@@ -135,10 +136,7 @@ def since_clear(running: Fabric) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _interval(text: str) -> float:
-    try:
-        seconds = parse_time(text)
-    except ValueError as error:
-        raise UsageError(f"--interval: {error}") from error
+    seconds = read_value("--interval", text, parse_time)
     if seconds < _MIN_INTERVAL:
         raise UsageError(f"--interval {text} is too short", "choose 50ms or more")
     return seconds

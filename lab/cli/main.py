@@ -8,12 +8,14 @@ import sys
 from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 
 import typer
+from typer._click.exceptions import NoArgsIsHelpError
+from typer._click.exceptions import UsageError as MisusedCommand
 
 from lab import __version__
 from lab.cli.first_words import instead_of
 from lab.cli.lazy import LazyGroup
 from lab.cli.output import Answer, print_error, print_json
-from lab.errors import Interrupted, LabError, UsageError
+from lab.errors import ExitCode, Interrupted, LabError, UsageError
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
@@ -56,7 +58,7 @@ class Commands(LazyGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
+app = typer.Typer(cls=Commands, rich_markup_mode="rich")
 
 
 def _print_version(context: typer.Context, wanted: bool) -> None:
@@ -73,7 +75,8 @@ def _send_to_vm(context: typer.Context, wanted: bool | None) -> bool | None:
     """
     words = sys.argv[1:]
     command = next((index for index, word in enumerate(words) if not word.startswith("-")), len(words))
-    here = context.resilient_parsing or os.environ.get("ROCELAB_IN_VM") or words[command : command + 1] == ["vm"]
+    own = words[command:]
+    here = context.resilient_parsing or os.environ.get("ROCELAB_IN_VM") or own[:1] == ["vm"] or _asks_for_help(own)
     if not here and (wanted or (wanted is None and _follows_to_vm(words))):
         from lab.cli.vm import send  # noqa: PLC0415 - paid for only by those who use the VM
 
@@ -82,13 +85,19 @@ def _send_to_vm(context: typer.Context, wanted: bool | None) -> bool | None:
     return wanted
 
 
+def _asks_for_help(words: list[str]) -> bool:
+    """Whether it is answered here and the same: no VM is started for it. What a node is to run has its own help."""
+    ours = words[: words.index("--")] if "--" in words else words
+    return "--help" in (ours[1:2] if ours[:1] == ["exec"] else ours)
+
+
 def _follows_to_vm(words: list[str]) -> bool:
     from lab.cli.place import follows_to_vm  # noqa: PLC0415 - in the VM nobody asks
 
     return follows_to_vm(words)
 
 
-@app.callback()
+@app.callback(no_args_is_help=True)
 def options(
     debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False,
     version: Annotated[
@@ -117,12 +126,25 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        app(prog_name="rocelab")
+        try:
+            sys.exit(app(prog_name="rocelab", standalone_mode=False) or ExitCode.PASS)
+        except NoArgsIsHelpError as asked:
+            asked.show()
+            sys.exit(ExitCode.USAGE)
+        except MisusedCommand as misuse:
+            raise _refused(misuse) from misuse
     except LabError as error:
         if "--debug" in sys.argv:
             raise
         _tell(error)
         sys.exit(error.exit_code)
+
+
+def _refused(misuse: MisusedCommand) -> UsageError:
+    """What Typer has against a command line, as any other error is told: a line, or JSON."""
+    command = misuse.ctx.command_path if misuse.ctx is not None else "rocelab"
+    said = misuse.format_message().rstrip(".")
+    return UsageError(f"{command}: {said[:1].lower()}{said[1:]}", f"{command} --help tells what it takes")
 
 
 def _tell(error: LabError) -> None:

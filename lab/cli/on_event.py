@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lab.cli.option_value import read_value
 from lab.errors import UsageError
 from lab.model.suggest import suggest
 from lab.units import parse_size, parse_time
@@ -39,10 +40,7 @@ def parse_kinds(text: str) -> frozenset[Kind]:
 
 def parse_before(text: str) -> int:
     """Bytes to remember."""
-    try:
-        size = parse_size(text)
-    except ValueError as error:
-        raise UsageError(f"--before: {error}") from error
+    size = read_value("--before", text, parse_size)
     if not 0 < size <= _LARGEST:
         raise UsageError(f"--before {text} is out of range", "it is memory: choose up to 1GiB, like 16MB")
     return size
@@ -50,10 +48,7 @@ def parse_before(text: str) -> int:
 
 def parse_after(text: str) -> int:
     """Nanoseconds to go on."""
-    try:
-        seconds = parse_time(text)
-    except ValueError as error:
-        raise UsageError(f"--after: {error}") from error
+    seconds = read_value("--after", text, parse_time)
     if not 0 <= seconds <= _LONGEST:
         raise UsageError(f"--after {text} is out of range", "choose up to 1h, like 2s")
     return int(seconds * 1e9)

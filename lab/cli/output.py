@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,7 +61,8 @@ def print_json(data: Any) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table whose numbers are right-aligned; cells are printed as they are, never read as markup."""
-    drawn = Table(title=title, title_justify="left", title_style="bold", header_style="bold cyan")
+    heading = Text(title, style="bold", no_wrap=True, overflow="ignore")  # not broken by how narrow its columns are
+    drawn = Table(title=heading, title_justify="left", header_style="bold cyan")
     materialised = [list(row) for row in rows]
     for index, column in enumerate(columns):
         numeric = bool(materialised) and all(isinstance(row[index], int | float) for row in materialised)

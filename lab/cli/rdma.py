@@ -10,6 +10,7 @@ import typer
 
 from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
+from lab.cli.option_value import read_value
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
 from lab.dataplane.counters import dropped_packets
@@ -17,6 +18,7 @@ from lab.dataplane.plant import open_plant
 from lab.errors import UsageError
 from lab.kernel import clock
 from lab.rdma import counters, perftest, sysfs
+from lab.rdma.arrivals import arrivals
 from lab.rdma.measure import DEFAULT_TCLASS, DEFAULT_TIMEOUT, BandwidthTest, LatencyTest, Verb, total
 from lab.rdma.meter import Meter
 from lab.rdma.nic import all_nics, find_pair, parse_pair
@@ -72,7 +74,8 @@ def bw(
     pairs = _pairs(fabric, src, dst, pair)
     with stages() as progress, _meter(fabric, pairs) as meter:
         results = perftest.measure_bandwidth(pairs, test, progress=progress, meter=meter)
-    _show(as_json, _bandwidth_table(results), {"pairs": results, "all": total(results)}, meter)
+    arrived = arrivals(results, pairs, verb, meter)
+    _show(as_json, _bandwidth_table(results), {"pairs": results, "all": total(results), "arrivals": arrived}, meter)
 
 
 @app.command()
@@ -150,7 +153,8 @@ def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter) -> None
         return
     stdout.print(drawn)
     stdout.print(_counter_table(meter))
-    stdout.print(str(meter.balance()), style="dim", highlight=False)
+    for line in (meter.balance(), *data.get("arrivals", ())):
+        stdout.print(str(line), style="dim", highlight=False)
 
 
 def _balance(meter: Meter) -> dict[str, int | None]:
@@ -202,17 +206,11 @@ def _counter_table(meter: Meter) -> Any:
 
 
 def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    return read_value("--size", text, parse_size)
 
 
 def _seconds(text: str) -> int:
-    try:
-        value = parse_time(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    value = read_value("--duration", text, parse_time)
     if value != int(value):
         raise UsageError(f"duration {text} is not a whole number of seconds", "perftest counts in seconds: use 5s")
     return int(value)

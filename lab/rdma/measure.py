@@ -79,6 +79,11 @@ class Pair:
         return f"{self.src} -> {self.dst}"
 
 
+def receiver(pair: Pair, verb: Verb) -> Nic:
+    """To whom the data of a pair goes: a read fetches it."""
+    return pair.src if verb is Verb.READ else pair.dst
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Common:
     verb: Verb = Verb.WRITE
@@ -156,6 +161,11 @@ class BandwidthResult:
     qps: int
     mtu: int
     tclass: int
+
+    @property
+    def packets(self) -> int:
+        """Packets that its messages take, each sent once."""
+        return self.messages * math.ceil(self.size / self.mtu)
 
 
 @dataclass(frozen=True, slots=True)

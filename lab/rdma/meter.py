@@ -80,12 +80,16 @@ class Meter:
         sent, received = (sum(host.get(name, 0) for host in grown) for name in ("sent_pkts", "rcvd_pkts"))
         return Balance(sent, received, self._dropped - self._dropped_before if self._knows_drops else None)
 
-    def rate(self, device: str, counter: str) -> float | None:
-        """What a counter grew by in a second, at most rounded down; None when the device is not read."""
-        if device not in self._names:
+    def grown(self, device: str, counter: str) -> int:
+        """By how much one counter of a device grew; KeyError when the device is not read."""
+        return self._after[device].get(counter, 0) - self._before[device].get(counter, 0)
+
+    def rate(self, device: str, counter: str, until: float = math.inf) -> float | None:
+        """What a counter grew by in a second, when it did so before ``until``; None when the device is not read."""
+        seconds = min(self._ended, until) - self._began
+        if device not in self._names or seconds <= 0:
             return None
-        grown = self._after[device].get(counter, 0) - self._before[device].get(counter, 0)
-        return grown / self.seconds if self.seconds else 0.0
+        return self.grown(device, counter) / seconds
 
     def moved(self) -> dict[str, dict[str, int]]:
         """By how much each counter of each host grew meanwhile, without those that did not."""
@@ -107,8 +111,16 @@ class Window:
     meter: Meter
     begun: bool = False
     ended: bool = False
-    in_time: bool = False
-    """Whether the meter was read while all of them still transferred."""
+
+    def rate(self, device: str, counter: str) -> float | None:
+        """What a counter grew by in a second while they transferred; None when it was never read meanwhile.
+
+        Who has no CPU may read it late: what it grew by came before the margin behind the last of them was over.
+        """
+        began = [exchange.began_at for exchange in self.exchanges if exchange.began_at]
+        if not self.begun or not began:
+            return None
+        return self.meter.rate(device, counter, max(began) + self.seconds + 2 * self.margin)
 
     def look(self) -> float:
         """Read the meter if its moment has come; return in how many seconds to look again."""
@@ -124,5 +136,5 @@ class Window:
             return RESOLUTION
         if self.begun and not self.ended and now >= end:
             self.meter.end()
-            self.ended, self.in_time = True, time.monotonic() < end + self.margin
+            self.ended = True
         return math.inf if self.ended else max(0.0, (end if self.begun else begin) - now)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 from lab.kernel import cycles, process
 from lab.rdma import failure, report, session, sysfs
+from lab.rdma.arrivals import no_faster
 from lab.rdma.measure import (
     BandwidthResult,
     BandwidthTest,
@@ -18,6 +18,7 @@ from lab.rdma.measure import (
     LatencyResult,
     LatencyTest,
     Verb,
+    receiver,
     summarise,
 )
 from lab.rdma.meter import Meter, Window
@@ -65,14 +66,15 @@ def measure_bandwidth(
 
     def attempt(folder: Path) -> tuple[BandwidthResult, ...]:
         exchanges = _prepare(pairs, test, "bw", options, folder)
-        counting = Meter({_receiver(pair, test).device: "" for pair in pairs}) if meter is None else meter
+        devices = {receiver(pair, test.verb).device: "" for pair in pairs}
+        counting = Meter(devices) if meter is None else meter
         window = None if test.duration is None else Window(exchanges, _MARGIN, test.duration, counting)
         counting.begin()
         session.run(exchanges, patience or Patience(), progress, seconds, window)
         if window is None or not window.ended:
             counting.end()
         results = [_bandwidth(exchange, test, began) for exchange, began in _beginnings(exchanges, test)]
-        return _no_faster(results, pairs, test, counting) if window and window.in_time else tuple(results)
+        return tuple(results) if window is None else no_faster(results, pairs, test.verb, window)
 
     return _steadily(attempt)
 
@@ -219,40 +221,6 @@ def _bandwidth(exchange: Exchange, test: BandwidthTest, began: float) -> Bandwid
         mtu=said.mtu,
         tclass=test.tclass,
     )
-
-
-def _receiver(pair: Pair, test: BandwidthTest) -> Nic:
-    return pair.src if test.verb is Verb.READ else pair.dst
-
-
-def _no_faster(
-    results: Sequence[BandwidthResult], pairs: Sequence[Pair], test: BandwidthTest, meter: Meter
-) -> tuple[BandwidthResult, ...]:
-    """``results``, over as many seconds as their packets took to arrive where that is longer than they say.
-
-    perftest counts what it finds completed. When it had no CPU, at the beginning of its window it finds a whole send
-    queue of each QP that was completed before; messages under way at both ends are counted whole; and the signal that
-    ends its window may come late. Packets are counted when they come.
-    """
-    seconds: dict[str, float] = {}
-    for receiver in {_receiver(pair, test).device for pair in pairs}:
-        mine = [
-            result for result, pair in zip(results, pairs, strict=True) if _receiver(pair, test).device == receiver
-        ]
-        packets = sum(result.messages * math.ceil(result.size / result.mtu) for result in mine)
-        if rate := meter.rate(receiver, "rcvd_pkts"):
-            seconds[receiver] = packets / rate
-    return tuple(
-        _over(result, seconds.get(_receiver(pair, test).device, 0.0))
-        for result, pair in zip(results, pairs, strict=True)
-    )
-
-
-def _over(result: BandwidthResult, seconds: float) -> BandwidthResult:
-    if seconds <= result.duration_s:
-        return result
-    goodput = round(result.messages * result.size * 8 / seconds)
-    return replace(result, duration_s=seconds, goodput_bps=goodput)
 
 
 def _latency(exchange: Exchange, test: LatencyTest, before: cycles.Reading, after: cycles.Reading) -> LatencyResult:

@@ -1,7 +1,12 @@
 """Exit codes and one-line messages of the error tree."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
+from lab import errors
+from lab.cli.option_value import read_value
 from lab.errors import (
     Busy,
     CommandFailed,
@@ -14,6 +19,7 @@ from lab.errors import (
     Problem,
     UsageError,
 )
+from lab.units import parse_rate, parse_size, parse_time
 
 
 @pytest.mark.parametrize(
@@ -59,3 +65,30 @@ def test_a_failed_command_quotes_the_last_line_it_wrote(stderr: str, said: str) 
     error = CommandFailed(["ip", "link"], 2, stderr)
     assert str(error) == f"ip link ended with 2: {said}"
     assert (error.argv, error.returncode, error.stderr) == (("ip", "link"), 2, stderr)
+
+
+def without_remedy(source: str) -> list[int]:
+    """Lines that make a UsageError or EnvironmentLacks and say nothing of what to do."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    ours = [call for call in calls if getattr(call.func, "id", "") in {"UsageError", "EnvironmentLacks"}]
+    return [call.lineno for call in ours if len(call.args) + len(call.keywords) < 2]
+
+
+def test_whoever_asked_for_what_cannot_be_is_told_what_to_do() -> None:
+    """Of the namespace that a probe could not be made in nothing is known but why."""
+    package = Path(errors.__file__).parent
+    found = {file.name: without_remedy(file.read_text(encoding="utf-8")) for file in package.rglob("*.py")}
+    assert [name for name, lines in found.items() if lines] == ["probe.py"]
+
+
+def test_an_error_without_a_remedy_is_noticed() -> None:
+    assert without_remedy('raise UsageError("no")\nraise UsageError("no", "do")') == [1]
+
+
+@pytest.mark.parametrize("text", ["soon", "1.5B", "10Mbps"])
+def test_a_value_that_cannot_be_read_is_told_with_its_option_and_a_remedy(text: str) -> None:
+    for parse in (parse_size, parse_rate, parse_time):
+        with pytest.raises(UsageError) as refused:
+            read_value("--it", text, parse)
+        assert refused.value.message.startswith(f"--it: {text!r} ")
+        assert refused.value.remedy.startswith("write ")

@@ -45,6 +45,36 @@ def test_an_error_is_json_where_json_was_asked_for(
     assert failed(capsys, monkeypatch, "topology", "show", missing)[1] == ""
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("inspect --bogus", "rocelab inspect: no such option: --bogus"),
+        ("topology show", "rocelab topology show: missing argument 'file'"),
+        ("rdma bw h1 h4 --qps many", "rocelab rdma bw: invalid value for '--qps': "),
+        ("frobnicate", "rocelab: no such command 'frobnicate'"),
+    ],
+)
+def test_a_command_line_that_cannot_be_is_told_as_other_errors_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, told: str
+) -> None:
+    code, out, err = failed(capsys, monkeypatch, *line.split(), "--json")
+    error = json.loads(out)["error"]
+    assert (code, error["kind"], error["exit_code"]) == (2, "UsageError", 2)
+    assert error["message"].startswith(told)
+    assert error["remedy"] == f"{told.partition(':')[0]} --help tells what it takes"
+    assert err == f"error: {error['message']}: {error['remedy']}\n"
+    assert failed(capsys, monkeypatch, *line.split()) == (2, "", err)
+
+
+@pytest.mark.parametrize(("line", "code"), [("", 2), ("rdma", 2), ("rdma --help", 0), ("--version", 0)])
+def test_who_asks_for_help_gets_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, code: int
+) -> None:
+    ended, out, err = failed(capsys, monkeypatch, *line.split())
+    assert (ended, "error" in err) == (code, False)
+    assert "rocelab" in out + err
+
+
 def test_all_problems_of_a_file_are_in_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -3,32 +3,76 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import typer
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
+from lab.backends import health
+from lab.cli import status
+from lab.cli.answers import fabric as fabrics
+from lab.cli.answers import packets, ports, traffic
+from lab.cli.inject import Report
 from lab.cli.main import Commands, app
-from lab.cli.schemas import ANSWERS, Balance, Bandwidth, Latency, TotalBandwidth, adapter
+from lab.cli.schemas import ANSWERS, adapter
+from lab.dataplane.layout import Drop, EventKind
 from lab.errors import InvalidInput, Problem, UsageError
+from lab.kernel.inject import Sent
+from lab.kernel.interfaces import InterfaceState
 from lab.rdma import measure, meter
+from lab.rdma.arrivals import Arrived
+from lab.routing.show import Session
+from lab.vm import checkpoint
+from lab.vm.checkpoint import About
+from lab.vm.qemu import Accel, Share, Time
+from lab.vm.recipe import Image
+from lab.vm.state import Running as RunningVm
+from lab.vm.state import process_start, state_folder
+from lab.wire import trigger
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import Running, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
+
+OPEN: Final = {"analyze", "dissect", "follow"}
+"""Whose answers are not described to the bottom."""
 
 
 @pytest.fixture(autouse=True)
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
+    monkeypatch.setenv("ROCELAB_CHECKPOINTS", str(tmp_path / "checkpoints"))
     made = run(fabric("lab"), tmp_path, monkeypatch)
     monkeypatch.setattr("lab.cli.congestion.open_plant", lambda _: made.plant)
+    return made
+
+
+@pytest.fixture
+def running_vm() -> RunningVm:
+    """This process seems to be one."""
+    made = RunningVm(
+        pid=os.getpid(),
+        pid_started=process_start(os.getpid()) or 0,
+        accel=Accel.KVM,
+        time=Time.HOST,
+        cpus=2,
+        memory_mib=4096,
+        image=Image(Path("/cache/0123456789abcdef")),
+        kernel="7.3.4",
+        shares=(Share("checkout", Path("/home/ann/rocelab")),),
+        started=1.0,
+        boot_seconds=4.8,
+    )
+    state = state_folder()
+    state.create()
+    state.record.write_text(made.to_json())
     return made
 
 
@@ -47,21 +91,76 @@ def _with_json(group: TyperGroup, context: typer.Context, above: str) -> Iterato
             yield f"{above}{name}"
 
 
+def checked(line: str) -> Any:
+    """What ``rocelab line --json`` answers, which must be as its schema has it."""
+    said = CliRunner().invoke(app, [*line.split(), "--json"])
+    assert said.stdout, said.exception
+    adapter(max((name for name in ANSWERS if line.startswith(name)), key=len)).validate_json(said.stdout)
+    return json.loads(said.stdout)
+
+
 def test_every_command_that_answers_in_json_has_a_schema() -> None:
-    assert set(ANSWERS) == with_json() | {"error"}
+    assert {name.partition(" --")[0] for name in ANSWERS} == with_json() | {"error"}
 
 
 @pytest.mark.parametrize(
     "line",
-    ["ls", "inspect", "inspect h1", "counters", "counters --all", "congestion --for 1ms", "qos show", "qos events",
-     "expect drops==0 goodput>1Mbit", "craft cnp", "vm status", "vm ls", "doctor"],
+    ["ls", "inspect", "inspect h1", "counters", "counters --all", "counters --names", "congestion --for 1ms",
+     "qos show", "qos show leaf1:swp1", "qos events", "expect drops==0 goodput>1Mbit", "vm status", "vm ls",
+     "vm checkpoint ls", "doctor", "craft cnp", "craft write --count 3 --payload hello --vni 10 --bad-icrc",
+     "craft pfc --classes 3=65535", "craft read --dmalen 64 --src fd00::1 --vlan 5"],
 )  # fmt: skip
 def test_answers_are_as_their_schema_has_them(line: str) -> None:
-    words = line.split()
-    name = " ".join(words[:2]) if " ".join(words[:2]) in ANSWERS else words[0]
-    said = CliRunner().invoke(app, [*words, "--json"])
-    assert said.stdout, said.exception
-    adapter(name).validate_json(said.stdout)
+    checked(line)
+
+
+def test_files_are_described_as_the_schema_has_it(tmp_path: Path) -> None:
+    """With advice, with pods, and without QoS."""
+    file = tmp_path / "t.yaml"
+    shape = "{shape: clos, pods: 2, superspines: 1, spines_per_pod: 1, leaves_per_pod: 1, hosts_per_leaf: 1}"
+    unwise = "{fabric: [lab, mine], profiles: {mine: {pfc: {rx: false}}}}"
+    for qos in ("", f"qos: {unwise}"):
+        file.write_text(f"name: t\ndefaults: {{rate: 100Mbit}}\ngenerate: {shape}\n{qos}\n")
+        described = checked(f"topology show {file}")
+        assert bool(described["advice"]) == bool(qos)
+        assert [node["role"] for node in described["node_list"][:2]] == ["superspine", "spine"]
+
+
+@pytest.mark.parametrize("kind", EventKind)
+def test_every_event_is_as_its_schema_has_it(running: Running, kind: EventKind) -> None:
+    running.plant.events[0] = (10**9, int(Drop.HEADROOM), running.id("leaf1:swp3"), kind, 3)
+    running.plant.event_count[0] = 1
+    (event,) = checked("qos events")
+    assert (event["kind"], event["node"], event["interface"]) == (kind.name.lower(), "leaf1", "swp3")
+
+
+def test_pauses_and_lost_packets_are_as_their_schema_has_them(running: Running) -> None:
+    counters = running.plant.counters
+    counters["queue"]["depth_bytes"][running.id("leaf1:swp4"), 3] = 455_000
+    counters["group"]["xoff"][running.id("leaf1:swp3"), 3] = 1
+    (root,) = checked("congestion --for 1ms")
+    assert root["pauses"][0]["behind"] == []
+    (lost,) = checked("counters")["unbalanced"]
+    assert (lost["interface"], lost["missing_bytes"]) == ("swp4", -455_000)
+
+
+def test_a_vm_that_is_up_is_as_its_schema_has_it(running_vm: RunningVm) -> None:
+    assert checked("vm status")["kernel"] == running_vm.kernel
+    assert [each["cpus"] for each in checked("vm ls")] == [running_vm.cpus]
+
+
+def test_a_checkpoint_is_as_its_schema_has_it() -> None:
+    made = checkpoint.save("mine", About("for a test", "fits", "image", 1.0, automatic=False), lambda _: None)
+    assert [each["name"] for each in checked("vm checkpoint ls")] == [made.name]
+
+
+def test_the_health_of_nodes_is_as_its_schema_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = health.NodeHealth(
+        "leaf1", "leaf", {"bgpd": True}, (Session("swp1", "spine1:swp1", "Established", 5, 3.5),),
+        {"swp1": "starting"}, {"swp1": InterfaceState("swp1", True, 9000, 1, 1, 1, 1, 0)}, {"x": "ACTIVE"},
+    )  # fmt: skip
+    monkeypatch.setattr(status, "examine", lambda _: [told])
+    assert checked("status")["healthy"]
 
 
 def test_errors_are_as_their_schema_has_them() -> None:
@@ -72,14 +171,27 @@ def test_errors_are_as_their_schema_has_them() -> None:
 @pytest.mark.parametrize(
     ("model", "kind"),
     [
-        (Bandwidth, measure.BandwidthResult),
-        (Latency, measure.LatencyResult),
-        (TotalBandwidth, measure.Total),
+        (traffic.Bandwidth, measure.BandwidthResult),
+        (traffic.Latency, measure.LatencyResult),
+        (traffic.TotalBandwidth, measure.Total),
+        (traffic.Arrived, Arrived),
+        (fabrics.Session, Session),
+        (fabrics.Interface, InterfaceState),
+        (packets.CaptureEvent, trigger.Event),
     ],
 )
-def test_what_perftest_measured_has_these_names(model: Any, kind: Any) -> None:
+def test_what_only_a_running_fabric_says_has_these_names(model: Any, kind: Any) -> None:
     assert set(model.model_fields) == {field.name for field in fields(kind)}
-    assert set(Balance.model_fields) == {field.name for field in fields(meter.Balance)} | {"under_way"}
+
+
+def test_what_is_worked_out_has_these_names() -> None:
+    assert set(traffic.Balance.model_fields) == {field.name for field in fields(meter.Balance)} | {"under_way"}
+    assert set(packets.Sent.model_fields) == set(Report(Sent(1, 2, 3, 4.0), 1, "h1:eth1").facts)
+
+
+def test_reasons_of_drops_are_numbered_as_the_kernel_does() -> None:
+    described = ports.PortEvent.model_fields["value"].description or ""
+    assert [number for number in map(str, Drop) if f"{number} " in described] == list(map(str, Drop))
 
 
 @pytest.mark.parametrize("wrong", [{"fabric": "x"}, {"fabric": "x", "nodes": "2", "seconds": {}}, []])
@@ -88,6 +200,30 @@ def test_another_answer_is_refused(wrong: Any) -> None:
         adapter("up").validate_json(json.dumps(wrong))
     with pytest.raises(ValidationError):
         adapter("up").validate_json('{"fabric": "x", "nodes": 2, "seconds": {}, "restored": false, "more": 1}')
+
+
+def loose(schema: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    """Where a schema takes anything: no type, or a mapping or list that does not tell of what."""
+    told, more = schema.get("properties", {}), schema.get("additionalProperties", True)
+    untyped = not {"type", "$ref", "anyOf", "const", "enum"} & set(schema)
+    mapping = schema.get("type") == "object" and (more is True or not (told or more))
+    if untyped or mapping or (schema.get("type") == "array" and not {"items", "prefixItems"} & set(schema)):
+        yield place
+    below = [*told.items(), *schema.get("$defs", {}).items()]
+    below += [("*", each) for key in ("anyOf", "prefixItems") for each in schema.get(key, ())]
+    below += [("*", each) for each in (schema.get("items"), more) if isinstance(each, dict)]
+    for name, each in below:
+        yield from loose(each, f"{place}/{name}")
+
+
+@pytest.mark.parametrize("command", sorted(set(ANSWERS) - OPEN))
+def test_no_schema_takes_anything(command: str) -> None:
+    assert list(loose(adapter(command).json_schema())) == []
+
+
+@pytest.mark.parametrize("shallow", [Any, dict[str, Any], list[Any], dict[str, list[Any]], list[Any] | int])
+def test_a_schema_that_takes_anything_is_noticed(shallow: Any) -> None:
+    assert list(loose(TypeAdapter(shallow).json_schema()))
 
 
 @pytest.mark.parametrize("command", list(ANSWERS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +22,12 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
+        self.ends = math.inf
         monkeypatch.setattr("lab.rdma.meter.time.monotonic", lambda: self.now)
         monkeypatch.setattr(counters, "Open", lambda _names: self)
 
     def read(self) -> dict[str, dict[str, int]]:
-        return {"dev": {"sent_pkts": round(self.now * PACKETS_PER_SECOND)}}
+        return {"dev": {"sent_pkts": round(min(self.now, self.ends) * PACKETS_PER_SECOND)}}
 
 
 @pytest.fixture
@@ -65,24 +67,35 @@ def test_the_window_of_several_is_from_the_first_to_the_last(clock: Clock) -> No
     assert meter.seconds == pytest.approx(11.5, abs=0.03)  # it looks every 20 ms for the first packet
 
 
-def test_a_rate_is_of_the_window_and_known_to_be_true_while_all_transfer(clock: Clock) -> None:
+def test_a_rate_is_of_the_window(clock: Clock) -> None:
     meter = Meter({"dev": "h1"})
     window = Window([exchange(100.0)], 1.0, 5.0, meter)
+    assert window.rate("dev", "sent_pkts") is None
     run(window, clock, 104.0)
     assert not window.ended
     run(window, clock, 107.0)
-    assert window.in_time
-    assert meter.rate("dev", "sent_pkts") == pytest.approx(PACKETS_PER_SECOND, rel=0.01)
-    assert meter.rate("other", "sent_pkts") is None
+    assert window.rate("dev", "sent_pkts") == pytest.approx(PACKETS_PER_SECOND, rel=0.01)
+    assert window.rate("other", "sent_pkts") is None
 
 
-def test_a_window_that_is_read_after_its_transfer_says_so(clock: Clock) -> None:
+def test_a_rate_that_is_read_after_the_transfer_is_of_the_transfer(clock: Clock) -> None:
+    """6,000 packets, from 101 s until it is over at 107 s; read at 120 s."""
+    clock.ends = 107.0
     window = Window([exchange(100.0)], 1.0, 5.0, Meter({"dev": "h1"}))
     run(window, clock, 105.9)
-    clock.now = 107.1
+    clock.now = 120.0
     window.look()
     assert window.ended
-    assert not window.in_time
+    assert window.rate("dev", "sent_pkts") == pytest.approx(PACKETS_PER_SECOND, rel=0.01)
+
+
+def test_a_window_that_begins_after_the_transfer_knows_no_rate(clock: Clock) -> None:
+    window = Window([exchange(100.0)], 1.0, 5.0, Meter({"dev": "h1"}))
+    clock.now = 108.0
+    window.look()
+    window.look()
+    assert window.ended
+    assert window.rate("dev", "sent_pkts") is None
 
 
 def test_before_the_first_packet_nothing_is_counted(clock: Clock) -> None:

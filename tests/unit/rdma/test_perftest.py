@@ -14,13 +14,11 @@ from lab.errors import OperationFailed
 from lab.kernel.cycles import Reading
 from lab.rdma import failure, perftest, sysfs
 from lab.rdma.measure import (
-    BandwidthResult,
     BandwidthTest,
     ClockUnsteady,
     LatencyResult,
     LatencyTest,
     Verb,
-    total,
 )
 from lab.rdma.report import parse_cycles
 from lab.rdma.session import Exchange, Side
@@ -62,51 +60,6 @@ def test_windows_of_one_length_are_one_while_every_pair_transfers_in_all_of_them
     for late, began in ((0.9, 0.0), (1.1, 1.12)):
         found = [began for _, began in perftest._beginnings([begun(100.0), begun(100.0 + late)], BandwidthTest())]
         assert found == [0.0, pytest.approx(began)]
-
-
-class Received:
-    """A meter that saw each device receive so many packets a second."""
-
-    def __init__(self, **per_second: float) -> None:
-        self.rate = lambda device, counter: per_second.get(device) if counter == "rcvd_pkts" else None
-
-
-LINK = 100e6 / 8 / 4178
-"""Packets per second of a link of 100 Mb/s: 4,154 octets, FCS, preamble and gap."""
-FASTEST = LINK * 4096 * 8
-"""Their payload, in bit/s."""
-
-
-def result(messages: int, src: str = "h1") -> BandwidthResult:
-    goodput = round(messages * 65536 * 8 / 5)
-    return BandwidthResult(src, "h2", "write", goodput, messages, 5.0, 0.0, 65536, 8, 4096, 106)
-
-
-def test_nothing_is_faster_than_its_packets_came() -> None:
-    """8 QPs of 128 messages: 938 fit into 5 s of the link, and 1,024 more were completed before and polled late."""
-    pairs, test = [PAIR, PAIR], BandwidthTest(qps=8)
-    meter: Any = Received(**{PAIR.dst.device: LINK})
-    spoilt = [result(938 // 2 + 1024), result(938 // 2, "h3")]
-    assert total(spoilt).goodput_bps > 2 * FASTEST
-    for sums in (spoilt, [result(938), result(1)]):
-        bounded = perftest._no_faster(sums, pairs, test, meter)
-        assert total(bounded).goodput_bps == pytest.approx(FASTEST, rel=0.001)
-        assert sum(each.goodput_bps for each in bounded) == pytest.approx(FASTEST, rel=0.001)
-        assert [each.messages for each in bounded] == [each.messages for each in sums]
-
-
-def test_what_its_packets_allow_is_left_alone() -> None:
-    """ACKs of what the receiver sends itself are among its packets, and so are those that came twice."""
-    meter: Any = Received(**{PAIR.dst.device: LINK * 1.1})
-    unknown: Any = Received()
-    for each in (meter, unknown):
-        assert perftest._no_faster([result(930)], [PAIR], BandwidthTest(), each) == (result(930),)
-
-
-def test_a_read_is_received_by_its_source() -> None:
-    meter: Any = Received(**{PAIR.dst.device: 1.0, PAIR.src.device: LINK / 2})
-    (bounded,) = perftest._no_faster([result(930)], [PAIR], BandwidthTest(verb=Verb.READ), meter)
-    assert bounded.goodput_bps == pytest.approx(FASTEST / 2, rel=0.001)
 
 
 def test_what_was_too_short_to_be_seen_cannot_correct_a_broken_clock() -> None:

@@ -48,6 +48,23 @@ def test_command_goes_to_the_vm(
     assert sent == [command]
 
 
+@pytest.mark.parametrize("line", ["up --help", "rdma bw h1 --help", "exec --help"])
+def test_no_vm_is_started_to_help(
+    monkeypatch: pytest.MonkeyPatch, sent: list[list[str]], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rocelab(monkeypatch, "--vm", *line.split()) == 0
+    assert not sent
+    assert "Usage: rocelab" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", ["exec h1 ls --help", "exec h1 -- ls --help"])
+def test_help_of_a_program_is_that_of_the_node(
+    monkeypatch: pytest.MonkeyPatch, sent: list[list[str]], line: str
+) -> None:
+    assert rocelab(monkeypatch, "--vm", *line.split()) == 3
+    assert sent == [["rocelab", *line.split()]]
+
+
 def test_variable_does_what_the_option_does(monkeypatch: pytest.MonkeyPatch, sent: list[list[str]]) -> None:
     monkeypatch.setenv("ROCELAB_VM", "1")
     assert rocelab(monkeypatch, "ls") == 3
@@ -68,7 +85,7 @@ def test_inside_the_vm_the_option_does_nothing(
     monkeypatch.setenv("ROCELAB_IN_VM", "1")
     assert rocelab(monkeypatch, "--vm", "no-such-command") == 2
     assert not sent
-    assert "No such command" in capsys.readouterr().err
+    assert "no such command" in capsys.readouterr().err
 
 
 def test_inside_the_vm_there_is_no_vm(

@@ -1,0 +1,105 @@
+"""What is answered about packets that are captured, made and sent: ``rocelab capture`` and ``rocelab craft``."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from lab.cli.answers.base import Answer
+
+
+class CapturedLink(Answer):
+    """A link of ``rocelab capture``."""
+
+    link: str
+    packets: int
+    bytes: int
+    """On the wire."""
+    dropped: int
+    """Packets that came faster than they could be written."""
+
+
+class CaptureEvent(Answer):
+    """What ``rocelab capture --on-event`` had waited for."""
+
+    kind: str
+    """drop, nak, rnr, cnp, ce, xoff or storm."""
+    timestamp: int
+    """ns since 1970."""
+    link: str
+    what: str
+
+
+class Capture(Answer):
+    """``rocelab capture``."""
+
+    file: str | None
+    """None where nothing happened that --on-event waited for."""
+    links: list[CapturedLink]
+    event: CaptureEvent | None = None
+
+
+class Field(Answer):
+    """A field of a header."""
+
+    name: str
+    """As the specification has it."""
+    value: str
+    meaning: str
+    """Empty where the value says it all."""
+    bits: int
+    """On the wire; 0 where that is not fixed."""
+
+
+class Header(Answer):
+    """A header of a packet, or its data."""
+
+    name: str
+    size: int
+    """Bytes on the wire."""
+    fields: list[Field]
+    """In the order of the wire."""
+    why: str
+    """Why it matters, where there is something to say."""
+
+
+class CraftedPacket(Answer):
+    """A packet of ``rocelab craft``."""
+
+    kind: str
+    count: int
+    """How many like it are made; PSNs count on."""
+    length: int
+    """Bytes, without FCS."""
+    octets: str
+    """All of the first, in hexadecimal."""
+    wrong_by_intent: str
+    """Empty where nothing is."""
+    headers: list[Header]
+    fault: str
+    """Where its bytes stop making sense; empty for a good one."""
+
+
+class Sent(Answer):
+    """How packets left, of ``rocelab craft --send``."""
+
+    interface: str
+    wanted: int
+    """Packets that were to be sent."""
+    packets: int
+    """Packets that the kernel took."""
+    bytes: int
+    refused: int
+    """Packets for which its queue had no room."""
+    seconds: float
+    packets_per_second: float
+    bits_per_second: float
+
+
+class CraftSent(Answer):
+    """``rocelab craft --send``."""
+
+    packets: list[CraftedPacket]
+    sent: Sent
+
+
+Craft: TypeAlias = list[CraftedPacket] | CraftSent

@@ -1,0 +1,216 @@
+"""What is answered about lossless ports: ``rocelab counters``, ``congestion`` and ``qos``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lab.cli.answers.base import Answer
+
+
+class Pool(Answer):
+    """The buffer that the ports of a node share; bytes."""
+
+    used: int
+    watermark: int
+
+
+class NodeCounters(Answer):
+    """A node of ``rocelab counters``."""
+
+    seconds: float
+    """When they were read, of the machine's monotonic clock."""
+    pool: Pool
+    interfaces: dict[str, dict[str, int]]
+    """By interface: counters by name, those that are 0 left out unless --all is given."""
+
+
+class Unbalanced(Answer):
+    """A queue whose packets were not all sent, dropped for a reason, or still there."""
+
+    node: str
+    interface: str
+    queue: int
+    missing_packets: int
+    missing_bytes: int
+
+
+class Counters(Answer):
+    """``rocelab counters``; with --watch a line for each interval."""
+
+    fabric: str
+    emulated: bool
+    nodes: dict[str, NodeCounters]
+    unbalanced: list[Unbalanced]
+
+
+class NamedCounter(Answer):
+    """A counter of ``rocelab counters --names``."""
+
+    scope: Literal["port", "priority", "queue", "group"]
+    """What has one; of a priority, queue or group {n} in its name is the number."""
+    name: str
+    field: str
+    """In the kernel's record."""
+    meaning: str
+    mlx5: str
+    """Its name in ethtool -S of a ConnectX; empty where it has none."""
+    sonic: str
+    """Its name in SONiC's COUNTERS_DB; empty where it has none."""
+    reason: int | None
+    """Of drops: why, as the value of queue_drops in ``rocelab qos events``."""
+    gauge: bool
+    """It says how something is now, or was at most; everything else only grows."""
+    unit: int
+    """By how much the kernel's number is divided: 1000 makes us of ns."""
+
+
+class Pause(Answer):
+    """A port that pauses its peer."""
+
+    end: str
+    """node:interface."""
+    peer: str
+    """Who is paused."""
+    xoffs: int
+    """XOFFs sent while it was looked."""
+    share: float
+    """Of that time, how much the peer was paused: 0 to 1."""
+    since: str | None
+    """When these pauses began, as ISO 8601 has it; None where it is not known any more."""
+    forged: bool
+    """The peer was paused, and this end has sent nothing that would."""
+    behind: list[Pause]
+    """The pauses that it leads to, at the peer's node."""
+
+
+class CongestionRoot(Answer):
+    """A tree of ``rocelab congestion``."""
+
+    priority: int
+    end: str | None
+    """The queue that is too full, as leaf1:swp6; None where nobody's is."""
+    depth: int
+    """Bytes that it held at most."""
+    pauses: list[Pause]
+
+
+class Group(Answer):
+    """A priority group; bytes."""
+
+    reserved: int
+    alpha: str | None
+    """A fraction, as 1/4: its share of what is free. Without one xoff holds."""
+    xoff: int | None
+    xon: int
+    headroom: int
+
+
+class Ecn(Answer):
+    """When a queue marks; bytes."""
+
+    enabled: bool
+    kmin: int
+    kmax: int
+    pmax: float
+    """0 to 1."""
+
+
+class Queue(Answer):
+    """An egress queue."""
+
+    weight: int | None
+    """By DWRR; None is strict."""
+    limit: int
+    """Bytes, for lossy packets."""
+    ecn: Ecn
+
+
+class Watchdog(Answer):
+    """What ends a pause storm."""
+
+    enabled: bool
+    detection: float
+    """Seconds."""
+    restoration: float
+    """Seconds."""
+    action: Literal["drop", "forward"]
+
+
+class Pfc(Answer):
+    """Priority-based flow control."""
+
+    priorities: int
+    """Bit n for priority n."""
+    tx: bool
+    """It pauses its peer."""
+    rx: bool
+    """It obeys its peer's pauses."""
+    quanta: int
+    """Of a pause: 512 bit times each."""
+    watchdog: Watchdog
+
+
+class Port(Answer):
+    """A port of ``rocelab qos show``."""
+
+    rate: int
+    """bit/s."""
+    mtu: int
+    delay: float
+    """Seconds, one way."""
+    trust: Literal["dscp", "pcp"]
+    dscp_to_priority: list[int]
+    pcp_to_priority: list[int]
+    priority_to_queue: list[int]
+    priority_to_group: list[int]
+    groups: list[Group]
+    queues: list[Queue]
+    pfc: Pfc
+    drain: int | None
+    """bit/s at which a host takes packets in; None for as fast as they come."""
+    kernel_differs: list[str]
+    """What the kernel has otherwise; empty when it is as here."""
+
+
+class NodeQos(Answer):
+    """A node of ``rocelab qos show``."""
+
+    pool: int
+    """Bytes of buffer."""
+    shared: int
+    """Of them, those that the groups compete for."""
+    ports: dict[str, Port]
+
+
+class QosShow(Answer):
+    """``rocelab qos show``."""
+
+    fabric: str
+    emulated: bool
+    nodes: dict[str, NodeQos]
+
+
+class PortEvent(Answer):
+    """An event of ``rocelab qos events``; with --follow a line for each."""
+
+    time: str
+    """By the clock on the wall, as ISO 8601 has it."""
+    boot_seconds: float
+    """Of the machine's monotonic clock."""
+    seconds: float
+    """Since the oldest event that is known."""
+    node: str
+    interface: str
+    kind: Literal[
+        "xoff_sent", "xon_sent", "paused", "resumed", "storm", "restored", "expired", "group_drops", "queue_drops"
+    ]
+    number: int
+    """Of the priority group, priority or queue."""
+    value: int
+    """Of XOFF the bytes in the group, of paused its quanta, of storm the bytes held up.
+
+    Of queue_drops why: 0 queue at its limit, 1 group at its share, 2 headroom full, 3 too many packets, 4 PFC
+    watchdog, 5 link down.
+    """
+    towards: str
+    """Of group_drops: the port by which the packet was to leave."""
