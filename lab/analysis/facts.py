@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lab.analysis.batch import Damage
 
 
@@ -341,9 +343,11 @@ class Facts:
     packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or ERSPAN, and are as
     the mirrored port saw them. ``copies_alike`` of the flows' copies have the TTL of their originals. ``rocev1`` of
     the ``roce`` ones are RoCEv1, and ``not_decoded`` counts packets of which nothing else is told, by what they are:
-    the innermost header that has a name. ``pause_frames_hidden`` says why there would be none, and is empty where
-    nothing hid them. ``losses``, and the ``causes`` that sum them up, are of flows that several links saw.
-    ``emulated``: rocelab captured it, from hosts with SoftRoCE.
+    the innermost header that has a name. ``untracked`` packets are of flows for which there was no room, and
+    ``broken_off`` stories of lost packets and ``untimed`` latencies are not told for the same reason.
+    ``pause_frames_hidden`` says why there would be none, and is empty where nothing hid them. ``losses``, and the
+    ``causes`` that sum them up, are of flows that several links saw. ``emulated``: rocelab captured it, from hosts
+    with SoftRoCE.
     """
 
     file: str
@@ -360,8 +364,10 @@ class Facts:
     pause_frames_hidden: str
     emulated: bool
     untracked: int
+    broken_off: int
+    untimed: int
     dropped: dict[str, int]
-    flows: tuple[Flow, ...]
+    flows: Sequence[Flow]
     go_back_n: tuple[GoBackN, ...]
     gaps: tuple[MissingPsns, ...]
     over_time: OverTime
