@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from lab.cli import analysis_schemas
+
 
 class _Answer(BaseModel):
     """A mapping whose keys are all told."""
@@ -289,9 +291,9 @@ ANSWERS: Final[dict[str, Any]] = {
     "qos events": list[_Deep],
     "expect": Expect,
     "capture": Capture,
-    "dissect": list[_Deep],
-    "analyze": _Deep,
-    "follow": list[_Deep],
+    "dissect": analysis_schemas.Dissect,
+    "analyze": analysis_schemas.Analyze,
+    "follow": analysis_schemas.Follow,
     "craft": list[_Deep] | _Deep,
     "vm status": _Deep,
     "vm ls": list[_Deep],
