@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from lab.analysis.facts import Loss
+from lab.analysis.loss_facts import Loss
 from lab.analysis.naks import IMPLIED
 from lab.analysis.names import address
 from lab.analysis.opcode_tables import ACKS, SEQUENCE_ERROR

@@ -10,19 +10,11 @@ from lab.analysis import opcode_tables as ops
 from lab.analysis.analyser import Analyser
 from lab.analysis.batch import CHUNK
 from lab.analysis.causes import causes
-from lab.analysis.facts import (
-    Facts,
-    Flow,
-    GoBackN,
-    Icrcs,
-    MissingPsns,
-    PausedPort,
-    Percentiles,
-    Tunnel,
-)
+from lab.analysis.facts import Facts, Flow, Icrcs, PausedPort, Percentiles, Tunnel
 from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
+from lab.analysis.loss_facts import GoBackN, MissingPsns
 from lab.analysis.losses import losses
 from lab.analysis.messages import SIZES
 from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_none

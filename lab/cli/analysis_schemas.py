@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_orig
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from lab.analysis import batch, connections
+from lab.analysis import batch, connections, loss_facts
 from lab.analysis.facts import Facts
 from lab.analysis.follow import Copy, Track
 from lab.analysis.ladder import Ladder
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAMES: Final[Mapping[str, Any]] = {
-    name: value for module in (batch, connections, headers, mad) for name, value in vars(module).items()
+    name: value for module in (batch, connections, loss_facts, headers, mad) for name, value in vars(module).items()
 } | {"Sequence": Sequence}
 """What dataclasses import for their checks alone."""
 
