@@ -10,7 +10,7 @@ from lab.analysis.facts import Finding
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
 from lab.analysis.order import MAX_SEQUENCES
-from lab.units import format_time
+from lab.units import counted, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -44,15 +44,11 @@ class _Sign(NamedTuple):
     words: Callable[..., str]
 
 
-def _count(number: int, what: str, several: str = "") -> str:
-    return f"{number} {what if number == 1 else several or what + 's'}"
-
-
 def _said(kind: str, meaning: str) -> _Sign:
     return _Sign(
         meaning,
         lambda flow: (flow.answers.get(kind, 0),),
-        lambda count: f"{_count(count, 'answer')} said {kind}",
+        lambda count: f"{counted(count, 'answer')} said {kind}",
     )
 
 
@@ -60,32 +56,32 @@ _SIGNS: Final = (
     _Sign(
         "packets or their ACKs were lost or reordered",
         lambda flow: (flow.go_back_n, flow.resent - flow.repeats),
-        lambda times, again: f"{_count(times, 'go-back-N episode')}, {_count(again, 'packet')} retransmitted",
+        lambda times, again: f"{counted(times, 'go-back-N episode')}, {counted(again, 'packet')} retransmitted",
     ),
     _Sign(
         "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
         lambda flow: (flow.repeats,),
-        lambda times: f"{_count(times, 'lost packet')} retransmitted alone, as a NAK asked for",
+        lambda times: f"{counted(times, 'lost packet')} retransmitted alone, as a NAK asked for",
     ),
     _Sign(
         "they were lost or overtaken before this place",
         lambda flow: (max(0, flow.missing - flow.unseen), flow.gaps),
-        lambda missing, gaps: f"{_count(missing, 'PSN')} missing in {_count(gaps, 'gap')}",
+        lambda missing, gaps: f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}",
     ),
     _Sign(
         "the capture lost them",
         lambda flow: (flow.unseen,),
-        lambda unseen: f"{_count(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
+        lambda unseen: f"{counted(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
     ),
     _Sign(
         "the path reorders: RC answers with NAKs",
         lambda flow: (flow.late,),
-        lambda late: f"{_count(late, 'packet')} out-of-order",
+        lambda late: f"{counted(late, 'packet')} out-of-order",
     ),
     _Sign(
         "they were lost before here",
         lambda flow: (flow.response_gaps,),
-        lambda gaps: f"READ responses are missing in {_count(gaps, 'place')}",
+        lambda gaps: f"READ responses are missing in {counted(gaps, 'place')}",
     ),
     *(_said(kind, meaning) for kind, meaning in _MEANINGS.items()),
 )
@@ -133,7 +129,7 @@ class _Streams:
         """What streams have in common, each by its name and how many more links saw it."""
         more = {stream: self._links[stream] - 1 for stream in self._first}
         names = [
-            first + f" and {_count(more[of], 'more link')}" * (more[of] > 0) for of, first in self._first.items()
+            first + f" and {counted(more[of], 'more link')}" * (more[of] > 0) for of, first in self._first.items()
         ]
         alone, count = len(self._most) == 1, len(self._most)
         whose = names[0] if alone else f"{count} flows, the first {next(iter(self._first.values()))}"
@@ -169,31 +165,31 @@ def _file(facts: Facts) -> Iterator[Finding]:
             examples=tuple(f"{damage.place} {damage.what}" for damage in facts.damages[:_EXAMPLES]),
         )
     if facts.dropped:
-        lost = f"{_count(sum(facts.dropped.values()), 'packet')} lost while capturing"
+        lost = f"{counted(sum(facts.dropped.values()), 'packet')} lost while capturing"
         yield _of_links(facts.dropped, lost, "gaps there may not be the network's")
     if facts.short:
         yield Finding(
-            f"{_count(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
+            f"{counted(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
             "a mirror cut them before their length was written",
             note=True,
             count=facts.short,
         )
     if facts.rocev1:
         yield Finding(
-            f"{_count(facts.rocev1, 'packet')} of RoCEv1, which no router forwards and no UDP port tells to ECMP",
+            f"{counted(facts.rocev1, 'packet')} of RoCEv1, which no router forwards and no UDP port tells to ECMP",
             "the GID index that the program uses is one of type RoCE v1: take one of type RoCE v2 (show_gids, "
             "NCCL_IB_GID_INDEX, ib_write_bw -x)",
             note=True,
         )
     if facts.copies_alike:
         yield Finding(
-            f"{_count(facts.copies_alike, 'packet')} in the file twice, alike in every header: each is counted once",
+            f"{counted(facts.copies_alike, 'packet')} in the file twice, alike in every header: each is counted once",
             "the mirror shows both what came into a switch and what left it",
             note=True,
         )
     if copies := sum(flow.copies for flow in facts.flows) - facts.copies_alike:
         yield Finding(
-            f"{_count(copies, 'packet')} in the file twice, one hop apart: each is counted once",
+            f"{counted(copies, 'packet')} in the file twice, one hop apart: each is counted once",
             "the mirror shows what came into a router and what left it",
             note=True,
             count=copies,
@@ -204,13 +200,13 @@ def _bounds(facts: Facts) -> Iterator[Finding]:
     """What was left out so that memory is bounded."""
     if facts.untracked:
         yield Finding(
-            f"{_count(facts.untracked, 'packet')} of more flows than are told apart ({MAX_FLOWS:,})",
+            f"{counted(facts.untracked, 'packet')} of more flows than are told apart ({MAX_FLOWS:,})",
             "a capture of very many flows, an attack, or a damaged file; a filter makes them fewer",
             count=facts.untracked,
         )
     if facts.broken_off:
         yield Finding(
-            f"{_count(facts.broken_off, 'flow')} lost packets while {MAX_SEQUENCES:,} others had, too: what became "
+            f"{counted(facts.broken_off, 'flow')} lost packets while {MAX_SEQUENCES:,} others had, too: what became "
             "of these is not known",
             "so that memory is bounded; a filter makes them fewer",
             note=True,
@@ -218,7 +214,7 @@ def _bounds(facts: Facts) -> Iterator[Finding]:
         )
     if facts.untimed:
         yield Finding(
-            f"{_count(facts.untimed, 'latency', 'latencies')} of more flows than are timed ({MAX_TIMES:,})",
+            f"{counted(facts.untimed, 'latency', 'latencies')} of more flows than are timed ({MAX_TIMES:,})",
             "so that memory is bounded; a filter makes them fewer",
             note=True,
             count=facts.untimed,
@@ -253,7 +249,7 @@ def _unanswered_marks(facts: Facts) -> Iterator[Finding]:
             if facts.emulated
             else "the receiver does not slow its sender"
         )
-        what = f"{_count(marked, 'packet')} marked CE, no CNP answered"
+        what = f"{counted(marked, 'packet')} marked CE, no CNP answered"
         yield silent.finding(what, meaning, note=facts.emulated)
 
 

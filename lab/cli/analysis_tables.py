@@ -9,7 +9,7 @@ from lab.cli.columns import Column, Layout
 from lab.cli.output import stdout
 from lab.cli.pause_tree import Branch, draw
 from lab.errors import ExitCode
-from lab.units import format_rate, format_size, format_time
+from lab.units import counted, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ def show(facts: Facts) -> None:
     beside = f", {facts.left_out} left out" if facts.left_out else ""
     beside += f", {facts.mirrored} out of mirrors' GRE" if facts.mirrored else ""
     _line(
-        f"{facts.packets} packets in {format_time(facts.seconds)}: {facts.roce} of RoCEv2, "
+        f"{counted(facts.packets, 'packet')} in {format_time(facts.seconds)}: {facts.roce} of RoCEv2, "
         f"{_flow_control(facts)}{beside}"
     )
     _connections(facts)
@@ -227,10 +227,11 @@ def _conclude(facts: Facts) -> None:
 
 def _others(facts: Facts) -> str:
     """What a capture has instead, in words."""
-    counts = [f"{count:,} packets of {name}" for name, count in list(facts.not_decoded.items())[:_NAMED]]
-    more = sum(facts.not_decoded.values()) - sum(list(facts.not_decoded.values())[:_NAMED])
+    named = list(facts.not_decoded.items())[:_NAMED]
+    counts = [f"{counted(count, 'packet')} of {name}" for name, count in named]
+    more = sum(facts.not_decoded.values()) - sum(count for _, count in named)
     counts += [f"{more:,} of others"] if more else []
-    return f"{', '.join(counts)}, not decoded" if counts else f"{facts.packets - facts.left_out:,} packets"
+    return f"{', '.join(counts)}, not decoded" if counts else counted(facts.packets - facts.left_out, "packet")
 
 
 def _columns(*texts: str) -> list[Column]:

@@ -49,7 +49,7 @@ def test_something_looks_wrong(tmp_path: Path) -> None:
 def test_nothing_to_judge(tmp_path: Path) -> None:
     done = rocelab(tmp_path / "a", pcapng(records([bytes(60)])))
     assert done.exit_code == 3
-    assert "no RoCE, flow control or VXLAN to judge: 1 packets of LLC, not decoded" in done.output
+    assert "no RoCE, flow control or VXLAN to judge: 1 packet of LLC, not decoded" in done.output
 
 
 def test_damage_is_named_and_the_rest_analysed(tmp_path: Path) -> None:
