@@ -55,7 +55,7 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
     """All facts of a capture file, or of those of its packets that are ``wanted``; InvalidInput when it is none.
 
     ``rate``, in bit/s, is that of links whose own is not in the file: pause quanta have no duration without it.
-    Memory is bounded, whatever the file holds: some 60 MB for a few flows, and 130 MB where there are 32,768, all of
+    Memory is bounded, whatever the file holds: some 60 MB for a few flows, and 135 MB where there are 32,768, all of
     which have lost packets.
     """
     analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else chooser(wanted))
