@@ -81,6 +81,11 @@ def _format(value: float, steps: tuple[tuple[float, str], ...]) -> str:
     return f"{value / factor:.4g} {unit}"
 
 
+def counted(number: int, what: str, several: str = "") -> str:
+    """A number of things: ``1 packet``, ``2 packets``, or what ``several`` are called."""
+    return f"{number} {what if number == 1 else several or what + 's'}"
+
+
 def format_rate(bits_per_second: float) -> str:
     """``"97.3 Mb/s"``: four digits, decimal prefixes."""
     return _format(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s")))

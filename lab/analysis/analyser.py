@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -58,7 +58,7 @@ class Analyser:
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
         self.flows = Flows()
-        self.copies = Copies(lambda flow: self.flows.key(flow).interface)
+        self.copies = Copies(self.flows.interfaces)
         self.streams = Streams(self.flows)
         self.messages = Messages()
         self.naks = Naks(self.streams)
@@ -73,11 +73,11 @@ class Analyser:
         self.tunnel_sums = np.zeros((MAX_TUNNELS, 3), np.int64)  # packets, bytes, RoCEv2
         self.gaps: list[tuple[int, Gap]] = []
         self.resends: list[tuple[int, Resend]] = []
-        self.go_backs: dict[int, int] = defaultdict(int)
-        self.repeats: dict[int, int] = defaultdict(int)
+        self.go_backs = Counter[int]()
+        self.repeats = Counter[int]()
         self.known_until = 2**63
         """Until when all of these were kept, ns since 1970."""
-        self.gap_counts: dict[int, int] = defaultdict(int)
+        self.gap_counts = Counter[int]()
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
         self.packets = self.roce = self.rocev1 = self.short = 0
         self.not_decoded: dict[int, int] = defaultdict(int)  # by ``Strata.other``
@@ -207,21 +207,20 @@ class Analyser:
         np.add.at(self.tunnel_sums, tunnel, sums)
 
     def _collect(self) -> None:
-        """Take what sequences have found, so that they remember no more than they need."""
-        for flow, sequence in self.order.sequences.items():
-            if sequence.gaps:
-                self.gaps += [(flow, gap) for gap in sequence.gaps[: MAX_EVENTS - len(self.gaps)]]
-                self.gap_counts[flow] += len(sequence.gaps)
-                sequence.gaps.clear()
-                self._note_full(self.gaps)
-            for resend in sequence.resends:
-                (self.repeats if resend.alone else self.go_backs)[flow] += 1
-                again = (np.array([value]) for value in (flow, resend.time, resend.packets))
-                self.timeline.add(Channel.RESENT, *again)
-                if len(self.resends) < MAX_EVENTS:
-                    self.resends.append((flow, resend))
-                self._note_full(self.resends)
-            sequence.resends.clear()
+        """Take what went wrong, so that no more of it is remembered than is told."""
+        if self.order.gaps:
+            self.gaps += self.order.gaps[: MAX_EVENTS - len(self.gaps)]
+            self.gap_counts.update(flow for flow, _ in self.order.gaps)
+            self.order.gaps.clear()
+            self._note_full(self.gaps)
+        for flow, resend in self.order.resends:
+            (self.repeats if resend.alone else self.go_backs)[flow] += 1
+            again = (np.array([value]) for value in (flow, resend.time, resend.packets))
+            self.timeline.add(Channel.RESENT, *again)
+            if len(self.resends) < MAX_EVENTS:
+                self.resends.append((flow, resend))
+            self._note_full(self.resends)
+        self.order.resends.clear()
 
     def _note_full(self, events: Sized) -> None:
         """What the present round brings may no longer be kept."""

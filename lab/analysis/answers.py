@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,15 +17,19 @@ if TYPE_CHECKING:
     from lab.analysis.streams import Streams
 
 _PENDING: Final = 65536
+MAX_TIMES: Final = 4096
+"""Histograms, of 2.6 KB each."""
 
 
 class Answers:
     """Round trips and CNPs of all flows, by flow number."""
 
     def __init__(self, streams: Streams) -> None:
-        self.round_trips: dict[int, Times] = defaultdict(Times)
-        self.cnp_spacing: dict[int, Times] = defaultdict(Times)
-        self.cnp_delay: dict[int, Times] = defaultdict(Times)
+        self.round_trips: dict[int, Times] = {}
+        self.cnp_spacing: dict[int, Times] = {}
+        self.cnp_delay: dict[int, Times] = {}
+        self.untimed = 0
+        """Durations for which there was no room."""
         self._streams = streams
         self._last_mark: Ints = np.zeros(0, np.int64)
         self._last_cnp: dict[int, int] = {}
@@ -70,7 +73,15 @@ class Answers:
         flow, durations = flow[order], durations[order]
         starts = runs.starts(flow)
         for number, part in zip(flow[starts].tolist(), np.split(durations, starts[1:]), strict=False):
-            self.round_trips[number].add(part)
+            self._keep(self.round_trips, number, part)
+
+    def _keep(self, times: dict[int, Times], flow: int, durations: Ints) -> None:
+        if flow not in times and len(self.round_trips) + len(self.cnp_spacing) + len(self.cnp_delay) >= MAX_TIMES:
+            self.untimed += len(durations)
+            return
+        if flow not in times:
+            times[flow] = Times()
+        times[flow].add(durations)
 
     def _space_cnps(self, packets: Sorted) -> None:
         """Times between the CNPs of a flow, and from the last packet marked CE the other way to each of them."""
@@ -79,7 +90,7 @@ class Answers:
         for index in np.flatnonzero(ops.CNP[packets.opcode]).tolist():
             flow, time = int(packets.flow[index]), int(packets.time[index])
             if flow in self._last_cnp:
-                self.cnp_spacing[flow].add(np.array([time - self._last_cnp[flow]]))
+                self._keep(self.cnp_spacing, flow, np.array([time - self._last_cnp[flow]]))
             self._last_cnp[flow] = time
             peer = int(self._streams.answers[flow])
             if peer >= 0:
@@ -87,7 +98,7 @@ class Answers:
                 before = begin + int(np.searchsorted(times[begin:end], time, "right"))
                 mark = int(times[before - 1]) if before > begin else int(self._last_mark[peer])
                 if mark >= 0:
-                    self.cnp_delay[flow].add(np.array([time - mark]))
+                    self._keep(self.cnp_delay, flow, np.array([time - mark]))
         last = runs.ends(flows)
         self._last_mark[flows[last]] = times[last]
 

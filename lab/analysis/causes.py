@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.analysis.facts import Cause, Counter
+from lab.analysis.loss_facts import Cause, Counter
 from lab.analysis.naks import IMPLIED, TIMEOUT, UNKNOWN
 from lab.analysis.opcode_tables import ACKS, SEQUENCE_ERROR
 from lab.units import format_time
@@ -15,7 +15,7 @@ from lab.units import format_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lab.analysis.facts import Loss
+    from lab.analysis.loss_facts import Loss
 
 _AGAIN: Final = Counter("requester", "", "completer_retry_err")
 COUNTERS: Final[dict[str, tuple[Counter, ...]]] = {

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.analysis.batch import rows
 from lab.analysis.columns import Kind, decode, vni
-from lab.analysis.strata import Strata, rows
+from lab.analysis.strata import Strata
 from lab.wire import frame
 from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within, quick
 from lab.wire.filter.match import ANSWERS, matches

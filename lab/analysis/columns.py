@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.analysis.strata import Strata, rows
+from lab.analysis.batch import places, rows
+from lab.analysis.strata import Strata
 from lab.wire import icrc
 from lab.wire.layers import BTH_HEADERS, IP_HEADERS, RULES, VNI_HEADERS, Fault, Header
 from lab.wire.opcodes import Extension, extensions
 from lab.wire.ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
 
 if TYPE_CHECKING:
-    from lab.analysis.batch import Batch, Flags, Ints
+    from lab.analysis.batch import Batch, Flags, Ints, Octets
     from lab.analysis.strata import Stratum
 
 _IP_AT: Final = RULES[Header.ETHERNET].size
@@ -198,19 +199,20 @@ def _fill(columns: Columns, rest: Ints, strata: Strata, captured_end: Ints) -> N
     """Columns of the packets in ``rest``, from the outside in."""
     seen = np.zeros(len(rest), np.bool_)
     columns.l2 = columns.l2.copy()
+    _addresses(columns, rest, strata)
     for stratum in strata.strata:
-        row = rest[stratum.row]
+        row = places(rest[stratum.row], len(columns.bth))
         if stratum.header is Header.ETHERNET:
             columns.l2[row] = stratum.at
         elif stratum.header in IP_HEADERS:
-            _addresses(columns, row, stratum, seen[stratum.row])
+            _network(columns, row, stratum, seen[stratum.row])
             seen[stratum.row] = True
         elif stratum.header in VNI_HEADERS:
             columns.vni[row] = vni(stratum)
         elif stratum.header is Header.MAC_CONTROL:
             columns.ip[row] = stratum.at
             whole = stratum.at + _CONTROL_SIZE <= captured_end[stratum.row]
-            columns.kind[row[whole]] = Kind.CONTROL
+            columns.kind[rest[stratum.row[whole]]] = Kind.CONTROL
         elif stratum.header in BTH_HEADERS:
             columns.bth[row], columns.bth_end[row] = stratum.at, strata.end[stratum.row]
     columns.other[rest] = strata.other
@@ -222,23 +224,39 @@ def vni(stratum: Stratum) -> Ints:
     return stratum.octets[:, 4:8].copy().view(">u4").ravel().astype(np.int64) >> 8
 
 
-def _addresses(columns: Columns, row: Ints, stratum: Stratum, again: Flags) -> None:
-    """What an IP header says; ``again``: it is not the packet's first one."""
-    if stratum.header is Header.IPV4:
-        head = np.ascontiguousarray(stratum.octets).view(_IPV4).ravel()
-        words = np.zeros((2, 4, len(row)), np.int64)
-        words[:, 2] = _MAPPED
-        words[0, 3], words[1, 3] = head["src"], head["dst"]
-        ecn = head["tos"] & 3
-    else:
-        head = np.ascontiguousarray(stratum.octets).view(_IPV6).ravel()
-        words = np.stack([head["src"].T, head["dst"].T]).astype(np.int64)
-        ecn = head["first"] >> 4 & 3
-    columns.src[:, row], columns.dst[:, row] = words
+def _addresses(columns: Columns, rest: Ints, strata: Strata) -> None:
+    """Those of the innermost IP headers, each written once."""
+    told = np.zeros(len(rest), np.bool_)
+    for stratum in reversed(strata.strata):
+        if stratum.header not in IP_HEADERS:
+            continue
+        fresh = ~told[stratum.row]
+        row, octets = (stratum.row, stratum.octets) if fresh.all() else (stratum.row[fresh], stratum.octets[fresh])
+        told[row] = True
+        head, where = _ip(stratum.header, octets), places(rest[row], len(columns.bth))
+        for words, name in ((columns.src, "src"), (columns.dst, "dst")):
+            if stratum.header is Header.IPV4:
+                words[2][where], words[3][where] = _MAPPED, head[name]
+            else:
+                for index in range(4):
+                    words[index][where] = head[name][:, index]
+
+
+def _network(columns: Columns, row: Ints | slice, stratum: Stratum, again: Flags) -> None:
+    """What else an IP header says; ``again``: it is not the packet's first one."""
+    head = _ip(stratum.header, stratum.octets)
+    ecn = (head["tos"] if stratum.header is Header.IPV4 else head["first"] >> 4) & 3
     columns.ident[row] = head["ident"] if stratum.header is Header.IPV4 else 0
     columns.ip[row] = stratum.at
+    if not again.any():
+        columns.ecn[row], columns.ttl[row] = ecn, head["ttl"]
+        return
     columns.ecn[row] = np.where(again & (ecn != CE), columns.ecn[row], ecn)
     columns.ttl[row] = np.where(again, columns.ttl[row], head["ttl"])
+
+
+def _ip(header: Header, octets: Octets) -> np.ndarray:
+    return np.ascontiguousarray(octets).view(_IPV4 if header is Header.IPV4 else _IPV6).ravel()
 
 
 def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:

@@ -27,7 +27,8 @@ _ALIKE: Final = 1_000_000
 """ns: the same of two that are alike, which nothing but time and number tells from a retransmission."""
 _WAITING: Final = 64  # packets of one flow between the two sides
 _FLOWS: Final = 4096
-"""Flows that are looked at, so that memory is bounded; copies in others are not recognised."""
+_ALL_WAITING: Final = 65536
+"""Flows that are looked at, and packets of all of them, so that memory is bounded; others are not recognised."""
 _SHARE: Final = 4
 """One of so many packets has to be a copy: where it is fewer, a path has changed its length."""
 _SAMPLE: Final = 256
@@ -40,13 +41,13 @@ _ALONE: Final = 20
 class Copies:
     """Finds them; ``counts`` is by flow, and ``alike`` how many of them had the same TTL.
 
-    ``link_of`` tells the interface of a flow.
+    ``links_of`` tells the interfaces of the flows from one to before another one.
     """
 
-    def __init__(self, link_of: Callable[[int], int]) -> None:
+    def __init__(self, links_of: Callable[[int, int], Ints]) -> None:
         self.counts: dict[int, int] = defaultdict(int)
         self.alike = 0
-        self._link_of = link_of
+        self._links_of = links_of
         self._links: Ints = np.zeros(0, np.int64)  # by flow
         self._doubled: dict[int, bool] = {}  # by link, once that is decided
         self._ttl: Ints = np.zeros(0, np.int64)  # of each flow's first packet; -1 before it
@@ -74,8 +75,7 @@ class Copies:
         known = len(self._ttl)
         if count > known:
             self._ttl = np.concatenate([self._ttl, np.full(count - known, -1)])
-            links = [self._link_of(flow) for flow in range(known, count)]
-            self._links = np.concatenate([self._links, np.array(links, np.int64)])
+            self._links = np.concatenate([self._links, self._links_of(known, count)])
 
     def _decide(self, packets: Sorted, flows: Ints) -> Flags:
         """By flow of the round: whether its link has every packet twice."""
@@ -94,6 +94,7 @@ class Copies:
         flow = int(packets.flow[span.start])
         known = flow in self._waiting
         waiting = self._waiting.get(flow, {})
+        room = min(_WAITING, _ALL_WAITING // max(1, len(self._waiting)))
         near, copies, last = (_ALIKE if alike else _TOGETHER), [], 0
         for place, (*what, ttl, time) in enumerate(zip(*_told(packets, span), strict=True), span.start):
             last, seen = max(last, time), waiting.pop(tuple(what), None)
@@ -101,7 +102,7 @@ class Copies:
                 copies.append(place)
                 continue
             waiting[tuple(what)] = (ttl, time)
-            if len(waiting) > _WAITING:
+            if len(waiting) > room:
                 del waiting[next(iter(waiting))]
         if known or alike or (len(self._waiting) < _FLOWS and _SHARE * len(copies) >= span.stop - span.start):
             kept[copies] = False

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lab.analysis.batch import Damage
+    from lab.analysis.loss_facts import Cause, GoBackN, Loss, MissingPsns
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,42 +80,6 @@ class Flow:
     cnp_spacing: Percentiles
     cnp_delay: Percentiles
     round_trip: Percentiles
-
-
-@dataclass(frozen=True, slots=True)
-class GoBackN:
-    """A requester stepped back from the PSN after the highest to ``psn`` and sent ``packets`` again.
-
-    ``time`` in seconds since the first packet of the file; ``cause`` is the NAK that asked for it, ``timeout`` when
-    none did, or ``unknown`` when the answers were not captured, or nobody knows which were its own. ``alone``:
-    nothing else was sent again, which is selective repeat and not go-back-N (IBA vol. 1 sections 9.7.5.1.2 and
-    9.7.6).
-    """
-
-    link: str
-    src: str
-    dst: str
-    qp: int
-    time: float
-    seconds: float
-    psn: int
-    back: int
-    packets: int
-    cause: str
-    alone: bool
-
-
-@dataclass(frozen=True, slots=True)
-class MissingPsns:
-    """``count`` PSNs from ``psn`` on were skipped, ``time`` seconds after the first packet of the file."""
-
-    link: str
-    src: str
-    dst: str
-    qp: int
-    time: float
-    psn: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,56 +236,6 @@ class Icrcs:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """Packets that were lost on their way through the links of a capture, and what that cost.
-
-    ``count`` PSNs from ``psn`` on were last seen at ``after`` and never at ``before``; None where the capture has no
-    link on that side. Without ``before`` it may be the answer that was lost. ``answer`` is the negative answer that
-    told of it, or ``timeout``, or ``unknown``; ``response``: it was a READ's response, and ``psn`` the READ's.
-    ``time`` is when the requester began to send again, in seconds since the first packet of the file, ``waited`` how
-    long before that the loss showed: at ``before`` by the next packet, elsewhere by silence. ``resent`` packets went
-    again.
-    """
-
-    src: str
-    dst: str
-    qp: int
-    psn: int
-    count: int
-    after: str | None
-    before: str | None
-    answer: str
-    response: bool
-    time: float
-    waited: float
-    resent: int
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """What counts a loss: ``side`` is requester or responder, names are those of mlx5 and of rxe, empty for none."""
-
-    side: str
-    mlx5: str
-    rxe: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Losses of one kind at one place, in a sentence; ``longest`` is the longest wait in seconds."""
-
-    what: str
-    after: str | None
-    before: str | None
-    answer: str
-    losses: int
-    flows: int
-    resent: int
-    longest: float
-    counters: tuple[Counter, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """Something that looks wrong: what and where in one line, and what it usually means.
 
@@ -341,9 +258,11 @@ class Facts:
     packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or ERSPAN, and are as
     the mirrored port saw them. ``copies_alike`` of the flows' copies have the TTL of their originals. ``rocev1`` of
     the ``roce`` ones are RoCEv1, and ``not_decoded`` counts packets of which nothing else is told, by what they are:
-    the innermost header that has a name. ``pause_frames_hidden`` says why there would be none, and is empty where
-    nothing hid them. ``losses``, and the ``causes`` that sum them up, are of flows that several links saw.
-    ``emulated``: rocelab captured it, from hosts with SoftRoCE.
+    the innermost header that has a name. ``untracked`` packets are of flows for which there was no room, and
+    ``broken_off`` stories of lost packets and ``untimed`` latencies are not told for the same reason.
+    ``pause_frames_hidden`` says why there would be none, and is empty where nothing hid them. ``losses``, and the
+    ``causes`` that sum them up, are of flows that several links saw. ``emulated``: rocelab captured it, from hosts
+    with SoftRoCE.
     """
 
     file: str
@@ -360,8 +279,10 @@ class Facts:
     pause_frames_hidden: str
     emulated: bool
     untracked: int
+    broken_off: int
+    untimed: int
     dropped: dict[str, int]
-    flows: tuple[Flow, ...]
+    flows: Sequence[Flow]
     go_back_n: tuple[GoBackN, ...]
     gaps: tuple[MissingPsns, ...]
     over_time: OverTime

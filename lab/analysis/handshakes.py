@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.analysis.streams import stream_key
 from lab.wire import mad
 from lab.wire.opcodes import Opcode
 
@@ -24,7 +25,7 @@ class Handshakes:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._asked: dict[tuple[object, ...], int] = {}
-        self._agreed: dict[tuple[object, ...], tuple[object, ...]] = {}
+        self._agreed: dict[bytes, bytes] = {}
 
     def add(self, batch: Batch, columns: Columns, roce: Roce) -> None:
         """Take in the datagrams of a batch that go to QP 1."""
@@ -43,7 +44,7 @@ class Handshakes:
             self._asked[vni, src, dst, told.local] = told.qpn or 0
         asker = self._asked.pop((vni, dst, src, told.remote), None) if told.name == "CM REP" else None
         if asker is not None and len(self._agreed) < _KEPT:
-            self._agreed[vni, dst, src, told.qpn, 0] = (vni, src, dst, asker, 0)
+            self._agreed[stream_key(vni, dst, src, told.qpn or 0)] = stream_key(vni, src, dst, asker)
 
     def settle(self) -> None:
         """Pair the streams that have come up since."""

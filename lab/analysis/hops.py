@@ -6,7 +6,6 @@ marks.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from lab.analysis.facts import FlowPath, Hop
@@ -20,11 +19,7 @@ if TYPE_CHECKING:
 
 def paths(flows: Flows, links: Sequence[str]) -> tuple[FlowPath, ...]:
     """Flows that two or more links have seen, in or out of VXLAN; ``links`` are names by number."""
-    by_flow: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for flow in range(len(flows)):
-        key = flows.key(flow)
-        by_flow[key.src, key.dst, key.destqp, key.transport].append(flow)
-    return tuple(_path(flows, links, members) for members in by_flow.values() if len(members) > 1)
+    return tuple(_path(flows, links, members) for members in flows.alike())
 
 
 def _path(flows: Flows, links: Sequence[str], members: list[int]) -> FlowPath:

@@ -6,11 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.analysis.batch import Ints
+
+Words = NDArray[np.uint32]
 
 
 class Keys:
@@ -21,11 +24,15 @@ class Keys:
     """
 
     def __init__(self, width: int, limit: int) -> None:
-        self.keys: list[tuple[int, ...]] = []
+        self.rows: Words = np.zeros((0, width), np.uint32)
+        """By number: the words of a key, their lower 32 bits."""
         self._limit = limit
         self._multipliers = [np.uint64(int.from_bytes(os.urandom(8)) | 1) for _ in range(width)]
         self._hashes = np.zeros(0, np.uint64)
         self._numbers = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def numbers(self, columns: Sequence[Ints]) -> Ints:
         """The number of each row of ``columns``."""
@@ -35,7 +42,7 @@ class Keys:
         hashes ^= hashes >> np.uint64(29)
         found = self._look_up(hashes)
         new = np.flatnonzero(found < 0)
-        if len(new) and len(self.keys) < self._limit:
+        if len(new) and len(self) < self._limit:
             self._add(hashes[new], [column[new] for column in columns])
             found = self._look_up(hashes)
         return found
@@ -49,10 +56,10 @@ class Keys:
     def _add(self, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], columns: Sequence[Ints]) -> None:
         """Number the new keys in the order in which they come."""
         _, first = np.unique(hashes, return_index=True)
-        first = np.sort(first)[: self._limit - len(self.keys)]
-        rows = np.stack([column[first] for column in columns], axis=1)
-        numbers = np.arange(len(self.keys), len(self.keys) + len(first))
-        self.keys += map(tuple, rows.tolist())
+        first = np.sort(first)[: self._limit - len(self)]
+        rows = np.stack([column[first] for column in columns], axis=1).astype(np.uint32)
+        numbers = np.arange(len(self), len(self) + len(first))
+        self.rows = np.concatenate([self.rows, rows])
         everything = np.concatenate([self._hashes, hashes[first]])
         order = np.argsort(everything)
         self._hashes = everything[order]

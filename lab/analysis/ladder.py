@@ -12,13 +12,12 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.analysis import opcode_tables as ops
-from lab.analysis.batch import CHUNK
+from lab.analysis.batch import CHUNK, rows
 from lab.analysis.capture import Capture
 from lab.analysis.columns import CE, Kind, decode
 from lab.analysis.names import DIRECTIONS, address, class_or_none
 from lab.analysis.pauses import ALL_CLASSES, FRAME
 from lab.analysis.sequence import MASK, distance
-from lab.analysis.strata import rows
 from lab.wire.opcodes import opcode_name
 from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 from lab.wire.syndrome import AckKind, Syndrome

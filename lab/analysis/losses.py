@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from lab.analysis.facts import Loss
+from lab.analysis.loss_facts import Loss
 from lab.analysis.naks import IMPLIED
 from lab.analysis.names import address
 from lab.analysis.opcode_tables import ACKS, SEQUENCE_ERROR
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.analysis.analyser import Analyser
-    from lab.analysis.flows import FlowKey
     from lab.analysis.sequence import Gap, Resend
 
 _Way: TypeAlias = "list[_Place]"
@@ -60,9 +59,8 @@ class _Place(NamedTuple):
 def losses(of: Analyser, links: Sequence[str]) -> tuple[Loss, ...]:
     """Every loss that the analyser kept, of flows that two or more links saw, in the order of time."""
     known = [(flow, resend) for flow, resend in of.resends if resend.end + _UNDER_WAY <= of.known_until]
-    ways: dict[object, list[int]] = {_identity(of.flows.key(flow)): [] for flow, _ in known}
-    for flow in range(len(of.flows)) if ways else ():
-        ways.get(_identity(of.flows.key(flow)), []).append(flow)
+    troubled = {flow for flow, _ in known}
+    ways = [flows for flows in of.flows.alike() if not troubled.isdisjoint(flows)] if troubled else []
     gaps: dict[int, list[Gap]] = defaultdict(list)
     resends: dict[int, list[Resend]] = defaultdict(list)
     for flow, gap in of.gaps:
@@ -70,17 +68,12 @@ def losses(of: Analyser, links: Sequence[str]) -> tuple[Loss, ...]:
     for flow, resend in known:
         resends[flow].append(resend)
     found: list[Loss] = []
-    for flows in ways.values():
+    for flows in ways:
         flows.sort(key=lambda flow: int(of.flows.seen[flow, 0]))
         way = [_Place(f, links[of.flows.key(f).interface], gaps[f], resends[f]) for f in flows]
         if len({place.link for place in way}) > 1:
             found += _of_way(of, links, way)
     return tuple(sorted(found, key=lambda loss: (loss.time, loss.src, loss.dst, loss.qp, loss.psn)))
-
-
-def _identity(key: FlowKey) -> object:
-    """What all links have in common, in VXLAN and out of it."""
-    return key.src, key.dst, key.destqp, key.transport
 
 
 def _of_way(of: Analyser, links: Sequence[str], way: _Way) -> Iterator[Loss]:

@@ -28,8 +28,8 @@ class Messages:
     """Counts by flow. A message is whole when all of its packets from the first one on were seen."""
 
     def __init__(self) -> None:
-        self.counts = np.zeros((0, len(ops.MESSAGES)), np.int64)
-        self.sizes = np.zeros((0, SIZES), np.int64)
+        self.counts = np.zeros((0, len(ops.MESSAGES)), np.uint32)  # 2**32 messages of 0 bytes are 300 GB of packets
+        self.sizes = np.zeros((0, SIZES), np.uint32)
         self.partial, self.volume, self.largest, self.smallest = (np.zeros(0, np.int64) for _ in range(4))
         self._open = np.zeros(0, np.int64)  # bytes of the message that has begun
         self._broken: Flags = np.zeros(0, np.bool_)  # of that message something is missing
@@ -41,7 +41,8 @@ class Messages:
         if more <= 0:
             return
         self.counts, self.sizes = (
-            np.concatenate([array, np.zeros((more, array.shape[1]), np.int64)]) for array in (self.counts, self.sizes)
+            np.concatenate([array, np.zeros((more, array.shape[1]), array.dtype)])
+            for array in (self.counts, self.sizes)
         )
         self.partial, self.volume, self.largest, self._open = (
             np.concatenate([array, np.zeros(more, np.int64)])

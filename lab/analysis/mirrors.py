@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.analysis.strata import Strata, rows
+from lab.analysis.batch import rows
+from lab.analysis.strata import Strata
 from lab.wire.layers import ETHERNET_SIZE, RULES, Header
 from lab.wire.ports import GRE
 

@@ -34,7 +34,7 @@ class Naks:
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._of: dict[tuple[int, int], deque[tuple[int, int, str]]] = {}  # time, end of its time, and what it says
+        self._of: dict[tuple[int, int], list[tuple[int, int, str]]] = {}  # time, end of its time, and what it says
         self._order: deque[tuple[int, int]] = deque()
         self._used: dict[tuple[int, int], int] = {}
 
@@ -50,11 +50,11 @@ class Naks:
     def keep(self, stream: int, psn: int, nak: tuple[int, int, str]) -> None:
         """One that came in ``stream``: when, until when a requester may react to it (ns), and what it says."""
         key = (stream, psn)
-        self._of.setdefault(key, deque()).append(nak)
+        self._of.setdefault(key, []).append(nak)  # a deque takes 600 bytes
         self._order.append(key)
         if len(self._order) > _KEPT:
             oldest = self._order.popleft()
-            self._of[oldest].popleft()
+            del self._of[oldest][0]
             if not self._of[oldest]:
                 del self._of[oldest]
 

@@ -13,18 +13,21 @@ import numpy as np
 
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
-from lab.analysis.sequence import MASK, PATH_MTUS, Request, Sequence
+from lab.analysis.sequence import COUNTS, MASK, PATH_MTUS, Request, Sequence
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Flags, Ints
     from lab.analysis.messages import Messages
     from lab.analysis.naks import Naks
     from lab.analysis.rounds import Sorted
+    from lab.analysis.sequence import Gap, Resend
     from lab.analysis.streams import Streams
 
 
-MAX_WAITING: Final = 2**17
-"""Packets behind gaps that are kept in all, a few dozen MB; a fabric's worth of losses has some thousand."""
+MAX_WAITING: Final = 2**16
+"""Packets behind gaps that are kept in all, some 20 MB; a fabric's worth of losses has some thousand."""
+MAX_SEQUENCES: Final = 4096
+"""Flows with trouble of which the story goes on, 2 KB each."""
 
 
 class Heard(NamedTuple):
@@ -36,14 +39,20 @@ class Heard(NamedTuple):
 
 
 class Order:
-    """Every flow's PSNs; ``sequences`` are those of flows in which something went wrong.
+    """Every flow's PSNs; ``sequences`` are those of flows in which something went wrong, the newest last.
 
-    ``accepted`` are requests of the last round that such a flow's responder took: flow, time and payload.
+    ``accepted`` are requests of the last round that such a flow's responder took: flow, time and payload. ``gaps``
+    and ``resends`` are what went wrong, for the caller to take. ``counts`` are by flow those of stories that are
+    over, and of ``broken_off`` stories, for which there was no room, only the beginning is known.
     """
 
     def __init__(self, streams: Streams, messages: Messages, naks: Naks) -> None:
         self.sequences: dict[int, Sequence] = {}
         self.accepted: list[tuple[int, int, int]] = []
+        self.gaps: list[tuple[int, Gap]] = []
+        self.resends: list[tuple[int, Resend]] = []
+        self.counts: Ints = np.zeros((0, len(COUNTS)), np.int64)
+        self.broken_off = 0
         self._troubled: set[int] = set()
         self._waiting = 0
         self._kept: dict[int, int] = {}
@@ -56,6 +65,7 @@ class Order:
         """Judge a round. Marked are packets that are taken as they come: all that no sequence has to decide about."""
         self.accepted.clear()
         more = np.full(max(0, len(self._streams.of) - len(self._last_psn)), -1)
+        self.counts = np.concatenate([self.counts, np.zeros((len(more), len(COUNTS)), np.int64)])
         known = (self._last_psn, self._last_read, self._last_time)
         self._last_psn, self._last_read, self._last_time = (np.concatenate([a, more]) for a in known)
         taken = np.ones(len(packets.flow), np.bool_)
@@ -77,8 +87,8 @@ class Order:
 
     def finish(self) -> None:
         """The capture ends."""
-        for sequence in self.sequences.values():
-            sequence.finish()
+        for flow, sequence in self.sequences.items():
+            self._end(flow, sequence)
 
     def _requests(self, packets: Sorted, at: Ints, taken: Flags) -> set[int]:
         """Judge the requests at these places; the flows whose stories were told."""
@@ -120,10 +130,13 @@ class Order:
         return good
 
     def _open(self, flow: int, packets: Sorted, at: Ints, last: tuple[int, int]) -> None:
-        sequence = self.sequences.get(flow)
+        sequence = self.sequences.pop(flow, None)
         if sequence is None:
+            if len(self.sequences) >= MAX_SEQUENCES:
+                self._break_off(next(iter(self.sequences)))
             reliable = int(packets.opcode[at[0]]) >> 5 != 1
-            sequence = self.sequences[flow] = Sequence(reliable=reliable, asked=partial(self._naks.asked, flow))
+            sequence = Sequence(reliable=reliable, asked=partial(self._naks.asked, flow))
+        self.sequences[flow] = sequence
         sequence.mtu = int(self._streams.mtu[self._streams.of[flow]])
         if sequence.clean:
             psn, read = last
@@ -142,12 +155,34 @@ class Order:
             sequence.feed(request)
         for answer in heard[index:]:
             sequence.acknowledge(answer.psn)
+        self._collect(flow, sequence)
         self._bound(flow, sequence)
         self._messages.accept(flow, sequence.accepted)
         self.accepted += [(flow, done.time, done.payload) for done in sequence.accepted if done is not None]
         sequence.accepted.clear()
         self._last_psn[flow], self._last_read[flow] = sequence.last
         (self._troubled.discard if sequence.clean else self._troubled.add)(flow)
+
+    def _collect(self, flow: int, sequence: Sequence) -> None:
+        self.gaps += [(flow, gap) for gap in sequence.gaps]
+        self.resends += [(flow, resend) for resend in sequence.resends]
+        sequence.gaps.clear()
+        sequence.resends.clear()
+
+    def _break_off(self, flow: int) -> None:
+        """End a story; the flow goes on as if nothing were missing, in a message of which nobody knows all."""
+        sequence = self.sequences.pop(flow)
+        if not sequence.settled:
+            self.broken_off += 1
+            self._messages.accept(flow, [None])
+        self._end(flow, sequence)
+
+    def _end(self, flow: int, sequence: Sequence) -> None:
+        sequence.finish()
+        self._collect(flow, sequence)
+        self.counts[flow] += [getattr(sequence, name) for name in COUNTS]
+        self._troubled.discard(flow)
+        self._waiting -= self._kept.pop(flow, 0)
 
     def _bound(self, flow: int, sequence: Sequence) -> None:
         """All flows together keep no more than so many packets."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from lab.analysis.strata import rows
+from lab.analysis.batch import rows
 from lab.units import PAUSE_QUANTUM_BITS
 from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 

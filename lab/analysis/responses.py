@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _OUTSTANDING: Final = 128
 """READs that a requester may have outstanding: more than devices allow."""
 _FLOWS: Final = 4096
-"""Flows whose outstanding READs are kept, so that memory is bounded."""
+MAX_READS: Final = 65536
+"""Flows whose outstanding READs are kept, and how many READs of all flows, so that memory is bounded."""
 _HOLES: Final = 64
 _HALF: Final = 0x800000
 
@@ -47,6 +48,7 @@ class Responses:
         self.gaps: dict[int, int] = defaultdict(int)
         self._tracks: dict[int, _Track] = defaultdict(_Track)
         self._reads: dict[int, deque[tuple[int, int]]] = {}  # by the flow that asks: PSN and DMALen
+        self._outstanding = 0
         self._streams, self._naks = streams, naks
 
     def add(self, packets: Sorted) -> Flags:
@@ -67,7 +69,8 @@ class Responses:
             if flow not in self._reads and len(self._reads) >= _FLOWS:
                 continue
             reads = self._reads.setdefault(flow, deque(maxlen=_OUTSTANDING))
-            if not reads or distance(psn, reads[-1][0]) > 0:
+            if self._outstanding < MAX_READS and (not reads or distance(psn, reads[-1][0]) > 0):
+                self._outstanding += len(reads) < _OUTSTANDING
                 reads.append((psn, size))
 
     def _awaited(self, packets: Sorted) -> Flags:
@@ -113,6 +116,7 @@ class Responses:
         track = self._tracks[flow]
         while reads and distance(psn, reads[0][0]) >= 0:
             asked, size = reads.popleft()
+            self._outstanding -= 1
             if asked != psn and (track.front < 0 or distance(asked, track.front) >= 0):
                 mtu = int(self._streams.mtu[self._streams.of[flow]]) or 1024
                 self._miss(flow, track, (asked, read_span(size, mtu)), time)

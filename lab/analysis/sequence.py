@@ -88,6 +88,10 @@ class Resend:
         return self.cause not in NOBODY
 
 
+COUNTS: Final = ("missing", "duplicates", "out_of_sequence", "resent", "late", "unseen")
+"""What a ``Sequence`` counts."""
+
+
 class Sequence:
     """The PSNs of one flow since something went wrong in it; before that there is nothing to remember.
 
@@ -96,6 +100,11 @@ class Sequence:
     packets that this place did not see. ``mtu`` is the path MTU in bytes, 0 where it is not known. ``asked`` tells
     which answer asked for a PSN that comes again at a time.
     """
+
+    __slots__ = (
+        "_asked", "_held", "_missing", "_newest", "_previous", "_previous_time", "_read", "_resend", "_waiting",
+        "accepted", "expected", "front", "gaps", "mtu", "reliable", "resends", *COUNTS,
+    )  # fmt: skip
 
     def __init__(self, *, reliable: bool, asked: Callable[[int, int], str]) -> None:
         self.reliable = reliable
@@ -122,6 +131,11 @@ class Sequence:
     def clean(self) -> bool:
         """Nothing is outstanding: the next packet in order needs no story."""
         return self.front == self.expected and self._resend is None
+
+    @property
+    def settled(self) -> bool:
+        """Nothing that may come has to do with what was."""
+        return self.clean and self._held is None and not self._missing
 
     @property
     def last(self) -> tuple[int, int]:

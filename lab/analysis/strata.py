@@ -1,7 +1,7 @@
 """The walk from header to header of many frames at once: ``lab.wire.walk`` on columns, by the same table.
 
-Every round takes one header of each packet. Offsets come from the packets, so every one is checked before it is
-followed.
+Of packets that are alike one is walked (``lab.analysis.shapes``). Of the others every round takes one header of each.
+Offsets come from the packets, so every one is checked before it is followed.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from lab.analysis.batch import places, rows
+from lab.analysis.shapes import shapes
 from lab.wire.layers import IP_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, Fault, Header
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Flags, Ints, Octets
     from lab.wire.layers import Bits, Rule
+    from lab.wire.walk import Walk
 
 _NOTHING: Final = -1
 _ITSELF: Final = 0xFFFFFFFF
@@ -40,11 +43,6 @@ class _Followers(NamedTuple):
     otherwise: int
 
 
-def rows(data: Octets, at: Ints, size: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """``size`` bytes from each place, in one copy."""
-    return np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))[at]
-
-
 class Strata:
     """What was found: ``strata`` from the outside in, and by packet where the walk ended.
 
@@ -62,9 +60,22 @@ class Strata:
         self._fragment = np.zeros(count, np.bool_)
         self._data, self._captured = data, captured_end
         self._next = np.full(count, int(Header.ETHERNET))
-        self._depth = np.zeros(count, np.int64)
+        self._depth = np.full(count, -1)
         self._addressed = np.zeros(count, np.bool_)
+        self._of_shapes(start, wire_end)
         self._walk()
+
+    def _of_shapes(self, start: Ints, wire_end: Ints) -> None:
+        """Most packets are like others, of which one walk is enough."""
+        for row, found, head in shapes(self._data, start, self._captured - start, wire_end - start):
+            where = places(row, len(start))
+            begin = start[where]
+            for header, at, *_ in found.layers:
+                octets = head[:, at : at + RULES[header].size]
+                self.strata.append(Stratum(header, row, begin + at, octets))
+            self.at[where], self.end[where] = begin + found.at, begin + found.end
+            self.fault[where], self.short[where] = found.fault, found.short
+            self.other[where], self._next[where] = _other(found), _NOTHING
 
     def _walk(self) -> None:
         for _ in range(MAX_HEADERS):
@@ -106,7 +117,7 @@ class Strata:
     def _enter(self, header: Header, row: Ints) -> Ints:
         """Count frames inside frames; the packets in which they are not too many."""
         if header is Header.ETHERNET:
-            self._depth[row] += bool(self.strata)
+            self._depth[row] += 1
             self._addressed[row] = False
         elif header in IP_HEADERS:
             self._depth[row] += self._addressed[row]
@@ -167,6 +178,18 @@ class Strata:
             self._fragment[row] |= _read(rule.more, octets) != 0
         self._next[row] = following
         self.other[row] = np.where(following < 0, named, _NOTHING)
+
+
+def _other(found: Walk) -> int:
+    """What a walk found that is not followed."""
+    if found.fault:
+        return _NOTHING
+    if found.refused:
+        return found.missed << 32 | _ITSELF
+    last = found.layers[-1]
+    if found.later:
+        return last.header << 32 | _LATER
+    return last.header << 32 | (_ITSELF if RULES[last.header].next is None else last.number)
 
 
 def other_name(other: int) -> str:

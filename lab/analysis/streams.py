@@ -6,14 +6,20 @@ connection each is the other's peer.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lab.analysis.batch import Ints
-    from lab.analysis.flows import Flows, Hosts
+    from lab.analysis.flows import Flows
+
+_VNI: Final = 4
+_ADDRESS: Final = 16
+_HOSTS: Final = _VNI + 2 * _ADDRESS
+"""Octets of ``Flows.stream`` that say who sends to whom, in which segment; QP and transport are behind them."""
 
 
 class Streams:
@@ -28,10 +34,10 @@ class Streams:
         self.mtu: Ints = np.zeros(0, np.int64)
         self.answers: Ints = np.zeros(0, np.int64)
         self.members: list[list[int]] = []
-        self.hosts: list[tuple[Hosts, Hosts]] = []
         self._flows = flows
-        self._numbers: dict[object, int] = {}
-        self._by_hosts: dict[Hosts, list[int]] = defaultdict(list)
+        self._numbers: dict[bytes, int] = {}
+        self._hosts: list[bytes] = []  # by stream; those of the same two hosts share theirs
+        self._by_hosts: dict[bytes, list[int]] = {}
 
     def grow(self, count: int) -> None:
         """There are ``count`` flows."""
@@ -49,7 +55,11 @@ class Streams:
 
     def back(self, stream: int) -> list[int]:
         """The streams that go the other way between the same hosts."""
-        return self._by_hosts.get(self.hosts[stream][1], [])
+        return self._by_hosts.get(reverse(self._hosts[stream]), [])
+
+    def hosts(self, stream: int) -> bytes:
+        """Who sends to whom, in which segment, for ``reverse``."""
+        return self._hosts[stream]
 
     def pair(self, one: int, other: int) -> None:
         """They are the two directions of a connection."""
@@ -57,8 +67,8 @@ class Streams:
         self.mtu[[one, other]] = max(self.mtu[one], self.mtu[other])
         self._match(one, other)
 
-    def pair_known(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-        """Pair two by their keys, which are ``FlowKey`` without the interface; whether both have been seen."""
+    def pair_known(self, one: bytes, other: bytes) -> bool:
+        """Pair two by their ``Flows.stream``; whether both have been seen."""
         if one not in self._numbers or other not in self._numbers:
             return False
         first, second = self._numbers[one], self._numbers[other]
@@ -73,18 +83,34 @@ class Streams:
         self.mtu[peers[peers >= 0]] = mtu[peers >= 0]
 
     def _stream(self, flow: int) -> int:
-        key = self._flows.key(flow)
-        number = self._numbers.setdefault(key[1:], len(self._numbers))
+        key = self._flows.stream(flow)
+        number = self._numbers.setdefault(key, len(self._numbers))
         if number == len(self.members):
             self.members.append([])
-            self.hosts.append((key.hosts, key.reverse_hosts))
-            self._by_hosts[key.hosts].append(number)
+            hosts = key[:_HOSTS]
+            others = self._by_hosts.setdefault(hosts, [])
+            self._hosts.append(self._hosts[others[0]] if others else hosts)
+            others.append(number)
         self.members[number].append(flow)
         return number
 
     def _match(self, one: int, other: int) -> None:
         """By link; where the other direction takes another one, ECMP chose it."""
         for mine, theirs in ((self.members[one], self.members[other]), (self.members[other], self.members[one])):
-            by_link = {self._flows.key(flow).interface: flow for flow in reversed(theirs)}
+            by_link = {self._link(flow): flow for flow in reversed(theirs)}
             for flow in mine:
-                self.answers[flow] = by_link.get(self._flows.key(flow).interface, theirs[0])
+                self.answers[flow] = by_link.get(self._link(flow), theirs[0])
+
+    def _link(self, flow: int) -> int:
+        return int(self._flows.interfaces(flow, flow + 1)[0])
+
+
+def reverse(hosts: bytes) -> bytes:
+    """Those of the other direction."""
+    src, dst = hosts[_VNI : _VNI + _ADDRESS], hosts[_VNI + _ADDRESS :]
+    return hosts[:_VNI] + dst + src
+
+
+def stream_key(vni: int, src: Sequence[int], dst: Sequence[int], destqp: int) -> bytes:
+    """``Flows.stream`` of a reliable connection (transport 0)."""
+    return np.array([vni, *src, *dst, destqp, 0], np.int64).astype(np.uint32).tobytes()

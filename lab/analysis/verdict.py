@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lab.analysis.answers import MAX_TIMES
 from lab.analysis.facts import Finding
+from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
-from lab.units import format_time
+from lab.analysis.order import MAX_SEQUENCES
+from lab.units import counted, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
 
     from lab.analysis.facts import Facts, Flow, PausedPort
 
@@ -41,15 +44,11 @@ class _Sign(NamedTuple):
     words: Callable[..., str]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _said(kind: str, meaning: str) -> _Sign:
     return _Sign(
         meaning,
         lambda flow: (flow.answers.get(kind, 0),),
-        lambda count: f"{_count(count, 'answer')} said {kind}",
+        lambda count: f"{counted(count, 'answer')} said {kind}",
     )
 
 
@@ -57,32 +56,32 @@ _SIGNS: Final = (
     _Sign(
         "packets or their ACKs were lost or reordered",
         lambda flow: (flow.go_back_n, flow.resent - flow.repeats),
-        lambda times, again: f"{_count(times, 'go-back-N episode')}, {_count(again, 'packet')} retransmitted",
+        lambda times, again: f"{counted(times, 'go-back-N episode')}, {counted(again, 'packet')} retransmitted",
     ),
     _Sign(
         "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
         lambda flow: (flow.repeats,),
-        lambda times: f"{_count(times, 'lost packet')} retransmitted alone, as a NAK asked for",
+        lambda times: f"{counted(times, 'lost packet')} retransmitted alone, as a NAK asked for",
     ),
     _Sign(
         "they were lost or overtaken before this place",
         lambda flow: (max(0, flow.missing - flow.unseen), flow.gaps),
-        lambda missing, gaps: f"{_count(missing, 'PSN')} missing in {_count(gaps, 'gap')}",
+        lambda missing, gaps: f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}",
     ),
     _Sign(
         "the capture lost them",
         lambda flow: (flow.unseen,),
-        lambda unseen: f"{_count(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
+        lambda unseen: f"{counted(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
     ),
     _Sign(
         "the path reorders: RC answers with NAKs",
         lambda flow: (flow.late,),
-        lambda late: f"{_count(late, 'packet')} out-of-order",
+        lambda late: f"{counted(late, 'packet')} out-of-order",
     ),
     _Sign(
         "they were lost before here",
         lambda flow: (flow.response_gaps,),
-        lambda gaps: f"READ responses are missing in {_count(gaps, 'place')}",
+        lambda gaps: f"READ responses are missing in {counted(gaps, 'place')}",
     ),
     *(_said(kind, meaning) for kind, meaning in _MEANINGS.items()),
 )
@@ -92,35 +91,61 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
     """Everything that looks wrong; none is an answer, too. What many flows or links show alike is one finding."""
     return (
         *_file(facts),
-        *(finding for sign in _SIGNS for finding in _signs(facts, sign)),
+        *_bounds(facts),
+        *_signs(facts),
         *_unanswered_marks(facts),
         *_pauses(facts),
         *_spread(facts),
     )
 
 
-def _signs(facts: Facts, sign: _Sign) -> Iterator[Finding]:
-    streams = _streams(flow for flow in facts.flows if sign.counts(flow)[0])
-    if not streams:
-        return
-    most = [max(sign.counts(flow) for flow in flows) for flows in streams]
-    totals = (sum(counts) for counts in zip(*most, strict=True))
-    yield _of_flows(streams, sign.words(*totals), sign.meaning)
+class _Streams:
+    """Flows with something in common, those of one stream, which several links saw, together.
+
+    Of each stream the most that a link has counted is kept, and of the first ones their names: flows are many.
+    """
+
+    def __init__(self) -> None:
+        self._most: dict[int, tuple[int, ...]] = {}
+        self._links: dict[int, int] = {}
+        self._first: dict[int, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._most)
+
+    def add(self, flow: Flow, *counts: int) -> None:
+        """One more."""
+        stream = hash((flow.vni, flow.src, flow.dst, flow.qp, flow.transport))
+        self._most[stream] = max(counts, self._most.get(stream, counts))
+        self._links[stream] = self._links.get(stream, 0) + 1
+        if len(self._first) < _EXAMPLES:
+            self._first.setdefault(stream, name(flow))
+
+    def totals(self) -> list[int]:
+        """The sums of counts."""
+        return [sum(counts) for counts in zip(*self._most.values(), strict=True)]
+
+    def finding(self, what: str, meaning: str, *, note: bool = False) -> Finding:
+        """What streams have in common, each by its name and how many more links saw it."""
+        more = {stream: self._links[stream] - 1 for stream in self._first}
+        names = [
+            first + f" and {counted(more[of], 'more link')}" * (more[of] > 0) for of, first in self._first.items()
+        ]
+        alone, count = len(self._most) == 1, len(self._most)
+        whose = names[0] if alone else f"{count} flows, the first {next(iter(self._first.values()))}"
+        return Finding(f"{whose}: {what}", meaning, note, count, tuple(names))
 
 
-def _streams(flows: Iterable[Flow]) -> list[list[Flow]]:
-    """Flows of one stream, which several links saw, together."""
-    found: dict[tuple[object, ...], list[Flow]] = {}
-    for flow in flows:
-        found.setdefault((flow.vni, flow.src, flow.dst, flow.qp, flow.transport), []).append(flow)
-    return list(found.values())
-
-
-def _of_flows(streams: Sequence[Sequence[Flow]], what: str, meaning: str, *, note: bool = False) -> Finding:
-    """What streams have in common, each by its name and how many more links saw it."""
-    names = [name(flows[0]) + (f" and {_count(len(flows) - 1, 'more link')}" * (len(flows) > 1)) for flows in streams]
-    whose = names[0] if len(streams) == 1 else f"{len(streams)} flows, the first {name(streams[0][0])}"
-    return Finding(f"{whose}: {what}", meaning, note, len(streams), tuple(names[:_EXAMPLES]))
+def _signs(facts: Facts) -> Iterator[Finding]:
+    troubled = [_Streams() for _ in _SIGNS]
+    for flow in facts.flows:
+        for sign, streams in zip(_SIGNS, troubled, strict=True):
+            counts = sign.counts(flow)
+            if counts[0]:
+                streams.add(flow, *counts)
+    for sign, streams in zip(_SIGNS, troubled, strict=True):
+        if streams:
+            yield streams.finding(sign.words(*streams.totals()), sign.meaning)
 
 
 def name(flow: Flow) -> str:
@@ -140,40 +165,59 @@ def _file(facts: Facts) -> Iterator[Finding]:
             examples=tuple(f"{damage.place} {damage.what}" for damage in facts.damages[:_EXAMPLES]),
         )
     if facts.dropped:
-        lost = f"{_count(sum(facts.dropped.values()), 'packet')} lost while capturing"
+        lost = f"{counted(sum(facts.dropped.values()), 'packet')} lost while capturing"
         yield _of_links(facts.dropped, lost, "gaps there may not be the network's")
     if facts.short:
         yield Finding(
-            f"{_count(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
+            f"{counted(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
             "a mirror cut them before their length was written",
             note=True,
             count=facts.short,
         )
     if facts.rocev1:
         yield Finding(
-            f"{_count(facts.rocev1, 'packet')} of RoCEv1, which no router forwards and no UDP port tells to ECMP",
+            f"{counted(facts.rocev1, 'packet')} of RoCEv1, which no router forwards and no UDP port tells to ECMP",
             "the GID index that the program uses is one of type RoCE v1: take one of type RoCE v2 (show_gids, "
             "NCCL_IB_GID_INDEX, ib_write_bw -x)",
             note=True,
         )
     if facts.copies_alike:
         yield Finding(
-            f"{_count(facts.copies_alike, 'packet')} in the file twice, alike in every header: each is counted once",
+            f"{counted(facts.copies_alike, 'packet')} in the file twice, alike in every header: each is counted once",
             "the mirror shows both what came into a switch and what left it",
             note=True,
         )
     if copies := sum(flow.copies for flow in facts.flows) - facts.copies_alike:
         yield Finding(
-            f"{_count(copies, 'packet')} in the file twice, one hop apart: each is counted once",
+            f"{counted(copies, 'packet')} in the file twice, one hop apart: each is counted once",
             "the mirror shows what came into a router and what left it",
             note=True,
             count=copies,
         )
+
+
+def _bounds(facts: Facts) -> Iterator[Finding]:
+    """What was left out so that memory is bounded."""
     if facts.untracked:
         yield Finding(
-            f"{facts.untracked} packets belong to more flows than are told apart",
-            "an attack, or a damaged file",
+            f"{counted(facts.untracked, 'packet')} of more flows than are told apart ({MAX_FLOWS:,})",
+            "a capture of very many flows, an attack, or a damaged file; a filter makes them fewer",
             count=facts.untracked,
+        )
+    if facts.broken_off:
+        yield Finding(
+            f"{counted(facts.broken_off, 'flow')} lost packets while {MAX_SEQUENCES:,} others had, too: what became "
+            "of these is not known",
+            "so that memory is bounded; a filter makes them fewer",
+            note=True,
+            count=facts.broken_off,
+        )
+    if facts.untimed:
+        yield Finding(
+            f"{counted(facts.untimed, 'latency', 'latencies')} of more flows than are timed ({MAX_TIMES:,})",
+            "so that memory is bounded; a filter makes them fewer",
+            note=True,
+            count=facts.untimed,
         )
 
 
@@ -189,27 +233,24 @@ def _unanswered_marks(facts: Facts) -> Iterator[Finding]:
 
     CNPs answer connections (IBA vol. 1 annex A17.9.3), so that datagrams may come marked without one.
     """
-    cnps = Counter[tuple[str, str, int | None]]()
+    cnps, answering = Counter[tuple[str, str, int | None]](), set[tuple[str, str]]()
     for flow in facts.flows:
         cnps[flow.src, flow.dst, flow.vni] += flow.cnps
-    answering = {(flow.src, flow.dst) for flow in facts.flows}
-    silent = _streams(
-        flow
-        for flow in facts.flows
-        if flow.marked
-        and flow.transport in _CONNECTED
-        and (flow.dst, flow.src) in answering
-        and not cnps[flow.dst, flow.src, flow.vni]
-    )
+        answering.add((flow.src, flow.dst))
+    silent = _Streams()
+    for flow in facts.flows:
+        back, answers = (flow.dst, flow.src), cnps[flow.dst, flow.src, flow.vni]
+        if flow.marked and flow.transport in _CONNECTED and back in answering and not answers:
+            silent.add(flow, flow.marked)
     if silent:
-        marked = sum(max(flow.marked for flow in flows) for flows in silent)
+        (marked,) = silent.totals()
         meaning = (
             "SoftRoCE sends no CNPs, so that ECN slows nobody here; a NIC would"
             if facts.emulated
             else "the receiver does not slow its sender"
         )
-        what = f"{_count(marked, 'packet')} marked CE, no CNP answered"
-        yield _of_flows(silent, what, meaning, note=facts.emulated)
+        what = f"{counted(marked, 'packet')} marked CE, no CNP answered"
+        yield silent.finding(what, meaning, note=facts.emulated)
 
 
 def _pauses(facts: Facts) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import LabError, UsageError
 from lab.kernel.capture import Capture, Point
 from lab.model.selection import choose_links
-from lab.units import format_size, parse_size
+from lab.units import counted, format_size, parse_size
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import MAX_SNAPLEN, Writer
 from lab.wire.pcapng_ring import SMALLEST, RingWriter
@@ -118,7 +118,7 @@ def capture(
         progress = None if live else stack.enter_context(_watched(output or ""))
         if kinds is not None:
             progress = on_event_words.watched_ports(fabric, kinds, kept, progress)
-            _say(f"waiting for {', '.join(sorted(kinds))} at {len(points)} links")
+            _say(f"waiting for {', '.join(sorted(kinds))} at {counted(len(points), 'link')}")
         counts = running.run(seconds=seconds, packets=packets, progress=progress)
     _report(output if kinds is None or kept.event else None, counts, json=json, event=kept.event if kinds else None)
     if kinds is not None:
@@ -218,4 +218,6 @@ def _report(output: str | None, counts: Sequence[LinkCount], *, json: bool, even
     else:
         (stderr if output == _STANDARD_OUTPUT else stdout).print(_table(output or "", counts))
     if lost := sum(count.dropped for count in counts):
-        stderr.print(f"{lost} packets came faster than they could be written: try --snaplen 128, or fewer links")
+        stderr.print(
+            f"{counted(lost, 'packet')} came faster than they could be written: try --snaplen 128, or fewer links"
+        )

@@ -18,6 +18,7 @@ from lab.cli.headers import print_headers
 from lab.cli.output import JsonFlag, print_json, stderr, stdout
 from lab.errors import UsageError
 from lab.model.load import read_text
+from lab.units import counted
 from lab.wire.craft import craft as build_frame
 from lab.wire.craft import frames
 from lab.wire.craft_file import load_packets, packet_from_options
@@ -155,7 +156,7 @@ def craft(
         return
     _print(crafted)
     if output is not None:
-        _say(f"{_total(crafted)} packets written to {output}")
+        _say(f"{counted(_total(crafted), 'packet')} written to {output}")
     if sender is not None:
         _say(str(_send(sender, crafted)))
 

@@ -19,6 +19,7 @@ from lab.cli.hosts import FabricOption, parse_filter
 from lab.cli.output import Answer, stderr, stdout
 from lab.cli.packet_columns import COLUMNS, Shown, cells, head, parse_columns, row
 from lab.cli.source import CaptureArgument, open_capture
+from lab.units import counted
 from lab.wire.filter.match import matches
 from lab.wire.frame import decode
 from lab.wire.opcodes import opcode_name
@@ -115,9 +116,8 @@ def dissect(
         else:
             _print_headers(packets, timed, figures=figures)
         if packets.stopped and not json:
-            note = (
-                f"stopped at the limit of {limit} packets: --limit N for more, --packet N for one, --summary for all"
-            )
+            most = counted(limit or 0, "packet")
+            note = f"stopped at the limit of {most}: --limit N for more, --packet N for one, --summary for all"
             stderr.print(note, markup=False, highlight=False, soft_wrap=True)
         _tell_losses(reader)
 
@@ -289,5 +289,5 @@ def _print_json(packets: _Limited, timed: _Timed, *, summary: bool, columns: tup
 def _tell_losses(reader: Reader) -> None:
     for number, statistics in reader.statistics.items():
         if statistics.dropped:
-            name = reader.names[number]
-            stderr.print(f"{name}: {statistics.dropped} packets are missing, lost while capturing", markup=False)
+            lost = f"{counted(statistics.dropped, 'packet')} missing, lost while capturing"
+            stderr.print(f"{reader.names[number]}: {lost}", markup=False)

@@ -65,11 +65,7 @@ def _facts(track: Track) -> dict[str, Any]:
 
 def _print(track: Track) -> None:
     again = len(track.copies) - 1
-    sent = (
-        f"sent once, seen {len(track.copies[0].sightings)} times"
-        if not again
-        else f"sent again {'once' if again == 1 else f'{again} times'}"
-    )
+    sent = f"sent once, seen {_times(len(track.copies[0].sightings))}" if not again else f"sent again {_times(again)}"
     title = f"{track.opcode}  {track.src} > {track.dst}  QP {track.qp:#x}  PSN {track.psn}: {sent}"
     start = track.copies[0].sightings[0].time
     columns = ("copy", "packet", "link", "", "at ns", "delay ns", "TTL", "VNI", "ECN")
@@ -80,6 +76,10 @@ def _print(track: Track) -> None:
         took = format_time((last.time - first.time) / 1e9)
         after = f", {format_time((first.time - start) / 1e9)} after the first one" if number > 1 else ""
         _line(f"copy {number}: {first.link} to {last.link} in {took}{after}")
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _rows(number: int, copy: Copy, start: int) -> Iterator[tuple[object, ...]]:

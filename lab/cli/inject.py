@@ -14,7 +14,7 @@ from lab.kernel import neighbours
 from lab.kernel.inject import Injector
 from lab.kernel.pace import Pace
 from lab.model.selection import choose_links
-from lab.units import format_rate, format_time
+from lab.units import counted, format_rate, format_time
 from lab.wire.craft import frames
 from lab.wire.packet_spec import Kind
 
@@ -38,10 +38,14 @@ class Report:
 
     def __str__(self) -> str:
         sent = self.sent
-        of_all = f"{sent.packets} of {self.wanted}" if sent.packets != self.wanted else str(self.wanted)
+        of_all = (
+            f"{sent.packets} of {self.wanted} packets"
+            if sent.packets != self.wanted
+            else counted(self.wanted, "packet")
+        )
         rate = f"{sent.packets_per_second:.0f} packets/s, {format_rate(sent.bits_per_second)}"
         refused = f"; its queue had no room for {sent.refused}" if sent.refused else ""
-        return f"{of_all} packets sent from {self.name} in {format_time(sent.seconds)}: {rate}{refused}"
+        return f"{of_all} sent from {self.name} in {format_time(sent.seconds)}: {rate}{refused}"
 
     @property
     def facts(self) -> dict[str, Any]:

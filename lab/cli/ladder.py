@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.output import stdout
 from lab.errors import UsageError
-from lab.units import format_size
+from lab.units import counted, format_size
 
 if TYPE_CHECKING:
     from lab.analysis.connections import Connection
@@ -70,7 +70,7 @@ def draw(told: Ladder) -> None:
     more = len(told.rungs) + told.more - _RUNGS
     if more > 0:
         kept = "--json has all" if not told.more else f"--json has {len(told.rungs)}"
-        _line(f"... and {more} more rungs; {kept}, or choose by --filter, like 'psn in 40..60'")
+        _line(f"... and {counted(more, 'more rung')}; {kept}, or choose by --filter, like 'psn in 40..60'")
     of = told.connection
     where = of.there if of.there == of.back else f"{of.there}, and {of.back} on the way back"
     _line(f"as seen at {where}; pauses at {', '.join(of.links)}")

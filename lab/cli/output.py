@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -13,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator
 
     from lab.errors import LabError
 
@@ -53,10 +55,30 @@ def print_progress(line: str) -> None:
 
 
 def print_json(data: Any) -> None:
-    """Write ``data`` to standard output as JSON; sets, addresses and paths become strings."""
+    """Write ``data`` to standard output as JSON; sets, addresses and paths become strings.
+
+    Dataclasses are objects, and sequences that make their items are never in memory as a whole.
+    """
     Answer.begun = True
-    json.dump(data, sys.stdout, indent=2, default=str)
+    json.dump(data, sys.stdout, indent=2, default=_plain)
     sys.stdout.write("\n")
+
+
+class _Coming(list[Any]):
+    """What ``json`` takes for a list: the items of a sequence, each when its turn comes."""
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        super().__init__(items[:1])
+        self._items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return _Coming(value) if isinstance(value, Sequence) else str(value)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from lab.cli.answers import fabric, machine, packets, ports, traffic
-
-_Deep: TypeAlias = dict[str, Any]
+from lab.cli.answers import analysis, fabric, machine, packets, ports, traffic
 
 ANSWERS: Final[dict[str, Any]] = {
     "error": machine.ErrorAnswer,
@@ -29,9 +27,9 @@ ANSWERS: Final[dict[str, Any]] = {
     "qos events": list[ports.PortEvent],
     "expect": traffic.Expect,
     "capture": packets.Capture,
-    "dissect": list[_Deep],
-    "analyze": _Deep,
-    "follow": list[_Deep],
+    "dissect": analysis.Dissect,
+    "analyze": analysis.Analyze,
+    "follow": analysis.Follow,
     "craft": packets.Craft,
     "vm status": machine.VmStatus,
     "vm ls": list[machine.ListedVm],

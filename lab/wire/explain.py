@@ -1,4 +1,8 @@
-"""A frame header by header: each field with its value, and what the value means."""
+"""A frame header by header: each field with its value, and what the value means.
+
+Where a frame stops making sense the walk says (``lab.wire.frame``). Fields are scapy's, whose layers have all of them
+by the specification's name, with width and order: crafting and teaching need them all, and analysis a dozen.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 
-from lab.units import format_size, format_time, quanta_to_seconds
+from lab.units import counted, format_size, format_time, quanta_to_seconds
 from lab.wire.ethernet import PFC, VXLAN, MACControl, Pause
 from lab.wire.headers import CLASSES, Placement, Selectivity
 from lab.wire.layers import VNI_VALID
@@ -83,7 +83,7 @@ def _pkey(value: int, _: Scene) -> str:
 
 
 def _pad(value: int, _: Scene) -> str:
-    return f"{value} bytes of padding before the ICRC" if value else ""
+    return f"{counted(value, 'byte')} of padding before the ICRC" if value else ""
 
 
 def _qkey(value: int, _: Scene) -> str:

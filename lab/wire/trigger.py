@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from lab.units import quanta_to_seconds
+from lab.units import counted, quanta_to_seconds
 from lab.wire.filter.match import ANSWERS
 from lab.wire.frame import decode
 from lab.wire.opcodes import Opcode, opcode_name
@@ -81,7 +81,7 @@ class Watcher:
             who = f"{who} QP {frame.bth.destqp:#x}"
             yield from self._answered(frame, frame.bth, who)
             if Kind.DROP in self._wanted and (missing := self._missing(record.interface, frame, frame.bth)):
-                yield Kind.DROP, f"{who}: {missing} PSNs missing before PSN {frame.bth.psn}"
+                yield Kind.DROP, f"{who}: {counted(missing, 'PSN')} missing before PSN {frame.bth.psn}"
         if frame.ecn == _CE:
             yield Kind.CE, f"{who}: marked CE"
         yield from self._pauses(record, interface, frame)

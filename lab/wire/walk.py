@@ -29,8 +29,9 @@ class Walk:
     """What was found, from the outside in.
 
     ``fault`` and ``missed``, the header where it was met; ``at`` is where that would start and ``end`` where what
-    carries it ends. ``short``: a length goes beyond the frame's; ``fragment``: the first one of several; ``later``
-    is one of the others, which have no transport header.
+    carries it ends. ``refused``: it is of a kind that is not followed, which is no fault. ``short``: a length goes
+    beyond the frame's; ``fragment``: the first one of several; ``later`` is one of the others, which have no
+    transport header.
     """
 
     layers: list[Layer] = field(default_factory=list)
@@ -40,6 +41,7 @@ class Walk:
     at: int = 0
     end: int = 0
     short: bool = False
+    refused: bool = False
     fragment: bool = False
     later: bool = False
 
@@ -69,7 +71,7 @@ def _step(found: Walk, data: bytes, header: Header) -> Header | None:
         found.fault = Fault.CUT if at + rule.size > len(data) else Fault.ROOM
         return None
     if not all(low <= bits.read(data, at) <= high for bits, low, high in rule.good):
-        found.fault = rule.fault
+        found.fault, found.refused = rule.fault, rule.fault is Fault.NONE
         return None
     size = rule.size if rule.base is None else rule.base
     size += sum(bits.read(data, at) * factor for bits, factor in rule.extra)

@@ -20,12 +20,13 @@ from pathlib import Path
 
 from scapy.utils import PcapNgReader
 
+from lab.analysis.flows import MAX_FLOWS
 from lab.cli.output import stderr, stdout, table
 from lab.errors import LabError, OperationFailed
 from lab.kernel.process import find_tool, run
 from lab.units import format_size
 from lab.wire.rocev2 import BTH
-from tests.bench.traffic import generate
+from tests.bench.traffic import flood, generate
 
 PACKETS = 1_000_000
 SCAPY_PACKETS = 10_000
@@ -45,7 +46,10 @@ FIELDS = ("ip.src", "ip.dst", "infiniband.bth.destqp", "infiniband.bth.psn")
 
 @dataclass(frozen=True)
 class Rates:
-    """Packets per second, and bytes: of the file, and the most that rocelab had in memory."""
+    """Packets per second, and bytes: of the file, and the most that rocelab had in memory.
+
+    ``flood_memory`` is that for a file of many flows, all of which lost packets.
+    """
 
     packets: int
     file_size: int
@@ -53,6 +57,8 @@ class Rates:
     tshark: float
     scapy: float
     memory: int
+    flood_flows: int
+    flood_memory: int
 
 
 def measure(packets: int) -> Rates:
@@ -65,13 +71,16 @@ def measure(packets: int) -> Rates:
         theirs_took, theirs = _tshark(file)
         if ours != theirs or sum(ours.values()) != count:
             raise OperationFailed("rocelab and tshark count different packets by QP", "this is a bug: report it")
-        return Rates(count, file.stat().st_size, count / took, count / theirs_took, _scapy(file), memory)
+        size, scapy = file.stat().st_size, _scapy(file)
+        file.write_bytes(flood(MAX_FLOWS))
+        _, flows, flooded = _rocelab(file)
+        return Rates(count, size, count / took, count / theirs_took, scapy, memory, len(flows), flooded)
 
 
 def _rocelab(file: Path) -> tuple[float, Counter[int], int]:
     """Seconds, packets by QP, and bytes of memory at most."""
     began = time.monotonic()
-    done = run([sys.executable, "-c", _WEIGHED, "analyze", file, "--json"], timeout=600)
+    done = run([sys.executable, "-c", _WEIGHED, "analyze", file, "--json"], timeout=600, check=False)
     took = time.monotonic() - began
     packets = Counter({flow["qp"]: flow["packets"] for flow in json.loads(done.stdout)["flows"]})
     return took, packets, int(done.stderr.split()[-1]) * 1024
@@ -105,7 +114,10 @@ def show(rates: Rates) -> None:
     ]
     title = f"QP table of {rates.packets:,} packets, {format_size(rates.file_size)}"
     stdout.print(table(title, ("", "packets/s", "rocelab is faster by"), rows))
-    stdout.print(f"rocelab's memory at most: {format_size(rates.memory)}")
+    stdout.print(
+        f"rocelab's memory at most: {format_size(rates.memory)}; for {rates.flood_flows:,} flows that all lost "
+        f"packets: {format_size(rates.flood_memory)}"
+    )
 
 
 def main() -> None:

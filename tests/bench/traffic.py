@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.wire.pcapng import Direction, Interface, Record, Writer
-from tests.unit.analysis.packets import ack, write
+from tests.unit.analysis.captures import pcapng, records
+from tests.unit.analysis.packets import ack, send, write
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
@@ -51,6 +52,17 @@ def generate(file: FilePath, packets: int) -> int:
                 _stamp(pages, number, place, (index, len(frames), 28 + offset, psn))
             stream.write(pages.tobytes())
     return rounds * len(frames)
+
+
+def flood(flows: int) -> bytes:
+    """A capture of many flows of two packets, between which others are missing."""
+    template = send(1, 4, ackreq=False)
+    frames = [
+        template[:47] + qp.to_bytes(3) + template[50:51] + psn.to_bytes(3) + template[54:]
+        for qp in range(flows)
+        for psn in (1, 9)
+    ]
+    return pcapng(records(frames, 1), Interface("leaf1:swp1", speed=10**9))
 
 
 def _stamp(pages: np.ndarray, number: np.ndarray, place: int, frame: tuple[int, int, int, int]) -> None:

@@ -103,7 +103,7 @@ def test_addresses_that_are_not_given_are_those_of_the_interface_and_its_gateway
         done = rocelab("craft", "write", "--dst", "h3", "--payload", "hi", "--send", "h1:eth1")
         rocelab("craft", "pause", "--send", "h1:eth1", "--fabric", NAME)
         rocelab("craft", "cnp", "--dst", H3_ADDRESS, "--src", "10.0.0.9", "--send", "h1:eth1")
-    assert "1 packets sent from h1:eth1 in" in done.stderr
+    assert "1 packet sent from h1:eth1 in" in done.stderr
     write, cnp = octets(seen.records)
     assert (write[:6], write[6:12]) == (mac(LEAF1, "swp3"), mac(H1, "eth1"))
     assert addresses(decode(write)) == ("10.0.0.1", H3_ADDRESS, Icrc.OK)

@@ -1,4 +1,4 @@
-"""The coverage-guided fuzzer: ``python -m tests.fuzz.run TARGET SECONDS FOLDER``.
+"""The coverage-guided fuzzer: ``python -m tests.fuzz.run TARGET SECONDS RUNS FOLDER``; 0 of either is no limit.
 
 What it finds interesting is kept in FOLDER, and is where it goes on the next time; what breaks a target is written
 there as ``crash-...``, ``timeout-...`` or ``oom-...``, and ends the run with an error.
@@ -17,15 +17,15 @@ _MEMORY: Final = 600
 """MiB, of which Python, NumPy, scapy and the fuzzer's own tables take a third."""
 _SLOWEST: Final = 20
 """Seconds for one input, on a machine that does other things too."""
-_LONGEST: Final = 16384
-"""Bytes of one input."""
-_ON_ARRAYS: Final = {"analysis", "choosing", "following", "walks"}
+_LONGEST: Final = 2048
+"""Bytes of one input: what is long takes long."""
+_ON_ARRAYS: Final = {"analysis", "choosing", "following", "pcapng", "walks"}
 """Targets whose comparisons are not watched: atheris 3.0.0 never frees what a comparison of two arrays gives."""
 
 
 def main() -> None:
-    """Fuzz one target for some time."""
-    name, seconds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    """Fuzz one target, for some time or some executions."""
+    name, seconds, runs, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     with HookManager({"lab"}, set(), enable_loader_override=True, trace_dataflow=name not in _ON_ARRAYS):
         from tests.fuzz.seeds import SEEDS  # noqa: PLC0415 - what is imported here is instrumented
         from tests.fuzz.targets import TARGETS  # noqa: PLC0415
@@ -34,6 +34,7 @@ def main() -> None:
         (folder / f"seed-{number}").write_bytes(seed)
     limits = (
         f"-max_total_time={seconds}",
+        f"-runs={runs or -1}",
         f"-rss_limit_mb={_MEMORY}",
         f"-timeout={_SLOWEST}",
         f"-max_len={_LONGEST}",

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.units import (
+    counted,
     format_rate,
     format_size,
     format_time,
@@ -153,3 +154,8 @@ def test_a_unit_that_tc_reads_as_bytes_is_refused(text: str, instead: str) -> No
     """tc(8): "bps: Bytes per second"."""
     with pytest.raises(ValueError, match=f"{text!r} can mean bits, or bytes as in tc; write {instead}"):
         parse_rate(text)
+
+
+def test_one_is_singular_and_nothing_else() -> None:
+    assert [counted(number, "packet") for number in (0, 1, 2)] == ["0 packets", "1 packet", "2 packets"]
+    assert [counted(number, "latency", "latencies") for number in (1, 3)] == ["1 latency", "3 latencies"]

@@ -60,7 +60,7 @@ def test_summary_is_a_line_for_each_packet(exchange: File) -> None:
     assert "  0.000001500  leaf1:swp1 out  " in nak
     assert "RC Acknowledge  QP 0x000012  PSN 6  MSN 5 NAK, PSN Sequence Error  62 bytes" in nak
     assert cut.endswith("[cut by the snap length: the BTH would end at byte 54, captured are 50]")
-    assert done.stderr == "leaf1:swp1: 2 packets are missing, lost while capturing\n"
+    assert done.stderr == "leaf1:swp1: 2 packets missing, lost while capturing\n"
 
 
 def test_json_has_the_same_facts(exchange: File) -> None:
