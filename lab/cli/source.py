@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, cast
 
 import typer
+import zstandard
 
 from lab.errors import UsageError
 
@@ -21,7 +22,7 @@ _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 CaptureArgument = Annotated[
-    Path, typer.Argument(help="The capture: pcapng or pcap, .gz too; - is standard input.", exists=False)
+    Path, typer.Argument(help="The capture: pcapng or pcap, .gz or .zst too; - is standard input.", exists=False)
 ]
 
 
@@ -38,14 +39,18 @@ def open_capture(file: Path) -> Iterator[BinaryIO]:
         with contextlib.ExitStack() as stack:
             name = sys.stdin.fileno() if str(file) == "-" else file
             buffered = BufferedReader(stack.enter_context(FileIO(name, closefd=str(file) != "-")))
-            magic = buffered.peek(4)[:4]
-            if magic == _ZSTD:
-                raise UsageError(f"{file} is compressed by zstd", f"unpack it on the way: zstd -dc {file} | ... -")
-            unpacked = gzip.GzipFile(fileobj=buffered) if magic.startswith(_GZIP) else buffered
-            yield cast("BinaryIO", unpacked)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            yield _unpacked(buffered)
+    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
         raise UsageError(f"cannot unpack {file}: {error}", "copy it again, or unpack it as far as it goes") from error
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
         raise UsageError(f"cannot read {file}: {error.strerror}", "name a capture, pcapng or pcap") from error
+
+
+def _unpacked(packed: BufferedReader[FileIO]) -> BinaryIO:
+    """What is in ``packed``, by how it begins (RFC 1952 section 2.3.1, RFC 8878 section 3.1.1)."""
+    magic = packed.peek(len(_ZSTD))[: len(_ZSTD)]
+    if magic == _ZSTD:
+        return cast("BinaryIO", zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True))
+    return cast("BinaryIO", gzip.GzipFile(fileobj=packed) if magic.startswith(_GZIP) else packed)
