@@ -6,6 +6,7 @@ h1 (no queue pair: we craft what it would send) -- router -- h2 (a queue pair in
 from __future__ import annotations
 
 import io
+import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.analysis.records import Reader
@@ -34,6 +35,8 @@ EPSN: Final = 1000
 """The PSN that the target expects first."""
 PSN: Final = 2000
 """The PSN of what it sends first."""
+TICK: Final = 10
+"""Milliseconds, at most, by which the kernel rounds: CONFIG_HZ is 100 or more."""
 UNTOUCHED: Final = b"." * 64
 """What its memory begins with, until somebody writes into it."""
 
@@ -45,6 +48,8 @@ class Target:
         self._path = path
         self._transport = transport.lower()
         self._device = path.device("h2")
+        kept = sysfs.DEVICES / self._device / "ports/1/hw_counters/lifespan"
+        self._lifespan = (int(kept.read_text()) + TICK) / 1000
         self.pair = QueuePair(verbs, path.nic("h2", H2), transport)
         self._output = io.BytesIO()
         self._capture = Capture([Point(path.a, "eth1", "h1:eth1", RATE)], Writer(self._output))
@@ -77,7 +82,12 @@ class Target:
         return self.pair.memory
 
     def moved(self) -> dict[str, int]:
-        """Counters of its device that moved, without those of bytes, and without how often a task of it was late."""
+        """Counters of its device that moved, without those of bytes, and without how often a task of it was late.
+
+        The kernel gives what it has read within their lifespan again: they are read when that is over.
+        """
+        old = time.monotonic() + self._lifespan
+        sysfs.until(lambda: time.monotonic() > old, timeout=1)
         found = counters.moved(self._before, counters.read(self._device))
         return {name: found[name] for name in found if not name.endswith("_bytes") and name != "ack_deferred"}
 
