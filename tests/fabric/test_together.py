@@ -45,10 +45,10 @@ def stopped(trap: str, *words: str | Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("number", [1, 3])
-def test_down_waits_for_one_who_reads(file: Path, number: int) -> None:
+@pytest.mark.parametrize("trap", ["clone:1:before", "netlink:3:before"])
+def test_down_waits_for_one_who_reads(file: Path, trap: str) -> None:
     rocelab("up", file)
-    reader = stopped(f"clone:{number}:before", "status", "--json")
+    reader = stopped(trap, "status", "--json")
     with reader, running("down", "--fabric", "both") as writer:
         try:
             waits_for(writer, "-- st", reader)
