@@ -16,8 +16,10 @@ BOOT_ENVIRONMENT = {
     "USER": "root",
 }
 """What every command in the guest finds in its environment."""
-_ATTENDED: Final = frozenset({"bash", "exec", "sh", "shell", "--follow", "--watch"})
-"""Words of commands that go on until somebody who watches ends them."""
+_ACCOMPANIES: Final = frozenset({"capture", "--follow", "--watch"})
+"""Words of commands that look at what others do, for as long as the caller means."""
+_TYPED_AT: Final = frozenset({"bash", "exec", "sh", "shell", "vtysh"})
+"""Words of commands that a person in a terminal goes on with."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class Request:
 
     @property
     def attended(self) -> bool:
-        """Whether somebody sits at it for whom a second has to last a second, even where time is virtual."""
-        return self.terminal is not None and not _ATTENDED.isdisjoint(self.argv)
+        """Whether a second has to last a second for its caller, even where time is virtual and nothing happens."""
+        typed = self.terminal is not None and not _TYPED_AT.isdisjoint(self.argv)
+        return typed or not _ACCOMPANIES.isdisjoint(self.argv)
 
     @property
     def whole_environment(self) -> dict[str, str]:

@@ -95,7 +95,10 @@ def test_the_loop_jumps_back_to_its_beginning(machine: str, code: str) -> None:
     [
         (["rocelab", "up"], (24, 80), False),
         (["rocelab", "counters", "--watch"], (24, 80), True),
-        (["rocelab", "counters", "--watch"], None, False),
+        (["rocelab", "counters", "--watch"], None, True),
+        (["rocelab", "capture", "h1", "--seconds", "10"], None, True),
+        (["rocelab", "exec", "h1", "ping", "h2"], None, False),
+        (["rocelab", "exec", "h1", "ping", "h2"], (24, 80), True),
         (["bash"], (24, 80), True),
         (["pytest", "tests/vm"], (24, 80), False),
     ],
