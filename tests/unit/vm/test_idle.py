@@ -97,6 +97,8 @@ def test_the_loop_jumps_back_to_its_beginning(machine: str, code: str) -> None:
         (["rocelab", "counters", "--watch"], (24, 80), True),
         (["rocelab", "counters", "--watch"], None, True),
         (["rocelab", "capture", "h1", "--seconds", "10"], None, True),
+        (["rocelab", "craft", "pfc", "--pace", "100", "--send", "h4:eth1"], None, True),
+        (["rocelab", "rdma", "bw", "h1", "h4"], (24, 80), False),
         (["rocelab", "exec", "h1", "ping", "h2"], None, False),
         (["rocelab", "exec", "h1", "ping", "h2"], (24, 80), True),
         (["bash"], (24, 80), True),
