@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric, Progress
     from lab.backends.state import FabricState
-    from lab.dataplane.plant import Programs
+    from lab.dataplane.port_maps import Programs
     from lab.model.topology import Topology
 
 PREFIX: Final = "rl-"
@@ -86,14 +86,14 @@ class NetnsBackend:
         if fabric.topology.qos is None:
             yield None
             return
-        from lab.dataplane import plant, slots  # noqa: PLC0415 - see deploy
+        from lab.dataplane import port_maps, slots  # noqa: PLC0415 - see deploy
 
         progress("ports", 0, 1)
         fabric.state.record(Kind.DATAPLANE, [fabric.name])
         places = slots.per_port(fabric.numbering, fabric.qos, slots.available_memory())
-        plant.load(fabric.name, fabric.numbering, fabric.state.owner, places)
-        plant.write(plant.open_plant(fabric.name, writable=True), fabric.numbering, fabric.qos, fabric.plan)
-        with plant.programs(fabric.name) as programs:
+        port_maps.load(fabric.name, fabric.numbering, fabric.state.owner, places)
+        port_maps.write(port_maps.open_maps(fabric.name, writable=True), fabric.numbering, fabric.qos, fabric.plan)
+        with port_maps.programs(fabric.name) as programs:
             progress("ports", 1, 1)
             yield programs
 

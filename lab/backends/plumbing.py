@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane import attach, plant
+from lab.dataplane import attach, port_maps
 from lab.errors import EnvironmentLacks
 from lab.kernel import links, netns, probe, rtnl, tuning
 from lab.model.topology import HASH_FIELDS
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lab.dataplane.numbering import Numbering
-    from lab.dataplane.plant import Programs
+    from lab.dataplane.port_maps import Programs
     from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos
@@ -174,7 +174,7 @@ def check_kernel(topology: Topology) -> None:
     if not tuning.has_sysctl("net/ipv6/conf/all/forwarding"):
         raise EnvironmentLacks("IPv6 is off in this kernel", "boot it without ipv6.disable=1, or use --vm")
     if topology.qos is not None:
-        plant.check()
+        port_maps.check()
         return
     delayed = next((link for link in topology.links if link.delay), None)
     if delayed is not None and not probe.has_qdisc("netem"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.dataplane import live, slots
 from lab.dataplane.numbering import drain_name
-from lab.dataplane.plant import open_plant, qdisc_kind
+from lab.dataplane.port_maps import open_maps, qdisc_kind
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
 from lab.kernel.interfaces import interfaces, root_qdiscs
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
     from lab.dataplane.numbering import NodePorts
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
     from lab.kernel.locks import Waiting
     from lab.kernel.netns import Namespace
     from lab.model.qos.advice import Advice
@@ -54,11 +54,11 @@ def require_ports(fabric: Fabric) -> None:
 
 def deviations(fabric: Fabric, ends: Collection[Endpoint]) -> dict[Endpoint, list[str]]:
     """For each port, in words, what the kernel has otherwise than it was asked to; mostly nothing."""
-    plant, kind = open_plant(fabric.name), qdisc_kind(fabric.name)
+    maps, kind = open_maps(fabric.name), qdisc_kind(fabric.name)
     found: dict[Endpoint, list[str]] = {}
     for name in dict.fromkeys(end.node for end in ends):
         node = fabric.numbering.nodes[name]
-        fields = live.differences(plant, node, fabric.qos[name], fabric.plan[name])
+        fields = live.differences(maps, node, fabric.qos[name], fabric.plan[name])
         roots = root_qdiscs(fabric.namespace(name))
         for end in (end for end in ends if end.node == name):
             root = roots.get(end.interface, ("gone", ""))
@@ -97,26 +97,26 @@ def slot_advice(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> tuple[Advice, .
     """Where a running fabric's ports cannot hold as many packets as ``nodes`` ask for; nothing without such ports."""
     if fabric.topology.qos is None:
         return ()
-    return fold(slots.advise(open_plant(fabric.name).slots, fabric.numbering, nodes))
+    return fold(slots.advise(open_maps(fabric.name).slots, fabric.numbering, nodes))
 
 
 def _apply(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
-    plant = open_plant(fabric.name, writable=True)
+    maps = open_maps(fabric.name, writable=True)
     with contextlib.ExitStack() as undo:
         for name, interface in _drained(changed, fabric.qos):
             _add_drain(fabric, name, interface)  # it has no rate yet
-            undo.callback(_remove_drain, fabric, plant, name, interface)
-        undo.callback(_write, fabric, plant, {name: fabric.qos[name] for name in changed})
-        _write(fabric, plant, changed)
+            undo.callback(_remove_drain, fabric, maps, name, interface)
+        undo.callback(_write, fabric, maps, {name: fabric.qos[name] for name in changed})
+        _write(fabric, maps, changed)
         fabric.state.save_qos({**fabric.state.load_qos(), **changed})
         undo.pop_all()
     for name, interface in _drained(fabric.qos, changed):
-        _remove_drain(fabric, plant, name, interface)
+        _remove_drain(fabric, maps, name, interface)
 
 
-def _write(fabric: Fabric, plant: Plant, nodes: Mapping[str, NodeQos]) -> None:
+def _write(fabric: Fabric, maps: PortMaps, nodes: Mapping[str, NodeQos]) -> None:
     for name, qos in nodes.items():
-        live.rewrite(plant, fabric.numbering.nodes[name], qos, fabric.plan[name])
+        live.rewrite(maps, fabric.numbering.nodes[name], qos, fabric.plan[name])
 
 
 def _drained(nodes: Mapping[str, NodeQos], others: Mapping[str, NodeQos]) -> Iterator[tuple[str, str]]:
@@ -136,7 +136,7 @@ def _add_drain(fabric: Fabric, name: str, interface: str) -> None:
     fabric.namespace(name).inside(batch.commit)
 
 
-def _remove_drain(fabric: Fabric, maps: Plant, name: str, interface: str) -> None:
+def _remove_drain(fabric: Fabric, maps: PortMaps, name: str, interface: str) -> None:
     """Nothing is lost: packets go past the drain once it is empty, and it goes when the last has left it."""
     from lab.dataplane import attach  # noqa: PLC0415 - see _add_drain
     from lab.kernel.rtnl import Batch  # noqa: PLC0415
@@ -151,7 +151,7 @@ def _remove_drain(fabric: Fabric, maps: Plant, name: str, interface: str) -> Non
     namespace.inside(batch.commit)
 
 
-def _await_empty(maps: Plant, namespace: Namespace, node: NodePorts, interface: str) -> None:
+def _await_empty(maps: PortMaps, namespace: Namespace, node: NodePorts, interface: str) -> None:
     """Wait until nothing waits in the drain's queue, and its device has handed on what has left the queue."""
     waiting = maps.counters[node.drain(interface)]["queue"]["depth_packets"]
     device = drain_name(interface)

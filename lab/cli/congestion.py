@@ -17,7 +17,7 @@ from lab.cli.output import JsonFlag, print_json, stdout
 from lab.cli.pause_tree import Branch, draw
 from lab.dataplane import counters, events
 from lab.dataplane.congestion import Observation, trees
-from lab.dataplane.plant import open_plant
+from lab.dataplane.port_maps import open_maps
 from lab.errors import UsageError
 from lab.model.qos.port import CLASSES
 from lab.units import format_size, format_time, parse_time
@@ -60,16 +60,16 @@ def _span(text: str) -> float:
 
 
 def _observed(fabric: Fabric, seconds: float) -> Observation:
-    plant, ended = open_plant(fabric.name), threading.Event()
+    maps, ended = open_maps(fabric.name), threading.Event()
     peers = {end: link.other(end) for link in fabric.topology.links for end in link.ends}
     readings = []
     with ends_on_signals(ended.set):
         for _ in range(_LOOKS + 1):
-            readings.append({name: counters.read(plant, node) for name, node in fabric.numbering.nodes.items()})
+            readings.append({name: counters.read(maps, node) for name, node in fabric.numbering.nodes.items()})
             if len(readings) > 1 and ended.is_set():
                 break
             ended.wait(seconds / _LOOKS)
-    return Observation(readings, events.read_events(plant, fabric.numbering.names), fabric.qos, peers)
+    return Observation(readings, events.read_events(maps, fabric.numbering.names), fabric.qos, peers)
 
 
 def _drawn(root: Root) -> Tree:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lab.dataplane.counters import Movement, Reading
     from lab.dataplane.numbering import Numbering
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
     from lab.model.qos.port import NodeQos
 
 COUNTED: Final = (
@@ -57,10 +57,10 @@ class View:
     everything: bool
     peers: Mapping[Endpoint, Endpoint]
 
-    def read(self, plant: Plant) -> dict[str, Reading]:
+    def read(self, maps: PortMaps) -> dict[str, Reading]:
         """The counters of each node that has a port here."""
         names = dict.fromkeys(end.node for end in self.ends)
-        return {name: counters.read(plant, self.numbering.nodes[name]) for name in names}
+        return {name: counters.read(maps, self.numbering.nodes[name]) for name in names}
 
     @property
     def priorities(self) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from lab.dataplane import counters as counting
 from lab.dataplane import marks
 from lab.dataplane.names import COUNTERS
 from lab.dataplane.numbering import drained_interface
-from lab.dataplane.plant import open_plant
+from lab.dataplane.port_maps import open_maps
 from lab.errors import ExitCode, UsageError
 from lab.model.qos.port import CLASSES
 from lab.model.selection import choose_ports, every_port
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lab.backends.base import Fabric
     from lab.dataplane.counters import Imbalance, Reading
     from lab.dataplane.marks import Mark
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
 
 _MIN_INTERVAL: Final = 0.05
 _NAME_COLUMNS: Final = ("counter", "what it counts", "mlx5 (ethtool -S)", "SONiC, SAI")
@@ -105,12 +105,12 @@ def counters(
     with ends_on_signals(ended.set) if watch else nullcontext():
         clears, chosen = (ports or [])[:1] == [_CLEAR], [name for name in ports or () if name != _CLEAR]
         view = _view(fabric, chosen, priority, everything)
-        plant = open_plant(view.fabric, writable=clears)
+        maps = open_maps(view.fabric, writable=clears)
         if clears:
-            _clear(plant, view)
+            _clear(maps, view)
         elif watch:
-            _watch(plant, view, None if as_json else layout, seconds, ended)
-        elif not _show(plant, view, _mark(plant, view, since), None if as_json else layout):
+            _watch(maps, view, None if as_json else layout, seconds, ended)
+        elif not _show(maps, view, _mark(maps, view, since), None if as_json else layout):
             sys.exit(ExitCode.FAIL)
 
 
@@ -129,9 +129,9 @@ def _view_of(running: Fabric, ports: list[str], priority: int | None, everything
 def since_clear(running: Fabric) -> dict[str, dict[str, dict[str, int]]]:
     """Every counter by node, interface and name, zeros too, as ``rocelab counters`` counts."""
     view = _view_of(running, [], None, everything=True)
-    plant = open_plant(running.name)
-    mark = _mark(plant, view, Since.CLEAR)
-    readings = view.read(plant).items()
+    maps = open_maps(running.name)
+    mark = _mark(maps, view, Since.CLEAR)
+    readings = view.read(maps).items()
     return {name: counting.named(marks.since(reading, mark), zeros=True) for name, reading in readings}
 
 
@@ -150,28 +150,28 @@ def _show_names(as_json: bool) -> None:
     stdout.print(table("counters; n is a priority, queue or priority group", _NAME_COLUMNS, rows))
 
 
-def _mark(plant: Plant, view: View, since: Since) -> Mark:
-    ports = len(plant.counters)
+def _mark(maps: PortMaps, view: View, since: Since) -> Mark:
+    ports = len(maps.counters)
     return marks.none(ports) if since is Since.BUILD else marks.load(FabricState(view.fabric).cleared, ports)
 
 
-def _clear(plant: Plant, view: View) -> None:
-    mark = _mark(plant, view, Since.CLEAR)
+def _clear(maps: PortMaps, view: View) -> None:
+    mark = _mark(maps, view, Since.CLEAR)
     named = [
         (reading, [end.interface for end in view.ends if end.node == name])
-        for name, reading in view.read(plant).items()
+        for name, reading in view.read(maps).items()
     ]
-    marks.clear(plant, mark, named)
+    marks.clear(maps, mark, named)
     marks.save(FabricState(view.fabric).cleared, mark)
     stderr.print(
         f"cleared {len(view.ends)} ports of {view.fabric}; the kernel's counts: --since build", highlight=False
     )
 
 
-def _show(plant: Plant, view: View, mark: Mark, layout: Layout | None) -> bool:
+def _show(maps: PortMaps, view: View, mark: Mark, layout: Layout | None) -> bool:
     """Print a reading, as JSON without a layout; whether all its sums come out."""
-    earlier = view.read(plant)
-    readings = view.read(plant)
+    earlier = view.read(maps)
+    readings = view.read(maps)
     wrong = list(_imbalances(earlier, readings))
     marked = {name: marks.since(reading, mark) for name, reading in readings.items()}
     if layout is None:
@@ -202,12 +202,12 @@ def _document(view: View, readings: dict[str, Reading], wrong: list[tuple[str, I
     return {"fabric": view.fabric, "emulated": True, "nodes": nodes, "unbalanced": lost}
 
 
-def _watch(plant: Plant, view: View, layout: Layout | None, seconds: float, ended: threading.Event) -> None:
+def _watch(maps: PortMaps, view: View, layout: Layout | None, seconds: float, ended: threading.Event) -> None:
     """Until Ctrl-C: a table that is renewed, where nobody watches one after the other; as JSON a line for each."""
-    earlier = view.read(plant)
+    earlier = view.read(maps)
     with Live(console=stdout, auto_refresh=False) if stdout.is_terminal else nullcontext() as live:
         while not ended.wait(seconds):
-            later = view.read(plant)
+            later = view.read(maps)
             if layout is None:
                 _line(view, earlier, later)
             else:

@@ -104,8 +104,8 @@ def _tail(fabric: Fabric) -> Tail | None:
     if fabric.topology.qos is None:
         return None
     from lab.dataplane.events import Tail  # noqa: PLC0415
-    from lab.dataplane.plant import open_plant  # noqa: PLC0415
+    from lab.dataplane.port_maps import open_maps  # noqa: PLC0415
 
-    tail = Tail(open_plant(fabric.name), fabric.numbering.names)
+    tail = Tail(open_maps(fabric.name), fabric.numbering.names)
     tail.new()
     return tail

@@ -17,7 +17,7 @@ from lab.cli.opening import open_fabric, tell
 from lab.cli.output import JsonFlag, print_json, stderr, stdout
 from lab.cli.qos_table import port_tables, summary
 from lab.dataplane import events
-from lab.dataplane.plant import open_plant
+from lab.dataplane.port_maps import open_maps
 from lab.errors import UsageError
 from lab.model.qos.store import dump_node
 from lab.model.selection import PORT_FORMS, choose_ports, every_port
@@ -118,7 +118,7 @@ def list_events(
     if follow:
         _follow(running, chosen, limit, as_json)
         return
-    found = events.read_events(open_plant(running.name), running.numbering.names)
+    found = events.read_events(open_maps(running.name), running.numbering.names)
     found = events.of_ports(found, chosen)[-limit:]
     if as_json:
         print_json([_event_data(event) for event in found])
@@ -130,7 +130,7 @@ def list_events(
 
 def _follow(fabric: Fabric, ports: Sequence[tuple[str, str]], limit: int, as_json: bool) -> None:
     tail, peers, ended = (
-        events.Tail(open_plant(fabric.name), fabric.numbering.names),
+        events.Tail(open_maps(fabric.name), fabric.numbering.names),
         _peers(fabric),
         threading.Event(),
     )

@@ -14,7 +14,7 @@ from lab.cli.option_value import read_value
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
 from lab.dataplane.counters import dropped_packets
-from lab.dataplane.plant import open_plant
+from lab.dataplane.port_maps import open_maps
 from lab.errors import UsageError
 from lab.kernel import clock
 from lab.rdma import counters, perftest, sysfs
@@ -136,7 +136,7 @@ def _pairs(fabric: Fabric, src: str, dst: str, more: Sequence[str] | None) -> li
 
 
 def _meter(fabric: Fabric, pairs: Sequence[Pair]) -> Meter:
-    drops = partial(dropped_packets, open_plant(fabric.name)) if fabric.topology.qos is not None else None
+    drops = partial(dropped_packets, open_maps(fabric.name)) if fabric.topology.qos is not None else None
     return Meter({nic.device: str(nic) for pair in pairs for nic in (pair.src, pair.dst)}, drops)
 
 

@@ -35,7 +35,7 @@ WARM: Final = (
     "lab.backends.lifecycle",
     "lab.backends.qos",
     "lab.cli.complete",
-    "lab.dataplane.plant",
+    "lab.dataplane.port_maps",
     "lab.doctor.features",
     "lab.kernel.capture",
     "lab.kernel.inject",

@@ -10,7 +10,7 @@ from lab.kernel import links, tc
 
 if TYPE_CHECKING:
     from lab.dataplane.numbering import NodePorts
-    from lab.dataplane.plant import Programs
+    from lab.dataplane.port_maps import Programs
     from lab.kernel import rtnl
     from lab.model.qos.port import NodeQos
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.dataplane.numbering import NodePorts
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
 
 _NS: Final = 10**9
 
@@ -73,16 +73,16 @@ class Imbalance:
     missing_bytes: int
 
 
-def read(plant: Plant, node: NodePorts) -> Reading:
+def read(maps: PortMaps, node: NodePorts) -> Reading:
     """Copy a node's counters, which are in our memory: but for a look whether the fabric still is, no system call.
 
     The clock is read after them, so that no pause has begun in the future. OperationFailed when the fabric was taken
     down.
     """
-    plant.require_live()
+    maps.require_live()
     first = node.first + 1
-    ports = plant.counters[first : first + len(node.devices)].copy()
-    shared = plant.nodes[node.number]
+    ports = maps.counters[first : first + len(node.devices)].copy()
+    shared = maps.nodes[node.number]
     pool_used, pool_watermark = int(shared["pool_used"]), int(shared["pool_watermark"])
     ns = time.monotonic_ns()
     _add_current_pause(ports["priority"], ns)
@@ -142,10 +142,10 @@ def unbalanced(earlier: Reading, later: Reading) -> list[Imbalance]:
     ]
 
 
-def dropped_packets(plant: Plant) -> int:
+def dropped_packets(maps: PortMaps) -> int:
     """All packets that any queue of a fabric has ever dropped."""
-    plant.require_live()
-    return int(plant.counters["queue"]["drop_packets"].sum())
+    maps.require_live()
+    return int(maps.counters["queue"]["drop_packets"].sum())
 
 
 def named(reading: Reading, *, zeros: bool = False) -> dict[str, dict[str, int]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
 
 _NS: Final = 10**9
 
@@ -82,9 +82,9 @@ class Event:
     towards: str = ""
 
 
-def read_events(plant: Plant, names: Mapping[int, tuple[str, str]]) -> list[Event]:
+def read_events(maps: PortMaps, names: Mapping[int, tuple[str, str]]) -> list[Event]:
     """All events that are still known, in the order of time; ``names`` are ``Numbering.names``."""
-    copied = np.concatenate([_copy(plant), expired(plant.counters["priority"], time.monotonic_ns())])
+    copied = np.concatenate([_copy(maps), expired(maps.counters["priority"], time.monotonic_ns())])
     return decode(copied, names)
 
 
@@ -119,16 +119,16 @@ def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: i
 class Tail:
     """The events of a fabric as they come: each is told once, also a pause that ran out and that is told of twice."""
 
-    def __init__(self, plant: Plant, names: Mapping[int, tuple[str, str]]) -> None:
-        self._plant, self._names = plant, names
+    def __init__(self, maps: PortMaps, names: Mapping[int, tuple[str, str]]) -> None:
+        self._maps, self._names = maps, names
         self._next = 0
         self._start: int | None = None
         self._ends: set[tuple[int, int, int]] = set()
 
     def new(self) -> list[Event]:
-        """All since the last call, of the first all that are known; ordered by time. See ``Plant.require_live``."""
-        self._plant.require_live()
-        known = np.concatenate([self._records(), expired(self._plant.counters["priority"], time.monotonic_ns())])
+        """All since the last call, of the first all that are known, by time. See ``PortMaps.require_live``."""
+        self._maps.require_live()
+        known = np.concatenate([self._records(), expired(self._maps.counters["priority"], time.monotonic_ns())])
         fresh = known[[self._is_new(record) for record in known]]
         if self._start is None and len(fresh):
             self._start = int(fresh["ns"].min())
@@ -136,12 +136,12 @@ class Tail:
 
     def _records(self) -> NDArray[Any]:
         """Whole records only: one that is just being written is for the next time, with all behind it."""
-        count = int(self._plant.event_count[0])
+        count = int(self._maps.event_count[0])
         if self._next < count - EVENTS // 2:
             self._next = count
-            return _copy(self._plant)
+            return _copy(self._maps)
         slots = np.arange(self._next, count) % EVENTS
-        first, second = self._plant.events[slots], self._plant.events[slots]
+        first, second = self._maps.events[slots], self._maps.events[slots]
         torn = np.flatnonzero((first != second) | (first["ns"] == 0))
         whole: NDArray[Any] = first[: torn[0]] if len(torn) else first
         self._next += len(whole)
@@ -163,17 +163,17 @@ def _meant(kind: int, value: int, names: Mapping[int, tuple[str, str]]) -> tuple
     return 0, ":".join(names.get(value, ()))
 
 
-def _copy(plant: Plant) -> NDArray[Any]:
+def _copy(maps: PortMaps) -> NDArray[Any]:
     """The records of the ring, without any that is just being written.
 
     A record is filled in after the count has grown. It is whole when it was the same twice over, was not the next to
     be written over, and is not what was there a round of the ring before.
     """
-    count = int(plant.event_count[0])
+    count = int(maps.event_count[0])
     oldest = max(0, count - EVENTS)
     slots = np.arange(oldest, count) % EVENTS
-    first, second = plant.events[slots], plant.events[slots]
-    lost = max(0, int(plant.event_count[0]) - EVENTS - oldest)
+    first, second = maps.events[slots], maps.events[slots]
+    lost = max(0, int(maps.event_count[0]) - EVENTS - oldest)
     first, second = first[lost:], second[lost:]
     whole = (first == second) & (first["ns"] != 0)
     if count > EVENTS and len(first):

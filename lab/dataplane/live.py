@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.dataplane.numbering import NodePorts
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos
 
@@ -39,13 +39,13 @@ def wanted(node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[int, np.void]:
     return records
 
 
-def rewrite(plant: Plant, node: NodePorts, qos: NodeQos, plan: NodePlan) -> None:
+def rewrite(maps: PortMaps, node: NodePorts, qos: NodeQos, plan: NodePlan) -> None:
     """Configure a node anew; packets that are under way meet the old record or the new one, field by field."""
     shared = configure.node_record(qos, node)
     for name in _SHARED:
-        plant.nodes[name][node.number] = shared[name]
+        maps.nodes[name][node.number] = shared[name]
     for port, record in wanted(node, qos, plan).items():
-        write_record(plant.config[port : port + 1], record)
+        write_record(maps.config[port : port + 1], record)
 
 
 def write_record(place: NDArray[Any], record: np.void) -> None:
@@ -75,11 +75,11 @@ def _write_group(groups: NDArray[Any], number: int, fresh: np.void) -> None:
         groups[name][number] = fresh[name]
 
 
-def differences(plant: Plant, node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[str, list[str]]:
+def differences(maps: PortMaps, node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[str, list[str]]:
     """For each interface the fields, like ``queue[3].kmin``, in which the kernel has not got what was asked."""
     records = wanted(node, qos, plan)
     return {
-        interface: list(_unlike(plant.config[node.port(interface)], records[node.port(interface)]))
+        interface: list(_unlike(maps.config[node.port(interface)], records[node.port(interface)]))
         for interface in qos.ports
     }
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.dataplane.counters import Reading
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
 
 _GAUGES: Final = {
     "priority": ("paused_from", "paused_until"),
@@ -73,7 +73,7 @@ def save(path: Path, mark: Mark) -> None:
         np.savez(file, ports=mark.ports.view(np.uint8), times=mark.times)
 
 
-def clear(plant: Plant, mark: Mark, readings: Iterable[tuple[Reading, Iterable[str]]]) -> None:
+def clear(maps: PortMaps, mark: Mark, readings: Iterable[tuple[Reading, Iterable[str]]]) -> None:
     """Mark the named devices of each reading where they are now, and begin their watermarks anew."""
     for reading, devices in readings:
         for device in devices:
@@ -81,8 +81,8 @@ def clear(plant: Plant, mark: Mark, readings: Iterable[tuple[Reading, Iterable[s
             mark.ports[port], mark.times[port] = reading.port(device), time.time()
             for scope, pairs in _MOST.items():
                 for most, now in pairs:
-                    plant.counters[scope][most][port] = plant.counters[scope][now][port]
-            plant.counters[_LATEST][port] = 0
+                    maps.counters[scope][most][port] = maps.counters[scope][now][port]
+            maps.counters[_LATEST][port] = 0
 
 
 def since(reading: Reading, mark: Mark) -> Reading:

@@ -16,7 +16,7 @@ import numpy as np
 
 from lab.dataplane import counters, layout
 from lab.dataplane.numbering import number_ports
-from lab.dataplane.plant import Plant
+from lab.dataplane.port_maps import PortMaps
 from lab.model.load import load_topology
 from lab.units import format_time
 
@@ -30,7 +30,7 @@ def measure() -> list[float]:
     """Seconds of each reading of every switch."""
     topology = load_topology(_TOPOLOGY)
     numbering = number_ports(topology)
-    plant = Plant(
+    maps = PortMaps(
         ports=np.ones(numbering.size, layout.PORT),
         nodes=np.ones(len(numbering.nodes), layout.NODE),
         events=np.zeros(0, layout.EVENT),
@@ -41,7 +41,7 @@ def measure() -> list[float]:
     for _ in range(ROUNDS):
         began = time.monotonic()
         for switch in switches:
-            counters.read(plant, switch)
+            counters.read(maps, switch)
         found.append(time.monotonic() - began)
     return found
 

@@ -28,7 +28,7 @@ from tests.inside import entered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.dataplane.plant import Programs
+    from lab.dataplane.port_maps import Programs
     from lab.model.qos.port import NodeQos
 
 PORTS: Final = NodePorts("s1", 0, 1, ("swp1", "swp2"), host=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.backends.lifecycle import open_fabric
-from lab.dataplane import plant
+from lab.dataplane import port_maps
 from lab.dataplane.layout import EventKind
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
@@ -25,7 +25,7 @@ SECONDS: Final = 5
 def reactions() -> Iterator[int]:
     """Nanoseconds from each XOFF of leaf1 to the pause of the host that it was sent to."""
     fabric = open_fabric(NAME)
-    maps = plant.open_plant(NAME)
+    maps = port_maps.open_maps(NAME)
     count, room = int(maps.event_count[0]), len(maps.events)
     log = [maps.events[number % room] for number in range(max(0, count - room), count)]
     for number, host in enumerate(SENDERS, start=1):
@@ -49,7 +49,7 @@ def main() -> None:
         pairs = [word for host in SENDERS[1:] for word in ("--pair", f"{host}:{SINK}")]
         report = rocelab_json("rdma", "bw", SENDERS[0], SINK, *pairs, "--duration", f"{SECONDS}s")
         took = np.array(list(reactions()))
-        counters = plant.open_plant(NAME).counters
+        counters = port_maps.open_maps(NAME).counters
         figures = {
             "up_s": up,
             "goodput_bps": sum(pair["goodput_bps"] for pair in report["pairs"]),

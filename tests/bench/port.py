@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.cli.output import stderr, stdout, table
-from lab.dataplane import configure, plant
+from lab.dataplane import configure, port_maps
 from lab.dataplane.numbering import Numbering
-from lab.dataplane.plant import Programs
+from lab.dataplane.port_maps import Programs
 from lab.errors import LabError
 from lab.kernel import bpf, clang, pins, process
 from lab.model.load import load_topology
@@ -41,7 +41,7 @@ LINES: Final = {
     "port_pps": "emulated port, rate 0",
 }
 _NOTHING: Final = Path(__file__).with_name("nothing.bpf.c")
-_HEADERS: Final = Path(plant.__file__).with_name("bpf")
+_HEADERS: Final = Path(port_maps.__file__).with_name("bpf")
 _LOSSLESS_TOS: Final = 26 << 2 | 2
 _SLOTS: Final = 16384
 _TOPOLOGY: Final = """
@@ -75,9 +75,9 @@ def forward(rounds: int, seconds: float) -> dict[str, list[float]]:
     process.run(["modprobe", "pktgen"])
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(NAME))
-        plant.load(NAME, Numbering({forwarding.PORTS.node: forwarding.PORTS}), "bench", _SLOTS)
+        port_maps.load(NAME, Numbering({forwarding.PORTS.node: forwarding.PORTS}), "bench", _SLOTS)
         configure_switch(qos)
-        programs = stack.enter_context(plant.programs(NAME))
+        programs = stack.enter_context(port_maps.programs(NAME))
         lines = {
             "bare_pps": stack.enter_context(forwarding.line("bare", None, None)),
             "nothing_pps": stack.enter_context(forwarding.line("nothing", qos, stack.enter_context(nothing()))),
@@ -92,7 +92,7 @@ def forward(rounds: int, seconds: float) -> dict[str, list[float]]:
 
 def configure_switch(qos: NodeQos) -> None:
     """Write the switch's records."""
-    maps = plant.open_plant(NAME, writable=True)
+    maps = port_maps.open_maps(NAME, writable=True)
     maps.nodes[0] = configure.node_record(qos, forwarding.PORTS)
     for interface, port in qos.ports.items():
         maps.config[forwarding.PORTS.port(interface)] = configure.port_record(port, forwarding.PORTS, forwarding.MAC)

@@ -9,14 +9,14 @@ from lab.backends import qos, state
 from lab.backends.state import FabricState, Kind
 from lab.cli import counters as counters_command
 from lab.cli import qos as qos_command
-from lab.dataplane import plant
+from lab.dataplane import port_maps
 from lab.dataplane.numbering import Numbering, number_ports
-from lab.dataplane.plant import Plant
+from lab.dataplane.port_maps import PortMaps
 from lab.kernel.interfaces import InterfaceState
 from lab.kernel.netns import Namespace
 from lab.kernel.rtnl import Batch
 from lab.model.topology import Topology
-from tests.unit.dataplane.plants import empty, planted
+from tests.unit.dataplane.made_maps import configured, empty
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Running:
 
     topology: Topology
     state: FabricState
-    plant: Plant
+    maps: PortMaps
     numbering: Numbering
     requests: list[str]
 
@@ -44,10 +44,10 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
         kept.record(Kind.BACKEND, ["netns"])
         kept.save_topology(topology)
         kept.mark_ready()
-    maps = planted(topology) if topology.qos else empty(number_ports(topology))
+    maps = configured(topology) if topology.qos else empty(number_ports(topology))
     requests: list[str] = []
     for module in (qos, counters_command, qos_command):
-        monkeypatch.setattr(module, "open_plant", lambda _, **_options: maps)
+        monkeypatch.setattr(module, "open_maps", lambda _, **_options: maps)
     monkeypatch.setattr(qos, "root_qdiscs", lambda namespace: _roots(namespace.name, topology))
     idle = InterfaceState("rx-eth1", True, 1500, 0, 0, 0, 0, 0)
     monkeypatch.setattr(qos, "interfaces", lambda _: {"rx-eth1": idle})
@@ -58,7 +58,7 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 
 def _roots(namespace: str, topology: Topology) -> dict[str, tuple[str, str]]:
     node = number_ports(topology).nodes[namespace.removeprefix(f"rl-{topology.name}.")]
-    return {name: (plant.qdisc_kind(topology.name), f"{node.port(name):x}:") for name in node.interfaces}
+    return {name: (port_maps.qdisc_kind(topology.name), f"{node.port(name):x}:") for name in node.interfaces}
 
 
 def _note(batch: Batch, requests: list[str]) -> None:

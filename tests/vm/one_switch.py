@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.backends.plumbing import Blueprint, plumb
-from lab.dataplane import configure, plant, slots
+from lab.dataplane import configure, port_maps, slots
 from lab.dataplane.numbering import Numbering, number_ports
 from lab.kernel import netns, pins
 from lab.kernel.netns import Namespace
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from lab.dataplane.layout import EventKind
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos, PortQos
     from lab.model.topology import Topology
@@ -64,7 +64,7 @@ class Star:
     plan: Mapping[str, NodePlan]
     numbering: Numbering
     namespaces: Mapping[str, Namespace]
-    plant: Plant
+    maps: PortMaps
     built: Mapping[str, NodeQos]
 
     def address(self, host: str) -> str:
@@ -79,11 +79,11 @@ class Star:
 
     def counters(self, node: str, interface: str = "eth1") -> Any:
         """The counters of a port as they are at this moment."""
-        return self.plant.counters[self.id(node, interface)].copy()
+        return self.maps.counters[self.id(node, interface)].copy()
 
     def live(self, node: str, interface: str = "eth1") -> Any:
         """The counters of a port, changing."""
-        return self.plant.counters[self.id(node, interface)]
+        return self.maps.counters[self.id(node, interface)]
 
     def configure(self, node: str, *assignments: str, interfaces: tuple[str, ...] = ()) -> NodeQos:
         """Give a node's interfaces (all of them) what it was built with, and ``assignments`` over it."""
@@ -93,10 +93,10 @@ class Star:
         ports = self.numbering.nodes[node]
         record = configure.node_record(qos, ports)
         for name in ("pool_bytes", "drain_rate"):
-            self.plant.nodes[name][ports.number] = record[name]
+            self.maps.nodes[name][ports.number] = record[name]
         for name in names:
             mac = self.plan[node].interfaces[name].mac
-            self.plant.config[ports.port(name)] = configure.port_record(qos.ports[name], ports, mac)
+            self.maps.config[ports.port(name)] = configure.port_record(qos.ports[name], ports, mac)
         return qos
 
     def port(self, node: str, interface: str = "eth1") -> PortQos:
@@ -143,13 +143,13 @@ class Star:
 
     def events(self, since: int) -> list[Any]:
         """Events after the first ``since``, in order."""
-        count = int(self.plant.event_count[0])
-        return [self.plant.events[number % len(self.plant.events)].copy() for number in range(since, count)]
+        count = int(self.maps.event_count[0])
+        return [self.maps.events[number % len(self.maps.events)].copy() for number in range(since, count)]
 
     @property
     def event_count(self) -> int:
         """How many events there have been."""
-        return int(self.plant.event_count[0])
+        return int(self.maps.event_count[0])
 
 
 def waited(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
@@ -196,7 +196,7 @@ def settle(fabric: Star) -> None:
 
     def settled() -> bool:
         depth = sum(int(port["queue"]["depth_packets"].sum()) for port in ports(fabric).values())
-        return not depth and not fabric.plant.nodes["paused"].any()
+        return not depth and not fabric.maps.nodes["paused"].any()
 
     waited(settled, "all queues to empty")
     before = None
@@ -207,7 +207,7 @@ def settle(fabric: Star) -> None:
 
 def ports(fabric: Star) -> dict[tuple[str, str], Any]:
     """The counters of all ports, by node and interface."""
-    return {place: fabric.plant.counters[port].copy() for port, place in fabric.numbering.names.items()}
+    return {place: fabric.maps.counters[port].copy() for port, place in fabric.numbering.names.items()}
 
 
 def balanced(port: Any) -> bool:
@@ -227,11 +227,11 @@ def build(text: str) -> Iterator[Star]:
     numbering, plan, qos = number_ports(topology), plan_addresses(topology), resolve(topology)
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        plant.load(name, numbering, "vmtest", slots.per_port(numbering, qos, slots.available_memory()))
-        maps = plant.open_plant(name, writable=True)
-        plant.write(maps, numbering, qos, plan)
+        port_maps.load(name, numbering, "vmtest", slots.per_port(numbering, qos, slots.available_memory()))
+        maps = port_maps.open_maps(name, writable=True)
+        port_maps.write(maps, numbering, qos, plan)
         stack.callback(netns.delete, [namespace.name for namespace in namespaces.values()])
-        with plant.programs(name) as programs:
+        with port_maps.programs(name) as programs:
             plumb(Blueprint(topology, plan, namespaces, numbering, qos, programs), lambda _cookies: None)
         star = Star(topology, plan, numbering, namespaces, maps, qos)
         star.introduce()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.dataplane import attach, configure, layout, plant
+from lab.dataplane import attach, configure, layout, port_maps
 from lab.dataplane.numbering import NodePorts, Numbering
 from lab.kernel import links, netns, pins, tuning
 from lab.kernel.libbpf import library
@@ -38,7 +38,7 @@ from tests.inside import entered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.dataplane.plant import Plant, Programs
+    from lab.dataplane.port_maps import PortMaps, Programs
 
 from .one_switch import waited
 from .run_program import LONGEST, Outcome, run_program
@@ -106,27 +106,27 @@ class Switch:
     inside: Namespace
     outside: Namespace
     programs: Programs
-    plant: Plant
+    maps: PortMaps
 
     def reset(self, port: PortQos = PORT) -> None:
         """Both ports idle, and configured as ``port``; nothing counted, nothing paused, the clock at rest."""
-        for number in range(len(self.plant.config) * layout.CLASSES):
+        for number in range(len(self.maps.config) * layout.CLASSES):
             self.set_group(*divmod(number, layout.CLASSES))
-        self.plant.nodes["paused"] = 0
-        waited(lambda: not self.plant.nodes["ticking"][0], "the clock to stop")
-        self.plant.counters[:] = np.zeros((), layout.COUNTERS)
-        self.plant.event_count[0] = 0
-        self.plant.config[PORTS.clock] = configure.clock_record(PORTS)
+        self.maps.nodes["paused"] = 0
+        waited(lambda: not self.maps.nodes["ticking"][0], "the clock to stop")
+        self.maps.counters[:] = np.zeros((), layout.COUNTERS)
+        self.maps.event_count[0] = 0
+        self.maps.config[PORTS.clock] = configure.clock_record(PORTS)
         for interface in INTERFACES:
-            self.plant.config[PORTS.port(interface)] = configure.port_record(port, PORTS, MAC)
+            self.maps.config[PORTS.port(interface)] = configure.port_record(port, PORTS, MAC)
         qos = NodeQos(POOL, dict.fromkeys(INTERFACES, port))
-        self.plant.nodes[PORTS.number] = configure.node_record(qos, PORTS)
-        self.plant.nodes["pool_bytes"] = POOL
+        self.maps.nodes[PORTS.number] = configure.node_record(qos, PORTS)
+        self.maps.nodes["pool_bytes"] = POOL
 
     def flush(self) -> None:
         """Let all that waits go, whatever the rate was."""
-        self.plant.config["rate"] = 0
-        waited(lambda: not self.plant.counters["queue"]["depth_packets"].any(), "the queues to empty")
+        self.maps.config["rate"] = 0
+        waited(lambda: not self.maps.counters["queue"]["depth_packets"].any(), "the queues to empty")
 
     def set_group(self, port: int, group: int, **fields: int) -> None:
         """What a priority group holds, and whether it has paused its peer."""
@@ -140,10 +140,10 @@ class Switch:
     def hold(self, port: int, group: int, **fields: int) -> None:
         """A group in XOFF, which the clock looks at."""
         self.set_group(port, group, paused=1, **fields)
-        self.plant.nodes["paused"] += 1
-        self.plant.ports["state"]["in_xoff"][port] |= 1 << group
-        self.plant.nodes["busy_ports"][0, 0] |= 1 << (port - PORTS.clock)
-        self.plant.nodes["busy"] |= 1
+        self.maps.nodes["paused"] += 1
+        self.maps.ports["state"]["in_xoff"][port] |= 1 << group
+        self.maps.nodes["busy_ports"][0, 0] |= 1 << (port - PORTS.clock)
+        self.maps.nodes["busy"] |= 1
 
     def group(self, port: int, group: int) -> Any:
         """What a priority group holds, of the type ``GROUP``."""
@@ -227,11 +227,11 @@ def switch() -> Iterator[Switch]:
     inside, outside = (Namespace(f"rv-{os.getpid()}-{end}") for end in ("in", "out"))
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        plant.load(name, Numbering({PORTS.node: PORTS}), "vmtest", SLOTS)
-        programs = stack.enter_context(plant.programs(name))
+        port_maps.load(name, Numbering({PORTS.node: PORTS}), "vmtest", SLOTS)
+        programs = stack.enter_context(port_maps.programs(name))
         stack.callback(netns.delete, [inside.name, outside.name])
         netns.create([inside.name, outside.name])
-        built = Switch(name, inside, outside, programs, plant.open_plant(name, writable=True))
+        built = Switch(name, inside, outside, programs, port_maps.open_maps(name, writable=True))
         built.reset()
         _connect(built)
         yield built

@@ -85,14 +85,14 @@ def going(ports: Switch) -> Iterator[tuple[Switch, Wire]]:
 
 def ticks_on(ports: Switch) -> float:
     """Until the clock has ticked again, in seconds; without a nap, so that no idle host makes it longer."""
-    began, before = time.monotonic(), int(ports.plant.nodes["ticks"][0])
-    while ports.plant.nodes["ticks"][0] == before:
+    began, before = time.monotonic(), int(ports.maps.nodes["ticks"][0])
+    while ports.maps.nodes["ticks"][0] == before:
         assert time.monotonic() < began + _GIVEN_UP, "the clock has stopped"
     return time.monotonic() - began
 
 
 def revived(ports: Switch) -> int:
-    return int(ports.plant.nodes["revived"][0])
+    return int(ports.maps.nodes["revived"][0])
 
 
 def lateness(ports: Switch, meanwhile: Callable[[], object]) -> float:
@@ -101,7 +101,7 @@ def lateness(ports: Switch, meanwhile: Callable[[], object]) -> float:
     while not revived(ports):
         assert time.monotonic() < deadline, "no token was lost"
         meanwhile()
-        late = max(late, time.monotonic() - int(ports.plant.nodes["tick_at"][0]) / 1e9)
+        late = max(late, time.monotonic() - int(ports.maps.nodes["tick_at"][0]) / 1e9)
     return late
 
 
@@ -128,7 +128,7 @@ class TestLoss:
         """What is not of the clock's generation is dropped where a token of a full backlog would be missed."""
         ports, wire = going
         for loss in range(1, 4):
-            ports.plant.nodes["generation"] += 1
+            ports.maps.nodes["generation"] += 1
             assert ticks_on(ports) < LOST
             assert revived(ports) == loss
         resumes(ports, wire)
@@ -153,17 +153,17 @@ class TestLoss:
         ports, wire = going
         with without(ports, "lo"), ports.wire(SWP2) as other:
             ports.set_group(SWP1, GROUP, bytes=0, paused=1, refresh_at=2**63)
-            overdue = int(ports.plant.nodes["tick_at"][0]) + int(LOST * 1e9)
+            overdue = int(ports.maps.nodes["tick_at"][0]) + int(LOST * 1e9)
             waited(lambda: time.monotonic_ns() > overdue, "the clock to be late")
             other.send(data(0))
             assert wire.next() == frame(PRIORITY, quanta=0)
         assert revived(ports) == 1
-        assert not ports.plant.nodes["paused"][0]
+        assert not ports.maps.nodes["paused"][0]
 
     def test_it_is_wound_up_when_lo_is_up_again(self, going: tuple[Switch, Wire]) -> None:
         ports, wire = going
         with without(ports, "lo"):
-            overdue = int(ports.plant.nodes["tick_at"][0]) + int(LOST * 1e9)
+            overdue = int(ports.maps.nodes["tick_at"][0]) + int(LOST * 1e9)
             waited(lambda: time.monotonic_ns() > overdue, "the clock to be late")
         with ports.wire(SWP2) as other:
             other.send(data(0))
@@ -173,7 +173,7 @@ class TestLoss:
     def test_a_token_that_lo_s_queue_refuses_is_replaced(self, going: tuple[Switch, Wire]) -> None:
         """All slots are taken, but for the one that the token has left, and that a spare seems to need."""
         ports, wire = going
-        state = ports.plant.ports["state"]
+        state = ports.maps.ports["state"]
         before = {name: int(state[name][PORTS.clock]) for name in ("free", "fresh")}
         state["free"][PORTS.clock], state["fresh"][PORTS.clock] = 0, 2**32 - 1
         state["spares"][PORTS.clock] = 0
@@ -188,7 +188,7 @@ class TestLoss:
     def test_a_token_that_cannot_be_cut_goes_on_as_it_is(self, ports: Switch) -> None:
         """The kernel cuts no packet before the transport header that a socket found (bpf_skb_change_tail)."""
         ports.hold(SWP1, GROUP, bytes=XOFF_AT, refresh_at=2**63)
-        ports.plant.nodes["ticking"] = 1
+        ports.maps.nodes["ticking"] = 1
         send(ports, "lo", LONG, mark(TOKEN, 0, PORTS.clock))
         for _ in range(3):
             ticks_on(ports)
@@ -204,7 +204,7 @@ class TestLoss:
 
     def test_a_token_that_was_given_up_is_dropped_when_it_turns_up(self, ports: Switch) -> None:
         ports.hold(SWP1, GROUP, bytes=XOFF_AT, refresh_at=2**63)
-        ports.plant.nodes["generation"] = 9
+        ports.maps.nodes["generation"] = 9
         for generation in range(8):
             token = mark(TOKEN, generation, PORTS.clock)
             with entered(ports.inside):
@@ -230,19 +230,19 @@ class TestOrder:
                 send(ports, "swp1", data(0), mark(PFC, GROUP, asked | 1 << PRIORITY))
             assert wire.next() == frame(PRIORITY, quanta=0xFFFF * paused)
             assert wire.is_silent()
-        assert ports.plant.counters[SWP1]["tx_pfc"] == 1
-        assert ports.plant.counters[SWP1]["tx_pfc_failed"] == 0
+        assert ports.maps.counters[SWP1]["tx_pfc"] == 1
+        assert ports.maps.counters[SWP1]["tx_pfc_failed"] == 0
 
     def test_an_xon_that_cannot_be_sent_is_sent_later(self, ports: Switch) -> None:
         ports.hold(SWP1, GROUP, bytes=0)
         with without(ports, "swp1"):
             assert ports.tick().verdict == REDIRECT
             assert ports.group(SWP1, GROUP)["paused"] == 1
-            assert ports.plant.counters[SWP1]["tx_pfc_failed"] == 1
+            assert ports.maps.counters[SWP1]["tx_pfc_failed"] == 1
         with ports.wire() as wire:
             assert ports.tick().verdict == SHOT
             assert wire.next() == frame(PRIORITY, quanta=0)
-        counted = ports.plant.counters[SWP1]
+        counted = ports.maps.counters[SWP1]
         assert (int(counted["group"]["xon"][GROUP]), int(counted["priority"]["tx_resume"][PRIORITY])) == (1, 1)
 
 

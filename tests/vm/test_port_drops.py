@@ -46,7 +46,7 @@ def test_an_overflow_shows_where_it_came_in_and_where_it_was_to_go(fabric: Star)
     waited(lambda: not fabric.live(SWITCH, "swp3")["queue"]["depth_packets"].any(), "the queue to empty")
     groups, queue = dropped(fabric)
     assert groups == queue
-    told = events.read_events(fabric.plant, fabric.numbering.names)
+    told = events.read_events(fabric.maps, fabric.numbering.names)
     came_in = [event for event in told if event.kind is EventKind.GROUP_DROPS]
     to_leave = [event for event in told if event.kind is EventKind.QUEUE_DROPS]
     assert {event.interface for event in came_in} <= {"swp1", "swp2"}

@@ -127,7 +127,7 @@ def test_an_incast_pauses_the_senders_and_loses_nothing(fabric: Star, senders: i
 def test_writes_fill_a_port_to_its_rate(fabric: Star, rate: int) -> None:
     """By what the sink's interface received in four seconds: with FCS, preamble and gap, the rate."""
     fabric.configure(SWITCH, *ROOMY, *DEEP)
-    fabric.plant.config["rate"][fabric.id(SWITCH, SINK_PORT)] = rate
+    fabric.maps.config["rate"][fabric.id(SWITCH, SINK_PORT)] = rate
     assert written(fabric) == pytest.approx(rate, rel=0.01)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from lab.dataplane import counters, layout, plant
+from lab.dataplane import counters, layout, port_maps
 from lab.dataplane.numbering import Numbering
 from lab.errors import OperationFailed
 from lab.kernel import clang, pins
@@ -118,7 +118,7 @@ class TestOpened:
     """What a fabric's maps are in a process that only reads them."""
 
     def test_a_reader_cannot_write(self, built: Switch) -> None:
-        read = plant.open_plant(built.name)
+        read = port_maps.open_maps(built.name)
         for array in (read.ports, read.nodes, read.events, read.event_count):
             assert not array.flags.writeable
             with pytest.raises(ValueError, match="read-only"):
@@ -130,8 +130,8 @@ class TestOpened:
         assert line.split()[1] == "r--s", "nor can anything else, by way of the array"
 
     def test_what_one_writes_the_other_reads(self, built: Switch) -> None:
-        built.plant.nodes["pool_watermark"][0] = 4711
-        assert plant.open_plant(built.name).nodes["pool_watermark"][0] == 4711
+        built.maps.nodes["pool_watermark"][0] = 4711
+        assert port_maps.open_maps(built.name).nodes["pool_watermark"][0] == 4711
 
     def test_another_layout_of_the_same_size_is_refused(self, built: Switch) -> None:
         folder = pins.folder_of(built.name)
@@ -141,16 +141,16 @@ class TestOpened:
         assert layout.digest(exchanged) != layout.digest(layout.NODE)
         ours.rename(folder / "layout-0123456789abcdef")
         with pytest.raises(OperationFailed, match=f"^fabric {built.name} was built by another version of rocelab"):
-            plant.open_plant(built.name)
+            port_maps.open_maps(built.name)
         (folder / "layout-0123456789abcdef").rename(ours)
-        plant.open_plant(built.name).require_live()
+        port_maps.open_maps(built.name).require_live()
 
     def test_counters_of_a_fabric_that_has_gone_are_not_shown(self) -> None:
         name, ports = f"doomed-{os.getpid()}", port_programs.PORTS
         with contextlib.ExitStack() as stack:
             stack.callback(pins.unpin, pins.folder_of(name))
-            plant.load(name, Numbering({ports.node: ports}), "vmtest", port_programs.SLOTS)
-            read = plant.open_plant(name)
+            port_maps.load(name, Numbering({ports.node: ports}), "vmtest", port_programs.SLOTS)
+            read = port_maps.open_maps(name)
             assert read.slots == port_programs.SLOTS
             counters.read(read, ports)
         with pytest.raises(OperationFailed, match=f"^fabric {name} was taken down"):

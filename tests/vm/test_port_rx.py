@@ -70,7 +70,7 @@ class TestClassifier:
         for dscp in range(64):
             packet = udp(path, dscp=dscp, ecn=dscp % 4)
             assert ports.rx(packet) == passed(packet, PORT.dscp_to_priority[dscp])
-        counted = ports.plant.counters[SWP1]["priority"]
+        counted = ports.maps.counters[SWP1]["priority"]
         share = [PORT.dscp_to_priority.count(priority) for priority in range(8)]
         assert counted["rx_packets"].tolist() == share
         assert counted["rx_bytes"].tolist() == [100 * packets for packets in share]
@@ -90,7 +90,7 @@ class TestClassifier:
         with ports.wire() as wire:
             for pcp in range(8):
                 priority = PORT.pcp_to_priority[pcp] if by_pcp else PORT.dscp_to_priority[8 * pcp + 1]
-                live = ports.plant.counters[SWP1]["priority"][priority]
+                live = ports.maps.counters[SWP1]["priority"][priority]
                 before = int(live["rx_packets"])
                 wire.send(udp(PATHS[pcp % 2], dscp=8 * pcp + 1, tag=Tag(vlan=100, pcp=pcp)))
                 counts(live, "rx_packets", before + 1)
@@ -131,7 +131,7 @@ class TestClassifier:
         packet = udp(path, dscp=26)
         with ports.wire() as wire:
             for size in range(15, 40):
-                live = ports.plant.counters[SWP1]["priority"][PORT.dscp_to_priority[26 if size >= 16 else 0]]
+                live = ports.maps.counters[SWP1]["priority"][PORT.dscp_to_priority[26 if size >= 16 else 0]]
                 before = int(live["rx_bytes"])
                 wire.send(packet[:size])
                 counts(live, "rx_bytes", before + size)
@@ -144,7 +144,7 @@ def pfc(**classes: int) -> bytes:
 
 def took(ports: Switch) -> dict[str, list[int]]:
     """What a PFC frame did to each priority."""
-    counted = ports.plant.counters[SWP1]["priority"]
+    counted = ports.maps.counters[SWP1]["priority"]
     return {name: counted[name].tolist() for name in ("rx_pause", "rx_resume", "rx_pause_ignored")}
 
 
@@ -161,7 +161,7 @@ class TestPfc:
         ports.reset(replace(PORT, rate=rate))
         quanta = {3: 1, 4: 0x8000, 6: 7, 7: 0xFFFF}
         assert ports.rx(build.pfc(PEER, Pfc.of(quanta))).verdict == SHOT
-        counted = ports.plant.counters[SWP1]["priority"]
+        counted = ports.maps.counters[SWP1]["priority"]
         for priority, number in quanta.items():
             length = int(counted[priority]["paused_until"] - counted[priority]["paused_from"])
             assert length == number * 512 * NS // rate
@@ -173,51 +173,51 @@ class TestPfc:
         assert ports.rx(pfc(**{f"p{priority}": 100})).verdict == SHOT
         name = "rx_pause" if honoured else "rx_pause_ignored"
         assert took(ports) == NOTHING | {name: only(priority)}
-        assert ports.plant.counters[SWP1]["rx_pfc"] == 1
-        counted = ports.plant.counters[SWP1]["priority"]["paused_until"]
+        assert ports.maps.counters[SWP1]["rx_pfc"] == 1
+        counted = ports.maps.counters[SWP1]["priority"]["paused_until"]
         assert (counted > 0).tolist() == [bool(flag and honoured) for flag in only(priority)]
 
     def test_xon_ends_the_pause_of_its_class_alone(self, ports: Switch) -> None:
         ports.rx(pfc(p3=0xFFFF, p4=0xFFFF))
-        counted = ports.plant.counters[SWP1]["priority"]
+        counted = ports.maps.counters[SWP1]["priority"]
         before = counted.copy()
         ports.rx(pfc(p3=0))
         assert took(ports) == {"rx_pause": only(3, 4), "rx_resume": only(3), "rx_pause_ignored": only()}
         assert counted[4].tolist() == before[4].tolist()
         assert counted[3]["paused_until"] == counted[3]["paused_from"] < before[3]["paused_until"]
         assert counted[3]["paused_ns"] == counted[3]["paused_from"] - before[3]["paused_from"] > 0
-        kinds = ports.plant.events["kind"][:3].tolist()
+        kinds = ports.maps.events["kind"][:3].tolist()
         assert kinds == [EventKind.PAUSED, EventKind.PAUSED, EventKind.RESUMED]
 
     def test_a_refreshed_pause_counts_time_once(self, ports: Switch) -> None:
         began = time.monotonic_ns()
         for _ in range(20):
             ports.rx(pfc(p3=0xFFFF))
-        counted = ports.plant.counters[SWP1]["priority"][3]
+        counted = ports.maps.counters[SWP1]["priority"][3]
         assert counted["rx_pause"] == 20
         assert counted["paused_ns"] <= counted["paused_from"] - began
-        assert ports.plant.event_count[0] == 1  # it was one pause
+        assert ports.maps.event_count[0] == 1  # it was one pause
 
     def test_a_pause_that_runs_out_has_an_end(self, ports: Switch) -> None:
         """One of 1 quantum, 5.12 us, over long before the next frame: that tells when it was."""
         ports.rx(pfc(p3=1))
-        ran_out = int(ports.plant.counters[SWP1]["priority"]["paused_until"][3])
+        ran_out = int(ports.maps.counters[SWP1]["priority"]["paused_until"][3])
         waited(lambda: time.monotonic_ns() > ran_out, "the pause to run out")
-        (unsaid,) = expired(ports.plant.counters["priority"], time.monotonic_ns())
+        (unsaid,) = expired(ports.maps.counters["priority"], time.monotonic_ns())
         ports.rx(pfc(p3=0))
-        assert [int(kind) for kind in ports.plant.events["kind"][:2]] == [EventKind.PAUSED, EventKind.EXPIRED]
-        told = ports.plant.events[1]
+        assert [int(kind) for kind in ports.maps.events["kind"][:2]] == [EventKind.PAUSED, EventKind.EXPIRED]
+        told = ports.maps.events[1]
         assert int(told["ns"]) == ran_out
         assert told == unsaid  # what user space had said of it in the meantime
-        assert int(ports.plant.event_count[0]) == 2
-        assert not len(expired(ports.plant.counters["priority"], time.monotonic_ns()))
+        assert int(ports.maps.event_count[0]) == 2
+        assert not len(expired(ports.maps.counters["priority"], time.monotonic_ns()))
 
     def test_a_pause_that_is_ended_has_not_run_out(self, ports: Switch) -> None:
         ports.rx(pfc(p3=0xFFFF))
         ports.rx(pfc(p3=0))
         ports.rx(pfc(p3=0))
-        assert [int(kind) for kind in ports.plant.events["kind"][:2]] == [EventKind.PAUSED, EventKind.RESUMED]
-        assert int(ports.plant.event_count[0]) == 2
+        assert [int(kind) for kind in ports.maps.events["kind"][:2]] == [EventKind.PAUSED, EventKind.RESUMED]
+        assert int(ports.maps.event_count[0]) == 2
 
     def test_the_reserved_octet_of_the_vector_is_ignored(self, ports: Switch) -> None:
         frame = build.pfc(PEER, Pfc(0xFF08, (9,) * 8))
@@ -228,7 +228,7 @@ class TestPfc:
         ports.reset(replace(PORT, pfc=replace(PORT.pfc, rx=False)))
         ports.rx(build.pfc(PEER, Pfc(0xFF, (0xFFFF,) * 8)))
         assert took(ports) == NOTHING | {"rx_pause_ignored": only(*range(8))}
-        assert not ports.plant.counters[SWP1]["priority"]["paused_until"].any()
+        assert not ports.maps.counters[SWP1]["priority"]["paused_until"].any()
 
     @pytest.mark.parametrize(
         ("at", "octets", "counter"),
@@ -247,12 +247,12 @@ class TestPfc:
         frame[at : at + len(octets) // 2] = bytes.fromhex(octets)
         assert ports.rx(bytes(frame)) == Outcome(SHOT, bytes(frame), 0)
         assert took(ports) == NOTHING
-        counted = ports.plant.counters[SWP1]
+        counted = ports.maps.counters[SWP1]
         assert [int(counted[name]) for name in ("rx_pfc", counter)] == [0, 1]
 
     def test_a_pause_of_the_whole_link_is_not_ours(self, ports: Switch) -> None:
         assert ports.rx(build.pause(PEER, Pause(100))).verdict == SHOT
-        assert ports.plant.counters[SWP1]["rx_global_pause"] == 1
+        assert ports.maps.counters[SWP1]["rx_global_pause"] == 1
         assert took(ports) == NOTHING
 
     def test_a_frame_cut_off_at_any_octet_sets_nothing(self, ports: Switch) -> None:
@@ -261,7 +261,7 @@ class TestPfc:
         for size in range(15, len(frame)):
             ports.reset()
             assert ports.rx(frame[:size]) == Outcome(SHOT, frame[:size], 0)
-            counted = ports.plant.counters[SWP1]
+            counted = ports.maps.counters[SWP1]
             assert [int(counted[name]) for name in ("rx_pfc", "rx_pfc_invalid")] == [size >= 34, size < 34]
             assert any(took(ports)["rx_pause"]) == (size >= 34)
 
@@ -276,7 +276,7 @@ class TestNotifications:
     @BOTH
     def test_a_cnp_is_counted(self, ports: Switch, path: build.Path, tag: Tag | None) -> None:
         assert ports.rx(build.cnp(replace(path, tag=tag), 0x12)).verdict == UNSPEC
-        assert ports.plant.counters[SWP1]["rx_cnp"] == 1
+        assert ports.maps.counters[SWP1]["rx_cnp"] == 1
 
     @pytest.mark.parametrize("at", [9, 22, 28], ids=["no UDP", "another port", "another opcode"])
     def test_what_only_looks_like_one_is_not(self, ports: Switch, at: int) -> None:
@@ -284,7 +284,7 @@ class TestNotifications:
         frame = build.cnp(PATHS[0], 0x12)
         for other in (frame[: 14 + at] + b"\x0e" + frame[15 + at :], frame + b"\0", frame[:-1]):
             ports.rx(other)
-        assert ports.plant.counters[SWP1]["rx_cnp"] == 0
+        assert ports.maps.counters[SWP1]["rx_cnp"] == 0
 
 
 TYPES = st.sampled_from([b"\x08\x00", b"\x08\x06", b"\x86\xdd", b"\x88\x08", b"\x81\x00"]) | st.binary(
@@ -318,10 +318,10 @@ def word(packet: bytes, at: int) -> int:
 @given(PACKETS)
 def test_any_octets_are_only_counted_and_marked(built: Switch, packet: bytes) -> None:
     assume(len(packet) >= SHORTEST.get(word(packet, 12), 15))
-    before = built.plant.counters[SWP2].copy()
+    before = built.maps.counters[SWP2].copy()
     outcome = built.rx(packet)
     if packet[12:14] == b"\x88\x08":
         assert (outcome.verdict, outcome.packet) == (SHOT, packet)
     else:
         assert outcome == passed(packet, priority_of(packet))
-    assert built.plant.counters[SWP2] == before
+    assert built.maps.counters[SWP2] == before

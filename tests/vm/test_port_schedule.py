@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from lab.dataplane import plant
+from lab.dataplane import port_maps
 from lab.dataplane.layout import Drop
 from tests.inside import entered
 
@@ -57,7 +57,7 @@ def test_weights_divide_a_saturated_link(fabric: Star, queues: Any, weights: tup
     mapped(fabric, *(f"scheduler.{queue}={weight}" for queue, weight in enumerate(weights)))
     with ExitStack() as senders:
         for number, dscp in enumerate((0, 8, 16), start=1):
-            fabric.plant.config["rate"][fabric.id(f"h{number}")] = 2 * RATE
+            fabric.maps.config["rate"][fabric.id(f"h{number}")] = 2 * RATE
             senders.enter_context(blasting(fabric, f"h{number}", "h4", dscp << 2, SIZE))
         waited(lambda: all(queues[queue]["depth_packets"] > 200 for queue in range(3)), "three queues to fill")
         before = queues.copy()
@@ -102,7 +102,7 @@ def test_bulk_does_not_delay_the_strict_class(fabric: Star, queues: Any) -> None
 def test_a_cable_delays_what_it_carries(fabric: Star) -> None:
     """Its delay once on the way there, for it is one port's; and packets are on it together, not one by one."""
     alone = round_trip(fabric, 0)
-    fabric.plant.config["delay_ns"][fabric.id(SWITCH, "swp4")] = 60_000_000
+    fabric.maps.config["delay_ns"][fabric.id(SWITCH, "swp4")] = 60_000_000
     argv = ["ping", "-n", "-c20", "-i0.01", "-Q0", fabric.address("h4")]
     with entered(fabric.namespaces["h3"]):
         said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -125,7 +125,7 @@ def test_a_port_taken_off_under_load_lets_traffic_go_on(fabric: Star, queues: An
         waited(lambda: fabric.live("h4")["priority"][0]["rx_packets"] > first + 100, "traffic")
         assert queues[0]["sent_packets"] == after["queue"][0]["sent_packets"], "the port is off"
         handle = f"{fabric.id(SWITCH, 'swp4'):x}:"
-        kind = plant.qdisc_kind(fabric.topology.name)
+        kind = port_maps.qdisc_kind(fabric.topology.name)
         switch.run(["tc", "qdisc", "add", "dev", "swp4", "root", "handle", handle, kind])
         sent = int(queues[0]["sent_packets"])
         waited(lambda: queues[0]["sent_packets"] > sent + 10, "traffic by the port")
@@ -139,7 +139,7 @@ def test_a_port_taken_off_under_load_lets_traffic_go_on(fabric: Star, queues: An
 def test_a_port_carries_its_rate(rate: int) -> None:
     """TCP, lossless so that it always has something queued. The port's rate is set while it runs."""
     with build(star(2, f"{4 * rate}bit", 9000)) as fabric:
-        fabric.plant.config["rate"][fabric.id(SWITCH, "swp2")] = rate
+        fabric.maps.config["rate"][fabric.id(SWITCH, "swp2")] = rate
         assert transferred(fabric, rate) == pytest.approx(rate, rel=0.01)
 
 

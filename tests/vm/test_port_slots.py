@@ -69,7 +69,7 @@ def fill(ports: Switch, priority: int, packets: int = SLOTS) -> int:
 
 
 def counted(ports: Switch, priority: int) -> Any:
-    return ports.plant.counters[SWP1]["queue"][PORT.priority_to_queue[priority]]
+    return ports.maps.counters[SWP1]["queue"][PORT.priority_to_queue[priority]]
 
 
 def about(packets: int) -> Any:
@@ -95,13 +95,13 @@ def test_a_queue_has_places_of_its_own_when_another_has_taken_all(ports: Switch,
 def test_a_port_that_is_full_still_sends_its_own_frames(ports: Switch) -> None:
     for priority in (PRIORITY, OTHER, *range(8)):
         fill(ports, priority)
-    drops = [int(queue["drop_packets"][Drop.SLOTS]) for queue in ports.plant.counters[SWP1]["queue"]]
+    drops = [int(queue["drop_packets"][Drop.SLOTS]) for queue in ports.maps.counters[SWP1]["queue"]]
     ports.set_group(SWP1, GROUP, bytes=XOFF_AT)
     with ports.wire() as wire:
         ports.rx(data(PRIORITY))
         assert frame(PRIORITY) in [wire.next() for _ in range(3)]
-    assert ports.plant.counters[SWP1]["tx_pfc_failed"] == 0
-    assert drops == [int(queue["drop_packets"][Drop.SLOTS]) for queue in ports.plant.counters[SWP1]["queue"]]
+    assert ports.maps.counters[SWP1]["tx_pfc_failed"] == 0
+    assert drops == [int(queue["drop_packets"][Drop.SLOTS]) for queue in ports.maps.counters[SWP1]["queue"]]
 
 
 @pytest.mark.parametrize("alpha", [Fraction(1), Fraction(8)])
@@ -110,9 +110,9 @@ def test_a_pool_holds_at_most_a_frame_too_much_for_each_cpu(ports: Switch, alpha
     pool, size = 50_000, 1000
     group = GroupQos(reserved=0, alpha=alpha, xoff=None, xon=0, headroom=0)
     ports.reset(replace(SLOW, groups=(group,) * 8))
-    ports.plant.nodes["pool_bytes"] = pool
+    ports.maps.nodes["pool_bytes"] = pool
     for priority in (0, 1, 2, 5):
         with sender(ports, priority, SWP2) as injector:
             injector.send([data(priority).ljust(size, b"\0")] * 100)
-    most = int(ports.plant.nodes["pool_watermark"][0])
+    most = int(ports.maps.nodes["pool_watermark"][0])
     assert 0.7 * pool < most < pool + size * len(os.sched_getaffinity(0))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from lab.backends.lifecycle import open_fabric
-from lab.dataplane import plant
+from lab.dataplane import port_maps
 from lab.dataplane.layout import EventKind
 from lab.rdma import counters
 from tests.fabric.command import rocelab, rocelab_json
@@ -58,13 +58,13 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
 
 
 def port_counters(fabric: Fabric) -> dict[tuple[str, str], Any]:
-    maps = plant.open_plant(fabric.name)
+    maps = port_maps.open_maps(fabric.name)
     return {place: maps.counters[port].copy() for port, place in fabric.numbering.names.items()}
 
 
 def events(fabric: Fabric, since: int) -> list[tuple[int, str, EventKind]]:
     """Time, node and kind of each event after the first ``since``, in order of time."""
-    maps = plant.open_plant(fabric.name)
+    maps = port_maps.open_maps(fabric.name)
     until = int(maps.event_count[0])
     assert until - since <= len(maps.events), "the first events are gone"
     log = [maps.events[number % len(maps.events)] for number in range(since, until)]
@@ -74,7 +74,7 @@ def events(fabric: Fabric, since: int) -> list[tuple[int, str, EventKind]]:
 @pytest.mark.parametrize("senders", [2, 4, 8])
 def test_an_incast_across_spines_loses_nothing_and_is_felt_hop_by_hop(fabric: Fabric, senders: int) -> None:
     """The first XOFFs come in the order of the way back: receiver's leaf, spine, senders' leaf, host."""
-    since = int(plant.open_plant(fabric.name).event_count[0])
+    since = int(port_maps.open_maps(fabric.name).event_count[0])
     write_to_one(fabric, senders, "3s")
     path = first_pauses(fabric, since)
     assert path == sorted(path)

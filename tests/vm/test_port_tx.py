@@ -77,7 +77,7 @@ def configure(ports: Switch, curve: EcnQos) -> None:
 
 def queue(ports: Switch) -> Any:
     """The counters of the queue that marks."""
-    return ports.plant.counters[SWP2]["queue"][QUEUE]
+    return ports.maps.counters[SWP2]["queue"][QUEUE]
 
 
 def write(path: build.Path, ecn: int, **fields: Any) -> bytes:
@@ -139,7 +139,7 @@ class TestMarker:
             assert low <= queue(ports)["not_ect"] <= high, depth
 
     def test_another_queue_s_depth_does_not_mark(self, ports: Switch) -> None:
-        ports.plant.counters[SWP2]["queue"]["depth_bytes"] = 10**9
+        ports.maps.counters[SWP2]["queue"]["depth_bytes"] = 10**9
         queue(ports)["depth_bytes"] = 0
         packet = write(PATHS[0], ECT0)
         for priority in range(8):

@@ -84,21 +84,21 @@ class TestXoff:
         """The PFC frames that a packet of 100 bytes causes whose group holds ``held`` bytes."""
         packet = data(priority)
         ports.set_group(SWP1, PORT.priority_to_group[priority], bytes=held)
-        before = int(ports.plant.counters[SWP1]["group"]["xoff"].sum())
+        before = int(ports.maps.counters[SWP1]["group"]["xoff"].sum())
         with ports.wire() as wire:
             assert ports.rx(packet) == Outcome(UNSPEC, packet, mark(DATA, priority, SWP1))
-            frames = [wire.next() for _ in range(int(ports.plant.counters[SWP1]["group"]["xoff"].sum()) - before)]
+            frames = [wire.next() for _ in range(int(ports.maps.counters[SWP1]["group"]["xoff"].sum()) - before)]
             assert wire.is_silent()
         return frames
 
     def test_the_byte_after_the_threshold_pauses_and_none_before(self, ports: Switch) -> None:
         assert self.arriving(ports, XOFF_AT - 100) == []
-        assert ports.plant.nodes[0]["paused"] == 0
+        assert ports.maps.nodes[0]["paused"] == 0
         assert self.arriving(ports, XOFF_AT - 99) == [frame(PRIORITY)]
-        counted = ports.plant.counters[SWP1]
+        counted = ports.maps.counters[SWP1]
         assert counted["priority"]["tx_pause"].tolist() == only(PRIORITY)
         assert counted["group"]["xoff"].tolist() == only(GROUP)
-        assert ports.plant.events["kind"][0] == EventKind.XOFF_SENT
+        assert ports.maps.events["kind"][0] == EventKind.XOFF_SENT
 
     def test_a_group_pauses_all_the_priorities_it_holds(self, ports: Switch) -> None:
         assert self.arriving(ports, XOFF_AT, priority=7) == [frame(6, 7)]
@@ -106,7 +106,7 @@ class TestXoff:
     @pytest.mark.parametrize("priority", [0, 1, 2, 5])
     def test_a_lossy_group_never_pauses(self, ports: Switch, priority: int) -> None:
         assert self.arriving(ports, 10 * XOFF_AT, priority) == []
-        assert not ports.plant.counters[SWP1]["group"]["xoff"].any()
+        assert not ports.maps.counters[SWP1]["group"]["xoff"].any()
 
     def test_nobody_is_paused_where_sending_is_off(self, ports: Switch) -> None:
         ports.reset(replace(PORT, pfc=replace(PORT.pfc, tx=False)))
@@ -114,23 +114,23 @@ class TestXoff:
         with ports.wire() as wire:
             ports.rx(data(PRIORITY))
             assert wire.is_silent()
-        assert not ports.plant.counters[SWP1]["priority"]["tx_pause"].any()
-        assert not ports.plant.counters[SWP1]["group"]["xoff"].any()
-        assert (ports.plant.event_count[0], ports.plant.nodes["paused"][0]) == (0, 0)
+        assert not ports.maps.counters[SWP1]["priority"]["tx_pause"].any()
+        assert not ports.maps.counters[SWP1]["group"]["xoff"].any()
+        assert (ports.maps.event_count[0], ports.maps.nodes["paused"][0]) == (0, 0)
 
     def test_one_crossing_is_one_frame(self, ports: Switch) -> None:
         assert self.arriving(ports, XOFF_AT) == [frame(PRIORITY)]
         with ports.wire() as wire:
             ports.rx(data(PRIORITY), repeat=50)
             assert wire.is_silent()
-        assert ports.plant.counters[SWP1]["group"]["xoff"].tolist() == only(GROUP)
+        assert ports.maps.counters[SWP1]["group"]["xoff"].tolist() == only(GROUP)
 
     @ALPHAS
     @USES
     def test_a_moving_threshold_is_where_the_model_says(self, ports: Switch, alpha: Fraction, used: int) -> None:
         qos = dynamic(alpha)
         ports.reset(qos)
-        ports.plant.nodes["pool_used"] = used
+        ports.maps.nodes["pool_used"] = used
         threshold = qos.groups[GROUP].threshold(POOL - used)
         assert self.arriving(ports, threshold - 100) == []
         assert self.arriving(ports, threshold - 99) == [frame(PRIORITY)]
@@ -158,25 +158,25 @@ class TestClock:
         ports.set_group(SWP1, GROUP, bytes=XON_AT, paused=1, refresh_at=2**63)
         assert self.tick(ports, frame(PRIORITY, quanta=0)).verdict == SHOT
         assert ports.group(SWP1, GROUP)["paused"] == 0
-        counted = ports.plant.counters[SWP1]
+        counted = ports.maps.counters[SWP1]
         assert counted["priority"]["tx_resume"].tolist() == counted["group"]["xon"].tolist() == only(PRIORITY)
-        assert [int(ports.plant.nodes[0][name]) for name in ("paused", "ticking", "ticks")] == [0, 0, 2]
-        assert ports.plant.events["kind"][0] == EventKind.XON_SENT
+        assert [int(ports.maps.nodes[0][name]) for name in ("paused", "ticking", "ticks")] == [0, 0, 2]
+        assert ports.maps.events["kind"][0] == EventKind.XON_SENT
 
     def test_a_pause_that_began_before_sending_was_off_ends_unsaid(self, ports: Switch) -> None:
         ports.reset(replace(PORT, pfc=replace(PORT.pfc, tx=False)))
         self.pause(ports, 0)
         assert self.tick(ports).verdict == SHOT
-        assert (ports.group(SWP1, GROUP)["paused"], ports.plant.nodes[0]["paused"]) == (0, 0)
-        assert ports.plant.event_count[0] == 0
-        assert not ports.plant.counters[SWP1]["priority"]["tx_resume"].any()
+        assert (ports.group(SWP1, GROUP)["paused"], ports.maps.nodes[0]["paused"]) == (0, 0)
+        assert ports.maps.event_count[0] == 0
+        assert not ports.maps.counters[SWP1]["priority"]["tx_resume"].any()
 
     @ALPHAS
     @USES
     def test_a_moving_xon_is_where_the_model_says(self, ports: Switch, alpha: Fraction, used: int) -> None:
         qos = dynamic(alpha)
         ports.reset(qos)
-        ports.plant.nodes["pool_used"] = used
+        ports.maps.nodes["pool_used"] = used
         release = qos.groups[GROUP].release(POOL - used)
         self.pause(ports, release + 1)
         self.tick(ports)
@@ -196,7 +196,7 @@ class TestClock:
         with ports.wire(SWP2) as other:
             assert self.tick(ports, frame(3), frame(4, quanta=0)).verdict == REDIRECT
             assert other.next() == frame(6, 7, quanta=0)
-        assert ports.plant.nodes[0]["paused"] == 1
+        assert ports.maps.nodes[0]["paused"] == 1
 
     @pytest.mark.parametrize("held", [XON_AT + 1, XON_AT + 5_000, XOFF_AT, 10**6])
     def test_it_comes_again_when_the_fullest_group_can_have_drained(self, ports: Switch, held: int) -> None:
@@ -207,4 +207,4 @@ class TestClock:
     def now(self, ports: Switch, held: int) -> int:
         """When the token came, by when it comes again: at the sum of the ports' rates, within 0.05 to 1 ms."""
         drained = (held - XON_AT) * 8 * 10**9 // (2 * RATE)
-        return int(ports.plant.nodes[0]["tick_at"]) - min(max(drained, MIN_TICK), MAX_TICK)
+        return int(ports.maps.nodes[0]["tick_at"]) - min(max(drained, MIN_TICK), MAX_TICK)

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from lab.backends import lifecycle, registry
 from lab.backends.base import Fabric
 from lab.cli.main import app
-from lab.dataplane import counters, plant
+from lab.dataplane import counters, port_maps
 from lab.kernel import netns, pins
 from lab.model.load import load_topology
 from tests.inside import entered
@@ -159,7 +159,7 @@ def test_counters_agree_with_the_kernels(fabric: Fabric, flow: Flow) -> None:
         moved = grown(end, before[end])
         assert moved[f"{way}_prio3_packets"] == len(sent) >= 200, end
         assert moved[f"{way}_prio3_bytes"] == len(sent) * FRAME, end
-    maps = plant.open_plant(fabric.name)
+    maps = port_maps.open_maps(fabric.name)
     port = counters.read(maps, fabric.numbering.nodes["h2"]).port("eth1")
     (link,) = kernels(fabric, "h2", "ip", "-json", "-statistics", "link", "show", "eth1")
     received = int(port["priority"]["rx_packets"].sum()) + int(port["rx_pfc"])
@@ -170,7 +170,7 @@ def test_counters_agree_with_the_kernels(fabric: Fabric, flow: Flow) -> None:
         for entry in kernels(fabric, "leaf1", "tc", "-json", "-s", "qdisc", "show", "dev", "swp2")
         if "root" in entry
     ]
-    assert root["kind"] == plant.qdisc_kind(fabric.name)
+    assert root["kind"] == port_maps.qdisc_kind(fabric.name)
     assert root["bytes"] - int(port["queue"]["sent_bytes"].sum()) - int(port["tx_pfc_bytes"]) in range(3 * 200)
     assert root["drops"] == int(port["queue"]["drop_packets"].sum()) == 0
 
@@ -197,7 +197,7 @@ def test_a_change_is_made_under_traffic_and_seen_by_all(fabric: Fabric, flow: Fl
 def test_a_lower_rate_holds_at_once(fabric: Fabric, flow: Flow) -> None:
     """1 Mb/s carries a frame of 1442 + 24 octets in 11.7 ms; late timers make up for little (schedule.h)."""
     node = fabric.numbering.nodes["h1"]
-    maps = plant.open_plant(fabric.name)
+    maps = port_maps.open_maps(fabric.name)
     with under_way(flow):
         rocelab("qos", "set", "h1", "rate=1Mbit")
         started, earlier = time.monotonic(), counters.read(maps, node)
@@ -218,7 +218,7 @@ def test_a_slow_receiver_pauses_its_leaf_and_loses_nothing(fabric: Fabric, flow:
         rocelab("qos", "set", "h2", "nic.drain=1Mbit")
         assert kernels(fabric, "h2", "ip", "-json", "link", "show", "rx-eth1")
         before = len(json.loads(rocelab("qos", "events", "--json", "--limit", "65536")))
-        pauses = plant.open_plant(fabric.name).counters["priority"]["rx_pause"][
+        pauses = port_maps.open_maps(fabric.name).counters["priority"]["rx_pause"][
             fabric.numbering.nodes["leaf1"].port("swp2")
         ]
         deadline = time.monotonic() + 60
@@ -237,7 +237,7 @@ def test_a_slow_receiver_pauses_its_leaf_and_loses_nothing(fabric: Fabric, flow:
 
 
 def test_what_cannot_be_changes_nothing(fabric: Fabric) -> None:
-    maps = plant.open_plant(fabric.name)
+    maps = port_maps.open_maps(fabric.name)
     before = maps.config.copy()
     for words in (["leaf1", "ecn.3.kmin=1MB"], ["leaf1:swp9", "rate=5Mbit"], ["--all", "nic.drain=5Mbit"]):
         rocelab("qos", "set", *words, expect=1)  # main() makes exit code 2 of it
@@ -246,7 +246,7 @@ def test_what_cannot_be_changes_nothing(fabric: Fabric) -> None:
 
 def test_the_netlink_half_leaves_nothing_when_it_fails(fabric: Fabric) -> None:
     """A name that is taken in the host stands for whatever the kernel may refuse."""
-    maps = plant.open_plant(fabric.name)
+    maps = port_maps.open_maps(fabric.name)
     before = maps.config.copy()
     subprocess.run(["ip", "-n", fabric.namespace("h2").name, "link", "add", "rx-eth1", "type", "ifb"], check=True)
     rocelab("qos", "set", "host", "nic.drain=5Mbit", expect=1)
@@ -268,7 +268,7 @@ def test_a_port_that_somebody_took_off_is_noticed(fabric: Fabric, flow: Flow) ->
     assert differs() == []
     namespace.run(["tc", "qdisc", "del", "dev", "eth1", "root"])
     assert differs() == ["root qdisc noqueue"]
-    namespace.run([*root, "handle", f"{major:x}:", plant.qdisc_kind(fabric.name)])
+    namespace.run([*root, "handle", f"{major:x}:", port_maps.qdisc_kind(fabric.name)])
     assert differs() == []
     with under_way(flow, 20):
         pass

@@ -29,15 +29,15 @@ def kernel_has_what_was_asked(running: Running) -> bool:
     return not any(
         fields
         for name, node in found.qos.items()
-        for fields in live.differences(running.plant, running.numbering.nodes[name], node, found.plan[name]).values()
+        for fields in live.differences(running.maps, running.numbering.nodes[name], node, found.plan[name]).values()
     )
 
 
 def test_a_change_reaches_the_kernel_and_the_next_command(running: Running) -> None:
     assert change(running, "leaf1:swp3", "ecn.3.kmin=20KB").nodes == ("leaf1",)
     assert change(running, "leaf1:swp3 h2", "ecn.3.kmax=80KB").nodes == ("leaf1", "h2")
-    assert running.plant.config["queue"]["kmin"][running.id("leaf1:swp3"), 3] == 20_000
-    assert running.plant.config["queue"]["kmax"][running.id("leaf1:swp3"), 3] == 80_000
+    assert running.maps.config["queue"]["kmin"][running.id("leaf1:swp3"), 3] == 20_000
+    assert running.maps.config["queue"]["kmax"][running.id("leaf1:swp3"), 3] == 80_000
     assert open_fabric().qos["leaf1"].ports["swp3"].queues[3].ecn.kmin == 20_000
     assert set(running.state.load_qos()) == {"leaf1", "h2"}
     assert kernel_has_what_was_asked(running)
@@ -45,10 +45,10 @@ def test_a_change_reaches_the_kernel_and_the_next_command(running: Running) -> N
 
 
 def test_a_change_that_cannot_be_leaves_all_as_it_was(running: Running) -> None:
-    before = running.plant.config.copy()
+    before = running.maps.config.copy()
     with pytest.raises(InvalidInput):
         change(running, "leaf1 leaf2", "ecn.3.kmin=20KB", "ecn.3.kmax=10KB")
-    assert (running.plant.config == before).all()
+    assert (running.maps.config == before).all()
     assert running.state.load_qos() == {}
 
 
@@ -72,7 +72,7 @@ def test_a_drain_is_attached_once_and_taken_away(running: Running) -> None:
 def test_a_drain_that_the_kernel_refuses_leaves_all_as_it_was(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = running.plant.config.copy()
+    before = running.maps.config.copy()
 
     def refuse(batch: Batch) -> None:
         raise OperationFailed(batch._requests[0][1])
@@ -80,17 +80,17 @@ def test_a_drain_that_the_kernel_refuses_leaves_all_as_it_was(
     monkeypatch.setattr(Batch, "commit", refuse)
     with pytest.raises(OperationFailed, match="ifb rx-eth1"):
         change(running, "h1", "nic.drain=20Mbit", "ecn.3.kmin=20KB")
-    assert (running.plant.config == before).all()
+    assert (running.maps.config == before).all()
     assert running.state.load_qos() == {}
 
 
 def test_a_change_that_cannot_be_kept_is_taken_back(running: Running) -> None:
-    before = running.plant.config.copy()
+    before = running.maps.config.copy()
     (running.state.directory / "qos.json.new").mkdir()
     with pytest.raises(OSError, match=r"qos\.json\.new"):
         change(running, "h1", "nic.drain=20Mbit", "ecn.3.kmin=20KB")
     (running.state.directory / "qos.json.new").rmdir()
-    assert (running.plant.config == before).all()
+    assert (running.maps.config == before).all()
     assert running.requests[-1] == "rx-eth1 gone"
 
 
@@ -103,7 +103,7 @@ def test_a_drain_that_keeps_its_packets_is_not_torn_down(running: Running, monke
     monkeypatch.setattr(qos, "_EMPTYING", 0.01)
     change(running, "h1", "nic.drain=20Mbit")
     drain = running.numbering.nodes["h1"].drain("eth1")
-    running.plant.counters["queue"]["depth_packets"][drain, 3] = 5
+    running.maps.counters["queue"]["depth_packets"][drain, 3] = 5
     with pytest.raises(OperationFailed, match="the drain of h1:eth1 keeps packets"):
         change(running, "h1", "nic.drain=unlimited")
     assert "rx-eth1 gone" not in running.requests

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     made = run(fabric("lab"), tmp_path, monkeypatch)
-    monkeypatch.setattr("lab.cli.congestion.open_plant", lambda _, **_options: made.plant)
+    monkeypatch.setattr("lab.cli.congestion.open_maps", lambda _, **_options: made.maps)
     return made
 
 
@@ -34,7 +34,7 @@ def said(*words: str) -> str:
 
 def test_the_tree_begins_at_the_full_queue(running: Running) -> None:
     """h1 is paused by leaf1:swp3, whose group is in XOFF, for the queue to h2."""
-    counters = running.plant.counters
+    counters = running.maps.counters
     counters["queue"]["depth_bytes"][running.id("leaf1:swp4"), 3] = 455_000
     counters["group"]["xoff"][running.id("leaf1:swp3"), 3] = 1
     head, edge = said().splitlines()

@@ -59,7 +59,7 @@ def cells(text: str) -> list[dict[str, str]]:
 def paused(running: Running, end: str) -> None:
     """A port that was paused seven times for 2.5 s and has marked, dropped and received something."""
     port = running.id(end)
-    priority, queue, group = (running.plant.counters[name] for name in ("priority", "queue", "group"))
+    priority, queue, group = (running.maps.counters[name] for name in ("priority", "queue", "group"))
     priority["rx_packets"][port, 3], priority["rx_bytes"][port, 3] = 10, 42_000
     priority["rx_pause"][port, 3], priority["rx_resume"][port, 3] = 7, 6
     priority["paused_ns"][port, 3] = 2_500_000_000
@@ -106,9 +106,9 @@ def test_the_queue_and_group_are_those_of_the_priority(tmp_path: Path, monkeypat
         monkeypatch,
     )
     port = mapped.id("h1:eth1")
-    mapped.plant.counters["priority"]["tx_packets"][port, 3] = 1
-    mapped.plant.counters["queue"]["watermark_bytes"][port, 5] = 5_000
-    mapped.plant.counters["group"]["watermark_bytes"][port, 4] = 4_000
+    mapped.maps.counters["priority"]["tx_packets"][port, 3] = 1
+    mapped.maps.counters["queue"]["watermark_bytes"][port, 5] = 5_000
+    mapped.maps.counters["group"]["watermark_bytes"][port, 4] = 4_000
     (row,) = cells(said())
     assert (row["queue, at most"], row["buffer, at most"]) == ("0 B, 5 KB", "0 B, 4 KB")
 
@@ -126,7 +126,7 @@ def test_json_has_names_of_operators_and_no_zeros(running: Running) -> None:
 
 
 def test_a_queue_whose_sums_do_not_come_out_is_a_failure(running: Running) -> None:
-    queue = running.plant.counters["queue"]
+    queue = running.maps.counters["queue"]
     queue["offered_packets"][running.id("h1:eth1"), 3] = 2
     text = said(expect=ExitCode.FAIL)
     assert "h1:eth1 queue 3: 2 packets, 0 bytes were offered and are not accounted for" in text
@@ -147,7 +147,7 @@ class Intervals:
 
     def wait(self, _: float) -> bool:
         self.left -= 1
-        counters = self.running.plant.counters["priority"]
+        counters = self.running.maps.counters["priority"]
         counters["tx_packets"][self.port, 3] += 100
         counters["tx_bytes"][self.port, 3] += 400_000
         if self.left == 0:
@@ -234,7 +234,7 @@ def test_the_docs_have_the_names_as_they_are() -> None:
 
 
 def test_the_queue_behind_a_slow_receiver_is_a_port_of_its_own(drained: Running) -> None:
-    queue = drained.plant.counters["queue"]
+    queue = drained.maps.counters["queue"]
     drain = drained.numbering.nodes["h1"].drain("eth1")
     for name in ("offered_packets", "offered_bytes"):
         queue[name][drain, 3] = 7
@@ -265,11 +265,11 @@ def everything(running: Running) -> None:
     """Something in every column that there is."""
     port = running.id("leaf1:swp3")
     for scope in ("priority", "queue", "group"):
-        counted = running.plant.counters[scope]
+        counted = running.maps.counters[scope]
         for name in counted.dtype.names or ():
             if name not in {"paused_from", "paused_until"}:
                 counted[name][port, 3] = 123_456
-    running.plant.counters["rx_cnp"][port] = 5
+    running.maps.counters["rx_cnp"][port] = 5
 
 
 @pytest.mark.parametrize("width", [80, 100, 132, 200, 300])
@@ -304,8 +304,8 @@ def test_columns_are_those_that_are_asked_for(running: Running) -> None:
 
 def test_what_a_group_had_no_room_for_shows_at_its_port(running: Running) -> None:
     """The packets came in by swp3 and were to leave by swp4: an operator looks at the one, and at the other."""
-    running.plant.counters["group"]["drop_packets"][running.id("leaf1:swp3"), 3] = 7
-    queue = running.plant.counters["queue"]
+    running.maps.counters["group"]["drop_packets"][running.id("leaf1:swp3"), 3] = 7
+    queue = running.maps.counters["queue"]
     for name in ("offered_packets", "drop_packets"):
         queue[name][running.id("leaf1:swp4"), 3] = 7 if name == "offered_packets" else [0, 0, 7, 0, 0, 0]
     came_in, to_leave = cells(said("leaf1"))
@@ -316,15 +316,15 @@ def test_what_a_group_had_no_room_for_shows_at_its_port(running: Running) -> Non
 def test_after_a_clear_only_what_comes_counts_and_the_kernels_counts_stay(running: Running) -> None:
     paused(running, "leaf1:swp3")
     paused(running, "leaf1:swp4")
-    before = running.plant.counters.copy()
+    before = running.maps.counters.copy()
     said("clear", "leaf1:swp3")
     (other,) = cells(said("leaf1"))
     assert other["port"] == "leaf1:swp4", "only the port that was named is cleared"
     port = running.id("leaf1:swp3")
-    assert (running.plant.counters["priority"] == before["priority"]).all()
-    assert running.plant.counters["queue"]["watermark_bytes"][port, 3] == 4_200  # what waits there now
-    running.plant.counters["priority"]["rx_pause"][port, 3] += 2
-    running.plant.counters["queue"]["watermark_bytes"][port, 3] = 50_000
+    assert (running.maps.counters["priority"] == before["priority"]).all()
+    assert running.maps.counters["queue"]["watermark_bytes"][port, 3] == 4_200  # what waits there now
+    running.maps.counters["priority"]["rx_pause"][port, 3] += 2
+    running.maps.counters["queue"]["watermark_bytes"][port, 3] = 50_000
     text = said("leaf1:swp3")
     assert re.search(r"lossless ports of t since \d\d:\d\d:\d\d", text)
     (row,) = cells(text)
@@ -339,7 +339,7 @@ def test_after_a_clear_only_what_comes_counts_and_the_kernels_counts_stay(runnin
 def test_sums_are_judged_as_the_kernel_has_them(running: Running) -> None:
     paused(running, "leaf1:swp3")
     said("clear")
-    running.plant.counters["queue"]["offered_packets"][running.id("leaf1:swp3"), 3] += 1
+    running.maps.counters["queue"]["offered_packets"][running.id("leaf1:swp3"), 3] += 1
     assert "1 packets, 0 bytes were offered and are not accounted for" in said(expect=ExitCode.FAIL)
 
 

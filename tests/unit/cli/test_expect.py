@@ -43,7 +43,7 @@ def values(*words: str, text: str = "") -> list[Any]:
 
 
 def test_what_ports_counted(running: Running) -> None:
-    queues, priorities = running.plant.counters["queue"], running.plant.counters["priority"]
+    queues, priorities = running.maps.counters["queue"], running.maps.counters["priority"]
     queues["drop_packets"][running.id("leaf1:swp3"), 3, Drop.HEADROOM] = 5
     queues["drop_packets"][running.id("h1:eth1"), 0, Drop.LIMIT] = 2
     queues["drop_bytes"][running.id("h1:eth1"), 0, Drop.LIMIT] = 1000

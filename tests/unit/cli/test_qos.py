@@ -48,7 +48,7 @@ def test_show_has_a_line_for_each_port(running: Running) -> None:
 
 
 def test_show_compares_with_the_kernel(running: Running) -> None:
-    running.plant.config["queue"]["kmin"][running.id("leaf1:swp3"), 3] = 1
+    running.maps.config["queue"]["kmin"][running.id("leaf1:swp3"), 3] = 1
     assert rows(qos("show", "leaf1"))[2][-1] == "differs: queue[3].kmin"
     data = json.loads(qos("show", "leaf1:swp3", "--json"))
     port = data["nodes"]["leaf1"]["ports"]["swp3"]
@@ -95,22 +95,22 @@ def test_set_takes_several_ports_and_settings(running: Running) -> None:
     said = qos("set", "leaf1:swp1,leaf1:swp2", "spine", "ecn.3.kmin=20KB", "pfc.quanta=1000")
     assert said.strip() == "changed spine1, spine2, leaf1"
     ends = ("leaf1:swp1", "leaf1:swp2", "spine2:swp2", "leaf1:swp3")
-    kmins = [int(running.plant.config["queue"]["kmin"][running.id(end), 3]) for end in ends]
+    kmins = [int(running.maps.config["queue"]["kmin"][running.id(end), 3]) for end in ends]
     assert kmins == [20_000, 20_000, 20_000, 40_000]
     assert rows(qos("show", "leaf1"))[0][4] == "from 20 KB to 160 KB: up to 10%"
 
 
 def test_set_everywhere_and_again(running: Running) -> None:
     qos("set", "--all", "pfc.rx=false")
-    assert not running.plant.config["pfc_rx"].any()
+    assert not running.maps.config["pfc_rx"].any()
     assert qos("set", "--all", "pfc.rx=false").strip() == "nothing changed: it is so already"
     qos("set", "--all", "--profile", "lab")
-    assert running.plant.config["pfc_rx"].any()
+    assert running.maps.config["pfc_rx"].any()
 
 
 def test_set_applies_profiles_and_warns(running: Running) -> None:
     qos("set", "host", "--profile", "slow")
-    assert running.plant.config["rate"][running.numbering.nodes["h1"].drain("eth1")] == 20_000_000
+    assert running.maps.config["rate"][running.numbering.nodes["h1"].drain("eth1")] == 20_000_000
     said = qos("set", "h1", "buffer.groups.3.headroom=1KB")
     assert "warning: h1:eth1: buffer.groups.3.headroom: headroom 1 KB is less than" in said
 
@@ -131,12 +131,12 @@ def test_set_applies_profiles_and_warns(running: Running) -> None:
     ],
 )
 def test_what_cannot_be_set_is_one_line_and_changes_nothing(running: Running, words: list[str], message: str) -> None:
-    before = running.plant.config.copy()
+    before = running.maps.config.copy()
     with pytest.raises(UsageError) as refused:
         qos("set", *words)
     assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
-    assert (running.plant.config == before).all()
+    assert (running.maps.config == before).all()
 
 
 def test_events_are_told_in_order(running: Running) -> None:
@@ -145,8 +145,8 @@ def test_events_are_told_in_order(running: Running) -> None:
         (2_999_000_000, 90_000, running.id("leaf1:swp3"), EventKind.XOFF_SENT, 3),
         (3_100_000_000, 0, running.id("h1:eth1"), EventKind.RESUMED, 3),
     ]
-    running.plant.events[:3] = records
-    running.plant.event_count[0] = 3
+    running.maps.events[:3] = records
+    running.maps.event_count[0] = 3
     told = rows(qos("events"))
     assert [row[1:] for row in told] == [
         ["0.000000", "leaf1:swp3", "h1:eth1", "XOFF sent", "group 3", "90 KB"],
@@ -164,11 +164,11 @@ def test_events_are_told_in_order(running: Running) -> None:
 def test_follow_tells_each_event_once_until_it_is_interrupted(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant, leaf, host = running.plant, running.id("leaf1:swp3"), running.id("h1:eth1")
+    maps, leaf, host = running.maps, running.id("leaf1:swp3"), running.id("h1:eth1")
 
     def log(*record: int) -> None:
-        plant.events[int(plant.event_count[0])] = record
-        plant.event_count[0] += 1
+        maps.events[int(maps.event_count[0])] = record
+        maps.event_count[0] += 1
 
     class Looks:
         """Stands in for the wait between two looks: something happens in each, and the third is the last."""
@@ -181,8 +181,8 @@ def test_follow_tells_each_event_once_until_it_is_interrupted(
         def wait(self, _: float) -> bool:
             self.count += 1
             if self.count == 1:
-                plant.counters["priority"]["paused_from"][host, 3] = 2_000_000_000
-                plant.counters["priority"]["paused_until"][host, 3] = 2_335_539_200  # ran out, and not told of yet
+                maps.counters["priority"]["paused_from"][host, 3] = 2_000_000_000
+                maps.counters["priority"]["paused_until"][host, 3] = 2_335_539_200  # ran out, and not told of yet
             elif self.count == 2:
                 log(2_335_539_200, 0, host, EventKind.EXPIRED, 3)  # told of with the next frame
                 log(3_000_000_000, 9, host, EventKind.PAUSED, 3)

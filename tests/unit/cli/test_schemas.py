@@ -47,7 +47,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
     monkeypatch.setenv("ROCELAB_CHECKPOINTS", str(tmp_path / "checkpoints"))
     made = run(fabric("lab"), tmp_path, monkeypatch)
-    monkeypatch.setattr("lab.cli.congestion.open_plant", lambda _: made.plant)
+    monkeypatch.setattr("lab.cli.congestion.open_maps", lambda _: made.maps)
     return made
 
 
@@ -125,14 +125,14 @@ def test_files_are_described_as_the_schema_has_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", EventKind)
 def test_every_event_is_as_its_schema_has_it(running: Running, kind: EventKind) -> None:
-    running.plant.events[0] = (10**9, int(Drop.HEADROOM), running.id("leaf1:swp3"), kind, 3)
-    running.plant.event_count[0] = 1
+    running.maps.events[0] = (10**9, int(Drop.HEADROOM), running.id("leaf1:swp3"), kind, 3)
+    running.maps.event_count[0] = 1
     (event,) = checked("qos events")
     assert (event["kind"], event["node"], event["interface"]) == (kind.name.lower(), "leaf1", "swp3")
 
 
 def test_pauses_and_lost_packets_are_as_their_schema_has_them(running: Running) -> None:
-    counters = running.plant.counters
+    counters = running.maps.counters
     counters["queue"]["depth_bytes"][running.id("leaf1:swp4"), 3] = 455_000
     counters["group"]["xoff"][running.id("leaf1:swp3"), 3] = 1
     (root,) = checked("congestion --for 1ms")

@@ -13,11 +13,11 @@ from lab.dataplane.layout import EventKind
 from lab.dataplane.numbering import number_ports
 from lab.model.qos.resolve import resolve
 from lab.model.topology import Endpoint
-from tests.unit.dataplane.plants import planted
+from tests.unit.dataplane.made_maps import configured
 from tests.unit.model.qos.fabrics import fabric
 
 if TYPE_CHECKING:
-    from lab.dataplane.plant import Plant
+    from lab.dataplane.port_maps import PortMaps
 
 TOPOLOGY = fabric("lab")
 NUMBERING = number_ports(TOPOLOGY)
@@ -38,7 +38,7 @@ class Story:
     """What happens between two readings that are a second apart."""
 
     monkeypatch: pytest.MonkeyPatch
-    plant: Plant = field(default_factory=lambda: planted(TOPOLOGY))
+    maps: PortMaps = field(default_factory=lambda: configured(TOPOLOGY))
     full: dict[str, int] = field(default_factory=dict)
     stopped: dict[str, tuple[int, float]] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
@@ -50,21 +50,21 @@ class Story:
     def seen(self) -> Observation:
         """The queues are full at the first reading alone, as pauses make them."""
         for name, depth in self.full.items():
-            self.plant.counters["queue"]["depth_bytes"][id_of(name), 3] = depth
+            self.maps.counters["queue"]["depth_bytes"][id_of(name), 3] = depth
         before = self._read(10_000_000_000)
-        self.plant.counters["queue"]["depth_bytes"] = 0
+        self.maps.counters["queue"]["depth_bytes"] = 0
         for name, xoffs in self.sent.items():
-            self.plant.counters["priority"]["tx_pause"][id_of(name), 3] += xoffs
+            self.maps.counters["priority"]["tx_pause"][id_of(name), 3] += xoffs
         for name, (xoffs, share) in self.stopped.items():
-            self.plant.counters["priority"]["rx_pause"][id_of(name), 3] += xoffs
-            self.plant.counters["priority"]["paused_ns"][id_of(name), 3] += int(share * 1e9)
+            self.maps.counters["priority"]["rx_pause"][id_of(name), 3] += xoffs
+            self.maps.counters["priority"]["paused_ns"][id_of(name), 3] += int(share * 1e9)
         after = self._read(11_000_000_000)
-        told = events.read_events(self.plant, NUMBERING.names)
+        told = events.read_events(self.maps, NUMBERING.names)
         return Observation([before, after], told, resolve(TOPOLOGY), PEERS)
 
     def _read(self, ns: int) -> dict[str, counters.Reading]:
         self.monkeypatch.setattr("lab.dataplane.counters.time.monotonic_ns", lambda: ns)
-        return {name: counters.read(self.plant, node) for name, node in NUMBERING.nodes.items()}
+        return {name: counters.read(self.maps, node) for name, node in NUMBERING.nodes.items()}
 
 
 @pytest.fixture
@@ -141,8 +141,8 @@ def test_pauses_in_a_circle_have_no_root_and_an_end(story: Story) -> None:
 def test_since_is_the_first_of_the_xoffs_that_follow_each_other(story: Story) -> None:
     port = id_of("leaf1:swp3")
     for ns in (1_000_000_000, 8_000_000_000, 8_900_000_000, 9_800_000_000):  # the first is 7 s before the others
-        story.plant.events[int(story.plant.event_count[0])] = (ns, 0, port, EventKind.XOFF_SENT, 3)
-        story.plant.event_count[0] += 1
+        story.maps.events[int(story.maps.event_count[0])] = (ns, 0, port, EventKind.XOFF_SENT, 3)
+        story.maps.event_count[0] += 1
     story.full = {"leaf1:swp4": 1}
     story.pauses("leaf1:swp3", 3, 0.9)
     (root,) = trees(story.seen(), [3])
@@ -151,7 +151,7 @@ def test_since_is_the_first_of_the_xoffs_that_follow_each_other(story: Story) ->
 
 def test_one_long_pause_shows_without_another_frame(story: Story) -> None:
     story.full = {"leaf1:swp4": 300_000}
-    story.plant.counters["group"]["xoff"][id_of("leaf1:swp3"), 3] = 1
+    story.maps.counters["group"]["xoff"][id_of("leaf1:swp3"), 3] = 1
     story.stopped = {"h1:eth1": (0, 1.0)}
     (root,) = trees(story.seen(), [3])
     assert edges(root) == [(1, "leaf1:swp3", "h1:eth1")]

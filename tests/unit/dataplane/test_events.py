@@ -5,37 +5,37 @@ import numpy as np
 from lab.dataplane import events
 from lab.dataplane.layout import EVENT, EVENTS, Drop, EventKind
 from lab.dataplane.numbering import NodePorts, Numbering
-from lab.dataplane.plant import Plant
-from tests.unit.dataplane.plants import empty
+from lab.dataplane.port_maps import PortMaps
+from tests.unit.dataplane.made_maps import empty
 
 LEAF = NodePorts("leaf1", 0, 1, ("swp1", "swp2"), host=False)
 NUMBERING = Numbering({"leaf1": LEAF})
 SWP1, SWP2 = LEAF.port("swp1"), LEAF.port("swp2")
 
 
-def log(plant: Plant, *records: tuple[int, int, int, int, int]) -> None:
+def log(maps: PortMaps, *records: tuple[int, int, int, int, int]) -> None:
     """As the programs do it: ns, value, port, kind, index."""
     for record in records:
-        plant.events[int(plant.event_count[0]) % EVENTS] = record
-        plant.event_count[0] += 1
+        maps.events[int(maps.event_count[0]) % EVENTS] = record
+        maps.event_count[0] += 1
 
 
-def read(plant: Plant) -> list[events.Event]:
-    return events.read_events(plant, NUMBERING.names)
+def read(maps: PortMaps) -> list[events.Event]:
+    return events.read_events(maps, NUMBERING.names)
 
 
 def test_events_are_told_in_order_with_their_place_and_time() -> None:
-    plant = empty(NUMBERING)
+    maps = empty(NUMBERING)
     log(
-        plant,
+        maps,
         (2_500_000_000, 65535, SWP2, EventKind.PAUSED, 3),
         (2_000_000_000, 80_000, SWP1, EventKind.XOFF_SENT, 4),
     )
-    assert read(plant) == [
+    assert read(maps) == [
         events.Event(2.0, 0.0, "leaf1", "swp1", EventKind.XOFF_SENT, 4, 80_000),
         events.Event(2.5, 0.5, "leaf1", "swp2", EventKind.PAUSED, 3, 65535),
     ]
-    assert [events.describe_value(event) for event in read(plant)] == ["80 KB", "65535 quanta"]
+    assert [events.describe_value(event) for event in read(maps)] == ["80 KB", "65535 quanta"]
 
 
 def test_no_events() -> None:
@@ -43,30 +43,30 @@ def test_no_events() -> None:
 
 
 def test_the_oldest_are_written_over() -> None:
-    plant = empty(NUMBERING)
-    plant.events["ns"] = np.arange(EVENTS) + 1000
-    plant.events["port"] = SWP1
-    plant.event_count[0] = EVENTS
-    log(plant, (10**9, 0, SWP2, EventKind.XON_SENT, 3), (10**9 + 1, 0, SWP2, EventKind.XON_SENT, 3))
-    found = read(plant)
+    maps = empty(NUMBERING)
+    maps.events["ns"] = np.arange(EVENTS) + 1000
+    maps.events["port"] = SWP1
+    maps.event_count[0] = EVENTS
+    log(maps, (10**9, 0, SWP2, EventKind.XON_SENT, 3), (10**9 + 1, 0, SWP2, EventKind.XON_SENT, 3))
+    found = read(maps)
     assert len(found) == EVENTS
     assert found[0].boot_seconds == 1002e-9
     assert [event.interface for event in found[-2:]] == ["swp2", "swp2"]
 
 
 def test_a_record_that_is_not_filled_in_yet_is_left_out() -> None:
-    plant = empty(NUMBERING)
-    log(plant, (1000, 0, SWP1, EventKind.XON_SENT, 3))
-    plant.event_count[0] += 1
-    assert [event.boot_seconds for event in read(plant)] == [1e-6]
+    maps = empty(NUMBERING)
+    log(maps, (1000, 0, SWP1, EventKind.XON_SENT, 3))
+    maps.event_count[0] += 1
+    assert [event.boot_seconds for event in read(maps)] == [1e-6]
 
 
 def test_a_record_of_the_last_round_is_left_out() -> None:
-    plant = empty(NUMBERING)
-    plant.events["ns"] = np.arange(EVENTS) + 1000
-    plant.events["port"] = SWP1
-    plant.event_count[0] = EVENTS + 2  # two more are counted, and their slots have the two oldest still
-    assert len(read(plant)) == EVENTS - 2
+    maps = empty(NUMBERING)
+    maps.events["ns"] = np.arange(EVENTS) + 1000
+    maps.events["port"] = SWP1
+    maps.event_count[0] = EVENTS + 2  # two more are counted, and their slots have the two oldest still
+    assert len(read(maps)) == EVENTS - 2
 
 
 def test_of_ports_keeps_the_named() -> None:
@@ -78,28 +78,28 @@ def test_of_ports_keeps_the_named() -> None:
 
 def test_a_pause_that_ran_out_has_an_end_before_the_kernel_tells_of_it() -> None:
     """Paused at 1 s for 0.3355 s, 65535 quanta of 100 Mb/s (IEEE 802.3 31B.2), and then nothing was heard."""
-    plant = empty(NUMBERING)
-    log(plant, (10**9, 65535, SWP1, EventKind.PAUSED, 3))
-    priority = plant.counters["priority"]
+    maps = empty(NUMBERING)
+    log(maps, (10**9, 65535, SWP1, EventKind.PAUSED, 3))
+    priority = maps.counters["priority"]
     priority["paused_from"][SWP1, 3], priority["paused_until"][SWP1, 3] = 10**9, 1_335_539_200
     assert not len(events.expired(priority, 1_335_539_199)), "it lasts"
     (record,) = events.expired(priority, 1_335_539_200)
     assert (record["ns"], record["port"], record["index"]) == (1_335_539_200, SWP1, 3)
-    told = read(plant)
+    told = read(maps)
     assert [event.kind for event in told] == [EventKind.PAUSED, EventKind.EXPIRED]
     assert told[1].seconds == 0.3355392
     priority["paused_from"][SWP1, 3] = priority["paused_until"][SWP1, 3]  # as an XON leaves it
-    assert [event.kind for event in read(plant)] == [EventKind.PAUSED]
+    assert [event.kind for event in read(maps)] == [EventKind.PAUSED]
 
 
 def test_drops_are_told_where_they_came_in_and_where_they_were_to_leave() -> None:
-    plant = empty(NUMBERING)
+    maps = empty(NUMBERING)
     log(
-        plant,
+        maps,
         (10**9, SWP2, SWP1, EventKind.GROUP_DROPS, 3),
         (10**9, Drop.HEADROOM, SWP2, EventKind.QUEUE_DROPS, 3),
     )
-    came_in, to_leave = read(plant)
+    came_in, to_leave = read(maps)
     assert (came_in.interface, came_in.towards) == ("swp1", "leaf1:swp2")
     assert events.describe_value(came_in) == "no room; out of leaf1:swp2"
     assert (to_leave.interface, events.describe_value(to_leave)) == ("swp2", "headroom full")

@@ -12,7 +12,7 @@ from lab.model.addressing import plan_addresses
 from lab.model.qos.change import change
 from lab.model.qos.resolve import resolve
 from lab.model.topology import Role
-from tests.unit.dataplane.plants import planted
+from tests.unit.dataplane.made_maps import configured
 from tests.unit.model.qos.fabrics import fabric
 
 TOPOLOGY = fabric("lab")
@@ -85,33 +85,33 @@ def test_a_group_always_has_a_threshold(before: tuple[int, int], after: tuple[in
 
 
 def test_a_change_reaches_the_record_and_leaves_what_is_counted() -> None:
-    plant = planted(TOPOLOGY)
-    plant.nodes["pool_used"][NODE.number] = 1234
+    maps = configured(TOPOLOGY)
+    maps.nodes["pool_used"][NODE.number] = 1234
     changed = change(QOS["leaf1"], Role.LEAF, ["swp3"], ["ecn.3.kmin=20KB", "pfc.tx=false", "buffer.pool=2MB"])
-    live.rewrite(plant, NODE, changed, PLAN)
+    live.rewrite(maps, NODE, changed, PLAN)
     mac = PLAN.interfaces["swp3"].mac
-    assert plant.config[NODE.port("swp3")] == configure.port_record(changed.ports["swp3"], NODE, mac)
-    assert plant.nodes["pool_bytes"][NODE.number] == changed.shared
-    assert plant.nodes["pool_used"][NODE.number] == 1234
-    assert not any(live.differences(plant, NODE, changed, PLAN).values())
+    assert maps.config[NODE.port("swp3")] == configure.port_record(changed.ports["swp3"], NODE, mac)
+    assert maps.nodes["pool_bytes"][NODE.number] == changed.shared
+    assert maps.nodes["pool_used"][NODE.number] == 1234
+    assert not any(live.differences(maps, NODE, changed, PLAN).values())
 
 
 def test_what_the_kernel_has_otherwise_is_named() -> None:
-    plant = planted(TOPOLOGY)
+    maps = configured(TOPOLOGY)
     port = NODE.port("swp3")
-    plant.config["queue"]["kmin"][port, 3] += 1
-    plant.config["group"]["lossless"][port, 0] = 1
-    plant.config["rate"][port] = 1
-    plant.config["dscp_to_priority"][port, 26] = 0
-    found = live.differences(plant, NODE, QOS["leaf1"], PLAN)
+    maps.config["queue"]["kmin"][port, 3] += 1
+    maps.config["group"]["lossless"][port, 0] = 1
+    maps.config["rate"][port] = 1
+    maps.config["dscp_to_priority"][port, 26] = 0
+    found = live.differences(maps, NODE, QOS["leaf1"], PLAN)
     assert found.pop("swp3") == ["rate", "dscp_to_priority", "queue[3].kmin", "group[0].lossless"]
     assert not any(found.values())
 
 
 def test_a_hosts_drain_has_a_record_of_its_own() -> None:
-    node, plant = number_ports(TOPOLOGY).nodes["h1"], planted(TOPOLOGY)
+    node, maps = number_ports(TOPOLOGY).nodes["h1"], configured(TOPOLOGY)
     slow = change(QOS["h1"], Role.HOST, ["eth1"], ["nic.drain=20Mbit"])
-    live.rewrite(plant, node, slow, plan_addresses(TOPOLOGY)["h1"])
-    assert plant.config["rate"][node.drain("eth1")] == 20_000_000
-    assert plant.config["rate"][node.port("eth1")] == 100_000_000
-    assert plant.nodes["drain_rate"][node.number] == 20_000_000
+    live.rewrite(maps, node, slow, plan_addresses(TOPOLOGY)["h1"])
+    assert maps.config["rate"][node.drain("eth1")] == 20_000_000
+    assert maps.config["rate"][node.port("eth1")] == 100_000_000
+    assert maps.nodes["drain_rate"][node.number] == 20_000_000

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from lab.dataplane import layout, plant, slots
+from lab.dataplane import layout, port_maps, slots
 from lab.dataplane.numbering import Numbering, number_ports
-from lab.dataplane.plant import Plant
+from lab.dataplane.port_maps import PortMaps
 from lab.model.addressing import plan_addresses
 from lab.model.qos.resolve import resolve
 from lab.model.topology import Topology
 
 
-def empty(numbering: Numbering) -> Plant:
+def empty(numbering: Numbering) -> PortMaps:
     """Nothing configured, nothing counted."""
-    return Plant(
+    return PortMaps(
         ports=np.zeros(numbering.size, layout.PORT),
         nodes=np.zeros(len(numbering.nodes), layout.NODE),
         events=np.zeros(layout.EVENTS, layout.EVENT),
@@ -21,9 +21,9 @@ def empty(numbering: Numbering) -> Plant:
     )
 
 
-def planted(topology: Topology) -> Plant:
+def configured(topology: Topology) -> PortMaps:
     """As after ``rocelab up``."""
     numbering = number_ports(topology)
     made = empty(numbering)
-    plant.write(made, numbering, resolve(topology), plan_addresses(topology))
+    port_maps.write(made, numbering, resolve(topology), plan_addresses(topology))
     return made

@@ -72,7 +72,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class Plant:
+class PortMaps:
     """The maps of one fabric as arrays, one entry for each port's id or node's number: the kernel's own memory.
 
     The memory outlives the fabric in whoever has it mapped, and then stands still: ``require_live`` before reading.
@@ -141,7 +141,7 @@ def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
     (pins.folder_of(fabric) / _layout_name()).mkdir(mode=0o700)
 
 
-def open_plant(fabric: str, *, writable: bool = False) -> Plant:
+def open_maps(fabric: str, *, writable: bool = False) -> PortMaps:
     """The maps of a fabric that has been loaded, to be read, or ``writable`` as well.
 
     OperationFailed when there is none, or when it was built by a rocelab that lays records out otherwise.
@@ -153,24 +153,24 @@ def open_plant(fabric: str, *, writable: bool = False) -> Plant:
         )
     maps = {name: _mapped(pins.map_path(folder, name), record, writable) for name, record in _LAYOUTS.items()}
     slots = _entries(pins.map_path(folder, "slots")) // len(maps["ports"])
-    return Plant(**maps, slots=slots, pin=Pin.of(pins.map_path(folder, "ports")))
+    return PortMaps(**maps, slots=slots, pin=Pin.of(pins.map_path(folder, "ports")))
 
 
-def is_planted(fabric: str) -> bool:
+def has_ports(fabric: str) -> bool:
     """Whether the fabric has emulated ports."""
     return pins.folder_of(fabric).is_dir()
 
 
-def write(plant: Plant, numbering: Numbering, qos: Mapping[str, NodeQos], plan: Mapping[str, NodePlan]) -> None:
+def write(maps: PortMaps, numbering: Numbering, qos: Mapping[str, NodeQos], plan: Mapping[str, NodePlan]) -> None:
     """Configure every port of a fabric whose interfaces do not have it yet."""
     for name, node in numbering.nodes.items():
-        plant.nodes[node.number] = configure.node_record(qos[name], node)
-        plant.config[node.clock] = configure.clock_record(node)
+        maps.nodes[node.number] = configure.node_record(qos[name], node)
+        maps.config[node.clock] = configure.clock_record(node)
         for interface, port in qos[name].ports.items():
             mac = plan[name].interfaces[interface].mac
-            plant.config[node.port(interface)] = configure.port_record(port, node, mac)
+            maps.config[node.port(interface)] = configure.port_record(port, node, mac)
             if node.host:
-                plant.config[node.drain(interface)] = configure.drain_record(port, node)
+                maps.config[node.drain(interface)] = configure.drain_record(port, node)
 
 
 @contextlib.contextmanager
