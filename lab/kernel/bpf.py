@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from lab.errors import OperationFailed
 from lab.kernel import btf, pins
 from lab.kernel.bpf_failure import failure
-from lab.kernel.libbpf import library, listening
+from lab.kernel.libbpf import library, listening, require_qdiscs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +80,10 @@ class Object:
     def set_qdisc_id(self, name: str, identity: str) -> None:
         """Name the kind of qdisc that the Qdisc_ops ``name`` is, for tc and the whole machine; before ``load``.
 
-        The kernel takes up to 15 letters, digits, underscores and dots, and no hyphen.
+        The kernel takes up to 15 letters, digits, underscores and dots, and no hyphen. EnvironmentLacks when libbpf
+        is too old for it.
         """
+        require_qdiscs()
         if not _QDISC_ID.fullmatch(identity):
             raise OperationFailed(f"{identity!r} is no id of a qdisc: up to 15 letters, digits and underscores are")
         place = self._types().member(_QDISC_OPS, "id")

@@ -35,13 +35,14 @@ class Listed:
     attributes: Attributes
 
 
-def dump(kind: int, request: struct.Struct) -> list[Listed]:
+def dump(kind: int, request: struct.Struct, about: bytes = b"") -> list[Listed]:
     """What the calling thread's namespace answers to a request of ``kind`` (RTM_GET*) about everything it has.
 
-    ``request`` is the fixed part of its messages (struct ifinfomsg, struct tcmsg). OperationFailed when the kernel
-    refuses, or the list changes each time that it is read.
+    ``request`` is the fixed part of its messages (struct ifinfomsg, struct tcmsg), and ``about`` says in one what is
+    asked about where that is not all. OperationFailed when the kernel refuses, or the list changes each time that it
+    is read.
     """
-    message = _HEADER.pack(_HEADER.size + request.size, kind, _DUMP, 1, 0) + bytes(request.size)
+    message = _HEADER.pack(_HEADER.size + request.size, kind, _DUMP, 1, 0) + about.ljust(request.size, b"\0")
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
         for _ in range(_ATTEMPTS):
             link.send(message)

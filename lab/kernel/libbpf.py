@@ -18,7 +18,9 @@ from lab.errors import EnvironmentLacks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OLDEST: Final = (1, 5)
+OLDEST: Final = (1, 1)
+"""What Debian 12 has."""
+_OLDEST_FOR_QDISCS: Final = (1, 5)
 """What Debian 13 has. Ubuntu 24.04's 1.3 cannot change a struct_ops between opening and loading it."""
 _SONAME: Final = "libbpf.so.1"
 _DEBUG: Final = 2
@@ -39,6 +41,7 @@ _NAME: Final = _Signature(c_char_p, (c_void_p,))
 _NUMBER: Final = _Signature(c_int, (c_void_p,))
 _PIN: Final = _Signature(c_int, (c_void_p, c_char_p))
 _SIGNATURES: Final = {
+    "bpf_map_get_fd_by_id": _Signature(c_int, (c_uint32,)),
     "bpf_map__attach_struct_ops": _POINTER_OF,
     "bpf_map__initial_value": _Signature(c_void_p, (c_void_p, POINTER(c_size_t))),
     "bpf_map__is_internal": _Signature(c_bool, (c_void_p,)),
@@ -58,6 +61,7 @@ _SIGNATURES: Final = {
     "bpf_object__next_map": _NEXT,
     "bpf_object__next_program": _NEXT,
     "bpf_object__open_file": _Signature(c_void_p, (c_char_p, c_void_p)),
+    "bpf_prog_get_fd_by_id": _Signature(c_int, (c_uint32,)),
     "bpf_program__fd": _NUMBER,
     "bpf_program__name": _NAME,
     "bpf_program__pin": _PIN,
@@ -75,15 +79,24 @@ def library() -> ctypes.CDLL:
         found = ctypes.CDLL(_SONAME, use_errno=True)
     except OSError as error:
         raise EnvironmentLacks(f"no {_SONAME} on this machine", "apt-get install libbpf1, or use --vm") from error
-    version = found.libbpf_major_version(), found.libbpf_minor_version()
-    if version < OLDEST:
-        have, oldest = (".".join(map(str, numbers)) for numbers in (version, OLDEST))
-        raise EnvironmentLacks(f"libbpf {have} is older than {oldest}", "use --vm")
+    _require(found, OLDEST)
     for name, signature in _SIGNATURES.items():
         function = getattr(found, name)
         function.restype, function.argtypes = signature.returns, signature.takes
     found.libbpf_set_print(_HEAR)
     return found
+
+
+def require_qdiscs() -> None:
+    """EnvironmentLacks when libbpf is missing, or too old for a qdisc with a name of its own."""
+    _require(library(), _OLDEST_FOR_QDISCS)
+
+
+def _require(found: ctypes.CDLL, oldest: tuple[int, int]) -> None:
+    version = found.libbpf_major_version(), found.libbpf_minor_version()
+    if version < oldest:
+        have, need = (".".join(map(str, numbers)) for numbers in (version, oldest))
+        raise EnvironmentLacks(f"libbpf {have} is older than {need}", "use --vm")
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def declares_bpf_qdisc() -> bool:
 def lack_of_libbpf() -> str:
     """What mends libbpf, which loads BPF programs, where it is missing or too old; "" where it is there."""
     try:
-        libbpf.library()
+        libbpf.require_qdiscs()
     except EnvironmentLacks as error:
         return error.remedy
     return ""

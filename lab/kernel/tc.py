@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Final
 from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
+from lab.kernel.hooks import CLSACT, PARENTS, Hook
 from lab.kernel.rtnl import CREATE, REPLACE, Attributes, encode
 
 if TYPE_CHECKING:
+    from lab.kernel.hooks import Turn
     from lab.kernel.rtnl import Batch
 
 _NUMBER: Final = struct.Struct("=I")
 _HANDLE_AT: Final = 24
 """Where struct tcmsg has the handle: each port's root has a major number of its own."""
 _ROOT: Final = 0xFFFFFFFF
-_CLSACT: Final = 0xFFFFFFF1
 _CLSACT_HANDLE: Final = 0xFFFF0000
-_INGRESS: Final = 0xFFFFFFF2
-_EGRESS: Final = 0xFFFFFFF3
-"""Parents: TC_H_ROOT, TC_H_CLSACT and its two hooks, of <linux/pkt_sched.h>."""
+_INGRESS: Final = PARENTS[Hook.INGRESS]
+_EGRESS: Final = PARENTS[Hook.EGRESS]
+"""Parents: TC_H_ROOT of <linux/pkt_sched.h>, and the hooks."""
 _ETH_P_ALL: Final = 3
 _PROGRAM: Final = 100
 _REDIRECT: Final = 200
@@ -37,6 +38,8 @@ _DIRECT_ACTION: Final = 1
 _STOLEN: Final = 4
 _EGRESS_REDIRECT: Final = 1
 """TC_ACT_STOLEN of <linux/pkt_cls.h> and TCA_EGRESS_REDIR of <linux/tc_act/tc_mirred.h>."""
+_ONLY: Final = 1
+"""A filter's handle: with it the kernel refuses another one of the same priority."""
 
 
 def set_root(batch: Batch, index: int, kind: str, major: int) -> None:
@@ -56,12 +59,12 @@ def delete_root(batch: Batch, index: int) -> None:
 
 def add_clsact(batch: Batch, index: int) -> None:
     """Give an interface the hooks that ingress and egress filters attach to (tc-bpf(8))."""
-    batch.add_for(index, _qdisc(RTM_NEWQDISC, CREATE, _CLSACT, _CLSACT_HANDLE, "clsact"), "qdisc clsact")
+    batch.add_for(index, _qdisc(RTM_NEWQDISC, CREATE, CLSACT, _CLSACT_HANDLE, "clsact"), "qdisc clsact")
 
 
 def delete_clsact(batch: Batch, index: int) -> None:
     """Take the hooks away, and all filters on them."""
-    batch.add_for(index, _qdisc(RTM_DELQDISC, 0, _CLSACT, _CLSACT_HANDLE, None), "qdisc clsact")
+    batch.add_for(index, _qdisc(RTM_DELQDISC, 0, CLSACT, _CLSACT_HANDLE, None), "qdisc clsact")
 
 
 def add_bpf_ingress(batch: Batch, index: int, program: int, name: str) -> None:
@@ -72,6 +75,20 @@ def add_bpf_ingress(batch: Batch, index: int, program: int, name: str) -> None:
 def add_bpf_egress(batch: Batch, index: int, program: int, name: str) -> None:
     """Run a loaded program on every packet on its way to the root qdisc: it decides (direct action)."""
     batch.add_for(index, _bpf(_EGRESS, program, name), f"egress program {name}")
+
+
+def add_filter(batch: Batch, index: int, turn: Turn, program: int, name: str) -> None:
+    """Run a loaded program when it is its turn; the kernel refuses one that is taken."""
+    hook, priority = turn
+    what = f"{hook} program {name} of priority {priority}"
+    batch.add_for(index, _bpf(PARENTS[hook], program, name, priority, _ONLY), what)
+
+
+def delete_filter(batch: Batch, index: int, turn: Turn) -> None:
+    """Take a program away from a hook."""
+    hook, priority = turn
+    request = _filter("bpf", PARENTS[hook], priority, None)
+    batch.add_for(index, request, f"{hook} program of priority {priority}")
 
 
 def add_ingress_redirect(batch: Batch, index: int, to_index: int) -> None:
@@ -95,9 +112,11 @@ def _qdisc(request: int, flags: int, parent: int, handle: int, kind: str | None)
 
 
 @cache
-def _bpf(hook: int, program: int, name: str) -> bytes:
+def _bpf(hook: int, program: int, name: str, priority: int = _PROGRAM, handle: int = 0) -> bytes:
     options: Attributes = [("TCA_BPF_FD", program), ("TCA_BPF_NAME", name), ("TCA_BPF_FLAGS", _DIRECT_ACTION)]
-    return _filter("bpf", hook, _PROGRAM, options)
+    request = bytearray(_filter("bpf", hook, priority, options))
+    _NUMBER.pack_into(request, _HANDLE_AT, handle)
+    return bytes(request)
 
 
 @cache

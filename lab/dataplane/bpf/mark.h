@@ -26,6 +26,7 @@ enum rl_kind {
 	RL_KIND_KICK, /* makes a sleeping qdisc look again, and is dropped by it */
 	RL_KIND_SPARE, /* waits to take the place of a token that is lost */
 	RL_KIND_NONE, /* not marked by us */
+	RL_KIND_COPY, /* a duplicate, of the impairment at a place (impair.bpf.c) */
 };
 
 static __always_inline __u32 rl_mark(enum rl_kind kind, __u32 priority, __u32 low)
