@@ -26,11 +26,11 @@ from lab.rdma.measure import BandwidthTest
 from lab.rdma.perftest import measure_bandwidth
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Writer
+from tests import splitmix
+from tests.pings import Echoes, ping
 from tests.unit.wire.opinions import ask_tshark
 
-from . import splitmix
 from .one_switch import SWITCH, Star, balanced, build, pfc, ports, settle, star, waited
-from .pings import Echoes, ping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,9 +28,9 @@ from lab.wire.frame import Icrc, decode
 from lab.wire.headers import Aeth, Pause, Pfc, Reth, Tag
 from lab.wire.opcodes import Opcode
 from lab.wire.syndrome import AckKind, Syndrome
+from tests import splitmix
 from tests.inside import entered
 
-from . import splitmix
 from .one_switch import bounds
 from .port_programs import DATA, KICK, PFC, SPARE, TOKEN, mark
 from .run_program import Outcome, run_program
