@@ -28,6 +28,9 @@ CONNECT_RETRY: Final = 1
 """Seconds between attempts to open a session."""
 MAXIMUM_PATHS: Final = 64
 
+_NO_GROUPS: Final = "no zebra nexthop kernel enable"
+"""Next hops are each route's own: of groups that the kernel keeps, it takes out a link that goes down, and zebra does
+not put it back when the link is up again (FRR 8.4 to 10.2, its issues 12239 and 15505)."""
 _GROUP: Final = "FABRIC"
 _BFD_PROFILE: Final = "fabric"
 
@@ -56,7 +59,7 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
     own = tuple(line.strip() for _, line in own_lines(topology, name))
     header = ("frr defaults datacenter", f"hostname {name}", "!")
     return RouterConfig(
-        zebra=_text(*header),
+        zebra=_text(*header, _NO_GROUPS),
         bfdd=_text(*header, *_bfd_profile(bfd)) if bfd.enabled else "",
         bgpd=_text(*header, *_bgp(topology, plan[name])),
         staticd=_text(*header) if own else "",
