@@ -86,7 +86,7 @@ def change_qos(
         changed = work_out(fabric.topology, fabric.qos, ports, request)
         if changed:
             with signals.held():
-                _apply(fabric, changed)
+                apply_nodes(fabric, changed)
     before = {*advise_nodes(fabric.topology, fabric.qos), *slot_advice(fabric, fabric.qos)}
     wanted = {**fabric.qos, **changed}
     after = (*advise_nodes(fabric.topology, wanted), *slot_advice(fabric, wanted))
@@ -100,7 +100,11 @@ def slot_advice(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> tuple[Advice, .
     return fold(slots.advise(open_maps(fabric.name).slots, fabric.numbering, nodes))
 
 
-def _apply(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
+def apply_nodes(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
+    """Have the kernel do what these nodes are to do from now on, and keep it, or change nothing.
+
+    The caller holds the fabric's lock, and has checked what it asks for.
+    """
     maps = open_maps(fabric.name, writable=True)
     with contextlib.ExitStack() as undo:
         for name, interface in _drained(changed, fabric.qos):

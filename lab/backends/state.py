@@ -10,6 +10,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
                                   qos.json         nodes whose ports were changed since; absent when none was
                                   cgroup           link to the cgroup of its programs, where there is one
                                   cleared.npz      where counters were cleared; absent when none was
+                                  faults.jsonl     faults that were injected, and healed; for root alone
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
 
@@ -75,6 +76,11 @@ class FabricState:
     def cleared(self) -> Path:
         """Where it is kept what ports had counted when they were cleared."""
         return self.directory / "cleared.npz"
+
+    @property
+    def faults(self) -> Path:
+        """Where it is kept what was broken on purpose; absent when nothing was."""
+        return self.directory / "faults.jsonl"
 
     def node_directory(self, node: str) -> Path:
         """Where a node's daemons keep their files."""
@@ -202,7 +208,8 @@ class FabricState:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         self._ready.unlink(missing_ok=True)
         shutil.rmtree(self.directory / "nodes", ignore_errors=True)
-        for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name):
+        for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
+                     self.faults.name):  # fmt: skip
             (self.directory / name).unlink(missing_ok=True)
         self._journal.unlink(missing_ok=True)
 

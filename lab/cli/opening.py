@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from lab.backends import lifecycle
+from lab.backends.state import find_fabric
 from lab.cli.output import stderr
 
 if TYPE_CHECKING:
@@ -20,9 +22,21 @@ def tell(holder: str) -> None:
 
 def open_fabric(name: str | None) -> Fabric:
     """``lifecycle.open_fabric`` for somebody who watches."""
+    _mend(name)
     return lifecycle.open_fabric(name, tell)
 
 
 def reading(name: str | None) -> AbstractContextManager[Fabric]:
     """``lifecycle.reading`` for somebody who watches."""
+    _mend(name)
     return lifecycle.reading(name, tell)
+
+
+def _mend(name: str | None) -> None:
+    """Heal what was broken for as long as a command ran that was killed."""
+    if not os.access(find_fabric(name).faults, os.R_OK):
+        return
+    from lab.faults.engine import heal_abandoned  # noqa: PLC0415 - all kinds of faults, and most fabrics have none
+
+    for entry in heal_abandoned(lifecycle.open_fabric(name, tell), tell):
+        stderr.print(f"healed {entry}, whose command was killed", markup=False, highlight=False, soft_wrap=True)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lab.vm.state import Running, StateFolder
 
 _ABOUT_A_FABRIC: Final = {
-    "capture", "congestion", "counters", "craft", "down", "exec", "expect", "inspect", "path", "qos", "rdma", "shell",
-    "status", "vtysh",
+    "capture", "congestion", "counters", "craft", "down", "exec", "expect", "fault", "inspect", "path", "qos", "rdma",
+    "shell", "status", "vtysh",
 }  # fmt: skip
 
 

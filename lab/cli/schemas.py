@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from lab.cli.answers import analysis, fabric, machine, packets, ports, traffic
+from lab.cli.answers import analysis, fabric, faults, machine, packets, ports, traffic
 
 ANSWERS: Final[dict[str, Any]] = {
     "error": machine.ErrorAnswer,
@@ -26,6 +26,11 @@ ANSWERS: Final[dict[str, Any]] = {
     "qos show": ports.QosShow,
     "qos events": list[ports.PortEvent],
     "expect": traffic.Expect,
+    "fault ls": list[faults.FaultEntry],
+    "fault ls --kinds": list[faults.FaultKind],
+    "fault show": faults.FaultKind,
+    "fault inject": faults.FaultEntry | faults.FaultRun,
+    "fault heal": list[faults.FaultEntry],
     "capture": packets.Capture,
     "dissect": analysis.Dissect,
     "analyze": analysis.Analyze,

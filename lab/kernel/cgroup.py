@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.errors import OperationFailed, UsageError
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,12 @@ _PARENT: Final = "rocelab"
 _MEMBERS: Final = "cgroup.procs"
 _KILL: Final = "cgroup.kill"
 _EVENTS: Final = "cgroup.events"
+_HANDED: Final = "cgroup.subtree_control"
+_LIMIT: Final = "cpu.max"
+_CPU: Final = "cpu"
+_UNLIMITED: Final = "max"
+_PERIOD: Final = 100_000
+"""Microseconds in which a share is counted: the kernel's own default."""
 
 
 def place_for(name: str) -> Path | None:
@@ -56,6 +62,41 @@ def opened(group: Path | None) -> Iterator[int | None]:
     finally:
         if descriptor is not None:
             os.close(descriptor)
+
+
+def check_cpu(group: Path) -> None:
+    """EnvironmentLacks where the machine hands no CPU controller down to our groups, which is not ours to change."""
+    machine = group.parents[2]
+    if _CPU not in (machine / _HANDED).read_text().split():
+        raise EnvironmentLacks(
+            f"{machine} hands no CPU controller down", f"echo +{_CPU} > {machine / _HANDED}, or use --vm"
+        )
+
+
+def limit_cpu(group: Path, share: float) -> None:
+    """Give all programs of a node's group this share of one CPU."""
+    for above in (group.parents[1], group.parent):
+        (above / _HANDED).write_text(f"+{_CPU}")
+    (group / _LIMIT).write_text(f"{round(share * _PERIOD)} {_PERIOD}")
+
+
+def free_cpu(group: Path) -> None:
+    """Take the limit away, and with the last one what it took above; fine without any."""
+    with contextlib.suppress(FileNotFoundError):
+        (group / _LIMIT).write_text(_UNLIMITED)
+    for above in (group.parent, group.parents[1]):
+        with contextlib.suppress(OSError):  # a group below still hands it down
+            if not any(_is_limited(limit) for limit in above.glob(f"*/{_LIMIT}")):
+                (above / _HANDED).write_text(f"-{_CPU}")
+
+
+def is_limited(group: Path) -> bool:
+    """Whether the group's programs have a limit."""
+    return _is_limited(group / _LIMIT)
+
+
+def _is_limited(file: Path) -> bool:
+    return file.exists() and not file.read_text().startswith(_UNLIMITED)
 
 
 def holds_us(group: Path) -> bool:

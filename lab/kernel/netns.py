@@ -276,6 +276,18 @@ def processes_in(places: Mapping[Place, str]) -> dict[int, str]:
     return {pid: places[place] for pid, place in _places().items() if place in places}
 
 
+def programs(namespace: Namespace, prefix: str) -> list[int]:
+    """Process ids of the programs in a namespace whose names begin so, of which the kernel keeps 15 letters."""
+    place = namespace.place
+    found = []
+    for pid, where in _places().items():
+        with contextlib.suppress(OSError):
+            name = Path("/proc", str(pid), "comm").read_text(encoding="utf-8", errors="replace").rstrip("\n")
+            if where == place and name.startswith(prefix[:15]):
+                found.append(pid)
+    return found
+
+
 def place_of(who: int | str) -> Place | None:
     """Which namespace a process, or ``thread-self``, is in; None when it has ended."""
     return _place_at(f"/proc/{who}/ns/net")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import select
 import selectors
 import shutil
 import signal
@@ -224,3 +225,31 @@ def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 
             if ends.get_map() and time.monotonic() > deadline:
                 left = ", ".join(str(key.data) for key in ends.get_map().values())
                 raise OperationFailed(f"processes {left} cannot be ended", "they hang in the kernel; see dmesg")
+
+
+def send(pids: Iterable[int], number: signal.Signals, *, meant: Callable[[int], bool]) -> None:
+    """Send a signal to processes that are not our children; ``meant`` is asked of each as in ``kill``."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            try:
+                if meant(pid):
+                    signal.pidfd_send_signal(descriptor, number)
+            finally:
+                os.close(descriptor)
+
+
+def dismiss(pid: int, *, meant: Callable[[int], bool], timeout: float = 60.0) -> None:
+    """Ask a process that is not our child to end, and return when it has; ``meant`` is asked as in ``kill``.
+
+    OperationFailed when it has not within ``timeout`` seconds.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            if meant(pid):
+                signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+                if not select.select([descriptor], [], [], timeout)[0]:
+                    raise OperationFailed(f"process {pid} does not end", "look what it waits for")
+        finally:
+            os.close(descriptor)

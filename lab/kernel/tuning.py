@@ -26,6 +26,11 @@ def has_sysctl(name: str) -> bool:
     return Path("/proc/sys", name).exists()
 
 
+def read_sysctls(names: Iterable[str]) -> dict[str, str]:
+    """What sysctls are set to, by path."""
+    return {name: Path("/proc/sys", name).read_text(encoding="ascii").strip() for name in names}
+
+
 def write_sysctls(values: Mapping[str, str | int]) -> None:
     """Set sysctls by path (``net/ipv4/ip_forward``)."""
     for name, value in values.items():

@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
@@ -186,6 +187,33 @@ class Router:
         """Process ids of the daemons that were started, as these say themselves."""
         said = {path.stem: read_theirs(path).strip() for path in sorted(self.directory.glob("*.pid"))}
         return {daemon: int(pid) for daemon, pid in said.items() if pid.isdecimal()}
+
+    def lives(self, daemon: str) -> bool:
+        """Whether a daemon runs, or stands still."""
+        return self._is(self.pids().get(daemon, 0))
+
+    def signal(self, daemon: str, number: Signals) -> None:
+        """Send a daemon a signal, and wait for its end where that is what it is for; fine when it does not run."""
+        pid = self.pids().get(daemon, 0)
+        if number is Signals.SIGKILL:
+            process.kill([pid] if self._is(pid) else [], meant=self._is)
+        elif self._is(pid):
+            process.send([pid], number, meant=self._is)
+
+    def _is(self, pid: int) -> bool:
+        """Whether there is such a process, and it is one of this router's."""
+        return pid > 0 and self.namespace.place is not None and netns.place_of(pid) == self.namespace.place
+
+    def start_again(self, daemon: str) -> None:
+        """Start a daemon that has ended beside one that runs; it reads the file that it began with."""
+        beside = next((pid for name, pid in self.pids().items() if name != daemon and self._is(pid)), None)
+        if beside is None:
+            raise OperationFailed(f"{self.name}: no daemon runs", "rocelab down, then rocelab up")
+        enter = [process.find_tool("nsenter", "util-linux"), f"--target={beside}", "--mount", "--"]
+        self._pid_file(daemon).unlink(missing_ok=True)
+        with cgroup.opened(self.namespace.group) as group:
+            command = [*enter, *self._command(find_daemons(), daemon)]
+            self.namespace.inside(lambda: self._launch(command, daemon, group, Launches()))
 
     def vtysh(self, *commands: str) -> list[str]:
         """The command line that runs vtysh on this router: the commands given, or interactively."""

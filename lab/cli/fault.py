@@ -1,0 +1,232 @@
+"""``rocelab fault``: break a running fabric on purpose, see what is broken, and mend it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lab.cli.complete import FabricOption, node_names
+from lab.cli.ending import ends_on_signals
+from lab.cli.opening import open_fabric, tell
+from lab.cli.option_value import read_value
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.errors import UsageError
+from lab.faults import engine
+from lab.faults.catalogue import KINDS
+from lab.faults.timing import Timing
+from lab.faults.wish import Wish, find_kind, parse_words, understand
+from lab.kernel import cgroup, process
+from lab.units import counted, parse_time
+
+if TYPE_CHECKING:
+    from lab.backends.base import Fabric
+    from lab.faults.fault import Fault
+    from lab.faults.ledger import Entry
+
+app = typer.Typer(no_args_is_help=True, help="Break a running fabric on purpose, and mend it.")
+
+
+def kind_names() -> list[str]:
+    """Kinds of faults, for the shell."""
+    return list(KINDS)
+
+
+@app.command("ls")
+def list_(
+    kinds: Annotated[bool, typer.Option("--kinds", help="List what there is to break instead.")] = False,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the faults of a running fabric; they are told by nothing else."""
+    if kinds:
+        _list_kinds(as_json)
+        return
+    running = open_fabric(fabric)
+    found = engine.running(running)
+    if as_json:
+        print_json([_facts(entry) for entry in found])
+        return
+    rows = [(entry.number, entry.kind, entry.place, _written(entry.parameters), _state(entry)) for entry in found]
+    stdout.print(table(f"faults of {running.name}", ("number", "kind", "place", "parameters", "state"), rows))
+
+
+def _list_kinds(as_json: bool) -> None:
+    if as_json:
+        print_json([_described(kind) for kind in KINDS.values()])
+    else:
+        rows = [(name, kind.form.name.lower(), kind.summary()) for name, kind in KINDS.items()]
+        stdout.print(table("kinds of faults", ("kind", "place", "what happens"), rows))
+
+
+@app.command()
+def show(
+    kind: Annotated[str, typer.Argument(help="One of rocelab fault ls --kinds.", autocompletion=kind_names)],
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a kind of fault does, where it can be, and its parameters."""
+    described = _described(find_kind(kind))
+    if as_json:
+        print_json(described)
+        return
+    stdout.print(f"{described['kind']}\n", style="bold cyan", highlight=False)
+    stdout.print(described["meaning"], markup=False, highlight=False)
+    stdout.print(f"\nplace: {described['place']}", markup=False, highlight=False)
+    rows = [(each["name"], each["default"], each["meaning"]) for each in described["parameters"]]
+    if rows:
+        stdout.print(table("parameters", ("name", "default", "meaning"), rows))
+
+
+@app.command()
+def inject(
+    kind: Annotated[str, typer.Argument(help="One of rocelab fault ls --kinds.", autocompletion=kind_names)],
+    place: Annotated[
+        str, typer.Argument(help="Where: leaf1:swp1, leaf1--spine1, h1, ...", autocompletion=node_names)
+    ],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Parameters: rocelab fault show KIND.")
+    ] = None,
+    after: Annotated[str, typer.Option(metavar="TIME", help="Wait first.")] = "0s",
+    lasting: Annotated[str | None, typer.Option("--for", metavar="TIME", help="Heal it after so long.")] = None,
+    every: Annotated[str | None, typer.Option(metavar="TIME", help="Have it come again, with --for.")] = None,
+    times: Annotated[int | None, typer.Option(help="How often, with --every; without it until Ctrl-C.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="With --every: come at random times of that mean, the same for the same seed."),
+    ] = None,
+    background: Annotated[bool, typer.Option("--background", help="Leave it running by the clock.")] = False,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Break something. It stays until `rocelab fault heal`, or as long as --for says; Ctrl-C heals it.
+
+    A link that flaps:  [bold]fault inject link-down leaf1:swp1 --every 2s --for 500ms --times 10[/]
+
+    A NIC that pauses its leaf:  [bold]fault inject pause-storm h4[/]
+
+    A leaf that marks late:  [bold]fault inject port-config leaf1 set=ecn.3.kmin=43KB[/]
+    """
+    running = open_fabric(fabric)
+    wish = Wish(kind, place, parse_words(words or []))
+    timing = Timing(
+        after=_seconds("--after", after) or 0.0,
+        lasting=_seconds("--for", lasting),
+        every=_seconds("--every", every),
+        times=times,
+        seed=seed,
+    )
+    understand(running, wish)
+    if background and not timing.attended:
+        raise UsageError("without --after or --for nothing is left to run", "leave --background out")
+    if background:
+        _leave_running(running)
+        stderr.print(f"{wish}, {timing}: rocelab fault ls tells its number", markup=False, highlight=False)
+    elif timing.attended:
+        _attend(running, wish, timing, as_json)
+    else:
+        _tell(engine.inject(running, wish, waiting=tell), as_json)
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    return None if text is None else read_value(option, text, parse_time)
+
+
+def _attend(running: Fabric, wish: Wish, timing: Timing, as_json: bool) -> None:
+    ended = threading.Event()
+
+    def wait(seconds: float) -> bool:
+        return not ended.wait(seconds) and running.state.exists()
+
+    with ends_on_signals(ended.set):
+        came = engine.attend(running, wish, timing, wait, tell)
+    if as_json:
+        print_json({"kind": wish.kind, "place": wish.place, "came": came, "interrupted": ended.is_set()})
+    else:
+        stderr.print(f"{wish} came {counted(came, 'time')}", markup=False, highlight=False)
+
+
+def _leave_running(running: Fabric) -> None:
+    """The same command once more, without a terminal and for as long as the fabric lives."""
+    argv = [word for word in sys.argv[1:] if word != "--background"]
+    with cgroup.opened(running.state.groups / "@faults") as group:
+        process.start([sys.executable, "-m", "lab", *argv, "--fabric", running.name], group=group)
+
+
+def _tell(entry: Entry, as_json: bool) -> None:
+    if as_json:
+        print_json(_facts(entry))
+    elif find_kind(entry.kind).instant:
+        stderr.print(f"{entry}: done", markup=False, highlight=False)
+    else:
+        stderr.print(
+            f"fault {entry.number}: {entry}; rocelab fault heal {entry.number} mends it",
+            markup=False,
+            highlight=False,
+        )
+
+
+@app.command()
+def heal(
+    numbers: Annotated[list[int] | None, typer.Argument(metavar="[NUMBER]...", help="Which; see fault ls.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Put back what was there before a fault, the last one first."""
+    if every == bool(numbers):
+        raise UsageError("heal takes numbers, or --all", "rocelab fault ls has the numbers")
+    healed = engine.heal(open_fabric(fabric), None if every else numbers, tell)
+    if as_json:
+        print_json([_facts(entry) for entry in healed])
+    else:
+        stderr.print(f"{counted(len(healed), 'fault')} healed", markup=False, highlight=False)
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    return {
+        "number": entry.number,
+        "kind": entry.kind,
+        "place": entry.place,
+        "parameters": {name: str(value) for name, value in entry.parameters.items()},
+        "whole": entry.whole,
+        "timing": entry.timing,
+        "pid": entry.holder.pid if entry.holder else None,
+    }
+
+
+def _state(entry: Entry) -> str:
+    if entry.timing:
+        return f"comes and goes: {entry.timing}"
+    return "there" if entry.whole else "half there"
+
+
+def _written(parameters: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _described(kind: type[Fault[Any]]) -> dict[str, Any]:
+    known = kind.parameters.model_fields.items()
+    return {
+        "kind": kind.name,
+        "place": kind.form.value,
+        "meaning": "\n".join(line.removeprefix("    ") for line in (kind.__doc__ or "").strip().splitlines()),
+        "instant": kind.instant,
+        "parameters": [
+            {
+                "name": field.alias or name,
+                "default": None if field.is_required() else _default(field.default),
+                "meaning": " ".join((field.description or "").split()),
+            }
+            for name, field in known
+        ],
+    }
+
+
+def _default(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(getattr(value, "value", value))

@@ -1,0 +1,33 @@
+"""Every kind of fault, by its name, in the order in which a reader meets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.faults.kinds.host import GidMoved, ProcessKilled, ProcessStopped, StaleNeighbour, WrongAddress, WrongGateway
+from lab.faults.kinds.link import LinkDown, LinkMtu, LinkRate
+from lab.faults.kinds.nic import GlobalPause, MalformedPfc, PausesIgnored, PauseStorm, SlowReceiver
+from lab.faults.kinds.node import CpuStarved, UdpFiltered
+from lab.faults.kinds.packets import (
+    DscpRewritten,
+    LinkCorrupt,
+    LinkCut,
+    LinkDuplicate,
+    LinkLoss,
+    NotEct,
+)
+from lab.faults.kinds.port import PortConfig
+from lab.faults.kinds.routing import DaemonKilled, DaemonStopped, EcmpHash, FrrConfig, OnePath, StaticRoute
+
+if TYPE_CHECKING:
+    from lab.faults.fault import Fault
+
+_ALL: Final[tuple[type[Fault[Any]], ...]] = (
+    LinkDown, LinkCut, LinkLoss, LinkCorrupt, LinkDuplicate, LinkMtu, LinkRate,
+    PortConfig,
+    PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, NotEct, DscpRewritten,
+    DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, CpuStarved,
+    WrongAddress, WrongGateway, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled, StaleNeighbour,
+)  # fmt: skip
+
+KINDS: Final = {kind.name: kind for kind in _ALL}

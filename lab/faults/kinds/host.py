@@ -1,0 +1,271 @@
+"""Hosts that are set up wrongly, that filter, or whose programs stand still."""
+
+from __future__ import annotations
+
+import signal
+from ipaddress import ip_address, ip_interface
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import BeforeValidator
+from typing_extensions import override
+
+from lab.errors import UsageError
+from lab.faults.fault import Fault, Parameters
+from lab.faults.place import Form
+from lab.kernel import ip, netns, process
+from lab.wire.packet_values import Mac
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from lab.faults.fault import Before
+
+
+def _interface(value: Any) -> str:
+    try:
+        return str(ip_interface(str(value)))
+    except ValueError:
+        raise ValueError(f"{value!r} is no address; write it like 10.0.0.9/31") from None
+
+
+def _address(value: Any) -> str:
+    try:
+        return str(ip_address(str(value)))
+    except ValueError:
+        raise ValueError(f"{value!r} is no address; write it like 10.0.0.9") from None
+
+
+class AddressParameters(Parameters):
+    """What the NIC has instead."""
+
+    address: Annotated[str, BeforeValidator(_interface)]
+    """Address and prefix length: 10.0.0.9/31, or the right address with a wrong length."""
+
+
+class WrongAddress(Fault[AddressParameters]):
+    """A host's NIC has another address, or another prefix length, than the fabric's plan has for it."""
+
+    name: ClassVar = "wrong-address"
+    form: ClassVar = Form.NIC
+    parameters: ClassVar = AddressParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the addresses of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        end = self.end
+        kept = ip.keep(self.namespace, end.interface)
+        line = f"addr add {self.p.address} dev {end.interface}"
+        if line in [text.removesuffix(" nodad") for text in kept[_version(self.p.address)]]:
+            raise UsageError(f"{end} has {self.p.address} already", "choose another")
+        return {"kept": kept}
+
+    @override
+    def inject(self, before: Before) -> None:
+        end = self.end
+        version = _version(self.p.address)
+        own = [line for line in before["kept"][version] if line.startswith("addr add ")]
+        gateways = [line for line in before["kept"][version] if line.startswith("route add ")]
+        nodad = " nodad" if version == "-6" else ""
+        ip.change(
+            self.namespace,
+            version,
+            [*(ip.undone(line) for line in own), f"addr add {self.p.address} dev {end.interface}{nodad}"],
+        )
+        for line in gateways:  # a gateway that the new address does not reach is lost, as when somebody types it
+            ip.attempt(self.namespace, version, line)
+
+    @override
+    def heal(self, before: Before) -> None:
+        end = self.end
+        ip.put_back(self.namespace, end.interface, before["kept"])
+
+
+class GatewayParameters(Parameters):
+    """Where the host sends everything instead."""
+
+    gateway: Annotated[str, BeforeValidator(_address)]
+    """An address on the NIC's network that is not its leaf's: 10.0.0.3."""
+
+
+class WrongGateway(Fault[GatewayParameters]):
+    """A host sends to a gateway that is not there: nobody answers its ARP."""
+
+    name: ClassVar = "wrong-gateway"
+    form: ClassVar = Form.NIC
+    parameters: ClassVar = GatewayParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the addresses of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        end = self.end
+        kept = ip.keep(self.namespace, end.interface)
+        if not _defaults(kept[_version(self.p.gateway)]):
+            raise UsageError(f"{end} has no default route of that IP version", f"rocelab exec {end.node} -- ip route")
+        return {"kept": kept}
+
+    @override
+    def inject(self, before: Before) -> None:
+        version = _version(self.p.gateway)
+        lines = []
+        for line in _defaults(before["kept"][version]):
+            words = line.split()
+            words[words.index("via") + 1] = self.p.gateway
+            lines += [ip.undone(line), f"{' '.join(words)} onlink"]
+        ip.change(self.namespace, version, lines)
+
+    @override
+    def heal(self, before: Before) -> None:
+        end = self.end
+        ip.put_back(self.namespace, end.interface, before["kept"])
+
+
+def _defaults(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("route add default via ")]
+
+
+def _version(address: str) -> str:
+    return "-6" if ":" in address else "-4"
+
+
+class GidMoved(Fault[Parameters]):
+    """A host's address was taken off its NIC and given back: its RoCE v2 GID has another index now.
+
+    Programs that were told the index, and did not ask for it, find no GID there.
+    """
+
+    name: ClassVar = "gid-moved"
+    form: ClassVar = Form.NIC
+    parameters: ClassVar = Parameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the addresses of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        end = self.end
+        if not self.fabric.topology.node(end.node).rdma:
+            raise UsageError(f"{self.name}: {end.node} has no RDMA device", "name a host that has one")
+        spare = f"addr add 192.0.2.1/32 dev {end.interface}"
+        return {"kept": ip.keep(self.namespace, end.interface), "spare": spare}
+
+    @override
+    def inject(self, before: Before) -> None:
+        self._rearrange(before, spare_stays=True)
+
+    @override
+    def heal(self, before: Before) -> None:
+        self._rearrange(before, spare_stays=False)
+
+    def _rearrange(self, before: Before, *, spare_stays: bool) -> None:
+        """An address that is added takes the first free place of the GID table: the spare one, or the NIC's own."""
+        end = self.end
+        namespace, kept = self.namespace, before["kept"]
+        own = [line for line in kept["-4"] if line.startswith("addr add ")]
+        for line in (*own, before["spare"]):
+            ip.attempt(namespace, "-4", ip.undone(line))
+        if spare_stays:
+            ip.change(namespace, "-4", [before["spare"]])
+            kept = {**kept, "-4": [before["spare"], *kept["-4"]]}
+        ip.put_back(namespace, end.interface, kept)
+
+
+class ProgramParameters(Parameters):
+    """Which programs."""
+
+    name: str = "ib_"
+    """What their names begin with: ib_ for perftest's, ib_write_bw for one."""
+
+
+class ProcessStopped(Fault[ProgramParameters]):
+    """Programs of a host stand still: a writer that has stopped, or a reader that takes nothing in."""
+
+    name: ClassVar = "process-stopped"
+    form: ClassVar = Form.HOST
+    parameters: ClassVar = ProgramParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the programs of {self.place.node}"})
+
+    @override
+    def look(self) -> Before:
+        if not netns.programs(self.namespace, self.p.name):
+            raise UsageError(
+                f"no program {self.p.name}... runs in {self.place.node}", f"rocelab exec {self.place.node} -- ps"
+            )
+        return {}
+
+    @override
+    def inject(self, before: Before) -> None:
+        self._send(signal.SIGSTOP)
+
+    @override
+    def heal(self, before: Before) -> None:
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
+        pids = netns.programs(self.namespace, self.p.name)
+        process.send(pids, number, meant=lambda pid: pid in netns.programs(self.namespace, self.p.name))
+
+
+class ProcessKilled(ProcessStopped):
+    """Programs of a host have crashed; it is over once it has happened."""
+
+    name: ClassVar = "process-killed"
+    instant: ClassVar = True
+
+    @override
+    def inject(self, before: Before) -> None:
+        self._send(signal.SIGKILL)
+
+    @override
+    def heal(self, before: Before) -> None:
+        """Nothing: they are gone."""
+
+
+class NeighbourParameters(Parameters):
+    """Whose MAC address is wrong."""
+
+    of: Annotated[str, BeforeValidator(_address)]
+    """The neighbour's IP address."""
+    mac: Mac = "02:00:00:00:dd:dd"
+    """The MAC address that it has no longer."""
+
+
+class StaleNeighbour(Fault[NeighbourParameters]):
+    """An entry of the neighbour table is of a NIC that was replaced: frames go to a MAC address that nobody has."""
+
+    name: ClassVar = "stale-neighbour"
+    form: ClassVar = Form.END
+    parameters: ClassVar = NeighbourParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the neighbour {self.p.of} of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        end = self.end
+        shown = ip.ask(self.namespace, "neigh", "show", "to", self.p.of, "dev", end.interface)
+        return {"mac": next((each["lladdr"] for each in shown if "lladdr" in each), "")}
+
+    @override
+    def inject(self, before: Before) -> None:
+        end = self.end
+        line = f"neigh replace {self.p.of} lladdr {self.p.mac} dev {end.interface} nud permanent"
+        ip.change(self.namespace, _version(self.p.of), [line])
+
+    @override
+    def heal(self, before: Before) -> None:
+        end = self.end
+        line = f"neigh replace {self.p.of} lladdr {before['mac']} dev {end.interface} nud reachable"
+        if not before["mac"]:
+            line = f"neigh del {self.p.of} dev {end.interface}"
+        ip.attempt(self.namespace, _version(self.p.of), line)

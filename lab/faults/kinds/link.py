@@ -1,0 +1,120 @@
+"""A link that is down, narrower, or carries less than its ends believe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from typing_extensions import override
+
+from lab.errors import UsageError
+from lab.faults.fault import Fault, Parameters
+from lab.faults.kinds.port import Configured
+from lab.faults.place import Form
+from lab.kernel import ip
+from lab.kernel.interfaces import interfaces
+from lab.model.fields import Mtu, Rate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lab.faults.fault import Before
+    from lab.model.topology import Endpoint
+
+
+class LinkDown(Fault[Parameters]):
+    """An end of a link is shut down.
+
+    The node there sees its interface go down, the one behind the link loses its carrier. A host loses the routes that
+    leave by it; they come back with the healing.
+    """
+
+    name: ClassVar = "link-down"
+    form: ClassVar = Form.END
+    parameters: ClassVar = Parameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the state of {self.end}", f"the addresses of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        end = self.end
+        namespace = self.namespace
+        if not ip.is_up(namespace, end.interface):
+            raise UsageError(f"{end} is down", f"rocelab exec {end.node} -- ip link set {end.interface} up")
+        return {"kept": ip.keep(namespace, end.interface)}
+
+    @override
+    def inject(self, before: Before) -> None:
+        end = self.end
+        ip.change(self.namespace, "-4", [f"link set dev {end.interface} down"])
+
+    @override
+    def heal(self, before: Before) -> None:
+        end = self.end
+        namespace = self.namespace
+        ip.change(namespace, "-4", [f"link set dev {end.interface} up"])
+        ip.put_back(namespace, end.interface, before["kept"])
+
+
+class MtuParameters(Parameters):
+    """How big a packet still passes."""
+
+    mtu: Mtu
+    """Bytes of IP packet: 1280 to 9216."""
+
+
+class LinkMtu(Fault[MtuParameters]):
+    """One link has a smaller MTU than all others: small packets pass, large ones vanish there.
+
+    At one end, leaf1:swp1, the other end still sends what that one does not take.
+    """
+
+    name: ClassVar = "link-mtu"
+    form: ClassVar = Form.LINK
+    parameters: ClassVar = MtuParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset(f"the MTU of {end}" for end in self.place.ends)
+
+    @override
+    def look(self) -> Before:
+        found = {str(end): interfaces(self.fabric.namespace(end.node))[end.interface].mtu for end in self.place.ends}
+        if set(found.values()) == {self.p.mtu}:
+            raise UsageError(f"link-mtu: {self.place} has an MTU of {self.p.mtu} already", "choose another")
+        return found
+
+    @override
+    def inject(self, before: Before) -> None:
+        self._set(dict.fromkeys(self.place.ends, self.p.mtu))
+
+    @override
+    def heal(self, before: Before) -> None:
+        self._set({end: before[str(end)] for end in self.place.ends})
+
+    def _set(self, wanted: Mapping[Endpoint, int]) -> None:
+        for end, mtu in wanted.items():
+            ip.change(self.fabric.namespace(end.node), "-4", [f"link set dev {end.interface} mtu {mtu}"])
+
+
+class RateParameters(Parameters):
+    """How slow it is."""
+
+    rate: Rate
+    """Bit/s that the link came up with: 25Mbit where the others have 100Mbit."""
+
+
+class LinkRate(Configured[RateParameters]):
+    """A link came up at a lower rate than its siblings.
+
+    Lossless ports only. Thresholds stay those of the full rate.
+    """
+
+    name: ClassVar = "link-rate"
+    form: ClassVar = Form.LINK
+    parameters: ClassVar = RateParameters
+
+    @override
+    def settings(self) -> Sequence[str]:
+        return (f"rate={self.p.rate}",)

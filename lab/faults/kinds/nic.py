@@ -1,0 +1,176 @@
+"""NICs that misbehave: they stop their switch, do not stop when told, or take in what arrives too slowly."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar
+
+from pydantic import BeforeValidator
+from typing_extensions import override
+
+from lab.faults import attendant
+from lab.faults.fault import Fault, Parameters
+from lab.faults.kinds.port import Configured
+from lab.faults.place import Form
+from lab.faults.values import priorities, time_of
+from lab.kernel import neighbours
+from lab.model.fields import Rate
+from lab.units import quanta_to_seconds
+from lab.wire.craft import craft
+from lab.wire.packet_spec import Kind as Packet
+from lab.wire.packet_spec import PacketSpec
+from lab.wire.packet_values import MAX_QUANTA, between, named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.faults.fault import Before
+
+_PER_PAUSE: Final = 4
+"""Frames in the time that one pause lasts, so that none runs out when one is late."""
+_SHORTEST: Final = 1e-3
+"""Seconds between two frames, where nobody says."""
+
+
+class SenderParameters(Parameters):
+    """How often."""
+
+    every: Annotated[float, time_of(1e-4, 10.0)] | None = None
+    """Time between two frames; by default a quarter of the pause that each asks for, and not under 1 ms."""
+
+
+S = TypeVar("S", bound=SenderParameters)
+
+
+class Sending(Fault[S], Generic[S]):
+    """A NIC sends a frame of MAC control for as long as the fault lasts: real frames, from the host's interface."""
+
+    form: ClassVar = Form.NIC
+
+    @abstractmethod
+    def packet(self) -> dict[str, Any]:
+        """The frame, as ``rocelab craft`` describes it."""
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the MAC control frames of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        end = self.end
+        mac = neighbours.mac_address(self.namespace, end.interface)
+        frame = craft(PacketSpec.model_validate({"src-mac": mac, **self.packet()})).frame
+        rate = next(link.rate for link in self.fabric.topology.links if end in link.ends)
+        every = self.p.every or max(_SHORTEST, quanta_to_seconds(MAX_QUANTA, rate) / _PER_PAUSE)
+        return {"frame": frame.hex(), "every": every, "mark": f"{self.fabric.state.owner} {self.name} {end}"}
+
+    @override
+    def inject(self, before: Before) -> None:
+        end = self.end
+        words = [end.interface, str(before["every"]), before["frame"]]
+        attendant.start(self.namespace, before["mark"], "lab.faults.sender", words)
+
+    @override
+    def heal(self, before: Before) -> None:
+        attendant.end(self.namespace, before["mark"])
+
+
+class StormParameters(SenderParameters):
+    """Which priorities are stopped."""
+
+    priority: Annotated[tuple[Annotated[int, between(0, 7)], ...], BeforeValidator(priorities)] = (3,)
+    """Priorities to pause: 3, or 3,4."""
+    quanta: Annotated[int, between(0, MAX_QUANTA)] = MAX_QUANTA
+    """How long each frame pauses for: 512 bit times of the link each."""
+
+
+class PauseStorm(Sending[StormParameters]):
+    """A NIC whose receiver is stuck sends PFC frames without end (Guo et al., SIGCOMM 2016).
+
+    The switch stops sending to it, fills up, and pauses whoever sends to it in turn: hop by hop, up to hosts that
+    have nothing to do with it.
+    """
+
+    name: ClassVar = "pause-storm"
+    parameters: ClassVar = StormParameters
+
+    @override
+    def packet(self) -> dict[str, Any]:
+        return {"kind": "pfc", "classes": ",".join(f"{each}={self.p.quanta}" for each in self.p.priority)}
+
+
+class GlobalPause(Sending[SenderParameters]):
+    """A NIC sends 802.3x PAUSE frames, which stop a link with all of its priorities where they are honoured."""
+
+    name: ClassVar = "global-pause"
+    parameters: ClassVar = SenderParameters
+
+    @override
+    def packet(self) -> dict[str, Any]:
+        return {"kind": "pause", "quanta": MAX_QUANTA}
+
+
+class Malformation(Enum):
+    """What is wrong with a PFC frame."""
+
+    ADDRESS = "address"
+    VECTOR = "vector"
+    NO_CLASS = "no-class"
+
+
+_MALFORMED: Final[dict[Malformation, dict[str, Any]]] = {
+    Malformation.ADDRESS: {"dst-mac": "02:00:00:00:00:02"},
+    Malformation.VECTOR: {"vector": 0xFF08},
+    Malformation.NO_CLASS: {"vector": 0},
+}
+
+
+class MalformedParameters(SenderParameters):
+    """What is wrong with the frames."""
+
+    what: Annotated[Malformation, named(Malformation)] = Malformation.ADDRESS
+    """address: to a unicast address; vector: reserved bits set; no-class: times for priorities that it does not
+    enable (IEEE 802.1Q clause 36.1.3)."""
+
+
+class MalformedPfc(Sending[MalformedParameters]):
+    """A NIC sends PFC frames that are wrong; what a switch makes of them is its own affair."""
+
+    name: ClassVar = "malformed-pfc"
+    parameters: ClassVar = MalformedParameters
+
+    @override
+    def packet(self) -> dict[str, Any]:
+        return {"kind": Packet.PFC.value, "classes": f"3={MAX_QUANTA}", **_MALFORMED[self.p.what]}
+
+
+class DrainParameters(Parameters):
+    """How slowly."""
+
+    rate: Rate
+    """Bit/s at which the host takes in what arrives."""
+
+
+class SlowReceiver(Configured[DrainParameters]):
+    """A host takes in what arrives more slowly than its link brings it, and pauses its leaf: pages, CPU or PCIe."""
+
+    name: ClassVar = "slow-receiver"
+    form: ClassVar = Form.NIC
+    parameters: ClassVar = DrainParameters
+
+    @override
+    def settings(self) -> Sequence[str]:
+        return (f"nic.drain={self.p.rate}",)
+
+
+class PausesIgnored(Configured[Parameters]):
+    """A NIC goes on sending when it is paused: PFC is on at one end of the link only."""
+
+    name: ClassVar = "pauses-ignored"
+    form: ClassVar = Form.NIC
+    parameters: ClassVar = Parameters
+
+    @override
+    def settings(self) -> Sequence[str]:
+        return ("pfc.rx=false",)

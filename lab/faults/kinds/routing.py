@@ -1,0 +1,311 @@
+"""Switches whose routing is wrong: daemons that are gone, lines that differ, hashes that polarise, routes astray."""
+
+from __future__ import annotations
+
+import signal
+from abc import abstractmethod
+from enum import Enum
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar
+
+from pydantic import field_validator
+from typing_extensions import override
+
+from lab.backends.plumbing import HASH_SEED
+from lab.errors import EnvironmentLacks, UsageError
+from lab.faults.fault import Fault, Parameters
+from lab.faults.place import Form
+from lab.kernel import ip, tuning
+from lab.model.topology import HashPolicy
+from lab.routing import running
+from lab.wire.packet_values import between, named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.faults.fault import Before
+    from lab.model.topology import Endpoint
+    from lab.routing.daemons import Router
+
+
+class Daemon(Enum):
+    """A daemon of FRR."""
+
+    ZEBRA = "zebra"
+    BGPD = "bgpd"
+    BFDD = "bfdd"
+
+
+class DaemonParameters(Parameters):
+    """Which."""
+
+    daemon: Annotated[Daemon, named(Daemon)] = Daemon.BGPD
+    """zebra, bgpd or bfdd."""
+
+
+def _alive(router: Router, daemon: Daemon) -> Router:
+    if not router.lives(daemon.value):
+        raise UsageError(f"{daemon.value} of {router.name} does not run", "rocelab status")
+    return router
+
+
+class DaemonStopped(Fault[DaemonParameters]):
+    """A routing daemon stands still: it keeps its sessions' sockets open and answers nobody."""
+
+    name: ClassVar = "daemon-stopped"
+    form: ClassVar = Form.SWITCH
+    parameters: ClassVar = DaemonParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"{self.p.daemon.value} of {self.place.node}", f"FRR's configuration of {self.place.node}"})
+
+    @override
+    def look(self) -> Before:
+        _alive(self.fabric.router(self.place.node), self.p.daemon)
+        return {}
+
+    @override
+    def inject(self, before: Before) -> None:
+        self.fabric.router(self.place.node).signal(self.p.daemon.value, signal.SIGSTOP)
+
+    @override
+    def heal(self, before: Before) -> None:
+        self.fabric.router(self.place.node).signal(self.p.daemon.value, signal.SIGCONT)
+
+
+class DaemonKilled(Fault[DaemonParameters]):
+    """A routing daemon has crashed and is not started again."""
+
+    name: ClassVar = "daemon-killed"
+    form: ClassVar = Form.SWITCH
+    parameters: ClassVar = DaemonParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"{self.p.daemon.value} of {self.place.node}", f"FRR's configuration of {self.place.node}"})
+
+    @override
+    def look(self) -> Before:
+        return _configuration(_alive(self.fabric.router(self.place.node), self.p.daemon))
+
+    @override
+    def inject(self, before: Before) -> None:
+        self.fabric.router(self.place.node).signal(self.p.daemon.value, signal.SIGKILL)
+
+    @override
+    def heal(self, before: Before) -> None:
+        router = self.fabric.router(self.place.node)
+        if not router.lives(self.p.daemon.value):
+            router.start_again(self.p.daemon.value)
+        running.restore(router, _lines(before))
+
+
+def _configuration(router: Router) -> Before:
+    """The running configuration, as JSON has it."""
+    return {"configuration": [list(line) for line in running.running(router)]}
+
+
+def _lines(before: Before) -> list[running.Line]:
+    return [tuple(line) for line in before["configuration"]]
+
+
+F = TypeVar("F", bound=Parameters)
+
+
+class Reconfigured(Fault[F], Generic[F]):
+    """A kind that is lines typed at a switch; healing finds the way back from whatever came of them."""
+
+    form: ClassVar = Form.SWITCH
+
+    @abstractmethod
+    def typed(self) -> Sequence[running.Line]:
+        """The lines, each behind its contexts."""
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"FRR's configuration of {self.place.node}"})
+
+    @override
+    def look(self) -> Before:
+        return _configuration(_alive(self.fabric.router(self.place.node), Daemon.ZEBRA))
+
+    @override
+    def inject(self, before: Before) -> None:
+        router = self.fabric.router(self.place.node)
+        running.apply(router, self.typed())
+        if running.running(router) == _lines(before):
+            raise UsageError(f"{self.name} changes nothing at {self.place.node}", f"rocelab vtysh {self.place.node}")
+
+    @override
+    def heal(self, before: Before) -> None:
+        running.restore(self.fabric.router(self.place.node), _lines(before))
+
+
+class LineParameters(Parameters):
+    """What is typed."""
+
+    lines: tuple[str, ...]
+    """Lines for FRR behind `configure terminal`, with semicolons between: "router bgp; no neighbor swp1 bfd"."""
+
+    @field_validator("lines", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        lines = value.replace("\n", ";").split(";") if isinstance(value, str) else value
+        if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
+            raise ValueError('is no text; write it like "router bgp; no neighbor swp1 bfd"')
+        kept = tuple(line.strip() for line in lines if line.strip())
+        if not kept:
+            raise ValueError('says nothing; write it like "router bgp; no neighbor swp1 bfd"')
+        return kept
+
+
+class FrrConfig(Reconfigured[LineParameters]):
+    """A switch's routing is configured otherwise than its siblings': lines that somebody typed into vtysh."""
+
+    name: ClassVar = "frr-config"
+    parameters: ClassVar = LineParameters
+
+    @override
+    def typed(self) -> Sequence[running.Line]:
+        return [self.p.lines]
+
+
+class OnePath(Reconfigured[Parameters]):
+    """A switch uses one of its equal paths and leaves the others idle: maximum-paths 1."""
+
+    name: ClassVar = "one-path"
+    parameters: ClassVar = Parameters
+
+    @override
+    def typed(self) -> Sequence[running.Line]:
+        return [
+            ("router bgp", f"address-family {family} unicast", "maximum-paths 1", "exit-address-family")
+            for family in ("ipv4", "ipv6")
+        ]
+
+
+class HashParameters(Parameters):
+    """How a switch chooses among equal paths."""
+
+    policy: Annotated[HashPolicy, named(HashPolicy)] | None = None
+    """l3: addresses alone; l4: ports too."""
+    seed: Annotated[int, between(1, 2**32 - 1)] | None = None
+    """Of the hash: the same at two tiers polarises them."""
+
+
+class EcmpHash(Fault[HashParameters]):
+    """A switch hashes flows onto its paths by other fields, or with another seed, than it should."""
+
+    name: ClassVar = "ecmp-hash"
+    form: ClassVar = Form.SWITCH
+    parameters: ClassVar = HashParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset(f"{sysctl} of {self.place.node}" for sysctl in self._wanted())
+
+    @override
+    def look(self) -> Before:
+        wanted = self._wanted()
+        if not wanted:
+            raise UsageError(f"{self.name} says nothing", "give policy=l3, or seed=1")
+        for sysctl in wanted:
+            if not tuning.has_sysctl(sysctl):
+                raise EnvironmentLacks(f"this kernel has no {sysctl}", "use --vm")
+        return self.namespace.inside(lambda: tuning.read_sysctls(wanted))
+
+    @override
+    def inject(self, before: Before) -> None:
+        self.namespace.inside(lambda: tuning.write_sysctls(self._wanted()))
+
+    @override
+    def heal(self, before: Before) -> None:
+        self.namespace.inside(lambda: tuning.write_sysctls(before))
+
+    def _wanted(self) -> dict[str, int]:
+        wanted = {} if self.p.seed is None else {HASH_SEED: self.p.seed}
+        if self.p.policy is not None:
+            wanted |= {f"net/{family}/fib_multipath_hash_policy": self.p.policy.sysctl for family in ("ipv4", "ipv6")}
+        return wanted
+
+
+_BLACK_HOLE: Final = "nowhere"
+
+
+class RouteParameters(Parameters):
+    """A route that nobody announced."""
+
+    to: str
+    """A host, which stands for its addresses, or a prefix like 10.0.0.0/24."""
+    via: str = _BLACK_HOLE
+    """nowhere for a black hole, or a neighbour of the switch: back to where packets come from it is a loop."""
+
+
+class StaticRoute(Fault[RouteParameters]):
+    """A switch has a route of its own, which comes before what it has learnt: a black hole or a loop."""
+
+    name: ClassVar = "static-route"
+    form: ClassVar = Form.SWITCH
+    parameters: ClassVar = RouteParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset(f"the route to {prefix} of {self.place.node}" for prefix in self._prefixes())
+
+    @override
+    def look(self) -> Before:
+        hop = self._hop()
+        routes = [f"{'' if hop else 'blackhole '}{prefix}{hop}" for prefix in self._prefixes()]
+        for route in routes:
+            taken = ip.ask(self.namespace, _version(route), "route", "show", "exact", _prefix(route))
+            if any("metric" not in each for each in taken):
+                raise UsageError(f"{self.place.node} has a route of its own to {_prefix(route)}", "choose another")
+        return {"routes": routes}
+
+    @override
+    def inject(self, before: Before) -> None:
+        for route in before["routes"]:
+            ip.change(self.namespace, _version(route), [f"route add {route}"])
+
+    @override
+    def heal(self, before: Before) -> None:
+        namespace = self.namespace
+        for route in before["routes"]:
+            there = ip.ask(namespace, _version(route), "route", "show", "exact", _prefix(route))
+            if any("metric" not in each or each.get("type") == "blackhole" for each in there):
+                ip.change(namespace, _version(route), [f"route del {route}"])
+
+    def _prefixes(self) -> list[str]:
+        if self.p.to in self.fabric.plan:
+            own = [nic.address for nic in self.fabric.plan[self.p.to].interfaces.values() if nic.address is not None]
+            return [f"{address.ip}/{address.max_prefixlen}" for address in own]
+        try:
+            return [str(ip_network(self.p.to))]
+        except ValueError as error:
+            raise UsageError(f"{self.p.to!r} is no node and no prefix", "write h5, or 10.0.0.0/24") from error
+
+    def _hop(self) -> str:
+        if self.p.via == _BLACK_HOLE:
+            return ""
+        towards: dict[str, Endpoint] = {}
+        for link in self.fabric.topology.links_of(self.place.node):
+            end = link.end_at(self.place.node)
+            towards.setdefault(link.other(end).node, end)
+        if self.p.via not in towards:
+            raise UsageError(
+                f"{self.place.node} has no link to {self.p.via!r}", f"it has links to {', '.join(towards)}"
+            )
+        end = towards[self.p.via]
+        link = next(link for link in self.fabric.topology.links if end in link.ends)
+        far = link.other(end)
+        address = ip.link_local(self.fabric.namespace(far.node), far.interface)
+        return f" via inet6 {address} dev {end.interface}"
+
+
+def _version(route: str) -> str:
+    return "-6" if ":" in _prefix(route) else "-4"
+
+
+def _prefix(route: str) -> str:
+    return route.removeprefix("blackhole ").split()[0]

@@ -1,0 +1,89 @@
+"""Faults by the clock: after a while, for a while, again and again."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lab.errors import UsageError
+from lab.units import counted, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a fault comes and how long it stays, in seconds.
+
+    The first comes ``after`` a while. It stays ``lasting`` and comes again ``every`` so often, ``times`` in all, or
+    for ever without. With a ``seed`` the times between two beginnings are drawn from the exponential distribution of
+    that mean, the same for the same seed (a Poisson process); one that would begin before the last has ended comes at
+    once behind it. UsageError for what does not fit together.
+    """
+
+    after: float = 0.0
+    lasting: float | None = None
+    every: float | None = None
+    times: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.every is None and (self.times is not None or self.seed is not None):
+            raise UsageError("--times and --seed are of what comes again", "give --every too")
+        if self.every is not None and self.lasting is None:
+            raise UsageError("what comes again has to go in between", "give --for too")
+        if self.every is not None and self.lasting is not None and self.seed is None and self.lasting >= self.every:
+            raise UsageError(
+                f"it would last {format_time(self.lasting)} of every {format_time(self.every)}", "make --for shorter"
+            )
+        if self.times is not None and self.times < 1:
+            raise UsageError(f"--times {self.times} is none at all", "give 1 or more")
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody has to look after it."""
+        return bool(self.after) or self.lasting is not None
+
+    def beginnings(self) -> Iterator[float]:
+        """Seconds from now until each begins; one alone where it does not come again."""
+        due = self.after
+        yield due
+        drawn = random.Random(self.seed)  # noqa: S311 - nobody guesses at it
+        number = 1
+        while self.every is not None and (self.times is None or number < self.times):
+            due += self.every if self.seed is None else drawn.expovariate(1 / self.every)
+            yield due
+            number += 1
+
+    def __str__(self) -> str:
+        words = [f"after {format_time(self.after)}"] if self.after else []
+        if self.lasting is not None:
+            words.append(f"for {format_time(self.lasting)}")
+        if self.every is not None:
+            words.append(f"every {format_time(self.every)}")
+        if self.times is not None:
+            words.append(counted(self.times, "time"))
+        return ", ".join(words)
+
+
+def attend(timing: Timing, begin: Callable[[], None], end: Callable[[], None], wait: Callable[[float], bool]) -> None:
+    """Have it ``begin`` and ``end`` as ``timing`` says; each ``begin`` has its ``end`` whatever happens.
+
+    What is to last has none. ``wait`` waits for so many seconds and says whether to go on.
+    """
+    began = time.monotonic()
+    for due in timing.beginnings():
+        if not wait(max(0.0, began + due - time.monotonic())):
+            return
+        begin()
+        if timing.lasting is None:
+            return
+        try:
+            going = wait(timing.lasting)
+        finally:
+            end()
+        if not going:
+            return

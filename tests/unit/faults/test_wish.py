@@ -1,0 +1,96 @@
+"""What people ask for, and what they are told when it is nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.backends import registry
+from lab.backends.base import Fabric
+from lab.errors import UsageError
+from lab.faults.wish import Wish, parse_words, understand
+from lab.model.load import load_topology
+from tests.unit.running import run
+
+TOPOLOGY = load_topology(
+    "name: wishes\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
+)
+
+
+@pytest.fixture
+def fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
+    return Fabric(run(TOPOLOGY, tmp_path, monkeypatch).state, TOPOLOGY, registry.backend(registry.DEFAULT))
+
+
+def test_parameters_are_read_as_people_write_them(fabric: Fabric) -> None:
+    loss = understand(fabric, Wish("link-loss", "h1", {"probability": "0.1%", "opcode": "cnp", "priority": "3,4"}))
+    assert loss.p.probability == pytest.approx(0.001)
+    assert loss.p.opcode == frozenset({0x81})
+    assert loss.p.priority == (3, 4)
+    storm = understand(fabric, Wish("pause-storm", "h1", {"every": "2ms"}))
+    assert (storm.p.every, storm.p.priority) == (0.002, (3,))
+    lines = understand(fabric, Wish("frr-config", "leaf1", {"lines": "router bgp; no neighbor swp1 bfd ;"}))
+    assert lines.p.lines == ("router bgp", "no neighbor swp1 bfd")
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "parameters", "told"),
+    [
+        ("link-dawn", "h1", {}, "there is no kind of fault 'link-dawn': did you mean 'link-down'?"),
+        ("nonsense", "h1", {}, "there is no kind of fault 'nonsense': rocelab fault ls --kinds"),
+        ("link-down", "h9", {}, "link-down: no node or tier 'h9' in fabric wishes: there is h1 to h2"),
+        ("link-down", "h1", {"x": 1}, "link-down: x: is no parameter of this kind; it has none"),
+        ("link-mtu", "h1", {}, "link-mtu: mtu: is missing; give mtu=...: see rocelab fault show link-mtu"),
+        ("link-mtu", "h1", {"mtu": 500}, "link-mtu: mtu: 500 bytes is out of range; choose 1280 bytes to 9216 bytes"),
+        (
+            "link-loss",
+            "h1",
+            {"probability": "2", "opcode": "cnpp"},
+            (
+                "link-loss: opcode: 'cnpp' is no opcode; did you mean 'cnp'?\n"
+                "link-loss: probability: 200% is out of range; choose 2.4e-08% to 100%"
+            ),
+        ),
+        (
+            "link-loss",
+            "h1",
+            {"probability": "x"},
+            "link-loss: probability: 'x' is no share; write it like 0.1% or 0.001",
+        ),
+        ("pause-storm", "h1", {"priority": "9"}, "pause-storm: priority.0: '9' is out of range; choose 0 to 7"),
+        (
+            "malformed-pfc",
+            "h1",
+            {"what": "y"},
+            "malformed-pfc: what: 'y' is not known; choose address, vector, no-class",
+        ),
+        ("frr-config", "leaf1", {"lines": " ; "}, "frr-config: lines: says nothing; write it like"),
+        (
+            "wrong-address",
+            "h1",
+            {"address": "10.0.0"},
+            "wrong-address: address: '10.0.0' is no address; write it like",
+        ),
+    ],
+)
+def test_what_cannot_be_is_told_with_the_remedy(
+    fabric: Fabric, kind: str, place: str, parameters: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        understand(fabric, Wish(kind, place, parameters))
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["mtu"], "'mtu' is no parameter: write it like probability=1%"),
+        (["=3"], "'=3' is no parameter: write it like probability=1%"),
+        (["a=1", "a=2"], "parameter a is given twice: leave one out"),
+    ],
+)
+def test_words_are_assignments(words: list[str], told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_words(words)
+    assert str(refused.value) == told
+    assert parse_words(["a=1", "b=x=y"]) == {"a": "1", "b": "x=y"}
