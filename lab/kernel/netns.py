@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import cgroup, libc, locks, process, signals
+from lab.kernel import cgroup, connections, libc, locks, process, signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -234,7 +234,12 @@ def _cookie_at(path: Path) -> int:
 
 
 def delete(names: Iterable[str]) -> None:
-    """Take the names away; the kernel frees each namespace with its last process. Missing names are fine."""
+    """Take the names away; the kernel frees each namespace with its last process. Missing names are fine.
+
+    TCP connections that outlive their programs are ended first, or they would keep a namespace for minutes.
+    """
+    names = list(names)
+    in_thread(lambda: _end_connections(names))
     for name in names:
         path = NETNS_DIR / name
         try:
@@ -244,6 +249,18 @@ def delete(names: Iterable[str]) -> None:
                 raise
         path.unlink(missing_ok=True)
     tidy()
+
+
+def _end_connections(names: Iterable[str]) -> None:
+    """In whatever namespace that leaves the calling thread."""
+    for name in names:
+        with contextlib.suppress(OSError):  # it has gone, or was never mounted
+            namespace = os.open(NETNS_DIR / name, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                libc.setns(namespace, libc.CLONE_NEWNET)
+            finally:
+                os.close(namespace)
+            connections.end_all()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ The judges are bpftool(8), the packets that a program sees, and the kernel's own
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lab.errors import EnvironmentLacks, LabError, OperationFailed
-from lab.kernel import arrays, bpf, clang, netns, pins, probe, tc
+from lab.kernel import arrays, bpf, clang, netns, pins, probe, process, tc
 from lab.kernel.links import LOOPBACK_INDEX, set_up
 from lab.kernel.netns import Namespace
 from lab.kernel.probe import Finding
@@ -57,23 +58,14 @@ orders[2]["verdict"] = 2
 """
 
 
-OTHERS: set[object] = set()
-
-
 def bpftool(*words: str) -> list[dict[str, object]]:
     done = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True, timeout=60, check=True)
     found: list[dict[str, object]] = json.loads(done.stdout or "[]")
     return found
 
 
-@pytest.fixture(scope="module", autouse=True)
-def others() -> None:
-    """What an earlier module's fabric has left: a namespace lives until TCP gives its last connections up."""
-    OTHERS.update(each["id"] for each in bpftool("struct_ops", "list"))
-
-
 def struct_ops() -> set[object]:
-    return {each["name"] for each in bpftool("struct_ops", "list") if each["id"] not in OTHERS}
+    return {each["name"] for each in bpftool("struct_ops", "list")}
 
 
 def wait_until(done: Callable[[], bool]) -> None:
@@ -181,6 +173,19 @@ class TestPinned:
         wait_until(lambda: not struct_ops())
         wait_until(lambda: "obey" not in {program.get("name") for program in bpftool("prog", "list")})
         wait_until(lambda: "orders" not in {each.get("name") for each in bpftool("map", "list")})
+
+    def test_a_connection_that_outlives_its_program_does_not_keep_them(self, pinned: Namespace) -> None:
+        """For minutes it would send what it has, to nobody, in a namespace that nobody finds any more."""
+        with entered(pinned), socket.create_server(("127.0.0.1", 0)) as server:
+            batch = Batch()
+            tc.set_root(batch, LOOPBACK_INDEX, KIND, 7)
+            with socket.create_connection(server.getsockname()), server.accept()[0]:
+                process.run(["ip", "link", "set", "lo", "down"])
+                batch.commit()
+        assert "FIN-WAIT-1" in pinned.run(["ss", "--tcp", "--all"]).stdout
+        pins.unpin(FOLDER)
+        netns.delete([pinned.name])
+        wait_until(lambda: not struct_ops())
 
     def test_maps_that_are_not_what_was_expected_are_refused(self, pinned: Namespace) -> None:
         assert pinned.exists()
