@@ -1,4 +1,7 @@
-"""Directories as locks between commands: one that changes what is in one, or any number that read it (flock(2))."""
+"""Locks between commands, which end with their process (flock(2)): directories that come and go, and what stays.
+
+One command changes what is in a directory, or any number read it; what stays, one has for itself.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +54,7 @@ def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
                     raise
                 continue
             stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _taken(descriptor, mode):
                 holder = holder_of(directory)
                 if not holder and attempt == 0:
                     continue  # it has let go
@@ -65,16 +66,54 @@ def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
     raise AssertionError  # there is no last attempt
 
 
+@contextlib.contextmanager
+def held(path: Path, *, make: bool = False, waiting: Waiting = patient) -> Iterator[None]:
+    """Hold a directory, or a file that nobody takes away and that is made when there is none, where asked.
+
+    OSError when it cannot be opened.
+    """
+    with _opened(path, make) as descriptor:
+        if not _taken(descriptor, fcntl.LOCK_EX):
+            waiting(holder_of(path) or _NOBODY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def held_if_free(path: Path, *, make: bool = False) -> Iterator[bool]:
+    """The same without a wait: whether it is held now."""
+    with _opened(path, make) as descriptor:
+        yield _taken(descriptor, fcntl.LOCK_EX)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, make: bool) -> Iterator[int]:
+    how = os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
+    descriptor = os.open(path, how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _taken(descriptor: int, mode: int) -> bool:
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _is_still(descriptor: int, directory: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), directory.stat())
     return False
 
 
-def holder_of(directory: Path, *, changing: bool = False) -> str:
-    """The command that holds the directory, with its pid, or ""; only one that is ``changing`` it, where asked."""
+def holder_of(path: Path, *, changing: bool = False) -> str:
+    """The command that holds a directory or file, with its pid, or ""; only who is ``changing`` it, where asked."""
     try:
-        state = directory.stat()
+        state = path.stat()
     except FileNotFoundError:
         return ""
     place = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"

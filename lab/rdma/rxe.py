@@ -7,7 +7,6 @@ unique on the machine. Since Linux 7.1 the device's UDP socket is in the namespa
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
-from lab.kernel import probe, process, sockets
+from lab.kernel import locks, probe, process, sockets
 from lab.rdma import sysfs
 
 if TYPE_CHECKING:
@@ -131,12 +130,8 @@ def one_at_a_time() -> Iterator[None]:
     The lock is on the directory of the devices, so that it needs no file of its own.
     """
     sysfs.require()
-    descriptor = os.open(sysfs.DEVICES, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locks.held(sysfs.DEVICES):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _creation_failure(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import process, watch
+from lab.kernel import locks, process, watch
 from lab.units import format_size
 from lab.vm import debian
 from lab.vm.initrd import build_initrd
@@ -207,12 +206,8 @@ def _require_disk(folder: Path) -> None:
 def _locked_cache(progress: Progress) -> Iterator[None]:
     """One build at a time; a second one waits, and then usually finds the image there."""
     cache_root().mkdir(parents=True, exist_ok=True)
-    with (cache_root() / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("another build runs: waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    path = cache_root() / "lock"
+    with locks.held(path, make=True, waiting=lambda holder: progress(f"waiting for {holder}")):
         yield
 
 

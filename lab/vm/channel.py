@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import socket
 import time
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
+from lab.kernel import locks
 from lab.vm.frames import PORTS, Decoder, Frame, Kind
 
 if TYPE_CHECKING:
@@ -116,13 +116,7 @@ def alone(state: StateFolder) -> Iterator[int]:
 
 def _take(state: StateFolder, port: int, held: contextlib.ExitStack) -> bool:
     """Whether no other caller has the port; it is free again when ``held`` or this process ends."""
-    lock = os.open(state.port(port).with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    held.callback(os.close, lock)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    return held.enter_context(locks.held_if_free(state.port(port).with_suffix(".lock"), make=True))
 
 
 @contextlib.contextmanager

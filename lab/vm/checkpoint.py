@@ -6,7 +6,6 @@ A state fits a VM that is in everything the same: image, QEMU, devices, memory, 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import OperationFailed, UsageError
-from lab.kernel import process
+from lab.kernel import locks, process
 from lab.vm.fingerprint import of_code
 from lab.vm.qemu import guest_argv
 from lab.vm.recipe import cache_root
@@ -221,6 +220,5 @@ def prune() -> None:
 
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
-    with (folder() / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locks.held(folder() / ".lock", make=True):
         yield

@@ -7,7 +7,6 @@ that they have on the host: relative names stay as they were typed. What the com
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import stat
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lab.errors import OperationFailed, UsageError
+from lab.kernel import locks
 from lab.vm.machine import is_shared
 
 if TYPE_CHECKING:
@@ -153,13 +153,12 @@ def _folder(running: Running) -> Iterator[Path]:
     every = running.image.guest_cache / "calls"
     every.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
-        with contextlib.ExitStack() as alone:
-            _lock(every, alone)
+        with locks.held(every):
             for left in every.iterdir():
                 _remove_if_left(left)
             own = every / os.urandom(4).hex()
             own.mkdir(mode=0o700)
-            _lock(own, held)
+            held.enter_context(locks.held(own))
         try:
             yield own
         finally:
@@ -167,16 +166,9 @@ def _folder(running: Running) -> Iterator[Path]:
 
 
 def _remove_if_left(folder: Path) -> None:
-    with contextlib.ExitStack() as held, contextlib.suppress(BlockingIOError, FileNotFoundError, NotADirectoryError):
-        _lock(folder, held, fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lock(folder: Path, held: contextlib.ExitStack, flags: int = 0) -> None:
-    """Lock a folder until ``held`` is closed, or this process ends."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    held.callback(os.close, handle)
-    fcntl.flock(handle, fcntl.LOCK_EX | flags)
+    with contextlib.suppress(OSError), locks.held_if_free(folder) as free:
+        if free:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

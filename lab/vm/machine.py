@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed, UsageError
-from lab.kernel import process
+from lab.kernel import locks, process
 from lab.vm import automatic, checkpoint, freeze, kvm, tsc
 from lab.vm.boot import NotStarted, boot, resume, said
 from lab.vm.build import build
@@ -188,12 +187,7 @@ def keep(touch: automatic.Touch, state: StateFolder, progress: Progress) -> None
 @contextlib.contextmanager
 def locked(state: StateFolder, progress: Progress) -> Iterator[None]:
     """Nobody else starts, stops or saves the VM."""
-    with state.lock.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("another command starts or stops the VM: waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with locks.held(state.lock, make=True, waiting=lambda holder: progress(f"waiting for {holder}")):
         yield
 
 
