@@ -178,7 +178,8 @@ def _show(maps: PortMaps, view: View, mark: Mark, layout: Layout | None) -> bool
         print_json(_document(view, marked, wrong))
         return not wrong
     when = f" since {datetime.fromtimestamp(mark.oldest).astimezone():%H:%M:%S}" if mark.oldest else ""
-    stdout.print(_picture(view, layout, f"lossless ports of {view.fabric}{when}", counted(view, marked)))
+    title = f"lossless ports of {view.fabric}{when}"
+    stdout.print(_picture(view, layout, title, counted(view, marked), readings))
     for name, imbalance in wrong:
         missing = f"{imbalance.missing_packets} packets, {imbalance.missing_bytes} bytes"
         where = f"{name}:{imbalance.interface} queue {imbalance.queue}"
@@ -213,7 +214,7 @@ def _watch(maps: PortMaps, view: View, layout: Layout | None, seconds: float, en
             else:
                 movements = {name: counting.moved(reading, earlier[name]) for name, reading in later.items()}
                 title = f"lossless ports of {view.fabric}, by the second"
-                picture = _picture(view, layout, title, moving(view, later, movements))
+                picture = _picture(view, layout, title, moving(view, later, movements), later)
                 live.update(picture, refresh=True) if live is not None else stdout.print(picture)
             earlier = later
 
@@ -223,10 +224,23 @@ def _line(view: View, earlier: dict[str, Reading], later: dict[str, Reading]) ->
     stdout.file.flush()
 
 
-def _picture(view: View, layout: Layout, title: str, rows: Sequence[Sequence[object]]) -> RenderableType:
+def _picture(
+    view: View, layout: Layout, title: str, rows: Sequence[Sequence[object]], readings: dict[str, Reading]
+) -> RenderableType:
     drawn, left_out = layout.draw(title, rows, stdout.width)
-    lines = [*_labels(view), *([f"No room for {', '.join(left_out)}: see --columns."] if left_out else [])]
+    lines = [
+        *_labels(view),
+        *_revived(readings),
+        *([f"No room for {', '.join(left_out)}: see --columns."] if left_out else []),
+    ]
     return Group(drawn, *(Text(line, style="dim") for line in lines))
+
+
+def _revived(readings: dict[str, Reading]) -> Iterator[str]:
+    for name, reading in readings.items():
+        if times := reading.clock_revived:
+            how_often = "once" if times == 1 else f"{times} times"
+            yield f"The clock of {name}, which ends its pauses, was lost and replaced {how_often} since it was built."
 
 
 def _labels(view: View) -> Iterator[str]:

@@ -34,7 +34,8 @@ class Reading:
     """The counters of a node's devices, in their order, as they were at ``ns`` of CLOCK_MONOTONIC.
 
     ``paused_ns`` of a priority has all of its pauses, the current one up to ``ns``. Of the node's pool, in bytes,
-    ``pool_used`` is taken now and ``pool_watermark`` was taken at most.
+    ``pool_used`` is taken now and ``pool_watermark`` was taken at most. ``clock_revived`` is how often its clock was
+    lost and replaced since the fabric was built.
     """
 
     node: NodePorts
@@ -42,6 +43,7 @@ class Reading:
     ports: NDArray[Any]
     pool_used: int
     pool_watermark: int
+    clock_revived: int
 
     def port(self, device: str) -> NDArray[Any]:
         """The record of one interface, or of a drain."""
@@ -84,9 +86,10 @@ def read(maps: PortMaps, node: NodePorts) -> Reading:
     ports = maps.counters[first : first + len(node.devices)].copy()
     shared = maps.nodes[node.number]
     pool_used, pool_watermark = int(shared["pool_used"]), int(shared["pool_watermark"])
+    revived = int(shared["revived"])
     ns = time.monotonic_ns()
     _add_current_pause(ports["priority"], ns)
-    return Reading(node, ns, ports, pool_used, pool_watermark)
+    return Reading(node, ns, ports, pool_used, pool_watermark, revived)
 
 
 def _add_current_pause(priorities: NDArray[Any], ns: int) -> None:

@@ -90,6 +90,20 @@ def test_only_what_moved_is_shown(running: Running) -> None:
     assert "Emulated ports" in text
 
 
+def test_a_clock_that_was_lost_is_told_as_long_as_the_fabric_lives(running: Running) -> None:
+    def told() -> list[tuple[str, str]]:
+        lines = re.finditer(r"The clock of (\S+), which ends its pauses, was lost and replaced (.*) since", said())
+        return [(line[1], line[2]) for line in lines]
+
+    assert not told()
+    revived = running.maps.nodes["revived"]
+    for name, times in (("leaf1", 1), ("h1", 3)):
+        revived[running.numbering.nodes[name].number] = times
+    assert sorted(told()) == [("h1", "3 times"), ("leaf1", "once")]
+    CliRunner().invoke(app, ["counters", "clear"])
+    assert len(told()) == 2
+
+
 @pytest.mark.usefixtures("running")
 def test_all_shows_every_priority_of_the_ports_that_are_named() -> None:
     assert len(rows(said("leaf1:swp3", "h1", "--all"))) == 16
