@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.dataplane import configure, layout
-from lab.errors import EnvironmentLacks, OperationFailed
+from lab.errors import EnvironmentLacks, LabError, OperationFailed
 from lab.kernel import arrays, bpf, clang, pins, probe
 
 if TYPE_CHECKING:
@@ -119,26 +119,54 @@ def check() -> None:
     clang.compile_bpf(layout.SOURCE)
 
 
+def trial() -> probe.Finding:
+    """Whether this kernel runs the ports: it must take their own programs, too, which are attached to nothing.
+
+    A kernel may have BPF qdiscs and a verifier that refuses a program of ours.
+    """
+    least = probe.bpf_qdisc()
+    if not least.present:
+        return least
+    try:
+        with _opened(ports=1, nodes=1, slots=1) as program:
+            _enter(program)
+    except LabError as error:
+        return probe.Finding(False, error.message)
+    return least
+
+
 def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
     """Bring the programs into the kernel with maps for every port, and pin them as the ``owner``'s.
 
     Each port holds as many packets as it has ``slots``.
 
-    OperationFailed with the verifier's reason, EnvironmentLacks where the kernel cannot do it. Nothing is left behind
-    before the pins are there, and ``pins.unpin`` takes them away, however many they are.
+    EnvironmentLacks where the kernel cannot do it or, with its reason, will not. Nothing is left behind before the
+    pins are there, and ``pins.unpin`` takes them away, however many they are.
     """
-    ports, nodes = numbering.size, len(numbering.nodes)
-    with bpf.Object.open(clang.compile_bpf(layout.SOURCE)) as program:
-        program.resize("ports", ports)
-        program.resize("groups", ports * layout.CLASSES)
-        program.resize("slots", ports * slots)
-        program.set_constant("rl_slots", slots.to_bytes(4, sys.byteorder))
-        program.resize("nodes", nodes)
+    with _opened(numbering.size, len(numbering.nodes), slots) as program:
         program.set_qdisc_id("port", qdisc_kind(fabric))
-        program.load()
+        _enter(program)
         program.attach_struct_ops("port")
         program.pin(pins.folder_of(fabric), owner)
     (pins.folder_of(fabric) / _layout_name()).mkdir(mode=0o700)
+
+
+def _opened(ports: int, nodes: int, slots: int) -> bpf.Object:
+    program = bpf.Object.open(clang.compile_bpf(layout.SOURCE))
+    program.resize("ports", ports)
+    program.resize("groups", ports * layout.CLASSES)
+    program.resize("slots", ports * slots)
+    program.set_constant("rl_slots", slots.to_bytes(4, sys.byteorder))
+    program.resize("nodes", nodes)
+    return program
+
+
+def _enter(program: bpf.Object) -> None:
+    """Bring it into the kernel; one that refuses it is not one that it was tried on."""
+    try:
+        program.load()
+    except OperationFailed as error:
+        raise EnvironmentLacks(f"lossless ports (qos:): {error.message}", f"use --vm; {error.remedy}") from error
 
 
 def open_maps(fabric: str, *, writable: bool = False) -> PortMaps:

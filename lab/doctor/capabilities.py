@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lab.dataplane import port_maps
 from lab.doctor import remedies
 from lab.errors import LabError
 from lab.kernel import probe
@@ -61,6 +62,11 @@ def _rxe(host: Host) -> Finding:
             return probe.rxe()
     except LabError as error:
         return Finding(False, error.message)
+
+
+def _bpf_qdisc(host: Host) -> Finding:
+    """With the programs of the ports, but for the VM's kernel, which rocelab brings: there they take seconds."""
+    return probe.bpf_qdisc() if host.in_vm else port_maps.trial()
 
 
 def _mend_bpf_qdisc(host: Host) -> str:
@@ -125,7 +131,7 @@ CAPABILITIES: Final = (
         lambda host: remedies.install(host, "perftest"),
     ),
     Capability("BTF", "BPF programs", lambda _: probe.btf(), remedies.the_vm),
-    Capability("BPF qdisc", "lossless port", lambda _: probe.bpf_qdisc(), _mend_bpf_qdisc),
+    Capability("BPF qdisc", "lossless port", _bpf_qdisc, _mend_bpf_qdisc),
     Capability(
         "tshark",
         "reading captures",
