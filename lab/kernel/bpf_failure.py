@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, LabError, OperationFailed
-from lab.kernel.cache import user_cache
+from lab.kernel.cache import kernel_cache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ _FIRST_OF_LIBBPF: Final = 4000
 def failure(path: Path, what: str, number: int, said: Sequence[str]) -> LabError:
     """The error to raise when libbpf failed with ``number`` after it had ``said`` something about ``path``.
 
-    The verifier's log goes to a file in the user's cache, where the error says it is.
+    The verifier's log goes to a file in the cache, where the error says it is.
     """
     if number == errno.EPERM and os.geteuid() != 0:
         return EnvironmentLacks(what, "run as root")
@@ -43,7 +43,7 @@ def failure(path: Path, what: str, number: int, said: Sequence[str]) -> LabError
 
 
 def _refused(path: Path, program: str, log: str) -> LabError:
-    folder = user_cache("bpf")
+    folder = kernel_cache("bpf")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     full = folder / f"{path.stem}.{program}.log"
     full.write_text(log, encoding="utf-8")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel import process
-from lab.kernel.cache import user_cache
+from lab.kernel.cache import kernel_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +53,7 @@ def compile_bpf(source: Path, *include: Path) -> Path:
         return ready
     compiler = find_compiler()
     flags = _flags(source, include)
-    folder = user_cache("bpf")
+    folder = kernel_cache("bpf")
     built = folder / f"{source.stem}-{_digest(source, include, _identity(compiler), *flags)}.o"
     if not built.is_file():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
