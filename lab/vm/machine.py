@@ -163,8 +163,8 @@ def _start(guest: Guest, wanted: Wanted, state: StateFolder, progress: Progress)
     except OperationFailed:
         if guest.accel is Accel.TCG:
             raise
-        kvm.write_verdict(state, works=False)
-        progress("the guest hangs under KVM: using software emulation")
+        progress("the guest did not come up under KVM: using software emulation")
+        kvm.write_verdict(state, works=kvm.probe(guest.arch, guest.image, Accel.KVM, kvm.PROBE_TIMEOUT))
         return boot(replace(guest, accel=Accel.TCG), state, progress)
     automatic.keep_booted(guest, state, progress)
     return running

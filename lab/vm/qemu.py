@@ -126,6 +126,7 @@ def _machine(arch: Arch, accel: Accel, image: Image, kernel_words: list[str], ti
         accelerator, counting = "tcg,thread=single", ["-icount", "shift=0,sleep=on", "-rtc", "clock=vm"]
     return [
         arch.qemu,
+        *("-sandbox", "on,obsolete=deny,resourcecontrol=deny"),  # -daemonize dies of spawn=deny and elevateprivileges
         *("-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot"),
         *("-machine", arch.qemu_machine, "-accel", accelerator, "-cpu", cpu, *counting),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),

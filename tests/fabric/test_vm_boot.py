@@ -54,6 +54,9 @@ def test_life(vm: Vm) -> None:
     status = vm.status()
     assert status["up"]
     assert status["image_current"]
+    process = Path("/proc", str(status["pid"]), "status").read_text(encoding="ascii").split()
+    assert process[process.index("Seccomp:") + 1] == "2", "QEMU's system calls are not filtered"
+    assert process[process.index("NoNewPrivs:") + 1] == "1"
     vm("run", "--", "true")
     vm("run", "--", "false", expect=1)
     vm("run", "--", "sh", "-c", "exit 42", expect=42)

@@ -30,6 +30,12 @@ def test_guest_has_no_network_and_its_doors_are_sockets_of_its_own_folder(guest:
     ]
 
 
+def test_qemu_is_in_its_sandbox(guest: Guest, image: Image) -> None:
+    """Seccomp, as far as -daemonize lives with it."""
+    for argv in (guest_argv(guest), probe_argv(guest.arch, image, Accel.KVM)):
+        assert after(argv, "-sandbox") == ["on,obsolete=deny,resourcecontrol=deny"]
+
+
 def test_guest_never_writes_to_the_image(guest: Guest) -> None:
     (disk,) = after(guest_argv(guest), "-drive")
     assert "snapshot=on" in disk.split(",")
