@@ -34,6 +34,7 @@ RECORDS = (
     "rl_counters",
     "rl_list",
     "rl_state",
+    "rl_cable",
     "rl_memory",
     "rl_node",
     "rl_event",

@@ -8,12 +8,12 @@
  * Each is loaded for itself, with what is asked for as constants, so that the verifier takes out all that it never
  * does. What is lost is stolen rather than shot: the hook counts no drop, and neither does anybody else.
  */
+#include "draw.h"
 #include "impair.h"
 #include "mark.h"
 #include "packet.h"
 
 #define RL_ALL 0xffffffffffffffffull
-#define RL_GAMMA 0x9e3779b97f4a7c15ull
 #define RL_TCP 6
 #define RL_IGMP 2
 #define RL_BGP_PORT 179
@@ -192,20 +192,9 @@ static __always_inline bool rl_matches(const struct rl_packet *packet)
 	return rl_asked.ip_id == RL_IMPAIR_ANY || (packet->version == 4 && packet->ip_id == rl_asked.ip_id);
 }
 
-/* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) by position: packet n has the RL_IMPAIR_STREAMS outputs from n *
- * RL_IMPAIR_STREAMS on. So nothing has to be locked, and what befalls it depends on its number alone. */
-static __always_inline __u64 rl_draw(__u64 number, enum rl_stream stream)
-{
-	__u64 value = rl_asked.seed + (number * RL_IMPAIR_STREAMS + stream + 1) * RL_GAMMA;
-
-	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9ull;
-	value = (value ^ value >> 27) * 0x94d049bb133111ebull;
-	return value ^ value >> 31;
-}
-
 static __always_inline bool rl_happens(__u64 probability, __u64 number, enum rl_stream stream)
 {
-	return probability && rl_draw(number, stream) >> 32 < probability;
+	return probability && rl_draw(rl_asked.seed, number, stream) >> 32 < probability;
 }
 
 /* Count it all, and that it failed. */
@@ -312,7 +301,7 @@ static __always_inline bool rl_change(struct __sk_buff *skb, struct rl_packet *p
 
 	if (packet->traffic == RL_TRAFFIC_ROCE && rl_happens(rl_asked.corrupt_payload, number, RL_STREAM_PAYLOAD)) {
 		rl_count(&counts->corrupted_payloads, counts,
-			 !rl_flip(skb, packet, rl_draw(number, RL_STREAM_PLACE)));
+			 !rl_flip(skb, packet, rl_draw(rl_asked.seed, number, RL_STREAM_PLACE)));
 		struck = true;
 	}
 	struck |= rl_rewrite(skb, packet, counts);

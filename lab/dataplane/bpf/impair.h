@@ -12,7 +12,6 @@ enum rl_impair_size {
 	RL_IMPAIR_DSCPS = 64,
 	RL_IMPAIR_OPCODES = 256,
 	RL_IMPAIR_OPCODE_WORDS = RL_IMPAIR_OPCODES / 64,
-	RL_IMPAIR_STREAMS = 8, /* random numbers that each packet has, used or not */
 	RL_IMPAIR_ANY = 0xffff, /* of `ip_id`, `protocol`, `set_dscp`: none is asked for */
 };
 

@@ -13,7 +13,8 @@
 #define RL_WIRE (RL_CLASSES + 1) /* list of what has left the queues and not yet reached the far end */
 #define RL_TOKEN (RL_CLASSES + 2) /* of a clock: the token, until it is due */
 #define RL_SPARE (RL_CLASSES + 3) /* of a clock: what takes the token's place when it is lost */
-#define RL_LISTS (RL_CLASSES + 4)
+#define RL_LATE (RL_CLASSES + 4) /* list of what others overtake in the cable */
+#define RL_LISTS (RL_CLASSES + 5)
 
 /* A place for one packet. Slots are linked by index + 1 into lists, so that 0 ends a list; all of a port's are
  * touched under its root qdisc's lock alone. */
@@ -22,7 +23,7 @@ struct rl_slot {
 	__u64 ready_at; /* on the wire: when it arrives */
 	__u32 next;
 	__u32 len;
-	__u32 from; /* ingress port that is charged for it */
+	__u32 from; /* ingress port that is charged for it; of what is overtaken: arrivals after which it goes */
 	__u8 group;
 	__u8 priority;
 	__u8 charged;
@@ -51,8 +52,25 @@ struct rl_state {
 	__u32 held; /* packets in the queues and in the control list */
 	__u32 in_xoff; /* priority groups that the clock has to look at, one bit each */
 	__u32 spares; /* of a clock: how many there are */
-	__u32 on_wire; /* packets that the cable's delay holds */
+	__u32 on_wire; /* packets that the cable's delay holds, of which ... */
+	__u32 late; /* ... so many are to be overtaken */
+	__u32 arrived; /* of those that are not, how many have come to the cable's end */
+	__u32 disturbed; /* whether the cable is as rl_cable says; user space sets it */
 	struct rl_list list[RL_LISTS];
+};
+
+/* What a fault makes of a cable, and what it has done: neither configuration nor counters of the port. */
+struct rl_cable {
+	__u64 seed;
+	__u64 delay_ns; /* more than the link's own, PFC frames too */
+	__u64 jitter_ns; /* more by up to so much, and in order */
+	__u64 reorder; /* probability, in 1/2^32 */
+	__u64 hold_ns; /* time after which a packet goes that is to be overtaken, and nothing comes */
+	__u32 distance; /* packets that overtake it */
+	__u32 priorities; /* whose packets have jitter, and are overtaken, one bit each */
+	__u64 packets; /* so far, of these priorities; what befalls one depends on its number */
+	__u64 reordered; /* were to be overtaken */
+	__u64 timed_out; /* of these: went before so many had come */
 };
 
 /* All of a port that is not a lock or a packet, found by one look-up. */
@@ -60,6 +78,7 @@ struct rl_memory {
 	struct rl_config config;
 	struct rl_counters counters;
 	struct rl_state state;
+	struct rl_cable cable;
 };
 
 /* A priority group's bytes; ingress and every egress port of the switch meet here. */
@@ -106,6 +125,7 @@ struct rl_port {
 	struct rl_config *config;
 	struct rl_counters *counters;
 	struct rl_state *state;
+	struct rl_cable *cable;
 };
 
 static __always_inline bool rl_find(struct rl_port *port, __u32 id)
@@ -118,6 +138,7 @@ static __always_inline bool rl_find(struct rl_port *port, __u32 id)
 	port->config = &memory->config;
 	port->counters = &memory->counters;
 	port->state = &memory->state;
+	port->cable = &memory->cable;
 	return true;
 }
 

@@ -192,7 +192,7 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 		rl_watchdog(&port, sch, now, &wake);
 	if (node && node->first_port == port.id)
 		slot = rl_next_of_clock(&port, sch, node, bpf_ktime_get_ns(), &wake, &link);
-	else if (port.config->delay_ns || port.state->list[RL_WIRE].head)
+	else if (port.config->delay_ns || port.state->disturbed || port.state->on_wire)
 		slot = rl_through_cable(&port, node, now, &wake, &link);
 	else
 		slot = rl_transmit(&port, node, now, &wake, &link);
@@ -242,6 +242,7 @@ void BPF_PROG(rl_reset, struct Qdisc *sch)
 	bpf_for(list, 0, RL_LISTS)
 		rl_discard(&port, sch, list, RL_DROP_FLUSH);
 	port.state->spares = 0;
+	port.state->late = 0;
 	port.state->idle = 1;
 }
 

@@ -144,7 +144,7 @@ static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc 
 		if (!slot)
 			break;
 		rl_note_left(port, list);
-		if (list == RL_WIRE)
+		if (list == RL_WIRE || list == RL_LATE)
 			port->state->on_wire--;
 		if (list <= RL_CONTROL)
 			rl_leave(port, node, list, slot);

@@ -5,6 +5,7 @@
 #ifndef RL_SCHEDULE_H
 #define RL_SCHEDULE_H
 
+#include "cable.h"
 #include "pfc.h"
 #include "queue.h"
 #include "watchdog.h"
@@ -140,7 +141,7 @@ static __always_inline bool rl_is_open(const struct rl_port *port)
 	const struct rl_state *state = port->state;
 
 	return !port->config->rate && !port->config->delay_ns && !state->next_tx && !state->pause_end &&
-	       !state->stormed && !state->blocked && !state->list[RL_WIRE].head;
+	       !state->stormed && !state->blocked && !state->on_wire && !state->disturbed;
 }
 
 /* Occupy the link for one packet. A port that was busy makes up for a late timer, one that was idle does not; never
@@ -254,11 +255,14 @@ static __always_inline struct rl_slot *rl_through_cable(const struct rl_port *po
 		slot = rl_transmit(port, node, now, wake, link);
 		if (!slot)
 			break;
-		slot->ready_at = (port->config->rate ? port->state->next_tx : now) + port->config->delay_ns;
-		rl_append(port, RL_WIRE, slot, *link);
-		port->state->on_wire++;
+		rl_enter_cable(port, slot, *link,
+			       (port->config->rate ? port->state->next_tx : now) + port->config->delay_ns);
 	}
-	slot = rl_arrived(port, RL_WIRE, now, wake, link);
+	slot = rl_overtaken(port, now, wake, link);
+	if (!slot) {
+		slot = rl_arrived(port, RL_WIRE, now, wake, link);
+		port->state->arrived += !!slot;
+	}
 	if (slot)
 		port->state->on_wire--;
 	return slot;

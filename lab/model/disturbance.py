@@ -1,0 +1,103 @@
+"""What a cable does to packets that are not lost: later, unsteadily, out of order. By a seeded generator.
+
+The packets of the priorities that are meant are numbered from 0, and what befalls one depends on the seed and its
+number alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PRIORITIES: Final = 8
+LONGEST: Final = 60.0
+"""Seconds that a packet may be late."""
+FARTHEST: Final = 1000
+"""Packets that may overtake one."""
+_UNIT: Final = 2**32
+_NAME: Final = "<disturbance>"
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """A cable of an emulated port, on the way out of it; as it is made, it is as good as it is said to be.
+
+    - ``delay``: seconds that everything takes longer, PFC frames too: it is as if the cable were so much longer.
+    - ``jitter``: seconds by up to which a packet takes longer, all times being as likely. It overtakes none: those
+      behind it wait, so that a burst follows a gap.
+    - ``reorder``: probability with which a packet is overtaken by the next ``distance`` that come to the cable's end.
+      When fewer come it goes ``hold`` seconds after it would have.
+    - ``priorities``: those whose packets have jitter and are overtaken; ``None``: all. PFC frames have no jitter of
+      their own and are never overtaken.
+    """
+
+    delay: float = 0.0
+    jitter: float = 0.0
+    reorder: float = 0.0
+    distance: int = 1
+    hold: float = 0.01
+    priorities: frozenset[int] | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """InvalidInput names every field that is wrong."""
+        problems = list(_problems(self))
+        if problems:
+            raise InvalidInput(_NAME, problems)
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether no packet could tell the cable from one that is as it is said to be."""
+        return not (self.delay or self.jitter or self.reorder)
+
+
+def dump(disturbance: Disturbance) -> str:
+    """The disturbance as JSON, for ``restore``; what is as it is by default is left out."""
+    standard = Disturbance()
+    kept = {}
+    for field in fields(Disturbance):
+        value = getattr(disturbance, field.name)
+        if value != getattr(standard, field.name):
+            kept[field.name] = sorted(value) if isinstance(value, AbstractSet) else value
+    return json.dumps(kept)
+
+
+def restore(text: str) -> Disturbance:
+    """The disturbance that ``dump`` made a text of; InvalidInput when it is damaged."""
+    try:
+        kept: dict[str, Any] = json.loads(text)
+        if kept.get("priorities") is not None:
+            kept["priorities"] = frozenset(kept["priorities"])
+        return Disturbance(**kept)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidInput(_NAME, [Problem("", "is damaged", "heal the fault and inject it again")]) from error
+
+
+def _problems(asked: Disturbance) -> Iterator[Problem]:
+    for name in ("delay", "jitter", "hold"):
+        if not _within(getattr(asked, name), LONGEST):
+            yield Problem(name, f"goes from 0 to {LONGEST:g} s", "take a time in between")
+    if not _within(asked.reorder, 1):
+        yield Problem("reorder", "is no probability", "take a number from 0 to 1")
+    elif asked.reorder and not round(asked.reorder * _UNIT):
+        yield Problem("reorder", "is less than any packet will meet", "take at least 2.4e-10")
+    for name, least, most in (("distance", 1, FARTHEST), ("seed", 0, 2**64 - 1)):
+        value = getattr(asked, name)
+        if not (isinstance(value, int) and least <= value <= most):
+            yield Problem(name, f"goes from {least} to {most}", "take a number in between")
+    if asked.priorities is not None and not asked.priorities <= frozenset(range(PRIORITIES)):
+        yield Problem("priorities", f"goes from 0 to {PRIORITIES - 1}", "take numbers in between")
+    if asked.priorities is not None and not asked.priorities:
+        yield Problem("priorities", "matches nothing", "leave it out to match everything")
+
+
+def _within(value: object, most: float) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= most
