@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import InvalidInput, Problem
+from lab.model import sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,13 +61,7 @@ class Disturbance:
 
 def dump(disturbance: Disturbance) -> str:
     """The disturbance as JSON, for ``restore``; what is as it is by default is left out."""
-    standard = Disturbance()
-    kept = {}
-    for field in fields(Disturbance):
-        value = getattr(disturbance, field.name)
-        if value != getattr(standard, field.name):
-            kept[field.name] = sorted(value) if isinstance(value, AbstractSet) else value
-    return json.dumps(kept)
+    return sparse.dump(disturbance)
 
 
 def restore(text: str) -> Disturbance:

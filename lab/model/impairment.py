@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import InvalidInput, Problem
+from lab.model import sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,13 +92,7 @@ def parts(probability: float) -> int:
 
 def dump(impairment: Impairment) -> str:
     """The impairment as JSON, for ``restore``; what is as it is by default is left out."""
-    standard = Impairment()
-    kept = {}
-    for field in fields(Impairment):
-        value = getattr(impairment, field.name)
-        if value != getattr(standard, field.name):
-            kept[field.name] = sorted(value) if isinstance(value, AbstractSet) else value
-    return json.dumps(kept)
+    return sparse.dump(impairment)
 
 
 def restore(text: str) -> Impairment:

@@ -1,0 +1,21 @@
+"""Records whose fields all have defaults, as JSON of those that are otherwise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Set as AbstractSet
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def dump(record: DataclassInstance) -> str:
+    """What of ``record``, a dataclass, is not as it is by default; sets as sorted lists."""
+    standard, kept = type(record)(), {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value != getattr(standard, field.name):
+            kept[field.name] = sorted(value) if isinstance(value, AbstractSet) else value
+    return json.dumps(kept)
