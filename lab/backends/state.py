@@ -65,7 +65,8 @@ class FabricState:
         return FABRICS / self.name
 
     @property
-    def _journal(self) -> Path:
+    def journal(self) -> Path:
+        """What was made, or was about to be; there for as long as anything of the fabric may be."""
         return self.directory / "journal.jsonl"
 
     @property
@@ -93,7 +94,7 @@ class FabricState:
 
     def exists(self) -> bool:
         """Whether anything of the fabric may be there."""
-        return self._journal.exists()
+        return self.journal.exists()
 
     def begin(self, backend: str) -> None:
         """Open the journal: who plays the fabric, and a word by which it knows its own for as long as it lives."""
@@ -108,7 +109,7 @@ class FabricState:
     def record(self, kind: Kind, names: Sequence[str] | Mapping[str, int]) -> None:
         """Write down, in one append, what is about to be made, and where there is one the proof that it is ours."""
         kept = dict(names) if isinstance(names, Mapping) else list(names)
-        with self._journal.open("a", encoding="utf-8") as journal:
+        with self.journal.open("a", encoding="utf-8") as journal:
             journal.write(json.dumps({"kind": kind, "names": kept}) + "\n")
 
     def recorded(self, kind: Kind) -> tuple[str, ...]:
@@ -124,7 +125,7 @@ class FabricState:
     def _lines(self, kind: Kind) -> Iterator[list[str] | dict[str, int]]:
         """What each line of the journal names; a torn last line promised nothing and is skipped."""
         with contextlib.suppress(FileNotFoundError):
-            for line in self._journal.read_text(encoding="utf-8").splitlines():
+            for line in self.journal.read_text(encoding="utf-8").splitlines():
                 with contextlib.suppress(json.JSONDecodeError):
                     entry = json.loads(line)
                     if entry["kind"] == kind:
@@ -211,7 +212,7 @@ class FabricState:
         for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
                      self.faults.name):  # fmt: skip
             (self.directory / name).unlink(missing_ok=True)
-        self._journal.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
 
 
 def _make_root(directory: Path) -> None:

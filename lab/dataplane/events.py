@@ -128,11 +128,19 @@ class Tail:
     def new(self) -> list[Event]:
         """All since the last call, of the first all that are known, by time. See ``PortMaps.require_live``."""
         self._maps.require_live()
-        known = np.concatenate([self._records(), expired(self._maps.counters["priority"], time.monotonic_ns())])
-        fresh = known[[self._is_new(record) for record in known]]
+        fresh = self.fresh()
         if self._start is None and len(fresh):
             self._start = int(fresh["ns"].min())
         return decode(fresh, self._names, self._start)
+
+    def fresh(self) -> NDArray[Any]:
+        """The same as records, in no order, and whether or not the fabric is still there."""
+        known = np.concatenate([self._records(), expired(self._maps.counters["priority"], time.monotonic_ns())])
+        new = known["kind"] != EventKind.EXPIRED
+        for at in np.flatnonzero(~new):  # few: pauses are ended by an XON
+            new[at] = self._is_new_end(known[at])
+        fresh: NDArray[Any] = known[new]
+        return fresh
 
     def _records(self) -> NDArray[Any]:
         """Whole records only: one that is just being written is for the next time, with all behind it."""
@@ -147,9 +155,7 @@ class Tail:
         self._next += len(whole)
         return whole
 
-    def _is_new(self, record: Any) -> bool:
-        if record["kind"] != EventKind.EXPIRED:
-            return True
+    def _is_new_end(self, record: Any) -> bool:
         end = (int(record["ns"]), int(record["port"]), int(record["index"]))
         if end in self._ends:
             return False

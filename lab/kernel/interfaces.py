@@ -71,6 +71,13 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
     return found
 
 
+def indices(namespace: Namespace) -> dict[str, int]:
+    """The index of each interface but the loopback, by name."""
+    links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
+    found = {text(link.attributes[_IFLA_IFNAME]): int(_IFINFOMSG.unpack(link.fixed)[2]) for link in links}
+    return {name: index for name, index in found.items() if name != "lo"}
+
+
 def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
     """Kind and handle (``rl_t``, ``3:``) of each interface's root qdisc."""
     links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(_GETQDISC, _TCMSG)))

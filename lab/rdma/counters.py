@@ -91,7 +91,7 @@ class Open:
         try:
             for device in devices:
                 self._files[device] = {}
-                for path in _files(device):
+                for path in files_of(device):
                     self._files[device][path.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except BaseException:
             self.close()
@@ -128,7 +128,8 @@ def read(device: str) -> dict[str, int]:
     return snapshot([device])[device]
 
 
-def _files(device: str) -> list[Path]:
+def files_of(device: str) -> list[Path]:
+    """The file of each counter of the device, which has its name; EnvironmentLacks when the device is gone."""
     folder = DEVICES / device / "ports" / "1" / "hw_counters"
     try:
         return [entry for entry in folder.iterdir() if entry.name != _LIFESPAN]

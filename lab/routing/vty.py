@@ -1,0 +1,103 @@
+"""A daemon of FRR, asked over its own socket: no program is started, and nobody waits for a daemon that is stopped.
+
+The socket is what vtysh talks to (lib/vty.c): a command ends with a zero; an answer with three, and a status.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from lab.errors import OperationFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_END: Final = b"\0\0\0"
+_STATUS: Final = 1
+_BUFFER: Final = 1 << 16
+_MOST: Final = 1 << 24
+"""Bytes of an answer; a daemon that says more is not listened to any longer."""
+
+
+class Vty:
+    """One connection to one daemon; what is asked is answered in order."""
+
+    def __init__(self, path: Path) -> None:
+        """OperationFailed when nobody listens there."""
+        self._path = path
+        self._heard = bytearray()
+        self._unasked = 0
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.socket.connect(str(path))
+        except OSError as error:
+            self.socket.close()
+            raise OperationFailed(f"no daemon listens at {path}: {error.strerror}", "rocelab status") from error
+        self.socket.setblocking(False)
+        self.ask("enable")  # as vtysh does: a viewer is not told all
+        self._unasked = 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self.socket.close()
+
+    def ask(self, command: str) -> None:
+        """Send a command; OperationFailed when the daemon has hung up, or takes in nothing."""
+        try:
+            self.socket.send(command.encode() + b"\0")
+        except OSError as error:
+            raise self._lost() from error
+
+    def answer(self) -> str | None:
+        """The next answer; None while it is not whole. OperationFailed when the daemon has hung up."""
+        with contextlib.suppress(BlockingIOError):
+            while data := self._receive():
+                self._heard += data
+        said = self._next()
+        while said is not None and self._unasked:
+            self._unasked -= 1
+            said = self._next()
+        return said
+
+    def _next(self) -> str | None:
+        end = self._heard.find(_END)
+        if end < 0 or end + len(_END) + _STATUS > len(self._heard):
+            return None
+        said = self._heard[:end].decode(errors="replace")
+        del self._heard[: end + len(_END) + _STATUS]
+        return said
+
+    def answer_to(self, command: str, timeout: float = 10.0) -> str:
+        """What the daemon says to a command; OperationFailed after ``timeout`` seconds without an answer."""
+        self.ask(command)
+        deadline = time.monotonic() + timeout
+        ready = select.poll()
+        ready.register(self.socket, select.POLLIN)
+        while (said := self.answer()) is None:
+            if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise OperationFailed(f"{self._path} does not answer '{command}'", "is its daemon stopped?")
+        return said
+
+    def _receive(self) -> bytes:
+        try:
+            data = self.socket.recv(_BUFFER)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise self._lost() from error
+        if not data or len(self._heard) > _MOST:
+            raise self._lost()
+        return data
+
+    def _lost(self) -> OperationFailed:
+        return OperationFailed(f"the daemon at {self._path} has hung up", "rocelab status")

@@ -1,0 +1,136 @@
+"""What records a fabric: everything that is to be read, opened, and the processes that read it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import ExitStack
+from io import FileIO
+from typing import TYPE_CHECKING, Final
+
+from lab.dataplane import port_maps
+from lab.dataplane.events import Tail
+from lab.errors import OperationFailed
+from lab.kernel import news
+from lab.kernel.capture import Capture, Point
+from lab.kernel.interfaces import indices
+from lab.model.selection import choose_links
+from lab.rdma import rxe
+from lab.telemetry.link_source import LinkSource
+from lab.telemetry.offspring import Offspring, allow
+from lab.telemetry.port_source import PortSource, describe_events
+from lab.telemetry.rawlog import LogWriter
+from lab.telemetry.rdma_source import RdmaSource
+from lab.telemetry.sampler import Sampler
+from lab.telemetry.sessions import Sessions
+from lab.wire.pcapng import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lab.backends.base import Fabric
+    from lab.telemetry.folder import Folder
+    from lab.telemetry.offspring import Control
+    from lab.telemetry.sampler import Source
+
+_NS: Final = 10**9
+_SPARE: Final = 64
+"""Files that are open besides."""
+
+
+def sampling(folder: Folder, fabric: Fabric, hz: float) -> Offspring:
+    """The process that samples a fabric into a recording's log, from now on."""
+    nodes = fabric.topology.nodes
+    allow(4 * len(nodes) + 32 * len(nodes) + _SPARE)
+    with ExitStack() as opened:
+        sampler = _sampler(folder, fabric, hz, opened)
+        descriptors = [sampler.log.descriptor, *(listener.fileno() for listener in sampler.listeners)]
+        if sampler.sessions is not None:
+            descriptors += sampler.sessions.descriptors
+        for source in sampler.sources:
+            descriptors += getattr(source, "descriptors", [])
+        return Offspring(f"the sampler of {folder.path}", sampler.run, descriptors)
+
+
+def _sampler(folder: Folder, fabric: Fabric, hz: float, opened: ExitStack) -> Sampler:
+    start = time.monotonic_ns()
+    sources: list[Source] = []
+    tail = described = None
+    nodes = fabric.topology.nodes
+    if fabric.topology.qos is not None:
+        maps = port_maps.open_maps(fabric.name)
+        sources.append(PortSource(maps, fabric.numbering, 0))
+        tail, described = Tail(maps, fabric.numbering.names), describe_events(fabric.numbering)
+        tail.fresh()
+    else:
+        wanted = {name: (fabric.namespace(name), tuple(plan.interfaces)) for name, plan in fabric.plan.items()}
+        sources.append(LinkSource(wanted, 0))
+    if devices := rdma_devices(fabric):
+        sources.append(RdmaSource(devices, sources[0].width))
+    for source in sources:
+        opened.callback(source.close)
+    listeners = [opened.enter_context(news.listener(fabric.namespace(node.name))) for node in nodes]
+    sessions = Sessions({node.name: fabric.router(node.name) for node in fabric.topology.switches}, start)
+    opened.callback(sessions.close)
+    header = {
+        "sections": [section.as_data() for source in sources for section in source.sections],
+        "port_events": described,
+        "nodes": [{"name": node.name, "interfaces": _interfaces(fabric, node.name)} for node in nodes],
+    }
+    log = LogWriter(folder.log, header, start, sum(source.width for source in sources))
+    opened.callback(log.close)
+    return Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions)
+
+
+def rdma_devices(fabric: Fabric) -> list[tuple[str, str, str]]:
+    """Node, interface and name of each RDMA device of a fabric."""
+    return [
+        (host.name, interface, rxe.device_name(fabric.name, host.name, interface))
+        for host in fabric.topology.hosts
+        if host.rdma
+        for interface in fabric.plan[host.name].interfaces
+    ]
+
+
+def _interfaces(fabric: Fabric, node: str) -> dict[int, str]:
+    return {index: name for name, index in indices(fabric.namespace(node)).items()}
+
+
+def _is_live(fabric: Fabric) -> Callable[[], bool]:
+    """Whether this very fabric is still there: another of its name has another journal."""
+    journal = port_maps.Pin.of(fabric.state.journal)
+    return journal.is_there
+
+
+def capturing(folder: Folder, fabric: Fabric, links: Sequence[str]) -> Offspring:
+    """The process that captures what some links carry into a recording; UsageError when there is no such link."""
+    points = [
+        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
+        for end, link in choose_links(fabric.topology, links)
+    ]
+    folder.captures.mkdir(exist_ok=True)
+    file = os.open(folder.captures / "packets.pcapng", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        capture = Offspring(f"the capture of {folder.path}", lambda control: _capture(control, file, points), [file])
+    finally:
+        os.close(file)
+    said = capture.ask({"do": "begin"})
+    if "error" in said:
+        capture.end()
+        raise OperationFailed(f"recording {folder.path}: {said['error']}")
+    return capture
+
+
+def _capture(control: Control, file: int, points: Sequence[Point]) -> None:
+    """Capture until the parent lets go, or is gone."""
+    control.heard()
+    with FileIO(file, "wb", closefd=False) as sink, Capture(points, Writer(sink)) as capture:
+        control.say({"begun": True})
+
+        def wait() -> None:
+            control.heard()
+            capture.interrupt()
+
+        threading.Thread(target=wait, daemon=True).start()
+        capture.run()

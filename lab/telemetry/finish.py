@@ -1,0 +1,28 @@
+"""The end of a recording: its log becomes tables and events, and only then is it called complete."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lab.telemetry.folder import Folder, write_json
+from lab.telemetry.log_store import LogStore
+from lab.telemetry.recording import described
+from lab.telemetry.tables import write_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def finish(folder: Folder, about: Mapping[str, Any]) -> None:
+    """Make tables and events of the log, and take it away; OSError when the disk is full, and then it is still there.
+
+    Fine to repeat after whatever cut it short.
+    """
+    log = LogStore(folder.log)
+    folder.tables.mkdir(exist_ok=True)
+    write_tables(log, folder.tables, int(about["realtime_offset_ns"]))
+    with folder.events.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(event) + "\n" for event in log.events())
+    write_json(folder.about, {**about, "complete": True, "tables": described(log)})
+    folder.log.unlink()

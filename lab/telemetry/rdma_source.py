@@ -1,0 +1,62 @@
+"""The counters of all RDMA devices of a fabric, as words of a sample: files that stay open, one read for each."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from lab.rdma.counters import files_of
+from lab.telemetry.sections import Column, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+_LONGEST: Final = 32
+
+
+class RdmaSource:
+    """What ``devices`` count; each is given as node, interface and its own name.
+
+    A device that is gone keeps its last values: ``gone`` says which are.
+    """
+
+    def __init__(self, devices: Sequence[tuple[str, str, str]], start: int) -> None:
+        """EnvironmentLacks when a device is missing now."""
+        self._devices = devices
+        self._files: list[list[int]] = []
+        self.gone: set[str] = set()
+        names: list[str] = []
+        for _, _, device in devices:
+            files = sorted(files_of(device))
+            names = names or [file.name for file in files]
+            self._files.append([])
+            for file in files:
+                self._files[-1].append(os.open(file, os.O_RDONLY | os.O_CLOEXEC))
+        self._per_device = len(names)
+        self.width = self._per_device * len(devices)
+        columns = tuple(Column(name, number) for number, name in enumerate(names))
+        places = tuple(start + number * self._per_device for number in range(len(devices)))
+        self.sections = (Section("rdma", ("node", "interface", "device"), tuple(devices), places, columns),)
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What must stay open."""
+        return [file for files in self._files for file in files]
+
+    def read(self, words: NDArray[np.uint64]) -> None:
+        """Read all there is into ``words``, which have what was read before."""
+        for number, (files, device) in enumerate(zip(self._files, self._devices, strict=True)):
+            first = number * self._per_device
+            try:
+                words[first : first + len(files)] = [int(os.pread(file, _LONGEST, 0)) for file in files]
+            except OSError:
+                self.gone.add(device[2])
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self.descriptors:
+            os.close(file)
+        self._files.clear()

@@ -1,0 +1,196 @@
+"""The process that reads all counters at a fixed rate, and hears what ports, kernel and routers tell meanwhile.
+
+It comes before ordinary programs: perftest polls and takes every CPU that there is. Each sample says when it was due
+and when it was taken.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from lab.kernel import news
+from lab.kernel.priority import before_others
+from lab.telemetry.rawlog import Kind
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lab.dataplane.events import Tail
+    from lab.telemetry.offspring import Control
+    from lab.telemetry.rawlog import LogWriter
+    from lab.telemetry.sections import Section
+    from lab.telemetry.sessions import Sessions
+
+_NS: Final = 10**9
+_MS: Final = 10**6
+_LOOK: Final = 200 * _MS
+"""Between two looks at the ports' events, which keep: their log has room for thousands."""
+_CHECK: Final = _NS
+"""Between two looks whether the fabric is still there."""
+
+
+class Source(Protocol):
+    """Something that is read into words of a sample."""
+
+    width: int
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """What the words are."""
+
+    def read(self, words: NDArray[np.uint64]) -> None:
+        """Read all of it; the words have what was read before."""
+
+    def close(self) -> None:
+        """Read no more."""
+
+
+@dataclass
+class Sampler:
+    """What it reads and hears, and where it writes that."""
+
+    log: LogWriter
+    sources: Sequence[Source]
+    interval: int
+    """ns."""
+    is_live: Callable[[], bool]
+    tail: Tail | None = None
+    listeners: Sequence[socket.socket] = ()
+    """One for each node, in their order."""
+    sessions: Sessions | None = None
+    samples: int = 0
+    skipped: int = 0
+    gone: bool = False
+    failure: str = ""
+    _ended: bool = False
+    _words: NDArray[np.uint64] = field(init=False)
+    _watched: select.poll = field(default_factory=select.poll)
+    _numbers: dict[int, int] = field(init=False)
+    _events_from: int = 0
+    _next_look: int = 0
+    _next_check: int = 0
+
+    def __post_init__(self) -> None:
+        self._words = np.zeros(sum(source.width for source in self.sources), np.uint64)
+        self._numbers = {listener.fileno(): number for number, listener in enumerate(self.listeners)}
+
+    def run(self, control: Control) -> None:
+        """Sample until the parent says that it is the end, or is gone."""
+        self._events_from = time.monotonic_ns()
+        for descriptor in (*control.descriptors, *self._numbers):
+            self._watched.register(descriptor, select.POLLIN)
+        with before_others():
+            due = time.monotonic_ns()
+            while not self._ended:
+                if self._works():
+                    self._guarded(self._round, due)
+                due = self._next(due)
+                self._listen(control, due)
+        self.log.close()
+
+    def _works(self) -> bool:
+        return not self.gone and not self.failure
+
+    def _guarded(self, work: Callable[[int], None], argument: int) -> None:
+        """A full disk ends the samples, not what was kept of them."""
+        try:
+            work(argument)
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+
+    def _next(self, due: int) -> int:
+        """The next moment of the rate that is not past; those that are were missed, and are counted."""
+        now = time.monotonic_ns()
+        missed = max(0, (now - due) // self.interval) if self._works() else 0
+        self.skipped += missed
+        return max(due + (missed + 1) * self.interval, now if self._works() else now + self.interval)
+
+    def _round(self, due: int) -> None:
+        self._sample(due)
+        now = time.monotonic_ns()
+        if self.sessions is not None:
+            for event in self.sessions.look(now):
+                self._tell(now, event)
+        if now >= self._next_look:
+            self._next_look = now + _LOOK
+            self._take_port_events(now)
+        if now >= self._next_check:
+            self._next_check = now + _CHECK
+            if not self.is_live():
+                self.gone = True
+                self._tell(now, {"source": "recorder", "kind": "fabric_gone"})
+                self.log.flush()
+
+    def _sample(self, due: int) -> None:
+        words = self._words.copy()
+        began = time.monotonic_ns()
+        start = 0
+        for source in self.sources:
+            source.read(words[start : start + source.width])
+            start += source.width
+        self.log.sample(began, due, time.monotonic_ns() - began, words)
+        self._words = words
+        self.samples += 1
+
+    def _take_port_events(self, now: int) -> None:
+        if self.tail is None:
+            return
+        fresh = self.tail.fresh()
+        fresh = fresh[fresh["ns"] >= self._events_from]
+        if len(fresh):
+            self.log.frame(Kind.PORT_EVENTS, now, fresh.tobytes())
+
+    def _tell(self, ns: int, event: dict[str, Any]) -> None:
+        self.log.frame(Kind.EVENT, ns, json.dumps(event).encode())
+
+    def _listen(self, control: Control, until: int) -> None:
+        """Hear whoever speaks until the next sample is due."""
+        while not self._ended and (left := until - time.monotonic_ns()) > 0:
+            ready = self._watched.poll(left // _MS)
+            if not ready and left < _MS:
+                time.sleep(left / _NS)
+            for descriptor, _ in ready:
+                if descriptor in control.descriptors:
+                    self._obey(control)
+                    break
+                self._guarded(self._hear, self._numbers[descriptor])
+
+    def _hear(self, number: int) -> None:
+        pieces, lost = news.take(self.listeners[number])
+        now = time.monotonic_ns()
+        if not self._works():
+            return
+        for piece in pieces:
+            self.log.frame(Kind.KERNEL_NEWS, now, number.to_bytes(2, "little") + piece)
+        if lost:
+            self._tell(now, {"source": "recorder", "kind": "news_lost", "number": number})
+
+    def _obey(self, control: Control) -> None:
+        """Take a sample now, and when it is the end, the last; a parent that is gone cannot say so."""
+        said = control.heard()
+        if self._works():
+            self._guarded(self._mark, time.monotonic_ns())
+        self._ended = said is None or said["do"] == "end"
+        if said is not None:
+            control.say(
+                {
+                    "ns": self.log.last_ns, "failure": self.failure, "gone": self.gone,
+                    "samples": self.samples, "skipped": self.skipped,
+                }
+            )  # fmt: skip
+
+    def _mark(self, due: int) -> None:
+        for number in range(len(self.listeners)):
+            self._hear(number)
+        self._sample(due)
+        self._take_port_events(time.monotonic_ns())
+        self.log.flush()

@@ -1,0 +1,117 @@
+"""BGP and BFD sessions of all routers, asked once a second over the daemons' own sockets, and told as they change.
+
+A change is told when it is seen: up to a second late. Of a session that went down and came up between two looks, its
+age tells. What the kernel says of links and routes is exact, and beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import OperationFailed
+from lab.routing.show import parse_bfd, parse_sessions
+from lab.routing.vty import Vty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.routing.daemons import Router
+
+_NS: Final = 10**9
+INTERVAL: Final = _NS
+"""Between two looks at a daemon."""
+_YOUNGER: Final = 1.5
+"""Seconds by which a session must have become younger; its age is told in whole seconds."""
+_COMMANDS: Final = {"bgpd": "show bgp summary json", "bfdd": "show bfd peers json"}
+_KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd"}
+
+
+@dataclass
+class _Daemon:
+    """One daemon of one router, and what it said last: state, and when that began, by interface."""
+
+    node: str
+    name: str
+    vty: Vty | None
+    next_look: int
+    waiting: bool = False
+    known: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+
+class Sessions:
+    """Asks without ever waiting: who does not answer is told of, once."""
+
+    def __init__(self, routers: Mapping[str, Router], now: int) -> None:
+        self._daemons: list[_Daemon] = []
+        for node, router in routers.items():
+            for name in _COMMANDS:
+                path = router.directory / f"{name}.vty"
+                if path.exists():
+                    # Not all in one moment: an answer is work for a daemon.
+                    later = now + INTERVAL * len(self._daemons) // (2 * max(1, len(routers)))
+                    self._daemons.append(_Daemon(node, name, Vty(path), later))
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What must stay open."""
+        return [daemon.vty.socket.fileno() for daemon in self._daemons if daemon.vty is not None]
+
+    def look(self, now: int) -> Iterator[dict[str, Any]]:
+        """Ask those whose turn it is, and tell what has changed by the answers that are there."""
+        for daemon in self._daemons:
+            if daemon.vty is None:
+                continue
+            try:
+                yield from self._look_at(daemon, daemon.vty, now)
+            except (OperationFailed, ValueError, KeyError, AttributeError, TypeError):
+                daemon.vty.close()
+                daemon.vty = None
+                yield {"source": "routing", "kind": "daemon_lost", "node": daemon.node, "daemon": daemon.name}
+
+    def _look_at(self, daemon: _Daemon, vty: Vty, now: int) -> Iterator[dict[str, Any]]:
+        said = vty.answer() if daemon.waiting else None
+        if said is not None:
+            daemon.waiting = False
+            yield from changes(daemon.node, daemon.name, daemon.known, json.loads(said), now)
+        if now < daemon.next_look:
+            return
+        if daemon.waiting:
+            yield {"source": "routing", "kind": "daemon_silent", "node": daemon.node, "daemon": daemon.name}
+        else:
+            vty.ask(_COMMANDS[daemon.name])
+        daemon.waiting = True
+        daemon.next_look = now + INTERVAL
+
+    def close(self) -> None:
+        """Ask no more."""
+        for daemon in self._daemons:
+            if daemon.vty is not None:
+                daemon.vty.close()
+
+
+def changes(
+    node: str, daemon: str, known: dict[str, tuple[str, float]], said: Any, now: int
+) -> Iterator[dict[str, Any]]:
+    """Events of all sessions that are not as ``known``, which is brought up to date; of a first answer, all."""
+    found = _sessions(daemon, said, now / _NS)
+    for interface in [*found, *(known.keys() - found.keys())]:
+        before, began = known.get(interface, ("", 0.0))
+        state, since = found.get(interface, ("gone", 0.0))
+        if state != before or since > began + _YOUNGER:
+            yield {
+                "source": "routing", "kind": _KINDS[daemon], "node": node, "interface": interface,
+                "state": state, "before": before,
+            }  # fmt: skip
+    known.clear()
+    known.update(found)
+
+
+def _sessions(daemon: str, said: Any, now: float) -> dict[str, tuple[str, float]]:
+    if daemon == "bfdd":
+        return {interface: ("up" if up else "down", 0.0) for interface, up in parse_bfd(said).items()}
+    return {
+        session.interface: (session.state, now - session.uptime if session.established else 0.0)
+        for session in parse_sessions(said)
+    }

@@ -1,0 +1,83 @@
+"""Recordings that needed no kernel: the ports' maps are arrays of the test's own, samples are when it says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lab.dataplane.numbering import number_ports
+from lab.model import store
+from lab.telemetry import folder as files
+from lab.telemetry.finish import finish
+from lab.telemetry.folder import Folder
+from lab.telemetry.port_source import PortSource, describe_events
+from lab.telemetry.rawlog import Kind, LogWriter
+from tests.unit.dataplane.made_maps import configured
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lab.model.topology import Topology
+
+START = 5_000_000_000
+STEP = 50_000_000
+
+
+class Made:
+    """A recording of a fabric whose ports count what the test writes into ``maps``; a sample each 50 ms."""
+
+    def __init__(self, path: Path, topology: Topology, hz: float = 20.0) -> None:
+        self.folder = Folder(path)
+        path.mkdir()
+        self.maps = configured(topology)
+        self.numbering = number_ports(topology)
+        self._source = PortSource(self.maps, self.numbering, 0)
+        self.ns = START
+        self.about: dict[str, Any] = {
+            "format": files.FORMAT, "version": files.VERSION, "fabric": topology.name, "hz": hz, "complete": False,
+            "start_ns": START, "realtime_offset_ns": 10**18,
+        }  # fmt: skip
+        files.write_json(self.folder.about, self.about)
+        self.folder.topology.write_text(store.dump(topology))
+        header = {
+            "sections": [section.as_data() for section in self._source.sections],
+            "port_events": describe_events(self.numbering),
+            "nodes": [{"name": node.name, "interfaces": {}} for node in topology.nodes],
+        }
+        self.log = LogWriter(self.folder.log, header, START, self._source.width)
+
+    def counters(self, end: str) -> Any:
+        """The counters of a port, to be written."""
+        node, _, interface = end.partition(":")
+        return self.maps.counters[self.numbering.nodes[node].port(interface)]
+
+    def sample(self, late: int = 0) -> int:
+        """Take one, ``late`` ns after it was due, and say when."""
+        words = np.zeros(self._source.width, np.uint64)
+        self._source.read(words)
+        taken = self.ns + late
+        self.log.sample(taken, self.ns, 1000, words)
+        self.ns += STEP
+        return taken
+
+    def phase(self, name: str) -> None:
+        """A phase begins with a sample."""
+        files.append_line(self.folder.notes, {"ns": self.sample(), "kind": "phase", "name": name})
+
+    def event(self, ns: int, **told: Any) -> None:
+        """Something that a router told."""
+        self.log.frame(Kind.EVENT, ns, json.dumps(told).encode())
+
+    def killed(self) -> Path:
+        """What is left when its recorder is killed now."""
+        self.log.flush()
+        self.log.close()
+        return self.folder.path
+
+    def finished(self) -> Path:
+        """What is left when it ends well."""
+        path = self.killed()
+        finish(self.folder, {**self.about, "skipped": 0, "why": ""})
+        return path
