@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.backends import registry
+from lab.backends import recorders, registry
 from lab.backends.base import Fabric, silent
 from lab.backends.state import FabricState, Kind, find_fabric
 from lab.errors import OperationFailed, UsageError
@@ -112,6 +112,7 @@ def _await(fabric: Fabric, timeout: float, watch: Stopwatch, progress: Progress)
 def down(state: FabricState, waiting: Waiting | None = None) -> None:
     """Take a fabric away, whole or half-built; fine when somebody has. Waits as ``up`` does."""
     with state.locked(waiting):
+        recorders.stop_all(state)
         names = state.recorded(Kind.BACKEND)
         _remove(state, registry.backend(names[0] if names else registry.DEFAULT))
 

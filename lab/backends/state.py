@@ -11,6 +11,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
                                   cgroup           link to the cgroup of its programs, where there is one
                                   cleared.npz      where counters were cleared; absent when none was
                                   faults.jsonl     faults that were injected, and healed; for root alone
+                                  recorders/       recorders in the background, a file for each
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
 
@@ -91,6 +92,11 @@ class FabricState:
     def groups(self) -> Path:
         """A link to the cgroup that has one for each node's programs; absent where the machine has none for us."""
         return self.directory / "cgroup"
+
+    @property
+    def recorders(self) -> Path:
+        """A file for each recorder that runs in the background."""
+        return self.directory / "recorders"
 
     def exists(self) -> bool:
         """Whether anything of the fabric may be there."""
@@ -208,7 +214,8 @@ class FabricState:
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         self._ready.unlink(missing_ok=True)
-        shutil.rmtree(self.directory / "nodes", ignore_errors=True)
+        for folder in (self.directory / "nodes", self.recorders):
+            shutil.rmtree(folder, ignore_errors=True)
         for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
                      self.faults.name):  # fmt: skip
             (self.directory / name).unlink(missing_ok=True)

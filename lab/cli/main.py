@@ -48,6 +48,7 @@ class Commands(LazyGroup):
         "follow": ("lab.cli.follow", "follow"),
         "extcap": ("lab.cli.extcap", "extcap"),
         "craft": ("lab.cli.craft", "craft"),
+        "record": ("lab.cli.record", "app"),
         "vm": ("lab.cli.vm", "app"),
         "docs": ("lab.cli.docs", "docs"),
     }

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 _ABOUT_A_FABRIC: Final = {
     "capture", "congestion", "counters", "craft", "down", "exec", "expect", "fault", "inspect", "path", "qos", "rdma",
-    "shell", "status", "vtysh",
+    "record", "shell", "status", "vtysh",
 }  # fmt: skip
+_RUNS: Final = {"start", "stop"}
+"""What ``rocelab record`` does with a fabric; the rest reads files."""
 
 
 def follows_to_vm(words: Sequence[str]) -> bool:
@@ -34,7 +36,9 @@ def follows_to_vm(words: Sequence[str]) -> bool:
     command = next((word for word in own if not word.startswith("-")), "")
     if command not in _ABOUT_A_FABRIC or not {"--help", "--all"}.isdisjoint(own):
         return False
-    if (command == "craft" and "--send" not in own) or _machine() is None:
+    if (command == "craft" and "--send" not in own) or (command == "record" and not _RUNS.intersection(own)):
+        return False
+    if _machine() is None:
         return False
     here = [fabric.name for fabric in all_fabrics()]
     if not here:

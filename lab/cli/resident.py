@@ -40,6 +40,8 @@ WARM: Final = (
     "lab.kernel.capture",
     "lab.kernel.inject",
     "lab.rdma.perftest",
+    "lab.telemetry.background",
+    "lab.telemetry.tables",
     "lab.wire.craft",
     "lab.wire.explain",
     "rich._emoji_codes",

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from lab.cli.answers import analysis, fabric, faults, machine, packets, ports, traffic
+from lab.cli.answers import analysis, fabric, faults, machine, packets, ports, recordings, traffic
 
 ANSWERS: Final[dict[str, Any]] = {
     "error": machine.ErrorAnswer,
@@ -36,6 +36,10 @@ ANSWERS: Final[dict[str, Any]] = {
     "analyze": analysis.Analyze,
     "follow": analysis.Follow,
     "craft": packets.Craft,
+    "record start": recordings.Started,
+    "record stop": recordings.Recording,
+    "record ls": list[recordings.Listed],
+    "record show": recordings.Recording,
     "vm status": machine.VmStatus,
     "vm ls": list[machine.ListedVm],
     "vm checkpoint ls": list[machine.Checkpoint],

@@ -24,5 +24,7 @@ def finish(folder: Folder, about: Mapping[str, Any]) -> None:
     write_tables(log, folder.tables, int(about["realtime_offset_ns"]))
     with folder.events.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(event) + "\n" for event in log.events())
-    write_json(folder.about, {**about, "complete": True, "tables": described(log)})
+    ns = log.samples["ns"]
+    seconds = (int(ns[-1]) - int(about["start_ns"])) / 10**9 if len(ns) else 0.0
+    write_json(folder.about, {**about, "complete": True, "seconds": seconds, "tables": described(log)})
     folder.log.unlink()

@@ -16,7 +16,7 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.errors import LabError, OperationFailed
+from lab.errors import LabError, OperationFailed, UsageError
 from lab.kernel import process, signals
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ class Offspring:
         """What it answers; OperationFailed when it has ended, or does not answer."""
         try:
             self._end.settimeout(timeout)
-            self._end.send(json.dumps(message).encode())
-            said = self._end.recv(_LONGEST)
+            with contextlib.suppress(OSError):  # one that failed has said so, and nobody listens
+                self._end.send(json.dumps(message).encode())
+            said = self._heard()
         except OSError:
             said = b""
         if not said:
@@ -76,12 +77,23 @@ class Offspring:
         answer: dict[str, Any] = json.loads(said)
         return answer
 
+    def _heard(self) -> bytes:
+        try:
+            return self._end.recv(_LONGEST)
+        except ConnectionResetError:  # told once, of a child that ended with our words unread: its own come after
+            return self._end.recv(_LONGEST)
+
     def end(self) -> int:
         """Let go, wait until it has ended, and return its exit code."""
         self._end.close()
         with contextlib.suppress(ChildProcessError):
             return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return 0
+
+
+def failure(said: dict[str, Any]) -> LabError:
+    """The error that a child answered with."""
+    return (UsageError if said["usage"] else OperationFailed)(said["message"], said["remedy"])
 
 
 def _fork() -> int:
@@ -102,9 +114,11 @@ def _be_child(control: Control, work: Callable[[Control], None], keep: set[int])
         work(control)
         code = 0
     except LabError as error:
-        control.say({"error": str(error)})
+        usage = isinstance(error, UsageError)
+        control.say({"error": str(error), "message": error.message, "remedy": error.remedy, "usage": usage})
     except BaseException:  # noqa: BLE001 - it must not return into the parent's code
-        control.say({"error": traceback.format_exc().strip().splitlines()[-1]})
+        said = traceback.format_exc().strip().splitlines()[-1]
+        control.say({"error": said, "message": said, "remedy": "", "usage": False})
     finally:
         sys.stdout = sys.stderr = None
         os._exit(code)

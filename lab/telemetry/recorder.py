@@ -132,9 +132,14 @@ class Recorder:
         self.folder.terminal.mkdir(exist_ok=True)
         return self.folder.terminal / f"{name}.cast"
 
+    @property
+    def sampler_pid(self) -> int:
+        """The process that takes the samples."""
+        return self._sampler.pid
+
     def is_live(self) -> bool:
         """Whether it still records; False when the fabric is gone, or the disk is full."""
-        said = self._sampler.ask({"do": "mark"})
+        said = self._sampler.ask({"do": "look"})
         return not said["gone"] and not said["failure"]
 
     def end(self, why: str = "") -> None:

@@ -175,9 +175,9 @@ class Sampler:
             self._tell(now, {"source": "recorder", "kind": "news_lost", "number": number})
 
     def _obey(self, control: Control) -> None:
-        """Take a sample now, and when it is the end, the last; a parent that is gone cannot say so."""
+        """Take a sample now, and when it is the end, the last; a parent that is gone cannot say so. Or only look."""
         said = control.heard()
-        if self._works():
+        if self._works() and (said is None or said["do"] != "look"):
             self._guarded(self._mark, time.monotonic_ns())
         self._ended = said is None or said["do"] == "end"
         if said is not None:

@@ -1,0 +1,225 @@
+"""``rocelab record``: what happens on a fabric, kept in a directory for later."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from lab.backends import recorders
+from lab.backends.state import all_fabrics
+from lab.cli.complete import FabricOption
+from lab.cli.opening import open_fabric
+from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.errors import OperationFailed, UsageError
+from lab.model.suggest import suggest
+from lab.units import counted, format_rate, format_time
+from lab.vm.handover import GUEST_CACHE
+
+if TYPE_CHECKING:
+    from lab.backends.state import FabricState
+    from lab.telemetry.recording import Recording
+
+app = typer.Typer(no_args_is_help=True, help="Keep what happens on a fabric, and look at what was kept.")
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_BUSIEST: Final = 8
+
+Where = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Where recordings lie, each in a directory of its own.")
+]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="What it is called. \\[default: fabric and time]")]
+
+
+@app.command()
+def start(
+    name: Name = None,
+    output: Where = Path("recordings"),
+    hz: Annotated[float, typer.Option(help="Samples of all counters in a second.")] = 20.0,
+    capture: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LINK", help="Capture there, too; named as for rocelab capture. May be repeated."),
+    ] = None,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Record a fabric in the background, until rocelab record stop, or rocelab down.
+
+    rocelab record start incast --capture h1..h4, then what is to be seen, then rocelab record stop.
+    """
+    from lab.telemetry import background  # noqa: PLC0415 - NumPy, for which ls does not wait
+
+    running = open_fabric(fabric)
+    chosen = name or f"{running.name}-{datetime.fromtimestamp(time.time()).astimezone():%Y%m%d-%H%M%S}"
+    if not _NAME.fullmatch(chosen):
+        raise UsageError(f"a recording cannot be called {chosen!r}", "take letters, digits, dots and dashes")
+    folder = Path(os.path.abspath(output / chosen))  # noqa: PTH100 - links stay what they are
+    if folder.is_relative_to(GUEST_CACHE):
+        raise UsageError(f"{output} is not shared with the VM", "record below the checkout, or rocelab vm up --share")
+    background.start(folder, running, hz=hz, captures=capture or ())
+    if as_json:
+        print_json({"name": chosen, "fabric": running.name, "folder": str(folder), "hz": hz})
+    else:
+        _say(f"recording {running.name} into {folder}; rocelab record stop ends it")
+
+
+@app.command()
+def stop(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which, when several run.")] = None,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """End a recording and say what is in it."""
+    found = _chosen(name, fabric)
+    recorders.stop(found)
+    recording = _opened(found.folder)
+    if as_json:
+        print_json(_as_data(recording))
+    else:
+        _show(recording)
+    if recording.incomplete:
+        raise OperationFailed(
+            f"recording {found.folder} is incomplete: {recording.why}", "it can be read up to there"
+        )
+
+
+@app.command("ls")
+def list_recordings(output: Where = Path("recordings"), as_json: JsonFlag = False) -> None:
+    """List the recordings of a directory, and those that are being made."""
+    found = [_listed(folder) for folder in sorted(output.glob("*")) if (folder / "recording.json").is_file()]
+    known = {entry["folder"] for entry in found}
+    found += [entry for entry in map(_listed, _running()) if entry["folder"] not in known]
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (entry["name"], entry["fabric"], entry["state"], _seconds(entry["seconds"]), entry["folder"])
+        for entry in found
+    ]
+    stdout.print(table("recordings", ("name", "fabric", "state", "length", "folder"), rows))
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A recording's directory, or its name in recordings/.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what is in a recording: phases, samples and how late they were, busiest ports, events."""
+    recording = _opened(_folder(run))
+    if as_json:
+        print_json(_as_data(recording))
+    else:
+        _show(recording)
+
+
+def _folder(run: str) -> Path:
+    path = Path(run)
+    return path if path.is_dir() or "/" in run else Path("recordings") / run
+
+
+def _opened(folder: Path) -> Recording:
+    from lab.telemetry.recording import Recording  # noqa: PLC0415 - NumPy and pyarrow
+
+    return Recording.open(folder)
+
+
+def _states() -> list[FabricState]:
+    return [state for state in all_fabrics() if state.exists()]
+
+
+def _running() -> dict[Path, recorders.Running]:
+    return {each.folder: each for state in _states() for each in recorders.running(state)}
+
+
+def _chosen(name: str | None, fabric: str | None) -> recorders.Running:
+    """The recorder that is meant; UsageError lists what runs."""
+    found = {
+        each.name: each
+        for state in _states()
+        if fabric in {None, state.name}
+        for each in recorders.running(state)
+        if name in {None, each.name}
+    }
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise UsageError(f"{len(found)} recordings are being made", f"say which: {', '.join(found)}")
+    running = [each.name for each in _running().values()]
+    what = "nothing is being recorded" if name is None or not running else f"no recording {name} is being made"
+    raise UsageError(what, suggest(name or "", running, ", ".join(running) or "rocelab record start"))
+
+
+def _listed(folder: Path) -> dict[str, Any]:
+    from lab.telemetry.folder import Folder, read_about  # noqa: PLC0415 - for those who list
+
+    about = read_about(Folder(folder))
+    runs = folder.resolve() in _running()
+    state = "complete" if about.get("complete") else "recording" if runs else "incomplete"
+    return {
+        "name": folder.name, "fabric": str(about.get("fabric", "")), "state": state,
+        "seconds": about.get("seconds"), "folder": str(folder.resolve()),
+    }  # fmt: skip
+
+
+def _as_data(recording: Recording) -> dict[str, Any]:
+    from lab.telemetry.summary import summarise  # noqa: PLC0415 - see _opened
+
+    summary, began = summarise(recording, _BUSIEST), recording.clock.start
+    return {
+        "name": recording.name,
+        "fabric": recording.fabric,
+        "folder": str(recording.folder.path.resolve()),
+        "complete": not recording.incomplete,
+        "why": recording.why,
+        "began": summary.began.isoformat(),
+        "seconds": summary.seconds,
+        "hz": recording.hz,
+        "samples": summary.samples,
+        "skipped": recording.skipped,
+        "late_mean": summary.late_mean,
+        "late_max": summary.late_max,
+        "phases": [
+            {"name": phase.name, "start": (phase.start - began) / 1e9, "seconds": phase.seconds}
+            for phase in summary.phases
+        ],
+        "busiest": [{"port": each.port, "rx_bps": each.rx_bps, "tx_bps": each.tx_bps} for each in summary.busiest],
+        "events": summary.events,
+        "commands": len(recording.commands),
+        "captures": [str(file.relative_to(recording.folder.path)) for file in recording.captures],
+    }
+
+
+def _show(recording: Recording) -> None:
+    told = _as_data(recording)
+    late = f"late by {format_time(told['late_mean'])} on average, {format_time(told['late_max'])} at most"
+    skipped = "" if not told["skipped"] else f", {told['skipped']} left out"
+    _say(f"{told['name']} of fabric {told['fabric']}, {told['began']}: {_seconds(told['seconds'])}")
+    _say(f"{counted(told['samples'], 'sample')} at {told['hz']:g} Hz, {late}{skipped}")
+    if told["why"]:
+        _say(f"{'complete' if told['complete'] else 'incomplete'}: {told['why']}")
+    if told["phases"]:
+        phases = [(each["name"], _seconds(each["start"]), _seconds(each["seconds"])) for each in told["phases"]]
+        stdout.print(table("phases", ("phase", "from", "length"), phases))
+    if told["busiest"]:
+        rates = [(each["port"], _rate(each["rx_bps"]), _rate(each["tx_bps"])) for each in told["busiest"]]
+        stdout.print(table("busiest ports", ("port", "received", "sent"), rates))
+    if told["events"]:
+        stdout.print(table("events", ("source and kind", "count"), sorted(told["events"].items())))
+    _say(f"{counted(told['commands'], 'command')}, {counted(len(told['captures']), 'capture')}")
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} s"
+
+
+def _rate(value: float) -> str:
+    return format_rate(round(value))
+
+
+def _say(line: str) -> None:
+    stdout.print(line, markup=False, highlight=False, soft_wrap=True)

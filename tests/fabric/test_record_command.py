@@ -1,0 +1,109 @@
+"""``rocelab record`` as processes of its own: a recorder runs on in the background, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.backends import recorders
+from lab.backends.state import FabricState
+from lab.telemetry.recording import Recording
+from tests.fabric.command import rocelab, rocelab_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.fabric
+NAME = "recording"
+TOPOLOGY = f"name: {NAME}\ngenerate: {{shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1}}\n"
+
+
+@pytest.fixture
+def fabric(tmp_path: Path) -> Iterator[FabricState]:
+    file = tmp_path / "recording.yaml"
+    file.write_text(TOPOLOGY)
+    rocelab("up", file, "--no-rdma")
+    yield FabricState(NAME)
+    rocelab("down", "--all")
+    assert not FabricState(NAME).directory.exists()
+
+
+def test_a_recording_from_start_to_stop(fabric: FabricState, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    begun = rocelab_json("record", "start", "first", "-o", folder, "--hz", "50", "--capture", "h1--leaf1")
+    assert begun == {"name": "first", "fabric": NAME, "folder": str(folder / "first"), "hz": 50.0}
+    (running,) = recorders.running(fabric)
+    assert (running.name, running.folder) == ("first", folder / "first")
+    assert [entry["state"] for entry in rocelab_json("record", "ls", "-o", folder)] == ["recording"]
+    rocelab("record", "start", "first", "-o", tmp_path / "other", expect=2)
+    rocelab("exec", "h1", "--", "ping", "-c", "20", "-i", "0.01", "-s", "1000", "h2")
+    told = rocelab_json("record", "stop")
+    assert recorders.running(fabric) == []
+    assert (told["name"], told["complete"], told["why"], told["captures"]) == (
+        "first", True, "", ["captures/packets.pcapng"],
+    )  # fmt: skip
+    assert told == rocelab_json("record", "show", folder / "first")
+    assert {"h1:eth1", "h2:eth1"} <= {each["port"] for each in told["busiest"]}
+    assert told["samples"] > 10
+    (listed,) = rocelab_json("record", "ls", "-o", folder)
+    assert (listed["state"], listed["fabric"]) == ("complete", NAME)
+    assert "busiest ports" in rocelab("record", "show", folder / "first").stdout
+    assert "nothing is being recorded" in rocelab("record", "stop", expect=2).stderr
+
+
+def test_down_finishes_it(fabric: FabricState, tmp_path: Path) -> None:
+    rocelab("record", "start", "second", "-o", tmp_path)
+    (running,) = recorders.running(fabric)
+    rocelab("down", "--fabric", NAME)
+    assert not _is_there(running.pid)
+    recording = Recording.open(tmp_path / "second")
+    assert not recording.incomplete
+    assert recording.state("after")["h1"]["routes"]
+
+
+def test_one_that_is_killed_is_incomplete_and_in_nobodys_way(fabric: FabricState, tmp_path: Path) -> None:
+    rocelab("record", "start", "third", "-o", tmp_path)
+    (running,) = recorders.running(fabric)
+    os.kill(running.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while _is_there(running.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert recorders.running(fabric) == []
+    told = rocelab_json("record", "show", tmp_path / "third")
+    assert (told["complete"], told["why"]) == (False, "its recorder was killed")
+    assert [entry["state"] for entry in rocelab_json("record", "ls", "-o", tmp_path)] == ["incomplete"]
+    rocelab("record", "start", "third", "-o", tmp_path / "again")
+    assert rocelab_json("record", "stop")["complete"]
+
+
+def test_bad_input_is_one_line_and_leaves_no_recorder(fabric: FabricState, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/file").touch()
+    for words, said in (
+        (("full",), "has something in it"),
+        (("a/b",), "cannot be called"),
+        (("new", "--capture", "h7"), "no node"),
+        (("new", "--hz", "100000"), "cannot be"),
+    ):
+        done = rocelab("record", "start", *words, "-o", tmp_path, "--json", expect=2)
+        assert said in json.loads(done.stdout)["error"]["message"]
+        assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+    assert recorders.running(fabric) == []
+    assert "is no recording" in rocelab("record", "show", tmp_path / "full", expect=2).stderr
+    assert "no recording" in rocelab("record", "show", tmp_path / "none", expect=2).stderr
+
+
+def _is_there(pid: int) -> bool:
+    """Whether it runs: who has ended stays in the table of processes until init looks."""
+    try:
+        state = Path("/proc", str(pid), "stat").read_text()
+    except FileNotFoundError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,48 @@
+"""Recorders in the background: known while they live, whoever else wants their name."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.backends import recorders, state
+from lab.backends.state import FabricState
+from lab.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FabricState:
+    monkeypatch.setattr(state, "FABRICS", tmp_path)
+    made = FabricState("some")
+    made.directory.mkdir()
+    return made
+
+
+def test_one_is_known_while_it_lives(fabric: FabricState, tmp_path: Path) -> None:
+    assert recorders.running(fabric) == []
+    with recorders.enlisted(fabric, "first", tmp_path / "first"):
+        assert recorders.running(fabric) == [recorders.Running("first", os.getpid(), tmp_path / "first")]
+    assert recorders.running(fabric) == []
+
+
+def test_another_of_its_name_is_refused_and_it_stays_known(fabric: FabricState, tmp_path: Path) -> None:
+    with recorders.enlisted(fabric, "first", tmp_path / "first"):
+        with (
+            pytest.raises(UsageError, match="a recorder first runs for fabric some"),
+            recorders.enlisted(fabric, "first", tmp_path / "other"),
+        ):
+            pytest.fail("it was let in")
+        assert [each.folder for each in recorders.running(fabric)] == [tmp_path / "first"]
+
+
+def test_what_one_that_was_killed_left_is_nobody(fabric: FabricState, tmp_path: Path) -> None:
+    fabric.recorders.mkdir()
+    (fabric.recorders / "first.json").write_text('{"pid": 1, "folder": "/tmp/first"}')
+    assert recorders.running(fabric) == []
+    with recorders.enlisted(fabric, "first", tmp_path / "first"):
+        assert len(recorders.running(fabric)) == 1

@@ -1,0 +1,89 @@
+"""Processes of a recorder's own: they answer, end with their parent however that ends, and hold nothing of it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.errors import OperationFailed, UsageError
+from lab.telemetry.offspring import Control, Offspring, failure
+
+FDS = Path("/proc/self/fd")
+_PARENT = """
+import sys, time
+from lab.telemetry.offspring import Offspring
+child = Offspring("the child", lambda control: control.heard())
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def answers(control: Control) -> None:
+    while (said := control.heard()) is not None:
+        control.say({"open": sorted(int(name.name) for name in FDS.iterdir()), "said": said})
+
+
+def test_it_answers_and_has_open_what_it_was_to_keep(tmp_path: Path) -> None:
+    with (tmp_path / "mine").open("w") as mine, (tmp_path / "its").open("w") as its:
+        child = Offspring("the child", answers, [its.fileno()])
+        said = child.ask({"do": "this"})
+        assert said["said"] == {"do": "this"}
+        assert its.fileno() in said["open"]
+        assert mine.fileno() not in said["open"]
+        assert child.end() == 0
+
+
+def test_one_that_fails_says_why_and_then_nobody_answers() -> None:
+    def fails(control: Control) -> None:
+        control.heard()
+        raise OperationFailed("it cannot be", "try another")
+
+    child = Offspring("the child", fails)
+    said = child.ask({})
+    assert said["error"] == "it cannot be: try another"
+    assert repr(failure(said)) == repr(OperationFailed("it cannot be", "try another"))
+    with pytest.raises(OperationFailed, match="the child has ended"):
+        child.ask({})
+    assert child.end() == 1
+
+
+def test_one_that_failed_before_it_was_asked_says_why_all_the_same() -> None:
+    def fails(_: Control) -> None:
+        raise UsageError("it was wrong")
+
+    child = Offspring("the child", fails)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert repr(failure(child.ask({}))) == repr(UsageError("it was wrong", ""))
+    assert child.end() == 1
+
+
+def test_one_that_failed_with_our_words_unread_says_why_all_the_same() -> None:
+    def fails(control: Control) -> None:
+        select.select([control.descriptors[0]], [], [])
+        raise UsageError("it was wrong")
+
+    child = Offspring("the child", fails)
+    assert repr(failure(child.ask({}))) == repr(UsageError("it was wrong", ""))
+    assert child.end() == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_its_parent(number: signal.Signals) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = os.pidfd_open(int(parent.stdout.readline()))
+    try:
+        parent.send_signal(number)
+        parent.wait(timeout=30)
+        ended = select.poll()
+        ended.register(child, select.POLLIN)
+        assert ended.poll(30_000)
+    finally:
+        os.close(child)
+        parent.stdout.close()

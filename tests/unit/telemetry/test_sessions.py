@@ -1,0 +1,48 @@
+"""What changes of BGP and BFD sessions are told of, from what FRR answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.telemetry.sessions import changes
+
+NS = 10**9
+
+
+def bgp(**states: tuple[str, int]) -> dict[str, Any]:
+    peers = {name: {"state": state, "peerUptimeMsec": age} for name, (state, age) in states.items()}
+    return {"ipv4Unicast": {"peers": peers}, "ipv6Unicast": {"peers": peers}}
+
+
+def told(
+    known: dict[str, tuple[str, float]], said: Any, now: int, daemon: str = "bgpd"
+) -> list[tuple[str, str, str]]:
+    events = list(changes("leaf1", daemon, known, said, now * NS))
+    assert all(event["node"] == "leaf1" and event["source"] == "routing" for event in events)
+    return [(event["interface"], event["before"], event["state"]) for event in events]
+
+
+def test_sessions_are_told_at_first_and_when_they_change() -> None:
+    known: dict[str, tuple[str, float]] = {}
+    up = ("Established", 100_000)
+    assert told(known, bgp(swp1=up, swp2=("Active", 0)), 100) == [
+        ("swp1", "", "Established"), ("swp2", "", "Active"),
+    ]  # fmt: skip
+    assert told(known, bgp(swp1=("Established", 101_000), swp2=("Active", 0)), 101) == []
+    assert told(known, bgp(swp1=("Idle", 1_000), swp2=("Active", 0)), 102) == [("swp1", "Established", "Idle")]
+    assert told(known, bgp(swp2=("Established", 0)), 103) == [
+        ("swp2", "Active", "Established"), ("swp1", "Idle", "gone"),
+    ]  # fmt: skip
+
+
+def test_one_that_went_down_and_came_up_between_two_looks_is_told_by_its_age() -> None:
+    known: dict[str, tuple[str, float]] = {}
+    told(known, bgp(swp1=("Established", 50_000)), 100)
+    assert told(known, bgp(swp1=("Established", 51_000)), 101) == []
+    assert told(known, bgp(swp1=("Established", 0)), 102) == [("swp1", "Established", "Established")]
+
+
+def test_bfd_is_told_likewise() -> None:
+    known: dict[str, tuple[str, float]] = {}
+    assert told(known, [{"interface": "swp1", "status": "up"}], 1, "bfdd") == [("swp1", "", "up")]
+    assert told(known, [{"interface": "swp1", "status": "down"}], 2, "bfdd") == [("swp1", "up", "down")]
