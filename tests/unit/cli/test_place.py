@@ -72,6 +72,10 @@ def test_without_a_fabric_here_it_is_the_vms(machine: StateFolder) -> None:
     for line in ("up x.yaml", "ls", "doctor", "craft cnp", "analyze f", "counters --help", "down --all", "", "vm up"):
         assert not follows(line), line
     assert follows("exec h1 -- ls --help")
+    assert follows("record start first")
+    assert follows("record stop")
+    assert not follows("record show first")
+    assert not follows("record ls")
 
 
 def test_with_a_fabric_here_only_others_are_the_vms(
