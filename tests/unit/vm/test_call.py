@@ -190,12 +190,10 @@ def launcher() -> Iterator[Launcher]:
     launcher.close()
 
 
-@pytest.mark.parametrize(("argv", "code"), [(["--version"], 0), (["topology", "check", "none.yaml"], 2)], ids=[0, 2])
-def test_the_resident_answers_as_a_program_of_its_own(
-    launcher: Launcher, tmp_path: Path, argv: list[str], code: int
-) -> None:
+def run_both(launcher: Launcher, folder: Path, argv: list[str]) -> list[tuple[int, bytes, bytes]]:
+    """What the resident's fork and a program of its own come to: exit code, output, errors."""
     (out, their_out), (err, their_err) = os.pipe(), os.pipe()
-    asked = replace(asking("rocelab", *argv), directory=str(tmp_path), environment={"NO_COLOR": "1"})
+    asked = replace(asking("rocelab", *argv), directory=str(folder), environment={"NO_COLOR": "1"})
     with Path(os.devnull).open("rb") as null:
         command = launcher.start(asked, (null.fileno(), their_out, their_err))
     os.close(their_out)
@@ -204,9 +202,61 @@ def test_the_resident_answers_as_a_program_of_its_own(
     assert isinstance(command, Fork)
     environment = {**os.environ, "NO_COLOR": "1"}
     program = [sys.executable, "-P", "-m", "lab", *argv]
-    plain = subprocess.run(program, capture_output=True, cwd=tmp_path, env=environment, check=False)
-    assert (command.code(), *said) == (code, plain.stdout, plain.stderr)
-    assert plain.returncode == code
+    plain = subprocess.run(program, capture_output=True, cwd=folder, env=environment, check=False)
+    return [(command.code(), *said), (plain.returncode, plain.stdout, plain.stderr)]
+
+
+@pytest.mark.parametrize(("argv", "code"), [(["--version"], 0), (["topology", "check", "none.yaml"], 2)], ids=[0, 2])
+def test_the_resident_answers_as_a_program_of_its_own(
+    launcher: Launcher, tmp_path: Path, argv: list[str], code: int
+) -> None:
+    fork, program = run_both(launcher, tmp_path, argv)
+    assert fork == program
+    assert program[0] == code
+
+
+def test_an_exception_that_nobody_handles_ends_the_resident_s_fork_as_it_does_a_program(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """The outermost frames of its traceback, which are not the command's, are those of another caller."""
+    fork, program = run_both(launcher, tmp_path, ["--debug", "nonsense"])
+    assert fork[:2] == program[:2] == (1, b"")
+    assert fork[2].splitlines()[-1] == program[2].splitlines()[-1] != b""
+    assert b"Traceback" in fork[2]
+
+
+BEING_A_FORK = """
+import sys
+from lab.cli import resident
+from lab.vm.request import Request
+resident.run_command = lambda: exec(sys.argv[0], {})
+resident.run(Request((sys.argv[1],), "/", {}, None, ""))
+"""
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["read", "unread"])
+@pytest.mark.parametrize(
+    "code",
+    ["", "raise SystemExit", "raise SystemExit(7)", "raise SystemExit(True)", "raise SystemExit('in words')",
+     "raise SystemExit(('a', 1))", "raise ValueError('odd')"],
+)  # fmt: skip
+def test_a_command_of_the_resident_ends_as_python_ends(code: str, closed: bool) -> None:
+    """Also when nobody reads what it printed, which Python tells by 120."""
+    ends = []
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd()), "PYTHONUNBUFFERED": ""}
+    for words in ([BEING_A_FORK, f"print('said'); {code}"], [f"print('said'); {code}"]):
+        out, theirs = os.pipe()
+        if closed:
+            os.close(out)
+        argv = [sys.executable, "-c", *words]
+        process = subprocess.Popen(argv, stdout=theirs, stderr=subprocess.PIPE, env=environment)
+        os.close(theirs)
+        told = process.communicate()[1].splitlines()
+        ends.append((process.returncode, b"" if closed else read_all(out), told[-1:]))
+    fork, python = ends
+    assert fork[:2] == python[:2]
+    assert closed or fork[2] == python[2]
+    assert fork[0] == 120 or not closed
 
 
 def test_a_resident_of_other_code_is_replaced(launcher: Launcher) -> None:
