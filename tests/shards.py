@@ -29,6 +29,7 @@ _UNKNOWN: Final = 60.0
 _ARGUMENTS: Final = ("-p", "no:cacheprovider")
 _NO_TESTS: Final = 5
 """pytest's exit code when its arguments deselect all tests."""
+_INTERRUPTED: Final = 130
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
 _COUNTED: Final = ("passed", "failed", "error", "skipped")
 
@@ -130,8 +131,9 @@ def test_files() -> list[str]:
 
 
 def main() -> int:
-    """Run all files, show each one's output as it ends, and the sums; 1 when a test failed."""
+    """Run all files, show each one's output as it ends, and the sums; 1 when a test failed, 130 when interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    began = time.monotonic()
     names = test_files()
     files: queue.SimpleQueue[str] = queue.SimpleQueue()
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
@@ -144,12 +146,14 @@ def main() -> int:
         ended = [shown(outcomes.get()) for _ in names]
         for shard in shards:
             shard.join()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     finally:
         while not files.empty():  # interrupted: nobody takes another one
             files.get()
         for shard in shards:
             rocelab("vm", "down", "--name", shard.name)
-    return summarised(ended)
+    return summarised(ended, time.monotonic() - began)
 
 
 def shown(outcome: Outcome) -> Outcome:
@@ -160,15 +164,15 @@ def shown(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def summarised(ended: list[Outcome]) -> int:
-    """Print the sums over all files, and return the exit code."""
+def summarised(ended: list[Outcome], seconds: float) -> int:
+    """Print the sums over all files and what they took side by side, and return the exit code."""
     sums = {word: sum(outcome.counts[word] for outcome in ended) for word in _COUNTED}
     bad = [outcome.file for outcome in ended if not outcome.good]
     for file in bad:
         print(f"FAILED {file}")
     print(json.dumps({Path(outcome.file).name: round(outcome.seconds) for outcome in ended}))
     failed = sums["failed"] + sums["error"]
-    print(f"{sums['passed']} passed, {failed} failed, {sums['skipped']} skipped")
+    print(f"{sums['passed']} passed, {failed} failed, {sums['skipped']} skipped in {seconds:.0f} s")
     return 1 if bad or not sums["passed"] else 0
 
 
