@@ -16,6 +16,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from lab import units
 from lab.backends.qos import require_ports
 from lab.backends.state import FabricState
 from lab.cli.columns import Layout
@@ -181,7 +182,9 @@ def _show(maps: PortMaps, view: View, mark: Mark, layout: Layout | None) -> bool
     title = f"lossless ports of {view.fabric}{when}"
     stdout.print(_picture(view, layout, title, counted(view, marked), readings))
     for name, imbalance in wrong:
-        missing = f"{imbalance.missing_packets} packets, {imbalance.missing_bytes} bytes"
+        missing = (
+            f"{units.counted(imbalance.missing_packets, 'packet')}, {units.counted(imbalance.missing_bytes, 'byte')}"
+        )
         where = f"{name}:{imbalance.interface} queue {imbalance.queue}"
         stdout.print(f"{where}: {missing} were offered and are not accounted for", style="red", highlight=False)
     return not wrong

@@ -354,7 +354,7 @@ def test_sums_are_judged_as_the_kernel_has_them(running: Running) -> None:
     paused(running, "leaf1:swp3")
     said("clear")
     running.maps.counters["queue"]["offered_packets"][running.id("leaf1:swp3"), 3] += 1
-    assert "1 packets, 0 bytes were offered and are not accounted for" in said(expect=ExitCode.FAIL)
+    assert "1 packet, 0 bytes were offered and are not accounted for" in said(expect=ExitCode.FAIL)
 
 
 def test_a_damaged_mark_is_none(running: Running) -> None:
