@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from lab.kernel.dump import attributes, dump, text
+from lab.kernel.dump import dump
+from lab.kernel.nlmsg import attributes, text
 
 # Of <linux/rtnetlink.h> and <linux/pkt_cls.h>.
 _GETQDISC: Final = 38

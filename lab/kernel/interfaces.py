@@ -6,7 +6,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.kernel.dump import attributes, dump, text
+from lab.kernel.dump import dump
+from lab.kernel.nlmsg import attributes, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,12 +48,8 @@ class InterfaceState:
 
 def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
     """All interfaces but the loopback, by name."""
-    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(_GETQDISC, _TCMSG)))
-    dropped = {index: _drops(queue) for index, queue in _roots(queues)}
     found = {}
-    for link in links:
-        _, _, index, *_ = _IFINFOMSG.unpack(link.fixed)
-        name = text(link.attributes[_IFLA_IFNAME])
+    for name, link, queue in _links(namespace):
         if name == "lo":
             continue
         rx_packets, tx_packets, rx_bytes, tx_bytes, _, _, *drops = _STATS64.unpack_from(
@@ -66,7 +63,7 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
             rx_packets=rx_packets,
             tx_bytes=tx_bytes,
             tx_packets=tx_packets,
-            drops=sum(drops) + dropped.get(index, 0),
+            drops=sum(drops) + (_drops(queue) if queue else 0),
         )
     return found
 
@@ -80,13 +77,19 @@ def indices(namespace: Namespace) -> dict[str, int]:
 
 def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
     """Kind and handle (``rl_t``, ``3:``) of each interface's root qdisc."""
-    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(_GETQDISC, _TCMSG)))
-    names = {_IFINFOMSG.unpack(link.fixed)[2]: text(link.attributes[_IFLA_IFNAME]) for link in links}
     return {
-        names[index]: (text(queue.attributes[_TCA_KIND]), f"{_TCMSG.unpack(queue.fixed)[2] >> 16:x}:")
-        for index, queue in _roots(queues)
-        if index in names
+        name: (text(queue.attributes[_TCA_KIND]), f"{_TCMSG.unpack(queue.fixed)[2] >> 16:x}:")
+        for name, _, queue in _links(namespace)
+        if queue
     }
+
+
+def _links(namespace: Namespace) -> Iterator[tuple[str, Listed, Listed | None]]:
+    """Each interface's name, itself, and its root qdisc if it has one."""
+    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(_GETQDISC, _TCMSG)))
+    roots = dict(_roots(queues))
+    for link in links:
+        yield text(link.attributes[_IFLA_IFNAME]), link, roots.get(_IFINFOMSG.unpack(link.fixed)[2])
 
 
 def _roots(queues: list[Listed]) -> Iterator[tuple[int, Listed]]:

@@ -10,20 +10,21 @@ import os
 import socket
 import struct
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel.nlmsg import BUFFER, ERROR, messages, text
+
+if TYPE_CHECKING:
+    from lab.kernel.nlmsg import Message
 
 Attributes: TypeAlias = "list[tuple[str, Any]]"
 
-_HEADER: Final = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
 _SEQUENCE: Final = struct.Struct("=I")
 _SEQUENCE_AT: Final = 8
 _INDEX: Final = struct.Struct("=i")
 _INDEX_AT: Final = 20
 """Where both struct ifinfomsg and struct tcmsg have the interface's index."""
-_ERROR: Final = struct.Struct("=i")
-_NLMSG_ERROR: Final = 2
 _REQUEST_ACK: Final = 0x0001 | 0x0004
 CREATE: Final = 0x0400 | 0x0200
 """NLM_F_CREATE | NLM_F_EXCL: make it, and fail if it is there."""
@@ -88,32 +89,20 @@ class Batch:
     def _collect(self, link: socket.socket, expected: int) -> None:
         failures: dict[int, tuple[int, str]] = {}
         while expected:
-            data = link.recv(1 << 16)
-            offset = 0
-            while offset + _HEADER.size <= len(data):
-                length, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
-                if kind == _NLMSG_ERROR:
+            for message in messages(link.recv(BUFFER)):
+                if message.kind == ERROR:
                     expected -= 1
-                    code = -_ERROR.unpack_from(data, offset + _HEADER.size)[0]
-                    if code:
-                        failures[sequence] = code, _explanation(data[offset : offset + length], flags)
-                offset += (length + 3) & ~3
+                    if message.refused:
+                        failures[message.sequence] = message.refused, _explanation(message)
         if failures:
             first = min(failures)
             raise _failure(self._requests[first][1], *failures[first])
 
 
-def _explanation(message: bytes, flags: int) -> str:
+def _explanation(message: Message) -> str:
     """The kernel's own words from an extended acknowledgement, or nothing."""
-    offset = _HEADER.size + _ERROR.size + _HEADER.size
-    if flags & _CAPPED_TLVS != _CAPPED_TLVS:
-        return ""
-    while offset + 4 <= len(message):
-        length, kind = struct.unpack_from("=HH", message, offset)
-        if kind == _ATTR_MSG:
-            return message[offset + 4 : offset + length].rstrip(b"\0").decode(errors="replace")
-        offset += max(4, (length + 3) & ~3)
-    return ""
+    explained = message.flags & _CAPPED_TLVS == _CAPPED_TLVS
+    return text(message.remarks.get(_ATTR_MSG, b"")) if explained else ""
 
 
 def _failure(what: str, code: int, said: str) -> OperationFailed | EnvironmentLacks:

@@ -1,0 +1,74 @@
+"""Netlink's messages and their attributes, as bytes (netlink(7), rtnetlink(7))."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Attributes: TypeAlias = dict[int, bytes]
+
+HEADER: Final = struct.Struct("=IHHII")
+"""struct nlmsghdr: length, type, flags, sequence, port."""
+ERROR: Final = 2
+"""The type of an acknowledgement, good or bad (NLMSG_ERROR)."""
+DONE: Final = 3
+"""The type of a list's last message (NLMSG_DONE)."""
+BUFFER: Final = 1 << 16
+"""Bytes that are read at once: the kernel sends no more."""
+_ATTRIBUTE: Final = struct.Struct("=HH")  # nlattr: length, type
+_TYPE: Final = 0x3FFF
+"""An attribute's type without its flags (NLA_TYPE_MASK)."""
+_CODE: Final = struct.Struct("=i")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: its header, less the length, and what follows it."""
+
+    kind: int
+    flags: int
+    sequence: int
+    content: bytes
+
+    @property
+    def refused(self) -> int:
+        """The error number (errno(3)) of a refusal; 0 of an acknowledgement and of any other message."""
+        return int(-_CODE.unpack_from(self.content)[0]) if self.kind == ERROR else 0
+
+    @property
+    def remarks(self) -> Attributes:
+        """The attributes of an acknowledgement that has only the header of its request (NLM_F_CAPPED)."""
+        return attributes(self.content[_CODE.size + HEADER.size :])
+
+
+def messages(data: bytes) -> Iterator[Message]:
+    """The messages in what was received at once."""
+    offset = 0
+    while offset + HEADER.size <= len(data):
+        length, kind, flags, sequence, _ = HEADER.unpack_from(data, offset)
+        yield Message(kind, flags, sequence, data[offset + HEADER.size : offset + length])
+        offset += _aligned(max(length, HEADER.size))
+
+
+def attributes(data: bytes) -> Attributes:
+    """The attributes in ``data``, by their type; nested ones are read from the value of theirs."""
+    found = {}
+    offset = 0
+    while offset + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, offset)
+        found[kind & _TYPE] = data[offset + _ATTRIBUTE.size : offset + length]
+        offset += _aligned(max(length, _ATTRIBUTE.size))
+    return found
+
+
+def text(value: bytes) -> str:
+    """A string as the kernel sends it."""
+    return value.rstrip(b"\0").decode(errors="replace")
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3
