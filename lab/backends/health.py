@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from lab.backends.state import Kind
 from lab.errors import OperationFailed
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
     from lab.kernel.interfaces import InterfaceState
-    from lab.model.topology import Bfd, Node
+    from lab.model.topology import Bfd, Node, Role
     from lab.routing.daemons import Router
+
+Liveness: TypeAlias = Literal["up", "starting", "down"]
+"""A BFD session's state; while it is too young to be judged it is starting."""
 
 _BFD_START: Final = 5.0
 """Seconds: three packets each way at the rate of a session that is not up, and some for a busy machine."""
@@ -27,16 +30,20 @@ _BFD_START: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """One node as it is now; ``complaint`` says why its router gave no answer, where it gave none."""
+    """One node as it is now."""
 
     name: str
-    role: str
+    role: Role
     daemons: Mapping[str, bool]
+    """Whether each lives."""
     sessions: tuple[Session, ...]
-    bfd: Mapping[str, str]
+    bfd: Mapping[str, Liveness]
+    """By interface."""
     interfaces: Mapping[str, InterfaceState]
     rdma: Mapping[str, str]
+    """State of each RDMA device: ACTIVE."""
     complaint: str = ""
+    """Why its router gave no answer, or which interfaces are gone."""
 
     @property
     def healthy(self) -> bool:
@@ -62,7 +69,7 @@ def _examine(fabric: Fabric, name: str, alive: Mapping[int, str]) -> NodeHealth:
     wanted = {interface: states[interface] for interface in fabric.plan[name].interfaces if interface in states}
     daemons: dict[str, bool] = {}
     peers: list[Session] = []
-    bfd: dict[str, str] = {}
+    bfd: dict[str, Liveness] = {}
     complaint = ""
     if node.role.is_switch:
         router = fabric.router(name)
@@ -77,7 +84,7 @@ def _examine(fabric: Fabric, name: str, alive: Mapping[int, str]) -> NodeHealth:
     return NodeHealth(name, node.role, daemons, tuple(peers), bfd, wanted, _rdma(fabric, node), complaint)
 
 
-def _ask(router: Router, intent: Bfd) -> tuple[list[Session], dict[str, str]]:
+def _ask(router: Router, intent: Bfd) -> tuple[list[Session], dict[str, Liveness]]:
     """A router's sessions, and BFD's state of each: ``up``, ``down``, or ``starting`` while it is too young to judge.
 
     BFD begins when BGP is established, at one packet a second whatever the timers (RFC 5880 section 6.8.3).

@@ -31,10 +31,7 @@ _U32: Final = struct.Struct("=I")
 
 @dataclass(frozen=True, slots=True)
 class InterfaceState:
-    """One interface: whether it carries, its MTU, and counters since it was made (RFC 2863's ifTable).
-
-    ``drops`` are packets: those that the interface dropped, either way, and those that its queue had no room for.
-    """
+    """One interface: whether it carries, its MTU, and counters since it was made (RFC 2863's ifTable)."""
 
     name: str
     up: bool
@@ -44,6 +41,7 @@ class InterfaceState:
     tx_bytes: int
     tx_packets: int
     drops: int
+    """Packets that it dropped, either way, and that its queue had no room for."""
 
 
 def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:

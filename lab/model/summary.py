@@ -27,30 +27,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One kind of node: how many, what their links down and up carry together in bit/s, and the range of ratios."""
+    """All nodes of one role."""
 
     role: Role
     nodes: int
     rate_down: int
+    """Of all their links down: bit/s."""
     rate_up: int
+    """Of all their links up: bit/s."""
     oversubscription: tuple[float, float] | None
+    """The least and the largest of them; None where no node has links both up and down."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkClass:
-    """Links that are alike: between which roles (lower first), how fast in bit/s, MTU, delay in seconds, how many."""
+    """Links that are alike."""
 
     lower: Role
     upper: Role
     rate: int
+    """bit/s."""
     mtu: int
     delay: float
+    """Seconds, one way."""
     links: int
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A fabric in numbers; rates in bit/s, ``diameter`` in links between the two hosts farthest apart."""
+    """A fabric in numbers."""
 
     name: str
     description: str
@@ -62,9 +67,13 @@ class Summary:
     tiers: tuple[Tier, ...]
     link_classes: tuple[LinkClass, ...]
     oversubscription: Mapping[str, float]
+    """By switch: what its links down could bring, over what its links up can carry."""
     bisection_bandwidth: int
+    """bit/s from the first half of the hosts to the second."""
     host_bandwidth: int
+    """bit/s that all hosts can send."""
     diameter: int
+    """Links between the two hosts farthest apart."""
 
 
 def format_ratio(ratios: tuple[float, float] | None) -> str:

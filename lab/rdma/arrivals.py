@@ -25,12 +25,14 @@ class Rates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Packets that a ``host`` received in the window, and those that the messages take which were counted in it."""
+    """What a receiver counted in the window, beside the messages that were counted in it."""
 
     host: str
     received: int
+    """Packets."""
     messages: int
     of_messages: int
+    """Packets that these messages take; what was received besides came again, out of order, or of others."""
 
     def __str__(self) -> str:
         others = self.received - self.of_messages

@@ -145,19 +145,19 @@ class LatencyTest(_Common):
 
 @dataclass(frozen=True, slots=True)
 class BandwidthResult:
-    """The throughput of one pair: payload only, in bit/s, over ``duration_s`` seconds and all QPs.
-
-    These began ``began_s`` after those of the pair that was first.
-    """
+    """The throughput of one pair over ``duration_s`` seconds."""
 
     src: str
     dst: str
     verb: str
     goodput_bps: int
+    """Payload only, bit/s, over all QPs."""
     messages: int
     duration_s: float
     began_s: float
+    """Seconds after the first pair."""
     size: int
+    """Bytes of a message."""
     qps: int
     mtu: int
     tclass: int
@@ -198,6 +198,7 @@ class LatencyResult:
     dst: str
     verb: str
     size: int
+    """Bytes of a message."""
     samples: int
     min_s: float
     p50_s: float

@@ -27,6 +27,7 @@ class Balance:
     sent: int
     received: int
     dropped: int | None
+    """None where no port counts drops."""
 
     @property
     def under_way(self) -> int:

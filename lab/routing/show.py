@@ -19,13 +19,17 @@ _BFD: Final = "show bfd peers json"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One BGP session: the interface it is on, what it leads to, its state, and prefixes received."""
+    """One BGP session."""
 
     interface: str
     description: str
+    """What it leads to, as leaf1:swp1."""
     state: str
+    """As RFC 4271 section 8.2.2 has it: Established."""
     prefixes: int
+    """Received, of all address families."""
     uptime: float
+    """Seconds since it was established."""
 
     @property
     def established(self) -> bool:

@@ -49,10 +49,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: when, in ns since 1970, at which link, and what in words."""
+    """Something that happened: when, at which link, and what in words."""
 
     kind: Kind
     timestamp: int
+    """ns since 1970."""
     link: str
     what: str
 

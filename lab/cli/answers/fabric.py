@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import Field
 
-from lab.cli.answers.base import Answer
+from lab.backends import health
+from lab.cli.answers.base import Answer, Models
+from lab.kernel import interfaces
+from lab.model import summary, topology
+from lab.routing import show
+
+if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.backends.health import NodeHealth
+    from lab.model.summary import Summary
+else:
+    _MODELS = Models((interfaces, show, topology), {health.NodeHealth: {"healthy": bool}})
+    NodeHealth, Summary = _MODELS.of(health.NodeHealth), _MODELS.of(summary.Summary)
 
 Role: TypeAlias = Literal["superspine", "spine", "leaf", "host"]
 
@@ -31,58 +42,12 @@ class Up(Answer):
     """The VM continued from a checkpoint of it."""
 
 
-class Session(Answer):
-    """A BGP session of ``rocelab status``."""
-
-    interface: str
-    description: str
-    """What it leads to, as leaf1:swp1."""
-    state: str
-    """As RFC 4271 section 8.2.2 has it: Established."""
-    prefixes: int
-    """Received, of all address families."""
-    uptime: float
-    """Seconds since it was established."""
-
-
-class Interface(Answer):
-    """An interface of ``rocelab status``; counters since it was made."""
-
-    name: str
-    up: bool
-    mtu: int
-    rx_bytes: int
-    rx_packets: int
-    tx_bytes: int
-    tx_packets: int
-    drops: int
-    """Packets, of both directions, those of its queue included."""
-
-
-class NodeStatus(Answer):
-    """A node of ``rocelab status``."""
-
-    name: str
-    role: Role
-    healthy: bool
-    daemons: dict[str, bool]
-    """Whether each lives."""
-    sessions: list[Session]
-    bfd: dict[str, Literal["up", "starting", "down"]]
-    """By interface."""
-    interfaces: dict[str, Interface]
-    rdma: dict[str, str]
-    """State of each RDMA device: ACTIVE."""
-    complaint: str
-    """Why its router gave no answer, or which interfaces are gone."""
-
-
 class Status(Answer):
     """``rocelab status``."""
 
     fabric: str
     healthy: bool
-    nodes: list[NodeStatus]
+    nodes: list[NodeHealth]
 
 
 class InspectedInterface(Answer):
@@ -123,32 +88,6 @@ class Paths(Answer):
     sport: int | None
     paths: list[list[str]]
     """Of each path, the interfaces by which packets leave."""
-
-
-class Tier(Answer):
-    """All nodes of one role, of ``rocelab topology show``."""
-
-    role: Role
-    nodes: int
-    rate_down: int
-    """Of all their links down: bit/s."""
-    rate_up: int
-    """Of all their links up: bit/s."""
-    oversubscription: tuple[float, float] | None
-    """The least and the largest of them; None where no node has links both up and down."""
-
-
-class LinkClass(Answer):
-    """Links that are alike, of ``rocelab topology show``."""
-
-    lower: Role
-    upper: Role
-    rate: int
-    """bit/s."""
-    mtu: int
-    delay: float
-    """Seconds, one way."""
-    links: int
 
 
 class PlannedInterface(Answer):
@@ -199,26 +138,9 @@ class Advice(Answer):
     remedy: str
 
 
-class TopologyShow(Answer):
+class TopologyShow(Summary):
     """``rocelab topology show``."""
 
-    name: str
-    description: str
-    nodes: int
-    links: int
-    pods: int
-    hosts: int
-    rdma_nics: int
-    tiers: list[Tier]
-    link_classes: list[LinkClass]
-    oversubscription: dict[str, float]
-    """By switch: what its links down could bring, over what its links up can carry."""
-    bisection_bandwidth: int
-    """bit/s from the first half of the hosts to the second."""
-    host_bandwidth: int
-    """bit/s that all hosts can send."""
-    diameter: int
-    """Links between the two hosts farthest apart."""
     node_list: list[PlannedNode]
     link_list: list[PlannedLink]
     advice: list[Advice]

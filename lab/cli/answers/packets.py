@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from lab.cli.answers.base import Answer
+from lab.cli.answers.base import Answer, Models
+from lab.wire import trigger
+
+if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.wire.trigger import Event
+else:
+    Event = Models().of(trigger.Event)
 
 
 class CapturedLink(Answer):
@@ -18,24 +24,14 @@ class CapturedLink(Answer):
     """Packets that came faster than they could be written."""
 
 
-class CaptureEvent(Answer):
-    """What ``rocelab capture --on-event`` had waited for."""
-
-    kind: str
-    """drop, nak, rnr, cnp, ce, xoff or storm."""
-    timestamp: int
-    """ns since 1970."""
-    link: str
-    what: str
-
-
 class Capture(Answer):
     """``rocelab capture``."""
 
     file: str | None
     """None where nothing happened that --on-event waited for."""
     links: list[CapturedLink]
-    event: CaptureEvent | None = None
+    event: Event | None = None
+    """What --on-event had waited for."""
 
 
 class Field(Answer):

@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lab.cli.answers.base import Answer
+from lab.cli.answers.base import Answer, Models
+from lab.rdma import arrivals, measure, meter
 
-
-class Bandwidth(Answer):
-    """A pair of ``rocelab rdma bw``."""
-
-    src: str
-    dst: str
-    verb: str
-    goodput_bps: int
-    """Payload only, bit/s, over all QPs."""
-    messages: int
-    duration_s: float
-    began_s: float
-    """Seconds after the first pair."""
-    size: int
-    """Bytes of a message."""
-    qps: int
-    mtu: int
-    tclass: int
-
-
-class TotalBandwidth(Answer):
-    """All pairs of ``rocelab rdma bw``, over one window."""
-
-    goodput_bps: int
-    messages: int
-    window_s: float
-
-
-class Balance(Answer):
-    """Where the packets of the window are."""
-
-    sent: int
-    received: int
-    dropped: int | None
-    """None where no port counts drops."""
-    under_way: int
+if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.rdma.arrivals import Arrived
+    from lab.rdma.measure import BandwidthResult, LatencyResult, Total
+    from lab.rdma.meter import Balance
+else:
+    _MODELS = Models(besides={meter.Balance: {"under_way": int}})
+    Arrived, Balance = _MODELS.of(arrivals.Arrived), _MODELS.of(meter.Balance)
+    BandwidthResult, LatencyResult = _MODELS.of(measure.BandwidthResult), _MODELS.of(measure.LatencyResult)
+    Total = _MODELS.of(measure.Total)
 
 
 class _Measured(Answer):
@@ -53,49 +27,18 @@ class _Measured(Answer):
     balance: Balance
 
 
-class Arrived(Answer):
-    """What a receiver of ``rocelab rdma bw`` counted in the window, beside the messages that were counted in it."""
-
-    host: str
-    received: int
-    """Packets."""
-    messages: int
-    of_messages: int
-    """Packets that these messages take; what was received besides came again, out of order, or of others."""
-
-
 class RdmaBw(_Measured):
     """``rocelab rdma bw``."""
 
-    pairs: list[Bandwidth]
-    all: TotalBandwidth
+    pairs: list[BandwidthResult]
+    all: Total
     arrivals: list[Arrived]
-
-
-class Latency(Answer):
-    """A pair of ``rocelab rdma lat``; seconds."""
-
-    src: str
-    dst: str
-    verb: str
-    size: int
-    """Bytes of a message."""
-    samples: int
-    min_s: float
-    p50_s: float
-    avg_s: float
-    p99_s: float
-    p999_s: float
-    max_s: float
-    stdev_s: float
-    mtu: int
-    tclass: int
 
 
 class RdmaLat(_Measured):
     """``rocelab rdma lat``."""
 
-    pairs: list[Latency]
+    pairs: list[LatencyResult]
 
 
 class Gid(Answer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 
 from lab.backends import health
 from lab.cli import status
-from lab.cli.answers import fabric as fabrics
-from lab.cli.answers import packets, ports, traffic
+from lab.cli.answers import packets, ports
 from lab.cli.inject import Report
 from lab.cli.main import Commands, app
 from lab.cli.schemas import ANSWERS, adapter
@@ -25,6 +24,7 @@ from lab.dataplane.layout import Drop, EventKind
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.kernel.inject import Sent
 from lab.kernel.interfaces import InterfaceState
+from lab.model.topology import Role
 from lab.rdma import measure, meter
 from lab.rdma.arrivals import Arrived
 from lab.routing.show import Session
@@ -153,7 +153,7 @@ def test_a_checkpoint_is_as_its_schema_has_it() -> None:
 
 def test_the_health_of_nodes_is_as_its_schema_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     told = health.NodeHealth(
-        "leaf1", "leaf", {"bgpd": True}, (Session("swp1", "spine1:swp1", "Established", 5, 3.5),),
+        "leaf1", Role.LEAF, {"bgpd": True}, (Session("swp1", "spine1:swp1", "Established", 5, 3.5),),
         {"swp1": "starting"}, {"swp1": InterfaceState("swp1", True, 9000, 1, 1, 1, 1, 0)}, {"x": "ACTIVE"},
     )  # fmt: skip
     monkeypatch.setattr(status, "examine", lambda _: [told])
@@ -165,24 +165,38 @@ def test_errors_are_as_their_schema_has_them() -> None:
         adapter("error").validate_json(json.dumps({"error": error.as_data()}))
 
 
-@pytest.mark.parametrize(
-    ("model", "kind"),
-    [
-        (traffic.Bandwidth, measure.BandwidthResult),
-        (traffic.Latency, measure.LatencyResult),
-        (traffic.TotalBandwidth, measure.Total),
-        (traffic.Arrived, Arrived),
-        (fabrics.Session, Session),
-        (fabrics.Interface, InterfaceState),
-        (packets.CaptureEvent, trigger.Event),
-    ],
-)
-def test_what_only_a_running_fabric_says_has_these_names(model: Any, kind: Any) -> None:
-    assert set(model.model_fields) == {field.name for field in fields(kind)}
+MEASURED = {
+    "time": "virtual",
+    "counters": {"h1": {"sent_pkts": 3}},
+    "counters_window_s": 1,
+    "balance": {**asdict(meter.Balance(3, 2, None)), "under_way": 1},
+}
 
 
-def test_what_is_worked_out_has_these_names() -> None:
-    assert set(traffic.Balance.model_fields) == {field.name for field in fields(meter.Balance)} | {"under_way"}
+def test_what_is_measured_is_as_its_schema_has_it() -> None:
+    """As ``rocelab rdma`` puts it together; only a running fabric says these."""
+    took = measure.BandwidthResult("h1", "h2", "write", 10**8, 1500, 2.0, 0.0, 65536, 1, 4096, 106)
+    arrived = Arrived("h2", 3, 1, 2)
+    told = {"pairs": [asdict(took)], "all": asdict(measure.total([took])), "arrivals": [asdict(arrived)], **MEASURED}
+    adapter("rdma bw").validate_json(json.dumps(told))
+    late = measure.LatencyResult("h1", "h2", "read", 8, 10, 1e-6, 2e-6, 2e-6, 3e-6, 3e-6, 3e-6, 0.0, 4096, 106)
+    adapter("rdma lat").validate_json(json.dumps({"pairs": [asdict(late)], **MEASURED}))
+
+
+def test_what_was_waited_for_is_as_its_schema_has_it() -> None:
+    event = trigger.Event(trigger.Kind.XOFF, 1, "leaf1:swp3", "in words")
+    link = {"link": "leaf1:swp3", "packets": 1, "bytes": 64, "dropped": 0}
+    told = {"file": "x.pcapng", "links": [link], "event": asdict(event)}
+    adapter("capture").validate_json(json.dumps(told))
+
+
+def test_fields_are_described_as_the_dataclass_describes_them() -> None:
+    described = adapter("rdma bw").json_schema()["$defs"]["BandwidthResult"]["properties"]
+    assert described["goodput_bps"]["description"] == "Payload only, bit/s, over all QPs."
+    assert "description" not in described["src"]
+
+
+def test_what_is_sent_has_these_names() -> None:
     assert set(packets.Sent.model_fields) == set(Report(Sent(1, 2, 3, 4.0), 1, "h1:eth1").facts)
 
 
