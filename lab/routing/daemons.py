@@ -215,6 +215,10 @@ class Router:
             command = [*enter, *self._command(find_daemons(), daemon)]
             self.namespace.inside(lambda: self._launch(command, daemon, group, Launches()))
 
+    def terminal(self, daemon: str) -> Path:
+        """The socket at which a daemon takes commands."""
+        return self.directory / f"{daemon}.vty"
+
     def vtysh(self, *commands: str) -> list[str]:
         """The command line that runs vtysh on this router: the commands given, or interactively."""
         shell = process.find_tool("vtysh", "frr")

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import OperationFailed
+from lab.routing.vty import Vty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lab.routing.daemons import Router
 
-_BGP: Final = "show bgp summary json"
-_BFD: Final = "show bfd peers json"
+
+PATIENCE: Final = 20.0
+"""Seconds without an answer after which a daemon is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +39,25 @@ class Session:
         return self.state == "Established"
 
 
-def show(router: Router, *commands: str) -> list[Any]:
-    """The answers to ``show ... json`` commands, read by one vtysh; OperationFailed when one is no JSON."""
-    said = router.namespace.run(router.vtysh(*commands), check=False).stdout
-    answers: list[Any] = []
-    decoder = json.JSONDecoder()
-    rest = said.lstrip()
+def show(router: Router, daemon: str, command: str) -> Any:
+    """The answer of a router's daemon to a ``show ... json`` command; OperationFailed when it is no JSON."""
     try:
-        for _ in commands:
-            answer, end = decoder.raw_decode(rest)
-            answers.append(answer)
-            rest = rest[end:].lstrip()
-    except json.JSONDecodeError as error:
-        silent = commands[len(answers)]
+        with Vty(router.terminal(daemon)) as terminal:
+            return json.loads(terminal.answer_to(command, PATIENCE))
+    except (OperationFailed, json.JSONDecodeError) as error:
         raise OperationFailed(
-            f"{router.name}: no answer to '{silent}'", "is its daemon running? rocelab status"
+            f"{router.name}: no answer to '{command}'", "is its daemon running? rocelab status"
         ) from error
-    return answers
 
 
 def sessions(router: Router) -> list[Session]:
     """All BGP sessions of a router, in the order of its interfaces."""
-    return parse_sessions(*show(router, _BGP))
+    return parse_sessions(show(router, "bgpd", "show bgp summary json"))
 
 
 def sessions_and_liveness(router: Router) -> tuple[list[Session], dict[str, bool]]:
     """All BGP sessions, and whether BFD is up by interface."""
-    bgp, bfd = show(router, _BGP, _BFD)
-    return parse_sessions(bgp), parse_bfd(bfd)
+    return sessions(router), parse_bfd(show(router, "bfdd", "show bfd peers json"))
 
 
 def parse_sessions(families: Mapping[str, Any]) -> list[Session]:

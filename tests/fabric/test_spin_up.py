@@ -113,6 +113,10 @@ class TestConverged:
         assert leaf["daemons"] == {"zebra": True, "bfdd": True, "bgpd": True}
         assert leaf["bfd"].keys() == {"swp1", "swp2"}
         assert set(leaf["bfd"].values()) <= {"up", "starting"}
+        families = json.loads(vtysh("leaf1", "show bgp summary json")).values()
+        for session in leaf["sessions"]:
+            peers = [family["peers"][session["interface"]] for family in families if "peers" in family]
+            assert session["prefixes"] == sum(peer["pfxRcd"] for peer in peers) > 0
 
     def test_ls_lists_it(self) -> None:
         assert {"fabric": NAME, "state": "up", "nodes": 14, "place": "here"} in rocelab_json("ls")

@@ -1,6 +1,9 @@
 """What FRR 8.4 answered, read; and what no daemon answered, told."""
 
-import subprocess
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ import pytest
 from lab.errors import OperationFailed
 from lab.kernel.netns import Namespace
 from lab.routing.daemons import Router
-from lab.routing.show import Session, sessions_and_liveness
+from lab.routing.show import Session, sessions_and_liveness, show
 
 BGP = """
 {"ipv4Unicast": {"as": 4200100001, "peers": {
@@ -21,17 +24,45 @@ BGP = """
 BFD = '[{"interface": "swp1", "status": "up"}, {"interface": "swp2", "status": "down"}]'
 
 
-def router(monkeypatch: pytest.MonkeyPatch, said: str) -> Router:
-    def run(_: Namespace, argv: list[str], **__: object) -> "subprocess.CompletedProcess[str]":
-        return subprocess.CompletedProcess(argv, 0, said, "")
+class Daemon(threading.Thread):
+    """Takes one command at its terminal, as FRR does, and sends what it is to in pieces."""
 
-    monkeypatch.setattr(Namespace, "run", run)
-    monkeypatch.setattr(Router, "vtysh", lambda _, *commands: ["vtysh", *commands])
-    return Router("leaf1", Namespace("x"), Path("/nowhere"))
+    def __init__(self, terminal: Path, said: Sequence[bytes]) -> None:
+        super().__init__()
+        self.asked = b""
+        self._said = said
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(terminal))
+        self._listener.listen()
+
+    def run(self) -> None:
+        with self._listener, self._listener.accept()[0] as connection:
+            assert connection.recv(4096) == b"enable\0"
+            connection.sendall(b"\0\0\0\0")
+            self.asked = connection.recv(4096)
+            for piece in self._said:
+                connection.sendall(piece)
 
 
-def test_prefixes_of_all_families_are_added_up_and_bfd_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    peers, bfd = sessions_and_liveness(router(monkeypatch, BGP + BFD))
+@contextlib.contextmanager
+def listening(folder: Path, **said: Sequence[bytes]) -> Iterator[Router]:
+    """A router of which these daemons live."""
+    daemons = [Daemon(folder / f"{name}.vty", pieces) for name, pieces in said.items()]
+    for daemon in daemons:
+        daemon.start()
+    yield Router("leaf1", Namespace("x"), folder)
+    for daemon in daemons:
+        daemon.join(10)
+        assert daemon.asked.endswith(b" json\0")
+
+
+def whole(text: str) -> list[bytes]:
+    return [text.encode() + b"\0\0\0\0"]
+
+
+def test_prefixes_of_all_families_are_added_up_and_bfd_is_read(tmp_path: Path) -> None:
+    with listening(tmp_path, bgpd=whole(BGP), bfdd=whole(BFD)) as router:
+        peers, bfd = sessions_and_liveness(router)
     assert peers == [
         Session("swp1", "spine1:swp1", "Established", 17, 9.0),
         Session("swp2", "spine2:swp1", "Active", 0, 0.0),
@@ -40,11 +71,29 @@ def test_prefixes_of_all_families_are_added_up_and_bfd_is_read(monkeypatch: pyte
     assert bfd == {"swp1": True, "swp2": False}
 
 
+def test_a_daemon_that_does_not_listen_is_named_by_its_command(tmp_path: Path) -> None:
+    with (
+        listening(tmp_path, bgpd=whole(BGP)) as router,
+        pytest.raises(OperationFailed, match="leaf1: no answer to 'show bfd "),
+    ):
+        sessions_and_liveness(router)
+
+
 @pytest.mark.parametrize(
-    ("said", "silent"), [("bgpd is not running\n", "bgp"), (BGP + "bfdd is not running\n", "bfd")]
+    "pieces",
+    [[b""], [b"[]"], [b"[]\0\0\0"], [b"[]\0\0\0\1"], [b"% Unknown command\n\0\0\0\2"], whole("no JSON"), whole("")],
+    ids=["hangs up", "does not end", "ends early", "warns", "refuses", "no JSON", "nothing"],
 )
-def test_a_daemon_that_does_not_answer_is_named_by_its_command(
-    monkeypatch: pytest.MonkeyPatch, said: str, silent: str
-) -> None:
-    with pytest.raises(OperationFailed, match=f"leaf1: no answer to 'show {silent} "):
-        sessions_and_liveness(router(monkeypatch, said))
+def test_a_daemon_that_does_not_answer_is_too(tmp_path: Path, pieces: list[bytes]) -> None:
+    with (
+        listening(tmp_path, bfdd=pieces) as router,
+        pytest.raises(OperationFailed, match="leaf1: no answer to 'show bfd peers json'"),
+    ):
+        show(router, "bfdd", "show bfd peers json")
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_an_answer_may_come_in_pieces(tmp_path: Path, cut: int) -> None:
+    answer = whole("[1]")[0]
+    with listening(tmp_path, bfdd=[answer[:cut], answer[cut:]]) as router:
+        assert show(router, "bfdd", "show bfd peers json") == [1]
