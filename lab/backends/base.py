@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from lab.kernel import clock
 from lab.model.addressing import plan_addresses
 from lab.model.qos.resolve import resolve
 
@@ -76,7 +77,7 @@ class Fabric:
     @cached_property
     def qos(self) -> Mapping[str, NodeQos]:
         """What each node's ports are to do, as built or as changed since; empty where links are only shaped."""
-        return {**resolve(self.topology), **self.state.load_qos()}
+        return {**resolve(self.topology, clock.reaction()), **self.state.load_qos()}
 
     @property
     def name(self) -> str:

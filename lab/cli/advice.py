@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.cli.output import stderr
+from lab.kernel import clock
 from lab.model.qos.advice import advise
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def print_advice(topology: Topology, source: Path) -> None:
     """Say on standard error what is unwise in the file ``source``; it is used all the same."""
-    for advice in advise(topology):
+    for advice in advise(topology, clock.reaction()):
         warn(f"{source}: warning: {advice}")
 
 

@@ -76,11 +76,12 @@ def _connection(file: Path, qp: str) -> Expression:
 def _look_up(fabric: str | None, name: str) -> list[Address]:
     from lab.backends.state import all_fabrics, find_fabric  # noqa: PLC0415 - most filters name no host
     from lab.cli.place import ask_vm  # noqa: PLC0415
+    from lab.kernel import clock  # noqa: PLC0415
     from lab.model.addressing import plan_addresses  # noqa: PLC0415
     from lab.model.load import read_topology  # noqa: PLC0415
 
     if fabric is not None and (Path(fabric).suffix in {".yaml", ".yml"} or Path(fabric).is_file()):
-        topology = read_topology(Path(fabric))
+        topology = read_topology(Path(fabric), clock.reaction())
     elif len(all_fabrics()) == 0 and (there := ask_vm("inspect", *(["--fabric", fabric] if fabric else []))):
         return _addresses_in(there, name)
     elif fabric is None and len(all_fabrics()) != 1:

@@ -12,6 +12,7 @@ import typer
 
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import EnvironmentLacks, ExitCode, LabError, UsageError
+from lab.kernel import clock
 from lab.units import format_rate, format_time
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", sh
     failed = False
     for file in files:
         try:
-            topology = read_topology(file)
+            topology = read_topology(file, clock.reaction())
             _check_frr(topology, file)
         except LabError as error:
             failed = True
@@ -196,9 +197,9 @@ def show(
     from lab.model.load import read_topology  # noqa: PLC0415
     from lab.model.summary import summarise  # noqa: PLC0415
 
-    topology = read_topology(file)
+    topology = read_topology(file, clock.reaction())
     if json:
-        print_json(describe(topology))
+        print_json(describe(topology, clock.reaction()))
         return
     _print_summary(summarise(topology))
     if addresses:
@@ -217,7 +218,7 @@ def graph(
     from lab.model.load import read_topology  # noqa: PLC0415
 
     chosen = format or _SUFFIXES.get(output.suffix if output else "", Format.SVG)
-    _write(_draw(read_topology(file), chosen), output)
+    _write(_draw(read_topology(file, clock.reaction()), chosen), output)
 
 
 @app.command()

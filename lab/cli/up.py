@@ -13,6 +13,7 @@ from lab.cli.advice import print_advice, warn
 from lab.cli.opening import tell
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
+from lab.kernel import clock
 from lab.model.load import read_topology, renamed
 from lab.units import format_rate, format_time
 
@@ -31,7 +32,7 @@ def up(
     json: JsonFlag = False,
 ) -> None:
     """Build a fabric and wait until it has converged."""
-    topology = read_topology(file)
+    topology = read_topology(file, clock.reaction())
     print_advice(topology, file)
     if name is not None:
         topology = renamed(topology, name)

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
 
 
-def describe(topology: Topology) -> dict[str, Any]:
-    """Everything known about ``topology`` before it runs; rates in bit/s, delays in seconds."""
+def describe(topology: Topology, reaction: float) -> dict[str, Any]:
+    """Everything known about ``topology`` before it runs; rates in bit/s, delays in seconds.
+
+    Advice is for where an emulated port takes ``reaction`` seconds to pause.
+    """
     return {
         **asdict(summarise(topology)),
         "node_list": [_node(plan) for plan in plan_addresses(topology).values()],
@@ -30,7 +33,7 @@ def describe(topology: Topology) -> dict[str, Any]:
             }
             for link in topology.links
         ],
-        "advice": [advice._asdict() for advice in advise(topology)],
+        "advice": [advice._asdict() for advice in advise(topology, reaction)],
     }
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.fields import check_fabric_name
 from lab.model.generate import Cable, LinkIndex, generate, number_interfaces
+from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.rules import check_numbers, check_orders
 from lab.model.qos.spec import make_intent
 from lab.model.rules import check_node_names, check_spec, check_topology
@@ -36,9 +37,12 @@ _SUMS: Final = {*_STRUCTURE, "defaults", "overrides", "qos"}
 """Those that a buffer's numbers come from."""
 
 
-def read_topology(path: Path) -> Topology:
-    """Load the file at ``path``; UsageError when it cannot be read, InvalidInput when it breaks rules."""
-    return load_topology(read_text(path), str(path))
+def read_topology(path: Path, reaction: float = HOST_REACTION) -> Topology:
+    """Load the file at ``path``; UsageError when it cannot be read, InvalidInput when it breaks rules.
+
+    What its ports keep as headroom depends on the ``reaction``, seconds, of where the fabric is to run.
+    """
+    return load_topology(read_text(path), str(path), reaction)
 
 
 def read_text(path: Path) -> str:
@@ -58,7 +62,7 @@ def read_text(path: Path) -> str:
         raise UsageError(f"cannot read {path} ({why})", "check its name and permissions") from error
 
 
-def load_topology(text: str, source: str = "<text>") -> Topology:
+def load_topology(text: str, source: str = "<text>", reaction: float = HOST_REACTION) -> Topology:
     """Build the fabric that ``text`` describes; InvalidInput carries every problem, with its line in ``source``."""
     document = read_yaml(text, source)
     draft, findings = validate(document.data)
@@ -72,7 +76,7 @@ def load_topology(text: str, source: str = "<text>") -> Topology:
     topology = _build(draft.spec)
     findings += (found for found in check_topology(topology, draft.spec) if not wrong & _needed_by(found))
     topology = replace(topology, links=_overridden(draft.spec, topology.links))
-    findings += check_orders(draft.spec) if _wrong(document, findings) & _SUMS else check_numbers(topology)
+    findings += check_orders(draft.spec) if _wrong(document, findings) & _SUMS else check_numbers(topology, reaction)
     _raise_any(source, document, findings)
     return topology
 

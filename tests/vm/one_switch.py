@@ -18,7 +18,7 @@ import numpy as np
 from lab.backends.plumbing import Blueprint, plumb
 from lab.dataplane import configure, port_maps, slots
 from lab.dataplane.numbering import Numbering, number_ports
-from lab.kernel import netns, pins
+from lab.kernel import clock, netns, pins
 from lab.kernel.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
@@ -224,7 +224,7 @@ def build(text: str) -> Iterator[Star]:
     topology = load_topology(text)
     name = topology.name
     namespaces = {node.name: Namespace(f"rv-{name}-{node.name}") for node in topology.nodes}
-    numbering, plan, qos = number_ports(topology), plan_addresses(topology), resolve(topology)
+    numbering, plan, qos = number_ports(topology), plan_addresses(topology), resolve(topology, clock.reaction())
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
         port_maps.load(name, numbering, "vmtest", slots.per_port(numbering, qos, slots.available_memory()))

@@ -168,6 +168,8 @@ class Port(Answer):
     pfc: Pfc
     drain: int | None
     """bit/s at which a host takes packets in; None for as fast as they come."""
+    reaction: float
+    """Seconds that its headroom allows the peer to obey a pause."""
     kernel_differs: list[str]
     """What the kernel has otherwise; empty when it is as here."""
 

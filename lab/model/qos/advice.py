@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lab.model.qos import check
+from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.resolve import resolve
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ class Advice(NamedTuple):
         return f"{' '.join(self.ports[:_SHOWN])}{more}: {self.field}: {self.message}; {self.remedy}"
 
 
-def advise(topology: Topology) -> tuple[Advice, ...]:
+def advise(topology: Topology, reaction: float = HOST_REACTION) -> tuple[Advice, ...]:
     """Everything unwise in ``topology``; empty for a fabric without QoS, and for every preset."""
-    return advise_nodes(topology, resolve(topology))
+    return advise_nodes(topology, resolve(topology, reaction))
 
 
 def advise_nodes(topology: Topology, nodes: Mapping[str, NodeQos]) -> tuple[Advice, ...]:

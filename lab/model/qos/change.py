@@ -59,7 +59,7 @@ def apply_preset(node: NodeQos, role: Role, interfaces: Iterable[str], preset: P
     ports = dict(node.ports)
     for name in chosen:
         port = ports[name]
-        fresh = preset.port(port.rate, port.mtu, port.delay)
+        fresh = preset.port(port.rate, port.mtu, port.delay, port.reaction)
         ports[name] = replace(fresh, drain=None) if role.is_switch else unmarked(fresh)
     shared = node.shared
     if len(chosen) == len(ports):

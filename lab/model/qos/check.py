@@ -114,7 +114,7 @@ def _queues_are_of_a_kind(port: PortQos) -> Iterator[Fault]:
 
 
 def _headroom_suffices(port: PortQos) -> Iterator[Fault]:
-    needed = headroom_needed(port.rate, port.mtu, port.delay)
+    needed = headroom_needed(port.rate, port.mtu, port.delay, port.reaction)
     for number in members(port.lossless_groups):
         headroom = port.groups[number].headroom
         if headroom < needed and port.pfc.tx:

@@ -17,6 +17,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from lab.model.qos.headroom import HOST_REACTION
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from fractions import Fraction
@@ -169,6 +171,7 @@ class PortQos:
     The link has ``rate`` bit/s, ``mtu`` bytes of IP packet and ``delay`` seconds one way. The maps have an entry for
     each DSCP, PCP and priority; ``groups`` and ``queues`` have eight each. ``drain`` is the rate at which a host
     takes packets out of its NIC, None for as fast as they come: a slow receiver fills its buffer and pauses its leaf.
+    ``reaction`` is how many seconds its peer may take to pause, which is for the machine to say that emulates both.
     """
 
     rate: int
@@ -183,6 +186,7 @@ class PortQos:
     queues: tuple[QueueQos, ...]
     pfc: PfcQos
     drain: int | None = None
+    reaction: float = HOST_REACTION
 
     @property
     def lossless_groups(self) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from lab.model.qos.headroom import frame_size, headroom_needed
+from lab.model.qos.headroom import HOST_REACTION, frame_size, headroom_needed
 from lab.model.qos.port import (
     CLASSES,
     DSCPS,
@@ -93,15 +93,19 @@ class Preset:
         """Bytes s of shared pool that let a lone group pause at 5/4 of Kmax: s alpha / (1 + alpha) = 5/4 Kmax."""
         return int(self._xoff(rate, mtu) * (1 + self.alpha) / self.alpha)
 
-    def port(self, rate: int, mtu: int, delay: float) -> PortQos:
-        """A port of a link of ``rate`` bit/s, ``mtu`` bytes of IP packet and ``delay`` seconds one way."""
-        headroom = headroom_needed(rate, mtu, delay)
+    def port(self, rate: int, mtu: int, delay: float, reaction: float = HOST_REACTION) -> PortQos:
+        """A port of a link of ``rate`` bit/s, ``mtu`` bytes of IP packet and ``delay`` seconds one way.
+
+        Its headroom allows its peer ``reaction`` seconds to pause.
+        """
+        headroom = headroom_needed(rate, mtu, delay, reaction)
         group = GroupQos(2 * frame_size(mtu), self.alpha, None, int(self._xoff(rate, mtu) / 2), headroom)
         watchdog = WatchdogQos(self.watchdog, _STORM, _STORM, StormAction.DROP)
         return PortQos(
             rate=rate,
             mtu=mtu,
             delay=delay,
+            reaction=reaction,
             trust=Trust.DSCP,
             dscp_to_priority=self.dscp,
             pcp_to_priority=_IDENTITY,

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.port import CLASSES, EcnQos, GroupQos, NodeQos, PfcQos, PortQos, QueueQos, vector
 from lab.model.qos.presets import DEFAULT, PRESETS
 from lab.model.qos.profile import STRICT, UNLIMITED, QosProfile
@@ -22,20 +23,21 @@ if TYPE_CHECKING:
     from lab.model.topology import Link, Node, Topology
 
 
-def resolve(topology: Topology) -> Mapping[str, NodeQos]:
+def resolve(topology: Topology, reaction: float = HOST_REACTION) -> Mapping[str, NodeQos]:
     """Every node's QoS by its name; empty for a fabric without QoS, whose links are only shaped.
 
-    The topology is one that loading has accepted: names that are attached exist.
+    The topology is one that loading has accepted: names that are attached exist. Headroom that nobody has chosen
+    allows a port ``reaction`` seconds to pause: where the fabric runs decides what that is.
     """
     if topology.qos is None:
         return {}
-    return {node.name: resolve_node(topology, topology.qos, node) for node in topology.nodes}
+    return {node.name: _node(topology, topology.qos, node, reaction) for node in topology.nodes}
 
 
-def resolve_node(topology: Topology, intent: QosIntent, node: Node) -> NodeQos:
+def _node(topology: Topology, intent: QosIntent, node: Node, reaction: float) -> NodeQos:
     """One node's QoS. Its pool is what the last profile says, otherwise what its ports need and the preset shares."""
     links = {link.end_at(node.name).interface: link for link in topology.links_of(node.name)}
-    ports = {name: _port(intent, intent.at_port(node, name), node, link) for name, link in links.items()}
+    ports = {name: _port(intent, intent.at_port(node, name), node, link, reaction) for name, link in links.items()}
     names = intent.at_node(node)
     said = [intent.profiles[name].buffer.pool for name in names if name in intent.profiles]
     pools = [pool for pool in said if pool is not None]
@@ -47,8 +49,8 @@ def resolve_node(topology: Topology, intent: QosIntent, node: Node) -> NodeQos:
     return NodeQos(shared + sum(port.committed for port in ports.values()), ports)
 
 
-def _port(intent: QosIntent, names: Sequence[str], node: Node, link: Link) -> PortQos:
-    preset = partial(_preset, rate=link.rate, mtu=link.mtu, delay=link.delay)
+def _port(intent: QosIntent, names: Sequence[str], node: Node, link: Link, reaction: float) -> PortQos:
+    preset = partial(_preset, rate=link.rate, mtu=link.mtu, delay=link.delay, reaction=reaction)
     if node.role.is_switch:
         return replace(_written_over(preset, intent, names), drain=None)
     # What a preset or the whole fabric has is meant for switches; who attaches a curve to hosts means them.
@@ -72,8 +74,8 @@ def unmarked(port: PortQos) -> PortQos:
 
 
 @lru_cache(maxsize=256)
-def _preset(name: str, rate: int, mtu: int, delay: float) -> PortQos:
-    return PRESETS[name].port(rate, mtu, delay)
+def _preset(name: str, rate: int, mtu: int, delay: float, reaction: float) -> PortQos:
+    return PRESETS[name].port(rate, mtu, delay, reaction)
 
 
 def overlay(port: PortQos, profile: QosProfile) -> PortQos:

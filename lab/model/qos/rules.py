@@ -106,11 +106,11 @@ def _only_hosts_drain(topology: Topology, intent: QosIntent) -> Iterator[Finding
                 yield Finding(("qos", *path), message, "attach it to hosts")
 
 
-def check_numbers(topology: Topology) -> Iterator[Finding]:
+def check_numbers(topology: Topology, reaction: float) -> Iterator[Finding]:
     """Everything that is impossible once the links' rates are known, at the profile that says it."""
     if (intent := topology.qos) is None:
         return
-    for name, qos in resolve(topology).items():
+    for name, qos in resolve(topology, reaction).items():
         for fault in node_faults(qos):
             yield Finding(_blamed(intent, topology.node(name), fault), fault.message, fault.remedy)
 

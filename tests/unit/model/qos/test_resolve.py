@@ -1,17 +1,21 @@
 """Which profile wins where, and what its values mean."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
+from lab.errors import InvalidInput
 from lab.model.load import load_topology
-from lab.model.qos.headroom import headroom_needed
+from lab.model.qos.advice import advise
+from lab.model.qos.change import apply_preset
+from lab.model.qos.headroom import HOST_REACTION, VIRTUAL_REACTION, headroom_needed
 from lab.model.qos.port import StormAction, Trust, WatchdogQos, members
 from lab.model.qos.presets import PRESETS
 from lab.model.qos.resolve import resolve
 from lab.model.spec import json_schema
 from lab.model.store import dump, restore
-from lab.model.topology import Topology
+from lab.model.topology import Role, Topology
 from tests.unit.model.qos.fabrics import SHAPE, fabric, node, port, profile
 
 EVERYTHING = """
@@ -44,9 +48,37 @@ def test_every_port_has_its_links_figures() -> None:
     assert set(ports) == {str(end) for link in topology.links for end in link.ends}
     slow = ports["spine1:swp2"]
     assert (slow.rate, slow.mtu, slow.delay) == (20_000_000, 1500, 0.001)
-    assert (
-        slow.groups[3].headroom == headroom_needed(20_000_000, 1500, 0.001) < ports["leaf1:swp1"].groups[3].headroom
-    )
+    needed = headroom_needed(20_000_000, 1500, 0.001, HOST_REACTION)
+    assert slow.groups[3].headroom == needed < ports["leaf1:swp1"].groups[3].headroom
+
+
+def test_only_headroom_and_pool_depend_on_how_soon_ports_pause() -> None:
+    """Thresholds of a machine in virtual time are those of one in the host's; its headroom is a switch's."""
+    slow, quick = (resolve(fabric("lab"), reaction)["leaf1"] for reaction in (HOST_REACTION, VIRTUAL_REACTION))
+    for name, later in slow.ports.items():
+        sooner = quick.ports[name]
+        saved = later.rate * (HOST_REACTION - VIRTUAL_REACTION) / 8
+        assert later.groups[3].headroom - sooner.groups[3].headroom == pytest.approx(saved, abs=1)
+        bare = [tuple(replace(group, headroom=0) for group in each.groups) for each in (later, sooner)]
+        assert replace(sooner, groups=bare[1], reaction=HOST_REACTION) == replace(later, groups=bare[0])
+    assert quick.shared == slow.shared
+    assert quick.pool < slow.pool
+
+
+def test_a_file_that_only_fits_where_ports_pause_soon() -> None:
+    """Four ports of 100 Mb/s keep 4 x 250 KB for 20 ms, which is more than the pool."""
+    small = "{fabric: [lab, small], profiles: {small: {buffer: {pool: 900KB}}}}"
+    with pytest.raises(InvalidInput, match="is no more than"):
+        fabric(small)
+    assert fabric(small, reaction=VIRTUAL_REACTION).qos is not None
+
+
+def test_advice_and_a_preset_that_comes_later_allow_for_the_same() -> None:
+    said = "{fabric: [lab, tight], profiles: {tight: {buffer: {groups: {3: {headroom: 30KB}}}}}}"
+    assert any("headroom" in advice.message for advice in advise(fabric(said)))
+    assert advise(fabric(said, reaction=VIRTUAL_REACTION), VIRTUAL_REACTION) == ()
+    node = resolve(fabric("lab"), VIRTUAL_REACTION)["leaf1"]
+    assert apply_preset(node, Role.LEAF, node.ports, PRESETS["lab"]) == node
 
 
 def test_the_most_specific_wins_field_by_field() -> None:
