@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import CommandFailed, OperationFailed, UsageError
+from lab.kernel.nlmsg import BUFFER
 
 if TYPE_CHECKING:
     from lab.kernel.netns import Namespace
 
 _TIMEOUT: Final = 3.0
-_POLL: Final = 0.05
+_OF_NEIGHBOURS: Final = 1 << 2
+"""RTMGRP_NEIGH of <linux/rtnetlink.h>."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +52,34 @@ def resolve(namespace: Namespace, interface: str, address: str) -> str:
 
     OperationFailed when nobody answers within three seconds.
     """
-    deadline = time.monotonic() + _TIMEOUT
-    asked = False
-    while True:
-        known = [
-            entry["lladdr"]
-            for entry in _ip(namespace, "neigh", "show", "to", address, "dev", interface)
-            if "lladdr" in entry and "FAILED" not in entry.get("state", ())
-        ]
-        if known:
-            return str(known[0])
-        if time.monotonic() >= deadline:
-            raise OperationFailed(f"{address} does not answer on {interface} of {namespace.name}", "give --dst-mac")
-        if not asked:
-            namespace.run(["ip", "neigh", "replace", address, "dev", interface, "use"])
-            asked = True
-        time.sleep(_POLL)
+    if known := _known(namespace, interface, address):
+        return known
+    with namespace.inside(_news) as news:
+        namespace.run(["ip", "neigh", "replace", address, "dev", interface, "use"])
+        deadline = time.monotonic() + _TIMEOUT
+        while not (known := _known(namespace, interface, address)):
+            if not select.select([news], [], [], max(0, deadline - time.monotonic()))[0]:
+                raise OperationFailed(
+                    f"{address} does not answer on {interface} of {namespace.name}", "give --dst-mac"
+                )
+            news.recv(BUFFER)
+    return known
+
+
+def _known(namespace: Namespace, interface: str, address: str) -> str:
+    """The MAC address that the kernel has of a neighbour; "" when it has none."""
+    entries = _ip(namespace, "neigh", "show", "to", address, "dev", interface)
+    return next(
+        (str(entry["lladdr"]) for entry in entries if "lladdr" in entry and "FAILED" not in entry.get("state", ())),
+        "",
+    )
+
+
+def _news() -> socket.socket:
+    """What becomes readable when something about the calling thread's neighbours changes."""
+    news = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    news.bind((0, _OF_NEIGHBOURS))
+    return news
 
 
 def _ip(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
