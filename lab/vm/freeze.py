@@ -74,8 +74,7 @@ def resume(state: StateFolder, checkpoint: Checkpoint) -> None:
     """Have a QEMU that was started to continue from ``checkpoint`` do so, with its shares and the time of day."""
     with monitor(state.monitor) as qemu, checkpoint.memory.open("rb") as saved:
         qemu.execute("getfd", fdname="memory", descriptor=saved.fileno())
-        qemu.execute("migrate-incoming", uri="fd:memory")
-        qemu.migration()
+        qemu.migrate("migrate-incoming", "fd:memory")
         qemu.execute("cont")
     with alone(state) as port:
         errand.run(state, port, _SHARES, "mount")
@@ -118,7 +117,7 @@ def _write_disk(qemu: Monitor, into: Checkpoint, image: Image) -> None:
         qemu.job("blockdev-create", options=layer)
         qemu.execute("blockdev-add", driver="qcow2", file="file", node_name="layer", backing=None)
         try:
-            qemu.job("blockdev-backup", device=DISK, target="layer", sync="top")
+            qemu.job("blockdev-backup", device=DISK, target="layer", sync="top", auto_dismiss=False)
         finally:
             qemu.execute("blockdev-del", node_name="layer")
     finally:
@@ -132,5 +131,4 @@ def _write_memory(qemu: Monitor, into: Checkpoint) -> None:
     finally:
         os.close(descriptor)
     qemu.execute("migrate-set-parameters", max_bandwidth=_NO_LIMIT)
-    qemu.execute("migrate", uri="fd:memory")
-    qemu.migration()
+    qemu.migrate("migrate", "fd:memory")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import time
+from collections import deque
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from lab.errors import OperationFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
 PATIENCE: Final = 60.0
 """Seconds until a monitor or a job that says nothing is given up."""
-_POLL: Final = 0.01
+_KEPT: Final = 64
+"""Events that may come before somebody waits for one."""
 _JOB: Final = "rocelab"
 
 
@@ -26,6 +27,7 @@ class Monitor:
     def __init__(self, connection: socket.socket, answers: IO[str]) -> None:
         self._connection = connection
         self._answers = answers
+        self._events: deque[dict[str, Any]] = deque(maxlen=_KEPT)
 
     def execute(self, command: str, *, descriptor: int | None = None, **arguments: Any) -> Any:
         """Run a command and return what it returns; ``descriptor`` goes along. OperationFailed when QEMU refuses.
@@ -36,9 +38,8 @@ class Monitor:
         message = json.dumps({"execute": command, "arguments": named}).encode()
         try:
             socket.send_fds(self._connection, [message], [] if descriptor is None else [descriptor])
-            while not {"return", "error"} & (answer := json.loads(self._answers.readline() or "null") or {}).keys():
-                if not answer:
-                    raise ConnectionResetError
+            while not {"return", "error"} & (answer := self._hear()).keys():
+                self._events.append(answer)
         except OSError as error:
             raise OperationFailed(f"QEMU does not answer {command}", "rocelab vm down, then up again") from error
         if "error" in answer:
@@ -48,25 +49,37 @@ class Monitor:
     def job(self, command: str, **arguments: Any) -> None:
         """Run a command that is a job, to the job's end."""
         self.execute(command, job_id=_JOB, **arguments)
-        deadline = time.monotonic() + PATIENCE
-        while job := next((job for job in self.execute("query-jobs") if job["id"] == _JOB), None):
-            if job["status"] == "concluded":
-                self.execute("job-dismiss", id=_JOB)
-                if "error" in job:
-                    raise OperationFailed(f"QEMU could not {command}: {job['error']}")
-                return
-            if time.monotonic() > deadline:
-                raise OperationFailed(f"QEMU did not end {command} within {PATIENCE:g} s")
-            time.sleep(_POLL)
+        self._await(command, "JOB_STATUS_CHANGE", {"concluded"}, id=_JOB)
+        (job,) = (job for job in self.execute("query-jobs") if job["id"] == _JOB)
+        self.execute("job-dismiss", id=_JOB)
+        if "error" in job:
+            raise OperationFailed(f"QEMU could not {command}: {job['error']}")
 
-    def migration(self) -> None:
-        """Wait for the migration that has begun; OperationFailed when it fails."""
-        deadline = time.monotonic() + PATIENCE
-        while (told := self.execute("query-migrate")).get("status") != "completed":
-            if told.get("status") == "failed" or time.monotonic() > deadline:
-                why = told.get("error-desc", f"{told} after {PATIENCE:g} s")
-                raise OperationFailed(f"the VM's state did not go across: {why}")
-            time.sleep(_POLL)
+    def migrate(self, command: str, uri: str) -> None:
+        """Run a command that sends or receives the VM's state, until it is across; OperationFailed when it fails."""
+        self.execute("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
+        self.execute(command, uri=uri)
+        if self._await(command, "MIGRATION", {"completed", "failed"}) == "failed":
+            why = self.execute("query-migrate").get("error-desc", "QEMU does not say why")
+            raise OperationFailed(f"the VM's state did not go across: {why}")
+
+    def _await(self, command: str, event: str, ends: Container[str], **about: str) -> str:
+        """The first of the ``ends`` that events of this name tell; OperationFailed when QEMU falls silent before."""
+        while True:
+            try:
+                told = self._events.popleft() if self._events else self._hear()
+            except OSError as error:
+                raise OperationFailed(f"QEMU did not end {command}", "rocelab vm down, then up again") from error
+            data = told.get("data", {})
+            if told.get("event") == event and data["status"] in ends and about.items() <= data.items():
+                return str(data["status"])
+
+    def _hear(self) -> dict[str, Any]:
+        """The next thing that QEMU says; ConnectionResetError when it is gone."""
+        if not (line := self._answers.readline()):
+            raise ConnectionResetError
+        told: dict[str, Any] = json.loads(line)
+        return told
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -17,7 +17,10 @@ NOTHING: dict[str, Any] = {"return": {}}
 
 
 class Qemu(threading.Thread):
-    """Answers one connection: each command with the next of ``answers``, and keeps what it was asked."""
+    """Answers one connection: each command with the next of ``answers``, and keeps what it was asked.
+
+    Events go before the answer that follows them, and those behind the last one after it. An empty answer hangs up.
+    """
 
     def __init__(self, path: Path, answers: list[dict[str, Any]]) -> None:
         super().__init__()
@@ -35,9 +38,22 @@ class Qemu(threading.Thread):
                 self.asked.append(json.loads(line))
                 if not self._answers:
                     return
-                event = {"event": "RESUME", "timestamp": {}}
-                stream.write(json.dumps(event) + "\n" + json.dumps(self._answers.pop(0)) + "\n")
-                stream.flush()
+                self._say(stream, {"event": "RESUME", "timestamp": {}})
+                while "event" in self._answers[0]:
+                    self._say(stream, self._answers.pop(0))
+                self._say(stream, self._answers.pop(0))
+                while self._answers and all("event" in answer for answer in self._answers):
+                    self._say(stream, self._answers.pop(0))
+                if self._answers == [{}]:
+                    return
+
+    def _say(self, stream: IO[str], message: dict[str, Any]) -> None:
+        stream.write(json.dumps(message) + "\n")
+        stream.flush()
+
+
+def status(event: str, status: str, **about: str) -> dict[str, Any]:
+    return {"event": event, "data": {"status": status, **about}, "timestamp": {}}
 
 
 @pytest.fixture
@@ -78,29 +94,38 @@ def test_a_refusal_is_an_error_in_qemus_words(qemus: list[Qemu], path: Path) -> 
 
 
 def test_a_job_is_waited_for_and_its_failure_told(qemus: list[Qemu], path: Path) -> None:
-    running = {"return": [{"id": "rocelab", "status": "running"}]}
-    failed = {"return": [{"id": "rocelab", "status": "concluded", "error": "no space"}]}
-    qemu = serve(qemus, path, NOTHING, running, {"return": []}, NOTHING, failed, NOTHING)
+    """Its end may be told before the command has returned, or after; another's is not its."""
+    ended = status("JOB_STATUS_CHANGE", "concluded", id="rocelab")
+    other = status("JOB_STATUS_CHANGE", "concluded", id="other")
+    good = {"return": [{"id": "rocelab", "status": "concluded"}]}
+    failed = {"return": [{"id": "other"}, {"id": "rocelab", "status": "concluded", "error": "no space"}]}
+    running = status("JOB_STATUS_CHANGE", "running", id="rocelab")
+    qemu = serve(qemus, path, other, running, ended, NOTHING, good, NOTHING, ended, NOTHING, failed, NOTHING)
     with monitor(path) as connected:
         connected.job("blockdev-backup", device="disk")
         with pytest.raises(OperationFailed, match="could not blockdev-backup: no space"):
             connected.job("blockdev-backup", device="disk")
-    assert qemu.asked[-1] == {"execute": "job-dismiss", "arguments": {"id": "rocelab"}}
+    commands = [asked["execute"] for asked in qemu.asked[1:]]
+    assert commands == ["blockdev-backup", "query-jobs", "job-dismiss"] * 2
+
+
+def test_a_qemu_that_goes_away_while_a_job_runs_is_told(qemus: list[Qemu], path: Path) -> None:
+    serve(qemus, path, status("JOB_STATUS_CHANGE", "running", id="rocelab"), NOTHING, {})
+    with monitor(path) as connected, pytest.raises(OperationFailed, match="QEMU did not end blockdev-create"):
+        connected.job("blockdev-create")
 
 
 def test_a_migration_that_fails_says_why(qemus: list[Qemu], path: Path) -> None:
-    active = {"return": {"status": "active"}}
-    serve(
-        qemus,
-        path,
-        active,
-        {"return": {"status": "completed"}},
-        {"return": {"status": "failed", "error-desc": "cut"}},
-    )
+    active, done = status("MIGRATION", "active"), status("MIGRATION", "completed")
+    cut = {"return": {"status": "failed", "error-desc": "cut"}}
+    qemu = serve(
+        qemus, path, NOTHING, active, done, NOTHING, NOTHING, status("MIGRATION", "failed"), NOTHING, cut
+    )  # fmt: skip
     with monitor(path) as connected:
-        connected.migration()
+        connected.migrate("migrate", "fd:memory")
         with pytest.raises(OperationFailed, match="did not go across: cut"):
-            connected.migration()
+            connected.migrate("migrate-incoming", "fd:memory")
+    assert qemu.asked[1]["arguments"] == {"capabilities": [{"capability": "events", "state": True}]}
 
 
 def test_a_qemu_that_goes_away_is_told(qemus: list[Qemu], path: Path) -> None:
