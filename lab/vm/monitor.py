@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import time
 from collections import deque
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ PATIENCE: Final = 60.0
 """Seconds until a monitor or a job that says nothing is given up."""
 _KEPT: Final = 64
 """Events that may come before somebody waits for one."""
+_POLL: Final = 0.001
 _JOB: Final = "rocelab"
 
 
@@ -62,6 +64,9 @@ class Monitor:
         if self._await(command, "MIGRATION", {"completed", "failed"}) == "failed":
             why = self.execute("query-migrate").get("error-desc", "QEMU does not say why")
             raise OperationFailed(f"the VM's state did not go across: {why}")
+        # No event says that QEMU has tidied up after it; until then it refuses to go on.
+        while self.execute("query-status")["status"] == "finish-migrate":
+            time.sleep(_POLL)
 
     def _await(self, command: str, event: str, ends: Container[str], **about: str) -> str:
         """The first of the ``ends`` that events of this name tell; OperationFailed when QEMU falls silent before."""

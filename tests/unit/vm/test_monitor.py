@@ -117,14 +117,16 @@ def test_a_qemu_that_goes_away_while_a_job_runs_is_told(qemus: list[Qemu], path:
 
 def test_a_migration_that_fails_says_why(qemus: list[Qemu], path: Path) -> None:
     active, done = status("MIGRATION", "active"), status("MIGRATION", "completed")
+    tidying, tidied = ({"return": {"status": status}} for status in ("finish-migrate", "postmigrate"))
     cut = {"return": {"status": "failed", "error-desc": "cut"}}
-    qemu = serve(
-        qemus, path, NOTHING, active, done, NOTHING, NOTHING, status("MIGRATION", "failed"), NOTHING, cut
-    )  # fmt: skip
+    failed = status("MIGRATION", "failed")
+    qemu = serve(qemus, path, NOTHING, active, done, NOTHING, tidying, tidied, NOTHING, failed, NOTHING, cut)
     with monitor(path) as connected:
         connected.migrate("migrate", "fd:memory")
         with pytest.raises(OperationFailed, match="did not go across: cut"):
             connected.migrate("migrate-incoming", "fd:memory")
+    commands = [asked["execute"] for asked in qemu.asked[1:5]]
+    assert commands == ["migrate-set-capabilities", "migrate", "query-status", "query-status"]
     assert qemu.asked[1]["arguments"] == {"capabilities": [{"capability": "events", "state": True}]}
 
 
