@@ -201,7 +201,12 @@ def _document(view: View, readings: dict[str, Reading], wrong: list[tuple[str, I
         known = counting.named(reading, zeros=view.everything)
         interfaces = {end.interface: known[end.interface] for end in view.ends if end.node == name}
         pool = {"used": reading.pool_used, "watermark": reading.pool_watermark}
-        nodes[name] = {"seconds": reading.ns / 1e9, "pool": pool, "interfaces": interfaces}
+        nodes[name] = {
+            "seconds": reading.ns / 1e9,
+            "pool": pool,
+            "clock_revived": reading.clock_revived,
+            "interfaces": interfaces,
+        }
     lost = [{"node": name, **asdict(imbalance)} for name, imbalance in wrong]
     return {"fabric": view.fabric, "emulated": True, "nodes": nodes, "unbalanced": lost}
 

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LINK: Final = (
-    "rocelab exec leaf1 -- ip link set swp1 down takes a link down, rocelab qos set leaf1:swp1 rate=50Mbit slows it"
-)
+_FAULT: Final = "rocelab fault inject link-down leaf1:swp1 takes a link down, rocelab fault ls --kinds has the others"
 _PROGRAM: Final = "it runs in a node: rocelab exec h1 -- {word} ..."
 _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
-    _LINK: ("link", "impair", "fail", "break", "fault", "shutdown", "flap", "interface"),
+    _FAULT: ("link", "impair", "fail", "break", "inject", "heal", "shutdown", "flap", "interface"),
     _PROGRAM: ("ping", "traceroute", "mtr", "tcpdump", "iperf3", "ip", "tc", "ethtool", "rping", "ib_write_bw"),
     "rocelab ls lists fabrics, rocelab inspect nodes": ("list", "ps", "nodes", "fabrics"),
     "rocelab up FILE builds a fabric": ("start", "create", "deploy", "build", "apply"),

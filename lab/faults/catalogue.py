@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.faults.kinds.cable import LinkDelay, LinkJitter, LinkReorder
 from lab.faults.kinds.host import GidMoved, ProcessKilled, ProcessStopped, StaleNeighbour, WrongAddress, WrongGateway
 from lab.faults.kinds.link import LinkDown, LinkMtu, LinkRate
 from lab.faults.kinds.nic import GlobalPause, MalformedPfc, PausesIgnored, PauseStorm, SlowReceiver
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from lab.faults.fault import Fault
 
 _ALL: Final[tuple[type[Fault[Any]], ...]] = (
-    LinkDown, LinkCut, LinkLoss, LinkCorrupt, LinkDuplicate, LinkMtu, LinkRate,
+    LinkDown, LinkCut, LinkLoss, LinkCorrupt, LinkDuplicate, LinkDelay, LinkJitter, LinkReorder,
+    LinkMtu, LinkRate,
     PortConfig,
     PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, NotEct, DscpRewritten,
     DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, CpuStarved,

@@ -31,6 +31,7 @@ class Vty:
         self._path = path
         self._heard = bytearray()
         self._unasked = 0
+        self._status = 0
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.socket.connect(str(path))
@@ -60,10 +61,10 @@ class Vty:
 
     def answer(self) -> str | None:
         """The next answer; None while it is not whole. OperationFailed when the daemon has hung up."""
-        with contextlib.suppress(BlockingIOError):
-            while data := self._receive():
-                self._heard += data
-        said = self._next()
+        if (said := self._next()) is None:
+            with contextlib.suppress(BlockingIOError):
+                self._heard += self._receive()
+            said = self._next()
         while said is not None and self._unasked:
             self._unasked -= 1
             said = self._next()
@@ -74,11 +75,15 @@ class Vty:
         if end < 0 or end + len(_END) + _STATUS > len(self._heard):
             return None
         said = self._heard[:end].decode(errors="replace")
+        self._status = self._heard[end + len(_END)]
         del self._heard[: end + len(_END) + _STATUS]
         return said
 
     def answer_to(self, command: str, timeout: float = 10.0) -> str:
-        """What the daemon says to a command; OperationFailed after ``timeout`` seconds without an answer."""
+        """What the daemon says to a command; OperationFailed after ``timeout`` seconds without an answer.
+
+        The same when it says that it does not take the command.
+        """
         self.ask(command)
         deadline = time.monotonic() + timeout
         ready = select.poll()
@@ -86,6 +91,8 @@ class Vty:
         while (said := self.answer()) is None:
             if not ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise OperationFailed(f"{self._path} does not answer '{command}'", "is its daemon stopped?")
+        if self._status:
+            raise OperationFailed(f"the daemon at {self._path} does not take '{command}'", said.strip())
         return said
 
     def _receive(self) -> bytes:

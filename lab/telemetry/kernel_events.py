@@ -7,12 +7,12 @@ import struct
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.kernel.dump import attributes, text
+from lab.kernel.nlmsg import attributes, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lab.kernel.dump import Attributes
+    from lab.kernel.nlmsg import Attributes
 
 # Of <linux/rtnetlink.h>, <linux/if_link.h>, <linux/neighbour.h>.
 _HEADER: Final = struct.Struct("=IHHII")

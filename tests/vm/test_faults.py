@@ -104,6 +104,7 @@ def until(done: Callable[[], bool]) -> None:
         "link-rate h1--leaf1 rate=5Mbit", "port-config leaf1 'set=ecn.3.kmin=2KB pfc.tx=false'",
         "slow-receiver h1 rate=2Mbit", "pauses-ignored h1", "not-ect h1", "dscp-rewritten h1 dscp=0",
         "cpu-starved h1", "gid-moved h1", "udp-filtered leaf1", "link-loss h1--leaf1 one-in=256 priority=3",
+        "link-delay h1--leaf1 delay=2ms", "link-jitter h1 jitter=1ms", "link-reorder h1 probability=5% priority=3",
         "link-corrupt h1 probability=1% behind-fcs=true", "link-duplicate h1 probability=10%",
     ],
 )  # fmt: skip
@@ -167,7 +168,11 @@ def test_a_storm_pauses_its_leaf_for_as_long_as_it_lasts(fabric: Fabric) -> None
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("global-pause h2 every=5ms", "rx_global"), ("malformed-pfc h2 every=5ms", "rx_invalid")],
+    [
+        ("global-pause h2 every=5ms", "rx_global"),
+        ("malformed-pfc h2 every=5ms", "rx_invalid"),
+        ("malformed-pfc h2 every=5ms what=opcode", "rx_invalid"),
+    ],
 )
 def test_frames_that_are_no_pfc_are_counted_as_what_they_are(fabric: Fabric, text: str, name: str) -> None:
     before = counted(fabric, "leaf1", "swp2")

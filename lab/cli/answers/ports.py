@@ -20,6 +20,8 @@ class NodeCounters(Answer):
     seconds: float
     """When they were read, of the machine's monotonic clock."""
     pool: Pool
+    clock_revived: int
+    """How often the clock that ends its pauses was lost and replaced since the fabric was built."""
     interfaces: dict[str, dict[str, int]]
     """By interface: counters by name, those that are 0 left out unless --all is given."""
 

@@ -18,7 +18,6 @@ from lab.kernel import neighbours
 from lab.model.fields import Rate
 from lab.units import quanta_to_seconds
 from lab.wire.craft import craft
-from lab.wire.packet_spec import Kind as Packet
 from lab.wire.packet_spec import PacketSpec
 from lab.wire.packet_values import MAX_QUANTA, between, named
 
@@ -52,6 +51,10 @@ class Sending(Fault[S], Generic[S]):
     def packet(self) -> dict[str, Any]:
         """The frame, as ``rocelab craft`` describes it."""
 
+    def spoilt(self, frame: bytes) -> bytes:
+        """What is sent in place of the frame that was crafted."""
+        return frame
+
     @override
     def claims(self) -> frozenset[str]:
         return frozenset({f"the MAC control frames of {self.end}"})
@@ -60,7 +63,7 @@ class Sending(Fault[S], Generic[S]):
     def look(self) -> Before:
         end = self.end
         mac = neighbours.mac_address(self.namespace, end.interface)
-        frame = craft(PacketSpec.model_validate({"src-mac": mac, **self.packet()})).frame
+        frame = self.spoilt(craft(PacketSpec.model_validate({"src-mac": mac, **self.packet()})).frame)
         rate = next(link.rate for link in self.fabric.topology.links if end in link.ends)
         every = self.p.every or max(_SHORTEST, quanta_to_seconds(MAX_QUANTA, rate) / _PER_PAUSE)
         return {"frame": frame.hex(), "every": every, "mark": f"{self.fabric.state.owner} {self.name} {end}"}
@@ -115,23 +118,24 @@ class Malformation(Enum):
     """What is wrong with a PFC frame."""
 
     ADDRESS = "address"
+    OPCODE = "opcode"
     VECTOR = "vector"
     NO_CLASS = "no-class"
 
 
-_MALFORMED: Final[dict[Malformation, dict[str, Any]]] = {
-    Malformation.ADDRESS: {"dst-mac": "02:00:00:00:00:02"},
-    Malformation.VECTOR: {"vector": 0xFF08},
-    Malformation.NO_CLASS: {"vector": 0},
-}
+_DESTINATION: Final = slice(0, 6)
+_OPCODE: Final = slice(14, 16)
+_UNICAST: Final = bytes.fromhex("020000000002")
+_UNKNOWN: Final = bytes.fromhex("0102")
+_VECTORS: Final = {Malformation.VECTOR: 0xFF08, Malformation.NO_CLASS: 0}
 
 
 class MalformedParameters(SenderParameters):
     """What is wrong with the frames."""
 
     what: Annotated[Malformation, named(Malformation)] = Malformation.ADDRESS
-    """address: to a unicast address; vector: reserved bits set; no-class: times for priorities that it does not
-    enable (IEEE 802.1Q clause 36.1.3)."""
+    """address: to a unicast address; opcode: one that MAC control has not; vector: reserved bits set; no-class: times
+    for priorities that it does not enable (IEEE 802.3 clause 31, IEEE 802.1Q clause 36.1.3)."""
 
 
 class MalformedPfc(Sending[MalformedParameters]):
@@ -142,7 +146,17 @@ class MalformedPfc(Sending[MalformedParameters]):
 
     @override
     def packet(self) -> dict[str, Any]:
-        return {"kind": Packet.PFC.value, "classes": f"3={MAX_QUANTA}", **_MALFORMED[self.p.what]}
+        vector = {"vector": _VECTORS[self.p.what]} if self.p.what in _VECTORS else {}
+        return {"kind": "pfc", "classes": f"3={MAX_QUANTA}", **vector}
+
+    @override
+    def spoilt(self, frame: bytes) -> bytes:
+        octets = bytearray(frame)
+        if self.p.what is Malformation.ADDRESS:
+            octets[_DESTINATION] = _UNICAST
+        if self.p.what is Malformation.OPCODE:
+            octets[_OPCODE] = _UNKNOWN
+        return bytes(octets)
 
 
 class DrainParameters(Parameters):

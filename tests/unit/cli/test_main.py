@@ -99,7 +99,10 @@ def test_json_for_a_program_in_a_node_is_not_ours(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("link", "leaf1:swp1", "down"), "there is no command link: rocelab exec leaf1 -- ip link set swp1 down"),
+        (
+            ("link", "leaf1:swp1", "down"),
+            "there is no command link: rocelab fault inject link-down leaf1:swp1 takes a",
+        ),
         (("ping", "h1"), "there is no command ping: it runs in a node: rocelab exec h1 -- ping ..."),
         (("list",), "there is no command list: rocelab ls lists fabrics"),
     ],

@@ -62,7 +62,7 @@ def test_parameters_are_read_as_people_write_them(fabric: Fabric) -> None:
             "malformed-pfc",
             "h1",
             {"what": "y"},
-            "malformed-pfc: what: 'y' is not known; choose address, vector, no-class",
+            "malformed-pfc: what: 'y' is not known; choose address, opcode, vector, no-class",
         ),
         ("frr-config", "leaf1", {"lines": " ; "}, "frr-config: lines: says nothing; write it like"),
         (

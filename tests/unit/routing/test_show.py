@@ -37,9 +37,11 @@ class Daemon(threading.Thread):
 
     def run(self) -> None:
         with self._listener, self._listener.accept()[0] as connection:
-            assert connection.recv(4096) == b"enable\0"
+            heard = connection.makefile("rb")
+            assert heard.read(len(b"enable\0")) == b"enable\0"
             connection.sendall(b"\0\0\0\0")
-            self.asked = connection.recv(4096)
+            while not self.asked.endswith(b"\0"):
+                self.asked += heard.read(1)
             for piece in self._said:
                 connection.sendall(piece)
 

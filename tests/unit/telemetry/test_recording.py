@@ -123,7 +123,7 @@ def test_every_counter_has_the_name_and_the_value_that_rocelab_counters_gives(tm
     made.sample()
     port = Recording.open(made.finished()).port(PORT)
     node = made.numbering.nodes["leaf1"]
-    read = Reading(node, START, made.maps.counters[node.first + 1 : node.first + 1 + len(node.devices)], 0, 0)
+    read = Reading(node, START, made.maps.counters[node.first + 1 : node.first + 1 + len(node.devices)], 0, 0, 0)
     for counter in COUNTERS:
         for number in range(1 if counter.scope is Scope.PORT else 8):
             values = counter.of(read.port("swp3"))

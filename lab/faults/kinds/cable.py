@@ -1,0 +1,138 @@
+"""Cables that are longer than they are said to be, unsteady, or that let packets overtake each other.
+
+The emulated port keeps what is in its cable: these are for lossless ports alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, TypeVar
+
+from pydantic import BeforeValidator
+from typing_extensions import override
+
+from lab.backends.qos import require_ports
+from lab.dataplane import disturb
+from lab.dataplane.port_maps import open_maps
+from lab.faults.fault import Fault, Parameters
+from lab.faults.place import Form
+from lab.faults.values import priorities, share_of, time_of
+from lab.model.disturbance import FARTHEST, LONGEST, Disturbance, dump, restore
+from lab.wire.packet_values import between
+
+if TYPE_CHECKING:
+    from lab.faults.fault import Before
+    from lab.model.topology import Endpoint
+
+P = TypeVar("P", bound=Parameters)
+
+
+class Disturbed(Fault[P], Generic[P]):
+    """A kind that is a disturbance of what each end of a link sends."""
+
+    form: ClassVar = Form.LINK
+
+    @abstractmethod
+    def disturbance(self) -> Disturbance:
+        """What befalls packets on the way."""
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset(f"the cable behind {end}" for end in self.place.ends)
+
+    @override
+    def look(self) -> Before:
+        require_ports(self.fabric)
+        return {"disturbance": dump(self.disturbance())}
+
+    @override
+    def inject(self, before: Before) -> None:
+        maps = open_maps(self.fabric.name, writable=True)
+        for end in self.place.ends:
+            disturb.disturb(maps, self._port(end), restore(before["disturbance"]))
+
+    @override
+    def heal(self, before: Before) -> None:
+        maps = open_maps(self.fabric.name, writable=True)
+        for end in self.place.ends:
+            disturb.calm(maps, self._port(end))
+
+    def truth(self) -> dict[str, disturb.Counts]:
+        """What it has done, by the end that sends: known here and to no counter of a device."""
+        maps = open_maps(self.fabric.name)
+        return {str(end): disturb.read(maps, self._port(end)) for end in self.place.ends}
+
+    def _port(self, end: Endpoint) -> int:
+        return self.fabric.numbering.nodes[end.node].port(end.interface)
+
+
+class DelayParameters(Parameters):
+    """How much longer."""
+
+    delay: Annotated[float, time_of(1e-9, LONGEST)]
+    """Time that everything takes longer in each direction, PFC frames too: 5us is a kilometre of fibre."""
+
+
+class LinkDelay(Disturbed[DelayParameters]):
+    """A cable is longer than the headroom was worked out for: pauses come late."""
+
+    name: ClassVar = "link-delay"
+    parameters: ClassVar = DelayParameters
+
+    @override
+    def disturbance(self) -> Disturbance:
+        return Disturbance(delay=self.p.delay)
+
+
+class DrawnParameters(Parameters):
+    """Of which packets, and by which draw."""
+
+    priority: Annotated[tuple[Annotated[int, between(0, 7)], ...], BeforeValidator(priorities)] | None = None
+    """Only packets of these priorities."""
+    seed: Annotated[int, between(0, 2**63 - 1)] = 1
+    """The same seed and the same packets have the same fate."""
+
+    @property
+    def meant(self) -> frozenset[int] | None:
+        """The priorities; None for all."""
+        return None if self.priority is None else frozenset(self.priority)
+
+
+class JitterParameters(DrawnParameters):
+    """How unsteady."""
+
+    jitter: Annotated[float, time_of(1e-9, LONGEST)]
+    """Time up to which a packet takes longer; none overtakes another."""
+
+
+class LinkJitter(Disturbed[JitterParameters]):
+    """Packets take longer at random, in their order: gaps and bursts."""
+
+    name: ClassVar = "link-jitter"
+    parameters: ClassVar = JitterParameters
+
+    @override
+    def disturbance(self) -> Disturbance:
+        return Disturbance(jitter=self.p.jitter, priorities=self.p.meant, seed=self.p.seed)
+
+
+class ReorderParameters(DrawnParameters):
+    """How many, and by how much."""
+
+    probability: Annotated[float, share_of(2.4e-10)]
+    """The share of packets that is overtaken."""
+    distance: Annotated[int, between(1, FARTHEST)] = 1
+    """By how many."""
+
+
+class LinkReorder(Disturbed[ReorderParameters]):
+    """Packets overtake each other on a link, as where a switch sprays them over a bundle."""
+
+    name: ClassVar = "link-reorder"
+    parameters: ClassVar = ReorderParameters
+
+    @override
+    def disturbance(self) -> Disturbance:
+        return Disturbance(
+            reorder=self.p.probability, distance=self.p.distance, priorities=self.p.meant, seed=self.p.seed
+        )
