@@ -45,7 +45,7 @@ def stopped(trap: str, *words: str | Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("trap", ["clone:1:before", "netlink:3:before"])
+@pytest.mark.parametrize("trap", ["netlink:1:before", "netlink:3:before"])
 def test_down_waits_for_one_who_reads(file: Path, trap: str) -> None:
     rocelab("up", file)
     reader = stopped(trap, "status", "--json")
@@ -78,7 +78,7 @@ def test_status_and_a_second_up_wait_for_up(file: Path) -> None:
 
 def test_who_waits_can_be_interrupted(file: Path) -> None:
     rocelab("up", file)
-    reader = stopped("clone:1:before", "status")
+    reader = stopped("netlink:3:before", "status")
     with reader, running("down", "--fabric", "both") as writer:
         try:
             waits_for(writer, "-- st", reader)

@@ -63,11 +63,12 @@ def healed(fabric: Fabric) -> Iterator[None]:
 def state(fabric: Fabric) -> list[str]:
     """All that the faults below could have changed."""
     shown = [fabric.namespace(name).run(["sh", "-c", _SHOWN]).stdout for name in ("h1", "h2", "leaf1")]
-    ports = port_maps.open_maps(NAME).config.tobytes().hex()
+    ports = port_maps.open_maps(NAME).ports
+    asked = [ports["config"], ports["cable"], ports["state"]["disturbed"]]
     group = fabric.namespace("h1").group
     assert group is not None
     handed = [(above / "cgroup.subtree_control").read_text() for above in group.resolve().parents[:2]]
-    return [*shown, ports, *handed, *map(str, sysfs.gids(device("h1")))]
+    return [*shown, *(each.tobytes().hex() for each in asked), *handed, *map(str, sysfs.gids(device("h1")))]
 
 
 def device(host: str) -> str:
