@@ -40,6 +40,7 @@ class Commands(LazyGroup):
         "counters": ("lab.cli.counters", "counters"),
         "congestion": ("lab.cli.congestion", "congestion"),
         "qos": ("lab.cli.qos", "app"),
+        "scenario": ("lab.cli.scenario", "app"),
         "fault": ("lab.cli.fault", "app"),
         "expect": ("lab.cli.expect", "expect"),
         "capture": ("lab.cli.capture", "capture"),

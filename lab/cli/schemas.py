@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from lab.cli.answers import analysis, fabric, faults, machine, packets, ports, recordings, traffic
+from lab.cli.answers import analysis, fabric, faults, machine, packets, ports, recordings, scenarios, traffic
 
 ANSWERS: Final[dict[str, Any]] = {
     "error": machine.ErrorAnswer,
@@ -31,6 +31,10 @@ ANSWERS: Final[dict[str, Any]] = {
     "fault show": faults.FaultKind,
     "fault inject": faults.FaultEntry | faults.FaultRun,
     "fault heal": list[faults.FaultEntry],
+    "scenario ls": list[scenarios.ListedScenario],
+    "scenario show": scenarios.ScenarioShow,
+    "scenario run": list[scenarios.Judgement],
+    "scenario judge": scenarios.Judgement,
     "capture": packets.Capture,
     "dissect": analysis.Dissect,
     "analyze": analysis.Analyze,

@@ -65,7 +65,7 @@ def measure_bandwidth(
     options = [*length, "--qp", str(test.qps), "--tx-depth", str(test.tx_depth)]
 
     def attempt(folder: Path) -> tuple[BandwidthResult, ...]:
-        exchanges = _prepare(pairs, test, "bw", options, folder)
+        exchanges = prepare(pairs, test, "bw", options, folder)
         devices = {receiver(pair, test.verb).device: "" for pair in pairs}
         counting = Meter(devices) if meter is None else meter
         window = None if test.duration is None else Window(exchanges, _MARGIN, test.duration, counting)
@@ -92,7 +92,7 @@ def measure_latency(
     options = ["--iters", str(test.iterations), "--report-unsorted", "--report-cycles"]
 
     def attempt(folder: Path) -> tuple[LatencyResult, ...]:
-        exchanges = _prepare(pairs, test, "lat", options, folder)
+        exchanges = prepare(pairs, test, "lat", options, folder)
         counting = Meter({}) if meter is None else meter
         counting.begin()
         before = cycles.read()
@@ -116,9 +116,10 @@ def _steadily(attempt: Callable[[Path], T]) -> T:
     raise AssertionError  # the last attempt returned or raised
 
 
-def _prepare(
+def prepare(
     pairs: Sequence[Pair], test: BandwidthTest | LatencyTest, kind: str, options: Sequence[str], folder: Path
 ) -> list[Exchange]:
+    """The programs of each pair, not yet started; ``kind`` is bw or lat. Files go to ``folder``. Raises as above."""
     tool = _tool(test.verb, kind)
     common = [tool, "--CPU-freq", "--size", str(test.size), "--tclass", str(test.tclass)]
     common += ["--qp-timeout", str(test.timeout), *options]

@@ -157,12 +157,32 @@ def run(
     on for longer than ``patience`` allows. However it ends, no program is left.
     """
     try:
-        _start_servers(exchanges, patience, report)
-        _start_clients(exchanges, patience, report)
+        begin(exchanges, patience, report)
         with before_others():  # or what is counted is counted late: the programs take every CPU that there is
             _watch(exchanges, patience, report, seconds, window)
     finally:
         end_all(exchanges)
+
+
+def begin(exchanges: Sequence[Exchange], patience: Patience, report: Report) -> None:
+    """Start all programs, and return when each client has connected to its server; raises as ``run``.
+
+    Whatever happens, ``end_all`` is the caller's to call.
+    """
+    _start_servers(exchanges, patience, report)
+    _start_clients(exchanges, patience, report)
+
+
+def await_packets(exchanges: Sequence[Exchange], patience: Patience) -> None:
+    """Return when RDMA packets have been sent for each; OperationFailed, naming one, as for those that stall."""
+    deadline = time.monotonic() + patience.stall
+    while waiting := [exchange for exchange in exchanges if not exchange.began_at]:
+        _refuse_failures(exchanges)
+        if time.monotonic() > deadline:
+            raise failure.stalled(waiting[0].pair, patience.stall)
+        for exchange in waiting:
+            exchange.observe()
+        _wait_for_an_end(exchanges, RESOLUTION)
 
 
 def end_all(exchanges: Iterable[Exchange]) -> None:

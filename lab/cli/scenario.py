@@ -1,0 +1,182 @@
+"""``rocelab scenario``: stories of a fabric that breaks, played, recorded and judged."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.errors import ExitCode, InvalidInput, Problem
+from lab.faults.wish import parse_words
+from lab.scenario import library
+from lab.scenario.judge import judge as judged_of
+from lab.scenario.runner import play
+from lab.scenario.verdict import Outcome, worst
+
+if TYPE_CHECKING:
+    from lab.scenario.judge import Judged
+
+app = typer.Typer(
+    no_args_is_help=True, help="Stories of a fabric that breaks: play one, and judge what was recorded."
+)
+
+_CODES: Final = {Outcome.PASS: ExitCode.PASS, Outcome.FAIL: ExitCode.FAIL, Outcome.UNKNOWN: ExitCode.UNKNOWN}
+_STYLES: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.UNKNOWN: "yellow"}
+
+
+def scenario_names() -> list[str]:
+    """Those that come with rocelab, for the shell."""
+    return library.names() if library.OWN.is_dir() else []
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="One of scenario ls.", autocompletion=scenario_names)]
+Folder = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of your own scenarios.")]
+
+
+@app.command("ls")
+def list_(path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
+    """List the scenarios of a folder."""
+    found = [library.find(name, path) for name in library.names(path)]
+    if as_json:
+        print_json([{"name": each.name, "title": each.title, "topology": each.topology} for each in found])
+    else:
+        rows = [(each.name, each.topology, each.title) for each in found]
+        stdout.print(table("scenarios", ("name", "topology", "what happens"), rows))
+
+
+@app.command()
+def show(name: Name, path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
+    """Show a scenario: its story, its numbers, its parameters and what is true of it."""
+    scenario = library.find(name, path)
+    fields = [
+        {
+            "name": field.alias or key,
+            "default": str(field.default),
+            "meaning": " ".join((field.description or "").split()),
+        }
+        for key, field in scenario.parameters.model_fields.items()
+    ]
+    checks = [
+        {"name": check.__name__.replace("_", "-"), "meaning": (check.__doc__ or "").partition("\n")[0]}
+        for check in scenario.checks
+    ]
+    if as_json:
+        print_json(
+            {
+                "name": scenario.name,
+                "topology": scenario.topology,
+                "text": scenario.text,
+                "parameters": fields,
+                "checks": checks,
+            }
+        )
+        return
+    stdout.print(scenario.text, markup=False, highlight=False)
+    if fields:
+        stdout.print(table("parameters", ("name", "default", "meaning"), [tuple(each.values()) for each in fields]))
+    stdout.print(table("checks", ("name", "what is true"), [tuple(each.values()) for each in checks]))
+
+
+@app.command()
+def lint(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None, path: Folder = library.OWN
+) -> None:
+    """Look whether scenarios have the shape that they should; nothing is run."""
+    problems = []
+    for name in names or library.names(path):
+        problems += [
+            Problem(f"{name} {problem.path}".strip(), problem.message, problem.remedy, problem.line)
+            for problem in library.lint(name, path)
+        ]
+    if problems:
+        raise InvalidInput(str(path), problems)
+    stderr.print("nothing is wrong", highlight=False)
+
+
+@app.command()
+def run(
+    name: Name,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter. May be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of whatever is drawn at random.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="So often, each with the next seed.")] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the fabric up.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where recordings go.")] = Path(
+        "recordings"
+    ),
+    path: Folder = library.OWN,
+    as_json: JsonFlag = False,
+) -> None:
+    """Play a scenario on its fabric, which is built if it is not there, record it, and judge the recording.
+
+    Exit code 0 when every check passes, 1 when one fails, 3 when one cannot tell.
+    """
+    scenario = library.find(name, path)
+    written = parse_words(settings or [])
+    results = []
+    for number in range(seed, seed + repeat):
+        folder = _fresh(output, scenario.name)
+        play(scenario, written, folder, folder=path, seed=number, keep=keep or number < seed + repeat - 1, tell=_tell)
+        results.append((folder, judged_of(folder)))
+        if not as_json:
+            _show(*results[-1])
+    if as_json:
+        print_json([_facts(*each) for each in results])
+    _end([judged for _, judged in results])
+
+
+@app.command()
+def judge(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A recording that a scenario has made.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Judge a recording again, without root, on any machine. Exit codes as of run."""
+    judged = judged_of(run)
+    if as_json:
+        print_json(_facts(run, judged))
+    else:
+        _show(run, judged)
+    _end([judged])
+
+
+def _fresh(output: Path, name: str) -> Path:
+    stamp = f"{datetime.fromtimestamp(time.time()).astimezone():%Y%m%d-%H%M%S}"
+    folder, number = output / f"{name}-{stamp}", 2
+    while folder.exists():
+        folder, number = output / f"{name}-{stamp}-{number}", number + 1
+    return folder
+
+
+def _tell(line: str) -> None:
+    stderr.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _show(run: Path, judged: Judged) -> None:
+    drawn = table(f"{judged.scenario}: {judged.outcome}", ("check", "verdict", "evidence"), [
+        (name, verdict.outcome.value, verdict.evidence) for name, verdict in judged.verdicts.items()
+    ])  # fmt: skip
+    stdout.print(drawn)
+    _tell(f"recorded in {run}; rocelab scenario judge {run} judges it again")
+
+
+def _facts(run: Path, judged: Judged) -> dict[str, Any]:
+    return {
+        "scenario": judged.scenario,
+        "recording": str(run),
+        "outcome": judged.outcome.value,
+        "checks": [
+            {"name": name, "outcome": verdict.outcome.value, "evidence": verdict.evidence}
+            for name, verdict in judged.verdicts.items()
+        ],
+    }
+
+
+def _end(judged: list[Judged]) -> None:
+    code = _CODES[worst([each.outcome for each in judged])]
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,61 @@
+"""Judging a recording by the checks of its scenario: pure, without root, now or any time later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab.errors import InvalidInput, LabError, UsageError
+from lab.scenario import library
+from lab.scenario.api import named
+from lab.scenario.verdict import Outcome, unknown, worst
+from lab.telemetry.recording import Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.scenario.api import Check, Parameters, Scenario
+    from lab.scenario.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A recording's verdicts by the names of the checks, and what is said of it altogether."""
+
+    scenario: str
+    verdicts: Mapping[str, Verdict]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of them."""
+        return worst([verdict.outcome for verdict in self.verdicts.values()])
+
+
+def judge(path: Path) -> Judged:
+    """The verdicts on a recording that a scenario has made; UsageError when none has, or that one is gone."""
+    recording = Recording.open(path)
+    asked = recording.parameters
+    if "scenario" not in asked:
+        raise UsageError(f"{path} was not made by a scenario", "rocelab record show tells what is in it")
+    scenario = library.find(
+        str(asked["scenario"]), Path(str(asked["folder"])) if asked.get("folder") else library.OWN
+    )
+    return Judged(scenario.name, verdicts(scenario, recording, scenario.parameters.model_validate(asked["params"])))
+
+
+def verdicts(scenario: Scenario[Any], recording: Recording, parameters: Parameters) -> dict[str, Verdict]:
+    """What each check says; of a run that was cut short nothing is told that it could not show."""
+    return {named(check): _asked(check, recording, parameters) for check in scenario.checks}
+
+
+def _asked(check: Check, recording: Recording, parameters: Parameters) -> Verdict:
+    """What a recording has not got is unknown: a phase that never came, a counter that was not kept."""
+    if recording.why:
+        return unknown(f"the run did not end as it should: {recording.why}")
+    try:
+        return check(recording, parameters)
+    except InvalidInput:
+        raise
+    except LabError as error:
+        return unknown(str(error))

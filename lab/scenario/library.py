@@ -1,0 +1,120 @@
+"""Scenarios by name: modules in a folder, of the shape that ``api`` tells."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import InvalidInput, Problem, UsageError
+from lab.model.suggest import suggest
+from lab.scenario.api import Scenario, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+    from typing import Any
+
+OWN: Final = Path(__file__).parents[2] / "scenarios"
+"""Those that come with rocelab."""
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_PARTS: Final = ("Story", "Numbers")
+_LONGEST: Final = 160
+
+
+def names(folder: Path = OWN) -> list[str]:
+    """All in a folder; UsageError where there is no folder."""
+    if not folder.is_dir():
+        raise UsageError(f"no folder {folder}", "scenarios are Python files in one: --path DIR")
+    return sorted(file.stem.replace("_", "-") for file in folder.glob("*.py") if not file.stem.startswith("_"))
+
+
+def find(name: str, folder: Path = OWN) -> Scenario[Any]:
+    """The scenario of this name; UsageError when there is none, InvalidInput when its module is not of the shape."""
+    known = names(folder)
+    if name not in known:
+        raise UsageError(f"there is no scenario {name!r}", suggest(name, known, f"there is {', '.join(known)}"))
+    file = file_of(name, folder)
+    module = _loaded(file)
+    scenario = getattr(module, "SCENARIO", None)
+    if not isinstance(scenario, Scenario):
+        raise InvalidInput(str(file), [Problem("SCENARIO", "is missing", "end with SCENARIO = Scenario(...)")])
+    return scenario
+
+
+def file_of(name: str, folder: Path = OWN) -> Path:
+    """The module of a scenario."""
+    return folder / f"{name.replace('-', '_')}.py"
+
+
+def topology_of(scenario: Scenario[Any], folder: Path = OWN) -> Path:
+    """The file of its topology: beside it, or in ``topologies/``; UsageError when it is in neither."""
+    for place in (folder, folder.parent / "topologies", OWN.parent / "topologies"):
+        if (place / scenario.topology).is_file():
+            return place / scenario.topology
+    raise UsageError(
+        f"scenario {scenario.name}: no file {scenario.topology}", f"put it into {folder}, or topologies/"
+    )
+
+
+def lint(name: str, folder: Path = OWN) -> list[Problem]:
+    """What is wrong with the shape of a scenario; nothing is run."""
+    try:
+        scenario = find(name, folder)
+    except InvalidInput as error:
+        return list(error.problems)
+    return list(_problems(scenario, name, file_of(name, folder)))
+
+
+def _problems(scenario: Scenario[Any], name: str, file: Path) -> Iterator[Problem]:
+    if scenario.name != name or not _NAME.fullmatch(scenario.name):
+        yield Problem("SCENARIO.name", f"is {scenario.name!r}", f"call it {name!r}, as its file")
+    lines = len(file.read_text(encoding="utf-8").splitlines())
+    if lines > _LONGEST:
+        yield Problem("", f"has {lines} lines", f"tell it in {_LONGEST}")
+    yield from _untold(scenario)
+
+
+def _untold(scenario: Scenario[Any]) -> Iterator[Problem]:
+    """What it does not say."""
+    for part in _PARTS:
+        if f"\n{part}\n" not in scenario.text:
+            yield Problem("docstring", f"has no {part}", f"write a line {part!r}, and below it what the reader needs")
+    for key, field in scenario.parameters.model_fields.items():
+        if not field.description:
+            yield Problem(f"Params.{key}", "is not explained", "write a string below it")
+        if field.is_required():
+            yield Problem(f"Params.{key}", "has no default", "give it one: a scenario runs without options")
+    for check in scenario.checks:
+        if not check.__doc__:
+            yield Problem(named(check), "says not what is true", "give it a docstring")
+    if not scenario.checks:
+        yield Problem("SCENARIO.checks", "is empty", "a story that nothing can contradict is none")
+
+
+def _loaded(file: Path) -> ModuleType:
+    """The module in a file, by a name of its own; whatever is wrong with it is told in one line."""
+    known = f"rocelab_scenario_{abs(hash(file.resolve()))}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(known, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file} is no Python module", "write one")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[known] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[known]
+        line = getattr(error, "lineno", None) or _line_of(error, file)
+        raise InvalidInput(str(file), [Problem("", f"{type(error).__name__}: {error}", "mend it", line)]) from error
+    return module
+
+
+def _line_of(error: Exception, file: Path) -> int:
+    trace, found = error.__traceback__, 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(file):
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,116 @@
+"""A scenario played: on a fabric that is built for it or is there already, recorded, and judged afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from lab.backends import lifecycle, registry
+from lab.backends.state import FabricState
+from lab.errors import InvalidInput, Problem, UsageError
+from lab.faults import engine
+from lab.kernel import clock
+from lab.model.load import read_topology
+from lab.model.suggest import suggest
+from lab.scenario import library
+from lab.scenario.stage import Stage
+from lab.telemetry.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from lab.backends.base import Fabric
+    from lab.model.topology import Topology
+    from lab.scenario.api import Parameters, Scenario
+
+
+def parameters_of(scenario: Scenario[Any], written: Mapping[str, Any]) -> Parameters:
+    """The parameters as people write them; InvalidInput names all that are wrong."""
+    try:
+        made: Parameters = scenario.parameters.model_validate(written)
+    except ValidationError as error:
+        known = [field.alias or name for name, field in scenario.parameters.model_fields.items()]
+        problems = []
+        for detail in error.errors():
+            key = ".".join(map(str, detail["loc"]))
+            if detail["type"] == "extra_forbidden":
+                remedy = suggest(key, known, f"it has {', '.join(known) or 'none'}")
+                problems.append(Problem(key, "is no parameter", remedy))
+            else:
+                message, _, remedy = str(detail.get("ctx", {}).get("error", detail["msg"])).partition("; ")
+                problems.append(Problem(key, message, remedy or f"rocelab scenario show {scenario.name}"))
+        raise InvalidInput(scenario.name, problems) from error
+    return made
+
+
+def play(  # noqa: PLR0913 - how it is to be played
+    scenario: Scenario[Any],
+    written: Mapping[str, Any],
+    into: Path,
+    *,
+    folder: Path = library.OWN,
+    seed: int = 1,
+    keep: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Play it and record it into a folder. A fabric of its topology that runs is used, and left as it was.
+
+    One that is built for it is taken down again unless it is to be kept. UsageError when a fabric of that name is
+    another one, or is not as it was built; otherwise whatever went wrong: the recording then says so too.
+    """
+    parameters = parameters_of(scenario, written)
+    topology = read_topology(library.topology_of(scenario, folder), reaction=clock.reaction())
+    asked = {
+        "scenario": scenario.name,
+        "folder": "" if folder == library.OWN else str(folder.resolve()),
+        "seed": seed,
+        "params": parameters.model_dump(mode="json", by_alias=True),
+    }
+    with (
+        _fabric(topology, keep, tell) as fabric,
+        Recorder.begin(into, fabric, captures=scenario.captures, parameters=asked) as recorder,
+    ):
+        stage = Stage(fabric, recorder, seed, tell)
+        try:
+            scenario.run(stage, parameters)
+        finally:
+            stage.restore()
+
+
+@contextlib.contextmanager
+def _fabric(topology: Topology, keep: bool, tell: Callable[[str], None]) -> Iterator[Fabric]:
+    state = FabricState(topology.name)
+    if state.exists():
+        yield _warm(topology)
+        return
+    tell(f"building {topology.name}")
+    fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT))
+    try:
+        yield fabric
+    finally:
+        if not keep:
+            lifecycle.down(state)
+
+
+def _warm(topology: Topology) -> Fabric:
+    fabric = lifecycle.open_fabric(topology.name)
+    down = f"rocelab down --fabric {topology.name}"
+    if fabric.topology != topology:
+        raise UsageError(f"fabric {topology.name} that runs is another one", down)
+    engine.heal_abandoned(fabric)
+    if engine.running(fabric):
+        raise UsageError(f"fabric {topology.name} has faults", f"rocelab fault heal --all, or {down}")
+    if fabric.state.load_qos() and any(node != topology_qos for node, topology_qos in _changed(fabric)):
+        raise UsageError(f"fabric {topology.name} is configured otherwise than it was built", down)
+    return fabric
+
+
+def _changed(fabric: Fabric) -> Iterator[tuple[object, object]]:
+    from lab.model.qos.resolve import resolve  # noqa: PLC0415 - asked only where something was changed
+
+    built = resolve(fabric.topology, clock.reaction())
+    for name, node in fabric.qos.items():
+        yield node, built[name]

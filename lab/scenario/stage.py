@@ -1,0 +1,123 @@
+"""What a scenario drives: a running fabric, phases, traffic, faults. Whatever it does is recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.backends.qos import apply_nodes, change_qos
+from lab.errors import OperationFailed
+from lab.faults import engine
+from lab.faults.ledger import Holder
+from lab.faults.wish import Wish
+from lab.model.qos.request import Request
+from lab.model.selection import choose_ports
+from lab.rdma.flows import flowing
+from lab.rdma.measure import BandwidthTest, Verb
+from lab.rdma.nic import find_pair, parse_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lab.backends.base import Fabric
+    from lab.faults.ledger import Entry
+    from lab.kernel.process import Completed
+    from lab.model.qos.port import NodeQos
+    from lab.telemetry.recorder import Recorder
+
+_POLL: Final = 0.02
+
+
+@dataclass
+class Stage:
+    """A fabric to drive, and the recorder that watches; what is changed on it is put back when the scenario ends."""
+
+    fabric: Fabric
+    recorder: Recorder
+    seed: int
+    tell: Callable[[str], None]
+    """Told of each phase, fault and change."""
+    _qos: dict[str, NodeQos] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """What happens meanwhile is of the phase ``name``; checks ask for what grew in it."""
+        self.tell(name)
+        self.recorder.phase(name)
+        yield
+        self.recorder.phase("")
+
+    @contextlib.contextmanager
+    def writing(
+        self, *pairs: str, qps: int = 1, size: int = 65536, verb: Verb = Verb.WRITE, tclass: int | None = None
+    ) -> Iterator[None]:
+        """Have pairs of hosts like ``h1:h4`` transfer meanwhile: messages of ``size`` bytes over ``qps`` QPs."""
+        told = {} if tclass is None else {"tclass": tclass}
+        test = BandwidthTest(verb=verb, size=size, qps=qps, duration=1, **told)
+        self.recorder.note("traffic", pairs=list(pairs), qps=qps, size=size, verb=verb.value, tclass=test.tclass)
+        with flowing([find_pair(self.fabric, *parse_pair(pair)) for pair in pairs], test) as flows:
+            try:
+                yield
+            finally:
+                for flow in flows:
+                    if not flow.running:
+                        self.recorder.note("gave up", pair=str(flow.pair), said=flow.last_words)
+
+    def hold(self, seconds: float) -> None:
+        """Let time pass."""
+        self.recorder.note("hold", seconds=seconds)
+        time.sleep(seconds)
+
+    def until(self, done: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
+        """Wait for ``done``; OperationFailed, naming ``what``, after ``timeout`` seconds."""
+        deadline = time.monotonic() + timeout
+        while not done():
+            if time.monotonic() > deadline:
+                raise OperationFailed(f"{what}: not within {timeout:g} s", "run it again with --keep and look")
+            time.sleep(_POLL)
+
+    def inject(self, kind: str, place: str, **parameters: Any) -> Entry:
+        """Break something; it is healed at the latest when the scenario ends. Known to the truth of the recording."""
+        wish = Wish(kind, place, {name.replace("_", "-"): value for name, value in parameters.items()})
+        self.recorder.truth(
+            did="inject", kind=kind, place=place, parameters={k: str(v) for k, v in parameters.items()}
+        )
+        self.tell(f"  {wish}")
+        return engine.inject(replace(self.fabric), wish, holder=Holder.current())
+
+    def heal(self, entry: Entry) -> None:
+        """Mend what was broken."""
+        engine.heal(replace(self.fabric), [entry.number])
+        self.recorder.truth(did="heal", kind=entry.kind, place=entry.place)
+        self.tell(f"  healed {entry}")
+
+    def set(self, ports: str, *settings: str) -> None:
+        """``rocelab qos set``, and recorded as what was typed."""
+        began = time.monotonic_ns()
+        fabric = replace(self.fabric)
+        for name, node in fabric.qos.items():
+            self._qos.setdefault(name, node)
+        change_qos(fabric, choose_ports(fabric.topology, ports.split(",")), Request(settings))
+        self.recorder.note("command", argv=["rocelab", "qos", "set", ports, *settings], began=began)
+        self.tell(f"  rocelab qos set {ports} {' '.join(settings)}")
+
+    def run(self, node: str, *argv: str, timeout: float = 60.0) -> Completed:
+        """Run a program in a node, recorded with what it printed; its exit code is the caller's to look at."""
+        began = time.monotonic_ns()
+        done = self.fabric.namespace(node).run(argv, timeout=timeout, check=False)
+        self.recorder.command(node, argv, done, began=began)
+        return done
+
+    def restore(self) -> None:
+        """Put back what the scenario has changed and left."""
+        fabric = replace(self.fabric)
+        held = [entry.number for entry in engine.running(fabric) if entry.holder == Holder.current()]
+        if held:
+            engine.heal(fabric, held)
+            fabric = replace(fabric)
+        changed = {name: node for name, node in self._qos.items() if node != fabric.qos[name]}
+        if changed:
+            with fabric.state.locked():
+                apply_nodes(fabric, changed)

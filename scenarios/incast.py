@@ -1,0 +1,86 @@
+"""Incast: three hosts write to a fourth, and PFC has to stop them, for nothing may be lost.
+
+Story
+    Given  a lossless fabric, with ECN and PFC on priority 3
+    When   h1 writes to h4 alone
+    Then   nothing is marked: the queue never reaches Kmin
+    When   h2 and h3 join in
+    Then   leaf1 marks above Kmin and pauses all three, each gets a third, and nothing is lost
+
+        h1 --100M--+
+        h2 --100M--+ leaf1 --100M-- h4      <- the queue is leaf1:swp6's, the pauses are leaf1:swp3 to swp5's
+        h3 --100M--+
+
+Numbers
+    three offer 300 Mb/s to a link of 100: 200 Mb/s too much, 25 MB/s. From an empty queue that is
+    Kmin   40 KB after 1.6 ms, Kmax 160 KB after 6.4 ms, and 118 KB for each port, its share of the pool, after 14 ms
+    SoftRoCE does not slow down for marks, so it is PFC that divides the link: by port, so each host gets 33 Mb/s
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+
+SENDERS: Final = ("h1", "h2", "h3")
+QUEUE: Final = "leaf1:swp6"
+INPUTS: Final = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")
+RATE: Final = 100e6
+LEAST_SHARE: Final = 0.9
+"""Of the link in payload: 9000-byte frames leave 98% to RDMA, and beginnings and ends are in the phase."""
+
+
+class Params(Parameters):
+    """What a reader may turn."""
+
+    hold: Annotated[float, time_of(0.5, 60)] = 2.0
+    """How long each phase lasts."""
+
+
+def run(stage: Stage, p: Params) -> None:
+    """One, then three."""
+    with stage.writing("h1:h4"), stage.phase("alone"):
+        stage.hold(p.hold)
+    with stage.writing("h1:h4", "h2:h4", "h3:h4"), stage.phase("incast"):
+        stage.hold(p.hold)
+
+
+def quiet_alone(rec: Recording, p: Params) -> Verdict:
+    """One writer fills its own link and no queue: nothing is marked or paused."""
+    marked = rec.port(QUEUE).marked(3).during("alone").delta()
+    paused = sum(rec.port(port).tx_pause(3).during("alone").delta() for port in INPUTS)
+    return expect(marked == paused == 0, f"{marked} packets marked, {paused} pauses sent")
+
+
+def marks_and_pauses(rec: Recording, p: Params) -> Verdict:
+    """With three the queue passes Kmin and every sender is paused."""
+    marked = rec.port(QUEUE).marked(3).during("incast").delta()
+    paused = {port: rec.port(port).tx_pause(3).during("incast").delta() for port in INPUTS}
+    told = ", ".join(f"{port} {count}" for port, count in paused.items())
+    return expect(marked > 0 and all(paused.values()), f"{marked} packets marked; pauses sent: {told}")
+
+
+def lossless(rec: Recording, p: Params) -> Verdict:
+    """No port drops anything of the lossless class."""
+    lost = {port: rec.port(port).drops(3).during("incast").delta() for port in rec.ports}
+    return expect(not any(lost.values()), f"{sum(lost.values())} packets dropped at {len(lost)} ports")
+
+
+def the_link_is_full(rec: Recording, p: Params) -> Verdict:
+    """The receiver's link carries what it can."""
+    rate = rec.port(QUEUE).tx_bytes(3).during("incast").rate() * 8
+    return expect(rate > LEAST_SHARE * RATE, f"{rate / 1e6:.1f} Mb/s of {RATE / 1e6:.0f}")
+
+
+def fair(rec: Recording, p: Params) -> Verdict:
+    """PFC divides by port: each host gets the same (Jain's index of their rates)."""
+    rates = [rec.port(f"{host}:eth1").tx_bytes(3).during("incast").rate() for host in SENDERS]
+    index = sum(rates) ** 2 / (len(rates) * sum(rate**2 for rate in rates)) if any(rates) else 0.0
+    shares = ", ".join(f"{host} {rate * 8 / 1e6:.1f} Mb/s" for host, rate in zip(SENDERS, rates, strict=True))
+    return expect(index > 0.98, f"Jain's index {index:.3f}: {shares}")
+
+
+SCENARIO = Scenario(
+    "incast", "incast.yaml", Params, run, (quiet_alone, marks_and_pauses, lossless, the_link_is_full, fair)
+)
