@@ -25,7 +25,6 @@ app = typer.Typer(
 )
 
 _CODES: Final = {Outcome.PASS: ExitCode.PASS, Outcome.FAIL: ExitCode.FAIL, Outcome.UNKNOWN: ExitCode.UNKNOWN}
-_STYLES: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.UNKNOWN: "yellow"}
 
 
 def scenario_names() -> list[str]:
@@ -122,7 +121,7 @@ def run(
     for number in range(seed, seed + repeat):
         folder = _fresh(output, scenario.name)
         play(scenario, written, folder, folder=path, seed=number, keep=keep or number < seed + repeat - 1, tell=_tell)
-        results.append((folder, judged_of(folder)))
+        results.append((folder, judged_of(folder, path)))
         if not as_json:
             _show(*results[-1])
     if as_json:
@@ -133,10 +132,11 @@ def run(
 @app.command()
 def judge(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A recording that a scenario has made.")],
+    path: Folder = library.OWN,
     as_json: JsonFlag = False,
 ) -> None:
     """Judge a recording again, without root, on any machine. Exit codes as of run."""
-    judged = judged_of(run)
+    judged = judged_of(run, path)
     if as_json:
         print_json(_facts(run, judged))
     else:

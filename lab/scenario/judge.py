@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.errors import InvalidInput, LabError, UsageError
@@ -14,6 +13,7 @@ from lab.telemetry.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from lab.scenario.api import Check, Parameters, Scenario
     from lab.scenario.verdict import Verdict
@@ -32,15 +32,16 @@ class Judged:
         return worst([verdict.outcome for verdict in self.verdicts.values()])
 
 
-def judge(path: Path) -> Judged:
-    """The verdicts on a recording that a scenario has made; UsageError when none has, or that one is gone."""
+def judge(path: Path, folder: Path = library.OWN) -> Judged:
+    """The verdicts on a recording that a scenario of ``folder`` has made; UsageError when none has.
+
+    A recording may be anybody's: it names a scenario, and never where to find modules to run.
+    """
     recording = Recording.open(path)
     asked = recording.parameters
     if "scenario" not in asked:
         raise UsageError(f"{path} was not made by a scenario", "rocelab record show tells what is in it")
-    scenario = library.find(
-        str(asked["scenario"]), Path(str(asked["folder"])) if asked.get("folder") else library.OWN
-    )
+    scenario = library.find(str(asked["scenario"]), folder)
     return Judged(scenario.name, verdicts(scenario, recording, scenario.parameters.model_validate(asked["params"])))
 
 

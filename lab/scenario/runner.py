@@ -65,7 +65,6 @@ def play(  # noqa: PLR0913 - how it is to be played
     topology = read_topology(library.topology_of(scenario, folder), reaction=clock.reaction())
     asked = {
         "scenario": scenario.name,
-        "folder": "" if folder == library.OWN else str(folder.resolve()),
         "seed": seed,
         "params": parameters.model_dump(mode="json", by_alias=True),
     }

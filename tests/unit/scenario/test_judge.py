@@ -24,7 +24,7 @@ LINK = 100_000_000 // 8 * STEP // 1_000_000_000
 
 def made(folder: Path, scenario: str) -> Made:
     making = Made(folder / "run", TOPOLOGY)
-    asked = {"scenario": scenario, "folder": "", "seed": 1, "params": {}}
+    asked = {"scenario": scenario, "seed": 1, "params": {}}
     files.write_json(making.folder.facts("params"), asked)
     return making
 
@@ -159,6 +159,14 @@ def test_a_loss_in_the_storm_fails(tmp_path: Path) -> None:
     found = outcomes(making)
     assert found["nothing-is-lost"] == "fail"
     assert found["the-wave-goes-hop-by-hop"] == "unknown"
+
+
+def test_a_recording_cannot_have_code_of_its_own_run(tmp_path: Path) -> None:
+    making = incast(tmp_path)
+    (tmp_path / "incast.py").write_text("raise SystemExit('run')")
+    asked = {"scenario": "incast", "folder": str(tmp_path), "seed": 1, "params": {}}
+    files.write_json(making.folder.facts("params"), asked)
+    assert judge(making.finished()).outcome is Outcome.PASS
 
 
 def test_what_no_scenario_has_made_cannot_be_judged(tmp_path: Path) -> None:
