@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lab.backends import lifecycle
 from lab.backends.state import find_fabric
 from lab.cli.output import stderr
+from lab.faults.ledger import Ledger
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -34,7 +35,8 @@ def reading(name: str | None) -> AbstractContextManager[Fabric]:
 
 def _mend(name: str | None) -> None:
     """Heal what was broken for as long as a command ran that was killed."""
-    if not os.access(find_fabric(name).faults, os.R_OK):
+    state = find_fabric(name)
+    if not os.access(state.faults, os.R_OK) or not Ledger.of(state).entries():
         return
     from lab.faults.engine import heal_abandoned  # noqa: PLC0415 - all kinds of faults, and most fabrics have none
 

@@ -13,6 +13,7 @@ from lab.errors import InvalidInput, Problem, UsageError
 from lab.faults import engine
 from lab.kernel import clock
 from lab.model.load import read_topology
+from lab.model.qos.resolve import resolve
 from lab.model.suggest import suggest
 from lab.scenario import library
 from lab.scenario.stage import Stage
@@ -83,7 +84,7 @@ def play(  # noqa: PLR0913 - how it is to be played
 def _fabric(topology: Topology, keep: bool, tell: Callable[[str], None]) -> Iterator[Fabric]:
     state = FabricState(topology.name)
     if state.exists():
-        yield _warm(topology)
+        yield _warm(topology, tell)
         return
     tell(f"building {topology.name}")
     fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT))
@@ -94,22 +95,17 @@ def _fabric(topology: Topology, keep: bool, tell: Callable[[str], None]) -> Iter
             lifecycle.down(state)
 
 
-def _warm(topology: Topology) -> Fabric:
-    fabric = lifecycle.open_fabric(topology.name)
+def _warm(topology: Topology, tell: Callable[[str], None]) -> Fabric:
+    def wait(holder: str) -> None:
+        tell(f"waiting for {holder}")
+
+    fabric = lifecycle.open_fabric(topology.name, wait)
     down = f"rocelab down --fabric {topology.name}"
     if fabric.topology != topology:
         raise UsageError(f"fabric {topology.name} that runs is another one", down)
-    engine.heal_abandoned(fabric)
+    engine.heal_abandoned(fabric, wait)
     if engine.running(fabric):
         raise UsageError(f"fabric {topology.name} has faults", f"rocelab fault heal --all, or {down}")
-    if fabric.state.load_qos() and any(node != topology_qos for node, topology_qos in _changed(fabric)):
+    if fabric.qos != resolve(topology, clock.reaction()):
         raise UsageError(f"fabric {topology.name} is configured otherwise than it was built", down)
     return fabric
-
-
-def _changed(fabric: Fabric) -> Iterator[tuple[object, object]]:
-    from lab.model.qos.resolve import resolve  # noqa: PLC0415 - asked only where something was changed
-
-    built = resolve(fabric.topology, clock.reaction())
-    for name, node in fabric.qos.items():
-        yield node, built[name]

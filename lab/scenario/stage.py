@@ -11,7 +11,7 @@ from lab.backends.qos import apply_nodes, change_qos
 from lab.errors import OperationFailed
 from lab.faults import engine
 from lab.faults.ledger import Holder
-from lab.faults.wish import Wish
+from lab.faults.wish import Wish, find_kind
 from lab.model.qos.request import Request
 from lab.model.selection import choose_ports
 from lab.rdma.flows import flowing
@@ -79,17 +79,22 @@ class Stage:
             time.sleep(_POLL)
 
     def inject(self, kind: str, place: str, **parameters: Any) -> Entry:
-        """Break something; it is healed at the latest when the scenario ends. Known to the truth of the recording."""
-        wish = Wish(kind, place, {name.replace("_", "-"): value for name, value in parameters.items()})
+        """Break something; it is healed at the latest when the scenario ends. Known to the truth of the recording.
+
+        What is drawn at random is drawn by the run's seed, unless another is given.
+        """
+        drawn = {"seed": self.seed} if "seed" in find_kind(kind).parameters.model_fields else {}
+        given = {**drawn, **{name.replace("_", "-"): value for name, value in parameters.items()}}
         self.recorder.truth(
-            did="inject", kind=kind, place=place, parameters={k: str(v) for k, v in parameters.items()}
+            did="inject", kind=kind, place=place, parameters={name: str(value) for name, value in given.items()}
         )
+        wish = Wish(kind, place, given)
         self.tell(f"  {wish}")
-        return engine.inject(replace(self.fabric), wish, holder=Holder.current())
+        return engine.inject(replace(self.fabric), wish, holder=Holder.current(), waiting=self._wait)
 
     def heal(self, entry: Entry) -> None:
         """Mend what was broken."""
-        engine.heal(replace(self.fabric), [entry.number])
+        engine.heal(replace(self.fabric), [entry.number], self._wait)
         self.recorder.truth(did="heal", kind=entry.kind, place=entry.place)
         self.tell(f"  healed {entry}")
 
@@ -99,7 +104,7 @@ class Stage:
         fabric = replace(self.fabric)
         for name, node in fabric.qos.items():
             self._qos.setdefault(name, node)
-        change_qos(fabric, choose_ports(fabric.topology, ports.split(",")), Request(settings))
+        change_qos(fabric, choose_ports(fabric.topology, ports.split(",")), Request(settings), self._wait)
         self.recorder.note("command", argv=["rocelab", "qos", "set", ports, *settings], began=began)
         self.tell(f"  rocelab qos set {ports} {' '.join(settings)}")
 
@@ -110,14 +115,18 @@ class Stage:
         self.recorder.command(node, argv, done, began=began)
         return done
 
+    def _wait(self, holder: str) -> None:
+        """Whoever looks at the fabric meanwhile is waited for."""
+        self.tell(f"  waiting for {holder}")
+
     def restore(self) -> None:
         """Put back what the scenario has changed and left."""
         fabric = replace(self.fabric)
         held = [entry.number for entry in engine.running(fabric) if entry.holder == Holder.current()]
         if held:
-            engine.heal(fabric, held)
+            engine.heal(fabric, held, self._wait)
             fabric = replace(fabric)
         changed = {name: node for name, node in self._qos.items() if node != fabric.qos[name]}
         if changed:
-            with fabric.state.locked():
+            with fabric.state.locked(self._wait):
                 apply_nodes(fabric, changed)

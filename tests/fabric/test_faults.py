@@ -36,7 +36,7 @@ ip -o addr | sed 's/valid_lft.*//'
 ip rule; ip -6 rule
 ip route show table all
 ip -6 route show table all | sed 's/ expires [0-9a-z]*//'
-tc qdisc
+ip neigh show nud permanent; tc qdisc
 for i in eth1 swp1 swp2 swp3; do tc filter show dev $i ingress; tc filter show dev $i egress; done 2>/dev/null
 sysctl net.ipv4.fib_multipath_hash_policy net.ipv6.fib_multipath_hash_policy
 """

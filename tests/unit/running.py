@@ -12,6 +12,7 @@ from lab.cli import qos as qos_command
 from lab.dataplane import port_maps
 from lab.dataplane.numbering import Numbering, number_ports
 from lab.dataplane.port_maps import PortMaps
+from lab.faults.kinds import cable
 from lab.kernel.interfaces import InterfaceState
 from lab.kernel.netns import Namespace
 from lab.kernel.rtnl import Batch
@@ -46,7 +47,7 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
         kept.mark_ready()
     maps = configured(topology) if topology.qos else empty(number_ports(topology))
     requests: list[str] = []
-    for module in (qos, counters_command, qos_command):
+    for module in (qos, cable, counters_command, qos_command):
         monkeypatch.setattr(module, "open_maps", lambda _, **_options: maps)
     monkeypatch.setattr(qos, "root_qdiscs", lambda namespace: _roots(namespace.name, topology))
     idle = InterfaceState("rx-eth1", True, 1500, 0, 0, 0, 0, 0)
