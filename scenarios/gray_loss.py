@@ -5,7 +5,7 @@ Story
     When   the link from leaf1 to spine1 loses one packet in 256, and counts none (Guo et al., SIGCOMM 2016, 4.1)
     Then   h5 sees packets out of sequence and NAKs, and h1 goes back and sends again all that followed
     And    every interface is up and no port has dropped anything: nothing alarms
-    When   the link is drained
+    When   the link is mended
     Then   not a single packet is out of sequence any more
 
         h1 -- leaf1 ==x== spine1 == leaf2 -- h5
