@@ -6,7 +6,6 @@ Each has a file below the fabric's state, locked for as long as it lives: whoeve
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed, UsageError
+from lab.kernel import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,39 +40,25 @@ def enlisted(state: FabricState, name: str, folder: Path) -> Iterator[None]:
     """The calling process is a recorder of the fabric meanwhile; UsageError when there is one of this name."""
     state.recorders.mkdir(exist_ok=True)
     path = state.recorders / f"{name}.json"
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(f"a recorder {name} runs for fabric {state.name}", "give another name") from error
-        os.ftruncate(file, 0)
-        os.write(file, json.dumps({"pid": os.getpid(), "folder": str(folder)}).encode())
+    with locks.held_if_free(path, make=True) as ours:
+        if not ours:
+            raise UsageError(f"a recorder {name} runs for fabric {state.name}", "give another name")
+        path.write_text(json.dumps({"pid": os.getpid(), "folder": str(folder)}), encoding="utf-8")
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
-    finally:
-        os.close(file)
 
 
 def running(state: FabricState) -> list[Running]:
     """Those that run, by name."""
     found = []
     for path in sorted(state.recorders.glob("*.json")):
-        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
-            if _is_locked(file.fileno()):
-                about = json.load(file)
+        with contextlib.suppress(OSError, ValueError), locks.held_if_free(path) as gone:
+            if not gone:
+                about = json.loads(path.read_text(encoding="utf-8"))
                 found.append(Running(path.stem, int(about["pid"]), Path(about["folder"])))
     return found
-
-
-def _is_locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
 
 
 def stop(recorder: Running) -> None:
