@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from datetime import datetime
@@ -19,7 +18,7 @@ from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.errors import OperationFailed, UsageError
 from lab.model.suggest import suggest
 from lab.units import counted, format_rate, format_time
-from lab.vm.handover import GUEST_CACHE
+from lab.vm.handover import to_stay
 
 if TYPE_CHECKING:
     from lab.backends.state import FabricState
@@ -58,9 +57,7 @@ def start(
     chosen = name or f"{running.name}-{datetime.fromtimestamp(time.time()).astimezone():%Y%m%d-%H%M%S}"
     if not _NAME.fullmatch(chosen):
         raise UsageError(f"a recording cannot be called {chosen!r}", "take letters, digits, dots and dashes")
-    folder = Path(os.path.abspath(output / chosen))  # noqa: PTH100 - links stay what they are
-    if folder.is_relative_to(GUEST_CACHE):
-        raise UsageError(f"{output} is not shared with the VM", "record below the checkout, or rocelab vm up --share")
+    folder = to_stay(output) / chosen
     background.start(folder, running, hz=hz, captures=capture or ())
     if as_json:
         print_json({"name": chosen, "fabric": running.name, "folder": str(folder), "hz": hz})

@@ -16,6 +16,7 @@ from lab.scenario import library
 from lab.scenario.judge import judge as judged_of
 from lab.scenario.runner import play
 from lab.scenario.verdict import Outcome, worst
+from lab.vm.handover import to_stay
 
 if TYPE_CHECKING:
     from lab.scenario.judge import Judged
@@ -118,8 +119,9 @@ def run(
     scenario = library.find(name, path)
     written = parse_words(settings or [])
     results = []
+    runs = to_stay(output)
     for number in range(seed, seed + repeat):
-        folder = _fresh(output, scenario.name)
+        folder = _fresh(runs, scenario.name)
         play(scenario, written, folder, folder=path, seed=number, keep=keep or number < seed + repeat - 1, tell=_tell)
         results.append((folder, judged_of(folder, path)))
         if not as_json:

@@ -28,6 +28,14 @@ GUEST_CACHE: Final = Path("/root/.cache/rocelab")
 """Where the guest has what is the image's ``guest_cache`` on the host (scripts/guest/.../init)."""
 
 
+def to_stay(folder: Path) -> Path:
+    """A folder for what stays when the call has ended, absolute; UsageError for one that the host would not see."""
+    absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay what they are
+    if absolute.is_relative_to(GUEST_CACHE):
+        raise UsageError(f"{folder} is not shared with the VM", "record below the checkout, or rocelab vm up --share")
+    return absolute
+
+
 @dataclass(frozen=True)
 class NamedFile:
     """A word of a command line that names a file."""

@@ -11,6 +11,7 @@ from lab.cli.main import app
 from lab.cli.schemas import adapter
 from lab.errors import LabError
 from lab.scenario import library
+from lab.vm import handover
 from tests.unit.scenario.test_judge import incast, storm
 
 
@@ -78,3 +79,10 @@ def test_what_cannot_be_is_told(tmp_path: Path, words: tuple[str, ...], told: st
     assert done.exception.exit_code == 2
     assert told in str(done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_refuses_a_folder_that_the_host_would_not_see(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(handover, "GUEST_CACHE", tmp_path)
+    monkeypatch.setattr(command, "play", lambda *_, **__: pytest.fail("it was played"))
+    with pytest.raises(LabError, match="is not shared with the VM"):
+        CliRunner().invoke(app, ["scenario", "run", "incast", "-o", str(tmp_path / "runs")], catch_exceptions=False)

@@ -140,3 +140,9 @@ def test_a_result_that_cannot_be_written(guest: Running) -> None:
     Path("taken").mkdir()
     with pytest.raises(OperationFailed, match=r"mine/taken cannot be written: Is a directory"):
         run(guest, ["sh", "-c", "echo 1 > taken"])
+
+
+def test_a_folder_of_the_call_is_none_for_what_is_to_stay(tmp_path: Path) -> None:
+    assert handover.to_stay(tmp_path / "a" / ".." / "b") == tmp_path / "b"
+    with pytest.raises(UsageError, match="runs is not shared with the VM"):
+        handover.to_stay(handover.GUEST_CACHE / "calls" / "1" / "runs")
