@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from lab.cli.resident import WARM
+from tests.fabric import resident
 
 ENDED: Final = "--- exit code "
 
@@ -36,6 +37,7 @@ def main() -> None:
     """Test what the input names."""
     for module in WARM:
         importlib.import_module(module)
+    resident.start_for_children()
     for line in sys.stdin:
         code = tested([*sys.argv[1:], line.strip()])
         print(f"\n{ENDED}{code}", flush=True)

@@ -149,7 +149,7 @@ class Resident:
         caller.close()
 
 
-def run(request: Request) -> NoReturn:
+def run(request: Request, command: Callable[[], None] = run_command) -> NoReturn:
     """Be the command that was asked for, as a Python that has just started would be.
 
     Without a Python's way to end: it would touch, and so copy, everything that the resident has imported.
@@ -163,7 +163,7 @@ def run(request: Request) -> NoReturn:
     sys.stderr = _writer(2, "backslashreplace", line_buffering=True)
     output.look_again()
     try:
-        code = _code_of(run_command)
+        code = _code_of(command)
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""The rocelab command as a user runs it: a process of its own."""
+"""The rocelab command as a user runs it: a process of its own, or a fork where only what it does counts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import contextlib
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.cli.schemas import ANSWERS, adapter
+from tests.fabric import resident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = resident.ROOT
 TOPOLOGIES = ROOT / "topologies"
 
 
@@ -25,7 +26,7 @@ def argv(*words: str | Path) -> list[str]:
 
 def rocelab(*words: str | Path, expect: int = 0, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """Run it to its end and check its exit code."""
-    done = subprocess.run(argv(*words), capture_output=True, text=True, timeout=timeout, cwd=ROOT, check=False)
+    done = resident.ended(*map(str, words), timeout=timeout)
     assert done.returncode == expect, f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}"
     return done
 
@@ -53,8 +54,7 @@ def running(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 def injected(trap: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """``rocelab words...``, with what ``tests.fabric.injected`` does at ``CALL:N:MOMENT:WHAT``."""
-    command = [sys.executable, "-m", "tests.fabric.injected", trap, "--", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+    return resident.ended(*map(str, words), timeout=300, trap=trap)
 
 
 def hosts(folder: Path, name: str, *nodes: str) -> Path:

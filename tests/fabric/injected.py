@@ -1,9 +1,10 @@
-"""rocelab, and something that happens to it at the n-th of some system call, exactly there and every time.
+"""Something that happens to rocelab at the n-th of some system call, exactly there and every time.
+
+It is asked for as ``CALL:N:MOMENT:WHAT``: MOMENT is before or after the call, WHAT a signal's name, or ``count``,
+which prints the number of all calls at the end. ``ip``, ``vtysh`` and daemons are other programs: only what rocelab
+itself asks of the kernel counts. By a fork (tests/fabric/resident.py), or as a program that a test can stop:
 
     python -m tests.fabric.injected CALL:N:MOMENT:WHAT -- up FILE
-
-MOMENT is before or after the call, WHAT a signal's name, or ``count``, which prints the number of all calls at the
-end. ``ip``, ``vtysh`` and daemons are other programs: only what rocelab itself asks of the kernel counts.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ class Trap:
         self._seen: Counter[str] = Counter()
         self._lock = threading.Lock()
 
+    @classmethod
+    def of(cls, wanted: str) -> Trap:
+        """The one that ``CALL:N:MOMENT:WHAT`` asks for."""
+        call, number, moment, what = wanted.split(":")
+        return cls(call, int(number), moment, what)
+
     def set(self) -> None:
         """Put it around every call."""
         for call, (owner, name) in CALLS.items():
@@ -79,13 +86,17 @@ class Trap:
             print(*(f"{call}={self._seen[call]}" for call in CALLS), file=sys.stderr)
 
 
-if __name__ == "__main__":
-    wanted, _, *words = sys.argv[1:]
-    call, number, moment, what = wanted.split(":")
-    trap = Trap(call, int(number), moment, what)
+def trapped(wanted: str) -> None:
+    """rocelab, with what is wanted around its system calls."""
+    trap = Trap.of(wanted)
     trap.set()
-    sys.argv = ["rocelab", *words]
     try:
         main()
     finally:
         trap.count()
+
+
+if __name__ == "__main__":
+    _, wanted, _, *words = sys.argv
+    sys.argv = ["rocelab", *words]
+    trapped(wanted)

@@ -1,0 +1,91 @@
+"""Forks of a process that has imported rocelab: what a command does without what Python needs to start.
+
+A fork can be trapped (tests/fabric/injected.py) by ``ROCELAB_TEST_TRAP=CALL:N:MOMENT:WHAT`` in its environment.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from lab.cli.main import main as run_command
+from lab.cli.resident import WARM, Resident, run
+from lab.vm.launch import Fork
+from lab.vm.request import Request
+from tests.fabric.injected import trapped
+
+ROOT: Final = Path(__file__).parents[2]
+TRAP: Final = "ROCELAB_TEST_TRAP"
+_ADDRESS: Final = "ROCELAB_TEST_RESIDENT"
+"""Where one listens that a parent has started for many sessions of pytest (tests/forks.py)."""
+_KILLED: Final = 128
+
+
+def ended(*words: str, timeout: float, trap: str = "") -> subprocess.CompletedProcess[str]:
+    """Run ``rocelab words...`` to its end; a signal that ended it is a negative code, as subprocess has it."""
+    given = {"ROCELAB_IN_VM": "", **os.environ, **({TRAP: trap} if trap else {})}
+    request = Request(("rocelab", *words), str(ROOT), given, None, "")
+    with contextlib.ExitStack() as stack:
+        nothing = stack.enter_context(Path(os.devnull).open("rb"))
+        out, err = (os.fdopen(os.memfd_create(name), "w+", encoding="utf-8") for name in ("out", "err"))
+        stack.enter_context(out)
+        stack.enter_context(err)
+        fork = Fork(address(), request, (nothing.fileno(), out.fileno(), err.fileno()))
+        if not select.select([fork], [], [], timeout)[0]:
+            fork.signal(signal.SIGKILL)
+            raise subprocess.TimeoutExpired(words, timeout)
+        code = fork.code()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(words, _KILLED - code if code > _KILLED else code, out.read(), err.read())
+
+
+@functools.cache
+def address() -> str:
+    """Where the resident listens, which is started for the first who asks and ends with this process."""
+    if known := os.environ.get(_ADDRESS):
+        return f"\0{known}"
+    name = f"rocelab-tests-{os.urandom(8).hex()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.fabric.resident", str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+            cwd=ROOT,
+        )
+    atexit.register(process.communicate)  # its input ends, and so does it
+    return f"\0{name}"
+
+
+def start_for_children() -> None:
+    """Start one for all processes that this one starts."""
+    os.environ[_ADDRESS] = address().removeprefix("\0")
+
+
+def main() -> None:
+    """Load, serve until the starter has ended, and in a child run the command."""
+    for module in WARM:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+    request = Resident(socket.socket(fileno=int(sys.argv[1]))).serve()
+    if request is not None:
+        wanted = request.environment.pop(TRAP, "")
+        run(request, functools.partial(trapped, wanted) if wanted else run_command)
+
+
+if __name__ == "__main__":
+    main()
