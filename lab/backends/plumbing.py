@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from lab.dataplane import attach, port_maps
 from lab.errors import EnvironmentLacks
 from lab.kernel import links, netns, probe, rtnl, tuning
-from lab.model.topology import HASH_FIELDS
+from lab.model.host_routes import host_routes
+from lab.model.sysctls import HASH_SEED, sysctls_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,33 +23,8 @@ if TYPE_CHECKING:
     from lab.model.qos.port import NodeQos
     from lab.model.topology import Endpoint, Link, Topology
 
-_FIRST_TABLE: Final = 100
-"""Routing table of a host's first NIC, when it has several."""
 _CABLES_AT_ONCE: Final = 64
 """Links that are made together: the namespaces of their ends are open meanwhile."""
-HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
-
-_EVERY_NODE: Final = {
-    "net/ipv4/conf/all/rp_filter": 0,
-    "net/ipv4/conf/default/rp_filter": 0,
-    "net/ipv4/conf/default/arp_announce": 2,
-    "net/ipv4/conf/default/arp_ignore": 1,
-    "net/ipv4/conf/all/accept_redirects": 0,
-    "net/ipv4/conf/default/send_redirects": 0,
-    "net/ipv6/conf/all/disable_ipv6": 0,
-    "net/ipv6/conf/default/disable_ipv6": 0,
-    "net/ipv6/conf/default/accept_dad": 0,
-    "net/ipv6/conf/default/accept_ra": 0,
-    "net/ipv6/conf/default/addr_gen_mode": 0,
-}
-_EVERY_SWITCH: Final = {
-    "net/ipv4/ip_forward": 1,
-    "net/ipv6/conf/all/forwarding": 1,
-    "net/ipv6/conf/default/forwarding": 1,
-    "net/ipv4/conf/all/ignore_routes_with_linkdown": 1,
-    "net/ipv6/conf/all/ignore_routes_with_linkdown": 1,
-    "net/ipv4/fib_multipath_use_neigh": 1,
-}
 
 
 @dataclass(frozen=True)
@@ -96,20 +72,13 @@ def _veth_end(blueprint: Blueprint, end: Endpoint, mtu: int, descriptors: Mappin
 
 def _prepare(blueprint: Blueprint) -> None:
     """Set what interfaces inherit at birth, in every namespace."""
-    policy = blueprint.topology.routing.hash_policy.sysctl
     seeded = tuning.has_sysctl(HASH_SEED)
     for node, namespace in blueprint.namespaces.items():
         namespace.enter()
-        tuning.write_sysctls(_EVERY_NODE)
-        if blueprint.plan[node].node.role.is_switch:
-            tuning.write_sysctls(_EVERY_SWITCH)
-            hashing: dict[str, int] = {}
-            for family in ("ipv4", "ipv6"):
-                hashing[f"net/{family}/fib_multipath_hash_fields"] = HASH_FIELDS
-                hashing[f"net/{family}/fib_multipath_hash_policy"] = policy
-            if seeded and blueprint.plan[node].hash_seed:
-                hashing[HASH_SEED] = blueprint.plan[node].hash_seed
-            tuning.write_sysctls(hashing)
+        plan = blueprint.plan[node]
+        tuning.write_sysctls(sysctls_of(plan, blueprint.topology.routing))
+        if seeded and plan.hash_seed:
+            tuning.write_sysctls({HASH_SEED: plan.hash_seed})
 
 
 def _finish(blueprint: Blueprint) -> None:
@@ -157,14 +126,12 @@ def _shape(batch: rtnl.Batch, index: int, link: Link) -> None:
 
 def _route_host(batch: rtnl.Batch, plan: NodePlan, numbering: Numbering) -> None:
     """A default route for each NIC; where there are several, what is sent from a NIC's address leaves by that NIC."""
-    several = len(plan.interfaces) > 1
-    for position, nic in enumerate(plan.interfaces.values()):
-        if nic.gateway is not None and nic.address is not None:
-            index, table = numbering.index(plan.node.name, nic.name), _FIRST_TABLE + position
-            links.add_default_route(batch, nic.gateway, index, metric=table)
-            if several:
-                links.add_default_route(batch, nic.gateway, index, table=table)
-                links.add_source_rule(batch, nic.address.ip, table)
+    for route in host_routes(plan):
+        index = numbering.index(plan.node.name, route.interface)
+        links.add_default_route(batch, route.gateway, index, metric=route.metric)
+        if route.table:
+            links.add_default_route(batch, route.gateway, index, table=route.table)
+            links.add_source_rule(batch, route.source, route.table)
 
 
 def check_kernel(topology: Topology) -> None:

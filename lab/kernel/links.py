@@ -25,6 +25,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import sched_tbf, tcmsg
 
 from lab.kernel.rtnl import CREATE, Attributes, Batch, encode
+from lab.model.shaping import delay_limit, shaper_burst, shaper_limit
 from lab.units import WIRE_OVERHEAD
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -44,8 +45,6 @@ _DELAY_PLACE: Final = (0x10001, 0x20000)
 """Parent and handle: the shaper 1: at the root, the delay 2: below its class 1:1."""
 _PSCHED_TICK: Final = 64e-9
 _LINKLAYER_ETHERNET: Final = 1
-_SHAPER_BURST: Final = 1e-3
-_MINIMUM_FRAMES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +193,6 @@ class _TokenBucket(tcmsg):  # type: ignore[misc]
         return _TokenBucketOptions
 
 
-def shaper_limit(rate: int, mtu: int) -> int:
-    """Bytes that a shaped port queues before it drops: 5 ms of its rate, and never fewer than 64 frames."""
-    return max(rate // 8 // 200, _MINIMUM_FRAMES * (mtu + WIRE_OVERHEAD))
-
-
 def add_shaper(batch: Batch, index: int, *, rate: int, mtu: int) -> None:
     """Hold an interface to ``rate`` bit/s on the wire, preamble and gap counted (tc-tbf(8))."""
     batch.add_for(index, _shaper(rate, mtu), "qdisc tbf")
@@ -206,13 +200,12 @@ def add_shaper(batch: Batch, index: int, *, rate: int, mtu: int) -> None:
 
 @cache
 def _shaper(rate: int, mtu: int) -> bytes:
-    burst = max(_SHAPER_BURST, 2 * 8 * (mtu + WIRE_OVERHEAD) / rate)
     parameters = {
         "rate": rate // 8,
         "rate_overhead": WIRE_OVERHEAD,
         "rate___reserved": _LINKLAYER_ETHERNET,
         "limit": shaper_limit(rate, mtu),
-        "buffer": round(burst / _PSCHED_TICK),
+        "buffer": round(shaper_burst(rate, mtu) / _PSCHED_TICK),
     }
     message = _TokenBucket()
     message["attrs"] = [("TCA_KIND", "tbf"), ("TCA_OPTIONS", {"attrs": [("TCA_TBF_PARMS", parameters)]})]
@@ -226,10 +219,8 @@ def add_delay(batch: Batch, index: int, *, delay: float, rate: int, mtu: int) ->
 
 @cache
 def _delay(delay: float, rate: int, mtu: int) -> bytes:
-    in_flight = delay * rate / 8 / 64
-    queued = shaper_limit(rate, mtu) / 64
     message = tcmsg()
-    options = {"delay": round(delay / _PSCHED_TICK), "limit": round(in_flight + queued), "attrs": []}
+    options = {"delay": round(delay / _PSCHED_TICK), "limit": delay_limit(delay, rate, mtu), "attrs": []}
     message["attrs"] = [("TCA_KIND", "netem"), ("TCA_OPTIONS", options)]
     return _qdisc(message, _DELAY_PLACE)
 

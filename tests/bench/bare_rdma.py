@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
-from lab.kernel import links, netns, process
+from lab.kernel import netns, process
 from lab.kernel.netns import Namespace
+from lab.model.shaping import shaper_limit
 from lab.rdma import rxe, sysfs
 from lab.units import WIRE_OVERHEAD
 from tests.inside import entered
@@ -49,7 +50,7 @@ def _join(number: int, rate: int, mtu: int) -> None:
     a, b = NODES[number : number + 2]
     peer = ["peer", "name", "left", "mtu", str(mtu), "netns", b.name]
     a.run(["ip", "link", "add", "right", "mtu", str(mtu), "type", "veth", *peer])
-    burst, limit = 2 * max(rate // 8000, mtu + WIRE_OVERHEAD), links.shaper_limit(rate, mtu)
+    burst, limit = 2 * max(rate // 8000, mtu + WIRE_OVERHEAD), shaper_limit(rate, mtu)
     shaper = [
         "tbf",
         "rate",

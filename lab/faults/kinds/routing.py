@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Type
 from pydantic import field_validator
 from typing_extensions import override
 
-from lab.backends.plumbing import HASH_SEED
 from lab.errors import EnvironmentLacks, UsageError
 from lab.faults.fault import Fault, Parameters
 from lab.faults.place import Form
 from lab.kernel import ip, tuning
+from lab.model.sysctls import HASH_SEED
 from lab.model.topology import HashPolicy
 from lab.routing import running
 from lab.wire.packet_values import between, named

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab.kernel.links import shaper_limit
 from lab.kernel.tuning import _cpu_mask
+from lab.model.shaping import shaper_limit
 from lab.units import WIRE_OVERHEAD
 
 
