@@ -8,6 +8,7 @@ and binary where written so (KiB).
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
@@ -99,6 +100,25 @@ def format_size(size: float) -> str:
 def format_time(seconds: float) -> str:
     """``"8.2 us"``: four digits."""
     return _format(seconds, ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")))
+
+
+def exact_rate(bits_per_second: int) -> str:
+    """``"100Mbit"``, nothing rounded: ``parse_rate`` reads the same number, and so does tc(8)."""
+    factor, unit = next(
+        (factor, unit)
+        for factor, unit in ((10**9, "Gbit"), (10**6, "Mbit"), (10**3, "kbit"), (1, "bit"))
+        if bits_per_second % factor == 0
+    )
+    return f"{bits_per_second // factor}{unit}"
+
+
+def exact_time(seconds: float) -> str:
+    """``"5us"``, nothing rounded: ``parse_time`` reads the same number."""
+    for factor, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
+        written = f"{round(seconds / factor)}{unit}"
+        if parse_time(written) == seconds:
+            return written
+    return f"{Decimal(repr(seconds)):f}s"
 
 
 def quanta_to_seconds(quanta: int, rate: int) -> float:

@@ -50,6 +50,7 @@ class Commands(LazyGroup):
         "extcap": ("lab.cli.extcap", "extcap"),
         "craft": ("lab.cli.craft", "craft"),
         "record": ("lab.cli.record", "app"),
+        "export": ("lab.cli.export", "app"),
         "vm": ("lab.cli.vm", "app"),
         "docs": ("lab.cli.docs", "docs"),
     }

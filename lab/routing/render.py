@@ -39,6 +39,8 @@ _BFD_PROFILE: Final = "fabric"
 class RouterConfig:
     """What each daemon of one router reads."""
 
+    header: str
+    """What each of the files begins with."""
     zebra: str
     bfdd: str
     bgpd: str
@@ -52,17 +54,23 @@ class RouterConfig:
         texts = {"zebra": self.zebra, "bfdd": self.bfdd, "bgpd": self.bgpd, "staticd": self.staticd}
         return {daemon: text for daemon, text in texts.items() if text}
 
+    @property
+    def integrated(self) -> str:
+        """The same in one file, which vtysh hands out to the daemons (``service integrated-vtysh-config``)."""
+        return self.header + "".join(text.removeprefix(self.header) for text in self.files.values())
+
 
 def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -> RouterConfig:
     """The configuration of switch ``name``."""
     bfd = topology.routing.bfd
     own = tuple(line.strip() for _, line in own_lines(topology, name))
-    header = ("frr defaults datacenter", f"hostname {name}", "!")
+    header = _text("frr defaults datacenter", f"hostname {name}", "!")
     return RouterConfig(
-        zebra=_text(*header, _NO_GROUPS),
-        bfdd=_text(*header, *_bfd_profile(bfd)) if bfd.enabled else "",
-        bgpd=_text(*header, *_bgp(topology, plan[name])),
-        staticd=_text(*header) if own else "",
+        header=header,
+        zebra=header + _text(_NO_GROUPS),
+        bfdd=header + _text(*_bfd_profile(bfd)) if bfd.enabled else "",
+        bgpd=header + _text(*_bgp(topology, plan[name])),
+        staticd=header if own else "",
         own=own,
     )
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from lab.units import (
     counted,
+    exact_rate,
+    exact_time,
     format_rate,
     format_size,
     format_time,
@@ -159,3 +161,18 @@ def test_a_unit_that_tc_reads_as_bytes_is_refused(text: str, instead: str) -> No
 def test_one_is_singular_and_nothing_else() -> None:
     assert [counted(number, "packet") for number in (0, 1, 2)] == ["0 packets", "1 packet", "2 packets"]
     assert [counted(number, "latency", "latencies") for number in (1, 3)] == ["1 latency", "3 latencies"]
+
+
+@given(st.integers(1, 25 * 10**9))
+def test_exact_rates_are_read_back(rate: int) -> None:
+    assert parse_rate(exact_rate(rate)) == rate
+
+
+@given(st.floats(1e-9, 60))
+def test_exact_times_are_read_back(seconds: float) -> None:
+    assert parse_time(exact_time(seconds)) == seconds
+
+
+def test_exact_values_are_short_where_they_can_be() -> None:
+    assert [exact_rate(rate) for rate in (10**9, 25 * 10**8, 64_000, 1)] == ["1Gbit", "2500Mbit", "64kbit", "1bit"]
+    assert [exact_time(each) for each in (0.0, 0.3, 5e-6, 2.5e-6, 60.0)] == ["0s", "300ms", "5us", "2500ns", "60s"]

@@ -1,0 +1,62 @@
+"""``rocelab export``: a fabric as files for other machines to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.kernel import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.export.containerlab import Images
+    from lab.model.topology import Topology
+
+app = typer.Typer(no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(help="A topology file.", show_default=False)]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="A folder to make, or an empty one.", show_default=False)
+]
+Image = Annotated[
+    str | None, typer.Option(metavar="IMAGE", help="What switches run: FRR. \\[default: FRR's own image]")
+]
+HostImage = Annotated[str | None, typer.Option(metavar="IMAGE", help="What hosts are made of. \\[default: --image]")]
+
+
+@app.callback()
+def export() -> None:
+    """Write a fabric as files for other machines to run."""
+
+
+@app.command()
+def containerlab(file: File, output: Output, image: Image = None, host_image: HostImage = None) -> None:
+    """Write a lab for containerlab: clab.yml, and FRR's files and a start script for each node."""
+    from lab.export.containerlab import DEFINITION, export_lab, left_out  # noqa: PLC0415 - as models in topology
+    from lab.export.folder import write  # noqa: PLC0415
+
+    topology = _read(file)
+    write(export_lab(topology, _images(image, host_image)), output)
+    _tell(output, left_out(topology))
+    typer.echo(f"sudo containerlab deploy -t {output / DEFINITION}", err=True)
+
+
+def _images(switch: str | None, host: str | None) -> Images:
+    from lab.export.containerlab import Images  # noqa: PLC0415
+
+    return Images(host=host or "") if switch is None else Images(switch, host or "")
+
+
+def _read(file: Path) -> Topology:
+    from lab.model.load import read_topology  # noqa: PLC0415
+
+    return read_topology(file, clock.reaction())
+
+
+def _tell(output: Path, missing: Iterable[str]) -> None:
+    typer.echo(f"wrote {output}", err=True)
+    for what in missing:
+        typer.echo(f"left out: {what}", err=True)

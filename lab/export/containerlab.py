@@ -1,0 +1,160 @@
+"""A fabric as a lab of containerlab: ``clab.yml``, and for each node the files that its container is given.
+
+The format is containerlab's topology definition file (https://containerlab.dev/manual/topo-def-file/), of kind
+``linux`` only: what runs in a container is its image, with our files in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import UsageError
+from lab.export import labels, node_files
+from lab.export.text import as_yaml
+from lab.model.addressing import plan_addresses
+from lab.model.sysctls import sysctls_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.export.folder import Files
+    from lab.model.addressing import NodePlan
+    from lab.model.topology import Link, Topology
+
+DEFINITION: Final = "clab.yml"
+DEFAULT_IMAGE: Final = "quay.io/frrouting/frr:10.5.1"
+"""FRR's own; ``ip``, ``tc`` and a shell are in it."""
+
+HOSTS: Final = "hosts.txt"
+"""Names of all nodes, in the lab's folder: a name that no node can have, whose folder would be in its place."""
+_WORDS: Final = {"host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"}
+_PART: Final = "[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+_IMAGE: Final = re.compile(
+    rf"(?:{_PART}:[0-9]{{1,5}}/)?{_PART}(?:/{_PART})*(?::[\w][\w.-]{{0,127}})?(?:@sha256:[0-9a-f]{{64}})?", re.ASCII
+)
+_LONGEST_IMAGE: Final = 255
+_SORT: Final = node_files.Sort()
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What containers are made of; UsageError for what cannot be an image's name."""
+
+    switch: str = DEFAULT_IMAGE
+    host: str = ""
+    """Of hosts; the switches' when empty. Hosts run no program of it until they are asked to."""
+
+    def __post_init__(self) -> None:
+        check_image(self.switch)
+        check_image(self.host or self.switch)
+
+
+def check_image(image: str) -> None:
+    """Raise UsageError for what cannot be the name of an image."""
+    if len(image) > _LONGEST_IMAGE or not _IMAGE.fullmatch(image):
+        raise UsageError(f"{image[:80]!r} is not an image", f"write one like {DEFAULT_IMAGE}")
+
+
+def export_lab(topology: Topology, images: Images) -> Files:
+    """All files of the lab; UsageError when containerlab cannot take a name."""
+    plan = plan_addresses(topology)
+    check_names(topology)
+    defaults: dict[str, Any] = {"kind": "linux", "network-mode": "none"}
+    if said := labels.of_fabric(topology):
+        defaults["labels"] = said
+    data = {
+        "name": topology.name,
+        "topology": {
+            "defaults": defaults,
+            "groups": groups(topology, plan, images),
+            "nodes": {node.name: _node(topology, plan, node.name) for node in topology.nodes},
+            "links": [_link(plan, link) for link in topology.links],
+        },
+    }
+    files = {DEFINITION: as_yaml(data, head(topology)), HOSTS: node_files.names_file(plan)}
+    for node in topology.nodes:
+        for path, text in node_files.files_of(topology, plan, node.name, _SORT).items():
+            files[kept_at(node.name, path)] = text
+    return files
+
+
+def head(topology: Topology) -> Iterator[str]:
+    """What a reader of the file has to know: what it is, and what is not in it."""
+    yield f"The fabric {topology.name}, written by rocelab export. rocelab docs containerlab has the rest."
+    yield "Not in here, because no container has it by itself:"
+    for what in left_out(topology):
+        yield f"- {what}"
+
+
+def left_out(topology: Topology) -> Iterator[str]:
+    """What of a fabric a lab does not have."""
+    if topology.qos is not None:
+        yield "qos: no lossless port, no PFC, no ECN. Links have their rates and delays (tc-tbf, tc-netem), and drop."
+    if any(host.rdma for host in topology.hosts):
+        yield "rdma: no rxe device on any host. It takes Linux 7.1 or newer with rdma_rxe."
+    yield "offloads and receive steering: a veth may merge packets, and reorder them on several CPUs."
+
+
+def groups(topology: Topology, plan: Mapping[str, NodePlan], images: Images) -> dict[str, Any]:
+    """What all switches have in common, and all hosts: image and kernel settings."""
+    found: dict[str, Any] = {}
+    if topology.switches:
+        some = plan[topology.switches[0].name]
+        found["switch"] = {"image": images.switch, "sysctls": _dotted(sysctls_of(some, topology.routing))}
+    if topology.hosts:
+        some = plan[topology.hosts[0].name]
+        found["host"] = {
+            "image": images.host or images.switch,
+            "entrypoint": "sleep",
+            "cmd": "infinity",
+            "sysctls": _dotted(sysctls_of(some, topology.routing)),
+        }
+    return found
+
+
+def _dotted(values: Mapping[str, int]) -> dict[str, int]:
+    return {name.replace("/", "."): value for name, value in values.items()}
+
+
+def group_of(plan: NodePlan) -> str:
+    """Which of ``groups`` a node is of."""
+    return "switch" if plan.node.role.is_switch else "host"
+
+
+def binds(topology: Topology, plan: Mapping[str, NodePlan], node: str, sort: node_files.Sort) -> list[str]:
+    """Where the container of a node has its files, from the lab's folder; they are only read."""
+    paths = node_files.files_of(topology, plan, node, sort)
+    return [f"{HOSTS}:{node_files.HOSTS}:ro", *(f"{kept_at(node, path)}:{path}" for path in paths)]
+
+
+def kept_at(node: str, path: str) -> str:
+    """Where in the lab's folder a file is that the container of a node has at ``path``."""
+    return f"{node}/{path.rpartition('/')[2]}"
+
+
+def _node(topology: Topology, plan: Mapping[str, NodePlan], node: str) -> dict[str, Any]:
+    return {
+        "group": group_of(plan[node]),
+        "labels": labels.of_node(plan[node].node),
+        "binds": binds(topology, plan, node, _SORT),
+        "exec": [node_files.START],
+    }
+
+
+def _link(plan: Mapping[str, NodePlan], link: Link) -> dict[str, Any]:
+    ends = [
+        {"node": end.node, "interface": end.interface, "mac": plan[end.node].interfaces[end.interface].mac}
+        for end in link.ends
+    ]
+    return {"type": "veth", "endpoints": ends, "mtu": link.mtu, "labels": labels.of_link(link)}
+
+
+def check_names(topology: Topology) -> None:
+    """Raise UsageError for a node that containerlab would take for something else."""
+    for node in topology.nodes:
+        if node.name in _WORDS:
+            raise UsageError(
+                f"a node {node.name} cannot be: containerlab has the word for an end of its own links", "rename it"
+            )

@@ -1,0 +1,43 @@
+"""The files of an export, in a folder that was not there: whole, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from lab.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Files: TypeAlias = "Mapping[str, str]"
+"""Texts by their paths in the folder."""
+
+
+def write(files: Files, folder: Path) -> None:
+    """Make ``folder`` with these files in it; UsageError when something is there, or it cannot be written."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder} is there, and is no folder", "name another with -o")
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise UsageError(f"folder {folder} is not empty", "name another with -o, or remove it")
+        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+        making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent))
+        try:
+            _fill(making, files)
+            making.rename(folder)
+        except BaseException:
+            shutil.rmtree(making, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise UsageError(f"cannot write {folder} ({error.strerror})", "choose another place with -o") from error
+
+
+def _fill(folder: Path, files: Files) -> None:
+    folder.chmod(0o755)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")

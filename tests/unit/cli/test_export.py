@@ -1,0 +1,43 @@
+"""``rocelab export``: what it writes, what it says that it left out, how it ends."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli.export import app
+from lab.errors import UsageError
+
+SHIPPED = Path(__file__).parents[3] / "topologies"
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    return result.stderr
+
+
+def test_a_lab_is_written_and_what_it_lacks_is_told(tmp_path: Path) -> None:
+    told = run("containerlab", SHIPPED / "one-leaf.yaml", "-o", tmp_path / "lab", "--image", "frr:mine")
+    assert told.startswith(f"wrote {tmp_path / 'lab'}\nleft out: qos: ")
+    assert told.endswith(f"sudo containerlab deploy -t {tmp_path / 'lab' / 'clab.yml'}\n")
+    assert (tmp_path / "lab" / "clab.yml").read_text().count("image: frr:mine\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "error"),
+    [
+        ("no-such.yaml", [], "there is no file"),
+        ("one-leaf.yaml", ["--image", "Not An Image"], "'Not An Image' is not an image: write one like"),
+        ("one-leaf.yaml", ["--host-image", "x:"], "'x:' is not an image"),
+        ("one-leaf.yaml", ["-o", SHIPPED], "is not empty: name another with -o"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_nothing_is_written(
+    file: str, options: list[str], error: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=error) as told:
+        run("containerlab", SHIPPED / file, "-o", tmp_path / "lab", *options)
+    assert "\n" not in str(told.value)
+    assert list(tmp_path.iterdir()) == []
