@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.errors import UsageError
 from lab.kernel import clock
 
 if TYPE_CHECKING:
@@ -42,6 +43,39 @@ def containerlab(file: File, output: Output, image: Image = None, host_image: Ho
     write(export_lab(topology, _images(image, host_image)), output)
     _tell(output, left_out(topology))
     typer.echo(f"sudo containerlab deploy -t {output / DEFINITION}", err=True)
+
+
+@app.command()
+def clabernetes(
+    file: File,
+    output: Output,
+    image: Image = None,
+    host_image: HostImage = None,
+    launcher_image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="What a pod runs a node in. \\[default: as the cluster says]")
+    ] = None,
+    node_selector: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL=VALUE", help="Run on nodes of the cluster with this label. May be repeated."),
+    ] = None,
+) -> None:
+    """Write manifests for clabernetes: a namespace, files as ConfigMaps, and a Topology, a pod for each node."""
+    from lab.export.clabernetes import Placement, export_topology, left_out  # noqa: PLC0415
+    from lab.export.folder import write  # noqa: PLC0415
+
+    topology = _read(file)
+    selector = dict(_label(word) for word in node_selector or [])
+    placement = Placement(_images(image, host_image), launcher_image or "", selector)
+    write(export_topology(topology, placement), output)
+    _tell(output, left_out(topology))
+    typer.echo(f"kubectl apply -f {output}", err=True)
+
+
+def _label(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals:
+        raise UsageError(f"--node-selector {word}: no =", "write it like rocelab/rdma=yes")
+    return key, value
 
 
 def _images(switch: str | None, host: str | None) -> Images:

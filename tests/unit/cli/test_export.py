@@ -25,6 +25,24 @@ def test_a_lab_is_written_and_what_it_lacks_is_told(tmp_path: Path) -> None:
     assert (tmp_path / "lab" / "clab.yml").read_text().count("image: frr:mine\n") == 2
 
 
+def test_manifests_are_written(tmp_path: Path) -> None:
+    told = run(
+        "clabernetes", SHIPPED / "one-leaf.yaml", "-o", tmp_path / "c9s", "--node-selector", "rocelab/rdma=yes"
+    )
+    assert told.endswith(f"kubectl apply -f {tmp_path / 'c9s'}\n")
+    assert "nodeSelector:\n        rocelab/rdma: yes" in (tmp_path / "c9s" / "20-topology.yaml").read_text().replace(
+        "'", ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("selector", "error"), [("rdma", "--node-selector rdma: no =: write it like"), ("a b=c", "a b=c is no label")]
+)
+def test_a_label_that_cannot_be(selector: str, error: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=error):
+        run("clabernetes", SHIPPED / "one-leaf.yaml", "-o", tmp_path / "c9s", "--node-selector", selector)
+
+
 @pytest.mark.parametrize(
     ("file", "options", "error"),
     [
