@@ -51,6 +51,7 @@ class Commands(LazyGroup):
         "craft": ("lab.cli.craft", "craft"),
         "record": ("lab.cli.record", "app"),
         "export": ("lab.cli.export", "app"),
+        "import": ("lab.cli.import_lab", "app"),
         "vm": ("lab.cli.vm", "app"),
         "docs": ("lab.cli.docs", "docs"),
     }

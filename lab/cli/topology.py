@@ -88,7 +88,7 @@ def new_leaf_spine(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    _write(new_topology(name, "leaf-spine", settings, {"rate": rate, "mtu": mtu}, qos), output)
+    write(new_topology(name, "leaf-spine", settings, {"rate": rate, "mtu": mtu}, qos), output)
 
 
 @new.command("clos")
@@ -120,7 +120,7 @@ def new_clos(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    _write(new_topology(name, "clos", settings, {"rate": rate, "mtu": mtu}, qos), output)
+    write(new_topology(name, "clos", settings, {"rate": rate, "mtu": mtu}, qos), output)
 
 
 @new.command("rail-optimised")
@@ -150,7 +150,7 @@ def new_rail_optimised(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    _write(new_topology(name, "rail-optimised", settings, {"rate": rate, "mtu": mtu}, qos), output)
+    write(new_topology(name, "rail-optimised", settings, {"rate": rate, "mtu": mtu}, qos), output)
 
 
 @app.command()
@@ -218,7 +218,7 @@ def graph(
     from lab.model.load import read_topology  # noqa: PLC0415
 
     chosen = format or _SUFFIXES.get(output.suffix if output else "", Format.SVG)
-    _write(_draw(read_topology(file, clock.reaction()), chosen), output)
+    write(_draw(read_topology(file, clock.reaction()), chosen), output)
 
 
 @app.command()
@@ -226,7 +226,7 @@ def schema(output: Output = None) -> None:
     """Print the JSON Schema of topology files, for editors that complete YAML."""
     from lab.model.spec import json_schema  # noqa: PLC0415
 
-    _write(json_text.dumps(json_schema(), indent=2) + "\n", output)
+    write(json_text.dumps(json_schema(), indent=2) + "\n", output)
 
 
 def _draw(topology: Topology, format: Format) -> str:  # noqa: A002
@@ -237,7 +237,8 @@ def _draw(topology: Topology, format: Format) -> str:  # noqa: A002
     return {Format.SVG: draw_svg, Format.MERMAID: draw_mermaid, Format.DOT: draw_graphviz}[format](topology)
 
 
-def _write(text: str, output: Path | None) -> None:
+def write(text: str, output: Path | None) -> None:
+    """Put ``text`` into a file, or on standard output; UsageError when it cannot be written."""
     if output is None:
         typer.echo(text, nl=False)
         return

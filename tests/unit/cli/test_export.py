@@ -1,12 +1,15 @@
 """``rocelab export``: what it writes, what it says that it left out, how it ends."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from lab.cli.export import app
+from lab.cli.import_lab import app as importer
 from lab.errors import UsageError
+from lab.model.load import load_topology, read_topology
 
 SHIPPED = Path(__file__).parents[3] / "topologies"
 
@@ -41,6 +44,13 @@ def test_manifests_are_written(tmp_path: Path) -> None:
 def test_a_label_that_cannot_be(selector: str, error: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=error):
         run("clabernetes", SHIPPED / "one-leaf.yaml", "-o", tmp_path / "c9s", "--node-selector", selector)
+
+
+def test_a_lab_comes_back(tmp_path: Path) -> None:
+    run("containerlab", SHIPPED / "one-leaf.yaml", "-o", tmp_path / "lab")
+    told = CliRunner().invoke(importer, ["containerlab", str(tmp_path / "lab" / "clab.yml")], catch_exceptions=False)
+    assert load_topology(told.stdout) == replace(read_topology(SHIPPED / "one-leaf.yaml"), qos=None)
+    assert told.stderr == "left out: qos: a lab has none; with qos: lab every port is a lossless one\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,217 @@
+"""A lab of containerlab as a topology file: nodes, links and what labels say; the rest rocelab plans itself."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from lab.errors import UsageError
+from lab.export import labels
+from lab.export.lab_reader import read_lab
+from lab.export.node_files import OWN_LINES
+from lab.export.roles import roles_of
+from lab.export.text import as_yaml
+from lab.model.load import load_topology, read_text
+from lab.model.topology import MAX_FABRIC_NAME, MAX_NODE_NAME, MTU_RANGE, Addressing, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from lab.export.lab_reader import ReadLab, ReadLink
+
+_OURS: Final = {"kind", "group", "labels", "image", "binds", "exec", "sysctls", "entrypoint", "cmd", "network-mode"}
+"""What an export says of a node, all of which is planned again."""
+_UNUSED: Final = {"kind", "group", "labels"}
+_SHOWN: Final = 4
+
+
+@dataclass
+class _Import:
+    """A lab on its way to a topology."""
+
+    lab: ReadLab
+    roles: dict[str, Role]
+    names: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def import_lab(file: Path) -> tuple[str, list[str]]:
+    """The text of the topology file, and what of the lab is not in it, a line each.
+
+    UsageError when ``file`` cannot be read, InvalidInput when it is no lab, or none that can be a fabric.
+    """
+    lab = read_lab(file)
+    work = _Import(lab, roles_of(lab))
+    work.notes += lab.left_out
+    links = list(_neighbours(work))
+    linked = {node for link in links for node, _ in link.ends}
+    work.notes += [f"node {name}: no link of it is left" for name in lab.nodes if name not in linked]
+    if not linked:
+        raise UsageError(f"nothing of {file} can be a fabric", _why_not(work.notes))
+    _name_nodes(work, [name for name in lab.nodes if name in linked])
+    text = _text(work, links)
+    work.notes += _not_taken(work)
+    text = as_yaml({}, _head(file, work.notes)).removesuffix("{}\n") + text
+    load_topology(text, f"{file}, as a topology")
+    return text, work.notes
+
+
+def _why_not(notes: list[str]) -> str:
+    more = f", and {len(notes) - 1} more" if len(notes) > 1 else ""
+    return f"rocelab takes nodes of kind linux, with FRR as switches; {notes[0]}{more}"
+
+
+def _head(file: Path, notes: Iterable[str]) -> Iterator[str]:
+    yield f"From {file.name}, by rocelab import. Addresses, AS numbers and BGP are rocelab's own plan. Not in here:"
+    yield from (f"- {note}" for note in notes)
+
+
+def _neighbours(work: _Import) -> Iterator[ReadLink]:
+    for link in work.lab.links:
+        one, other = (work.roles[node] for node, _ in link.ends)
+        if abs(one.tier - other.tier) == 1:
+            yield link
+        else:
+            work.notes.append(f"link {link}: a {one} and a {other} are no neighbours")
+
+
+def _name_nodes(work: _Import, nodes: Iterable[str]) -> None:
+    for node in nodes:
+        name = _plain(node, MAX_NODE_NAME)
+        while name in work.names.values():
+            name = f"{name[: MAX_NODE_NAME - 2]}-x"
+        work.names[node] = name
+        if name != node:
+            work.notes.append(f"node {node} is called {name}")
+
+
+def _plain(name: str, limit: int) -> str:
+    """The nearest name that a fabric or a node may have."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower())[:limit].strip("-")
+    return plain if plain[:1].isalpha() else f"n{plain}"[:limit]
+
+
+def _text(work: _Import, links: list[ReadLink]) -> str:
+    said = work.lab.labels
+    data: dict[str, Any] = {"name": _plain(work.lab.name, MAX_FABRIC_NAME)}
+    if labels.DESCRIPTION in said:
+        data["description"] = said[labels.DESCRIPTION]
+    usual = _usual(links)
+    if usual:
+        data["defaults"] = usual
+    if routing := _routing(said):
+        data["routing"] = routing
+    pools = {
+        pool: said[labels.ADDRESSING + pool] for pool in Addressing.__slots__ if labels.ADDRESSING + pool in said
+    }
+    if pools:
+        data["addressing"] = pools
+    if own := dict(_own_lines(work)):
+        data["frr"] = own
+    nodes = "".join(f"  {name}: {_flow(_node(work, node))}\n" for node, name in work.names.items())
+    cables = "".join(f"  - {_flow(each)}\n" for each in _links(work, links, usual))
+    return f"{as_yaml(data)}nodes:\n{nodes}links:\n{cables}"
+
+
+def _flow(data: Any) -> str:
+    return yaml.safe_dump(data, default_flow_style=True, sort_keys=False, width=10**6).strip()
+
+
+def _routing(said: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        key: said[labels.ROUTING + key] for key in labels.SETTINGS if labels.ROUTING + key in said
+    }
+    bfd = {
+        key.removeprefix(labels.BFD): yaml.safe_load(value)
+        for key, value in said.items()
+        if key.startswith(labels.BFD)
+    }
+    return {**found, "bfd": bfd} if bfd else found
+
+
+def _node(work: _Import, node: str) -> dict[str, Any]:
+    said, role = work.lab.nodes[node].labels, work.roles[node]
+    found: dict[str, Any] = {"role": role.value}
+    if said.get(labels.POD, "").isdecimal():
+        found["pod"] = int(said[labels.POD])
+    if role is Role.HOST and said.get(labels.RDMA) == "false":
+        found["rdma"] = False
+    return found
+
+
+def _usual(links: list[ReadLink]) -> dict[str, Any]:
+    """What most links have."""
+    rates = Counter(link.labels[labels.RATE] for link in links if labels.RATE in link.labels)
+    sizes = Counter(link.mtu for link in links if _can_be(link.mtu))
+    found: dict[str, Any] = {"rate": rates.most_common(1)[0][0]} if rates else {}
+    return found | ({"mtu": sizes.most_common(1)[0][0]} if sizes else {})
+
+
+def _can_be(mtu: int) -> bool:
+    return MTU_RANGE[0] <= mtu <= MTU_RANGE[1]
+
+
+def _links(work: _Import, links: list[ReadLink], usual: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    taken: set[str] = set()
+    other_names = []
+    for link in links:
+        ends = []
+        for node, interface in link.ends:
+            end = _end(work, node, interface, taken)
+            ends.append(end)
+            if end.partition(":")[2] != interface:
+                other_names.append(f"{node}:{interface} is {end}")
+        told = {"rate": link.labels.get(labels.RATE), "mtu": link.mtu, "delay": link.labels.get(labels.DELAY)}
+        if link.mtu and not _can_be(link.mtu):
+            work.notes.append(f"link {link}: its MTU of {link.mtu} is out of range")
+            del told["mtu"]
+        yield {"ends": ends} | {key: value for key, value in told.items() if value and value != usual.get(key)}
+    if other_names:
+        more = f", and {len(other_names) - _SHOWN} more" if len(other_names) > _SHOWN else ""
+        work.notes.append(f"names of interfaces: {', '.join(other_names[:_SHOWN])}{more}")
+
+
+def _end(work: _Import, node: str, interface: str, taken: set[str]) -> str:
+    """``leaf1:swp3`` for the interface whose number is 3; no number where it has none, or a taken one."""
+    number = re.search(r"[1-9][0-9]{0,3}$", interface)
+    prefix = "swp" if work.roles[node].is_switch else "eth"
+    end = f"{work.names[node]}:{prefix}{number[0]}" if number else work.names[node]
+    if not number or end in taken:
+        return work.names[node]
+    taken.add(end)
+    return end
+
+
+def _own_lines(work: _Import) -> Iterator[tuple[str, str]]:
+    """What an export has put behind rocelab's own lines of an frr.conf."""
+    for node, name in work.names.items():
+        read = work.lab.nodes[node]
+        if labels.ROLE not in read.labels or not read.frr_file:
+            continue
+        file = work.lab.folder / read.frr_file
+        if not file.is_file():
+            work.notes.append(f"node {node}: {read.frr_file} is not there, and what it says for FRR")
+        elif own := read_text(file).partition(f"{OWN_LINES}\n")[2]:
+            yield name, own
+
+
+def _not_taken(work: _Import) -> Iterator[str]:
+    """What is said of nodes, and here by nothing."""
+    where: dict[str, list[str]] = {}
+    for name, node in work.lab.nodes.items():
+        exported = labels.ROLE in node.labels
+        for key in node.said.keys() - (_OURS if exported else _UNUSED):
+            where.setdefault(key, []).append(name)
+    yield from (f"{key} of {_some(where[key])}" for key in sorted(where))
+    if any(labels.ROLE in node.labels for node in work.lab.nodes.values()):
+        yield "qos: a lab has none; with qos: lab every port is a lossless one"
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
