@@ -27,6 +27,7 @@ class Commands(LazyGroup):
     commands_at: ClassVar = {
         "doctor": ("lab.cli.doctor", "doctor"),
         "topology": ("lab.cli.topology", "app"),
+        "examples": ("lab.cli.examples", "app"),
         "up": ("lab.cli.up", "up"),
         "down": ("lab.cli.fabric", "down"),
         "ls": ("lab.cli.fabric", "list_fabrics"),

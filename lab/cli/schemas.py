@@ -31,6 +31,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "fault show": faults.FaultKind,
     "fault inject": faults.FaultEntry | faults.FaultRun,
     "fault heal": list[faults.FaultEntry],
+    "examples ls": list[scenarios.ListedExample],
     "scenario ls": list[scenarios.ListedScenario],
     "scenario show": scenarios.ScenarioShow,
     "scenario run": list[scenarios.Judgement],

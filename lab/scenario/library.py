@@ -5,19 +5,20 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.suggest import suggest
 from lab.scenario.api import Scenario, named
+from lab.shipped import shipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from types import ModuleType
     from typing import Any
 
-OWN: Final = Path(__file__).parents[2] / "scenarios"
+OWN: Final = shipped("scenarios")
 """Those that come with rocelab."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _PARTS: Final = ("Story", "Numbers")

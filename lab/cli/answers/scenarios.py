@@ -16,6 +16,14 @@ class ListedScenario(Answer):
     """The file of its fabric."""
 
 
+class ListedExample(Answer):
+    """A topology or a scenario that comes with rocelab."""
+
+    name: str
+    about: str
+    """Its first sentence."""
+
+
 class Explained(Answer):
     """A check, and what is true of a recording that passes it."""
 

@@ -1,0 +1,93 @@
+"""The wheel, in an empty virtual environment outside the checkout: what people have who install rocelab.
+
+Its dependencies are those of this environment, by a path file; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+VECTOR = ROOT / "tests/unit/wire/vectors/rxe-ipv4.pcapng"
+MODULES = {f"lab/{path.relative_to(ROOT / 'lab')}" for path in (ROOT / "lab").rglob("*.py")}
+_PATTERNS = ("docs/*.md", "**/*.bpf.c", "**/*.h", "**/*.bpf-*.o", "py.typed")
+_CARRIED = ("topologies/*", "scenarios/*.py", "scripts/guest/**/*", "scripts/requirements-dev.lock")
+DATA = {
+    *(f"lab/{path.relative_to(ROOT / 'lab')}" for each in _PATTERNS for path in (ROOT / "lab").glob(each)),
+    *(f"lab/shipped/{path.relative_to(ROOT)}" for each in _CARRIED for path in ROOT.glob(each) if path.is_file()),
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, where=ROOT)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel, and what it depends on."""
+    folder = tmp_path_factory.mktemp("env") / "env"
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    python = folder / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
+    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip())
+    (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the reader is: nowhere near the checkout."""
+    return tmp_path
+
+
+def run(*words: object, where: Path | None = None, expect: int = 0) -> str:
+    surroundings = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    done = subprocess.run(
+        [str(word) for word in words], cwd=where, env=surroundings, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == expect, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout + (done.stderr if expect else "")
+
+
+def test_it_carries_all_modules_objects_pages_and_examples(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not name.startswith("rocelab-")}
+        assert names == MODULES | DATA
+        provision = archive.getinfo("lab/shipped/scripts/guest/provision")
+        assert provision.external_attr >> 16 & 0o100, "the image's scripts are run"
+
+
+def test_it_is_itself_that_is_run(environment: Path, folder: Path) -> None:
+    where = run(environment / "bin" / "python", "-c", "import lab; print(lab.__file__)", where=folder)
+    assert Path(where.strip()).is_relative_to(environment)
+
+
+def test_it_works_without_a_checkout(environment: Path, folder: Path) -> None:
+    def rocelab(*words: object, expect: int = 0) -> str:
+        return run(environment / "bin" / "rocelab", *words, where=folder, expect=expect)
+
+    assert "Break an AI fabric on your laptop" in rocelab("--help")
+    rocelab("topology", "new", "leaf-spine", "-o", "mine.yaml")
+    assert "mine.yaml: ok, 14 nodes and 16 links" in rocelab("topology", "check", "mine.yaml")
+    rocelab("examples", "copy")
+    assert {str(path.relative_to(folder)) for path in folder.glob("*/*")} == {
+        each["name"] for each in json.loads(rocelab("examples", "ls", "--json"))
+    }
+    rocelab("export", "containerlab", "topologies/incast.yaml", "-o", "out")
+    assert "name: incast\n" in rocelab("import", "containerlab", "out/clab.yml")
+    assert "# Fabrics in containerlab" in rocelab("docs", "containerlab")
+    assert "BTH" in rocelab("dissect", VECTOR)
+    rocelab("scenario", "lint")
+    assert "pfc-storm" in rocelab("scenario", "ls")
