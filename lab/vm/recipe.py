@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import EnvironmentLacks
 from lab.kernel.cache import user_cache
+from lab.shipped import PACKAGE, is_installed, shipped
 from lab.vm.arch import Arch, host_arch
+from lab.vm.fingerprint import of_code
 
 SUITE = "trixie"
 PYTHON = "3.13"
@@ -93,19 +98,35 @@ def read_packages(path: Path) -> tuple[str, ...]:
 
 
 def checkout() -> Path:
-    """The folder that holds this package and its ``scripts``; EnvironmentLacks when installed without them."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / "scripts/guest/packages.txt").is_file():
+    """The folder that holds this package, which the VM shares; EnvironmentLacks when nothing came with the package.
+
+    Beside an installed package are other people's, which are not for the guest: then it is a copy in the cache.
+    """
+    if not shipped("scripts/guest/packages.txt").is_file():
         raise EnvironmentLacks(
-            f"no scripts/guest beside {root / 'lab'}", "run rocelab from a checkout of its repository"
+            f"no scripts/guest beside {PACKAGE}",
+            "install rocelab's wheel, or run it from a checkout of its repository",
         )
-    return root
+    return _copy_of_package() if is_installed() else PACKAGE.parent
+
+
+def _copy_of_package() -> Path:
+    """The package by itself, the same folder while no file of it changes; made at one stroke."""
+    folder = user_cache("package") / of_code()
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+        shutil.copytree(PACKAGE, making / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+        making.chmod(0o755)
+        with contextlib.suppress(OSError):  # somebody else has just made it
+            making.rename(folder)
+        shutil.rmtree(making, ignore_errors=True)
+    return folder
 
 
 def current_recipe() -> Recipe:
-    """The recipe of this checkout for this host."""
-    root = checkout()
-    return Recipe(arch=host_arch(), guest=root / "scripts/guest", lock=root / "scripts/requirements-dev.lock")
+    """The recipe that comes with this rocelab, for this host."""
+    return Recipe(host_arch(), guest=shipped("scripts/guest"), lock=shipped("scripts/requirements-dev.lock"))
 
 
 def cache_root() -> Path:

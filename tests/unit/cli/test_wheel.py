@@ -91,3 +91,20 @@ def test_it_works_without_a_checkout(environment: Path, folder: Path) -> None:
     assert "BTH" in rocelab("dissect", VECTOR)
     rocelab("scenario", "lint")
     assert "pfc-storm" in rocelab("scenario", "ls")
+
+
+def test_the_vm_is_built_from_it_and_shares_a_copy_of_it_alone(environment: Path, folder: Path) -> None:
+    program = (
+        "from lab.vm.recipe import checkout, current_recipe\n"
+        "print(current_recipe().hash, checkout(), checkout(), sep='\\n')\n"
+    )
+    cached = f"import os; os.environ['XDG_CACHE_HOME'] = {str(folder)!r}\n"
+    hashed, shared, again = run(environment / "bin" / "python", "-c", cached + program, where=folder).split()
+    ours = run(sys.executable, "-c", program, where=ROOT).split()
+    assert hashed == ours[0], "an image of the checkout is as good"
+    assert shared == again
+    assert [path.name for path in Path(shared).iterdir()] == ["lab"]
+    copied = {f"{path.relative_to(shared)}" for path in Path(shared).rglob("*") if path.is_file()}
+    assert copied == MODULES | DATA
+    assert [path.name for path in Path(shared).parent.iterdir()] == [Path(shared).name]
+    assert ours[1] == str(ROOT)
