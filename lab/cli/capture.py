@@ -14,16 +14,16 @@ import typer
 from rich.live import Live
 
 from lab.backends import state
+from lab.backends.points import points_of
 from lab.cli import on_event as on_event_words
 from lab.cli.complete import FabricOption
 from lab.cli.ending import ends_on_signals
-from lab.cli.hosts import addresses_of
 from lab.cli.live import Printed
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import LabError, UsageError
-from lab.kernel.capture import Capture, Point
-from lab.model.selection import choose_links
+from lab.kernel.capture import Capture
+from lab.model.hosts import addresses_of
 from lab.units import counted, format_size, parse_size
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import MAX_SNAPLEN, Writer
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from lab.backends.base import Fabric
     from lab.kernel.capture import LinkCount, Progress
     from lab.wire.pcapng import Sink
     from lab.wire.trigger import Event, Kind
@@ -123,14 +122,6 @@ def capture(
     _report(output if kinds is None or kept.event else None, counts, json=json, event=kept.event if kinds else None)
     if kinds is not None:
         _tell(kept.event, output)
-
-
-def points_of(fabric: Fabric, links: Sequence[str]) -> list[Point]:
-    """Where to listen for links that are named as on the command line."""
-    return [
-        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
-        for end, link in choose_links(fabric.topology, links)
-    ]
 
 
 def _kinds(text: str, output: str | None, *, alone: bool) -> frozenset[Kind]:

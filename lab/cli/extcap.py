@@ -19,12 +19,12 @@ import typer
 from lab import __version__
 from lab.backends import state
 from lab.cli.ending import ends_on_signals
-from lab.cli.hosts import addresses_of
 from lab.cli.opening import open_fabric
 from lab.cli.output import stdout
 from lab.errors import EnvironmentLacks, LabError, OperationFailed, UsageError
 from lab.kernel.capture import Capture
 from lab.kernel.process import find_tool, run
+from lab.model.hosts import addresses_of
 from lab.model.topology import Endpoint
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import Writer
@@ -159,7 +159,7 @@ def _check(interface: str, text: str) -> None:
 
 def _capture(interface: str, fifo: Path, select: str) -> None:
     """Capture into the pipe until Wireshark closes it."""
-    from lab.cli.capture import points_of  # noqa: PLC0415 - Wireshark asks for interfaces far more often
+    from lab.backends.points import points_of  # noqa: PLC0415 - Wireshark asks for interfaces far more often
 
     name, end = _chosen(interface)
     fabric = open_fabric(name)

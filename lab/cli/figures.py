@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.counters import since_clear
 from lab.cli.opening import open_fabric
-from lab.dataplane.names import COUNTERS, Scope
+from lab.dataplane import figures
 from lab.errors import UsageError
 from lab.model.expectation import Seen, Unit
-from lab.model.qos.port import CLASSES
 from lab.model.selection import choose_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from lab.dataplane.names import Counter
     from lab.model.expectation import Comparison
 
 MEASURED: Final[Mapping[str, tuple[str, Unit]]] = {
@@ -27,37 +25,11 @@ MEASURED: Final[Mapping[str, tuple[str, Unit]]] = {
     "max": ("max_s", Unit.SECONDS),
 }
 """Of ``rdma bw`` and ``lat``: the field of their JSON, and its unit."""
-_SUMS: Final[Mapping[str, str]] = {
-    "drops": "queue{n}_drop_",
-    "pauses": "tx_prio{n}_pause",
-    "marks": "queue{n}_ecn_marked",
-    "ignored": "rx_prio{n}_pause_ignored",
-    "storms": "queue{n}_storms",
-}
-"""Short names, and the counters of all queues or priorities that they add up: drops for every reason, in packets."""
 
 
 def known_figures() -> set[str]:
     """Every name that an expectation may begin with."""
-    return {*MEASURED, *_SUMS, *(name for counter in COUNTERS for name in _names(counter))}
-
-
-def _names(counter: Counter) -> Iterator[str]:
-    numbers = range(1) if counter.scope is Scope.PORT else range(CLASSES)
-    return (counter.name_of(number) for number in numbers)
-
-
-def _counters_of(figure: str) -> list[Counter]:
-    """The counters that a figure is made of."""
-    if figure not in _SUMS:
-        return [counter for counter in COUNTERS if figure in _names(counter)]
-    name = _SUMS[figure]
-    drops = figure == "drops"
-    return [
-        counter
-        for counter in COUNTERS
-        if counter.name == name or (drops and counter.name.startswith(name) and counter.name.endswith("_packets"))
-    ]
+    return {*MEASURED, *figures.known_figures()}
 
 
 class Measured:
@@ -102,10 +74,7 @@ class Counted:
 
     def see(self, comparison: Comparison) -> Seen:
         """The sum over the ports that it names, or over all; of what is no sum, the largest."""
-        counters = _counters_of(comparison.figure)
-        names = {name for counter in counters for name in _names(counter)}
-        if comparison.figure not in _SUMS:
-            names = {comparison.figure}
+        names = figures.counters_of(comparison.figure)
         unit = Unit.BYTES if comparison.figure.endswith("bytes") else Unit.NUMBER
         topology = self._fabric.topology
         if topology.qos is None:
@@ -120,4 +89,4 @@ class Counted:
             for name, value in counted.items()
             if name in names
         ]
-        return Seen(max(values, default=0) if counters[0].gauge else sum(values), unit)
+        return Seen(max(values, default=0) if figures.is_gauge(comparison.figure) else sum(values), unit)

@@ -11,11 +11,9 @@ import typer
 
 from lab.cli.complete import fabric_names
 from lab.errors import UsageError
+from lab.model.hosts import addresses_of, unknown_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from lab.model.addressing import NodePlan
     from lab.wire.filter.expression import Address, Expression
 
 FabricOption = Annotated[
@@ -27,15 +25,6 @@ FabricOption = Annotated[
         autocompletion=fabric_names,
     ),
 ]
-
-
-def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[Address]:
-    """Every IP address of a node; UsageError when the fabric has no such node."""
-    if name not in plan:
-        raise _unknown(name, plan)
-    node = plan[name]
-    own = [interface.address.ip for interface in node.interfaces.values() if interface.address is not None]
-    return [*own, *(loopback.ip for loopback in node.loopbacks), *([node.vtep] if node.vtep is not None else [])]
 
 
 def parse_filter(text: str | None, fabric: str | None, file: Path) -> Expression | None:
@@ -96,11 +85,7 @@ def _addresses_in(inspected: dict[str, Any], name: str) -> list[Address]:
     """As ``addresses_of``, of what ``rocelab inspect`` says of a fabric that runs in the VM."""
     nodes = {node["name"]: node for node in inspected["nodes"]}
     if name not in nodes:
-        raise _unknown(name, nodes)
+        raise unknown_node(name, nodes)
     node = nodes[name]
     texts = [*node["loopbacks"], *(each["address"] for each in node["interfaces"] if each["address"])]
     return [ip_interface(text).ip for text in texts]
-
-
-def _unknown(name: str, known: Iterable[str]) -> UsageError:
-    return UsageError(f"no node {name!r} in the fabric", f"there is {', '.join(known)}")

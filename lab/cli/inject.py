@@ -7,12 +7,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.ending import ends_on_signals
-from lab.cli.hosts import addresses_of
 from lab.cli.opening import open_fabric
 from lab.errors import UsageError
 from lab.kernel import neighbours
 from lab.kernel.inject import Injector
 from lab.kernel.pace import Pace
+from lab.model.hosts import addresses_of
 from lab.model.selection import choose_links
 from lab.units import counted, format_rate, format_time
 from lab.wire.craft import frames

@@ -1,11 +1,14 @@
-"""The names of a fabric's nodes as ``/etc/hosts`` has them (hosts(5))."""
+"""The names of a fabric's nodes, as filters know them and as ``/etc/hosts`` has them (hosts(5))."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lab.errors import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from ipaddress import IPv4Address, IPv6Address
 
     from lab.model.addressing import NodePlan
 
@@ -21,6 +24,20 @@ def hosts_file(plan: Mapping[str, NodePlan]) -> str:
     for name, node in plan.items():
         lines += (f"{address} {' '.join(names)}" for address, names in _named(name, node))
     return "\n".join(lines) + "\n"
+
+
+def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[IPv4Address | IPv6Address]:
+    """Every IP address of a node; UsageError when the fabric has no such node."""
+    if name not in plan:
+        raise unknown_node(name, plan)
+    node = plan[name]
+    own = [interface.address.ip for interface in node.interfaces.values() if interface.address is not None]
+    return [*own, *(loopback.ip for loopback in node.loopbacks), *([node.vtep] if node.vtep is not None else [])]
+
+
+def unknown_node(name: str, known: Iterable[str]) -> UsageError:
+    """What is said of a name that no node has."""
+    return UsageError(f"no node {name!r} in the fabric", f"there is {', '.join(known)}")
 
 
 def _named(name: str, node: NodePlan) -> Iterator[tuple[object, list[str]]]:

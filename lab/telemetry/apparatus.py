@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from io import FileIO
 from typing import TYPE_CHECKING, Final
 
+from lab.backends.points import points_of
 from lab.dataplane import port_maps
 from lab.dataplane.events import Tail
 from lab.errors import OperationFailed
 from lab.kernel import news
-from lab.kernel.capture import Capture, Point
+from lab.kernel.capture import Capture
 from lab.kernel.interfaces import indices
-from lab.model.selection import choose_links
 from lab.rdma import rxe
 from lab.telemetry.link_source import LinkSource
 from lab.telemetry.offspring import Offspring, allow
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lab.backends.base import Fabric
+    from lab.kernel.capture import Point
     from lab.telemetry.folder import Folder
     from lab.telemetry.offspring import Control
     from lab.telemetry.sampler import Source
@@ -105,10 +106,7 @@ def _is_live(fabric: Fabric) -> Callable[[], bool]:
 
 def capturing(folder: Folder, fabric: Fabric, links: Sequence[str]) -> Offspring:
     """The process that captures what some links carry into a recording; UsageError when there is no such link."""
-    points = [
-        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
-        for end, link in choose_links(fabric.topology, links)
-    ]
+    points = points_of(fabric, links)
     folder.captures.mkdir(exist_ok=True)
     file = os.open(folder.captures / "packets.pcapng", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
