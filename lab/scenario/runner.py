@@ -12,7 +12,7 @@ from lab.backends.state import FabricState
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.faults import engine
 from lab.kernel import clock
-from lab.model.load import read_topology
+from lab.model.load import read_topology, renamed
 from lab.model.qos.resolve import resolve
 from lab.model.suggest import suggest
 from lab.scenario import library
@@ -55,25 +55,29 @@ def play(  # noqa: PLR0913 - how it is to be played
     folder: Path = library.OWN,
     seed: int = 1,
     keep: bool = False,
+    fabric: str = "",
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Play it and record it into a folder. A fabric of its topology that runs is used, and left as it was.
 
-    One that is built for it is taken down again unless it is to be kept. UsageError when a fabric of that name is
+    One that is built for it is taken down again unless it is to be kept. It is called as its topology, or ``fabric``.
+    UsageError when a fabric of that name is
     another one, or is not as it was built; otherwise whatever went wrong: the recording then says so too.
     """
     parameters = parameters_of(scenario, written)
     topology = read_topology(library.topology_of(scenario, folder), reaction=clock.reaction())
+    if fabric:
+        topology = renamed(topology, fabric)
     asked = {
         "scenario": scenario.name,
         "seed": seed,
         "params": parameters.model_dump(mode="json", by_alias=True),
     }
     with (
-        _fabric(topology, keep, tell) as fabric,
-        Recorder.begin(into, fabric, captures=scenario.captures, parameters=asked) as recorder,
+        _fabric(topology, keep, tell) as playing,
+        Recorder.begin(into, playing, captures=scenario.captures, parameters=asked) as recorder,
     ):
-        stage = Stage(fabric, recorder, seed, tell)
+        stage = Stage(playing, recorder, seed, tell)
         try:
             scenario.run(stage, parameters)
         finally:

@@ -1,0 +1,151 @@
+"""The plug-in of pytest: fixtures ``fabric``, ``fault``, ``recording`` and ``scenario``, and the marker ``rocelab``.
+
+It is loaded into every run of pytest where rocelab is installed. So it imports nothing until a test asks for a
+fabric, and does nothing to tests that do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Final, cast
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.model.topology import Topology
+    from lab.testing.asked import Asked
+    from lab.testing.fabric import Fabric, Faults, Recordings
+    from lab.testing.played import Scenarios
+    from lab.testing.pool import Pool
+
+_MARKER: Final = "rocelab"
+_REQUIRE: Final = "ROCELAB_REQUIRE"
+_POOL: Final = pytest.StashKey["Pool"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What tests get that do not say otherwise."""
+    group = parser.getgroup("rocelab", "fabrics of rocelab")
+    group.addoption("--rocelab-topology", metavar="FILE", help="topology of tests whose marker names none")
+    group.addoption(
+        "--rocelab-scope",
+        choices=("function", "module", "session"),
+        default="function",
+        help="how long a fabric lives where no marker says so",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        f"{_MARKER}(topology, scope='function', rdma=True): the fabric of a test, a YAML file beside it or a mapping",
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Take down what lives as long as the session."""
+    pool = session.config.stash.get(_POOL, None)
+    if pool is not None:
+        pool.close()
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """What a number is made of, where an assert on it failed."""
+    count = sys.modules.get("lab.testing.count")
+    return None if count is None else cast("list[str] | None", count.explain(op, left, right))
+
+
+@pytest.fixture
+def fabric(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fabric:
+    """A fabric that runs, as the marker ``rocelab`` describes it: see ``rocelab docs testing``."""
+    from lab.testing.fabric import Fabric  # noqa: PLC0415 - here and below: see above
+
+    with _told():
+        asked = _asked(request)
+        name = f"<topology of {request.node.nodeid}>"
+        topology = asked.load([request.path.parent, request.config.rootpath], name)
+        live = _pool(request.config).get(_keeper(request, asked), topology)
+    made = Fabric(live, tmp_path_factory.mktemp("rocelab"))
+    text = f"fabric {made.name}, of topology {topology.name}; captures and recordings are in {made.folder}"
+    request.node.add_report_section("setup", "rocelab", text)
+    return made
+
+
+@pytest.fixture
+def fault(fabric: Fabric) -> Iterator[Faults]:
+    """Injects faults into ``fabric``, and heals them when the test ends: ``fault("link-down", "leaf1:swp1")``."""
+    from lab.testing.fabric import Faults  # noqa: PLC0415
+
+    faults = Faults(fabric)
+    yield faults
+    faults.heal()
+
+
+@pytest.fixture
+def recording(fabric: Fabric) -> Recordings:
+    """Records what ``fabric`` does while a block runs: ``with recording() as run:``, then ``run.read()``."""  # noqa: D402
+    from lab.testing.fabric import Recordings  # noqa: PLC0415
+
+    return Recordings(fabric)
+
+
+@pytest.fixture
+def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scenarios:
+    """Plays scenarios on fabrics of their own: ``assert not scenario("incast").failures``."""  # noqa: D402
+    from lab.testing.played import Scenarios  # noqa: PLC0415
+
+    with _told():
+        asked = _asked(request)
+
+    def build(topology: Topology) -> object:
+        with _told():
+            return _pool(request.config).get(_keeper(request, asked), topology)
+
+    return Scenarios(build, tmp_path_factory.mktemp("rocelab"))  # type: ignore[arg-type]
+
+
+def _asked(request: pytest.FixtureRequest) -> Asked:
+    """What the options say, then the markers: of the module, of the class, of the test."""
+    from lab.testing.asked import Asked, scope_of  # noqa: PLC0415
+
+    options = request.config.option
+    asked = Asked(options.rocelab_topology, scope_of(options.rocelab_scope))
+    for marker in reversed(list(request.node.iter_markers(_MARKER))):
+        asked = asked.with_marker(marker.args, marker.kwargs)
+    return asked
+
+
+def _pool(config: pytest.Config) -> Pool:
+    from lab.testing.pool import Pool  # noqa: PLC0415
+
+    return config.stash.setdefault(_POOL, Pool())
+
+
+def _keeper(request: pytest.FixtureRequest, asked: Asked) -> str:
+    """Who keeps the fabric, and takes it down in the end: the test, its module, or the session."""
+    kinds = {"module": pytest.Module, "session": pytest.Session}
+    node = request.node
+    if asked.scope != "function":
+        node = request.node.getparent(kinds[asked.scope]) or request.session
+    pool = _pool(request.config)
+    if not pool.has(node.nodeid):
+        node.addfinalizer(lambda: pool.release(node.nodeid))
+    return str(node.nodeid)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Errors as one line; what the machine lacks skips the test, or fails it where ``ROCELAB_REQUIRE`` says so."""
+    from lab.errors import Busy, EnvironmentLacks, LabError  # noqa: PLC0415
+
+    try:
+        yield
+    except LabError as error:
+        if isinstance(error, EnvironmentLacks) and not isinstance(error, Busy) and not os.environ.get(_REQUIRE):
+            pytest.skip(str(error))
+        pytest.fail(str(error), pytrace=False)
