@@ -119,6 +119,10 @@ class Fabric:
         """The packets of links meanwhile, named as for ``rocelab capture``; ``keep`` filters what is kept."""
         return capturing(self.live, self.folder / f"capture-{next(self._numbers)}.pcapng", links, keep)
 
+    def hold(self, seconds: float) -> None:
+        """Let time pass: traffic, or a fault, has to last for something to be seen of it."""
+        time.sleep(seconds)
+
     def until(self, done: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
         """Wait for ``done``; OperationFailed, naming ``what``, after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
@@ -205,12 +209,6 @@ class Run:
 
     folder: Path
     recorder: Recorder
-    _began: float = field(default_factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        """How long it records already; meaningless behind the block."""
-        return time.monotonic() - self._began
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
