@@ -6,9 +6,10 @@ The mark says whose it is before it runs, so that a program is found, and ended,
 from __future__ import annotations
 
 import os
+import select
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
 from lab.kernel import cgroup, process
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
 _MARK: Final = "ROCELAB_FAULT"
 _READY: Final = "ready\n"
+_PATIENCE: Final = 60.0
+"""Seconds until such a program has begun, or has ended because it cannot."""
 
 
 def start(namespace: Namespace, mark: str, module: str, words: Sequence[str]) -> None:
     """Run a module of this package in a node until ``end``; it says that it is ready before this returns.
 
-    OperationFailed with its last words when it ends instead.
+    OperationFailed with its last words when it ends instead, and when it says nothing for a minute.
     """
     within = process.Surroundings("/", {**os.environ, _MARK: mark, "PYTHONPATH": _home()})
     argv = [sys.executable, "-m", module, *words]
@@ -35,12 +38,23 @@ def start(namespace: Namespace, mark: str, module: str, words: Sequence[str]) ->
             lambda: process.start(argv, stdout=process.PIPE, stderr=process.STDOUT, within=within, group=group)
         )
     with program.stdout or open(os.devnull, encoding="ascii") as said:  # noqa: PTH123 - it has a pipe
-        line = said.readline()
+        line = _first_line(program, said, f"{module} in {namespace.name}")
         if line != _READY:
+            process.wait(program, _PATIENCE)
             rest = [line.strip(), *(text.strip() for text in said)]
-            program.wait()
             raise OperationFailed(f"{module} did not start in {namespace.name}: {rest[-1]}")
     program.returncode = 0  # it is not waited for, and Popen need not say so when it is collected
+
+
+def _first_line(program: process.Process, said: IO[str], what: str) -> str:
+    """What a program says first; one that is silent is ended."""
+    heard = select.poll()
+    heard.register(said, select.POLLIN)
+    if not heard.poll(_PATIENCE * 1000):
+        program.kill()
+        program.wait()
+        raise OperationFailed(f"{what} says nothing within {_PATIENCE:g} s", "try again; rocelab doctor")
+    return said.readline()
 
 
 def say_ready() -> None:
