@@ -14,11 +14,11 @@ from lab.cli.opening import open_fabric, tell
 from lab.cli.option_value import read_value
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import UsageError
-from lab.faults import engine
+from lab.faults import attendant, engine
 from lab.faults.catalogue import KINDS
+from lab.faults.parameters import listed
 from lab.faults.timing import Timing
 from lab.faults.wish import Wish, find_kind, parse_words, understand
-from lab.kernel import cgroup, process
 from lab.units import counted, parse_time
 
 if TYPE_CHECKING:
@@ -148,10 +148,9 @@ def _attend(running: Fabric, wish: Wish, timing: Timing, as_json: bool) -> None:
 
 
 def _leave_running(running: Fabric) -> None:
-    """The same command once more, without a terminal and for as long as the fabric lives."""
-    argv = [word for word in sys.argv[1:] if word != "--background"]
-    with cgroup.opened(running.state.groups / "@faults") as group:
-        process.start([sys.executable, "-m", "lab", *argv, "--fabric", running.name], group=group)
+    """The same command once more."""
+    words = [word for word in sys.argv[1:] if word != "--background"]
+    attendant.leave(running, words[words.index("inject") + 1 :])
 
 
 def _tell(entry: Entry, as_json: bool) -> None:
@@ -207,26 +206,10 @@ def _written(parameters: Any) -> str:
 
 
 def _described(kind: type[Fault[Any]]) -> dict[str, Any]:
-    known = kind.parameters.model_fields.items()
     return {
         "kind": kind.name,
         "place": kind.form.value,
         "meaning": "\n".join(line.removeprefix("    ") for line in (kind.__doc__ or "").strip().splitlines()),
         "instant": kind.instant,
-        "parameters": [
-            {
-                "name": field.alias or name,
-                "default": None if field.is_required() else _default(field.default),
-                "meaning": " ".join((field.description or "").split()),
-            }
-            for name, field in known
-        ],
+        "parameters": listed(kind.parameters),
     }
-
-
-def _default(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(getattr(value, "value", value))

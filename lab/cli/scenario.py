@@ -11,6 +11,7 @@ import typer
 
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import ExitCode, InvalidInput, Problem
+from lab.faults.parameters import listed
 from lab.faults.wish import parse_words
 from lab.scenario import library
 from lab.scenario.judge import judge as judged_of
@@ -52,14 +53,7 @@ def list_(path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
 def show(name: Name, path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
     """Show a scenario: its story, its numbers, its parameters and what is true of it."""
     scenario = library.find(name, path)
-    fields = [
-        {
-            "name": field.alias or key,
-            "default": str(field.default),
-            "meaning": " ".join((field.description or "").split()),
-        }
-        for key, field in scenario.parameters.model_fields.items()
-    ]
+    fields = listed(scenario.parameters)
     checks = [
         {"name": check.__name__.replace("_", "-"), "meaning": (check.__doc__ or "").partition("\n")[0]}
         for check in scenario.checks

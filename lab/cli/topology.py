@@ -157,12 +157,13 @@ def new_rail_optimised(
 def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", show_default=False)]) -> None:
     """Report every problem of the files at once; exit code 2 when there is one, 0 for warnings."""
     from lab.cli.advice import print_advice  # noqa: PLC0415
+    from lab.faults import declared  # noqa: PLC0415
     from lab.model.load import read_topology  # noqa: PLC0415
 
     failed = False
     for file in files:
         try:
-            topology = read_topology(file, clock.reaction())
+            topology = read_topology(file, clock.reaction(), declared.check)
             _check_frr(topology, file)
         except LabError as error:
             failed = True

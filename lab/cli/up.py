@@ -13,9 +13,10 @@ from lab.cli.advice import print_advice, warn
 from lab.cli.opening import tell
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.progress import stages
+from lab.faults import declared
 from lab.kernel import clock
 from lab.model.load import read_topology, renamed
-from lab.units import format_rate, format_time
+from lab.units import counted, format_rate, format_time
 
 if TYPE_CHECKING:
     from lab.backends.base import Fabric
@@ -31,8 +32,8 @@ def up(
     restored: Annotated[bool, typer.Option(hidden=True, help="The VM continued from a checkpoint of it.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Build a fabric and wait until it has converged."""
-    topology = read_topology(file, clock.reaction())
+    """Build a fabric and wait until it has converged, then break it where its file declares faults."""
+    topology = read_topology(file, clock.reaction(), declared.check)
     print_advice(topology, file)
     if name is not None:
         topology = renamed(topology, name)
@@ -45,6 +46,7 @@ def up(
             fabric, watch = lifecycle.up(
                 topology, registry.backend(backend), progress=progress, timeout=timeout, waiting=tell
             )
+    declared.inject(fabric, tell)
     for advice in slot_advice(fabric, fabric.qos):
         warn(f"warning: {advice}")
     if json:
@@ -67,4 +69,7 @@ def _show(fabric: Fabric, watch: Stopwatch, what: str) -> None:
         rows.append((node.name, node.role, identity, len(links), format_rate(sum(link.rate for link in links)), ends))
     stdout.print(table(f"fabric {fabric.name}", ("node", "role", "identity", "links", "capacity", "to"), rows))
     spent = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in watch.seconds.items())
+    if topology.faults:
+        faults = counted(len(topology.faults), "fault")
+        stdout.print(f"{faults} declared: rocelab fault ls tells what is there", highlight=False)
     stdout.print(f"{what} in {format_time(sum(watch.seconds.values()))} ({spent})", highlight=False)

@@ -18,6 +18,7 @@ from lab.kernel.netns import place_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lab.backends.base import Fabric
     from lab.kernel.netns import Namespace
 
 _MARK: Final = "ROCELAB_FAULT"
@@ -55,6 +56,14 @@ def _first_line(program: process.Process, said: IO[str], what: str) -> str:
         program.wait()
         raise OperationFailed(f"{what} says nothing within {_PATIENCE:g} s", "try again; rocelab doctor")
     return said.readline()
+
+
+def leave(fabric: Fabric, words: Sequence[str]) -> None:
+    """Leave ``rocelab fault inject WORDS`` running for as long as the fabric lives, without a terminal."""
+    within = process.Surroundings("/", {**os.environ, "PYTHONPATH": _home()})
+    argv = [sys.executable, "-m", "lab", "fault", "inject", *words, "--fabric", fabric.name]
+    with cgroup.opened(fabric.state.groups / "@faults") as group:
+        process.start(argv, within=within, group=group)
 
 
 def say_ready() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from lab.errors import InvalidInput, Problem, UsageError
+from lab.errors import UsageError
 from lab.faults.catalogue import KINDS
+from lab.faults.parameters import read
 from lab.faults.place import find_place
 from lab.model.suggest import suggest
 from lab.model.yamltext import show
@@ -16,10 +15,10 @@ from lab.model.yamltext import show
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pydantic_core import ErrorDetails
-
     from lab.backends.base import Fabric
     from lab.faults.fault import Fault, Parameters
+    from lab.faults.place import Place
+    from lab.model.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,19 @@ class Wish:
 def understand(fabric: Fabric, wish: Wish) -> Fault[Any]:
     """What a wish means in a fabric; UsageError and InvalidInput say what of it means nothing."""
     kind = find_kind(wish.kind)
-    parameters = _parameters(kind, wish.parameters)
+    parameters = read_parameters(kind, wish.parameters)
+    return kind(fabric, place_of(fabric.topology, kind, wish.place), parameters)
+
+
+def read_parameters(kind: type[Fault[Any]], written: Mapping[str, Any]) -> Parameters:
+    """The parameters of a kind; InvalidInput names all that are wrong."""
+    return read(kind.parameters, written, kind.name, f"rocelab fault show {kind.name}")
+
+
+def place_of(topology: Topology, kind: type[Fault[Any]], name: str) -> Place:
+    """What a place means to a kind; UsageError when it means nothing there."""
     try:
-        return kind(fabric, find_place(fabric.topology, kind.form, wish.place), parameters)
+        return find_place(topology, kind.form, name)
     except UsageError as error:
         raise UsageError(f"{kind.name}: {error.message}", error.remedy or f"a place is {kind.form.value}") from error
 
@@ -62,23 +71,3 @@ def parse_words(words: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"parameter {name} is given twice", "leave one out")
         found[name] = value
     return found
-
-
-def _parameters(kind: type[Fault[Any]], written: Mapping[str, Any]) -> Parameters:
-    try:
-        return kind.parameters.model_validate(written)
-    except ValidationError as error:
-        problems = [_problem(kind, detail) for detail in error.errors()]
-        raise InvalidInput(kind.name, sorted(set(problems))) from error
-
-
-def _problem(kind: type[Fault[Any]], detail: ErrorDetails) -> Problem:
-    key = ".".join(str(part) for part in detail["loc"])
-    known = [field.alias or name for name, field in kind.parameters.model_fields.items()]
-    if detail["type"] == "extra_forbidden":
-        others = f"it has {', '.join(known)}" if known else "it has none"
-        return Problem(key, "is no parameter of this kind", suggest(key, known, others))
-    if detail["type"] == "missing":
-        return Problem(key, "is missing", f"give {key}=...: see rocelab fault show {kind.name}")
-    message, _, remedy = str(detail.get("ctx", {}).get("error", detail["msg"])).partition("; ")
-    return Problem(key, message, remedy or f"see rocelab fault show {kind.name}")

@@ -77,6 +77,12 @@ def named(pattern: str, limit: int, what: str, form: str) -> Callable[[Any], str
     return check
 
 
+def _scalar(value: Any) -> str | int | float | bool:
+    if not isinstance(value, str | int | float | bool) or len(str(value)) > 1000:
+        raise ValueError("must be text, a number, true or false; write it as behind `rocelab fault inject`")
+    return value
+
+
 def _network(kind: type[IPv4Network] | type[IPv6Network], example: str) -> PlainValidator:
     def check(value: Any) -> IPv4Network | IPv6Network:
         text = written(value, "prefix", example)
@@ -141,6 +147,21 @@ Interval: TypeAlias = Annotated[
     float,
     ranged(parse_time, format_time, _INTERVAL_RANGE, "time", "300ms or 1s"),
     WithJsonSchema({"type": ["string", "number"], "examples": ["300ms", "1s"]}),
+]
+Moment: TypeAlias = Annotated[
+    float,
+    ranged(parse_time, format_time, (0.0, 86_400.0), "time", "500ms or 2s"),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["500ms", "2s"]}),
+]
+Span: TypeAlias = Annotated[
+    float,
+    ranged(parse_time, format_time, (0.001, 86_400.0), "time", "500ms or 2s"),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["500ms", "2s"]}),
+]
+Scalar: TypeAlias = Annotated[
+    Any,
+    BeforeValidator(_scalar),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
 Pool4: TypeAlias = Annotated[
     IPv4Network,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.fields import check_fabric_name
@@ -19,16 +19,17 @@ from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.rules import check_numbers, check_orders
 from lab.model.qos.spec import make_intent
 from lab.model.rules import check_node_names, check_spec, check_topology
-from lab.model.topology import Addressing, Bfd, Link, Node, Role, Routing, Topology
+from lab.model.topology import Addressing, Bfd, DeclaredFault, Link, Node, Role, Routing, Topology
 from lab.model.validate import Finding, validate
 from lab.model.yamltext import MAX_TEXT, Document, format_path, read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lab.model.spec import AddressingSpec, RoutingSpec, TopologySpec
 
+Rules: TypeAlias = "Callable[[Topology], Iterable[Finding]]"
 MAX_PROBLEMS: Final = 50
 """Problems that one report lists."""
 _STRUCTURE: Final = {"", "generate", "nodes", "links"}
@@ -37,12 +38,18 @@ _SUMS: Final = {*_STRUCTURE, "defaults", "overrides", "qos"}
 """Those that a buffer's numbers come from."""
 
 
-def read_topology(path: Path, reaction: float = HOST_REACTION) -> Topology:
+def no_more(_: Topology) -> Iterable[Finding]:
+    """Nothing besides what ``load_topology`` itself finds."""
+    return ()
+
+
+def read_topology(path: Path, reaction: float = HOST_REACTION, also: Rules = no_more) -> Topology:
     """Load the file at ``path``; UsageError when it cannot be read, InvalidInput when it breaks rules.
 
-    What its ports keep as headroom depends on the ``reaction``, seconds, of where the fabric is to run.
+    What its ports keep as headroom depends on the ``reaction``, seconds, of where the fabric is to run. ``also`` are
+    rules of others about it: ``lab.faults.declared`` knows what faults may be.
     """
-    return load_topology(read_text(path), str(path), reaction)
+    return load_topology(read_text(path), str(path), reaction, also)
 
 
 def read_text(path: Path) -> str:
@@ -62,7 +69,9 @@ def read_text(path: Path) -> str:
         raise UsageError(f"cannot read {path} ({why})", "check its name and permissions") from error
 
 
-def load_topology(text: str, source: str = "<text>", reaction: float = HOST_REACTION) -> Topology:
+def load_topology(
+    text: str, source: str = "<text>", reaction: float = HOST_REACTION, also: Rules = no_more
+) -> Topology:
     """Build the fabric that ``text`` describes; InvalidInput carries every problem, with its line in ``source``."""
     document = read_yaml(text, source)
     draft, findings = validate(document.data)
@@ -77,8 +86,16 @@ def load_topology(text: str, source: str = "<text>", reaction: float = HOST_REAC
     findings += (found for found in check_topology(topology, draft.spec) if not wrong & _needed_by(found))
     topology = replace(topology, links=_overridden(draft.spec, topology.links))
     findings += check_orders(draft.spec) if _wrong(document, findings) & _SUMS else check_numbers(topology, reaction)
+    if _none_cut_out(document, topology):
+        findings += also(topology)
     _raise_any(source, document, findings)
     return topology
+
+
+def _none_cut_out(document: Document, topology: Topology) -> bool:
+    """Whether faults have the numbers that they have in the file: one without kind or place is left out."""
+    written = document.data.get("faults") if isinstance(document.data, dict) else None
+    return not isinstance(written, list) or len(written) == len(topology.faults)
 
 
 def _wrong(document: Document, findings: Iterable[Finding]) -> set[str]:
@@ -128,6 +145,9 @@ def _build(spec: TopologySpec) -> Topology:
         addressing=_addressing(spec.addressing),
         qos=None if spec.qos is None else make_intent(spec.qos),
         frr=spec.frr,
+        faults=tuple(
+            DeclaredFault(**{key: getattr(each, key) for key in type(each).model_fields}) for each in spec.faults
+        ),
     )
 
 

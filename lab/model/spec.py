@@ -17,11 +17,14 @@ from lab.model.fields import (
     FabricName,
     Interval,
     LinkName,
+    Moment,
     Mtu,
     NodeName,
     Pool4,
     Pool6,
     Rate,
+    Scalar,
+    Span,
 )
 from lab.model.qos.spec import Qos
 from lab.model.topology import Addressing, HashPolicy, HostFamily, Role, SeedPolicy
@@ -127,6 +130,27 @@ class AddressingSpec(_Section):
     """A /64 for each link to a host, the leaf ::1 and the host ::2."""
 
 
+class FaultSpec(_Section):
+    """Something that is broken when `up` has built the fabric: what `rocelab fault inject` would be told."""
+
+    kind: Annotated[str, Field(max_length=64)]
+    """What: one of `rocelab fault ls --kinds`."""
+    place: Annotated[str, Field(max_length=1000)]
+    """Where, as `rocelab fault show KIND` says: leaf1:swp1, leaf1--spine1, h1, leaf1, ..."""
+    parameters: dict[str, Scalar] = {}
+    """How: those that `rocelab fault show KIND` lists."""
+    after: Moment = 0.0
+    """When it comes, from the moment at which the fabric has converged."""
+    lasting: Annotated[Span | None, Field(alias="for")] = None
+    """How long it stays; otherwise until it is healed."""
+    every: Span | None = None
+    """How often it comes again; needs `for`."""
+    times: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """How many times in all; otherwise again and again."""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    """With `every`: it comes at random times of that mean, the same for the same seed."""
+
+
 class _Generated(_Section):
     host_rate: Rate | None = None
     """Rate of links to hosts; otherwise the default."""
@@ -213,6 +237,8 @@ class TopologySpec(_Section):
     """A preset's name like lab, or profiles and where they hold. Without it links are shaped, and lossy."""
     frr: Annotated[dict[NodeName, FrrLines], _NAMED_ONLY] = {}
     """Lines for FRR by switch, behind rocelab's own: what `vtysh` takes after `configure terminal`."""
+    faults: Annotated[list[FaultSpec], Field(max_length=1000)] = []
+    """What is broken from the start, or by the clock; `rocelab fault heal` mends it."""
     generate: Generate | None = None
     """A regular fabric from a few counts."""
     overrides: Annotated[dict[LinkName, LinkSettings], _NAMED_ONLY] = {}

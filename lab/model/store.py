@@ -14,6 +14,7 @@ from lab.model.qos.store import dump_intent, restore_intent
 from lab.model.topology import (
     Addressing,
     Bfd,
+    DeclaredFault,
     Endpoint,
     HashPolicy,
     HostFamily,
@@ -27,6 +28,7 @@ from lab.model.topology import (
 
 _VERSION: Final = 3
 _POOLS: Final = tuple(Addressing.__slots__)
+_FAULT: Final = tuple(DeclaredFault.__slots__)
 
 
 def dump(topology: Topology) -> str:
@@ -41,6 +43,7 @@ def dump(topology: Topology) -> str:
             "bfd": [bfd.enabled, bfd.interval, bfd.multiplier],
             "qos": None if topology.qos is None else dump_intent(topology.qos),
             "frr": topology.frr,
+            "faults": [{name: getattr(fault, name) for name in _FAULT} for fault in topology.faults],
             "addressing": [str(getattr(topology.addressing, pool)) for pool in _POOLS],
             "nodes": [[node.name, node.role, node.pod, node.rdma] for node in topology.nodes],
             "links": [
@@ -77,6 +80,7 @@ def _topology(data: dict[str, Any]) -> Topology:
         addressing=Addressing(**pools),
         qos=None if data["qos"] is None else restore_intent(data["qos"]),
         frr={str(name): str(lines) for name, lines in data["frr"].items()},
+        faults=tuple(DeclaredFault(**fault) for fault in data.get("faults", ())),  # none in older recordings
         nodes=tuple(Node(name, Role(role), pod, rdma) for name, role, pod, rdma in data["nodes"]),
         links=tuple(
             Link(Endpoint(node_a, port_a), Endpoint(node_b, port_b), rate, mtu, delay)

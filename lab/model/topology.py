@@ -94,6 +94,24 @@ class Bfd:
 
 
 @dataclass(frozen=True, slots=True)
+class DeclaredFault:
+    """Something that is to be broken as soon as the fabric runs: what it means is known to ``lab.faults``.
+
+    Times are seconds: it comes ``after`` a while, stays ``lasting``, and comes again ``every`` so often.
+    """
+
+    kind: str
+    place: str
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """As written."""
+    after: float = 0.0
+    lasting: float | None = None
+    every: float | None = None
+    times: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Routing:
     """The intent for the underlay."""
 
@@ -183,6 +201,7 @@ class Topology:
     qos: QosIntent | None = None
     frr: Mapping[str, str] = field(default_factory=dict)
     """Lines for FRR by the switch's name."""
+    faults: tuple[DeclaredFault, ...] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from lab.backends import lifecycle, registry
 from lab.backends.state import FabricState
-from lab.errors import InvalidInput, Problem, UsageError
-from lab.faults import engine
+from lab.errors import UsageError
+from lab.faults import declared, engine
+from lab.faults.parameters import read
 from lab.kernel import clock
 from lab.model.load import read_topology, renamed
 from lab.model.qos.resolve import resolve
-from lab.model.suggest import suggest
 from lab.scenario import library
 from lab.scenario.stage import Stage
 from lab.telemetry.recorder import Recorder
@@ -30,20 +28,7 @@ if TYPE_CHECKING:
 
 def parameters_of(scenario: Scenario[Any], written: Mapping[str, Any]) -> Parameters:
     """The parameters as people write them; InvalidInput names all that are wrong."""
-    try:
-        made: Parameters = scenario.parameters.model_validate(written)
-    except ValidationError as error:
-        known = [field.alias or name for name, field in scenario.parameters.model_fields.items()]
-        problems = []
-        for detail in error.errors():
-            key = ".".join(map(str, detail["loc"]))
-            if detail["type"] == "extra_forbidden":
-                remedy = suggest(key, known, f"it has {', '.join(known) or 'none'}")
-                problems.append(Problem(key, "is no parameter", remedy))
-            else:
-                message, _, remedy = str(detail.get("ctx", {}).get("error", detail["msg"])).partition("; ")
-                problems.append(Problem(key, message, remedy or f"rocelab scenario show {scenario.name}"))
-        raise InvalidInput(scenario.name, problems) from error
+    made: Parameters = read(scenario.parameters, written, scenario.name, f"rocelab scenario show {scenario.name}")
     return made
 
 
@@ -65,7 +50,7 @@ def play(  # noqa: PLR0913 - how it is to be played
     another one, or is not as it was built; otherwise whatever went wrong: the recording then says so too.
     """
     parameters = parameters_of(scenario, written)
-    topology = read_topology(library.topology_of(scenario, folder), reaction=clock.reaction())
+    topology = read_topology(library.topology_of(scenario, folder), reaction=clock.reaction(), also=declared.check)
     if fabric:
         topology = renamed(topology, fabric)
     asked = {
@@ -92,6 +77,7 @@ def _fabric(topology: Topology, keep: bool, tell: Callable[[str], None]) -> Iter
         return
     tell(f"building {topology.name}")
     fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT))
+    declared.inject(fabric)
     try:
         yield fabric
     finally:

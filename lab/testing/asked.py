@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends.lifecycle import without_rdma
 from lab.errors import UsageError
+from lab.faults import declared
 from lab.kernel import clock
 from lab.model.load import load_topology, read_topology
 from lab.model.suggest import suggest
@@ -64,10 +65,10 @@ class Asked:
             raise UsageError("the test names no topology", _EXAMPLE)
         if isinstance(self.topology, Mapping):
             text = json.dumps({"name": "test", **self.topology})  # YAML has JSON in it
-            found = load_topology(text, name, clock.reaction())
+            found = load_topology(text, name, clock.reaction(), declared.check)
         else:
             found = read_topology(
-                _found(Path(self.topology), [*folders, OWN.parent / "topologies"]), clock.reaction()
+                _found(Path(self.topology), [*folders, OWN.parent / "topologies"]), clock.reaction(), declared.check
             )
         return found if self.rdma else without_rdma(found)
 

@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from lab.backends import lifecycle, registry
+from lab.faults import declared
 from lab.kernel import process
 from lab.model.load import renamed
 from lab.model.topology import MAX_FABRIC_NAME
@@ -52,6 +53,7 @@ class Pool:
         named = renamed(topology, self._name(topology.name))
         self._watch(named.name)
         fabric, _ = lifecycle.up(named, registry.backend(registry.DEFAULT))
+        declared.inject(fabric)
         self._live[keeper].append(_Live(topology, fabric))
         return fabric
 

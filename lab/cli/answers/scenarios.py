@@ -34,7 +34,8 @@ class Explained(Answer):
 class ScenarioParameter(Explained):
     """A parameter of a scenario."""
 
-    default: str
+    default: str | None
+    """None for one that must be given."""
 
 
 class ScenarioShow(Answer):

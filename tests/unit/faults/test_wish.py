@@ -39,7 +39,7 @@ def test_parameters_are_read_as_people_write_them(fabric: Fabric) -> None:
         ("link-dawn", "h1", {}, "there is no kind of fault 'link-dawn': did you mean 'link-down'?"),
         ("nonsense", "h1", {}, "there is no kind of fault 'nonsense': rocelab fault ls --kinds"),
         ("link-down", "h9", {}, "link-down: no node or tier 'h9' in fabric wishes: there is h1 to h2"),
-        ("link-down", "h1", {"x": 1}, "link-down: x: is no parameter of this kind; it has none"),
+        ("link-down", "h1", {"x": 1}, "link-down: x: is no parameter; it has none"),
         ("link-mtu", "h1", {}, "link-mtu: mtu: is missing; give mtu=...: see rocelab fault show link-mtu"),
         ("link-mtu", "h1", {"mtu": 500}, "link-mtu: mtu: 500 bytes is out of range; choose 1280 bytes to 9216 bytes"),
         (

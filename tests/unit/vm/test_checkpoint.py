@@ -135,6 +135,8 @@ def test_work_is_the_words_and_the_files_of_an_up(tmp_path: Path) -> None:
     assert len({work, *others}) == 4
     for none in (["rocelab", "ls"], ["rocelab", "down", "up"], ["sh", "up"], ["rocelab"], []):
         assert automatic.work_of(none, {}) == ""
+    file.write_text("name: a\nfaults: [{kind: link-down, place: h1}]")
+    assert automatic.work_of(up, {}) == ""
 
 
 def test_a_vm_is_kept_when_up_was_all_that_ran(guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,103 @@
+"""Faults that a topology declares: checked with its file, and injected when the fabric runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lab.backends import lifecycle
+from lab.errors import InvalidInput, UsageError
+from lab.model.validate import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.backends.base import Fabric
+    from lab.faults.timing import Timing
+    from lab.kernel.locks import Waiting
+    from lab.model.topology import DeclaredFault, Topology
+    from lab.model.yamltext import Path
+
+# All kinds of faults take a while to import, and most topologies declare none.
+
+
+def check(topology: Topology) -> Iterator[Finding]:
+    """What of the declared faults means nothing, in the words of the file: kinds, places, parameters and times.
+
+    What only a running fabric tells, as whether its ports are lossless, is told when they are injected.
+    """
+    for number, fault in enumerate(topology.faults):
+        yield from _problems(topology, fault, ("faults", number))
+
+
+def _problems(topology: Topology, fault: DeclaredFault, at: Path) -> Iterator[Finding]:
+    from lab.faults.wish import find_kind, place_of, read_parameters  # noqa: PLC0415
+
+    try:
+        timing = timing_of(fault)
+    except UsageError as error:
+        yield Finding(at, *_told(error))
+        timing = None
+    try:
+        kind = find_kind(fault.kind)
+    except UsageError as error:
+        yield Finding((*at, "kind"), *_told(error))
+        return
+    if kind.instant and timing is not None and timing.lasting is not None:
+        yield Finding((*at, "for"), f"{kind.name} is over once it has happened", "leave it out")
+    try:
+        place_of(topology, kind, fault.place)
+    except UsageError as error:
+        yield Finding((*at, "place"), *_told(error))
+    try:
+        read_parameters(kind, fault.parameters)
+    except InvalidInput as error:
+        for problem in error.problems:
+            yield Finding((*at, "parameters", problem.path), problem.message, problem.remedy)
+
+
+def _told(error: UsageError) -> tuple[str, str]:
+    """The options of the command are keys here."""
+    return error.message.replace("--", ""), error.remedy.replace("--for", "for").replace("--every", "every")
+
+
+def timing_of(fault: DeclaredFault) -> Timing:
+    """When it comes and goes; UsageError for what does not fit together."""
+    from lab.faults.timing import Timing  # noqa: PLC0415
+
+    return Timing(fault.after, fault.lasting, fault.every, fault.times, fault.seed)
+
+
+def inject(fabric: Fabric, waiting: Waiting | None = None) -> None:
+    """Break a fabric that ``up`` has built as its topology says; what comes and goes does so in the background.
+
+    On any failure the fabric is taken down, as ``lifecycle.up`` does. Errors as of ``engine.inject``.
+    """
+    if not fabric.topology.faults:
+        return
+    from lab.faults import attendant, engine  # noqa: PLC0415
+    from lab.faults.wish import Wish  # noqa: PLC0415
+
+    try:
+        for fault in fabric.topology.faults:
+            if timing_of(fault).attended:
+                attendant.leave(fabric, [fault.kind, fault.place, *_words(fault)])
+            else:
+                wish = Wish(fault.kind, fault.place, fault.parameters)
+                engine.inject(replace(fabric), wish, waiting=waiting)
+    except BaseException:
+        lifecycle.down(fabric.state, waiting)
+        raise
+
+
+def _words(fault: DeclaredFault) -> Iterator[str]:
+    """Parameters and times as ``rocelab fault inject`` takes them."""
+    for name, value in fault.parameters.items():
+        yield f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+    times = {"--after": fault.after, "--for": fault.lasting, "--every": fault.every}
+    for option, seconds in times.items():
+        if seconds:
+            yield f"{option}={seconds:.9f}s"
+    for option, number in (("--times", fault.times), ("--seed", fault.seed)):
+        if number is not None:
+            yield f"{option}={number}"
