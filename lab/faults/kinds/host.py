@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from lab.errors import UsageError
 from lab.faults.fault import Fault, Parameters
+from lab.faults.kinds.addresses import Addressed
 from lab.faults.place import Form
 from lab.kernel import ip, netns, process
 from lab.wire.packet_values import Mac
@@ -42,25 +43,20 @@ class AddressParameters(Parameters):
     """Address and prefix length: 10.0.0.9/31, or the right address with a wrong length."""
 
 
-class WrongAddress(Fault[AddressParameters]):
+class WrongAddress(Addressed[AddressParameters]):
     """A host's NIC has another address, or another prefix length, than the fabric's plan has for it."""
 
     name: ClassVar = "wrong-address"
-    form: ClassVar = Form.NIC
     parameters: ClassVar = AddressParameters
-
-    @override
-    def claims(self) -> frozenset[str]:
-        return frozenset({f"the addresses of {self.end}"})
 
     @override
     def look(self) -> Before:
         end = self.end
-        kept = ip.keep(self.namespace, end.interface)
+        before = super().look()
         line = f"addr add {self.p.address} dev {end.interface}"
-        if line in [text.removesuffix(" nodad") for text in kept[_version(self.p.address)]]:
+        if line in [text.removesuffix(" nodad") for text in before["kept"][_version(self.p.address)]]:
             raise UsageError(f"{end} has {self.p.address} already", "choose another")
-        return {"kept": kept}
+        return before
 
     @override
     def inject(self, before: Before) -> None:
@@ -77,11 +73,6 @@ class WrongAddress(Fault[AddressParameters]):
         for line in gateways:  # a gateway that the new address does not reach is lost, as when somebody types it
             ip.attempt(self.namespace, version, line)
 
-    @override
-    def heal(self, before: Before) -> None:
-        end = self.end
-        ip.put_back(self.namespace, end.interface, before["kept"])
-
 
 class GatewayParameters(Parameters):
     """Where the host sends everything instead."""
@@ -90,24 +81,19 @@ class GatewayParameters(Parameters):
     """An address on the NIC's network that is not its leaf's: 10.0.0.3."""
 
 
-class WrongGateway(Fault[GatewayParameters]):
+class WrongGateway(Addressed[GatewayParameters]):
     """A host sends to a gateway that is not there: nobody answers its ARP."""
 
     name: ClassVar = "wrong-gateway"
-    form: ClassVar = Form.NIC
     parameters: ClassVar = GatewayParameters
-
-    @override
-    def claims(self) -> frozenset[str]:
-        return frozenset({f"the addresses of {self.end}"})
 
     @override
     def look(self) -> Before:
         end = self.end
-        kept = ip.keep(self.namespace, end.interface)
-        if not _defaults(kept[_version(self.p.gateway)]):
+        before = super().look()
+        if not _defaults(before["kept"][_version(self.p.gateway)]):
             raise UsageError(f"{end} has no default route of that IP version", f"rocelab exec {end.node} -- ip route")
-        return {"kept": kept}
+        return before
 
     @override
     def inject(self, before: Before) -> None:
@@ -119,11 +105,6 @@ class WrongGateway(Fault[GatewayParameters]):
             lines += [ip.undone(line), f"{' '.join(words)} onlink"]
         ip.change(self.namespace, version, lines)
 
-    @override
-    def heal(self, before: Before) -> None:
-        end = self.end
-        ip.put_back(self.namespace, end.interface, before["kept"])
-
 
 def _defaults(lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith("route add default via ")]
@@ -133,19 +114,14 @@ def _version(address: str) -> str:
     return "-6" if ":" in address else "-4"
 
 
-class GidMoved(Fault[Parameters]):
+class GidMoved(Addressed[Parameters]):
     """A host's address was taken off its NIC and given back: its RoCE v2 GID has another index now.
 
     Programs that were told the index, and did not ask for it, find no GID there.
     """
 
     name: ClassVar = "gid-moved"
-    form: ClassVar = Form.NIC
     parameters: ClassVar = Parameters
-
-    @override
-    def claims(self) -> frozenset[str]:
-        return frozenset({f"the addresses of {self.end}"})
 
     @override
     def look(self) -> Before:
@@ -153,7 +129,7 @@ class GidMoved(Fault[Parameters]):
         if not self.fabric.topology.node(end.node).rdma:
             raise UsageError(f"{self.name}: {end.node} has no RDMA device", "name a host that has one")
         spare = f"addr add 192.0.2.1/32 dev {end.interface}"
-        return {"kept": ip.keep(self.namespace, end.interface), "spare": spare}
+        return {**super().look(), "spare": spare}
 
     @override
     def inject(self, before: Before) -> None:

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from lab.errors import UsageError
 from lab.faults.fault import Fault, Parameters
+from lab.faults.kinds.addresses import Addressed
 from lab.faults.kinds.port import Configured
 from lab.faults.place import Form
 from lab.kernel import ip
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lab.model.topology import Endpoint
 
 
-class LinkDown(Fault[Parameters]):
+class LinkDown(Addressed[Parameters]):
     """An end of a link is shut down.
 
     The node there sees its interface go down, the one behind the link loses its carrier. A host loses the routes that
@@ -34,15 +35,14 @@ class LinkDown(Fault[Parameters]):
 
     @override
     def claims(self) -> frozenset[str]:
-        return frozenset({f"the state of {self.end}", f"the addresses of {self.end}"})
+        return super().claims() | {f"the state of {self.end}"}
 
     @override
     def look(self) -> Before:
         end = self.end
-        namespace = self.namespace
-        if not ip.is_up(namespace, end.interface):
+        if not ip.is_up(self.namespace, end.interface):
             raise UsageError(f"{end} is down", f"rocelab exec {end.node} -- ip link set {end.interface} up")
-        return {"kept": ip.keep(namespace, end.interface)}
+        return super().look()
 
     @override
     def inject(self, before: Before) -> None:
@@ -51,10 +51,8 @@ class LinkDown(Fault[Parameters]):
 
     @override
     def heal(self, before: Before) -> None:
-        end = self.end
-        namespace = self.namespace
-        ip.change(namespace, "-4", [f"link set dev {end.interface} up"])
-        ip.put_back(namespace, end.interface, before["kept"])
+        ip.change(self.namespace, "-4", [f"link set dev {self.end.interface} up"])
+        super().heal(before)
 
 
 class MtuParameters(Parameters):

@@ -203,17 +203,22 @@ class LinkDuplicate(Matching[DuplicateParameters]):
         return Impairment(duplicate=self.p.probability, **self.matched(end, self.p))
 
 
-class NotEct(Impaired[CutParameters]):
-    """A host sends its RoCEv2 packets without ECT: switches cannot mark them."""
+class Mismarked(Impaired[M], Generic[M]):
+    """A kind of them by which a NIC marks wrongly what it sends."""
 
-    name: ClassVar = "not-ect"
     form: ClassVar = Form.NIC
-    parameters: ClassVar = CutParameters
     hook: ClassVar = Hook.EGRESS
 
     @override
     def where(self) -> list[Endpoint]:
         return [self.end]
+
+
+class NotEct(Mismarked[CutParameters]):
+    """A host sends its RoCEv2 packets without ECT: switches cannot mark them."""
+
+    name: ClassVar = "not-ect"
+    parameters: ClassVar = CutParameters
 
     @override
     def impairment(self, end: Endpoint) -> Impairment:
@@ -227,17 +232,11 @@ class DscpParameters(Parameters):
     """The DSCP that its RoCEv2 packets have instead."""
 
 
-class DscpRewritten(Impaired[DscpParameters]):
+class DscpRewritten(Mismarked[DscpParameters]):
     """A host sends its RoCEv2 packets with another DSCP than the fabric expects: in the wrong class."""
 
     name: ClassVar = "dscp-rewritten"
-    form: ClassVar = Form.NIC
     parameters: ClassVar = DscpParameters
-    hook: ClassVar = Hook.EGRESS
-
-    @override
-    def where(self) -> list[Endpoint]:
-        return [self.end]
 
     @override
     def impairment(self, end: Endpoint) -> Impairment:

@@ -49,16 +49,21 @@ def _alive(router: Router, daemon: Daemon) -> Router:
     return router
 
 
-class DaemonStopped(Fault[DaemonParameters]):
-    """A routing daemon stands still: it keeps its sessions' sockets open and answers nobody."""
+class OfDaemon(Fault[DaemonParameters]):
+    """A kind that befalls a daemon of a switch, and with it what only the daemon can be told."""
 
-    name: ClassVar = "daemon-stopped"
     form: ClassVar = Form.SWITCH
     parameters: ClassVar = DaemonParameters
 
     @override
     def claims(self) -> frozenset[str]:
         return frozenset({f"{self.p.daemon.value} of {self.place.node}", f"FRR's configuration of {self.place.node}"})
+
+
+class DaemonStopped(OfDaemon):
+    """A routing daemon stands still: it keeps its sessions' sockets open and answers nobody."""
+
+    name: ClassVar = "daemon-stopped"
 
     @override
     def look(self) -> Before:
@@ -74,16 +79,10 @@ class DaemonStopped(Fault[DaemonParameters]):
         self.fabric.router(self.place.node).signal(self.p.daemon.value, signal.SIGCONT)
 
 
-class DaemonKilled(Fault[DaemonParameters]):
+class DaemonKilled(OfDaemon):
     """A routing daemon has crashed and is not started again."""
 
     name: ClassVar = "daemon-killed"
-    form: ClassVar = Form.SWITCH
-    parameters: ClassVar = DaemonParameters
-
-    @override
-    def claims(self) -> frozenset[str]:
-        return frozenset({f"{self.p.daemon.value} of {self.place.node}", f"FRR's configuration of {self.place.node}"})
 
     @override
     def look(self) -> Before:

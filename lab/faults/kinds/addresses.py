@@ -1,0 +1,34 @@
+"""What faults have in common that touch the addresses of an interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from typing_extensions import override
+
+from lab.faults.fault import Fault, Parameters
+from lab.faults.place import Form
+from lab.kernel import ip
+
+if TYPE_CHECKING:
+    from lab.faults.fault import Before
+
+A = TypeVar("A", bound=Parameters)
+
+
+class Addressed(Fault[A], Generic[A]):
+    """A kind that changes addresses, or loses routes with them: healing puts all of the interface back."""
+
+    form: ClassVar = Form.NIC
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the addresses of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        return {"kept": ip.keep(self.namespace, self.end.interface)}
+
+    @override
+    def heal(self, before: Before) -> None:
+        ip.put_back(self.namespace, self.end.interface, before["kept"])
