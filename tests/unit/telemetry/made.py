@@ -1,4 +1,7 @@
-"""Recordings that needed no kernel: the ports' maps are arrays of the test's own, samples are when it says."""
+"""Recordings that needed no kernel: the ports' maps are arrays of the test's own, samples are when it says.
+
+RDMA devices are an array, too, with a row for each of the hosts that have one.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,31 @@ from lab.telemetry.finish import finish
 from lab.telemetry.folder import Folder
 from lab.telemetry.port_source import PortSource, describe_events
 from lab.telemetry.rawlog import Kind, LogWriter
+from lab.telemetry.sections import Column, Section
 from tests.unit.dataplane.made_maps import configured
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from lab.model.topology import Topology
 
 START = 5_000_000_000
 STEP = 50_000_000
+RDMA = ("completer_retry_err", "out_of_seq_request", "rcvd_pkts", "rcvd_seq_err", "sent_pkts")
 
 
 class Made:
     """A recording of a fabric whose ports count what the test writes into ``maps``; a sample each 50 ms."""
 
-    def __init__(self, path: Path, topology: Topology, hz: float = 20.0) -> None:
+    def __init__(self, path: Path, topology: Topology, hz: float = 20.0, hosts: Sequence[str] = ()) -> None:
         self.folder = Folder(path)
         path.mkdir()
         self.maps = configured(topology)
         self.numbering = number_ports(topology)
         self._source = PortSource(self.maps, self.numbering, 0)
+        self.hosts = list(hosts)
+        self.devices = np.zeros((len(hosts), len(RDMA)), np.uint64)
         self.ns = START
         self.about: dict[str, Any] = {
             "format": files.FORMAT, "version": files.VERSION, "fabric": topology.name, "hz": hz, "complete": False,
@@ -42,11 +50,17 @@ class Made:
         files.write_json(self.folder.about, self.about)
         self.folder.topology.write_text(store.dump(topology))
         header = {
-            "sections": [section.as_data() for section in self._source.sections],
+            "sections": [section.as_data() for section in (*self._source.sections, *self._rdma())],
             "port_events": describe_events(self.numbering),
             "nodes": [{"name": node.name, "interfaces": {}} for node in topology.nodes],
         }
-        self.log = LogWriter(self.folder.log, header, START, self._source.width)
+        self.log = LogWriter(self.folder.log, header, START, self._source.width + self.devices.size)
+
+    def _rdma(self) -> list[Section]:
+        columns = tuple(Column(name, number) for number, name in enumerate(RDMA))
+        names = tuple((host, "eth1", f"made.{host}.eth1") for host in self.hosts)
+        places = tuple(self._source.width + number * len(RDMA) for number in range(len(names)))
+        return [Section("rdma", ("node", "interface", "device"), names, places, columns)] if names else []
 
     def counters(self, end: str) -> Any:
         """The counters of a port, to be written."""
@@ -55,8 +69,9 @@ class Made:
 
     def sample(self, late: int = 0) -> int:
         """Take one, ``late`` ns after it was due, and say when."""
-        words = np.zeros(self._source.width, np.uint64)
-        self._source.read(words)
+        words = np.zeros(self._source.width + self.devices.size, np.uint64)
+        self._source.read(words[: self._source.width])
+        words[self._source.width :] = self.devices.ravel()
         taken = self.ns + late
         self.log.sample(taken, self.ns, 1000, words)
         self.ns += STEP

@@ -1,0 +1,96 @@
+"""Made recordings of scenarios: what each counter grew by in each phase, by the names that operators know."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lab.dataplane.names import COUNTERS, Scope
+from lab.model.load import read_topology
+from lab.model.qos.headroom import VIRTUAL_REACTION
+from lab.model.qos.resolve import resolve
+from lab.model.qos.store import dump_node
+from lab.scenario import library
+from lab.scenario.judge import judge
+from lab.telemetry import folder as files
+from tests.unit.telemetry.made import RDMA, STEP, Made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+Growth: TypeAlias = dict[str, float]
+"""By how much counters grow, ``h4:eth1 tx_prio3_pause`` of a port or ``h4 out_of_seq_request`` of an RDMA device."""
+Tale: TypeAlias = dict[str, Growth]
+"""What happens in each phase."""
+
+NS: Final = 10**9
+MBIT: Final = 10**6 // 8
+"""Bytes in a second."""
+_NUMBERED: Final = re.compile(r"^((?:rx|tx)_prio|queue|pg)(\d)_")
+_BY_NAME: Final = {counter.name: counter for counter in COUNTERS}
+
+
+def outcomes(folder: Path, scenario: str, tale: Tale, seconds: float = 1.0) -> dict[str, str]:
+    """What the checks say of a recording with these phases, each of so many seconds, as ``pass``, ``fail`` or so.
+
+    Counters grow meanwhile; gauges are set before it begins.
+    """
+    topology = read_topology(library.topology_of(library.find(scenario)))
+    making = Made(folder / "run", topology, hosts=[host.name for host in topology.hosts])
+    files.write_json(making.folder.facts("params"), {"scenario": scenario, "seed": 1, "params": {}})
+    nodes = resolve(topology, VIRTUAL_REACTION)
+    files.write_json(making.folder.state("before"), {name: {"qos": dump_node(node)} for name, node in nodes.items()})
+    for name, growth in tale.items():
+        for key, amount in growth.items():
+            _write(making, key, amount, gauge=True)
+        making.phase(name)
+        for key, amount in growth.items():
+            _write(making, key, amount, gauge=False)
+        making.ns += int(seconds * NS) - STEP
+        making.phase("")
+    return {check: verdict.outcome.value for check, verdict in judge(making.finished()).verdicts.items()}
+
+
+def failing(folder: Path, scenario: str, tale: Tale, changes: Tale) -> set[str]:
+    """The checks that fail where a phase has other counts; all others pass, or this raises."""
+    changed = {name: {**growth, **changes.get(name, {})} for name, growth in tale.items()}
+    found = outcomes(folder, scenario, changed)
+    assert set(found.values()) <= {"pass", "fail"}, found
+    return {check for check, outcome in found.items() if outcome == "fail"}
+
+
+def together(*growths: Growth) -> Growth:
+    """One after the other: the last that names a counter counts."""
+    return {key: amount for growth in growths for key, amount in growth.items()}
+
+
+def each(keys: Iterable[str], counter: str, amount: float) -> Growth:
+    """The same for several ports."""
+    return {f"{key} {counter}": amount for key in keys}
+
+
+def sent(rates: Mapping[str, float], priority: int = 3) -> Growth:
+    """Bytes that ports send in a second at so many Mb/s."""
+    return {f"{port} tx_prio{priority}_bytes": rate * MBIT for port, rate in rates.items()}
+
+
+def _write(making: Made, key: str, amount: float, *, gauge: bool) -> None:
+    place, _, name = key.partition(" ")
+    if ":" not in place:
+        making.devices[making.hosts.index(place), RDMA.index(name)] += 0 if gauge else int(amount)
+        return
+    number = _NUMBERED.match(name)
+    counter = _BY_NAME[_NUMBERED.sub(r"\1{n}_", name)]
+    node = making.numbering.nodes[place.partition(":")[0]]
+    record: Any = making.maps.counters[node.first + 1 + node.devices.index(place.partition(":")[2])]
+    index: Any = counter.field
+    if counter.scope is not Scope.PORT:
+        assert number is not None
+        record, index = record[counter.scope.value][counter.field], int(number[2])
+    if counter.reason is not None:
+        record, index = record[index], counter.reason
+    if counter.gauge and gauge:
+        record[index] = int(amount)
+    elif not counter.gauge and not gauge:
+        record[index] += int(amount) * counter.unit
