@@ -1,4 +1,4 @@
-"""Every scenario that comes with rocelab, played on one fabric: all of its checks pass, and the fabric is as it was.
+"""Every scenario that comes with rocelab, played on a warm fabric: all its checks pass, and the fabric is as it was.
 
 Judges: the scenario's own checks, of which each has a recording that it fails (tests/unit/scenario), and the ports'
 configuration octet for octet.
@@ -19,6 +19,7 @@ from lab.dataplane import port_maps
 from lab.faults import engine
 from lab.faults.ledger import Ledger
 from lab.kernel.locks import patient
+from lab.model.load import read_topology
 from lab.scenario import library
 from lab.scenario.judge import judge
 from lab.scenario.runner import play
@@ -31,43 +32,70 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
-FABRIC = "incast"
+KILLED = "pfc-storm"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fabric() -> Iterator[None]:
-    """The first scenario builds it, the others find it."""
-    yield
-    lifecycle.down(FabricState(FABRIC))
+def topology_of(scenario: str) -> str:
+    return read_topology(library.topology_of(library.find(scenario))).name
 
 
-def octets() -> bytes:
-    return port_maps.open_maps(FABRIC).config.tobytes()
+NAMES = sorted(library.names(), key=lambda name: (topology_of(name) == topology_of(KILLED), topology_of(name), name))
+"""Those of one topology come together, and those of the scenario that is killed last."""
 
 
-@pytest.mark.parametrize("name", library.names())
-def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, tmp_path: Path) -> None:
-    before = octets() if FabricState(FABRIC).ready else b""
+class Warm:
+    """The fabric that is up, of which there is one at a time: the first scenario builds it, the others find it."""
+
+    def __init__(self) -> None:
+        self.name = ""
+
+    def turn_to(self, name: str) -> None:
+        """Take down another one."""
+        if self.name not in {"", name}:
+            lifecycle.down(FabricState(self.name))
+        self.name = name
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    fabric = Warm()
+    yield fabric
+    fabric.turn_to("")
+
+
+def octets(fabric: str) -> bytes:
+    return port_maps.open_maps(fabric).config.tobytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, warm: Warm, tmp_path: Path) -> None:
+    fabric = topology_of(name)
+    warm.turn_to(fabric)
+    before = octets(fabric) if FabricState(fabric).ready else b""
     play(library.find(name), {}, tmp_path / name, keep=True)
     judged = judge(tmp_path / name)
     assert {check: verdict.evidence for check, verdict in judged.verdicts.items() if verdict.outcome != "pass"} == {}
     assert judged.outcome is Outcome.PASS
-    assert engine.running(lifecycle.open_fabric(FABRIC)) == ()
-    assert before in {b"", octets()}
+    assert engine.running(lifecycle.open_fabric(fabric)) == ()
+    assert before in {b"", octets(fabric)}
 
 
-def test_one_that_is_killed_leaves_a_fabric_that_heals_and_a_recording_that_says_so(tmp_path: Path) -> None:
-    before, run = octets(), tmp_path / "killed"
-    argv = [sys.executable, "-m", "lab", "scenario", "run", "pfc-storm", "--keep", "--output", str(run)]
+def test_one_that_is_killed_leaves_a_fabric_that_heals_and_a_recording_that_says_so(
+    warm: Warm, tmp_path: Path
+) -> None:
+    fabric = topology_of(KILLED)
+    warm.turn_to(fabric)
+    before, run = octets(fabric), tmp_path / "killed"
+    argv = [sys.executable, "-m", "lab", "scenario", "run", KILLED, "--keep", "--output", str(run)]
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
         deadline = time.monotonic() + 120
-        while not any(entry.whole for entry in Ledger.of(FabricState(FABRIC)).entries()):
+        while not any(entry.whole for entry in Ledger.of(FabricState(fabric)).entries()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         command.kill()
-    healed = engine.heal_abandoned(lifecycle.open_fabric(FABRIC, patient), patient)
+    healed = engine.heal_abandoned(lifecycle.open_fabric(fabric, patient), patient)
     assert [str(entry) for entry in healed] == ["pause-storm at h8"]
-    assert octets() == before
+    assert octets(fabric) == before
     (folder,) = run.iterdir()
     assert Recording.open(folder).incomplete
     assert judge(folder).outcome is Outcome.UNKNOWN
