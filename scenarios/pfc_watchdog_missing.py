@@ -1,0 +1,130 @@
+"""A PFC watchdog is missing: storms are contained at one leaf, and get out through its sibling.
+
+Story
+    Given  the PFC watchdog is on at every leaf's ports to hosts, but for leaf2's: its configuration has drifted
+    When   h4's NIC storms, at leaf1
+    Then   leaf1 sees it, drops what is for h4, and h6, who writes to h3 through the same switches, notices nothing
+    When   h8's NIC storms, at leaf2
+    Then   leaf2 has no watchdog that could see it, pauses the spines, and h2, who writes to h7, stands still
+    When   leaf2's watchdog is turned on, while the storm goes on
+    Then   leaf2 sees it, and h2 goes on
+
+        h5 -> h4  <- storm, leaf1 with a watchdog         h6 -> h3 innocent
+        h1 -> h8  <- storm, leaf2 without                 h2 -> h7 innocent
+
+Numbers
+    a watchdog sees a storm after 0.2 s; a port of a leaf fills in 17 ms, so even a storm that is seen is felt so long
+    a QP whose packets were dropped, or stood still, sends again after 1.07 s, and gives up after seven times
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+
+TO_HOSTS: Final = {leaf: tuple(f"{leaf}:swp{number}" for number in range(3, 7)) for leaf in ("leaf1", "leaf2")}
+UPLINKS: Final = {leaf: (f"{leaf}:swp1", f"{leaf}:swp2") for leaf in TO_HOSTS}
+STUCK: Final = {"leaf1": "leaf1:swp6", "leaf2": "leaf2:swp6"}
+INNOCENT: Final = {"leaf1": "leaf1:swp5", "leaf2": "leaf2:swp5"}
+WATCHDOG: Final = "pfc.watchdog.enabled"
+SEEN: Final = 0.5
+"""Seconds until a storm is seen, and what it has held up is gone."""
+SETTLING: Final = 2.0
+"""Seconds: a storm is seen, and a QP that stood still sends again."""
+
+
+class Params(Parameters):
+    """What a reader may turn."""
+
+    hold: Annotated[float, time_of(1, 60)] = 1.5
+    """How long each phase lasts."""
+
+
+def run(stage: Stage, p: Params) -> None:
+    """A storm where there is a watchdog, one where there is none, and a watchdog for that one."""
+    stage.set(",".join((*TO_HOSTS["leaf1"], *TO_HOSTS["leaf2"])), f"{WATCHDOG}=true")
+    drift = stage.inject("port-config", ",".join(TO_HOSTS["leaf2"]), set=f"{WATCHDOG}=false")
+    with stage.writing("h5:h4", "h6:h3", qps=8):
+        with stage.phase("baseline"):
+            stage.hold(p.hold)
+        storm = stage.inject("pause-storm", "h4")
+        stage.hold(SEEN)
+        with stage.phase("contained"):
+            stage.hold(p.hold)
+        stage.heal(storm)
+    with stage.writing("h1:h8", "h2:h7", qps=8):
+        with stage.phase("before"):
+            stage.hold(p.hold)
+        stage.inject("pause-storm", "h8")
+        stage.hold(SEEN)
+        with stage.phase("observe"):
+            stage.hold(p.hold)
+        with stage.phase("fix"):
+            stage.heal(drift)
+            stage.hold(SETTLING)
+        with stage.phase("verify"):
+            stage.hold(p.hold)
+
+
+def seen(rec: Recording, leaf: str, *phases: str) -> int:
+    """Storms that a leaf's watchdog has seen up to the end of the last phase, from the beginning of the first."""
+    counted = rec.port(STUCK[leaf]).counter("queue3_storms")
+    return counted.between(rec.phase(phases[0]).start, rec.phase(phases[-1]).end).delta()
+
+
+def rate(rec: Recording, leaf: str, phase: str) -> float:
+    """What the innocent receiver at a leaf gets, in Mb/s."""
+    return rec.port(INNOCENT[leaf]).tx_bytes(3).during(phase).rate() * 8 / 1e6
+
+
+def pauses(rec: Recording, leaf: str, phase: str) -> int:
+    """What a leaf sends to the spines."""
+    return sum(rec.port(port).tx_pause(3).during(phase).delta() for port in UPLINKS[leaf])
+
+
+def stopped(rec: Recording, leaf: str, phase: str) -> float:
+    """The share of a phase in which a leaf was paused towards the NIC that storms."""
+    return rec.port(STUCK[leaf]).paused(3).during(phase).delta() / 1e6 / rec.phase(phase).seconds
+
+
+def a_watchdog_contains_it(rec: Recording, p: Params) -> Verdict:
+    """leaf1 sees the storm, pauses no spine, and the innocent pair gets what it got."""
+    storms, sent = seen(rec, "leaf1", "baseline", "contained"), pauses(rec, "leaf1", "contained")
+    before, during = (rate(rec, "leaf1", phase) for phase in ("baseline", "contained"))
+    told = f"{storms} storm seen, {sent} pauses to the spines, h3 gets {during:.1f} Mb/s, before {before:.1f}"
+    there = stopped(rec, "leaf1", "contained") > 0.99
+    return expect(there and storms == 1 and sent == 0 and during > 0.95 * before > 0, told)
+
+
+def it_gets_out_where_there_is_none(rec: Recording, p: Params) -> Verdict:
+    """leaf2 sees nothing, its pauses go to the spines, and the innocent pair stops."""
+    storms, sent = seen(rec, "leaf2", "baseline", "observe"), pauses(rec, "leaf2", "observe")
+    before, during = (rate(rec, "leaf2", phase) for phase in ("before", "observe"))
+    told = f"{storms} storms seen, {sent} pauses to the spines, h7 gets {during:.1f} Mb/s, before {before:.1f}"
+    there = stopped(rec, "leaf2", "observe") > 0.99
+    return expect(there and storms == 0 < sent and during < 0.01 * before, told)
+
+
+def only_the_watched_leaf_drops(rec: Recording, p: Params) -> Verdict:
+    """Containing has its price: what was for h4 is dropped. Where nobody watches nothing is, and nothing alarms."""
+    whole = rec.port(STUCK["leaf1"]).drops(3, "watchdog").between(
+        rec.phase("baseline").start, rec.phase("contained").end
+    ).delta()  # fmt: skip
+    lost = sum(rec.port(port).drops(3).during("observe").delta() for port in rec.ports)
+    return expect(lost == 0 < whole, f"{whole} packets dropped at leaf1, {lost} anywhere in the storm that got out")
+
+
+def a_watchdog_there_mends_it(rec: Recording, p: Params) -> Verdict:
+    """The storm goes on, leaf2 sees it now, pauses no spine, and h7 gets what it got."""
+    storms, sent = seen(rec, "leaf2", "fix", "verify"), pauses(rec, "leaf2", "verify")
+    before, after = (rate(rec, "leaf2", phase) for phase in ("before", "verify"))
+    told = f"{storms} storm seen, {sent} pauses to the spines, h7 gets {after:.1f} Mb/s, before {before:.1f}"
+    there = stopped(rec, "leaf2", "verify") > 0.99
+    return expect(there and storms == 1 and sent == 0 and after > 0.95 * before > 0, told)
+
+
+SCENARIO = Scenario(
+    "pfc-watchdog-missing", "incast.yaml", Params, run,
+    (a_watchdog_contains_it, it_gets_out_where_there_is_none, only_the_watched_leaf_drops, a_watchdog_there_mends_it),
+)  # fmt: skip
