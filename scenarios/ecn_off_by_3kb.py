@@ -1,0 +1,134 @@
+"""One leaf's thresholds are 3 KB lower: at the same depth it marks twice as much, and nothing else tells.
+
+Story
+    Given  two leaves with the same work: a queue that stands at 43 KB, Kmin 40 KB
+    Then   both mark the same share of their packets
+    When   somebody types Kmin and Kmax 3 KB lower at leaf2
+    Then   leaf2 marks twice the share of leaf1, at the same depth; no pause, no drop, no link event
+    When   leaf2 has the profile of its siblings again
+    Then   both mark the same share
+
+        h1, h2 -- leaf1 -25M- h4     43 KB - 40 KB = 3 KB above Kmin: a quarter of the packets
+        h5, h6 -- leaf2 -25M- h8     43 KB - 37 KB = 6 KB above Kmin: half of them
+
+Numbers
+    3 KB are less than one packet, and 0.96 ms of queue at 25 Mb/s (60 ns at 400 Gb/s). The ramp has 12 KB and ends at
+    100%, so that each KB above Kmin marks 1/12: 3/12 and 6/12 of all packets. Off by 3 KB is off by a factor of two,
+    because the queue stands 3 KB above Kmin: these count, and not the 40 KB below
+    what it costs a job: DCQCN's fluid model (Zhu et al., ECN or Delay, CoNEXT 2016) settles where p^3 goes with
+    (1/B + 1/(T R))^2 / R^2; with the timer T in charge that is R^-4, so R goes with p^(-3/4). Twice the marks leave
+    2^(-3/4) = 59% of the rate, and a collective waits for its slowest flow: the job runs at 60%
+    SoftRoCE heeds no mark: shares of marks are measured, and the 60% worked out of them. The ramp is steep so that a
+    second is enough to count; where it is gentler, p is smaller and the ratio is the same
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Annotated, Final
+
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.workload import circulating
+
+QUEUES: Final = ("leaf1:swp6", "leaf2:swp6")
+KMIN: Final = 40_000
+KMAX: Final = 52_000
+OFF: Final = 3_000
+PACKETS: Final = 7
+"""Of each host: 14 circulate on a leaf, of which one is on the wire and 12 or 13 wait."""
+SIZE: Final = 3_364
+"""Bytes of a message, 3440 of its packet: 12.5 of them are 43 KB."""
+PACKET: Final = 3_440
+SETTLING: Final = 0.5
+"""Seconds until the programs have started and the queues stand still."""
+SIGMAS: Final = 5
+DCQCN: Final = -3 / 4
+"""The power of the share of marks that a rate goes with."""
+
+
+class Params(Parameters):
+    """What a reader may turn."""
+
+    hold: Annotated[float, time_of(0.5, 60)] = 1.5
+    """How long each phase lasts."""
+
+
+def run(stage: Stage, p: Params) -> None:
+    """Alike, different, alike."""
+    stage.set(",".join(QUEUES), "rate=25Mbit", f"ecn.3.kmin={KMIN}B", f"ecn.3.kmax={KMAX}B", "ecn.3.pmax=100%")
+    with circulating(stage, "h1:h4", "h2:h4", "h5:h8", "h6:h8", packets=PACKETS, size=SIZE):
+        stage.hold(SETTLING)
+        with stage.phase("baseline"):
+            stage.hold(p.hold)
+        with stage.phase("inject"):
+            lower = stage.inject(
+                "port-config", "leaf2:swp6", set=f"ecn.3.kmin={KMIN - OFF}B ecn.3.kmax={KMAX - OFF}B"
+            )
+        with stage.phase("observe"):
+            stage.hold(p.hold)
+        with stage.phase("fix"):
+            stage.heal(lower)
+        with stage.phase("verify"):
+            stage.hold(p.hold)
+
+
+def _shares(rec: Recording, phase: str) -> tuple[list[float], float]:
+    """The share of its packets that each leaf marked, and how far they may be apart by chance (binomial)."""
+    counts = [(rec.port(port).marked(3), rec.port(port).tx_packets(3)) for port in QUEUES]
+    sizes = [sent.during(phase).delta() for _, sent in counts]
+    shares = [marked.during(phase).delta() / max(size, 1) for (marked, _), size in zip(counts, sizes, strict=True)]
+    variance = sum(share * (1 - share) / max(size, 1) for share, size in zip(shares, sizes, strict=True))
+    return shares, SIGMAS * sqrt(variance)
+
+
+def alike_before_and_after(rec: Recording, p: Params) -> Verdict:
+    """With one profile both leaves mark the same share, as near as chance allows."""
+    told, right = [], True
+    for phase in ("baseline", "verify"):
+        (one, other), bound = _shares(rec, phase)
+        right = right and bound > 0 and abs(one - other) < bound
+        told.append(f"{phase}: {one:.1%} and {other:.1%}, {bound:.1%} apart at most")
+    return expect(right, "; ".join(told))
+
+
+def three_kb_are_a_quarter(rec: Recording, p: Params) -> Verdict:
+    """Off by 3 KB of a ramp of 12, leaf2 marks 3/12 of its packets more than leaf1."""
+    (one, other), bound = _shares(rec, "observe")
+    theory = OFF / (KMAX - KMIN)
+    told = f"{one:.1%} and {other:.1%}: {other - one:.1%} more, {theory:.0%} +- {bound:.1%} by the formula"
+    return expect(bound > 0 and abs(other - one - theory) < bound, told)
+
+
+def the_job_would_run_at_60(rec: Recording, p: Params) -> Verdict:
+    """What DCQCN would leave of the rate is 2^(-3/4), as near as chance allows."""
+    (one, other), _ = _shares(rec, "observe")
+    if not one or not other:
+        return unknown("a leaf marked nothing")
+    sizes = [rec.port(port).tx_packets(3).during("observe").delta() for port in QUEUES]
+    spread = sum((1 - share) / (share * size) for share, size in zip((one, other), sizes, strict=True))
+    left, theory = (other / one) ** DCQCN, 2**DCQCN
+    bound = SIGMAS * -DCQCN * theory * sqrt(spread)
+    told = f"({other:.3f} / {one:.3f})^(-3/4) = {left:.0%} of the rate, {theory:.0%} +- {bound:.0%}"
+    return expect(abs(left - theory) < bound, told)
+
+
+def at_the_same_depth(rec: Recording, p: Params) -> Verdict:
+    """The queues differ by less than a packet on average, and are above Kmin."""
+    one, other = (float(rec.port(port).depth(3).during("observe").values.mean()) for port in QUEUES)
+    return expect(abs(one - other) < PACKET and min(one, other) > KMIN, f"{one / 1000:.1f} and {other / 1000:.1f} KB")
+
+
+def nothing_else_tells(rec: Recording, p: Params) -> Verdict:
+    """No pause, no drop, no link that goes down, and the same goodput."""
+    paused = sum(rec.port(port).tx_pause(3).during("observe").delta() for port in rec.ports)
+    dropped = sum(rec.port(port).drops().during("observe").delta() for port in rec.ports)
+    links = rec.events(source="kernel", kind="link", during="observe")
+    return expect(
+        paused == dropped == 0 and not links, f"{paused} pauses, {dropped} packets dropped, {len(links)} link events"
+    )
+
+
+SCENARIO = Scenario(
+    "ecn-off-by-3kb", "incast.yaml", Params, run,
+    (alike_before_and_after, three_kb_are_a_quarter, the_job_would_run_at_60, at_the_same_depth, nothing_else_tells),
+)  # fmt: skip
