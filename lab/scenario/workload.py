@@ -1,20 +1,31 @@
-"""Work for a fabric besides ``Stage.writing``: queues that stand still, and what programs said in a phase."""
+"""Work for a fabric besides ``Stage.writing``: transfers of any shape, probes, and what programs said in a phase."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from lab.errors import UsageError
+from lab.errors import OperationFailed, UsageError
+from lab.rdma import perftest, session, sysfs
 from lab.rdma.flows import flowing
 from lab.rdma.measure import BandwidthTest
-from lab.rdma.nic import find_pair, parse_pair
+from lab.rdma.nic import find_nic, find_pair, parse_pair
+from lab.rdma.session import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.scenario.stage import Stage
     from lab.telemetry.recording import Command, Recording
+
+_LONGEST: Final = 3600
+"""Seconds; whoever stops a transfer comes earlier."""
+_PATIENCE: Final = 4.0
+"""Seconds until a program has sent its first packet."""
+_SHOWN: Final = 6
+"""GIDs of a table that are shown."""
 
 
 @contextlib.contextmanager
@@ -27,6 +38,12 @@ def circulating(stage: Stage, *pairs: str, packets: int, size: int = 4096) -> It
     stage.recorder.note("traffic", pairs=list(pairs), qps=packets, size=size, tx_depth=1, tclass=test.tclass)
     with flowing([find_pair(stage.fabric, *parse_pair(pair)) for pair in pairs], test):
         yield
+
+
+def probe(stage: Stage, src: str, dst: str, size: int = 56, count: int = 1) -> None:
+    """``ping`` between hosts, not to be fragmented: ``size`` bytes behind its header, a second's patience each."""
+    address = str(find_nic(stage.fabric, dst).address)
+    stage.run(src, "ping", "-n", "-q", "-M", "do", "-c", str(count), "-i", "0.2", "-W", "1", "-s", str(size), address)
 
 
 def commands(rec: Recording, phase: str, program: str) -> list[Command]:
@@ -45,3 +62,39 @@ def commands(rec: Recording, phase: str, program: str) -> list[Command]:
 def said(rec: Recording, phase: str, program: str) -> str:
     """All that a program printed in a phase; UsageError as of ``commands``."""
     return "\n".join(each.stdout for each in commands(rec, phase, program))
+
+
+def attempt(stage: Stage, pair: str, seconds: float, index: int) -> None:
+    """Let a pair transfer for so long, its far end by the GID of this ``index``; counters tell what came of it.
+
+    The time begins with the first packet that is sent, be it answered or not.
+    """
+    test = BandwidthTest(size=4096, tx_depth=16)
+    stage.recorder.note("traffic", pairs=[pair], gid_index=index, size=test.size)
+    options = ["--duration", str(_LONGEST), "--tx-depth", str(test.tx_depth)]
+    with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
+        found = find_pair(stage.fabric, *parse_pair(pair))
+        (exchange,) = perftest.prepare([found], test, "bw", options, Path(folder))
+        words = list(exchange.server.argv)
+        words[words.index("--gid-index") + 1] = str(index)
+        exchange.server.argv = words
+        try:
+            session.begin([exchange], Patience(), perftest.silent)
+            session.await_packets([exchange], Patience(stall=_PATIENCE))
+            stage.hold(seconds)
+        except OperationFailed as error:
+            stage.recorder.note("gave up", pair=pair, said=str(error))
+        finally:
+            session.end_all([exchange])
+
+
+def gid_index(stage: Stage, host: str) -> int:
+    """Which index the GID of a host's address has now."""
+    nic = find_nic(stage.fabric, host)
+    return sysfs.gid_index(nic.device, nic.address)
+
+
+def show_gids(stage: Stage, host: str) -> None:
+    """The first of a host's GIDs, by their files below /sys/class/infiniband."""
+    table = sysfs.DEVICES / find_nic(stage.fabric, host).device / "ports" / "1" / "gids"
+    stage.run(host, "grep", "-H", ":", *(str(table / str(number)) for number in range(_SHOWN)))

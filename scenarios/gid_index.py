@@ -1,0 +1,89 @@
+"""A GID has moved: a program that was told its index speaks for an address that nobody routes to.
+
+Story
+    Given  a program at h5 that was told its GID index once (ib_write_bw -x), and h1, which writes to it
+    When   h5's address is taken off its NIC and given back: another address has its old place in the GID table
+    Then   the program starts, exchanges its QP's numbers over TCP as before, and not one packet of RDMA arrives
+    And    the GID table shows why: the address is there, at another index
+    When   the index is looked up again
+    Then   they connect, with nothing else changed
+
+        h1 -- leaf1 == spines == leaf2 -- h5     GID 1 was 10.0.0.9, and is 192.0.2.1
+
+Numbers
+    a GID of RoCE v2 is the IPv6 form of an address: 10.0.0.9 is ::ffff:0a00:0009 (IBA annex A17). An address that is
+    added takes the first free place of the table; one that is removed leaves its place to the next
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.workload import attempt, gid_index, said, show_gids
+
+PAIR: Final = "h1:h5"
+GID: Final = "ffff:0a00:0009"
+"""10.0.0.9, as the end of a GID."""
+
+
+class Params(Parameters):
+    """What a reader may turn."""
+
+    hold: Annotated[float, time_of(0.5, 60)] = 1.0
+    """How long each transfer lasts, or is tried."""
+
+
+def run(stage: Stage, p: Params) -> None:
+    """As told, as told, looked up."""
+    told = gid_index(stage, "h5")
+    with stage.phase("baseline"):
+        show_gids(stage, "h5")
+        attempt(stage, PAIR, p.hold, told)
+    with stage.phase("inject"):
+        moved = stage.inject("gid-moved", "h5")
+        now = gid_index(stage, "h5")
+    with stage.phase("observe"):
+        show_gids(stage, "h5")
+        attempt(stage, PAIR, p.hold, told)
+    with stage.phase("verify"):
+        attempt(stage, PAIR, p.hold, now)
+    stage.heal(moved)
+
+
+def _index(rec: Recording, phase: str) -> tuple[int | None, dict[int, str]]:
+    """The index of h5's GID, and the table, of what grep printed: FILE:GID."""
+    table = {int(number): gid for number, gid in re.findall(r"gids/(\d+):(\S+)", said(rec, phase, "grep"))}
+    return next((number for number, gid in table.items() if gid.endswith(GID)), None), table
+
+
+def the_table_differs(rec: Recording, p: Params) -> Verdict:
+    """The address has another index than the program was told, and another address has that."""
+    (told, _), (now, table) = _index(rec, "baseline"), _index(rec, "observe")
+    if told is None:
+        return unknown("h5's address was not in its GID table to begin with")
+    right = now not in {None, told} and not table.get(told, "").endswith(GID)
+    return expect(right, f"10.0.0.9 was GID {told}, and is {now}; {told} is {table.get(told, 'nothing')}")
+
+
+def nothing_arrives(rec: Recording, p: Params) -> Verdict:
+    """With the old index h5 gets no packet of RDMA; with that of now it does."""
+    before, during, after = (
+        rec.rdma("h5").counter("rcvd_pkts").during(phase).delta() for phase in ("baseline", "observe", "verify")
+    )
+    return expect(
+        before > 0 == during and after > 0, f"h5 received {before} packets, then {during}; looked up again {after}"
+    )
+
+
+def nothing_alarms(rec: Recording, p: Params) -> Verdict:
+    """No port drops anything, no link goes down, no session is lost."""
+    dropped = sum(rec.port(port).drops().during("observe").delta() for port in rec.ports)
+    changes = [each for kind in ("link", "bgp") for each in rec.events(kind=kind, during="observe")]
+    return expect(
+        dropped == 0 and not changes, f"{dropped} packets dropped, {len(changes)} links or sessions changed"
+    )
+
+
+SCENARIO = Scenario("gid-index", "incast.yaml", Params, run, (the_table_differs, nothing_arrives, nothing_alarms))
