@@ -91,8 +91,16 @@ MOVED: Acts = {
     "observe": Act({"h5": {"rcvd_pkts": 0}}, [gids(LOCAL, SPARE, OWN)]),
     "verify": Act({"h5": {"rcvd_pkts": 500}}),
 }
+COLLIDING: Acts = {
+    "baseline": Act({**BOTH, "leaf2:swp3": {"tx_bytes": 1000}, "leaf2:swp4": {"tx_bytes": 900}}),
+    "observe": Act(
+        {"leaf1:swp1": {"tx_bytes": 1000}, "leaf2:swp3": {"tx_bytes": 500}, "leaf2:swp4": {"tx_bytes": 450}}
+    ),
+    "verify": Act({**BOTH, "leaf2:swp3": {"tx_bytes": 800}, "leaf2:swp4": {"tx_bytes": 800}}),
+}
 GOOD = {
     "gid-index": MOVED,
+    "elephant-collision": COLLIDING,
     "one-path-only": ONE_PATH,
     "hash-polarisation": POLARISED,
     "acl-4791": FILTERED,
@@ -113,6 +121,11 @@ def test_a_good_run_passes(scenario: str, tmp_path: Path) -> None:
         ("gid-index", ("baseline", "h5", "rcvd_pkts", 0), "nothing-arrives"),
         ("gid-index", ("verify", "h5", "rcvd_pkts", 0), "nothing-arrives"),
         ("gid-index", ("observe", "leaf1:swp1", "lost", 1), "nothing-alarms"),
+        ("elephant-collision", ("observe", "leaf2:swp3", "tx_bytes", 560), "each-gets-half"),
+        ("elephant-collision", ("observe", "leaf2:swp4", "tx_bytes", 400), "each-gets-half"),
+        ("elephant-collision", ("observe", "leaf1:swp2", "tx_bytes", 1), "one-uplink-is-idle"),
+        ("elephant-collision", ("baseline", "leaf1:swp2", "tx_bytes", 0), "one-uplink-is-idle"),
+        ("elephant-collision", ("verify", "leaf2:swp3", "tx_bytes", 300), "many-qps-spread"),
         ("one-path-only", ("observe", "leaf1:swp1", "tx_bytes", 1), "one-uplink-is-idle"),
         ("one-path-only", ("baseline", "leaf1:swp1", "tx_bytes", 0), "one-uplink-is-idle"),
         ("one-path-only", ("verify", "leaf1:swp2", "tx_bytes", 0), "one-uplink-is-idle"),
