@@ -51,6 +51,7 @@ class Commands(LazyGroup):
         "extcap": ("lab.cli.extcap", "extcap"),
         "craft": ("lab.cli.craft", "craft"),
         "record": ("lab.cli.record", "app"),
+        "report": ("lab.cli.report", "report"),
         "export": ("lab.cli.export", "app"),
         "import": ("lab.cli.import_lab", "app"),
         "vm": ("lab.cli.vm", "app"),

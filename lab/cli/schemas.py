@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from lab.cli.answers import analysis, fabric, faults, machine, packets, ports, recordings, scenarios, traffic
+from lab.cli.answers import (
+    analysis,
+    fabric,
+    faults,
+    machine,
+    packets,
+    ports,
+    recordings,
+    reports,
+    scenarios,
+    traffic,
+)
 
 ANSWERS: Final[dict[str, Any]] = {
     "error": machine.ErrorAnswer,
@@ -45,6 +56,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "record stop": recordings.Recording,
     "record ls": list[recordings.Listed],
     "record show": recordings.Recording,
+    "report": list[reports.Report],
     "vm status": machine.VmStatus,
     "vm ls": list[machine.ListedVm],
     "vm checkpoint ls": list[machine.Checkpoint],

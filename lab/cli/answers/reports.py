@@ -1,0 +1,90 @@
+"""What ``rocelab report`` answers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lab.cli.answers.base import Answer
+
+
+class ReportedPhase(Answer):
+    """A part of a run; times are seconds of the recording."""
+
+    name: str
+    start: float
+    end: float
+
+
+class ReportedFault(Answer):
+    """What was injected, as the truth of the recording has it."""
+
+    kind: str
+    place: str
+    parameters: dict[str, str]
+    says: str
+    """What the kind is; empty of one that is not known here."""
+    start: float
+    end: float | None
+    """None where nobody healed it."""
+
+
+class Moment(Answer):
+    """A line of the time line."""
+
+    at: float
+    """Seconds of the recording."""
+    what: str
+    source: str
+    """The file that tells of it."""
+
+
+class ReportedCheck(Answer):
+    """What a check says of the run."""
+
+    name: str
+    meaning: str
+    outcome: Literal["pass", "fail", "unknown"]
+    evidence: str
+
+
+class Figure(Answer):
+    """A figure, and where it comes from."""
+
+    kind: str
+    """sent (bit/s), paused (a share of the phase), deepest (bytes), marked, dropped, or a counter of a device."""
+    of: str
+    """A port, or an RDMA device."""
+    priority: int | None
+    """None of a plain link, and of a device."""
+    series: str
+    phase: str
+    value: float
+
+
+class Report(Answer):
+    """A run, reported."""
+
+    name: str
+    fabric: str
+    scenario: str
+    """Empty of a recording that no scenario made, or none that is known here."""
+    title: str
+    outcome: Literal["pass", "fail", "unknown"] | None
+    """None where nothing judges it."""
+    complete: bool
+    why: str
+    """Why it ended otherwise than it should; empty when it did not."""
+    began: str
+    """By the clock on the wall, as ISO 8601 has it."""
+    seconds: float
+    phases: list[ReportedPhase]
+    faults: list[ReportedFault]
+    timeline: list[Moment]
+    seen: list[str]
+    """What stands out, in lines."""
+    checks: list[ReportedCheck]
+    figures: list[Figure]
+    unknown: list[str]
+    """What the recording does not tell, in lines."""
+    files: list[str]
+    """What was written."""

@@ -1,0 +1,220 @@
+"""What a report says of a run: gathered once from the recording, told in Markdown, JSON and on the page alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.report.figures import Figure, figures_of, phases_of
+from lab.report.standstill import Pause, pauses_of
+from lab.report.told import Story, Told, story_of
+from lab.telemetry.folder import invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.telemetry.recording import Command, Event, Recording
+
+_NS: Final = 10**9
+_MANY: Final = {"paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops"}
+"""Kinds of events that ports tell of by the hundred: a time line says how many there were."""
+_QUIET: Final = {"phase"}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A phase, in seconds of the recording."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What was injected, where, and when, in seconds of the recording; ``end`` None where nobody healed it."""
+
+    kind: str
+    place: str
+    parameters: dict[str, str]
+    says: str
+    start: float
+    end: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A line of the time line: seconds of the recording, what happened, who told of it."""
+
+    at: float
+    what: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a report is made of."""
+
+    name: str
+    fabric: str
+    began: str
+    seconds: float
+    hz: float
+    samples: int
+    complete: bool
+    why: str
+    host: dict[str, str]
+    parameters: dict[str, Any]
+    told: Told
+    story: Story
+    phases: tuple[Span, ...]
+    faults: tuple[Fault, ...]
+    pauses: tuple[Pause, ...]
+    timeline: tuple[Moment, ...]
+    counts: dict[str, int]
+    figures: tuple[Figure, ...]
+    commands: tuple[Command, ...]
+    unknowns: tuple[str, ...]
+
+    @property
+    def standstills(self) -> tuple[Pause, ...]:
+        """Pauses that lasted, the first of each port and priority, in the order in which they began."""
+        first: dict[tuple[str, int], Pause] = {}
+        for pause in self.pauses:
+            if pause.lasting:
+                first.setdefault((pause.port, pause.priority), pause)
+        return tuple(first.values())
+
+
+def gather(recording: Recording, told: Told) -> Facts:
+    """Read a recording once. InvalidInput when a file of it is damaged, or says what no recorder has written."""
+    try:
+        return _gathered(recording, told)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise invalid(recording.folder.path, f"is damaged: {said}") from error
+
+
+def _gathered(recording: Recording, told: Told) -> Facts:
+    faults = _faults(recording, told)
+    pauses = tuple(pauses_of(recording))
+    made = Facts(
+        name=recording.name,
+        fabric=recording.fabric,
+        began=_wall(recording),
+        seconds=recording.seconds,
+        hz=recording.hz,
+        samples=len(recording.samples["ns"]),
+        complete=not recording.incomplete,
+        why=recording.why,
+        host={str(name): str(value) for name, value in recording.host.items()},
+        parameters={str(name): value for name, value in (recording.parameters.get("params") or {}).items()},
+        told=told,
+        story=story_of(told.text),
+        phases=tuple(_spans(recording)),
+        faults=faults,
+        pauses=pauses,
+        timeline=(),
+        counts=dict(Counter(f"{event.source} {event.kind}" for event in recording.events())),
+        figures=tuple(figures_of(recording)),
+        commands=recording.commands,
+        unknowns=tuple(_unknowns(recording, told)),
+    )
+    return replace(made, timeline=tuple(sorted(_timeline(recording, made), key=lambda moment: moment.at)))
+
+
+def _wall(recording: Recording) -> str:
+    began = (recording.clock.start + recording.realtime_offset) / _NS
+    return datetime.fromtimestamp(began).astimezone().isoformat(timespec="seconds")
+
+
+def _spans(recording: Recording) -> Iterator[Span]:
+    start = recording.clock.start
+    for phase in phases_of(recording):
+        yield Span(phase.name, (phase.start - start) / _NS, (phase.end - start) / _NS)
+
+
+def _faults(recording: Recording, told: Told) -> tuple[Fault, ...]:
+    """What the truth of the recording says; a fault is healed by the first line of the same kind and place."""
+    found: list[Fault] = []
+    for line in recording.truth():
+        at = (line["ns"] - recording.clock.start) / _NS
+        kind, place = str(line.get("kind", "")), str(line.get("place", ""))
+        if line.get("did") == "heal":
+            for number, fault in enumerate(found):
+                if (fault.kind, fault.place, fault.end) == (kind, place, None):
+                    found[number] = replace(fault, end=at)
+                    break
+        else:
+            given = line.get("parameters")
+            parameters = {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+            found.append(Fault(kind, place, parameters, (told.kinds or {}).get(kind, ""), at))
+    return tuple(found)
+
+
+def _timeline(recording: Recording, facts: Facts) -> Iterator[Moment]:
+    for phase in facts.phases:
+        yield Moment(phase.start, f"phase {phase.name} begins", "notes.jsonl")
+    for fault in facts.faults:
+        yield Moment(fault.start, f"injected: {named(fault)}", "truth/truth.jsonl")
+        if fault.end is not None:
+            yield Moment(fault.end, f"healed: {fault.kind} at {fault.place}", "truth/truth.jsonl")
+    for pause in facts.standstills:
+        told = f"{pause.port} stands still: paused in priority {pause.priority} for {pause.seconds:.3g} s"
+        yield Moment(pause.start, told + (", to the end" if pause.open else ""), "events.jsonl: paused")
+    for command in facts.commands:
+        at = (command.ns - recording.clock.start) / _NS
+        yield Moment(at, f"{command.node}: {' '.join(command.argv)}", "commands.jsonl")
+    for event in recording.events():
+        if event.kind not in _MANY | _QUIET and not _is_first_look(event):
+            yield Moment(event.seconds, _line(event), "notes.jsonl" if event.source == "caller" else "events.jsonl")
+
+
+def _is_first_look(event: Event) -> bool:
+    """How a session was when the recording began, which nothing changed; and waiting, which is nothing."""
+    looked = event.source == "routing" and event.data.get("before") == ""
+    return looked or event.data.get("text") == "hold" or event.kind == "neighbour"
+
+
+def _line(event: Event) -> str:
+    where = ":".join(part for part in (event.node, event.interface) if part)
+    kind = str(event.data.get("text", event.kind)) if event.kind == "note" else event.kind.replace("_", " ")
+    rest = ", ".join(
+        f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in event.data.items()
+        if name not in {"text", "began"} and value != ""
+    )
+    return " ".join(part for part in (f"{where}:" if where else "", kind, rest) if part)
+
+
+def named(fault: Fault) -> str:
+    """A fault as it is injected on the command line."""
+    return " ".join([fault.kind, fault.place, *(f"{name}={value}" for name, value in fault.parameters.items())])
+
+
+def _unknowns(recording: Recording, told: Told) -> Iterator[str]:
+    if recording.why:
+        yield f"The run did not end as it should: {recording.why}. What came after that is not known."
+    if told.why:
+        yield f"No check judges this run: {told.why}."
+    for check in told.checks:
+        if check.outcome == "unknown":
+            yield f"{check.name}: {check.evidence}."
+    samples: Sequence[Any] = recording.samples["ns"]
+    if not len(samples):
+        yield "The recording has no samples: no figure can be told."
+    else:
+        yield (
+            f"Counters were read {recording.hz:g} times a second:"
+            " of what happens between two samples only events tell."
+        )
+    if recording.skipped:
+        yield f"{recording.skipped} samples were due and not taken, because the machine was busy."
+    if not recording.captures:
+        yield "No packets were captured: single packets, their sequence numbers and NAKs are not known."
+    if not recording.commands:
+        yield "No command was run while it was recorded: nobody looked with ordinary tools."
+    if recording.truth():
+        yield "The cause is known because it was injected. Nothing here was diagnosed."

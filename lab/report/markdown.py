@@ -1,0 +1,268 @@
+"""The root cause analysis in Markdown: every figure with its series, everything of the recording as text."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from lab.report.facts import named
+from lab.report.figures import DEVICE, KINDS, PLAIN
+from lab.units import counted, format_rate, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lab.report.facts import Facts
+    from lab.report.figures import Figure, Kind
+
+_SPECIAL: Final = re.compile(r"([\\`*{}\[\]<>|#~!$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+_ROWS: Final = 8
+_MOMENTS: Final = 60
+_SHOWN: Final = 8000
+"""Characters of a command's output; the rest is in the recording."""
+
+
+def write_markdown(facts: Facts) -> str:
+    """The whole document."""
+    parts = (_heading, _broke, _timeline, _seen, _evidence, _checks, _figures, _fix, _verified, _unknown)
+    return "\n".join(line for part in parts for line in part(facts)) + "\n"
+
+
+def plain(text: object) -> str:
+    """Text of a recording that no reader of Markdown takes for markup; one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def code(text: object) -> str:
+    """Text of a recording set as code, on one line, whatever backticks it has; a bar would end a table's cell."""
+    line = " ".join(str(text).split())
+    fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
+    gap = " " if line.startswith("`") or line.endswith("`") or not line else ""
+    return f"{fence}{gap}{line}{gap}{fence}".replace("|", "\\|")
+
+
+def _block(text: str) -> Iterator[str]:
+    fence = "`" * max(3, max(map(len, re.findall("`+", text)), default=0) + 1)
+    yield from (f"{fence}text", text.rstrip("\n"), fence)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'|'.join(['---'] * len(columns))}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _heading(facts: Facts) -> Iterator[str]:
+    yield f"# {plain(facts.story.title or facts.name)}"
+    yield ""
+    if facts.why:
+        yield f"> **This recording is not whole**: {plain(facts.why)}."
+        yield ""
+    machine = " ".join(facts.host.get(name, "") for name in ("kernel", "machine")).strip()
+    time = facts.host.get("time", "")
+    yield from _table(("", ""), (
+        ("recording", code(facts.name)),
+        ("fabric", code(facts.fabric)),
+        ("scenario", code(facts.told.scenario) if facts.told.scenario else "none"),
+        ("outcome", facts.told.outcome or "not judged"),
+        ("when", plain(facts.began)),
+        ("length", f"{facts.seconds:.1f} s, {counted(facts.samples, 'sample')} at {facts.hz:g} Hz"),
+        ("machine", plain(f"kernel {machine}, {time} time" if machine else "not known")),
+    ))  # fmt: skip
+
+
+def _broke(facts: Facts) -> Iterator[str]:
+    yield "## What broke"
+    yield ""
+    for fault in facts.faults:
+        says = f": {plain(fault.says)}" if fault.says else ""
+        until = f"healed at {fault.end:.3f} s" if fault.end is not None else "never healed"
+        yield f"**{code(named(fault))}**{says}. Injected at {fault.start:.3f} s, {until} (`truth/truth.jsonl`)."
+        yield ""
+    if not facts.faults:
+        yield "Nothing was injected: the truth of this recording is empty."
+        yield ""
+    for sentence in facts.story.sentences:
+        yield f"- **{sentence.word}** {plain(sentence.text)}"
+    if facts.story.figure:
+        yield ""
+        yield from _block(facts.story.figure)
+    if facts.story.numbers:
+        yield ""
+        yield from _block(facts.story.numbers)
+    yield ""
+
+
+def _timeline(facts: Facts) -> Iterator[str]:
+    yield "## Timeline"
+    yield ""
+    shown = facts.timeline[:_MOMENTS]
+    yield from _table(
+        ("second", "what", "told by"),
+        ((f"{moment.at:.3f}", plain(moment.what), code(moment.source)) for moment in shown),
+    )
+    if len(facts.timeline) > len(shown):
+        yield f"{len(facts.timeline) - len(shown)} more are in the recording."
+    if facts.counts:
+        told = ", ".join(f"{number} {plain(kind)}" for kind, number in sorted(facts.counts.items()))
+        yield f"Events in all: {told}."
+    yield ""
+
+
+def _seen(facts: Facts) -> Iterator[str]:
+    yield "## How it was seen"
+    yield ""
+    lines = list(seen(facts))
+    yield from (f"- {plain(line)}" for line in lines)
+    if not lines:
+        yield "Nothing stood still, nothing was marked, and nothing was lost."
+    yield ""
+
+
+def seen(facts: Facts) -> Iterator[str]:
+    """What stands out, in lines: standstills in their order, losses, marks, packets sent again."""
+    began = facts.faults[0].start if facts.faults else 0.0
+    since = "after the injection began" if facts.faults else "into the recording"
+    for pause in (each for each in facts.standstills if each.start >= began):
+        length = "to the end" if pause.open else f"for {pause.seconds:.3f} s"
+        yield (
+            f"{pause.port} stood still in priority {pause.priority} {length},"
+            f" from {(pause.start - began) * 1000:.1f} ms {since} (events paused, resumed, expired)"
+        )
+    for kind in ("dropped", "marked", *(each.name for each in DEVICE)):
+        yield from _grown(facts, kind)
+
+
+def _grown(facts: Facts, kind: str) -> Iterator[str]:
+    """Where a count rose most above that of the first phase, if anywhere."""
+    rises = [(each.value - row[0].value, row[0], each) for row in rows_of(facts, kind) for each in row[1:]]
+    rise, first, most = max(rises, key=lambda each: each[0], default=(0.0, None, None))
+    if most is not None and first is not None and rise > 0:
+        yield (
+            f"{most.of}: {most.series} grew by {most.value:.0f} in phase {most.phase},"
+            f" by {first.value:.0f} in phase {first.phase}"
+        )
+
+
+def _evidence(facts: Facts) -> Iterator[str]:
+    yield "## Evidence"
+    yield ""
+    if not facts.commands:
+        yield "No command was run in this run. What it counted can be looked at again:"
+        yield ""
+        judge = "\nrocelab scenario judge RUN" if facts.told.scenario else ""
+        yield from _block(f"rocelab record show RUN{judge}")
+    for command in facts.commands:
+        yield from _block(f"{typed(command.node, command.argv)}\n{_shown(command.stdout)}{_shown(command.stderr)}")
+        yield f"Exit code {command.exit_code} (`commands.jsonl`)."
+        yield ""
+    yield ""
+
+
+def typed(node: str, argv: Sequence[str]) -> str:
+    """A command as a reader types it to see the same."""
+    return f"$ rocelab exec {shlex.quote(node)} -- {shlex.join(argv)}" if node else f"$ {shlex.join(argv)}"
+
+
+def _shown(text: str) -> str:
+    if len(text) <= _SHOWN:
+        return text
+    return f"{text[:_SHOWN]}\n... {len(text) - _SHOWN} more characters are in commands.jsonl\n"
+
+
+def _checks(facts: Facts) -> Iterator[str]:
+    yield "## Checks"
+    yield ""
+    if not facts.told.checks:
+        yield f"None: {plain(facts.told.why or 'no scenario made this recording')}."
+        yield ""
+        return
+    rows = (
+        (plain(check.name), f"**{check.outcome}**", plain(check.evidence), plain(check.meaning))
+        for check in facts.told.checks
+    )
+    yield from _table(("check", "verdict", "evidence", "what is true where it passes"), rows)
+
+
+def _figures(facts: Facts) -> Iterator[str]:
+    yield "## Figures"
+    yield ""
+    kinds = {kind.name: kind for kind in (*PLAIN, *KINDS, *DEVICE)}
+    for name, kind in kinds.items():
+        rows = rows_of(facts, name)
+        if rows:
+            yield from _figure_table(facts, kind, rows)
+
+
+def rows_of(facts: Facts, kind: str) -> list[list[Figure]]:
+    """A row for each port of which there are figures of a kind, by their highest; each has one for each phase."""
+    rows: dict[tuple[str, int | None], list[Figure]] = {}
+    for figure in facts.figures:
+        if figure.kind == kind:
+            rows.setdefault((figure.of, figure.priority), []).append(figure)
+    return sorted(rows.values(), key=lambda row: -max(figure.value for figure in row))
+
+
+def _figure_table(facts: Facts, kind: Kind, rows: list[list[Figure]]) -> Iterator[str]:
+    yield f"### {kind.name.replace('_', ' ').capitalize()}"
+    yield ""
+    more = f"; {counted(len(rows) - _ROWS, 'row')} with less left out" if len(rows) > _ROWS else ""
+    yield f"{kind.meaning[:1].upper()}{kind.meaning[1:]} (`counters/{kind.table}.parquet`{more})."
+    yield ""
+    columns = ("port", "series", *(plain(phase.name) for phase in facts.phases))
+    yield from _table(
+        columns,
+        ([plain(row[0].of), code(row[0].series), *(value(kind, each.value) for each in row)] for row in rows[:_ROWS]),
+    )
+
+
+def value(kind: Kind, number: float) -> str:
+    """A figure with its unit."""
+    if kind.unit == "bit/s":
+        return format_rate(round(number))
+    if kind.unit == "B":
+        return format_size(round(number))
+    return f"{number:.1%}" if kind.unit == "share" else f"{number:.0f}"
+
+
+def _fix(facts: Facts) -> Iterator[str]:
+    yield "## Fix"
+    yield ""
+    whens = [sentence for sentence in facts.story.sentences if sentence.word == "When"]
+    healed = [fault for fault in facts.faults if fault.end is not None]
+    for fault in healed:
+        yield f"{code(f'{fault.kind} at {fault.place}')} was taken away at {fault.end:.3f} s (`truth/truth.jsonl`)."
+    if healed and whens:
+        yield f"In the story: {plain(whens[-1].text)}."
+    if not healed:
+        yield "Nothing was mended in this run."
+    yield ""
+
+
+def _verified(facts: Facts) -> Iterator[str]:
+    yield "## Verification"
+    yield ""
+    rows = [row for row in rows_of(facts, "sent") if row[0].value]
+    if len(facts.phases) < 2 or not rows:
+        yield "The recording has no two phases to compare."
+        yield ""
+        return
+    first, last = facts.phases[0].name, facts.phases[-1].name
+    yield f"What the busiest ports sent in the last phase, {plain(last)}, beside the first, {plain(first)}:"
+    yield ""
+    kind = KINDS[0]
+    yield from _table(("port", "series", plain(first), plain(last), "of the first"), (
+        (plain(row[0].of), code(row[0].series), value(kind, row[0].value), value(kind, row[-1].value),
+         f"{row[-1].value / row[0].value:.0%}")
+        for row in rows[:_ROWS]
+    ))  # fmt: skip
+
+
+def _unknown(facts: Facts) -> Iterator[str]:
+    yield "## What stays unknown"
+    yield ""
+    yield from (f"- {plain(line)}" for line in facts.unknowns)
+    yield "- The switch chip, link rates and the NIC are emulated: `rocelab docs emulation`."
