@@ -1,4 +1,4 @@
-"""``rocelab report``: what recorded runs show, as root cause analyses for people."""
+"""``rocelab report``: what recorded runs show, for people: root cause analyses, and pages that play them."""
 
 from __future__ import annotations
 
@@ -7,37 +7,49 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.cli.output import JsonFlag, print_json, stdout
-from lab.errors import OperationFailed
+from lab.cli.output import JsonFlag, print_json, stderr, stdout
+from lab.errors import InvalidInput, OperationFailed, UsageError
 from lab.scenario import library
 
 if TYPE_CHECKING:
     from lab.report.facts import Facts
 
-
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where reports go.")]
+Index = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Report every recording of a folder, and list them on index.html.")
+]
 Own = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of your own scenarios.")]
 
 
 def report(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Recordings: directories, or names in recordings/.")
-    ],
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Recordings: directories, or names in recordings/.")
+    ] = None,
     output: Output = Path("reports"),
+    index: Index = None,
     path: Own = library.OWN,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write the root cause analysis of a recorded run, from its own figures, in Markdown. Without root.
+    """Tell what a recorded run shows: a root cause analysis in Markdown, and a page that plays it. Without root.
 
-    rocelab report recordings/RUN -o DIR writes DIR/RUN.md.
+    rocelab report recordings/RUN -o DIR writes DIR/RUN.md and DIR/RUN.html, which is one file and needs no network.
     """
-    made = [_made(_folder(run), output, path) for run in runs]
+    if not runs and index is None:
+        raise UsageError("no recording is named", "rocelab report RUN, or --index DIR for all of a folder")
+    made = [_made(_folder(run), output, path) for run in runs or []]
+    unread: dict[str, str] = {}
+    if index is not None:
+        made += _all_of(index, output, path, unread)
+    listed = _listed(made, unread, output) if index is not None else None
     if as_json:
-        print_json([_facts(facts, files) for facts, files in made])
+        print_json({
+            "reports": [_facts(facts, files) for facts, files in made],
+            "unread": [{"recording": name, "why": why} for name, why in unread.items()],
+            "index": None if listed is None else str(listed),
+        })  # fmt: skip
         return
-    for _, files in made:
-        for file in files:
-            stdout.print(str(file), markup=False, highlight=False, soft_wrap=True)
+    for file in [*(file for _, files in made for file in files), *([listed] if listed else [])]:
+        stdout.print(str(file), markup=False, highlight=False, soft_wrap=True)
 
 
 def _folder(run: str) -> Path:
@@ -50,10 +62,34 @@ def _made(run: Path, output: Path, path: Path) -> tuple[Facts, list[Path]]:
     from lab.cli.told import told_of  # noqa: PLC0415 - scenarios, NumPy and pyarrow, for which --help does not wait
     from lab.report.facts import gather  # noqa: PLC0415
     from lab.report.markdown import write_markdown  # noqa: PLC0415
+    from lab.report.page import write_page  # noqa: PLC0415
     from lab.telemetry.recording import Recording  # noqa: PLC0415
 
-    facts = gather(Recording.open(run), told_of(run, path))
-    return facts, [_written(output / f"{facts.name}.md", write_markdown(facts))]
+    recording = Recording.open(run)
+    facts = gather(recording, told_of(run, path))
+    texts = {"md": write_markdown(facts), "html": write_page(recording, facts)}
+    return facts, [_written(output / f"{facts.name}.{ending}", text) for ending, text in texts.items()]
+
+
+def _all_of(folder: Path, output: Path, path: Path, unread: dict[str, str]) -> list[tuple[Facts, list[Path]]]:
+    """Every recording of a folder; what is damaged is told, and does not stop the others."""
+    made = []
+    for run in sorted(each.parent for each in folder.glob("*/recording.json")):
+        try:
+            made.append(_made(run, output, path))
+        except InvalidInput as error:
+            unread[run.name] = str(error)
+            stderr.print(f"left out: {error}", markup=False, highlight=False, soft_wrap=True)
+    if not made and not unread:
+        raise UsageError(f"no recording in {folder}", "rocelab record ls lists what there is")
+    return made
+
+
+def _listed(made: list[tuple[Facts, list[Path]]], unread: dict[str, str], output: Path) -> Path:
+    from lab.report.gallery import write_gallery  # noqa: PLC0415 - see _made
+
+    runs = [(facts, files[-1].name) for facts, files in made]
+    return _written(output / "index.html", write_gallery(runs, unread))
 
 
 def _written(file: Path, text: str) -> Path:
@@ -66,7 +102,7 @@ def _written(file: Path, text: str) -> Path:
 
 
 def _facts(facts: Facts, files: list[Path]) -> dict[str, Any]:
-    from lab.report.markdown import seen  # noqa: PLC0415
+    from lab.report.markdown import seen  # noqa: PLC0415 - see _made
 
     return {
         "name": facts.name,

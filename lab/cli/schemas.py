@@ -56,7 +56,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "record stop": recordings.Recording,
     "record ls": list[recordings.Listed],
     "record show": recordings.Recording,
-    "report": list[reports.Report],
+    "report": reports.Reports,
     "vm status": machine.VmStatus,
     "vm ls": list[machine.ListedVm],
     "vm checkpoint ls": list[machine.Checkpoint],

@@ -88,3 +88,19 @@ class Report(Answer):
     """What the recording does not tell, in lines."""
     files: list[str]
     """What was written."""
+
+
+class UnreadRecording(Answer):
+    """A recording of a folder that could not be reported."""
+
+    recording: str
+    why: str
+
+
+class Reports(Answer):
+    """What was reported."""
+
+    reports: list[Report]
+    unread: list[UnreadRecording]
+    index: str | None
+    """The page that lists them; None without ``--index``."""

@@ -33,14 +33,19 @@ _TIER_NAMES: Final = {
 }
 
 
-def draw_svg(topology: Topology) -> str:
-    """An SVG document of the whole fabric."""
-    return "\n".join(_Drawing(topology).parts()) + "\n"
+def draw_svg(topology: Topology, *, named: bool = False) -> str:
+    """An SVG document of the whole fabric.
+
+    ``named`` is for a page that changes it: cards have ``data-node``, wires ``data-lower`` and ``data-upper``, the
+    ports at their ends, and go from the upper to the lower one.
+    """
+    return "\n".join(_Drawing(topology, named).parts()) + "\n"
 
 
 class _Drawing:
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, named: bool) -> None:
         self._topology = topology
+        self._named = named
         self._plans = plan_addresses(topology)
         self._summary = summarise(topology)
         self._layout: Layout = lay_out(topology, self._detail)
@@ -128,8 +133,14 @@ class _Drawing:
         rail = self._rail_colour(link) if css == "wire" else ""
         return (
             f'<path class="{css}" d="M{x2:.1f} {y2:.1f} {shape}" stroke-width="{width:.2f}" opacity="{opacity}"'
-            f"{rail}><title>{escape(_describe(link))}</title></path>"
+            f"{rail}{self._names_of(link)}><title>{escape(_describe(link))}</title></path>"
         )
+
+    def _names_of(self, link: Link) -> str:
+        if not self._named:
+            return ""
+        lower, upper = self._topology.lower_first(link)
+        return f" data-lower={quoteattr(str(lower))} data-upper={quoteattr(str(upper))}"
 
     def _rail_colour(self, link: Link) -> str:
         if not self._rails:
@@ -161,7 +172,8 @@ class _Drawing:
         node, style, x = box.node, self._layout.style, box.middle
         shown = node.name if len(node.name) <= LONGEST_NAME else node.name[: LONGEST_NAME - 1] + "…"
         baseline = box.y + box.height / 2 + (-2 if style.details else style.font * 0.36)
-        yield f"<g><title>{escape(self._describe_node(node))}</title>"
+        name = f" data-node={quoteattr(node.name)}" if self._named else ""
+        yield f"<g{name}><title>{escape(self._describe_node(node))}</title>"
         yield (
             f'<rect class="{node.role}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}"'
             f' height="{box.height:.1f}" rx="{min(9, box.height / 4):.1f}" stroke-width="1.5"/>'

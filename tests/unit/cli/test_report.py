@@ -20,7 +20,9 @@ def test_a_run_is_reported(tmp_path: Path) -> None:
     run = storm(tmp_path).finished()
     said = report(run, "-o", tmp_path / "out")
     assert said.exit_code == 0
-    assert [Path(line) for line in said.stdout.splitlines()] == [tmp_path / "out" / "run.md"]
+    assert [Path(line) for line in said.stdout.splitlines()] == [
+        tmp_path / "out" / f"run.{ending}" for ending in ("md", "html")
+    ]
     text = (tmp_path / "out" / "run.md").read_text()
     assert text.startswith("# A pause storm: one NIC is stuck")
 
@@ -28,7 +30,9 @@ def test_a_run_is_reported(tmp_path: Path) -> None:
 def test_the_answer_is_as_its_schema_has_it(tmp_path: Path) -> None:
     said = report(storm(tmp_path).finished(), "-o", tmp_path, "--json").stdout
     adapter("report").validate_json(said)
-    (told,) = json.loads(said)
+    answered = json.loads(said)
+    (told,) = answered["reports"]
+    assert (answered["index"], answered["unread"]) == (None, [])
     assert (told["scenario"], told["outcome"], told["complete"]) == ("pfc-storm", "pass", True)
     assert {check["name"] for check in told["checks"]} >= {"nothing-is-lost"}
     assert all(Path(file).is_file() for file in told["files"])
@@ -62,3 +66,36 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     refused = report(storm(tmp_path).finished(), "-o", tmp_path / "file").exception
     assert isinstance(refused, OperationFailed)
     assert "file/run.md cannot be written" in str(refused)
+
+
+def test_all_of_a_folder_are_listed_and_what_is_damaged_is_told(tmp_path: Path) -> None:
+    storm(tmp_path).finished().rename(tmp_path / "good")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "recording.json").write_text("{")
+    said = report("--index", tmp_path, "-o", tmp_path / "out", "--json")
+    assert said.exit_code == 0
+    assert "left out: " in said.stderr
+    adapter("report").validate_json(said.stdout)
+    answered = json.loads(said.stdout)
+    assert [each["name"] for each in answered["reports"]] == ["good"]
+    assert [each["recording"] for each in answered["unread"]] == ["bad"]
+    listed = Path(answered["index"]).read_text()
+    assert 'href="good.html"' in listed
+    assert "bad: " in listed
+
+
+@pytest.mark.parametrize("words", [[], ["--index", "."]])
+def test_without_a_recording_there_is_nothing_to_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = report(*words).exception
+    assert isinstance(refused, UsageError)
+    assert "no recording" in str(refused)
+
+
+def test_a_run_that_was_killed_has_a_page_that_says_so(tmp_path: Path) -> None:
+    killed = storm(tmp_path).killed()
+    report(killed, "-o", tmp_path / "out")
+    page = (tmp_path / "out" / "run.html").read_text()
+    assert "This recording is not whole: its recorder was killed." in page

@@ -46,6 +46,20 @@ def test_svg_has_every_node_and_link(fabric: Topology) -> None:
     assert sorted(wire.split(": ")[0] for wire in wires) == sorted(f"{link.a} -- {link.b}" for link in fabric.links)
 
 
+def test_a_page_finds_cards_and_ends_of_wires_by_name(fabric: Topology) -> None:
+    tree = parse(draw_svg(fabric, named=True))
+    cards = [card.get("data-node") for card in tree.iter(f"{SVG}g") if card.get("data-node")]
+    assert sorted(cards, key=str) == sorted(node.name for node in fabric.nodes)
+    wires = {(path.get("data-lower"), path.get("data-upper")) for path in tree.iter(f"{SVG}path")}
+    assert wires == {tuple(map(str, fabric.lower_first(link))) for link in fabric.links}
+    boxes = lay_out(fabric, lambda node: node.name).boxes
+    for path in tree.iter(f"{SVG}path"):
+        start = float(path.get("d", "").split()[0].removeprefix("M"))
+        upper = boxes[path.get("data-upper", "").split(":")[0]]
+        assert upper.x <= start <= upper.x + upper.width
+    assert "data-" not in draw_svg(fabric)
+
+
 def test_cards_are_on_the_sheet_and_apart(fabric: Topology) -> None:
     layout = lay_out(fabric, lambda node: node.name)
     boxes = list(layout.boxes.values())

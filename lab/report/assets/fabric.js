@@ -1,0 +1,149 @@
+// The fabric at a moment: links by what each end sends, ports by pause and marks, queues as bars, faults as halos.
+
+const SVG = "http://www.w3.org/2000/svg";
+const drawing = document.querySelector("#fabric svg");
+const drawn = new Map();
+const halos = new Map();
+const deepest = {host: 1, other: 1};
+
+function shape(tag, more, into) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(more)) made.setAttribute(name, value);
+  into.append(made);
+  return made;
+}
+
+const isHost = (port) => run.hosts.includes(port.split(":")[0]);
+
+function build() {
+  for (const port of ports.values()) {
+    if (!port.depth) continue;
+    const kind = isHost(port.name) ? "host" : "other";
+    deepest[kind] = Math.max(deepest[kind], ...port.depth);
+  }
+  const wires = [...drawing.querySelectorAll("path[data-lower]")];
+  const cards = [...drawing.querySelectorAll("g[data-node]")];
+  const under = shape("g", {}, drawing);
+  drawing.insertBefore(under, cards[0] || null);
+  const over = shape("g", {}, drawing);
+  for (const wire of wires) buildWire(wire, under, over);
+  for (const card of cards) {
+    const box = card.querySelector("rect");
+    const [x, y, w, h] = ["x", "y", "width", "height"].map((name) => Number(box.getAttribute(name)));
+    halos.set(card.dataset.node, shape("rect", {class: "halo", x: x - 6, y: y - 6, width: w + 12, height: h + 12, rx: 13}, under));
+  }
+  crop(cards);
+}
+
+function buildWire(wire, under, over) {
+  const length = wire.getTotalLength();
+  const width = Number(wire.getAttribute("stroke-width"));
+  wire.style.opacity = 0.25;
+  for (const [name, from] of [[wire.dataset.upper, 0], [wire.dataset.lower, length / 2]]) {
+    const half = shape("path", {class: "half", d: wire.getAttribute("d"), "stroke-width": width,
+      "stroke-dasharray": `0 ${from} ${length / 2} ${length}`}, under);
+    shape("title", {}, half).textContent = wire.querySelector("title").textContent;
+    buildPort(name, wire, from === 0 ? 0 : length, half, over);
+  }
+}
+
+function buildPort(name, wire, at, half, over) {
+  const length = wire.getTotalLength();
+  const inward = at === 0 ? 1 : -1;
+  const point = wire.getPointAtLength(at + inward * Math.min(7, length / 8));
+  const group = shape("g", {class: "port", tabindex: 0, role: "button", "aria-label": `port ${name}`}, over);
+  group.dataset.port = name;
+  const title = shape("title", {}, group);
+  const down = at === 0;
+  const bar = {x: point.x + 7.5, y: down ? point.y - 4 : point.y - 18, height: 22};
+  shape("rect", {class: "well", x: bar.x, y: bar.y, width: 4, height: bar.height, rx: 1.5}, group);
+  const queue = shape("rect", {class: "queue", x: bar.x, y: bar.y + bar.height, width: 4, height: 0, rx: 1.5}, group);
+  shape("circle", {class: "hit", cx: point.x, cy: point.y, r: 11, fill: "transparent"}, group);
+  shape("circle", {class: "ring", cx: point.x, cy: point.y, r: 8}, group);
+  shape("circle", {class: "dot", cx: point.x, cy: point.y, r: 5}, group);
+  shape("path", {class: "bars", d: `M${point.x - 2.4} ${point.y - 2.4}h1.6v4.8h-1.6z M${point.x + 0.8} ${point.y - 2.4}h1.6v4.8h-1.6z`}, group);
+  const number = shape("text", {class: "order", x: point.x, y: point.y + 3.4, "text-anchor": "middle"}, group);
+  number.textContent = order.has(name) ? order.get(name).number : "";
+  group.addEventListener("click", () => choose(name));
+  group.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") { event.preventDefault(); choose(name); }
+  });
+  drawn.set(name, {group, title, half, queue, bar, wire, at, point, was: false});
+}
+
+// Only what is alive is shown: cards, wires and pods, without the heading and the legend of the standing picture.
+function crop(cards) {
+  for (const part of drawing.querySelectorAll(":scope > text, :scope > circle, :scope > rect.sheet")) {
+    if (!part.textContent.startsWith("pod ")) part.style.display = "none";
+  }
+  const boxes = cards.map((card) => card.getBBox());
+  if (!boxes.length) return;
+  const left = Math.min(...boxes.map((box) => box.x)), top = Math.min(...boxes.map((box) => box.y));
+  const right = Math.max(...boxes.map((box) => box.x + box.width)), low = Math.max(...boxes.map((box) => box.y + box.height));
+  drawing.setAttribute("viewBox", `${left - 24} ${top - 20} ${right - left + 48} ${low - top + 40}`);
+  drawing.removeAttribute("width");
+  drawing.removeAttribute("height");
+}
+
+function mixed(load) {
+  const strength = Math.round(Math.min(1, Math.sqrt(load)) * 100);
+  return `color-mix(in srgb, var(--accent) ${strength}%, var(--idle))`;
+}
+
+function draw(t, told) {
+  const interval = intervalAt(t), sample = sampleAt(t);
+  for (const [name, view] of drawn) {
+    drawPort(name, view, t, interval, sample);
+    view.group.classList.toggle("told", Boolean(told && told.ports.includes(name)));
+  }
+  const broken = new Set();
+  for (const fault of faultsAt(t)) {
+    for (const node of fault.nodes) broken.add(node);
+    for (const port of fault.ports) broken.add(port.split(":")[0]);
+  }
+  const named = new Set(told ? told.nodes : []);
+  for (const [node, halo] of halos) {
+    halo.classList.toggle("on", broken.has(node));
+    halo.classList.toggle("told", named.has(node));
+  }
+}
+
+function drawPort(name, view, t, interval, sample) {
+  const port = ports.get(name);
+  const pause = pausedAt(name, t);
+  const load = port && port.sent && port.rate ? port.sent[interval] / port.rate : 0;
+  const marks = port && port.marked ? port.marked[interval] : 0;
+  const drops = port && port.dropped ? port.dropped[interval] : 0;
+  const depth = port && port.depth ? port.depth[sample] : 0;
+  view.half.style.stroke = mixed(load);
+  view.half.style.strokeWidth = 1.4 + 2.4 * Math.min(1, load);
+  view.half.classList.toggle("paused", pause !== null);
+  const stopped = order.get(name);
+  view.group.classList.toggle("paused", pause !== null);
+  view.group.classList.toggle("stopped", Boolean(stopped && t >= stopped.start && t < stopped.end));
+  view.group.classList.toggle("marking", marks > 0);
+  view.group.classList.toggle("dropping", drops > 0);
+  view.group.classList.toggle("chosen", chosen === name);
+  const part = Math.min(1, depth / deepest[isHost(name) ? "host" : "other"]);
+  view.queue.setAttribute("height", (view.bar.height * part).toFixed(1));
+  view.queue.setAttribute("y", (view.bar.y + view.bar.height * (1 - part)).toFixed(1));
+  view.title.textContent = `${name}: sends ${bits(port && port.sent ? port.sent[interval] : 0)}, queue ${bytes(depth)}`
+    + (pause ? `, paused in priority ${pause.priority} since ${pause.start.toFixed(4)} s` : "");
+  if (pause !== null && !view.was && playing && speed <= 0.25) travel(view);
+  view.was = pause !== null;
+}
+
+// The XOFF that has just come, from the peer to this port: on the wire it takes microseconds, here half a second.
+function travel(view) {
+  if (still.matches) return;
+  const dot = shape("circle", {class: "xoff", r: 5}, view.group.parentNode);
+  const length = view.wire.getTotalLength(), began = performance.now();
+  const move = (now) => {
+    const part = Math.min(1, (now - began) / 450);
+    const point = view.wire.getPointAtLength(view.at === 0 ? length * (1 - part) : length * part);
+    dot.setAttribute("cx", point.x);
+    dot.setAttribute("cy", point.y);
+    if (part < 1) requestAnimationFrame(move); else dot.remove();
+  };
+  requestAnimationFrame(move);
+}

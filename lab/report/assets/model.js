@@ -1,0 +1,132 @@
+// The run: what page.py has embedded, taken apart. Times are seconds of the recording.
+
+const run = JSON.parse(document.getElementById("run").textContent);
+
+function summed(steps) {
+  let at = 0;
+  return Float64Array.from(steps, (step) => (at += step) / 1e6);
+}
+
+const times = summed(run.times);
+const end = Math.max(run.seconds, times.length ? times[times.length - 1] : 0);
+
+// [samples since the last change, the change, ...] as a value for each sample.
+function unfolded(changes) {
+  const values = new Float64Array(times.length);
+  let at = 0, value = 0, filled = 0;
+  for (let i = 0; i < changes.length; i += 2) {
+    at += changes[i];
+    values.fill(value, filled, at);
+    value += changes[i + 1];
+    filled = at;
+  }
+  values.fill(value, filled);
+  return values;
+}
+
+// Growth in a second, from sample to sample. Where two samples are close together, as at the beginning of a phase, it
+// is since the last one that is half a period back: some counters stand still for 10 ms.
+function rising(values, scale) {
+  const rates = new Float64Array(times.length);
+  for (let i = 1; i < rates.length; i++) {
+    let from = i - 1;
+    while (from > 0 && times[i] - times[from] < 0.5 / run.hz) from--;
+    const passed = times[i] - times[from];
+    rates[i] = passed > 0 ? Math.max(0, (values[i] - values[from]) * scale / passed) : 0;
+  }
+  return rates;
+}
+
+// Where the last of the ordered values that is not above x is; -1 when all are.
+function place(values, x) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] <= x) low = middle + 1; else high = middle;
+  }
+  return low - 1;
+}
+
+function added(into, from) {
+  if (into === null) return from.slice();
+  for (let i = 0; i < into.length; i++) into[i] += from[i];
+  return into;
+}
+
+// A port: by priority and all together, what it sent, was paused, held, marked and dropped.
+function readPort(name) {
+  const port = {name, rate: run.rates[name] || 0, lanes: {}, sent: null, depth: null, marked: null, dropped: null, paused: null};
+  for (const [priority, lane] of Object.entries(run.ports[name])) {
+    const made = {
+      sent: rising(unfolded(lane.sent), 8),
+      paused: lane.paused ? rising(unfolded(lane.paused), 1e-6) : null,
+      depth: lane.deepest ? unfolded(lane.deepest) : null,
+      marked: lane.marked ? rising(unfolded(lane.marked), 1) : null,
+      dropped: lane.dropped ? rising(unfolded(lane.dropped), 1) : null,
+    };
+    port.lanes[priority] = made;
+    for (const kind of ["sent", "depth", "marked", "dropped"]) if (made[kind]) port[kind] = added(port[kind], made[kind]);
+    if (made.paused) port.paused = port.paused === null ? made.paused.slice() : port.paused.map((v, i) => Math.max(v, made.paused[i]));
+  }
+  return port;
+}
+
+const ports = new Map(Object.keys(run.ports).map((name) => [name, readPort(name)]));
+
+// By port: when it might not send, in any priority.
+const pauses = new Map(Object.entries(run.pauses).map(([name, lanes]) => [name, Object.entries(lanes).map(([priority, flat]) => {
+  const starts = [], ends = [];
+  let at = 0;
+  for (let i = 0; i < flat.length; i += 2) {
+    starts.push((at += flat[i]) / 1e6);
+    ends.push((at += flat[i + 1]) / 1e6);
+  }
+  return {priority, starts, ends};
+})]));
+
+function pausedAt(name, t) {
+  for (const lane of pauses.get(name) || []) {
+    const at = place(lane.starts, t);
+    if (at >= 0 && t < lane.ends[at]) return {priority: lane.priority, start: lane.starts[at], end: lane.ends[at]};
+  }
+  return null;
+}
+
+// The sample interval that a moment lies in, by its later end.
+const intervalAt = (t) => Math.min(times.length - 1, place(times, t) + 1);
+const sampleAt = (t) => Math.max(0, place(times, t));
+
+const order = new Map(run.standstills.map((pause, number) => [pause.port, {...pause, number: number + 1}]));
+
+const events = [...new Set([
+  ...run.moments.map((moment) => moment.at),
+  ...run.standstills.flatMap((pause) => [pause.start, pause.end]),
+])].filter((at) => at >= 0 && at <= end).sort((a, b) => a - b);
+
+const phaseAt = (t) => run.phases.find((phase) => t >= phase.start && t < phase.end);
+const faultsAt = (t) => run.faults.filter((fault) => t >= fault.start && (fault.end === null || t < fault.end));
+
+function unit(value, steps) {
+  const [size, name] = steps.find(([size]) => Math.abs(value) >= size) || steps[steps.length - 1];
+  const scaled = value / size;
+  return `${Number(scaled.toPrecision(scaled >= 100 ? 3 : 2 + (scaled >= 10)))} ${name}`;
+}
+const bits = (value) => unit(value, [[1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"], [1, "b/s"]]);
+const bytes = (value) => unit(value, [[1e6, "MB"], [1e3, "KB"], [1, "B"]]);
+const share = (value) => `${Math.round(Math.min(1, value) * 100)}%`;
+const perSecond = (value) => `${value >= 1000 ? unit(value, [[1e6, "M"], [1e3, "k"]]).replace(" ", "") : Math.round(value)}/s`;
+
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function element(tag, more = {}, ...within) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(more)) {
+    if (name === "class") made.className = value;
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value);
+  }
+  made.append(...within);
+  return made;
+}

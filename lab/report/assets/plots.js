@@ -1,0 +1,118 @@
+// Plots with one shared cursor: of the ports that matter, or of the one that was clicked.
+
+const PALETTE = ["#2563eb", "#e11d48", "#d97706", "#0d9488", "#9333ea", "#db2777", "#65a30d", "#0891b2"];
+const MOST = 6;
+const HEIGHT = 190;
+const KINDS = [
+  {title: "Throughput", unit: bits, key: "sent", says: "Mb/s"},
+  {title: "Paused", unit: share, key: "paused", says: "share of each interval"},
+  {title: "Queue", unit: bytes, key: "depth", says: "when a sample was taken"},
+  {title: "ECN marks", unit: perSecond, key: "marked", says: "packets in a second"},
+];
+const shelf = document.getElementById("plots");
+const colours = new Map();
+let plots = [];
+
+function colourOf(name) {
+  if (!colours.has(name)) colours.set(name, PALETTE[colours.size % PALETTE.length]);
+  return colours.get(name);
+}
+
+const received = Object.entries(run.received).map(([name, changes]) => ({name, values: rising(unfolded(changes), 8)}));
+
+function biggest(found) {
+  const sums = found.map((line) => [line.values.reduce((sum, value) => sum + value, 0), line]);
+  const most = Math.max(0, ...sums.map(([sum]) => sum));
+  return sums.filter(([sum]) => sum > most / 100).sort((a, b) => b[0] - a[0]).slice(0, MOST).map(([, line]) => line);
+}
+
+// What a plot shows: of a chosen port its own lines, otherwise those of the ports with most of it.
+function linesOf(kind) {
+  if (chosen !== null) {
+    const port = ports.get(chosen);
+    if (!port) return [];
+    return Object.entries(port.lanes).filter(([, lane]) => lane[kind.key] && lane[kind.key].some((value) => value > 0))
+      .map(([priority, lane]) => ({name: priority === "" ? chosen : `priority ${priority}`, values: lane[kind.key]}));
+  }
+  if (kind.key === "sent" && received.length) return biggest(received);
+  const every = [...ports.values()].filter((port) => port[kind.key] && run.rates[port.name]);
+  const switches = kind.key === "depth" ? every.filter((port) => !isHost(port.name)) : every;
+  return biggest(switches.map((port) => ({name: port.name, values: port[kind.key]})));
+}
+
+function saysOf(kind) {
+  if (kind.key === "sent") return chosen === null && received.length ? "received by RDMA devices, with headers" : "frames sent, without FCS";
+  if (kind.key === "depth" && chosen === null) return "of switches, when a sample was taken";
+  return kind.says;
+}
+
+function plot(kind) {
+  const lines = linesOf(kind);
+  const panel = element("div", {class: "panel plot"}, element("div", {class: "caption"}, element("h2", {}, kind.title), element("p", {}, saysOf(kind))));
+  shelf.append(panel);
+  if (!lines.length) {
+    panel.append(element("p", {class: "legend"}, `none${chosen === null ? "" : ` at ${chosen}`}`));
+    return null;
+  }
+  const axis = {stroke: colour("--muted"), grid: {stroke: colour("--line"), width: 1}, ticks: {stroke: colour("--line"), width: 1}, font: "11px sans-serif"};
+  const made = new uPlot({
+    width: panel.clientWidth - 12, height: HEIGHT,
+    cursor: {sync: {key: "run"}, drag: {x: true, y: false, dist: 6}, points: {size: 6}},
+    legend: {live: true},
+    scales: {x: {time: false}, y: {range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1]}},
+    series: [{label: "s", value: (_, value) => value === null ? "" : value.toFixed(3)}, ...lines.map((line, number) => ({
+      label: line.name, stroke: chosen === null ? colourOf(line.name) : PALETTE[number % PALETTE.length], width: 1.6,
+      value: (_, value) => value === null ? "" : kind.unit(value), points: {show: false},
+      ...(kind.key === "depth" ? {paths: uPlot.paths.stepped({align: 1})} : {paths: uPlot.paths.stepped({align: -1})}),
+    }))],
+    axes: [{...axis, size: 32, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(4))} s`)},
+      {...axis, size: 66, values: (_, ticks) => ticks.map((tick) => kind.unit(tick))}],
+    hooks: {
+      init: [(u) => {
+        u.playhead = element("div", {class: "playhead"});
+        u.over.append(u.playhead);
+        u.breaking = run.faults.map((fault) => {
+          const band = element("div", {class: "breaking"});
+          u.over.append(band);
+          return [fault, band];
+        });
+        let from = 0;
+        u.over.addEventListener("mousedown", (event) => { from = event.clientX; });
+        u.over.addEventListener("click", (event) => {
+          if (Math.abs(event.clientX - from) < 6) seek(u.posToVal(event.clientX - u.over.getBoundingClientRect().left, "x"));
+        });
+      }],
+      ready: [(u) => follow(u, now)],
+      setScale: [(u, key) => { if (key === "x" && u.playhead) follow(u, now); }],
+      setSize: [(u) => { if (u.playhead) follow(u, now); }],
+    },
+  }, [Array.from(times), ...lines.map((line) => Array.from(line.values))], panel);
+  return made;
+}
+
+function follow(u, t) {
+  if (!u.status) return;
+  const x = u.valToPos(t, "x");
+  u.playhead.style.left = `${x}px`;
+  u.playhead.hidden = x < 0 || x > u.over.clientWidth;
+  const inside = (at) => Math.max(0, Math.min(u.over.clientWidth, u.valToPos(at, "x")));
+  for (const [fault, band] of u.breaking) {
+    const left = inside(fault.start), right = inside(fault.end === null ? end : fault.end);
+    band.style.left = `${left}px`;
+    band.style.width = `${right - left}px`;
+  }
+  if (u.cursor.left === undefined || u.cursor.left < 0) u.setLegend({idx: sampleAt(t)}, false);
+}
+
+function plotAll() {
+  for (const each of plots) each.destroy();
+  shelf.replaceChildren();
+  plots = KINDS.map(plot).filter((made) => made !== null);
+}
+
+function fitPlots() {
+  for (const each of plots) {
+    const width = each.root.parentNode.clientWidth - 12;
+    if (width > 0 && Math.abs(width - each.width) > 1) each.setSize({width, height: HEIGHT});
+  }
+}

@@ -1,0 +1,66 @@
+"""Many runs on one page: a card for each, with its outcome and the picture of its time."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from lab import __version__
+from lab.report.page import asset, filled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lab.report.facts import Facts
+
+_WIDTH: Final = 300
+_ROWS: Final = 8
+"""Ports whose standstills a picture shows."""
+
+
+def write_gallery(runs: Sequence[tuple[Facts, str]], unread: Mapping[str, str]) -> str:
+    """The page: runs with the files of their pages, and of recordings that could not be read why."""
+    ordered = sorted(runs, key=lambda each: (each[0].told.scenario or "~", each[0].began))
+    return filled(
+        "gallery.html",
+        style=asset("page.css") + asset("gallery.css"),
+        count=f"{len(runs)} runs" if len(runs) != 1 else "1 run",
+        cards="\n".join(_card(facts, page) for facts, page in ordered),
+        unread="".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in unread.items()),
+        version=__version__,
+    )
+
+
+def _card(facts: Facts, page: str) -> str:
+    outcome = facts.told.outcome or "not judged"
+    kind = f" {facts.told.outcome}" if facts.told.outcome in {"pass", "fail", "unknown"} else ""
+    when = next((each.text for each in facts.story.sentences if each.word == "When"), "")
+    return (
+        f'<a class="card panel" href="{escape(quote(page))}">'
+        f'<p class="chips"><span class="chip{kind}">{escape(outcome)}</span>'
+        f'<span class="chip">{escape(facts.told.scenario or "no scenario")}</span></p>'
+        f"<h2>{escape(facts.story.title or facts.name)}</h2>"
+        f'<p class="when">{escape(when)}</p>'
+        f"{''.join(_strip(facts))}"
+        f'<p class="facts">{escape(facts.fabric)} · {facts.seconds:.1f} s · {escape(facts.began[:16])}</p></a>'
+    )
+
+
+def _strip(facts: Facts) -> Iterator[str]:
+    """The time of a run: phases, the fault above them, and who stood still below."""
+    scale = _WIDTH / facts.seconds if facts.seconds > 0 else 0.0
+    yield f'<svg class="strip" viewBox="0 0 {_WIDTH} 46" preserveAspectRatio="none" aria-hidden="true">'
+    for phase in facts.phases:
+        yield _bar("phase", (phase.start * scale, phase.end * scale), 6, 10)
+    for fault in facts.faults:
+        end = facts.seconds if fault.end is None else fault.end
+        yield _bar("fault", (fault.start * scale, end * scale), 0, 4)
+    for row, pause in enumerate(facts.standstills[:_ROWS]):
+        yield _bar("pause", (pause.start * scale, pause.end * scale), 19 + 3.4 * row, 2.4)
+    yield "</svg>"
+
+
+def _bar(kind: str, span: tuple[float, float], y: float, height: float) -> str:
+    x, width = max(0.0, span[0]), max(1.0, span[1] - span[0])
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="1"/>'

@@ -1,0 +1,100 @@
+"""The page: one HTML file that plays a run and has its root cause analysis, and asks for nothing from anywhere.
+
+Recordings are untrusted. Their text reaches the page in three ways, and none of them can be markup: as HTML that is
+escaped, as Markdown whose HTML is off, and as JSON without ``<``, ``>`` and ``&``, which the script puts there
+as text. Besides, the page's Content-Security-Policy runs no script but its own, and lets nothing be loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from markdown_it import MarkdownIt
+
+from lab import __version__
+from lab.model.draw.svg import draw_svg
+from lab.report.markdown import write_markdown
+from lab.report.playback import playback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.report.facts import Facts
+    from lab.telemetry.recording import Recording
+
+_ASSETS: Final = Path(__file__).parent / "assets"
+_SCRIPTS: Final = ("model.js", "fabric.js", "plots.js", "player.js")
+_HOLE: Final = re.compile(r"\{\{(\w+)\}\}")
+_UNSAFE: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+def write_page(recording: Recording, facts: Facts) -> str:
+    """The whole file."""
+    played = playback(recording, facts)
+    script = f'{asset("uPlot.iife.min.js")}\n(() => {{\n"use strict";\n{_own()}\n}})();\n'
+    every = f"Of its samples every {played['every']}. is played: it is long." if played["every"] > 1 else ""
+    warning = f'<p class="warning">This recording is not whole: {escape(facts.why)}.</p>' if facts.why else ""
+    return filled(
+        "page.html",
+        title=escape(facts.story.title or facts.name),
+        name=escape(facts.name),
+        version=__version__,
+        chips="".join(_chips(facts)),
+        warning=warning,
+        sampling=every,
+        svg=draw_svg(recording.topology, named=True),
+        analysis=to_html(write_markdown(facts)),
+        style=asset("uPlot.min.css") + asset("page.css"),
+        script=script,
+        script_hash=f"'sha256-{_digest(script)}'",
+        data=embedded(played),
+    )
+
+
+def asset(name: str) -> str:
+    """A file that the page is made of."""
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def filled(template: str, **parts: str) -> str:
+    """A template with its holes filled, each once: what fills one is not looked at again."""
+    return _HOLE.sub(lambda hole: parts[hole[1]], asset(template))
+
+
+def embedded(data: Any) -> str:
+    """JSON that can stand within a script element, whatever its strings are."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).translate(_UNSAFE)
+
+
+def to_html(markdown: str) -> str:
+    """Markdown as HTML; HTML in it stays text, and wide tables scroll by themselves."""
+    drawn: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    return drawn.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+
+
+def _own() -> str:
+    return "\n".join(asset(name) for name in _SCRIPTS)
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _chips(facts: Facts) -> Iterator[str]:
+    if facts.told.outcome:
+        yield f'<span class="chip {escape(facts.told.outcome)}">{escape(facts.told.outcome)}</span>'
+    for text in (
+        facts.told.scenario,
+        f"fabric {facts.fabric}",
+        f"{facts.seconds:.1f} s",
+        facts.began.replace("T", " ")[:16],
+        f"{facts.host.get('time', '')} time".strip() if facts.host.get("time") else "",
+    ):
+        if text:
+            yield f'<span class="chip">{escape(text)}</span>'

@@ -1,0 +1,143 @@
+"""What the player plays: every sample and every pause of a run, without loss, small enough for one page.
+
+Counters count from the beginning of the recording. A series is what changed: how many samples later, and by how much.
+Pauses are exact to the microsecond, as events are.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lab.report.facts import named
+from lab.report.figures import KINDS, PLAIN, lanes_of, series_of
+from lab.report.markdown import typed
+from lab.report.places import places_in
+from lab.report.steps import steps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from lab.model.topology import Topology
+    from lab.report.facts import Facts
+    from lab.telemetry.recording import Recording
+    from lab.telemetry.series import Series
+
+_NS: Final = 10**9
+_US: Final = 1000
+BUDGET: Final = 5_000_000
+"""Bytes of JSON from which on samples are left out: every second, or fourth, and the page says so."""
+_OUTPUT: Final = 100_000
+"""Characters of a command's output that the page shows."""
+
+
+def playback(recording: Recording, facts: Facts, budget: int = BUDGET) -> dict[str, Any]:
+    """Everything that the page's script reads; ``every`` tells how many samples one of them stands for."""
+    every, about = 1, _about(recording.topology, recording, facts)
+    while True:
+        made = {**about, "every": every, **_counted(recording, every)}
+        if len(json.dumps(made)) <= budget or every >= len(recording.samples["ns"]):
+            return made
+        every *= 2
+
+
+def _about(topology: Topology, recording: Recording, facts: Facts) -> dict[str, Any]:
+    return {
+        "name": facts.name,
+        "seconds": facts.seconds,
+        "hz": facts.hz,
+        "phases": [{"name": phase.name, "start": phase.start, "end": phase.end} for phase in facts.phases],
+        "faults": [
+            {
+                "text": named(fault), "says": fault.says, "start": fault.start, "end": fault.end,
+                **places_in(topology, fault.place),
+            }
+            for fault in facts.faults
+        ],
+        "moments": [{"at": moment.at, "what": moment.what} for moment in facts.timeline],
+        "standstills": [
+            {"port": pause.port, "priority": pause.priority, "start": pause.start, "end": pause.end}
+            for pause in facts.standstills
+        ],
+        "pauses": _pauses(facts),
+        "steps": steps_of(topology, facts),
+        "commands": list(_commands(recording, facts)),
+        "rates": {str(end): link.rate for link in topology.links for end in link.ends},
+        "hosts": [node.name for node in topology.hosts],
+    }  # fmt: skip
+
+
+def _pauses(facts: Facts) -> dict[str, dict[str, list[int]]]:
+    """By port and priority: microseconds from the end of the last pause, microseconds that it lasted, and so on."""
+    found: dict[str, dict[str, list[int]]] = {}
+    ends: dict[tuple[str, int], int] = {}
+    for pause in facts.pauses:
+        start, end = round(pause.start * 1e6), round(pause.end * 1e6)
+        flat = found.setdefault(pause.port, {}).setdefault(str(pause.priority), [])
+        flat += [start - ends.get((pause.port, pause.priority), 0), end - start]
+        ends[pause.port, pause.priority] = end
+    return found
+
+
+def _commands(recording: Recording, facts: Facts) -> Iterator[dict[str, Any]]:
+    """How the run was made, what was run in it, and what was set."""
+    if facts.told.scenario:
+        given = "".join(f" --set {name}={value}" for name, value in facts.parameters.items())
+        yield {"at": 0.0, "typed": f"rocelab scenario run {facts.told.scenario}{given}", "output": "", "code": None}
+    began = recording.clock.start
+    for command in facts.commands:
+        yield {
+            "at": (command.ns - began) / _NS,
+            "typed": typed(command.node, command.argv).removeprefix("$ "),
+            "output": (command.stdout + command.stderr)[:_OUTPUT],
+            "code": command.exit_code,
+        }
+    for event in recording.events(source="caller", kind="note"):
+        if event.data.get("text") == "command":
+            argv = [str(word) for word in event.data.get("argv", [])]
+            yield {"at": event.seconds, "typed": typed("", argv).removeprefix("$ "), "output": "", "code": None}
+
+
+def _counted(recording: Recording, every: int) -> dict[str, Any]:
+    total = len(recording.samples["ns"])
+    chosen = np.unique(np.append(np.arange(0, total, every), max(total - 1, 0))) if total else np.arange(0)
+    times = (recording.samples["ns"][chosen] - recording.clock.start) // _US
+    ports: dict[str, dict[str, Any]] = {}
+    for port, priority in lanes_of(recording):
+        lane = {
+            kind.name: changes(series_of(recording, port, priority, kind), chosen)
+            for kind in (PLAIN if priority is None else KINDS)
+        }
+        ports.setdefault(port, {})["" if priority is None else str(priority)] = lane
+    return {"times": _steps(times), "ports": ports, "received": dict(_received(recording, chosen))}
+
+
+def _received(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
+    """Bytes that RDMA devices took in, headers included, of those that took in any."""
+    for device in recording.devices:
+        if "rcvd_bytes" in recording.rdma(device).counters:
+            series = recording.rdma(device).counter("rcvd_bytes")
+            if series.last != series.first:
+                yield device, changes(series, chosen)
+
+
+def changes(series: Series, chosen: NDArray[np.int64]) -> list[int]:
+    """What a series is at the chosen samples: samples since the last change, the change, and so on.
+
+    A counter begins at 0, a gauge at what it is.
+    """
+    values = series.values[chosen].astype(np.int64)
+    if not series.gauge and len(values):
+        values = values - values[0]
+    grown = np.diff(values, prepend=0)
+    where = np.flatnonzero(grown)
+    return np.stack([np.diff(where, prepend=0), grown[where]], axis=1).ravel().tolist() if len(where) else []
+
+
+def _steps(times: NDArray[np.int64]) -> list[int]:
+    """Each time as microseconds since the one before it."""
+    return [int(step) for step in np.diff(times, prepend=0)]
