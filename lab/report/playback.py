@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.report.facts import named
-from lab.report.figures import KINDS, PLAIN, lanes_of, series_of
+from lab.report.figures import AGAIN, KINDS, PLAIN, lanes_of, series_of
 from lab.report.markdown import typed
 from lab.report.places import places_in
 from lab.report.steps import steps_of
@@ -113,7 +113,12 @@ def _counted(recording: Recording, every: int) -> dict[str, Any]:
             for kind in (PLAIN if priority is None else KINDS)
         }
         ports.setdefault(port, {})["" if priority is None else str(priority)] = lane
-    return {"times": _steps(times), "ports": ports, "received": dict(_received(recording, chosen))}
+    return {
+        "times": _steps(times),
+        "ports": ports,
+        "received": dict(_received(recording, chosen)),
+        "again": dict(_again(recording, chosen)),
+    }
 
 
 def _received(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
@@ -123,6 +128,15 @@ def _received(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple
             series = recording.rdma(device).counter("rcvd_bytes")
             if series.last != series.first:
                 yield device, changes(series, chosen)
+
+
+def _again(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
+    """Counters that tell of packets lost or sent again, by device and name, of those that grew."""
+    for device in recording.devices:
+        for name in (each for each in AGAIN if each in recording.rdma(device).counters):
+            series = recording.rdma(device).counter(name)
+            if series.last != series.first:
+                yield f"{device} {name}", changes(series, chosen)
 
 
 def changes(series: Series, chosen: NDArray[np.int64]) -> list[int]:

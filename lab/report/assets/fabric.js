@@ -5,6 +5,7 @@ const drawing = document.querySelector("#fabric svg");
 const drawn = new Map();
 const halos = new Map();
 const deepest = {host: 1, other: 1};
+let size = 1;
 
 function shape(tag, more, into) {
   const made = document.createElementNS(SVG, tag);
@@ -23,6 +24,7 @@ function build() {
   }
   const wires = [...drawing.querySelectorAll("path[data-lower]")];
   const cards = [...drawing.querySelectorAll("g[data-node]")];
+  size = Math.min(1, ...cards.map((card) => Number(card.querySelector("rect").getAttribute("height")) / 38));
   const under = shape("g", {}, drawing);
   drawing.insertBefore(under, cards[0] || null);
   const over = shape("g", {}, drawing);
@@ -50,19 +52,22 @@ function buildWire(wire, under, over) {
 function buildPort(name, wire, at, half, over) {
   const length = wire.getTotalLength();
   const inward = at === 0 ? 1 : -1;
-  const point = wire.getPointAtLength(at + inward * Math.min(7, length / 8));
+  const point = wire.getPointAtLength(at + inward * Math.min(7 * size, length / 8));
   const group = shape("g", {class: "port", tabindex: 0, role: "button", "aria-label": `port ${name}`}, over);
   group.dataset.port = name;
   const title = shape("title", {}, group);
-  const down = at === 0;
-  const bar = {x: point.x + 7.5, y: down ? point.y - 4 : point.y - 18, height: 22};
-  shape("rect", {class: "well", x: bar.x, y: bar.y, width: 4, height: bar.height, rx: 1.5}, group);
-  const queue = shape("rect", {class: "queue", x: bar.x, y: bar.y + bar.height, width: 4, height: 0, rx: 1.5}, group);
-  shape("circle", {class: "hit", cx: point.x, cy: point.y, r: 11, fill: "transparent"}, group);
-  shape("circle", {class: "ring", cx: point.x, cy: point.y, r: 8}, group);
-  shape("circle", {class: "dot", cx: point.x, cy: point.y, r: 5}, group);
-  shape("path", {class: "bars", d: `M${point.x - 2.4} ${point.y - 2.4}h1.6v4.8h-1.6z M${point.x + 0.8} ${point.y - 2.4}h1.6v4.8h-1.6z`}, group);
-  const number = shape("text", {class: "order", x: point.x, y: point.y + 3.4, "text-anchor": "middle"}, group);
+  const {x, y} = point;
+  const bar = {x: x + 7.5 * size, y: at === 0 ? y - 4 * size : y - 18 * size, height: 22 * size};
+  const upright = {x: bar.x, width: 4 * size, rx: 1.5 * size};
+  shape("rect", {class: "well", ...upright, y: bar.y, height: bar.height}, group);
+  const queue = shape("rect", {class: "queue", ...upright, y: bar.y + bar.height, height: 0}, group);
+  shape("circle", {class: "hit", cx: x, cy: y, r: 11 * size, fill: "transparent"}, group);
+  const inner = shape("g", {transform: `translate(${x} ${y}) scale(${size})`}, group);
+  shape("circle", {class: "ring", r: 8.5}, inner);
+  shape("circle", {class: "wound", r: 13}, inner);
+  shape("circle", {class: "dot", r: 5}, inner);
+  shape("path", {class: "bars", d: "M-2.4 -2.4h1.6v4.8h-1.6z M0.8 -2.4h1.6v4.8h-1.6z"}, inner);
+  const number = shape("text", {class: "order", y: 3.4, "text-anchor": "middle"}, inner);
   number.textContent = order.has(name) ? order.get(name).number : "";
   group.addEventListener("click", () => choose(name));
   group.addEventListener("keydown", (event) => {
@@ -76,7 +81,7 @@ function crop(cards) {
   for (const part of drawing.querySelectorAll(":scope > text, :scope > circle, :scope > rect.sheet")) {
     if (!part.textContent.startsWith("pod ")) part.style.display = "none";
   }
-  const boxes = cards.map((card) => card.getBBox());
+  const boxes = [...cards, ...drawing.querySelectorAll("rect.frame")].map((part) => part.getBBox());
   if (!boxes.length) return;
   const left = Math.min(...boxes.map((box) => box.x)), top = Math.min(...boxes.map((box) => box.y));
   const right = Math.max(...boxes.map((box) => box.x + box.width)), low = Math.max(...boxes.map((box) => box.y + box.height));
@@ -92,14 +97,12 @@ function mixed(load) {
 
 function draw(t, told) {
   const interval = intervalAt(t), sample = sampleAt(t);
+  const faults = faultsAt(t);
+  const broken = new Set(faults.flatMap((fault) => fault.nodes)), wounds = new Set(faults.flatMap((fault) => fault.ports));
   for (const [name, view] of drawn) {
     drawPort(name, view, t, interval, sample);
+    view.group.classList.toggle("broken", wounds.has(name));
     view.group.classList.toggle("told", Boolean(told && told.ports.includes(name)));
-  }
-  const broken = new Set();
-  for (const fault of faultsAt(t)) {
-    for (const node of fault.nodes) broken.add(node);
-    for (const port of fault.ports) broken.add(port.split(":")[0]);
   }
   const named = new Set(told ? told.nodes : []);
   for (const [node, halo] of halos) {

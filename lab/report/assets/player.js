@@ -43,10 +43,9 @@ let shownStep = -1;
 function showStep(step) {
   if (step === shownStep) return;
   shownStep = step;
-  [...$("steps").children].forEach((item, number) => {
-    const button = item.firstChild;
+  [...$("steps").querySelectorAll(".step")].forEach((button, number) => {
     button.classList.toggle("later", step === null || number > step);
-    if (number === step) { button.setAttribute("aria-current", "step"); into($("steps"), item); } else button.removeAttribute("aria-current");
+    if (number === step) { button.setAttribute("aria-current", "step"); into($("steps"), button.parentNode); } else button.removeAttribute("aria-current");
   });
 }
 

@@ -8,6 +8,8 @@ const KINDS = [
   {title: "Paused", unit: share, key: "paused", says: "share of each interval"},
   {title: "Queue", unit: bytes, key: "depth", says: "when a sample was taken"},
   {title: "ECN marks", unit: perSecond, key: "marked", says: "packets in a second"},
+  {title: "Dropped", unit: perSecond, key: "dropped", says: "packets in a second, for any reason"},
+  {title: "Lost and sent again", unit: perSecond, key: "again", says: "counted by RDMA devices, in a second"},
 ];
 const shelf = document.getElementById("plots");
 const colours = new Map();
@@ -20,6 +22,8 @@ function colourOf(name) {
 
 const received = Object.entries(run.received).map(([name, changes]) => ({name, values: rising(unfolded(changes), 8)}));
 
+const again = Object.entries(run.again).map(([name, changes]) => ({name, values: rising(unfolded(changes), 1)}));
+
 function biggest(found) {
   const sums = found.map((line) => [line.values.reduce((sum, value) => sum + value, 0), line]);
   const most = Math.max(0, ...sums.map(([sum]) => sum));
@@ -28,6 +32,7 @@ function biggest(found) {
 
 // What a plot shows: of a chosen port its own lines, otherwise those of the ports with most of it.
 function linesOf(kind) {
+  if (kind.key === "again") return biggest(again.filter((line) => chosen === null || line.name.startsWith(`${chosen} `)));
   if (chosen !== null) {
     const port = ports.get(chosen);
     if (!port) return [];
@@ -48,12 +53,9 @@ function saysOf(kind) {
 
 function plot(kind) {
   const lines = linesOf(kind);
+  if (!lines.length) return null;
   const panel = element("div", {class: "panel plot"}, element("div", {class: "caption"}, element("h2", {}, kind.title), element("p", {}, saysOf(kind))));
   shelf.append(panel);
-  if (!lines.length) {
-    panel.append(element("p", {class: "legend"}, `none${chosen === null ? "" : ` at ${chosen}`}`));
-    return null;
-  }
   const axis = {stroke: colour("--muted"), grid: {stroke: colour("--line"), width: 1}, ticks: {stroke: colour("--line"), width: 1}, font: "11px sans-serif"};
   const made = new uPlot({
     width: panel.clientWidth - 12, height: HEIGHT,
@@ -107,7 +109,10 @@ function follow(u, t) {
 function plotAll() {
   for (const each of plots) each.destroy();
   shelf.replaceChildren();
-  plots = KINDS.map(plot).filter((made) => made !== null);
+  const made = KINDS.map((kind) => [kind, plot(kind)]);
+  plots = made.map(([, each]) => each).filter((each) => each !== null);
+  const none = made.filter(([, each]) => each === null).map(([kind]) => kind.title.toLowerCase());
+  if (none.length) shelf.append(element("p", {class: "none"}, `Not ${chosen === null ? "in this run" : `at ${chosen}`}: ${none.join(", ")}.`));
 }
 
 function fitPlots() {

@@ -17,7 +17,7 @@ from lab.report.facts import gather
 from lab.report.gallery import write_gallery
 from lab.report.page import asset, embedded, filled, to_html, write_page
 from lab.report.places import places_in
-from lab.report.playback import changes, playback
+from lab.report.playback import _again, changes, playback
 from lab.report.steps import steps_of
 from lab.report.told import Told
 from lab.scenario import library
@@ -105,6 +105,27 @@ def test_a_page_of_a_minute_is_small(tmp_path: Path) -> None:
     made = write_page(recording, gather(recording, Told()))
     assert len(made.encode()) < 8_000_000
     assert "every 2. is played" not in made
+
+
+class Devices:
+    """A recording of two RDMA devices, of which one has lost something."""
+
+    devices = ("h1:eth1", "h2:eth1")
+
+    def rdma(self, name: str) -> Devices:
+        self.grows = name == "h1:eth1"
+        return self
+
+    counters = {"rcvd_seq_err": False, "ack_deferred": False}  # noqa: RUF012 - as a recording has it
+
+    def counter(self, name: str) -> Series:
+        values = np.array([4, 4, 7] if self.grows else [5, 5, 5], np.uint64)
+        return Series(name, np.arange(3, dtype=np.int64), values, Clock(0, {}))
+
+
+def test_what_devices_lost_is_played_and_what_they_did_not_is_left_out() -> None:
+    recording: Any = Devices()
+    assert dict(_again(recording, np.arange(3))) == {"h1:eth1 rcvd_seq_err": [2, 3]}
 
 
 def test_json_cannot_end_its_element() -> None:
