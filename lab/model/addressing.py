@@ -24,11 +24,13 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lab.model.topology import HostFamily, Node, Role, SeedPolicy, Topology
+from lab.model.overlay.plan import plan_overlay
+from lab.model.topology import Endpoint, HostFamily, Node, Role, SeedPolicy, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Link
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -85,10 +87,13 @@ def plan_addresses(topology: Topology) -> Mapping[str, NodePlan]:
     host_links = {
         link: number for number, link in enumerate(link for link in topology.links if _touches_host(topology, link))
     }
+    overlay = plan_overlay(topology)
     plans: dict[str, NodePlan] = {}
     for index, node in enumerate(topology.nodes, start=1):
         ranks[node.role] += 1
         interfaces = _plan_interfaces(topology, node, index, host_links)
+        if overlay is not None:
+            interfaces |= _in_networks(overlay, node, interfaces)
         plans[node.name] = (
             _plan_switch(topology, node, ranks[node.role], interfaces)
             if node.role.is_switch
@@ -115,6 +120,23 @@ def _plan_interfaces(
             address, gateway = (host_end, leaf_end.ip) if at_host else (leaf_end, None)
         interfaces[name] = InterfacePlan(name, mac, address, gateway)
     return interfaces
+
+
+def _in_networks(
+    overlay: OverlayPlan, node: Node, interfaces: Mapping[str, InterfacePlan]
+) -> dict[str, InterfacePlan]:
+    """The interfaces that are in a network, with what a host is known by there: its first address without a tag."""
+    known_by = {
+        each.parent: each.addresses[0]
+        for each in overlay.hosts.get(node.name, ())
+        if each.addresses and not each.vlan
+    }
+    found = {}
+    for name, plan in interfaces.items():
+        if Endpoint(node.name, name) in overlay.attached:
+            own = known_by.get(name)
+            found[name] = InterfacePlan(name, plan.mac, own.address if own else None, own.gateway if own else None)
+    return found
 
 
 def _host_link(topology: Topology, number: int) -> tuple[Interface, Interface]:

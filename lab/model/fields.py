@@ -21,7 +21,8 @@ SECTION: Final = ConfigDict(frozen=True, strict=True, extra="forbid", use_attrib
 """A mapping of a file: unknown keys are errors, values are of their type, nothing changes afterwards."""
 
 _WORD: Final = "[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
-_NAME: Final = f"^{_WORD}$"
+NAME: Final = f"^{_WORD}$"
+"""What names of fabrics, nodes and tenants are."""
 _END: Final = f"{_WORD}(?::(?:swp|eth)[1-9][0-9]{{0,3}})?"
 _ENDPOINT: Final = f"^{_END}$"
 _PAIR: Final = f"^{_END}--{_END}$"
@@ -99,20 +100,20 @@ def _network(kind: type[IPv4Network] | type[IPv6Network], example: str) -> Plain
     return PlainValidator(check)
 
 
-_NAME_FORM: Final = "use lowercase letters, digits and single hyphens between them, and start with a letter"
+NAME_FORM: Final = "use lowercase letters, digits and single hyphens between them, and start with a letter"
 
-check_fabric_name: Final = named(_NAME, MAX_FABRIC_NAME, "a fabric's name", _NAME_FORM)
+check_fabric_name: Final = named(NAME, MAX_FABRIC_NAME, "a fabric's name", NAME_FORM)
 """The name back, or ValueError."""
 
 FabricName: TypeAlias = Annotated[
     str,
     BeforeValidator(check_fabric_name),
-    WithJsonSchema({"type": "string", "pattern": _NAME, "maxLength": MAX_FABRIC_NAME}),
+    WithJsonSchema({"type": "string", "pattern": NAME, "maxLength": MAX_FABRIC_NAME}),
 ]
 NodeName: TypeAlias = Annotated[
     str,
-    BeforeValidator(named(_NAME, MAX_NODE_NAME, "a node's name", _NAME_FORM)),
-    WithJsonSchema({"type": "string", "pattern": _NAME, "maxLength": MAX_NODE_NAME}),
+    BeforeValidator(named(NAME, MAX_NODE_NAME, "a node's name", NAME_FORM)),
+    WithJsonSchema({"type": "string", "pattern": NAME, "maxLength": MAX_NODE_NAME}),
 ]
 End: TypeAlias = Annotated[
     str,

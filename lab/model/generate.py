@@ -80,14 +80,16 @@ def _mesh(pod: _Pod, parallel: int, template: Cable) -> Iterator[Cable]:
                 yield replace(template, ends=(f"leaf{leaf}", f"spine{spine}"))
 
 
-def _template(rate: int | None, defaults: DefaultsSpec) -> Cable:
-    return Cable(("", ""), defaults.rate if rate is None else rate, defaults.mtu, defaults.delay)
+def _template(rate: int | None, defaults: DefaultsSpec, mtu: int | None = None) -> Cable:
+    return Cable(
+        ("", ""), defaults.rate if rate is None else rate, defaults.mtu if mtu is None else mtu, defaults.delay
+    )
 
 
 def _leaf_spine(spec: LeafSpineSpec, defaults: DefaultsSpec) -> tuple[list[Node], list[Cable]]:
     block = _Pod(0, range(1, spec.spines + 1), range(1, spec.leaves + 1))
     nodes = _switches(Role.SPINE, block.spines) + _switches(Role.LEAF, block.leaves)
-    cables = list(_mesh(block, spec.uplinks_per_pair, _template(spec.fabric_rate, defaults)))
+    cables = list(_mesh(block, spec.uplinks_per_pair, _template(spec.fabric_rate, defaults, spec.fabric_mtu)))
     hosts, access = _hosts_of([block], spec, defaults)
     return nodes + hosts, cables + access
 
@@ -114,7 +116,7 @@ def _clos(spec: ClosSpec, defaults: DefaultsSpec) -> tuple[list[Node], list[Cabl
     pods = [
         _Pod(pod, block(spec.spines_per_pod, pod), block(spec.leaves_per_pod, pod)) for pod in range(1, spec.pods + 1)
     ]
-    fabric = _template(spec.fabric_rate, defaults)
+    fabric = _template(spec.fabric_rate, defaults, spec.fabric_mtu)
     top = fabric if spec.superspine_rate is None else replace(fabric, rate=spec.superspine_rate)
     nodes = _switches(Role.SUPERSPINE, range(1, spec.superspines + 1))
     for role, numbers in ((Role.SPINE, [pod.spines for pod in pods]), (Role.LEAF, [pod.leaves for pod in pods])):
@@ -138,7 +140,7 @@ def _rail_optimised(spec: RailOptimisedSpec, defaults: DefaultsSpec) -> tuple[li
     for unit in units:
         nodes += _switches(Role.LEAF, range((unit - 1) * spec.rails + 1, unit * spec.rails + 1), unit)
     everything = _Pod(0, spines, range(1, spec.units * spec.rails + 1))
-    cables = list(_mesh(everything, spec.uplinks_per_pair, _template(spec.fabric_rate, defaults)))
+    cables = list(_mesh(everything, spec.uplinks_per_pair, _template(spec.fabric_rate, defaults, spec.fabric_mtu)))
     access = _template(spec.host_rate, defaults)
     for number in range(spec.units * spec.hosts_per_unit):
         unit = number // spec.hosts_per_unit + 1

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.fields import check_fabric_name
 from lab.model.generate import Cable, LinkIndex, generate, number_interfaces
+from lab.model.overlay.ends import find_end
+from lab.model.overlay.rules import check_attachments, check_overlay
+from lab.model.overlay.spec import make_overlay
 from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.rules import check_numbers, check_orders
 from lab.model.qos.spec import make_intent
@@ -34,6 +38,8 @@ MAX_PROBLEMS: Final = 50
 """Problems that one report lists."""
 _STRUCTURE: Final = {"", "generate", "nodes", "links"}
 """Sections without which nobody knows which nodes and links there are."""
+_NETWORK: Final = 3
+"""Parts of the path of a network, which is wrong as a whole when its packets do not fit the links."""
 _SUMS: Final = {*_STRUCTURE, "defaults", "overrides", "qos"}
 """Those that a buffer's numbers come from."""
 
@@ -79,12 +85,15 @@ def load_topology(
         _raise_any(source, document, findings)
         raise AssertionError(source)  # pragma: no cover - validate gives no draft only with findings
     findings += islice(check_spec(draft), MAX_PROBLEMS)
+    overlay = draft.spec.overlay
+    findings += _news(document, findings, () if overlay is None else check_overlay(overlay))
     if (wrong := _wrong(document, findings)) & _STRUCTURE:
         findings += chain(check_node_names(draft), check_orders(draft.spec))
         _raise_any(source, document, findings)
     topology = _build(draft.spec)
     findings += (found for found in check_topology(topology, draft.spec) if not wrong & _needed_by(found))
     topology = replace(topology, links=_overridden(draft.spec, topology.links))
+    findings += _news(document, findings, () if overlay is None else check_attachments(topology, overlay))
     findings += check_orders(draft.spec) if _wrong(document, findings) & _SUMS else check_numbers(topology, reaction)
     if _none_cut_out(document, topology):
         findings += also(topology)
@@ -104,11 +113,18 @@ def _wrong(document: Document, findings: Iterable[Finding]) -> set[str]:
     return places | {re.split(r"[.\[]", place, maxsplit=1)[0] for place in places}
 
 
+def _news(document: Document, known: list[Finding], found: Iterable[Finding]) -> list[Finding]:
+    """What is no consequence: findings whose place, and what their place depends on, is not wrong yet."""
+    wrong = _wrong(document, known)
+    return [finding for finding in islice(found, MAX_PROBLEMS) if not wrong & _needed_by(finding)]
+
+
 def _needed_by(finding: Finding) -> set[str]:
     """The places that must be right for a finding about the whole to be more than a consequence."""
-    if finding.path[:1] != ("addressing",):
-        return set()
-    return {format_path(finding.path), "routing.host_family"}
+    place = format_path(finding.path)
+    if finding.path[:1] == ("overlay",):
+        return {place, "defaults", "overrides"} if len(finding.path) == _NETWORK else {place}
+    return {place, "routing.host_family"} if finding.path[:1] == ("addressing",) else set()
 
 
 def renamed(topology: Topology, name: str) -> Topology:
@@ -136,7 +152,7 @@ def _build(spec: TopologySpec) -> Topology:
     else:
         nodes, cables = _written(spec)
     roles = {node.name: node.role for node in nodes}
-    return Topology(
+    built = Topology(
         name=spec.name,
         nodes=tuple(nodes),
         links=number_interfaces(cables, roles),
@@ -149,6 +165,9 @@ def _build(spec: TopologySpec) -> Topology:
             DeclaredFault(**{key: getattr(each, key) for key in type(each).model_fields}) for each in spec.faults
         ),
     )
+    if spec.overlay is None:
+        return built
+    return replace(built, overlay=make_overlay(spec.overlay, partial(find_end, built)))
 
 
 def _written(spec: TopologySpec) -> tuple[list[Node], list[Cable]]:

@@ -26,6 +26,7 @@ from lab.model.fields import (
     Scalar,
     Span,
 )
+from lab.model.overlay.spec import OverlaySpec
 from lab.model.qos.spec import Qos
 from lab.model.topology import Addressing, HashPolicy, HostFamily, Role, SeedPolicy
 
@@ -156,6 +157,8 @@ class _Generated(_Section):
     """Rate of links to hosts; otherwise the default."""
     fabric_rate: Rate | None = None
     """Rate of links between switches; otherwise the default."""
+    fabric_mtu: Mtu | None = None
+    """MTU of links between switches; otherwise the default. An overlay needs 50 more than its hosts have."""
     rdma: bool = True
     """Whether every host NIC gets an RDMA device (rxe)."""
 
@@ -235,6 +238,8 @@ class TopologySpec(_Section):
     """The pools that addresses come from."""
     qos: Qos = None
     """A preset's name like lab, or profiles and where they hold. Without it links are shaped, and lossy."""
+    overlay: OverlaySpec | None = None
+    """Tenants and their networks, by BGP EVPN and VXLAN. Without it hosts are in the underlay."""
     frr: Annotated[dict[NodeName, FrrLines], _NAMED_ONLY] = {}
     """Lines for FRR by switch, behind rocelab's own: what `vtysh` takes after `configure terminal`."""
     faults: Annotated[list[FaultSpec], Field(max_length=1000)] = []

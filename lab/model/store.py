@@ -10,6 +10,7 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from lab.errors import InvalidInput, Problem
+from lab.model.overlay.store import dump_overlay, restore_overlay
 from lab.model.qos.store import dump_intent, restore_intent
 from lab.model.topology import (
     Addressing,
@@ -26,7 +27,7 @@ from lab.model.topology import (
     Topology,
 )
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _POOLS: Final = tuple(Addressing.__slots__)
 _FAULT: Final = tuple(DeclaredFault.__slots__)
 
@@ -44,6 +45,7 @@ def dump(topology: Topology) -> str:
             "qos": None if topology.qos is None else dump_intent(topology.qos),
             "frr": topology.frr,
             "faults": [{name: getattr(fault, name) for name in _FAULT} for fault in topology.faults],
+            "overlay": None if topology.overlay is None else dump_overlay(topology.overlay),
             "addressing": [str(getattr(topology.addressing, pool)) for pool in _POOLS],
             "nodes": [[node.name, node.role, node.pod, node.rdma] for node in topology.nodes],
             "links": [
@@ -79,8 +81,9 @@ def _topology(data: dict[str, Any]) -> Topology:
         routing=Routing(HashPolicy(policy), SeedPolicy(seed), HostFamily(family), Bfd(*data["bfd"])),
         addressing=Addressing(**pools),
         qos=None if data["qos"] is None else restore_intent(data["qos"]),
+        overlay=None if data["overlay"] is None else restore_overlay(data["overlay"]),
         frr={str(name): str(lines) for name, lines in data["frr"].items()},
-        faults=tuple(DeclaredFault(**fault) for fault in data.get("faults", ())),  # none in older recordings
+        faults=tuple(DeclaredFault(**fault) for fault in data["faults"]),
         nodes=tuple(Node(name, Role(role), pod, rdma) for name, role, pod, rdma in data["nodes"]),
         links=tuple(
             Link(Endpoint(node_a, port_a), Endpoint(node_b, port_b), rate, mtu, delay)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lab.model.overlay.intent import Overlay
     from lab.model.qos.profile import QosIntent
 
 MTU_RANGE: Final = (1280, 9216)
@@ -202,6 +203,8 @@ class Topology:
     frr: Mapping[str, str] = field(default_factory=dict)
     """Lines for FRR by the switch's name."""
     faults: tuple[DeclaredFault, ...] = ()
+    overlay: Overlay | None = None
+    """Its tenants and networks; without them every host is in the underlay."""
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:

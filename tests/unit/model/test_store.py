@@ -26,7 +26,7 @@ def test_round_trip_of_what_is_not_default(small: Topology) -> None:
     assert restore(dump(unusual)) == unusual
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 3}', '{"version": 3, "nodes": 3', "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 4}', '{"version": 4, "nodes": 3', "[" * 100_000])
 def test_damage_is_told(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"state\.json: is damaged; bring the fabric down"):
         restore(text, "state.json")
@@ -41,4 +41,4 @@ def test_truncation_anywhere_is_told(small: Topology) -> None:
 
 def test_another_version_is_told(small: Topology) -> None:
     with pytest.raises(InvalidInput, match="another version"):
-        restore(dump(small).replace('"version":3', '"version":2'))
+        restore(dump(small).replace('"version":4', '"version":3'))

@@ -1,0 +1,81 @@
+"""Tenants and networks as they will be built: every host's end named, every rule kept.
+
+A network is a broadcast domain: a VLAN at its leaves and a VNI between them (RFC 7348, RFC 8365). A tenant is a VRF
+on every leaf that has one of its networks, and with an L3VNI its leaves route between them (symmetric IRB, RFC 9135
+section 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from lab.model.topology import Endpoint
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Subnet: TypeAlias = IPv4Network | IPv6Network
+
+VLAN_RANGE: Final = (1, 4094)
+"""Identifiers of IEEE 802.1Q table 9-2 that are anybody's."""
+VNI_RANGE: Final = (1, 2**24 - 1)
+"""24 bits (RFC 7348 section 5); 0 means none."""
+VXLAN_OVERHEAD: Final = 50
+"""Bytes that a tunnel adds to an IP packet: IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14; the inner tag is left out."""
+GATEWAY_MAC: Final = "02:1a:00:00:00:01"
+"""Of every gateway on every leaf; ``addressing`` numbers nodes from 1, so that no interface has it."""
+MAX_VRF_NAME: Final = 15
+"""Characters: a tenant's VRF is an interface."""
+
+
+class Design(StrEnum):
+    """Which sessions carry the routes of EVPN."""
+
+    EBGP = "ebgp"
+    """The underlay's: hop by hop, next hops unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A VRF; ``l3vni`` is 0 where nothing is routed."""
+
+    name: str
+    l3vni: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A host's interface in a network."""
+
+    end: Endpoint
+    tagged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """One broadcast domain; at most one subnet and one gateway of each IP version, the gateway in its subnet."""
+
+    name: str
+    vlan: int
+    l2vni: int
+    tenant: str = ""
+    """Of whose VRF its gateways are; "" where it has none."""
+    subnets: tuple[Subnet, ...] = ()
+    gateways: tuple[Address, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+
+    def gateway_of(self, subnet: Subnet) -> Address | None:
+        """The gateway in ``subnet``, if it has one."""
+        return next((gateway for gateway in self.gateways if gateway in subnet), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """All tenants and networks of a fabric, in the order of the text."""
+
+    tenants: tuple[Tenant, ...] = ()
+    networks: tuple[Network, ...] = ()
+    design: Design = Design.EBGP
+    gateway_mac: str = GATEWAY_MAC

@@ -1,0 +1,274 @@
+"""What each node is to have of an overlay, computed from the topology alone, the same every time.
+
+=========================  =============================================================
+what                       how
+=========================  =============================================================
+bridge of a leaf           ``bridge``, VLAN-aware, with the leaf's ports that hosts are on
+tunnel of a VNI            ``vni10010``, in its VLAN, from the leaf's VTEP address
+VLAN of an L3VNI           the highest that no network has: 4094, 4093, ...
+VRF of tenant n            its name, table 1000 + n
+gateway of a network       ``vlan10``: the gateways' addresses, one MAC on all leaves
+router of a tenant         ``vlan4094``: no address, the leaf's own MAC
+hosts of a network         the first free addresses of its subnets, in its order
+tagged host                ``eth1.10``
+=========================  =============================================================
+
+A leaf's own MAC is 02:1a:<node, 2 bytes>:00:00: the interface that no interface is (``addressing``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.model.overlay.intent import Address, Attachment, Network, Overlay, Subnet
+    from lab.model.topology import Endpoint, Topology
+
+Interface: TypeAlias = IPv4Interface | IPv6Interface
+
+BRIDGE: Final = "bridge"
+_FIRST_TABLE: Final = 1001
+_LARGEST_MTU: Final = 9216
+
+
+@dataclass(frozen=True, slots=True)
+class Addressed:
+    """An address of an interface, and the gateway of its subnet, if there is one."""
+
+    address: Interface
+    gateway: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostInterface:
+    """A host's part in a network: ``eth1``, or ``eth1.10`` where it is tagged; ``mtu`` in bytes of IP packet."""
+
+    parent: str
+    network: str
+    vlan: int
+    """Of its tag; 0 without."""
+    mtu: int
+    addresses: tuple[Addressed, ...]
+
+    @property
+    def name(self) -> str:
+        """What the interface is called."""
+        return f"{self.parent}.{self.vlan}" if self.vlan else self.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A leaf's interface towards a host, as a port of its bridge."""
+
+    interface: str
+    untagged: int
+    """The VLAN of frames without a tag; 0 where they are dropped."""
+    tagged: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """A VXLAN device: one VNI, in one VLAN of the bridge."""
+
+    vni: int
+    vlan: int
+
+    @property
+    def name(self) -> str:
+        """What the device is called."""
+        return f"vni{self.vni}"
+
+
+@dataclass(frozen=True, slots=True)
+class Vrf:
+    """A tenant at a leaf; ``vlan`` is the L3VNI's, and both are 0 where nothing is routed."""
+
+    name: str
+    table: int
+    l3vni: int
+    vlan: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """An interface of a VLAN: a network's gateways, or without addresses a tenant's router (RFC 9135 section 4)."""
+
+    vlan: int
+    vrf: str
+    mac: str
+    mtu: int
+    addresses: tuple[Interface, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the interface is called."""
+        return f"vlan{self.vlan}"
+
+
+@dataclass(frozen=True)
+class LeafOverlay:
+    """All that a leaf has of the overlay; ``mtu`` in bytes is what fits its tunnels."""
+
+    mac: str
+    mtu: int
+    networks: tuple[Network, ...]
+    ports: tuple[Port, ...]
+    tunnels: tuple[Tunnel, ...]
+    vrfs: tuple[Vrf, ...]
+    gateways: tuple[Gateway, ...]
+
+
+class OverlayPlan:
+    """The whole overlay by node."""
+
+    def __init__(self, topology: Topology, overlay: Overlay) -> None:
+        self._topology = topology
+        self._overlay = overlay
+        self._numbers = {node.name: number for number, node in enumerate(topology.nodes, start=1)}
+
+    @cached_property
+    def l3_vlans(self) -> Mapping[str, int]:
+        """The VLAN of each tenant's L3VNI, for those that have one."""
+        used = {network.vlan for network in self._overlay.networks}
+        free = (vlan for vlan in range(VLAN_RANGE[1], 0, -1) if vlan not in used)
+        return {tenant.name: next(free) for tenant in self._overlay.tenants if tenant.l3vni}
+
+    @cached_property
+    def members(self) -> Mapping[str, tuple[Network, ...]]:
+        """The networks of each leaf that has any: those of the hosts on it, in the order of the text."""
+        found: dict[str, list[Network]] = {}
+        for network in self._overlay.networks:
+            for attachment in network.attachments:
+                own = found.setdefault(self._port_of(attachment).node, [])
+                if network not in own:
+                    own.append(network)
+        return {leaf: tuple(networks) for leaf, networks in found.items()}
+
+    @cached_property
+    def leaves(self) -> Mapping[str, LeafOverlay]:
+        """What each leaf with a network has."""
+        return {leaf: self._leaf(leaf, networks) for leaf, networks in self.members.items()}
+
+    @cached_property
+    def hosts(self) -> Mapping[str, tuple[HostInterface, ...]]:
+        """The interfaces in networks of each host that has any; what is untagged comes first."""
+        found: dict[str, list[HostInterface]] = {}
+        for network in self._overlay.networks:
+            addresses = _addresses(network)
+            for number, attachment in enumerate(network.attachments):
+                interface = HostInterface(
+                    parent=attachment.end.interface,
+                    network=network.name,
+                    vlan=network.vlan if attachment.tagged else 0,
+                    mtu=self._mtu_of(attachment.end),
+                    addresses=addresses[number],
+                )
+                found.setdefault(attachment.end.node, []).append(interface)
+        return {host: tuple(sorted(own, key=lambda each: bool(each.vlan))) for host, own in found.items()}
+
+    @cached_property
+    def attached(self) -> frozenset[Endpoint]:
+        """Both ends of every link that is in a network: no address of the underlay is theirs."""
+        ends = {attachment.end for network in self._overlay.networks for attachment in network.attachments}
+        return frozenset(end for link in self._topology.links if ends.intersection(link.ends) for end in link.ends)
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """All networks, in the order of the text."""
+        return self._overlay.networks
+
+    def _port_of(self, attachment: Attachment) -> Endpoint:
+        return next(
+            link.other(attachment.end)
+            for link in self._topology.links_of(attachment.end.node)
+            if attachment.end in link.ends
+        )
+
+    def _mtu_of(self, end: Endpoint) -> int:
+        return next(link.mtu for link in self._topology.links_of(end.node) if end in link.ends)
+
+    def _leaf(self, leaf: str, networks: tuple[Network, ...]) -> LeafOverlay:
+        number = self._numbers[leaf]
+        mac = f"02:1a:{number >> 8:02x}:{number & 255:02x}:00:00"
+        mtu = self._room()
+        vrfs = tuple(self._vrfs({network.tenant for network in networks}))
+        routed = [vrf for vrf in vrfs if vrf.l3vni]
+        return LeafOverlay(
+            mac=mac,
+            mtu=mtu,
+            networks=networks,
+            ports=tuple(self._ports(leaf)),
+            tunnels=(
+                *(Tunnel(network.l2vni, network.vlan) for network in networks),
+                *(Tunnel(vrf.l3vni, vrf.vlan) for vrf in routed),
+            ),
+            vrfs=vrfs,
+            gateways=(
+                *(self._gateway(network) for network in networks if network.gateways),
+                *(Gateway(vrf.vlan, vrf.name, mac, mtu) for vrf in routed),
+            ),
+        )
+
+    def _room(self) -> int:
+        """Bytes of IP packet that fit a tunnel over every link between switches."""
+        between = [
+            link.mtu
+            for link in self._topology.links
+            if all(self._topology.node(end.node).role.is_switch for end in link.ends)
+        ]
+        return min(between, default=_LARGEST_MTU) - VXLAN_OVERHEAD
+
+    def _vrfs(self, wanted: set[str]) -> Iterator[Vrf]:
+        for table, tenant in enumerate(self._overlay.tenants, start=_FIRST_TABLE):
+            if tenant.name in wanted:
+                yield Vrf(tenant.name, table, tenant.l3vni, self.l3_vlans.get(tenant.name, 0))
+
+    def _gateway(self, network: Network) -> Gateway:
+        addresses = [
+            _in(subnet, gateway) for subnet in network.subnets for gateway in [network.gateway_of(subnet)] if gateway
+        ]
+        mtu = self._mtu_of(network.attachments[0].end)
+        return Gateway(network.vlan, network.tenant, self._overlay.gateway_mac, mtu, tuple(addresses))
+
+    def _ports(self, leaf: str) -> Iterator[Port]:
+        untagged: dict[str, int] = {}
+        tagged: dict[str, list[int]] = {}
+        for network in self._overlay.networks:
+            for attachment in network.attachments:
+                port = self._port_of(attachment)
+                if port.node == leaf and attachment.tagged:
+                    tagged.setdefault(port.interface, []).append(network.vlan)
+                elif port.node == leaf:
+                    untagged[port.interface] = network.vlan
+        for link in self._topology.links_of(leaf):
+            name = link.end_at(leaf).interface
+            if name in untagged or name in tagged:
+                yield Port(name, untagged.get(name, 0), tuple(tagged.get(name, ())))
+
+
+def plan_overlay(topology: Topology) -> OverlayPlan | None:
+    """The overlay of ``topology`` by node; None where it has none."""
+    return None if topology.overlay is None else OverlayPlan(topology, topology.overlay)
+
+
+def _in(subnet: Subnet, address: Address) -> Interface:
+    return ip_interface(f"{address}/{subnet.prefixlen}")
+
+
+def _addresses(network: Network) -> list[tuple[Addressed, ...]]:
+    """The addresses of each attachment: of every subnet the first that are free."""
+    count = len(network.attachments)
+    columns = []
+    for subnet in network.subnets:
+        gateway = network.gateway_of(subnet)
+        free = (address for address in subnet.hosts() if address not in {gateway, subnet.network_address})
+        columns.append([Addressed(_in(subnet, address), gateway) for address in islice(free, count)])
+    return list(zip(*columns, strict=True)) if columns else [()] * count

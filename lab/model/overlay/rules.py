@@ -1,0 +1,201 @@
+"""What makes an ``overlay`` section one that can be built: one function per rule, each yielding its findings.
+
+``check_overlay`` judges what is written, ``check_attachments`` whether it fits the fabric that it is laid over.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from lab.model.overlay.ends import end_of
+from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD
+from lab.model.suggest import suggest
+from lab.model.topology import Role
+from lab.model.validate import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.model.overlay.intent import Network, Subnet
+    from lab.model.overlay.spec import NetworkSpec, OverlaySpec
+    from lab.model.topology import Link, Topology
+
+_TAKEN: Final = re.compile(r"(lo|bridge|default|all|any|(swp|eth|vlan|vni)[0-9]+)$")
+"""Names of interfaces that a leaf has, and words of FRR."""
+
+
+def check_overlay(spec: OverlaySpec) -> Iterator[Finding]:
+    """Every rule that can be checked on what is written."""
+    yield from _names_are_free(spec)
+    yield from _numbers_used_once(spec)
+    yield from _vlans_suffice(spec)
+    for name, network in spec.networks.items():
+        yield from _tenant_exists(spec, name, network)
+        yield from _gateways_fit(name, network)
+    yield from _routed_tenants_have_l3vnis(spec)
+    yield from _subnets_are_disjoint(spec)
+
+
+def _names_are_free(spec: OverlaySpec) -> Iterator[Finding]:
+    for name in spec.tenants:
+        if _TAKEN.match(name):
+            yield Finding(("overlay", "tenants", name), f"{name} is the name of something else", "choose another")
+
+
+def _numbers_used_once(spec: OverlaySpec) -> Iterator[Finding]:
+    vnis: dict[int, str] = {}
+    vlans: dict[int, str] = {}
+    wanted = [(vlans, "VLAN", network.vlan, ("networks", name, "vlan")) for name, network in spec.networks.items()]
+    wanted += [(vnis, "VNI", network.l2vni, ("networks", name, "l2vni")) for name, network in spec.networks.items()]
+    wanted += [
+        (vnis, "VNI", tenant.l3vni, ("tenants", name, "l3vni"))
+        for name, tenant in spec.tenants.items()
+        if tenant.l3vni is not None
+    ]
+    for used, what, number, place in wanted:
+        if number in used:
+            yield Finding(("overlay", *place), f"{what} {number} is {used[number]} already", f"choose another {what}")
+        else:
+            used[number] = ".".join(place[:2])
+
+
+def _vlans_suffice(spec: OverlaySpec) -> Iterator[Finding]:
+    needed = len(spec.networks) + sum(1 for tenant in spec.tenants.values() if tenant.l3vni is not None)
+    if needed > VLAN_RANGE[1]:
+        message = f"{len(spec.networks)} networks and {needed - len(spec.networks)} L3VNIs need {needed} VLANs"
+        yield Finding(("overlay", "networks"), message, f"there are {VLAN_RANGE[1]} (IEEE 802.1Q); have fewer")
+
+
+def _tenant_exists(spec: OverlaySpec, name: str, network: NetworkSpec) -> Iterator[Finding]:
+    place = ("overlay", "networks", name)
+    if network.tenant is not None and network.tenant not in spec.tenants:
+        remedy = suggest(network.tenant, spec.tenants, "add it to overlay.tenants")
+        yield Finding((*place, "tenant"), f"there is no tenant {network.tenant}", remedy)
+    if network.gateways and network.tenant is None:
+        remedy = "say whose it is with `tenant:`, or leave gateways out"
+        yield Finding((*place, "gateways"), "are in no VRF: the network has no tenant", remedy)
+
+
+def _gateways_fit(name: str, network: NetworkSpec) -> Iterator[Finding]:
+    place = ("overlay", "networks", name)
+    for key in ("subnets", "gateways"):
+        versions = [each.version for each in getattr(network, key)]
+        for number, version in enumerate(versions):
+            if version in versions[:number]:
+                yield Finding((*place, key, number), f"is the second of IPv{version}", "keep one of each version")
+    for number, subnet in enumerate(network.subnets):
+        if subnet.is_multicast or subnet.is_loopback or subnet.is_link_local or subnet.is_unspecified:
+            yield Finding((*place, "subnets", number), f"{subnet} is not for hosts", "use private addresses")
+    for number, gateway in enumerate(network.gateways):
+        own = [subnet for subnet in network.subnets if subnet.version == gateway.version]
+        if not any(gateway in subnet for subnet in own):
+            where = f"in {own[0]}" if own else f"in an IPv{gateway.version} subnet of the network; add one"
+            yield Finding((*place, "gateways", number), f"{gateway} is outside its subnet", f"choose one {where}")
+        elif any(gateway in {subnet.network_address, subnet.broadcast_address} for subnet in own):
+            yield Finding((*place, "gateways", number), f"{gateway} is no host's address", "choose another")
+
+
+def _routed_tenants_have_l3vnis(spec: OverlaySpec) -> Iterator[Finding]:
+    routed = {network.tenant: name for name, network in spec.networks.items() if network.gateways}
+    for name, tenant in spec.tenants.items():
+        if tenant.l3vni is None and name in routed:
+            message = f"tenant {name} has none, and network {routed[name]} has gateways"
+            yield Finding(("overlay", "tenants", name, "l3vni"), message, "give the tenant an l3vni")
+
+
+def _subnets_are_disjoint(spec: OverlaySpec) -> Iterator[Finding]:
+    """In the order of their addresses a subnet that overlaps any before it overlaps the one that reaches farthest."""
+    placed: dict[tuple[str, int], list[tuple[Subnet, int, str]]] = {}
+    for name, network in spec.networks.items():
+        for number, subnet in enumerate(network.subnets):
+            if network.tenant is not None:
+                placed.setdefault((network.tenant, subnet.version), []).append((subnet, number, name))
+    for (tenant, _), subnets in placed.items():
+        widest: tuple[Subnet, int, str] | None = None
+        for each in sorted(subnets, key=_place):
+            subnet, number, name = each
+            if widest is not None and _last(widest[0]) >= int(subnet.network_address) and widest[2] != name:
+                message = f"{subnet} overlaps {widest[0]} of network {widest[2]}, in the VRF of {tenant}"
+                remedy = "choose disjoint subnets, or give the networks to two tenants"
+                yield Finding(("overlay", "networks", name, "subnets", number), message, remedy)
+            elif widest is None or _last(subnet) > _last(widest[0]):
+                widest = each
+
+
+def _place(placed: tuple[Subnet, int, str]) -> tuple[int, int]:
+    return int(placed[0].network_address), placed[0].prefixlen
+
+
+def _last(subnet: Subnet) -> int:
+    return int(subnet.broadcast_address)
+
+
+def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
+    """Every rule about the hosts that are attached and the links between them."""
+    if topology.qos is not None:
+        remedy = "leave one of them out: lossless ports do not look into tunnels yet"
+        yield Finding(("qos",), "does not go with an overlay", remedy)
+    untagged: dict[str, str] = {}
+    for name, network in spec.networks.items():
+        yield from _ends_are_hosts(topology, name, network, untagged)
+    if topology.overlay is not None:
+        for built in topology.overlay.networks:
+            yield from _subnets_have_room(built)
+            yield from _mtu_fits(topology, built)
+
+
+def _ends_are_hosts(
+    topology: Topology, name: str, network: NetworkSpec, untagged: dict[str, str]
+) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for key, ends in (("untagged", network.untagged), ("tagged", network.tagged)):
+        for number, text in enumerate(ends):
+            path = ("overlay", "networks", name, key, number)
+            found = end_of(topology, text)
+            if isinstance(found, Finding):
+                yield found._replace(path=path)
+                continue
+            end = str(found)
+            if end in seen:
+                yield Finding(path, f"{end} is in {name} already", "name it once")
+            elif key == "untagged" and end in untagged:
+                yield Finding(path, f"{end} is untagged in {untagged[end]} already", "tag one of the two")
+            seen.add(end)
+            if key == "untagged":
+                untagged.setdefault(end, name)
+
+
+def _subnets_have_room(network: Network) -> Iterator[Finding]:
+    for number, subnet in enumerate(network.subnets):
+        free = subnet.num_addresses - 2 - (network.gateway_of(subnet) is not None)
+        if free < len(network.attachments):
+            path = ("overlay", "networks", network.name, "subnets", number)
+            message = f"{subnet} has no room for {len(network.attachments)} hosts"
+            yield Finding(path, message, "choose a shorter prefix")
+
+
+def _mtu_fits(topology: Topology, network: Network) -> Iterator[Finding]:
+    path = ("overlay", "networks", network.name)
+    ends = {attachment.end for attachment in network.attachments}
+    links = [link for link in topology.links if ends.intersection(link.ends)]
+    if not links:
+        return
+    smallest, largest = min(links, key=_mtu), max(links, key=_mtu)
+    if _mtu(smallest) != _mtu(largest):
+        message = f"link {smallest} has an MTU of {smallest.mtu} bytes and {largest} of {largest.mtu}"
+        yield Finding(path, message, "give all hosts of a network the same mtu: nobody fragments within it")
+    between = [
+        link for link in topology.links if all(topology.node(end.node).role is not Role.HOST for end in link.ends)
+    ]
+    narrowest = min(between, key=_mtu, default=None)
+    if narrowest is not None and largest.mtu + VXLAN_OVERHEAD > narrowest.mtu:
+        needs, room = largest.mtu + VXLAN_OVERHEAD, narrowest.mtu - VXLAN_OVERHEAD
+        message = f"{largest.mtu} bytes on {largest} are {needs} in VXLAN, and {narrowest} takes {narrowest.mtu}"
+        yield Finding(
+            path, message, f"mtu: {room} or less for hosts, or {needs} or more between switches (fabric_mtu)"
+        )
+
+
+def _mtu(link: Link) -> int:
+    return link.mtu

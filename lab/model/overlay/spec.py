@@ -1,0 +1,156 @@
+"""The ``overlay`` section of a topology file: every key, its meaning, its default and its bounds."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, WithJsonSchema
+
+from lab.model.fields import NAME, NAME_FORM, SECTION, named, written
+from lab.model.overlay.intent import (
+    GATEWAY_MAC,
+    MAX_VRF_NAME,
+    VLAN_RANGE,
+    VNI_RANGE,
+    Attachment,
+    Design,
+    Network,
+    Overlay,
+    Subnet,
+    Tenant,
+)
+from lab.model.topology import MAX_NODE_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.model.topology import Endpoint
+
+MAX_NETWORKS: Final = 4000
+"""Networks and tenants of one fabric: each takes a VLAN, and the rules count them."""
+_HOST_END: Final = f"{NAME[:-1]}(?::eth[1-9][0-9]{{0,3}})?$"
+_MAC: Final = "^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$"
+
+
+def _prefix(value: Any) -> Subnet:
+    text = written(value, "subnet", "10.1.0.0/24 or fd00:1::/64")
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        why = "has host bits set" if "host bits" in str(error) else "is not a subnet"
+        raise ValueError(f"{text!a} {why}; write it like 10.1.0.0/24 or fd00:1::/64") from error
+
+
+def _address(value: Any) -> IPv4Address | IPv6Address:
+    text = written(value, "address", "10.1.0.1 or fd00:1::1")
+    try:
+        return ip_address(text)
+    except ValueError as error:
+        raise ValueError(f"{text!a} is not an address; write it like 10.1.0.1 or fd00:1::1") from error
+
+
+def _mac(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(_MAC, value.lower()):
+        raise ValueError(f"{ascii(value)[:60]} is not a MAC address; write it like {GATEWAY_MAC}")
+    mac = value.lower()
+    if int(mac[:2], 16) & 1 or mac == "00:00:00:00:00:00":
+        raise ValueError(f"{mac} is of no single station; choose one whose first octet is even, like {GATEWAY_MAC}")
+    return mac
+
+
+Vlan: TypeAlias = Annotated[int, Field(ge=VLAN_RANGE[0], le=VLAN_RANGE[1])]
+Vni: TypeAlias = Annotated[int, Field(ge=VNI_RANGE[0], le=VNI_RANGE[1])]
+TenantName: TypeAlias = Annotated[
+    str,
+    BeforeValidator(named(NAME, MAX_VRF_NAME, "a tenant's name", NAME_FORM)),
+    WithJsonSchema({"type": "string", "pattern": NAME, "maxLength": MAX_VRF_NAME}),
+]
+NetworkName: TypeAlias = Annotated[
+    str,
+    BeforeValidator(named(NAME, MAX_NODE_NAME, "a network's name", NAME_FORM)),
+    WithJsonSchema({"type": "string", "pattern": NAME, "maxLength": MAX_NODE_NAME}),
+]
+HostEnd: TypeAlias = Annotated[
+    str,
+    BeforeValidator(named(_HOST_END, MAX_NODE_NAME + 8, "a host's end", "write a host's name, or h1:eth2")),
+    WithJsonSchema({"type": "string", "pattern": _HOST_END, "examples": ["h1", "h1:eth2"]}),
+]
+Prefix: TypeAlias = Annotated[
+    Any, PlainValidator(_prefix), WithJsonSchema({"type": "string", "examples": ["10.1.0.0/24", "fd00:1::/64"]})
+]
+Gateway: TypeAlias = Annotated[
+    Any, PlainValidator(_address), WithJsonSchema({"type": "string", "examples": ["10.1.0.1", "fd00:1::1"]})
+]
+Mac: TypeAlias = Annotated[
+    str, PlainValidator(_mac), WithJsonSchema({"type": "string", "pattern": _MAC, "examples": [GATEWAY_MAC]})
+]
+_NAMED_ONLY: Final = Field(json_schema_extra={"additionalProperties": False}, max_length=MAX_NETWORKS)
+
+
+class _Section(BaseModel):
+    model_config = SECTION
+
+
+class TenantSpec(_Section):
+    """A tenant: a VRF on every leaf that has one of its networks."""
+
+    l3vni: Vni | None = None
+    """The VNI by which its leaves route to each other; needed where its networks have gateways."""
+
+
+class NetworkSpec(_Section):
+    """A broadcast domain: a VLAN at the leaves where hosts are in it, and a VNI between them."""
+
+    vlan: Vlan
+    """Its VLAN on every leaf; hosts that are tagged use it too."""
+    l2vni: Vni
+    """Its VNI."""
+    tenant: TenantName | None = None
+    """Whose it is. Needed for gateways: they are in the tenant's VRF."""
+    subnets: Annotated[list[Prefix], Field(max_length=2)] = []
+    """At most one of IPv4 and one of IPv6. Its hosts get their first free addresses, in the order below."""
+    gateways: Annotated[list[Gateway], Field(max_length=2)] = []
+    """Anycast gateways, one in each subnet that is routed: every leaf of the network has this address and one MAC."""
+    untagged: list[HostEnd] = []
+    """Hosts whose interface is in this network alone, or carries others with tags: h1, or h1:eth2."""
+    tagged: list[HostEnd] = []
+    """Hosts that send and receive it with its VLAN's tag, on an interface like eth1.10."""
+
+
+class OverlaySpec(_Section):
+    """Tenants over the fabric: BGP EVPN (RFC 7432, RFC 8365) tells where they are, VXLAN carries their packets."""
+
+    design: Annotated[Design, Field(strict=False)] = Design.EBGP
+    """Whose sessions carry EVPN's routes. ebgp: those of the underlay, hop by hop."""
+    gateway_mac: Mac = GATEWAY_MAC
+    """The MAC address of every gateway, the same on all leaves."""
+    tenants: Annotated[dict[TenantName, TenantSpec], _NAMED_ONLY] = {}
+    """Tenants by name, which is their VRF's."""
+    networks: Annotated[dict[NetworkName, NetworkSpec], _NAMED_ONLY] = {}
+    """Networks by name."""
+
+
+def make_overlay(spec: OverlaySpec, find: Callable[[str], Endpoint | None]) -> Overlay:
+    """What a section amounts to; ends that ``find`` does not know are left out."""
+    return Overlay(
+        tenants=tuple(Tenant(name, tenant.l3vni or 0) for name, tenant in spec.tenants.items()),
+        networks=tuple(_network(name, network, find) for name, network in spec.networks.items()),
+        design=spec.design,
+        gateway_mac=spec.gateway_mac,
+    )
+
+
+def _network(name: str, spec: NetworkSpec, find: Callable[[str], Endpoint | None]) -> Network:
+    ends = [(text, False) for text in spec.untagged] + [(text, True) for text in spec.tagged]
+    found = [(find(text), tagged) for text, tagged in ends]
+    return Network(
+        name=name,
+        vlan=spec.vlan,
+        l2vni=spec.l2vni,
+        tenant=spec.tenant or "",
+        subnets=tuple(spec.subnets),
+        gateways=tuple(spec.gateways),
+        attachments=tuple(Attachment(end, tagged) for end, tagged in found if end is not None),
+    )

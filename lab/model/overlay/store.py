@@ -1,0 +1,54 @@
+"""An overlay as plain data for JSON, and back, exactly."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from lab.model.overlay.intent import Attachment, Design, Network, Overlay, Tenant
+from lab.model.topology import Endpoint
+
+
+def dump_overlay(overlay: Overlay) -> dict[str, Any]:
+    """Plain data that ``restore_overlay`` turns into an equal overlay, also after JSON."""
+    return {
+        "design": overlay.design,
+        "gateway_mac": overlay.gateway_mac,
+        "tenants": [[tenant.name, tenant.l3vni] for tenant in overlay.tenants],
+        "networks": [_dump_network(network) for network in overlay.networks],
+    }
+
+
+def _dump_network(network: Network) -> list[Any]:
+    return [
+        network.name,
+        network.vlan,
+        network.l2vni,
+        network.tenant,
+        [str(subnet) for subnet in network.subnets],
+        [str(gateway) for gateway in network.gateways],
+        [[each.end.node, each.end.interface, each.tagged] for each in network.attachments],
+    ]
+
+
+def restore_overlay(data: dict[str, Any]) -> Overlay:
+    """The overlay that ``dump_overlay`` wrote; ValueError, TypeError or KeyError when the data is damaged."""
+    return Overlay(
+        tenants=tuple(Tenant(name, l3vni) for name, l3vni in data["tenants"]),
+        networks=tuple(_network(*each) for each in data["networks"]),
+        design=Design(data["design"]),
+        gateway_mac=str(data["gateway_mac"]),
+    )
+
+
+def _network(*data: Any) -> Network:
+    name, vlan, l2vni, tenant, subnets, gateways, attachments = data
+    return Network(
+        name,
+        vlan,
+        l2vni,
+        tenant,
+        tuple(map(ip_network, subnets)),
+        tuple(map(ip_address, gateways)),
+        tuple(Attachment(Endpoint(node, interface), tagged) for node, interface, tagged in attachments),
+    )
