@@ -13,7 +13,7 @@ from lab.backends.state import FabricState, Kind, find_fabric
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
 from lab.routing.convergence import await_convergence
-from lab.routing.expect import expected_routes
+from lab.routing.expect import expectations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ def reopen(
 def _await(fabric: Fabric, timeout: float, watch: Stopwatch, progress: Progress) -> None:
     watch.note("convergence")
     routers = {node.name: fabric.router(node.name) for node in fabric.topology.switches}
-    expected = expected_routes(fabric.topology, fabric.plan)
+    expected = expectations(fabric.topology, fabric.plan)
     await_convergence(routers, expected, timeout, lambda done, total: progress("convergence", done, total))
     watch.note("")
 

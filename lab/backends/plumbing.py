@@ -7,10 +7,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lab.backends import overlay
 from lab.dataplane import attach, port_maps
 from lab.errors import EnvironmentLacks
 from lab.kernel import links, netns, probe, rtnl, tuning
 from lab.model.host_routes import host_routes
+from lab.model.overlay.plan import plan_overlay
 from lab.model.sysctls import HASH_SEED, sysctls_of
 
 if TYPE_CHECKING:
@@ -84,11 +86,17 @@ def _prepare(blueprint: Blueprint) -> None:
 def _finish(blueprint: Blueprint) -> None:
     """Addresses, routes, ports or shapers, then up; a CPU for each receiving interface, dealt out in turn."""
     tuning.own_mounts()
+    planned = plan_overlay(blueprint.topology)
+    layer = None if planned is None else overlay.Layer(planned, blueprint.numbering)
     cpus = sorted(os.sched_getaffinity(0))
     dealt = 0
     for node, namespace in blueprint.namespaces.items():
         namespace.enter()
+        if layer is not None:
+            layer.prepare(node)
         _configure(blueprint, node)
+        if layer is not None:
+            layer.lay(blueprint.plan[node])
         interfaces = list(blueprint.plan[node].interfaces)
         tuning.disable_offloads(interfaces)
         tuning.steer_receive({name: cpus[(dealt + i) % len(cpus)] for i, name in enumerate(interfaces)})
@@ -140,6 +148,7 @@ def check_kernel(topology: Topology) -> None:
         raise EnvironmentLacks("building namespaces needs root", "use sudo, or --vm")
     if not tuning.has_sysctl("net/ipv6/conf/all/forwarding"):
         raise EnvironmentLacks("IPv6 is off in this kernel", "boot it without ipv6.disable=1, or use --vm")
+    overlay.check_kernel(topology)
     if topology.qos is not None:
         port_maps.check()
         return

@@ -114,6 +114,7 @@ CAPABILITIES: Final = (
     Capability("tbf", "link rates", lambda _: probe.qdisc("tbf"), remedies.kernel_module),
     Capability("FRR", "BGP on switches", _frr, lambda host: remedies.install(host, "frr")),
     Capability("VXLAN", "EVPN L2", lambda _: probe.device("vxlan"), remedies.kernel_module),
+    Capability("VLAN bridge", "EVPN L2", lambda _: probe.vlan_bridge(), remedies.kernel_module),
     Capability("VRF", "EVPN L3", lambda _: probe.device("vrf"), remedies.kernel_module),
     Capability(
         "ECMP hash seed",

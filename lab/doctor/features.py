@@ -53,8 +53,8 @@ RDMA: Final = Feature("RDMA", _RDMA)
 VM: Final = Feature("VM", ("QEMU", "mmdebstrap"), in_vm=False)
 FEATURES: Final = (
     FABRIC,
-    Feature("EVPN L2", (*_FABRIC, "VXLAN")),
-    Feature("EVPN L3", (*_FABRIC, "VXLAN", "VRF")),
+    Feature("EVPN L2", (*_FABRIC, "VXLAN", "VLAN bridge")),
+    Feature("EVPN L3", (*_FABRIC, "VXLAN", "VLAN bridge", "VRF")),
     Feature("delay and impairment", (*_FABRIC, "netem")),
     Feature("capture", _NAMESPACES),
     RDMA,

@@ -72,6 +72,16 @@ def device(kind: str) -> Finding:
     return _try_command("ip", "link", "add", "probe0", "type", kind, *_ARGUMENTS.get(kind, ()))
 
 
+def vlan_bridge() -> Finding:
+    """Whether bridges keep VLANs apart, and VLANs have interfaces."""
+
+    def trial() -> None:
+        process.run(["ip", "link", "add", "probe0", "type", "bridge", "vlan_filtering", "1"])
+        process.run(["ip", "link", "add", "link", "probe0", "name", "probe1", "type", "vlan", "id", "10"])
+
+    return _try(trial)
+
+
 def qdisc(kind: str) -> Finding:
     """Whether a queueing discipline of this kind can be attached."""
     return _try_command("tc", "qdisc", "add", "dev", "lo", "root", kind, *_ARGUMENTS.get(kind, ()))

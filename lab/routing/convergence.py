@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import NotConverged, OperationFailed
 from lab.kernel import process
-from lab.kernel.routes import RouteNews, routes
+from lab.kernel.routes import RouteNews
 from lab.routing.show import sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lab.routing.daemons import Router
-    from lab.routing.expect import Routes
+    from lab.routing.gap import Expectation, Gap
 
 _DESCRIPTORS: Final = 5
 """Of a router: its daemons, each of which is watched."""
@@ -27,39 +26,13 @@ _IMPATIENCE: Final = 1.0
 """Seconds after which it is read although news keeps coming."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """One route that is not as it must be: the interfaces that its next hops lack."""
-
-    leaf: str
-    prefix: str
-    missing: tuple[str, ...]
-    extra: tuple[str, ...]
-
-    def __str__(self) -> str:
-        parts = [f"has no next hop on {', '.join(self.missing)}"] if self.missing else []
-        if self.extra:
-            parts.append(f"has one too many on {', '.join(self.extra)}")
-        return f"{self.leaf}: {self.prefix} {' and '.join(parts)}"
-
-
-def gaps(leaf: str, expected: Routes, actual: Routes) -> list[Gap]:
-    """Where ``actual`` differs from ``expected``; routes that nobody expects are nobody's business."""
-    found = []
-    for prefix, hops in expected.items():
-        have = actual.get(prefix, frozenset())
-        if have != hops:
-            found.append(Gap(leaf, prefix, tuple(sorted(hops - have)), tuple(sorted(have - hops))))
-    return found
-
-
 def await_convergence(
     routers: Mapping[str, Router],
-    expected: Mapping[str, Routes],
+    expected: Mapping[str, Sequence[Expectation]],
     timeout: float,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Return when every leaf has its routes; ``progress`` is told (leaves done, leaves).
+    """Return when every leaf has what is expected of it; ``progress`` is told (leaves done, leaves).
 
     Raises NotConverged after ``timeout`` seconds, naming sessions and routes, and OperationFailed as soon as
     a daemon ends.
@@ -72,7 +45,8 @@ def await_convergence(
         deadline = time.monotonic() + timeout
         while True:
             for leaf in pending.due():
-                pending.checked(leaf, gaps(leaf, expected[leaf], routes(routers[leaf].namespace)))
+                namespace = routers[leaf].namespace
+                pending.checked(leaf, [gap for each in expected[leaf] for gap in each.gaps(leaf, namespace)])
             progress(len(expected) - len(pending), len(expected))
             if not pending:
                 return
@@ -87,10 +61,10 @@ def await_convergence(
 class _Pending:
     """Leaves that are not done: what each lacked when last read, and when to read it again."""
 
-    def __init__(self, leaves: Mapping[str, Routes]) -> None:
+    def __init__(self, leaves: Iterable[str]) -> None:
         self.gaps: dict[str, list[Gap]] = {leaf: [] for leaf in leaves}
-        self._due = dict.fromkeys(leaves, 0.0)
-        self._read = dict.fromkeys(leaves, 0.0)
+        self._due = dict.fromkeys(self.gaps, 0.0)
+        self._read = dict.fromkeys(self.gaps, 0.0)
 
     def __len__(self) -> int:
         return len(self.gaps)

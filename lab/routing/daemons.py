@@ -25,6 +25,8 @@ DAEMON_DIRECTORIES: Final = (Path("/usr/lib/frr"), Path("/usr/libexec/frr"))
 _OWN: Final = (Path("/run"), Path("/var/tmp"), Path("/etc/frr"))  # noqa: S108 - compiled into FRR
 _SOCKETS: Final = Path("/run/frr")
 _MANAGER: Final = "mgmtd"
+_OF_MANAGER: Final = Path("/etc/frr/zebra.conf")
+"""What mgmtd, where there is one, tells zebra, which takes no VRFs from a file then; in the router's own mounts."""
 OLDEST: Final = (8, 4)
 _START_TIMEOUT: Final = 120.0
 _FROM: Final = process.Surroundings("/")
@@ -58,6 +60,11 @@ def check() -> None:
 def _has_bfd_control() -> bool:
     """Whether bfdd has a control socket, which FRR 8.4 wants a place for and 10.3 no longer knows."""
     return "--bfdctl" in process.run([find_daemons() / "bfdd", "--help"]).stdout
+
+
+def _has_manager() -> bool:
+    """Whether this FRR has a daemon that configures others (10.0)."""
+    return (find_daemons() / _MANAGER).exists()
 
 
 class Launches:
@@ -97,7 +104,10 @@ class Router:
     def write(self, config: RouterConfig) -> None:
         """Put the configuration where the daemons, which drop to user ``frr``, can read it."""
         self.directory.mkdir(parents=True)
-        for daemon, text in config.files.items():
+        texts = dict(config.files)
+        if not _has_manager():
+            texts["zebra"] += config.vrfs
+        for daemon, text in texts.items():
             (self.directory / f"{daemon}.conf").write_text(text, encoding="utf-8")
         shutil.chown(self.directory, "frr", "frr")
 
@@ -107,10 +117,12 @@ class Router:
 
     def _start(self, config: RouterConfig, launches: Launches) -> None:
         binaries = find_daemons()
-        manager = [_MANAGER] if (binaries / _MANAGER).exists() else []
+        manager = [_MANAGER] if _has_manager() else []
         self.namespace.enter()
         with cgroup.opened(self.namespace.group) as group:
             self._part_from_host()
+            if manager and config.vrfs:
+                _OF_MANAGER.write_text(config.vrfs, encoding="utf-8")
             for daemon in (*manager, *config.files):
                 self._launch(self._command(binaries, daemon), daemon, group, launches)
             self._configure(config.own)

@@ -7,19 +7,44 @@ shortest path of switches (RFC 7938 section 6.1).
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from lab.kernel.routes import routes
 from lab.model.topology import Role
+from lab.routing.expect_evpn import expected_overlay
+from lab.routing.gap import compare
 from lab.routing.render import advertised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
     from lab.model.topology import Topology
+    from lab.routing.gap import Expectation, Gap
 
 Routes: TypeAlias = "dict[str, frozenset[str]]"
 """Interfaces of the next hops, by prefix."""
+
+
+@dataclass(frozen=True)
+class Underlay:
+    """Every prefix of every other leaf, by all shortest paths."""
+
+    routes: Routes
+
+    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+        """Where the kernel's table differs."""
+        return compare(leaf, self.routes, routes(namespace))
+
+
+def expectations(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, list[Expectation]]:
+    """All that every leaf of a converged fabric must have, the underlay first."""
+    overlay = expected_overlay(topology, plan)
+    return {
+        leaf: [Underlay(wanted), *overlay.get(leaf, ())] for leaf, wanted in expected_routes(topology, plan).items()
+    }
 
 
 def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, Routes]:

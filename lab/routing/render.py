@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Role
+from lab.routing.render_evpn import bgp_family, bgp_vrfs, zebra_vrfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.model.addressing import NodePlan
+    from lab.model.overlay.plan import LeafOverlay
     from lab.model.topology import Bfd, Topology
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -47,6 +50,8 @@ class RouterConfig:
     staticd: str = ""
     own: tuple[str, ...] = ()
     """The user's lines, which come when the daemons run."""
+    vrfs: str = ""
+    """What zebra is told of VRFs: behind its own file, or by mgmtd where there is one (FRR 10)."""
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -65,13 +70,16 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
     bfd = topology.routing.bfd
     own = tuple(line.strip() for _, line in own_lines(topology, name))
     header = _text("frr defaults datacenter", f"hostname {name}", "!")
+    overlay = plan_overlay(topology)
+    leaf = overlay.leaves.get(name) if overlay else None
     return RouterConfig(
         header=header,
         zebra=header + _text(_NO_GROUPS),
         bfdd=header + _text(*_bfd_profile(bfd)) if bfd.enabled else "",
-        bgpd=header + _text(*_bgp(topology, plan[name])),
+        bgpd=header + _text(*_bgp(topology, plan[name], leaf), *bgp_vrfs(plan[name], leaf, MAXIMUM_PATHS)),
         staticd=header if own else "",
         own=own,
+        vrfs=_text(*zebra_vrfs(leaf)),
     )
 
 
@@ -103,7 +111,7 @@ def _bfd_profile(bfd: Bfd) -> Iterator[str]:
     yield "exit"
 
 
-def _bgp(topology: Topology, plan: NodePlan) -> Iterator[str]:
+def _bgp(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None) -> Iterator[str]:
     yield f"router bgp {plan.asn}"
     yield f" bgp router-id {plan.loopback4}"
     yield " no bgp ebgp-requires-policy"
@@ -113,6 +121,8 @@ def _bgp(topology: Topology, plan: NodePlan) -> Iterator[str]:
     yield from _peers(topology, plan)
     for family in (IPv4Network, IPv6Network):
         yield from _address_family(plan, family)
+    if topology.overlay is not None:
+        yield from bgp_family(_GROUP, leaf)
     yield "exit"
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
-from lab.routing.convergence import Gap, gaps
 from lab.routing.expect import expected_routes
+from lab.routing.gap import Gap, compare
 
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 
@@ -42,13 +42,13 @@ links:
 def test_a_gap_names_what_is_missing_and_what_is_too_much() -> None:
     wanted = {"10.0.0.0/31": frozenset({"swp1", "swp2"}), "10.0.0.2/31": frozenset({"swp1"})}
     actual = {"10.0.0.0/31": frozenset({"swp2"}), "10.0.0.2/31": frozenset({"swp1", "swp9"})}
-    assert gaps("leaf1", wanted, actual) == [
+    assert compare("leaf1", wanted, actual) == [
         Gap("leaf1", "10.0.0.0/31", ("swp1",), ()),
         Gap("leaf1", "10.0.0.2/31", (), ("swp9",)),
     ]
-    assert str(gaps("leaf1", wanted, {})[0]) == "leaf1: 10.0.0.0/31 has no next hop on swp1, swp2"
+    assert str(compare("leaf1", wanted, {})[0]) == "leaf1: 10.0.0.0/31 has no next hop on swp1, swp2"
 
 
 def test_no_gap_where_the_table_is_as_wanted() -> None:
     wanted = {"10.0.0.0/31": frozenset({"swp1"})}
-    assert gaps("leaf1", wanted, wanted | {"192.0.2.0/24": frozenset({"swp3"})}) == []
+    assert compare("leaf1", wanted, wanted | {"192.0.2.0/24": frozenset({"swp3"})}) == []

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from lab.kernel.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
 from lab.model.topology import Bfd, HostFamily, Topology
-from lab.routing.render import advertised, render_router
+from lab.routing import daemons
+from lab.routing.daemons import Router
+from lab.routing.render import RouterConfig, advertised, render_router
 
 GOLDEN = Path(__file__).parent / "golden"
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
@@ -24,6 +27,33 @@ def test_matches_the_golden_file(small: Topology, router: str) -> None:
     config = render_router(small, plan_addresses(small), router)
     text = "".join(f"### {daemon}.conf\n{content}" for daemon, content in config.files.items())
     assert text == (GOLDEN / f"clos-2x2-{router}.conf").read_text()
+
+
+@pytest.mark.parametrize("router", ["spine1", "leaf3"])
+def test_an_overlay_matches_the_golden_file(router: str) -> None:
+    """A spine hands EVPN's routes on; a leaf has a VRF for each tenant of its networks."""
+    tenants = read_topology(TOPOLOGIES / "tenant.yaml")
+    config = render_router(tenants, plan_addresses(tenants), router)
+    text = f"### vrfs\n{config.vrfs}### bgpd.conf\n{config.bgpd}"
+    assert text == (GOLDEN / f"tenant-{router}.conf").read_text()
+
+
+def test_without_tenants_leaves_take_the_family_and_have_no_vrf() -> None:
+    bridged = read_topology(TOPOLOGIES / "l2vni.yaml")
+    config = render_router(bridged, plan_addresses(bridged), "leaf1")
+    assert config.vrfs == ""
+    assert "advertise-all-vni" in config.bgpd
+    assert "vrf" not in config.bgpd
+
+
+def test_vrfs_are_in_zebras_own_file_where_no_manager_tells_it_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FRR 8.4 to 9; what mgmtd is given is seen in tests/vm."""
+    monkeypatch.setattr(daemons, "_has_manager", lambda: False)
+    monkeypatch.setattr("shutil.chown", lambda *_: None)
+    Router("leaf1", Namespace("x"), tmp_path / "leaf1").write(RouterConfig("zebra\n", "", "bgp\n", vrfs="vrf blue\n"))
+    assert (tmp_path / "leaf1" / "zebra.conf").read_text() == "zebra\nvrf blue\n"
 
 
 def test_without_bfd_there_is_no_bfdd_and_no_mention_of_it(small: Topology) -> None:

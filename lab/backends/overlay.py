@@ -1,0 +1,158 @@
+"""The overlay's part of the plumbing: what leaves and hosts have besides their links, made before any router runs.
+
+Nothing here outlives its namespace, which is in the journal: undoing a fabric undoes this with it.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from lab.dataplane.layout import FIRST_INDEX
+from lab.errors import EnvironmentLacks
+from lab.kernel import links, logical, probe, rtnl, tuning
+from lab.kernel.logical import Device
+from lab.model.overlay.plan import BRIDGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from ipaddress import IPv4Address
+
+    from lab.dataplane.numbering import Numbering
+    from lab.model.addressing import NodePlan
+    from lab.model.overlay.plan import Addressed, Gateway, HostInterface, LeafOverlay, OverlayPlan
+    from lab.model.topology import Topology
+
+_FIRST_TABLE: Final = 300
+"""Routing table of a host's first address in a network, when it has several."""
+_UNTRACKED: Final = "accept_untracked_na"
+"""Since Linux 5.19."""
+
+
+class Layer:
+    """Lays a plan's devices into the namespace that the calling thread is in."""
+
+    def __init__(self, overlay: OverlayPlan, numbering: Numbering) -> None:
+        self._overlay = overlay
+        self._numbering = numbering
+
+    def prepare(self, node: str) -> None:
+        """Before its links come up: what is a port of a bridge has no address of its own."""
+        leaf = self._overlay.leaves.get(node)
+        if leaf is not None:
+            tuning.write_sysctls({f"net/ipv6/conf/{port.interface}/disable_ipv6": 1 for port in leaf.ports})
+
+    def lay(self, plan: NodePlan) -> None:
+        """All that a node has of the overlay, once its links are there."""
+        node = plan.node.name
+        if (leaf := self._overlay.leaves.get(node)) is not None and plan.vtep is not None:
+            self._lay_leaf(node, plan.vtep, leaf)
+        elif own := self._overlay.hosts.get(node):
+            self._lay_host(plan, own)
+
+    def _indexes(self) -> Iterator[int]:
+        """Behind those of all ports."""
+        return count(FIRST_INDEX + self._numbering.size)
+
+    def _lay_leaf(self, node: str, vtep: IPv4Address, leaf: LeafOverlay) -> None:
+        free = self._indexes()
+        bridge = Device(BRIDGE, next(free), leaf.mtu, leaf.mac)
+        vrfs = {vrf.name: Device(vrf.name, next(free), leaf.mtu) for vrf in leaf.vrfs}
+        tunnels = {
+            tunnel: Device(tunnel.name, next(free), leaf.mtu, leaf.mac, bridge.index) for tunnel in leaf.tunnels
+        }
+        gateways = {
+            gateway: Device(gateway.name, next(free), gateway.mtu, gateway.mac, vrfs[gateway.vrf].index)
+            for gateway in leaf.gateways
+        }
+        batch = rtnl.Batch()
+        logical.add_bridge(batch, bridge)
+        _add_vrfs(batch, leaf, vrfs)
+        for tunnel, device in tunnels.items():
+            logical.add_vxlan(batch, device, vni=tunnel.vni, local=vtep)
+            logical.join_vlan(batch, device.index, tunnel.vlan, untagged=True)
+        _add_gateways(batch, leaf, bridge, gateways)
+        self._add_ports(batch, node, leaf, bridge.index)
+        batch.commit()
+        _tune(leaf)
+        devices = [bridge, *vrfs.values(), *tunnels.values(), *gateways.values()]
+        tuning.disable_offloads([device.name for device in devices])
+        for device in devices:
+            links.set_up(batch, device.index, device.name)
+        for gateway, device in gateways.items():
+            for address in gateway.addresses:
+                links.add_address(batch, device.index, address)
+        batch.commit()
+
+    def _add_ports(self, batch: rtnl.Batch, node: str, leaf: LeafOverlay, bridge: int) -> None:
+        for port in leaf.ports:
+            index = self._numbering.index(node, port.interface)
+            logical.enslave(batch, index, bridge, port.interface)
+            if port.untagged:
+                logical.join_vlan(batch, index, port.untagged, untagged=True)
+            for vlan in port.tagged:
+                logical.join_vlan(batch, index, vlan)
+
+    def _lay_host(self, plan: NodePlan, own: tuple[HostInterface, ...]) -> None:
+        """VLAN interfaces, and every address and route that the interfaces' own plan has not got."""
+        free = self._indexes()
+        batch = rtnl.Batch()
+        tables = count(_FIRST_TABLE)
+        several = sum(len(each.addresses) for each in own) > 1
+        for each in own:
+            index = parent = self._numbering.index(plan.node.name, each.parent)
+            if each.vlan:
+                index = next(free)
+                logical.add_vlan(batch, Device(each.name, index, each.mtu), parent=parent, vlan=each.vlan)
+                links.set_up(batch, index, each.name)
+            for addressed, table in zip(each.addresses, tables, strict=False):
+                if each.vlan or addressed.address != plan.interfaces[each.parent].address:
+                    _add_address(batch, addressed, index, table, several=several)
+        batch.commit()
+
+
+def _add_address(batch: rtnl.Batch, addressed: Addressed, index: int, table: int, *, several: bool) -> None:
+    """An address and its default route; what is sent from one of several leaves by its own gateway."""
+    links.add_address(batch, index, addressed.address)
+    if addressed.gateway is not None:
+        links.add_default_route(batch, addressed.gateway, index, metric=table)
+        if several:
+            links.add_default_route(batch, addressed.gateway, index, table=table)
+            links.add_source_rule(batch, addressed.address.ip, table)
+
+
+def _add_vrfs(batch: rtnl.Batch, leaf: LeafOverlay, devices: Mapping[str, Device]) -> None:
+    for vrf in leaf.vrfs:
+        logical.add_vrf(batch, devices[vrf.name], vrf.table)
+    if devices:
+        logical.ask_vrfs_first(batch)
+
+
+def _add_gateways(batch: rtnl.Batch, leaf: LeafOverlay, bridge: Device, devices: Mapping[Gateway, Device]) -> None:
+    for gateway, device in devices.items():
+        logical.join_vlan(batch, bridge.index, gateway.vlan, of_bridge=True)
+        if gateway.mac != leaf.mac:
+            logical.own_mac(batch, bridge.index, gateway.vlan, gateway.mac)
+        logical.add_vlan(batch, device, parent=bridge.index, vlan=gateway.vlan)
+
+
+def _tune(leaf: LeafOverlay) -> None:
+    """Only gateways have addresses. They take the word of hosts that answer another leaf, whose MAC is theirs too."""
+    silent = (BRIDGE, *(tunnel.name for tunnel in leaf.tunnels))
+    tuning.write_sysctls({f"net/ipv6/conf/{name}/disable_ipv6": 1 for name in silent})
+    for gateway in leaf.gateways:
+        tuning.write_sysctls({f"net/ipv4/conf/{gateway.name}/arp_accept": 1})
+        if tuning.has_sysctl(untracked := f"net/ipv6/conf/{gateway.name}/{_UNTRACKED}"):
+            tuning.write_sysctls({untracked: 1})
+
+
+def check_kernel(topology: Topology) -> None:
+    """Raise EnvironmentLacks when the overlay asks for what this kernel has not got."""
+    if topology.overlay is None:
+        return
+    wanted = {"VXLAN": probe.device("vxlan"), "bridges that know VLANs": probe.vlan_bridge()}
+    if topology.overlay.tenants:
+        wanted["VRF"] = probe.device("vrf")
+    for what, found in wanted.items():
+        if not found.present:
+            raise EnvironmentLacks(f"overlay: this kernel has no {what} ({found.detail})", "use --vm")

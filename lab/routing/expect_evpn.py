@@ -1,0 +1,100 @@
+"""What the overlay of a converged fabric must have in the kernels of its leaves, computed from the topology alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lab.model.overlay.plan import plan_overlay
+from lab.routing.gap import Gap, compare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lab.kernel.netns import Namespace
+    from lab.model.addressing import NodePlan
+    from lab.model.overlay.plan import LeafOverlay, OverlayPlan
+    from lab.model.topology import Topology
+    from lab.routing.gap import Expectation
+
+Vteps = frozenset[str]
+_NOBODY = "00:00:00:00:00:00"
+"""The MAC of the entries by which a VXLAN device floods (bridge(8))."""
+_MAPPED = "::ffff:"
+"""IPv6 routes of a tenant have the VTEP's IPv4 address in this form (RFC 4291 section 2.5.5.2)."""
+
+
+@dataclass(frozen=True)
+class Floods:
+    """Each L2VNI floods to every other leaf that has its network, and to nobody else."""
+
+    vteps: Mapping[str, Vteps]
+    """By the name of the VXLAN device."""
+
+    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+        """Where the kernel's forwarding database differs."""
+        said = json.loads(namespace.run(["bridge", "-json", "fdb", "show"]).stdout or "[]")
+        actual: dict[str, set[str]] = {}
+        for entry in said:
+            if entry["mac"] == _NOBODY and "dst" in entry:
+                actual.setdefault(entry["ifname"], set()).add(entry["dst"])
+        return compare(leaf, self.vteps, {name: frozenset(peers) for name, peers in actual.items()}, "tunnel to")
+
+
+@dataclass(frozen=True)
+class TenantRoutes:
+    """Each tenant has every subnet that is on other leaves only, by all of these."""
+
+    vteps: Mapping[tuple[str, str], Vteps]
+    """By VRF and prefix."""
+    vrfs: Mapping[str, str]
+    """Their names, by table as iproute2 prints it."""
+
+    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+        """Where the kernel's tables differ; other routes of a tenant are its hosts'."""
+        actual: dict[tuple[str, str], Vteps] = {}
+        for family in ("-4", "-6"):
+            words = ["ip", "-json", family, "route", "show", "table", "all", "protocol", "bgp"]
+            for route in json.loads(namespace.run(words).stdout or "[]"):
+                vrf = self.vrfs.get(str(route.get("table", "")))
+                if vrf is not None:
+                    hops = route.get("nexthops", [route])
+                    gateways = frozenset(str(hop.get("gateway", "")).removeprefix(_MAPPED) for hop in hops)
+                    actual[vrf, route["dst"]] = actual.get((vrf, route["dst"]), frozenset()) | gateways
+        wanted = {f"{prefix} of {vrf}": vteps for (vrf, prefix), vteps in self.vteps.items()}
+        return compare(
+            leaf, wanted, {f"{prefix} of {vrf}": hops for (vrf, prefix), hops in actual.items()}, "path by"
+        )
+
+
+def expected_overlay(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, list[Expectation]]:
+    """What each leaf with networks must have; nothing where there is no overlay."""
+    overlay = plan_overlay(topology)
+    if overlay is None:
+        return {}
+    vteps = {leaf: str(plan[leaf].vtep) for leaf in overlay.leaves}
+    return {name: _expected(overlay, name, leaf, vteps) for name, leaf in overlay.leaves.items()}
+
+
+def _expected(overlay: OverlayPlan, name: str, leaf: LeafOverlay, vteps: Mapping[str, str]) -> list[Expectation]:
+    members: dict[str, set[str]] = {}
+    for other, networks in overlay.members.items():
+        for network in networks:
+            members.setdefault(network.name, set()).add(other)
+    floods = {f"vni{network.l2vni}": _addresses(members[network.name] - {name}, vteps) for network in leaf.networks}
+    routes: dict[tuple[str, str], Vteps] = {}
+    for vrf in leaf.vrfs:
+        for network in overlay.networks:
+            if vrf.l3vni and network.tenant == vrf.name and name not in members.get(network.name, {name}):
+                for subnet in network.subnets:
+                    if network.gateway_of(subnet) is not None:
+                        routes[vrf.name, str(subnet)] = _addresses(members[network.name], vteps)
+    found: list[Expectation] = [Floods(floods)]
+    if routes:
+        found.append(TenantRoutes(routes, {str(vrf.table): vrf.name for vrf in leaf.vrfs}))
+    return found
+
+
+def _addresses(leaves: Iterable[str], vteps: Mapping[str, str]) -> Vteps:
+    return frozenset(vteps[leaf] for leaf in leaves)
