@@ -10,6 +10,7 @@ from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.errors import UsageError
+from lab.model.overlay.plan import plan_overlay
 from lab.model.suggest import suggest
 from lab.model.topology import Endpoint
 from lab.routing.path import Place, Walker, check_port
@@ -57,6 +58,12 @@ def _place(fabric: Fabric, name: str) -> Place:
     addresses = {
         each: plan.address.ip for each, plan in fabric.plan[node].interfaces.items() if plan.address is not None
     }
+    overlay = plan_overlay(fabric.topology)
+    if overlay is not None and node in overlay.hosts:
+        raise UsageError(
+            f"{node} is in network {overlay.hosts[node][0].network}",
+            "rocelab status --evpn: paths do not go through tunnels yet",
+        )
     chosen = interface or next(iter(addresses))
     if chosen not in addresses:
         raise UsageError(f"no interface {interface!r} on {node}", f"it has {', '.join(addresses)}")

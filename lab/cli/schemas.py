@@ -26,6 +26,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "up": fabric.Up,
     "ls": list[fabric.ListedFabric],
     "status": fabric.Status,
+    "status --evpn": fabric.StatusEvpn,
     "inspect": fabric.Inspect,
     "path": fabric.Paths,
     "rdma bw": traffic.RdmaBw,

@@ -1,13 +1,17 @@
-"""``rocelab status``: nodes, sessions, links and RDMA devices of a fabric, one table each."""
+"""``rocelab status``: nodes, sessions, links and RDMA devices of a fabric, one table each; or its overlay."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from lab.backends.health import NodeHealth, examine
+from lab.backends.overlay_health import examine_overlay
 from lab.cli.complete import FabricOption
+from lab.cli.evpn_tables import as_data, show_overlay
 from lab.cli.opening import reading
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.errors import ExitCode
@@ -21,8 +25,14 @@ if TYPE_CHECKING:
 def status(
     name: FabricOption = None,
     json: JsonFlag = False,
+    evpn: Annotated[
+        bool, typer.Option("--evpn", help="The overlay instead: VNIs, and who tells which routes.")
+    ] = False,
 ) -> None:
     """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 when any of them is not well."""
+    if evpn:
+        _overlay(name, json)
+        return
     with reading(name) as fabric:
         nodes = examine(fabric)
     healthy = all(node.healthy for node in nodes)
@@ -31,6 +41,17 @@ def status(
     else:
         _show(fabric, nodes)
     if not healthy:
+        sys.exit(ExitCode.FAIL)
+
+
+def _overlay(name: str | None, json: bool) -> None:
+    with reading(name) as fabric:
+        overlay = examine_overlay(fabric)
+    if json:
+        print_json(as_data(fabric.name, overlay))
+    else:
+        show_overlay(fabric.name, overlay)
+    if not overlay.healthy:
         sys.exit(ExitCode.FAIL)
 
 

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import Field
 
-from lab.backends import health
+from lab.backends import health, overlay_health
 from lab.cli.answers.base import Answer, Models
 from lab.kernel import interfaces
 from lab.model import summary, topology
-from lab.routing import show
+from lab.routing import evpn, show
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
     from lab.backends.health import NodeHealth
+    from lab.backends.overlay_health import OverlayHealth
     from lab.model.summary import Summary
 else:
-    _MODELS = Models((interfaces, show, topology), {health.NodeHealth: {"healthy": bool}})
+    _MODELS = Models((interfaces, show, evpn, topology), {health.NodeHealth: {"healthy": bool}})
     NodeHealth, Summary = _MODELS.of(health.NodeHealth), _MODELS.of(summary.Summary)
+    OverlayHealth = _MODELS.of(overlay_health.OverlayHealth)
 
 Role: TypeAlias = Literal["superspine", "spine", "leaf", "host"]
 
@@ -48,6 +50,13 @@ class Status(Answer):
     fabric: str
     healthy: bool
     nodes: list[NodeHealth]
+
+
+class StatusEvpn(OverlayHealth):
+    """``rocelab status --evpn``."""
+
+    fabric: str
+    healthy: bool
 
 
 class InspectedInterface(Answer):

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from lab.backends import health
+from lab.backends.overlay_health import OverlayHealth
 from lab.cli import status
 from lab.cli.answers import packets, ports
 from lab.cli.inject import Report
@@ -27,6 +28,7 @@ from lab.kernel.interfaces import InterfaceState
 from lab.model.topology import Role
 from lab.rdma import measure, meter
 from lab.rdma.arrivals import Arrived
+from lab.routing.evpn import Advertised, EvpnRoute, Vni
 from lab.routing.show import Session
 from lab.vm import checkpoint
 from lab.vm.checkpoint import About
@@ -247,3 +249,33 @@ def test_schemas_are_printed(command: str) -> None:
 def test_no_schema_of_a_command_that_is_not_there() -> None:
     refused = CliRunner().invoke(app, ["docs", "--schema", "rdma b"]).exception
     assert str(refused) == "no command 'rdma b' answers in JSON: did you mean 'rdma bw'?"
+
+
+def test_the_overlay_is_as_its_schema_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    route = EvpnRoute(
+        2, "10.253.0.1:4", ("28833:10010",), (10010,), "02:1a:00:06:00:01", "", "10.252.0.1", "", 0, "", True
+    )
+    vni = Vni("leaf1", 10010, "L2", "blue", "vni10010", "10.252.0.1", ("10.252.0.2",), 2, up=True)
+    told = OverlayHealth((Advertised("leaf1", route, ("leaf2",)),), (vni,), ())
+    monkeypatch.setattr(status, "examine_overlay", lambda _: told)
+    answer = checked("status --evpn")
+    assert answer["healthy"]
+    assert answer["routes"][0]["route"]["vnis"] == [10010]
+    shown = CliRunner().invoke(app, ["status", "--evpn"])
+    assert shown.exit_code == 0
+    assert "28833:10010" in shown.stdout
+
+
+def test_an_overlay_that_lacks_something_is_told_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = OverlayHealth((), (), ("leaf1: vni10010 has no tunnel to 10.252.0.2",))
+    monkeypatch.setattr(status, "examine_overlay", lambda _: told)
+    shown = CliRunner().invoke(app, ["status", "--evpn"])
+    assert shown.exit_code == 1
+    assert "leaf1: vni10010 has no tunnel to 10.252.0.2" in shown.stdout
+    assert not checked("status --evpn")["healthy"]
+
+
+def test_a_fabric_without_an_overlay_says_so() -> None:
+    refused = CliRunner().invoke(app, ["status", "--evpn"]).exception
+    assert isinstance(refused, UsageError)
+    assert refused.message == "fabric t has no overlay"

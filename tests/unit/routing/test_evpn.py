@@ -1,0 +1,124 @@
+"""What FRR 10.3 said of the fabric of topologies/tenant.yaml, and gaps as they are told."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.kernel.netns import Namespace
+from lab.routing.evpn import EvpnRoute, advertised, parse_routes, parse_vnis
+from lab.routing.expect_evpn import Floods, TenantRoutes
+
+DATA = Path(__file__).parent / "data"
+
+
+def read(name: str) -> Any:
+    return json.loads((DATA / name).read_text())
+
+
+@pytest.fixture(scope="module")
+def routes() -> list[EvpnRoute]:
+    return list(parse_routes(read("evpn-routes-10.3.json")))
+
+
+def test_a_host_route_has_both_vnis_both_targets_and_the_routers_mac(routes: list[EvpnRoute]) -> None:
+    (host,) = (route for route in routes if route.ip == "10.1.20.2")
+    assert host == EvpnRoute(
+        type=2,
+        rd="10.253.0.3:4",
+        route_targets=("28835:10020", "28835:50010"),
+        vnis=(10020, 50010),
+        mac="02:1a:00:0a:00:01",
+        ip="10.1.20.2",
+        next_hop="10.252.0.3",
+        router_mac="02:1a:00:05:00:00",
+        sequence=0,
+        esi="",
+        local=False,
+    )
+
+
+def test_a_mac_alone_has_the_networks_vni_alone(routes: list[EvpnRoute]) -> None:
+    found = [route for route in routes if route.type == 2 and not route.ip]
+    assert {route.vnis for route in found} == {(10010,), (10020,)}
+
+
+def test_a_prefix_has_its_length_and_the_vni_of_the_tenant(routes: list[EvpnRoute]) -> None:
+    prefixes = {(route.ip, route.vnis, route.local) for route in routes if route.type == 5}
+    assert ("10.1.10.0/24", (50010,), True) in prefixes
+    assert ("10.1.20.0/24", (50010,), False) in prefixes
+
+
+def test_who_floods_is_told_by_the_label_of_the_tunnel_where_there_is_no_vni(routes: list[EvpnRoute]) -> None:
+    floods = {(route.ip, route.vnis) for route in routes if route.type == 3}
+    assert floods == {("10.252.0.1", (10010,)), ("10.252.0.3", (10020,))}
+
+
+def test_moves_are_counted_by_the_sequence_number_of_mac_mobility() -> None:
+    said = read("evpn-routes-10.3.json")
+    route = said["10.253.0.3:4"]["[2]:[0]:[48]:[02:1a:00:0a:00:01]"]
+    route["paths"][0][0]["extendedCommunity"]["string"] += " MM:3"
+    (moved,) = parse_routes({"10.253.0.3:4": {"rd": "10.253.0.3:4", "route": route}})
+    assert moved.sequence == 3
+
+
+def test_a_route_is_told_by_one_and_had_by_others(routes: list[EvpnRoute]) -> None:
+    received = [route for route in routes if not route.local]
+    tellers = {"leaf1": routes, "leaf2": received, "leaf3": []}
+    found = advertised(tellers)
+    assert {each.leaf for each in found} == {"leaf1"}
+    assert all(each.received == () for each in found)
+    own = [EvpnRoute(**{**_fields(route), "local": False}) for route in routes if route.local]
+    assert all(each.received == ("leaf2",) for each in advertised({"leaf1": routes, "leaf2": own}))
+
+
+def _fields(route: EvpnRoute) -> dict[str, Any]:
+    return {name: getattr(route, name) for name in EvpnRoute.__slots__}
+
+
+def test_vnis_of_both_kinds() -> None:
+    l2, lan, l3, _ = parse_vnis("leaf1", read("evpn-vnis-10.3.json"))
+    assert (l2.vni, l2.kind, l2.tenant, l2.device, l2.remote_vteps) == (
+        10010,
+        "L2",
+        "blue",
+        "vni10010",
+        ("10.252.0.2",),
+    )
+    assert lan.remote_vteps == ("10.252.0.2", "10.252.0.3")
+    assert (l3.vni, l3.kind, l3.device, l3.vtep, l3.up) == (50010, "L3", "vni50010", "10.252.0.1", True)
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *said: str) -> Namespace:
+    left = list(said)
+    monkeypatch.setattr(Namespace, "run", lambda *_args, **_kw: subprocess.CompletedProcess([], 0, left.pop(0), ""))
+    return Namespace("rl-x.leaf1")
+
+
+def test_a_vtep_that_is_missing_or_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = json.dumps(
+        [
+            {"mac": "00:00:00:00:00:00", "ifname": "vni10010", "dst": "10.252.0.9", "flags": ["self"]},
+            {"mac": "02:1a:00:08:00:01", "ifname": "vni10010", "dst": "10.252.0.2", "flags": ["self"]},
+        ]
+    )
+    (gap,) = Floods({"vni10010": frozenset({"10.252.0.2"})}).gaps("leaf1", answers(monkeypatch, said))
+    assert str(gap) == "leaf1: vni10010 has no tunnel to 10.252.0.2 and has one too many to 10.252.0.9"
+
+
+def test_a_subnet_of_a_tenant_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    four = [{"dst": "10.1.20.0/24", "table": "1001", "gateway": "10.252.0.3", "dev": "vlan4094"}]
+    six = [{"dst": "fd00::/64", "table": "1001", "nexthops": [{"gateway": "::ffff:10.252.0.3", "dev": "vlan4094"}]}]
+    wanted = {
+        ("blue", "10.1.20.0/24"): frozenset({"10.252.0.3"}),
+        ("blue", "fd00::/64"): frozenset({"10.252.0.2", "10.252.0.3"}),
+        ("red", "10.1.20.0/24"): frozenset({"10.252.0.3"}),
+    }
+    expectation = TenantRoutes(wanted, {"1001": "blue", "1002": "red"})
+    found = expectation.gaps("leaf1", answers(monkeypatch, json.dumps(four), json.dumps(six)))
+    assert [str(gap) for gap in found] == [
+        "leaf1: fd00::/64 of blue has no path by 10.252.0.2",
+        "leaf1: 10.1.20.0/24 of red has no path by 10.252.0.3",
+    ]
