@@ -69,3 +69,9 @@ def test_what_cannot_be_is_one_line_and_nothing_is_written(
         run("containerlab", SHIPPED / file, "-o", tmp_path / "lab", *options)
     assert "\n" not in str(told.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_overlay_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has an overlay"):
+        run("containerlab", SHIPPED / "tenant.yaml", "-o", tmp_path / "lab")
+    assert not (tmp_path / "lab").exists()

@@ -52,7 +52,9 @@ def test_vrfs_are_in_zebras_own_file_where_no_manager_tells_it_of_them(
     """FRR 8.4 to 9; what mgmtd is given is seen in tests/vm."""
     monkeypatch.setattr(daemons, "_has_manager", lambda: False)
     monkeypatch.setattr("shutil.chown", lambda *_: None)
-    Router("leaf1", Namespace("x"), tmp_path / "leaf1").write(RouterConfig("zebra\n", "", "bgp\n", vrfs="vrf blue\n"))
+    Router("leaf1", Namespace("x"), tmp_path / "leaf1").write(
+        RouterConfig("", "zebra\n", "", "bgp\n", vrfs="vrf blue\n")
+    )
     assert (tmp_path / "leaf1" / "zebra.conf").read_text() == "zebra\nvrf blue\n"
 
 
