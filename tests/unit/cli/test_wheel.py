@@ -18,7 +18,9 @@ import pytest
 ROOT = Path(__file__).parents[3]
 VECTOR = ROOT / "tests/unit/wire/vectors/rxe-ipv4.pcapng"
 MODULES = {f"lab/{path.relative_to(ROOT / 'lab')}" for path in (ROOT / "lab").rglob("*.py")}
-_PATTERNS = ("docs/*.md", "**/*.bpf.c", "**/*.h", "**/*.bpf-*.o", "py.typed")
+_PATTERNS = (
+    "docs/**/*.md", "docs/examples/**/*.y*ml", "report/assets/*", "**/*.bpf.c", "**/*.h", "**/*.bpf-*.o", "py.typed",
+)  # fmt: skip
 _CARRIED = ("topologies/*", "scenarios/*.py", "scripts/guest/**/*", "scripts/requirements-dev.lock")
 DATA = {
     *(f"lab/{path.relative_to(ROOT / 'lab')}" for each in _PATTERNS for path in (ROOT / "lab").glob(each)),
