@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lab.errors import InvalidInput, LabError, UsageError
+from lab.faults.parameters import read
 from lab.scenario import library
 from lab.scenario.api import named
 from lab.scenario.verdict import Outcome, unknown, worst
@@ -33,7 +34,7 @@ class Judged:
 
 
 def judge(path: Path, folder: Path = library.OWN) -> Judged:
-    """The verdicts on a recording that a scenario of ``folder`` has made; UsageError when none has.
+    """The verdicts on a recording that a scenario of ``folder`` has made; UsageError when none has, or not as it is.
 
     A recording may be anybody's: it names a scenario, and never where to find modules to run.
     """
@@ -42,7 +43,12 @@ def judge(path: Path, folder: Path = library.OWN) -> Judged:
     if "scenario" not in asked:
         raise UsageError(f"{path} was not made by a scenario", "rocelab record show tells what is in it")
     scenario = library.find(str(asked["scenario"]), folder)
-    return Judged(scenario.name, verdicts(scenario, recording, scenario.parameters.model_validate(asked["params"])))
+    try:
+        parameters = read(scenario.parameters, asked.get("params", {}), "params", f"scenario show {scenario.name}")
+    except InvalidInput as error:
+        remedy = "it was recorded by another version of the scenario: play it again"
+        raise UsageError(f"{path} is not as {scenario.name} makes it: {error.problems[0]}", remedy) from error
+    return Judged(scenario.name, verdicts(scenario, recording, parameters))
 
 
 def verdicts(scenario: Scenario[Any], recording: Recording, parameters: Parameters) -> dict[str, Verdict]:

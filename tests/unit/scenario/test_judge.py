@@ -174,3 +174,11 @@ def test_what_no_scenario_has_made_cannot_be_judged(tmp_path: Path) -> None:
     making.phase("x")
     with pytest.raises(UsageError, match="was not made by a scenario: rocelab record show tells what is in it"):
         judge(making.finished())
+
+
+@pytest.mark.parametrize("params", [{"hold": "for ever"}, {"holt": "2s"}, 7, None])
+def test_parameters_that_it_does_not_take_are_told_in_a_line(tmp_path: Path, params: object) -> None:
+    making = incast(tmp_path)
+    files.write_json(making.folder.facts("params"), {"scenario": "incast", "seed": 1, "params": params})
+    with pytest.raises(UsageError, match=r"is not as incast makes it: .*another version of the scenario"):
+        judge(making.finished())
