@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -166,8 +165,3 @@ def parse_vnis(leaf: str, said: Iterable[Mapping[str, Any]]) -> list[Vni]:
         for each in said
     ]
     return sorted(found, key=lambda vni: vni.vni)
-
-
-def counts(routes: Iterable[Advertised]) -> dict[int, int]:
-    """How many routes there are of each type."""
-    return dict(sorted(Counter(each.route.type for each in routes).items()))
