@@ -87,12 +87,7 @@ def _images(switch: str | None, host: str | None) -> Images:
 def _read(file: Path) -> Topology:
     from lab.model.load import read_topology  # noqa: PLC0415
 
-    topology = read_topology(file, clock.reaction())
-    if topology.overlay is not None:
-        raise UsageError(
-            f"{file} has an overlay, and its bridges and VXLAN are made by up", "export it without overlay:"
-        )
-    return topology
+    return read_topology(file, clock.reaction())
 
 
 def _tell(output: Path, missing: Iterable[str]) -> None:

@@ -60,8 +60,8 @@ class Placement:
 
 
 def export_topology(topology: Topology, placement: Placement) -> Files:
-    """The manifests; UsageError when a name cannot be taken, or files are too big for a ConfigMap."""
-    containerlab.check_names(topology)
+    """The manifests; UsageError as for containerlab, or when files are too big for a ConfigMap."""
+    containerlab.check(topology)
     plan = plan_addresses(topology)
     maps = _config_maps(topology, plan)
     return {

@@ -58,9 +58,9 @@ def check_image(image: str) -> None:
 
 
 def export_lab(topology: Topology, images: Images) -> Files:
-    """All files of the lab; UsageError when containerlab cannot take a name."""
+    """All files of the lab; UsageError when containerlab cannot take a name, or there is an overlay."""
     plan = plan_addresses(topology)
-    check_names(topology)
+    check(topology)
     defaults: dict[str, Any] = {"kind": "linux", "network-mode": "none"}
     if said := labels.of_fabric(topology):
         defaults["labels"] = said
@@ -151,8 +151,13 @@ def _link(plan: Mapping[str, NodePlan], link: Link) -> dict[str, Any]:
     return {"type": "veth", "endpoints": ends, "mtu": link.mtu, "labels": labels.of_link(link)}
 
 
-def check_names(topology: Topology) -> None:
-    """Raise UsageError for a node that containerlab would take for something else."""
+def check(topology: Topology) -> None:
+    """Raise UsageError for an overlay, and for a node that containerlab would take for something else."""
+    if topology.overlay is not None:
+        raise UsageError(
+            f"{topology.name} has an overlay, and the bridges, VXLAN devices and VRFs of it are not exported",
+            "take overlay: out, or run it with rocelab up",
+        )
     for node in topology.nodes:
         if node.name in _WORDS:
             raise UsageError(

@@ -9,7 +9,9 @@ from lab.model.topology import Topology
 
 HERE = Path(__file__).parent
 SHIPPED = Path(__file__).parents[3] / "topologies"
-FABRICS = [*sorted(SHIPPED.glob("*.yaml")), *sorted((HERE / "fabrics").glob("*.yaml"))]
+ALL = [*sorted(SHIPPED.glob("*.yaml")), *sorted((HERE / "fabrics").glob("*.yaml"))]
+OVERLAYS = [path for path in ALL if read_topology(path).overlay is not None]
+FABRICS = [path for path in ALL if path not in OVERLAYS]
 
 
 @pytest.fixture(params=FABRICS, ids=lambda path: path.stem)

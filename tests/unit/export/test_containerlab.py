@@ -9,12 +9,13 @@ import pytest
 import yaml
 
 from lab.errors import UsageError
+from lab.export.clabernetes import Placement, export_topology
 from lab.export.containerlab import DEFAULT_IMAGE, Images, export_lab
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
 from lab.model.topology import Topology
 from lab.routing.render import render_router
-from tests.unit.export.conftest import HERE, SHIPPED
+from tests.unit.export.conftest import HERE, OVERLAYS, SHIPPED
 
 SCHEMA = json.loads((HERE / "schemas" / "clab.schema.json").read_text())
 
@@ -98,6 +99,15 @@ def test_names_that_containerlab_has_for_something_else(name: str) -> None:
     text = f"name: t\nnodes: {{leaf1: {{role: leaf}}, {name}: {{role: host}}}}\nlinks: [{{ends: [{name}, leaf1]}}]\n"
     with pytest.raises(UsageError, match=f"a node {name} cannot be"):
         export_lab(load_topology(text), Images())
+
+
+@pytest.mark.parametrize("source", OVERLAYS, ids=lambda path: path.stem)
+def test_an_overlay_is_refused(source: Path) -> None:
+    topology = read_topology(source)
+    with pytest.raises(UsageError, match="has an overlay, and the bridges, VXLAN devices and VRFs"):
+        export_lab(topology, Images())
+    with pytest.raises(UsageError, match="has an overlay"):
+        export_topology(topology, Placement())
 
 
 def test_a_node_called_as_a_file_of_the_lab_has_a_folder_all_the_same() -> None:
