@@ -18,13 +18,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from lab.errors import OperationFailed
+from lab.kernel.choice import Choice
 from lab.kernel.packet_ring import RETIRE, PacketRing
 from lab.kernel.priority import before_others
-from lab.wire.filter.assembler import RETURN, Instruction
-from lab.wire.filter.expression import Field, asks_for, quick
-from lab.wire.filter.kernel_program import NEEDED, decides, kernel_program
-from lab.wire.filter.match import matches
-from lab.wire.frame import decode
 from lab.wire.pcapng import MAX_SNAPLEN, Interface, Record, Statistics
 
 if TYPE_CHECKING:
@@ -99,9 +95,7 @@ class Capture:
         self._points = tuple(points)
         self._writer = writer
         self._snaplen = snaplen
-        self._wanted = wanted
-        self._quick = wanted is None or quick(wanted)
-        self._needed = MAX_SNAPLEN if wanted is not None and asks_for(wanted, Field.ICRC) else NEEDED
+        self._choice = Choice(wanted, snaplen, [point.label for point in self._points])
         self._rings: list[PacketRing] = []
         self._packets = [0] * len(self._points)
         self._bytes = [0] * len(self._points)
@@ -116,7 +110,7 @@ class Capture:
         self._failure: BaseException | None = None
 
     def __enter__(self) -> Self:
-        program = self._program()
+        program = self._choice.program()
         blocks = max(_MIN_BLOCKS, min(_MAX_BLOCKS, _TOTAL_BLOCKS // max(1, len(self._points))))
         try:
             self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -137,26 +131,6 @@ class Capture:
             self._close()
             raise
         return self
-
-    def _program(self) -> Sequence[Instruction]:
-        """What the kernel runs for each packet; for a filter it keeps what ``_choose`` must see."""
-        if self._wanted is None:
-            return (Instruction(RETURN, 0, 0, self._snaplen),)
-        return kernel_program(self._wanted, max(self._snaplen, self._needed))
-
-    def _choose(self, records: list[Record]) -> list[Record]:
-        """Finish what the kernel's filter left open, and cut to the snap length."""
-        if self._wanted is None:
-            return records
-        return [
-            record if len(record.data) <= self._snaplen else record._replace(data=record.data[: self._snaplen])
-            for record in records
-            if (self._quick and decides(record.data, record.length)) or self._matches(self._wanted, record)
-        ]
-
-    def _matches(self, wanted: Expression, record: Record) -> bool:
-        frame = decode(bytes(record.data[: self._needed]), record.length)
-        return matches(wanted, frame, self._points[record.interface].label)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -255,7 +229,7 @@ class Capture:
         """Write what is due on all links in order of time, no more than ``limit`` packets in the whole run."""
         due = time.time_ns() - int(_LATE * 1e9)
         for number, ring in enumerate(self._rings):
-            self._pending += self._choose(ring.take(number))
+            self._pending += self._choice.choose(ring.take(number))
         self._pending.sort(key=_BY_TIME)
         if everything or any(ring.crowded for ring in self._rings):
             due = _FOREVER
