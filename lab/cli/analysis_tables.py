@@ -140,8 +140,10 @@ def _troubles(facts: Facts) -> None:
     )  # fmt: skip
     _table("PSNs and answers", _columns(*columns), (
         (
-            flow.link, flow.src, flow.dst, f"{flow.qp:#x}", flow.missing, flow.gaps, flow.unseen, flow.late,
-            flow.resent, flow.go_back_n, flow.duplicates,
+            flow.link, flow.src, flow.dst, f"{flow.qp:#x}",
+            *(count or "" for count in (  # so that on a narrow terminal what did not happen makes room for what did
+                flow.missing, flow.gaps, flow.unseen, flow.late, flow.resent, flow.go_back_n, flow.duplicates,
+            )),
             ", ".join(f"{count} {kind}" for kind, count in flow.answers.items() if kind != "ACK"),
         )
         for flow in facts.flows

@@ -88,7 +88,8 @@ def _tokens(text: str) -> list[_Token]:
         found = _TOKEN.match(text, at)
         if found is None:
             at += len(text[at:]) - len(text[at:].lstrip())
-            raise UsageError(f"filter, position {at + 1}: {text[at]!r} means nothing here", EXAMPLE)
+            remedy = "write == to compare" if text[at] == "=" else EXAMPLE
+            raise UsageError(f"filter, position {at + 1}: {text[at]!r} means nothing here", remedy)
         tokens.append(_Token(_SAME.get(found[1], found[1]), found.start(1)))
         at = found.end()
     return [*tokens, _Token("", end)]
@@ -105,7 +106,10 @@ class _Parser:
     def expected(self, what: str) -> NoReturn:
         """Refuse the present token."""
         found = repr(self.token.text) if self.token.text else "the end"
-        raise UsageError(f"filter, position {self.token.at + 1}: expected {what}, found {found}", EXAMPLE)
+        self._wrong(f"expected {what}, found {found}", EXAMPLE)
+
+    def _wrong(self, what: str, remedy: str) -> NoReturn:
+        raise UsageError(f"filter, position {self.token.at + 1}: {what}", remedy)
 
     def _take(self) -> str:
         text = self.token.text
@@ -164,8 +168,10 @@ class _Parser:
         first = ("'not'", "'('", f"or one of {', '.join(words.CONDITIONS)}")
         if not word or not word[0].isalpha() or word in {"and", "or", "in"}:
             self.expected(", ".join(first))
+        if word.startswith(words.AETH):
+            self._wrong(f"there is no condition {word!r}", "what answers say is ack, nak or rnr")
         remedy = suggest(word, [*words.CONDITIONS, *words.ALIASES], f"there is {', '.join(words.CONDITIONS)}")
-        raise UsageError(f"filter, position {self.token.at + 1}: there is no condition {word!r}", remedy)
+        self._wrong(f"there is no condition {word!r}", remedy)
 
     def _port(self) -> Expression:
         """Either port; with != neither."""
@@ -236,6 +242,8 @@ class _Parser:
         if not self.token.text or not (self.token.text[0].isalnum() or self.token.text[0] in "_:"):
             self.expected("an IP address or the name of a host")
         text = self.token.text
+        if text.lower() == words.PORT:  # as tcpdump has it
+            self._wrong(f"{side.value} takes hosts", "of ports write sport==4791 or dport==4791")
         try:
             found = Host(side, (), (ip_network(text),)) if "/" in text else Host(side, (ip_address(text),))
         except ValueError as error:

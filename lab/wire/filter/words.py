@@ -64,6 +64,9 @@ ALIASES: Final = {
 }
 """By Wireshark's display filter fields: what the language calls the same, in IPv4 and IPv6 alike."""
 
+AETH: Final = "infiniband.aeth"
+"""How Wireshark's fields of answers begin."""
+
 _FAMILIES: Final = {
     "send": "_SEND_",
     "write": "_RDMA_WRITE_",

@@ -31,6 +31,8 @@ def test_every_table_fits(tmp_path: Path, paths: tuple[packets.Path, packets.Pat
     for psn in (40, 41, 42):
         told.there(600_000 + psn * 10_000, packets.vxlan(packets.send(psn, 900, path=there)))
         told.there(700_000 + psn * 10_000, packets.send(psn, 900, path=there))
+    for time, psn in ((770_000, 44), (780_000, 43)):
+        told.there(time, packets.send(psn, 900, path=there))
     told.taken += [(800_000, 1, 1, packets.pause({3: 0xFFFF})), (990_000, 1, 1, packets.pause({3: 0}))]
     file = tmp_path / "a.pcapng"
     file.write_bytes(told.capture())

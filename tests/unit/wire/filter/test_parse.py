@@ -67,7 +67,7 @@ def test_a_filter_means(text: str, meaning: object) -> None:
     ("text", "complaint"),
     [
         ("", "position 1: expected 'not', '(', or one of qpn, psn, opcode, vni, dscp, ecn, ttl, sport, "),
-        ("qpn=0x11", "position 4: '=' means nothing here"),
+        ("qpn=0x11", "position 4: '=' means nothing here: write == to compare"),
         ("qpn 5", "position 5: expected ==, !=, <, <=, >, >= or 'in' after qpn, found '5'"),
         ("qpn == x", "position 8: expected a number from 0 to 16777215, found 'x'"),
         ("dscp==64", "position 7: expected a number from 0 to 63, found '64'"),
@@ -76,6 +76,11 @@ def test_a_filter_means(text: str, meaning: object) -> None:
         ("infiniband.bth.destqpn==1", "no condition 'infiniband.bth.destqpn': did you mean 'infiniband.bth.destqp'?"),
         ("vlna==1", "position 1: there is no condition 'vlna': did you mean 'vlan'?"),
         ("ce and zzzzzz", "position 8: there is no condition 'zzzzzz': there is qpn, psn, "),
+        (
+            "infiniband.aeth.syndrome==96",
+            "no condition 'infiniband.aeth.syndrome': what answers say is ack, nak or rnr",
+        ),
+        ("src port 4791", "position 5: src takes hosts: of ports write sport==4791 or dport==4791"),
         ("rocev2", "there is no condition 'rocev2': did you mean 'roce'?"),
         (
             "host 10.0.0.1/24",
