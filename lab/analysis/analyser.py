@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
 from lab.analysis.columns import CE, FAULTS, Kind, decode
 from lab.analysis.copies import Copies
+from lab.analysis.events import Events
 from lab.analysis.flows import Flows
 from lab.analysis.handshakes import Handshakes
 from lab.analysis.keys import Keys
@@ -32,12 +33,12 @@ from lab.wire import icrc
 from lab.wire.layers import RULES, Fault, Header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Sized
+    from collections.abc import Callable, Sequence
 
     from lab.analysis.batch import Batch, Flags, Ints
     from lab.analysis.columns import Columns, Roce
     from lab.analysis.rounds import Sorted
-    from lab.analysis.sequence import Gap, Resend
+    from lab.analysis.sequence import Resend
 
     Choose: TypeAlias = Callable[[Batch, Sequence[str]], Flags]
 
@@ -45,8 +46,6 @@ _REUSED: Final = 24 * 2**20
 _UDP: Final = RULES[Header.UDP].size
 MAX_TUNNELS: Final = 4096
 """Pairs of inner addresses that are told apart."""
-MAX_EVENTS: Final = 16384
-"""Gaps, and steps back, that are kept one by one, over all links."""
 
 
 class Analyser:
@@ -62,7 +61,8 @@ class Analyser:
         self.streams = Streams(self.flows)
         self.messages = Messages()
         self.naks = Naks(self.streams)
-        self.order = Order(self.streams, self.messages, self.naks)
+        self.events = Events()
+        self.order = Order(self.streams, self.messages, self.naks, gap=self.events.add_gap, resend=self._add_resend)
         self.responses = Responses(self.streams, self.naks)
         self.handshakes = Handshakes(self.streams)
         self.pairing = Pairing(self.streams)
@@ -71,13 +71,6 @@ class Analyser:
         self.timeline = Timeline()
         self.tunnels = Keys(10, MAX_TUNNELS)
         self.tunnel_sums = np.zeros((MAX_TUNNELS, 3), np.int64)  # packets, bytes, RoCEv2
-        self.gaps: list[tuple[int, Gap]] = []
-        self.resends: list[tuple[int, Resend]] = []
-        self.go_backs = Counter[int]()
-        self.repeats = Counter[int]()
-        self.known_until = 2**63
-        """Until when all of these were kept, ns since 1970."""
-        self.gap_counts = Counter[int]()
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
         self.packets = self.roce = self.rocev1 = self.short = 0
         self.not_decoded: dict[int, int] = defaultdict(int)  # by ``Strata.other``
@@ -86,7 +79,6 @@ class Analyser:
         self.check_icrc = check_icrc
         self.capture: Capture
         self._rounds = Rounds()
-        self._round_began = 0
         self._rate = rate
         self._choose = choose
 
@@ -105,7 +97,6 @@ class Analyser:
         self.pauses.finish(self.last)
         self._collect_pauses()
         self.order.finish()
-        self._collect()
 
     def _rate_of(self, interface: int) -> int | None:
         return self.capture.interfaces[interface].speed or self._rate
@@ -140,11 +131,9 @@ class Analyser:
 
     def _add_round(self, packets: Sorted) -> None:
         """In this order: what is known of a round before its stories are told decides about them."""
-        self._round_began = int(packets.time.min())
+        self.events.round_began = int(packets.time.min())
         packets = self.copies.sift(packets)
-        count = max(len(self.streams.of), int(packets.flow[-1]) + 1)
-        self.streams.grow(count)
-        self.messages.grow(count)
+        self.streams.grow(int(packets.flow[-1]) + 1)
         self.flows.add(packets)
         self._learn(packets)
         self.handshakes.settle()
@@ -154,7 +143,6 @@ class Analyser:
         taken = self.order.add(packets) & fresh
         self.messages.add(packets, taken)
         self.answers.add(packets)
-        self._collect()
         self._add_over_time(packets, np.where(taken, packets.payload, 0))
 
     def _learn(self, packets: Sorted) -> None:
@@ -206,26 +194,9 @@ class Analyser:
         sums = np.stack([np.ones(len(row), np.int64), batch.length[row], columns.kind[row] == Kind.ROCE], axis=1)
         np.add.at(self.tunnel_sums, tunnel, sums)
 
-    def _collect(self) -> None:
-        """Take what went wrong, so that no more of it is remembered than is told."""
-        if self.order.gaps:
-            self.gaps += self.order.gaps[: MAX_EVENTS - len(self.gaps)]
-            self.gap_counts.update(flow for flow, _ in self.order.gaps)
-            self.order.gaps.clear()
-            self._note_full(self.gaps)
-        for flow, resend in self.order.resends:
-            (self.repeats if resend.alone else self.go_backs)[flow] += 1
-            again = (np.array([value]) for value in (flow, resend.time, resend.packets))
-            self.timeline.add(Channel.RESENT, *again)
-            if len(self.resends) < MAX_EVENTS:
-                self.resends.append((flow, resend))
-            self._note_full(self.resends)
-        self.order.resends.clear()
-
-    def _note_full(self, events: Sized) -> None:
-        """What the present round brings may no longer be kept."""
-        if len(events) >= MAX_EVENTS:
-            self.known_until = min(self.known_until, self._round_began)
+    def _add_resend(self, flow: int, resend: Resend) -> None:
+        self.events.add_resend(flow, resend)
+        self.timeline.add(Channel.RESENT, *(np.array([value]) for value in (flow, resend.time, resend.packets)))
 
     def _collect_pauses(self) -> None:
         """Take the spells that have ended, for the same reason."""

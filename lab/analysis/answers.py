@@ -9,7 +9,9 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
 from lab.analysis.columns import CE
+from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.histogram import Times
+from lab.analysis.store import zeros
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Flags, Ints
@@ -31,15 +33,13 @@ class Answers:
         self.untimed = 0
         """Durations for which there was no room."""
         self._streams = streams
-        self._last_mark: Ints = np.zeros(0, np.int64)
+        self._last_mark = zeros(MAX_FLOWS)
         self._last_cnp: dict[int, int] = {}
         self._keys: Ints = np.zeros(0, np.int64)
         self._times: Ints = np.zeros(0, np.int64)
 
     def add(self, packets: Sorted) -> None:
         """Take in a round."""
-        more = np.full(len(self._streams.of) - len(self._last_mark), -1)
-        self._last_mark = np.concatenate([self._last_mark, more])
         asked = np.flatnonzero(packets.ackreq & ops.SEQUENCED[packets.opcode])
         self._keys = np.concatenate([self._keys, packets.flow[asked] << 24 | packets.psn[asked]])
         self._times = np.concatenate([self._times, packets.time[asked]])
@@ -97,7 +97,7 @@ class Answers:
                 begin, end = np.searchsorted(flows, [peer, peer + 1]).tolist()
                 before = begin + int(np.searchsorted(times[begin:end], time, "right"))
                 mark = int(times[before - 1]) if before > begin else int(self._last_mark[peer])
-                if mark >= 0:
+                if mark:
                     self._keep(self.cnp_delay, flow, np.array([time - mark]))
         last = runs.ends(flows)
         self._last_mark[flows[last]] = times[last]

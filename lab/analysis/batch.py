@@ -15,8 +15,10 @@ Octets = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-CHUNK: Final = 5 * 2**20
-"""Bytes read at a time: a few thousand packets, so that columns stay in the cache."""
+CHUNK: Final = 3 * 2**20
+"""Bytes read at a time."""
+MOST: Final = 8192
+"""Packets of a batch: so few that columns stay in the cache, and that small ones take no more memory."""
 SLACK: Final = 256
 """Bytes that may be read beyond any packet, so that gathering headers needs no bounds checks."""
 _DAMAGES_KEPT: Final = 20

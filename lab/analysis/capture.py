@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
-from lab.analysis.batch import CHUNK, Batch, Damages, Flags, Ints, Window
+from lab.analysis.batch import CHUNK, MOST, Batch, Damages, Flags, Ints, Window
 from lab.analysis.linktypes import known, to_ethernet
 from lab.analysis.mirrors import unwrap
 from lab.analysis.section import Section
@@ -116,19 +116,18 @@ class Capture:
         layout = Layout(8, _CLASSIC_RECORD, 16, 16, pcapng.MAX_SNAPLEN + _CLASSIC_RECORD, 1, big_endian)
         window.slide(_CLASSIC_HEADER)
         while walked := self._walk(layout):
-            yield self._plain(self._records(walked, order, units))
+            for part in _parts(len(walked.start)):
+                yield self._plain(self._records(walked.start[part], order, units))
             self._blocks += len(walked.start)
             window.slide(walked.next)
 
-    def _records(self, walked: Walked, order: str, units: int) -> Batch:
-        count = len(walked.start)
-        heads = (
-            _rows(self._window, walked.start, _CLASSIC_RECORD).view(f"{order}u4").reshape(count, 4).astype(np.int64)
-        )
+    def _records(self, start: Ints, order: str, units: int) -> Batch:
+        count = len(start)
+        heads = _rows(self._window, start, _CLASSIC_RECORD).view(f"{order}u4").reshape(count, 4).astype(np.int64)
         self.packets += count
         return Batch(
             data=self._window.data,
-            start=walked.start + _CLASSIC_RECORD,
+            start=start + _CLASSIC_RECORD,
             captured=heads[:, 2],
             length=np.maximum(heads[:, 3], heads[:, 2]),
             time=heads[:, 0] * 10**9 + heads[:, 1] * (10**9 // units),
@@ -196,9 +195,9 @@ class Capture:
         kinds = _kinds(self._window, start, section)
         packet = (kinds == pcapng.ENHANCED_PACKET) | (kinds == pcapng.SIMPLE_PACKET)
         described_at = self._take_others(section, start, total, kinds, packet)
-        if packet.any():
-            simple = kinds[packet] == pcapng.SIMPLE_PACKET
-            yield self._plain(self._packets(section, start[packet], total[packet], described_at, simple))
+        start, total, simple = start[packet], total[packet], kinds[packet] == pcapng.SIMPLE_PACKET
+        for part in _parts(len(start)):
+            yield self._plain(self._packets(section, start[part], total[part], described_at, simple[part]))
 
     def _take_others(self, section: Section, start: Ints, total: Ints, kinds: Ints, packet: Flags) -> list[int]:
         """Read the blocks that are not packets; where each interface was described that was known at the end."""
@@ -250,7 +249,7 @@ class Capture:
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch as packets of Ethernet, mirrored ones as they were; those that cannot be read are noted."""
-        for number in np.unique(batch.interface).tolist():
+        for number in np.flatnonzero(np.bincount(batch.interface)).tolist():
             linktype = self.interfaces[number].linktype
             if linktype == pcapng.LINKTYPE_ETHERNET:
                 continue
@@ -267,6 +266,11 @@ class Capture:
         batch, found = unwrap(batch)
         self.mirrored += found
         return batch
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """So many packets in batches of at most ``MOST``."""
+    return (slice(first, first + MOST) for first in range(0, count, MOST))
 
 
 def _rows(window: Window, at: Ints, size: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:

@@ -13,7 +13,9 @@ import numpy as np
 
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
+from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.rounds import Sorted
+from lab.analysis.store import zeros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,26 +43,24 @@ _ALONE: Final = 20
 class Copies:
     """Finds them; ``counts`` is by flow, and ``alike`` how many of them had the same TTL.
 
-    ``links_of`` tells the interfaces of the flows from one to before another one.
+    ``links_of`` tells the interfaces of flows.
     """
 
-    def __init__(self, links_of: Callable[[int, int], Ints]) -> None:
+    def __init__(self, links_of: Callable[[Ints], Ints]) -> None:
         self.counts: dict[int, int] = defaultdict(int)
         self.alike = 0
         self._links_of = links_of
-        self._links: Ints = np.zeros(0, np.int64)  # by flow
         self._doubled: dict[int, bool] = {}  # by link, once that is decided
-        self._ttl: Ints = np.zeros(0, np.int64)  # of each flow's first packet; -1 before it
+        self._ttl = zeros(MAX_FLOWS, np.uint16)  # 1 + that of each flow's first packet; 0 before it
         self._waiting: dict[int, dict[_What, tuple[int, int]]] = {}
 
     def sift(self, packets: Sorted) -> Sorted:
         """The round without copies."""
         flows = packets.flow[packets.starts]
-        self._grow(int(flows[-1]) + 1)
-        fresh = self._ttl[flows] < 0
-        self._ttl[flows[fresh]] = packets.ttl[packets.starts[fresh]]
+        fresh = self._ttl[flows] == 0
+        self._ttl[flows[fresh]] = packets.ttl[packets.starts[fresh]] + 1
         doubled = self._decide(packets, flows)
-        other = packets.ttl != self._ttl[packets.flow]
+        other = packets.ttl + 1 != self._ttl[packets.flow]
         if not other.any() and not self._waiting and not doubled.any():
             return packets
         kept = np.ones(len(packets.flow), np.bool_)
@@ -71,18 +71,12 @@ class Copies:
             self._sift(packets, span, kept, alike=bool(doubled[index]))
         return packets if kept.all() else _only(packets, kept)
 
-    def _grow(self, count: int) -> None:
-        known = len(self._ttl)
-        if count > known:
-            self._ttl = np.concatenate([self._ttl, np.full(count - known, -1)])
-            self._links = np.concatenate([self._links, self._links_of(known, count)])
-
     def _decide(self, packets: Sorted, flows: Ints) -> Flags:
         """By flow of the round: whether its link has every packet twice."""
-        links = self._links[flows]
-        present = np.unique(links).tolist()
+        links = self._links_of(flows)
+        present = np.flatnonzero(np.bincount(links)).tolist()
         if undecided := [link for link in present if link not in self._doubled]:
-            by_packet = self._links[packets.flow]
+            by_packet = self._links_of(packets.flow)
             for link in undecided:
                 rows = np.flatnonzero((by_packet == link) & ~ops.CNP[packets.opcode])  # those have no PSN
                 if len(rows) >= _ENOUGH:

@@ -218,7 +218,7 @@ class OverTime:
     """
 
     interval: float
-    flows: tuple[FlowOverTime, ...]
+    flows: Sequence[FlowOverTime]
     pauses: tuple[PauseOverTime, ...]
 
 

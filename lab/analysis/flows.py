@@ -9,6 +9,7 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis.columns import CE
 from lab.analysis.keys import Keys
+from lab.analysis.store import table, zeros
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Batch, Flags, Ints
@@ -42,13 +43,13 @@ class Flows:
 
     def __init__(self, limit: int = MAX_FLOWS) -> None:
         self.untracked = 0
-        self.sums: dict[str, Ints] = {name: np.zeros(0, np.int64) for name in _SUMS}
-        self.acks = np.zeros((0, len(ops.ACKS)), np.uint32)
-        self.seen = np.zeros((0, 4), np.int64)
+        self.sums: dict[str, Ints] = {name: zeros(limit) for name in _SUMS}
+        self.acks = table(limit, len(ops.ACKS), np.uint32)
+        self.seen = table(limit, 4)
         self._keys = Keys(_KEY, limit)
 
     def __len__(self) -> int:
-        return len(self.seen)
+        return len(self._keys)
 
     def key(self, flow: int) -> FlowKey:
         """The key of a flow."""
@@ -57,22 +58,27 @@ class Flows:
             interface, -1 if vni == _NO_VNI else vni, tuple(words[:4]), tuple(words[4:]), destqp, transport
         )
 
-    def interfaces(self, first: int, end: int) -> Ints:
-        """The interfaces of the flows from ``first`` to before ``end``."""
-        return self._keys.rows[first:end, 0].astype(np.int64)
+    def interfaces(self, flows: Ints) -> Ints:
+        """The interfaces of these flows."""
+        links: Ints = self._keys.rows[flows, 0].astype(np.int64)
+        return links
 
-    def stream(self, flow: int) -> bytes:
-        """All of a flow's key but the interface, as octets."""
-        return self._keys.rows[flow, 1:].tobytes()
+    def streams(self, first: int, end: int) -> list[Ints]:
+        """All words of the keys from ``first`` to before ``end`` but the interface, by column."""
+        return list(self._keys.rows[first:end, 1:].T.astype(np.int64))
 
     def alike(self) -> list[list[int]]:
         """Flows that differ in nothing but interface and VNI, where there are two or more; in the order of flows."""
-        _, group, count = np.unique(self._keys.rows[:, 2:], axis=0, return_inverse=True, return_counts=True)
-        group = group.reshape(-1)
-        several = np.flatnonzero(count[group] > 1)
-        order = several[np.argsort(group[several], kind="stable")]
-        parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-        return sorted(part.tolist() for part in parts if len(part))
+        interfaces = self._keys.rows[:, :2]
+        if (interfaces == interfaces[:1]).all():
+            return []
+        order = np.lexsort(self._keys.rows[:, 2:].T)
+        rows = self._keys.rows[order, 2:]
+        again = (rows[1:] == rows[:-1]).all(axis=1)
+        bounds = np.flatnonzero(np.concatenate([[True], ~again, [True]]))
+        several = np.flatnonzero(np.diff(bounds) > 1)
+        parts = zip(bounds[several].tolist(), bounds[several + 1].tolist(), strict=True)
+        return sorted(order[begin:end].tolist() for begin, end in parts)
 
     def number(self, batch: Batch, columns: Columns, roce: Roce) -> Ints:
         """The flow of each RoCEv2 packet; -1 where there are too many."""
@@ -81,25 +87,16 @@ class Flows:
         transport = np.where(ops.CNP[roce.opcode], 0, roce.opcode >> 5)  # what CNPs slow down is RC
         flow = self._keys.numbers([batch.interface[row], columns.vni[row], *words, roce.destqp, transport])
         self.untracked += int((flow < 0).sum())
-        self._grow(len(self._keys))
         return flow
-
-    def _grow(self, count: int) -> None:
-        more = count - len(self)
-        if more > 0:
-            for name, array in self.sums.items():
-                self.sums[name] = np.concatenate([array, np.zeros(more, np.int64)])
-            self.acks = np.concatenate([self.acks, np.zeros((more, len(ops.ACKS)), np.uint32)])
-            self.seen = np.concatenate([self.seen, np.zeros((more, 4), np.int64)])
-            self.seen[-more:, 0] = -1
 
     def add(self, packets: Sorted) -> None:
         """Sum a round up: all that does not depend on what a receiver takes."""
         starts, ends, opcode = packets.starts, packets.ends, packets.opcode
         flows = packets.flow[starts]
-        fresh = self.seen[flows, 0] < 0
+        fresh = self.sums["packets"][flows] == 0
         self.seen[flows[fresh], 0] = packets.time[starts[fresh]]
-        self.seen[flows, 1:] = np.stack([packets.time, packets.ttl, packets.direction], 1)[ends]
+        for place, newest in enumerate((packets.time, packets.ttl, packets.direction), 1):
+            self.seen[flows, place] = newest[ends]
         columns: dict[str, Ints | Flags] = {
             "octets": packets.length,
             "cnps": ops.CNP[opcode],
@@ -108,6 +105,7 @@ class Flows:
         }
         self.sums["packets"][flows] += ends + 1 - starts
         for name, column in columns.items():
-            self.sums[name][flows] += np.add.reduceat(column, starts, dtype=np.int64)
+            if column.any():
+                self.sums[name][flows] += np.add.reduceat(column, starts, dtype=np.int64)
         answers = np.flatnonzero(packets.syndrome >= 0)
         np.add.at(self.acks, (packets.flow[answers], ops.ACK[packets.syndrome[answers]]), 1)

@@ -48,6 +48,13 @@ class Handshakes:
 
     def settle(self) -> None:
         """Pair the streams that have come up since."""
-        for one, other in list(self._agreed.items()):
-            if self._streams.pair_known(one, other):
-                del self._agreed[one]
+        if not self._agreed:
+            return
+        ends = list(self._agreed.items())
+        for (key, _), one, other in zip(
+            ends, *(self._streams.find(keys) for keys in zip(*ends, strict=True)), strict=True
+        ):
+            if one >= 0 and other >= 0:
+                del self._agreed[key]
+                if self._streams.peer[one] < 0 and self._streams.peer[other] < 0:
+                    self._streams.pair(one, other)

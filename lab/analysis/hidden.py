@@ -26,17 +26,19 @@ def hidden_by(wanted: Expression | None, captured: Sequence[str]) -> str:
 
     Empty where they would be there. A filter in another language, such as tcpdump's, leaves it open.
     """
-    from lab.wire.filter.parse import parse  # noqa: PLC0415 - most captures have no filter
-
     if wanted is not None and not _lets_through(wanted):
         return "left out by the filter"
+    if not captured:
+        return ""
+    from lab.wire.filter.parse import parse  # noqa: PLC0415 - most captures have no filter
+
     for text in captured:
         try:
             if _lets_through(parse(text, lambda _: [_NOBODY])):
                 return ""
         except UsageError:
             return f"perhaps not captured, the capture's filter was {text!r}"
-    return f"not captured, the capture's filter was {captured[0]!r}" if captured else ""
+    return f"not captured, the capture's filter was {captured[0]!r}"
 
 
 def _lets_through(expression: Expression) -> bool:

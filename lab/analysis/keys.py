@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from lab.analysis.store import table
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -24,22 +26,23 @@ class Keys:
     """
 
     def __init__(self, width: int, limit: int) -> None:
-        self.rows: Words = np.zeros((0, width), np.uint32)
-        """By number: the words of a key, their lower 32 bits."""
+        self._rows: Words = table(limit, width, np.uint32)
         self._limit = limit
         self._multipliers = [np.uint64(int.from_bytes(os.urandom(8)) | 1) for _ in range(width)]
         self._hashes = np.zeros(0, np.uint64)
-        self._numbers = np.zeros(0, np.int64)
+        self._numbers = np.zeros(0, np.uint32)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._numbers)
+
+    @property
+    def rows(self) -> Words:
+        """By number: the words of a key, their lower 32 bits."""
+        return self._rows[: len(self)]
 
     def numbers(self, columns: Sequence[Ints]) -> Ints:
         """The number of each row of ``columns``."""
-        hashes = np.zeros(len(columns[0]), np.uint64)
-        for column, multiplier in zip(columns, self._multipliers, strict=True):
-            hashes += column.view(np.uint64) * multiplier
-        hashes ^= hashes >> np.uint64(29)
+        hashes = self._hash(columns)
         found = self._look_up(hashes)
         new = np.flatnonzero(found < 0)
         if len(new) and len(self) < self._limit:
@@ -47,19 +50,32 @@ class Keys:
             found = self._look_up(hashes)
         return found
 
+    def find(self, columns: Sequence[Ints]) -> Ints:
+        """The number of each row that has one, else -1."""
+        return self._look_up(self._hash(columns))
+
+    def _hash(self, columns: Sequence[Ints]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        hashes = np.zeros(len(columns[0]), np.uint64)
+        for column, multiplier in zip(columns, self._multipliers, strict=True):
+            hashes += column.view(np.uint64) * multiplier
+        hashes ^= hashes >> np.uint64(29)
+        return hashes
+
     def _look_up(self, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> Ints:
         if not len(self._hashes):
             return np.full(len(hashes), -1, np.int64)
         place = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        return np.where(self._hashes[place] == hashes, self._numbers[place], -1)
+        return np.where(self._hashes[place] == hashes, self._numbers[place].astype(np.int64), -1)
 
     def _add(self, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], columns: Sequence[Ints]) -> None:
         """Number the new keys in the order in which they come."""
         _, first = np.unique(hashes, return_index=True)
         first = np.sort(first)[: self._limit - len(self)]
-        rows = np.stack([column[first] for column in columns], axis=1).astype(np.uint32)
-        numbers = np.arange(len(self), len(self) + len(first))
-        self.rows = np.concatenate([self.rows, rows])
+        numbers = np.arange(len(self), len(self) + len(first), dtype=np.uint32)
+        for index, column in enumerate(columns):
+            words = column[first].astype(np.uint32)
+            if words.any():  # what is always 0, such as the first words of an IPv4 address, takes no memory
+                self._rows[numbers, index] = words
         everything = np.concatenate([self._hashes, hashes[first]])
         order = np.argsort(everything)
         self._hashes = everything[order]

@@ -58,12 +58,13 @@ class _Place(NamedTuple):
 
 def losses(of: Analyser, links: Sequence[str]) -> tuple[Loss, ...]:
     """Every loss that the analyser kept, of flows that two or more links saw, in the order of time."""
-    known = [(flow, resend) for flow, resend in of.resends if resend.end + _UNDER_WAY <= of.known_until]
+    events = of.events
+    known = [(flow, resend) for flow, resend in events.resends if resend.end + _UNDER_WAY <= events.known_until]
     troubled = {flow for flow, _ in known}
     ways = [flows for flows in of.flows.alike() if not troubled.isdisjoint(flows)] if troubled else []
     gaps: dict[int, list[Gap]] = defaultdict(list)
     resends: dict[int, list[Resend]] = defaultdict(list)
-    for flow, gap in of.gaps:
+    for flow, gap in events.gaps() if ways else ():
         gaps[flow].append(gap)
     for flow, resend in known:
         resends[flow].append(resend)
@@ -124,7 +125,7 @@ def _lost(way: _Way, resend: Resend, end: int) -> tuple[str | None, str | None, 
 def _of_responses(of: Analyser, links: Sequence[str], flow: int) -> tuple[str | None, str | None]:
     """The links around the place where responses to the READs of ``flow`` went missing."""
     peer = int(of.streams.peer[of.streams.of[flow]])
-    way = sorted(of.streams.members[peer], key=lambda f: int(of.flows.seen[f, 0])) if peer >= 0 else []
+    way = sorted(of.streams.members(peer), key=lambda f: int(of.flows.seen[f, 0])) if peer >= 0 else []
     names = [links[of.flows.key(member).interface] for member in way]
     for before, member, link in zip([None, *names], way, names, strict=False):
         if of.responses.gaps.get(member):

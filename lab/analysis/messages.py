@@ -11,6 +11,8 @@ import numpy as np
 
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
+from lab.analysis.flows import MAX_FLOWS
+from lab.analysis.store import table, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,30 +30,13 @@ class Messages:
     """Counts by flow. A message is whole when all of its packets from the first one on were seen."""
 
     def __init__(self) -> None:
-        self.counts = np.zeros((0, len(ops.MESSAGES)), np.uint32)  # 2**32 messages of 0 bytes are 300 GB of packets
-        self.sizes = np.zeros((0, SIZES), np.uint32)
-        self.partial, self.volume, self.largest, self.smallest = (np.zeros(0, np.int64) for _ in range(4))
-        self._open = np.zeros(0, np.int64)  # bytes of the message that has begun
-        self._broken: Flags = np.zeros(0, np.bool_)  # of that message something is missing
-        self._begun: Flags = np.zeros(0, np.bool_)  # a request was seen
-
-    def grow(self, count: int) -> None:
-        """There are ``count`` flows."""
-        more = count - len(self.partial)
-        if more <= 0:
-            return
-        self.counts, self.sizes = (
-            np.concatenate([array, np.zeros((more, array.shape[1]), array.dtype)])
-            for array in (self.counts, self.sizes)
-        )
-        self.partial, self.volume, self.largest, self._open = (
-            np.concatenate([array, np.zeros(more, np.int64)])
-            for array in (self.partial, self.volume, self.largest, self._open)
-        )
-        self.smallest = np.concatenate([self.smallest, np.full(more, np.iinfo(np.int64).max)])
-        self._broken, self._begun = (
-            np.concatenate([array, np.zeros(more, np.bool_)]) for array in (self._broken, self._begun)
-        )
+        # In 32 bits: 2**32 messages of 0 bytes are 300 GB of packets.
+        self.counts = table(MAX_FLOWS, len(ops.MESSAGES), np.uint32)
+        self.sizes = table(MAX_FLOWS, SIZES, np.uint32)
+        self.partial, self.volume, self.largest, self.smallest = (zeros(MAX_FLOWS) for _ in range(4))
+        self._open = zeros(MAX_FLOWS)  # bytes of the message that has begun
+        self._broken: Flags = zeros(MAX_FLOWS, np.bool_)  # of that message something is missing
+        self._begun: Flags = zeros(MAX_FLOWS, np.bool_)  # a request was seen
 
     def begin(self, packets: Sorted, at: Ints) -> None:
         """Requests are at ``at``: a flow whose first one goes on with a message has missed its beginning."""
@@ -107,6 +92,8 @@ class Messages:
         self._count(np.full(len(kinds), flow), np.array(kinds, np.int64), np.array(sizes, np.int64))
 
     def _count(self, flow: Ints, kind: Ints, size: Ints) -> None:
+        fresh = flow[~self.counts[flow].any(axis=1)]
+        self.smallest[fresh] = np.iinfo(np.int64).max
         np.add.at(self.counts, (flow, kind), 1)
         np.add.at(self.sizes, (flow, _size_class(size)), 1)
         np.minimum.at(self.smallest, flow, size)

@@ -6,16 +6,19 @@ packet, together with the answers that its responder sent in between.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
-from lab.analysis.sequence import COUNTS, MASK, PATH_MTUS, Request, Sequence
+from lab.analysis.flows import MAX_FLOWS
+from lab.analysis.sequence import COUNTS, MASK, PATH_MTUS, Request, Sequence, Told
+from lab.analysis.store import table, zeros
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lab.analysis.batch import Flags, Ints
     from lab.analysis.messages import Messages
     from lab.analysis.naks import Naks
@@ -41,33 +44,36 @@ class Heard(NamedTuple):
 class Order:
     """Every flow's PSNs; ``sequences`` are those of flows in which something went wrong, the newest last.
 
-    ``accepted`` are requests of the last round that such a flow's responder took: flow, time and payload. ``gaps``
-    and ``resends`` are what went wrong, for the caller to take. ``counts`` are by flow those of stories that are
+    ``accepted`` are requests of the last round that such a flow's responder took: flow, time and payload. ``gap``
+    and ``resend`` are called with what went wrong, and the flow. ``counts`` are by flow those of stories that are
     over, and of ``broken_off`` stories, for which there was no room, only the beginning is known.
     """
 
-    def __init__(self, streams: Streams, messages: Messages, naks: Naks) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        messages: Messages,
+        naks: Naks,
+        *,
+        gap: Callable[[int, Gap], None],
+        resend: Callable[[int, Resend], None],
+    ) -> None:
         self.sequences: dict[int, Sequence] = {}
         self.accepted: list[tuple[int, int, int]] = []
-        self.gaps: list[tuple[int, Gap]] = []
-        self.resends: list[tuple[int, Resend]] = []
-        self.counts: Ints = np.zeros((0, len(COUNTS)), np.int64)
+        self.counts = table(MAX_FLOWS, len(COUNTS))
         self.broken_off = 0
+        self._gap, self._resend = gap, resend
+        self._told = Told()
         self._troubled: set[int] = set()
         self._waiting = 0
         self._kept: dict[int, int] = {}
-        self._last_psn: Ints = np.zeros(0, np.int64)  # of requests in order; -1 before the first
-        self._last_read: Ints = np.zeros(0, np.int64)  # DMALen when that was a READ, else -1
-        self._last_time: Ints = np.zeros(0, np.int64)
+        # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen when that was a READ, else 0.
+        self._last_psn, self._last_read, self._last_time = (zeros(MAX_FLOWS) for _ in range(3))
         self._streams, self._messages, self._naks = streams, messages, naks
 
     def add(self, packets: Sorted) -> Flags:
         """Judge a round. Marked are packets that are taken as they come: all that no sequence has to decide about."""
         self.accepted.clear()
-        more = np.full(max(0, len(self._streams.of) - len(self._last_psn)), -1)
-        self.counts = np.concatenate([self.counts, np.zeros((len(more), len(COUNTS)), np.int64)])
-        known = (self._last_psn, self._last_read, self._last_time)
-        self._last_psn, self._last_read, self._last_time = (np.concatenate([a, more]) for a in known)
         taken = np.ones(len(packets.flow), np.bool_)
         at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         self._messages.begin(packets, at)
@@ -81,8 +87,9 @@ class Order:
         if not flows:
             return []
         waiting = np.array(sorted(flows))
-        answering = np.unique(self._streams.of[packets.flow[packets.syndrome >= 0]])
-        found: list[int] = waiting[np.isin(self._streams.peer[self._streams.of[waiting]], answering)].tolist()
+        answering = np.zeros(len(self._streams) + 1, np.bool_)  # the last one is of no peer
+        answering[self._streams.of[packets.flow[packets.syndrome >= 0]]] = True
+        found: list[int] = waiting[answering[self._streams.peer[self._streams.of[waiting]]]].tolist()
         return found
 
     def finish(self) -> None:
@@ -96,7 +103,7 @@ class Order:
         read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
         starts = runs.starts(flow)
         before, before_read = runs.before(psn), runs.before(read)
-        before[starts], before_read[starts] = self._last_psn[flow[starts]], self._last_read[flow[starts]]
+        before[starts], before_read[starts] = self._last_psn[flow[starts]] - 1, self._last_read[flow[starts]] - 1
         good = self._follows(flow, psn - before & MASK, before_read)
         good[starts] |= before[starts] < 0
         bad = ~np.logical_and.reduceat(good, starts)
@@ -113,7 +120,7 @@ class Order:
             self._tell(number, _listed(packets, place), self._heard(number, packets))
             told.add(number)
         in_order = flow[starts[~bad]]
-        self._last_psn[in_order], self._last_read[in_order] = psn[ends[~bad]], read[ends[~bad]]
+        self._last_psn[in_order], self._last_read[in_order] = psn[ends[~bad]] + 1, read[ends[~bad]] + 1
         self._last_time[flow[starts]] = packets.time[at[ends]]
         return told
 
@@ -135,7 +142,7 @@ class Order:
             if len(self.sequences) >= MAX_SEQUENCES:
                 self._break_off(next(iter(self.sequences)))
             reliable = int(packets.opcode[at[0]]) >> 5 != 1
-            sequence = Sequence(reliable=reliable, asked=partial(self._naks.asked, flow))
+            sequence = Sequence(flow, self._told, self._naks.asked, reliable=reliable)
         self.sequences[flow] = sequence
         sequence.mtu = int(self._streams.mtu[self._streams.of[flow]])
         if sequence.clean:
@@ -155,19 +162,23 @@ class Order:
             sequence.feed(request)
         for answer in heard[index:]:
             sequence.acknowledge(answer.psn)
-        self._collect(flow, sequence)
+        self._collect(flow)
         self._bound(flow, sequence)
-        self._messages.accept(flow, sequence.accepted)
-        self.accepted += [(flow, done.time, done.payload) for done in sequence.accepted if done is not None]
-        sequence.accepted.clear()
-        self._last_psn[flow], self._last_read[flow] = sequence.last
+        accepted = self._told.accepted
+        self._messages.accept(flow, accepted)
+        self.accepted += [(flow, done.time, done.payload) for done in accepted if done is not None]
+        accepted.clear()
+        psn, read = sequence.last
+        self._last_psn[flow], self._last_read[flow] = psn + 1, read + 1
         (self._troubled.discard if sequence.clean else self._troubled.add)(flow)
 
-    def _collect(self, flow: int, sequence: Sequence) -> None:
-        self.gaps += [(flow, gap) for gap in sequence.gaps]
-        self.resends += [(flow, resend) for resend in sequence.resends]
-        sequence.gaps.clear()
-        sequence.resends.clear()
+    def _collect(self, flow: int) -> None:
+        for gap in self._told.gaps:
+            self._gap(flow, gap)
+        for resend in self._told.resends:
+            self._resend(flow, resend)
+        self._told.gaps.clear()
+        self._told.resends.clear()
 
     def _break_off(self, flow: int) -> None:
         """End a story; the flow goes on as if nothing were missing, in a message of which nobody knows all."""
@@ -179,8 +190,10 @@ class Order:
 
     def _end(self, flow: int, sequence: Sequence) -> None:
         sequence.finish()
-        self._collect(flow, sequence)
-        self.counts[flow] += [getattr(sequence, name) for name in COUNTS]
+        self._collect(flow)
+        for place, name in enumerate(COUNTS):
+            if count := getattr(sequence, name):
+                self.counts[flow, place] += count
         self._troubled.discard(flow)
         self._waiting -= self._kept.pop(flow, 0)
 
@@ -199,7 +212,7 @@ class Order:
         if peer < 0:
             return []
         heard: list[Heard] = []
-        for member in self._streams.members[peer]:
+        for member in self._streams.members(peer):
             first, end = np.searchsorted(packets.flow, [member, member + 1]).tolist()
             at = first + np.flatnonzero(packets.syndrome[first:end] >= 0)
             kind = ops.ACK[packets.syndrome[at]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lab.analysis.facts import FlowOverTime, OverTime, PauseOverTime
 from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_none
 from lab.analysis.timeline import MAX_ROWS, Channel
+from lab.analysis.told import Told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 def over_time(analyser: Analyser, links: Sequence[str], seconds: float) -> OverTime:
     """What every flow with data, and every paused port, did in ``seconds``; ``links`` are names by number."""
     reader = _Reader(analyser, links, seconds)
+    carrying = [flow for flow in range(min(len(analyser.flows), MAX_ROWS)) if reader.has_data(flow)]
     return OverTime(
         interval=analyser.timeline.interval / 1e9,
-        flows=tuple(reader.flow(flow) for flow in range(min(len(analyser.flows), MAX_ROWS)) if reader.has_data(flow)),
+        flows=Told(lambda place: reader.flow(carrying[place]), len(carrying), keep=0),
         pauses=tuple(reader.pause(row) for row, port in enumerate(analyser.pauses.ports.values()) if port.total),
     )
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.analysis import opcode_tables as ops
+from lab.analysis import runs
+from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.sequence import MASK
-from lab.analysis.streams import reverse
+from lab.analysis.store import zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,55 +49,53 @@ class Pairing:
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._newest: Ints = np.zeros(0, np.int64)  # PSN of requests, in rounds before this one; -1 where none
+        self._newest = zeros(MAX_FLOWS)  # 1 + PSN of requests, in rounds before this one; 0 where none
         self._tries: dict[int, int] = defaultdict(int)
         self._possible: dict[int, tuple[int, ...]] = {}  # a set takes ten times as much
         self._weighed = 0
 
     def add(self, packets: Sorted) -> None:
         """Take in a round."""
-        more = np.full(len(self._streams.peer) - len(self._newest), -1)
-        self._newest = np.concatenate([self._newest, more])
         asking = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         streams = self._streams.of[packets.flow]
-        if (self._streams.peer < 0).any():
+        if (self._streams.peer[: len(self._streams)] < 0).any():
             self._pair(packets, streams, asking)
-        self._newest[streams[asking]] = packets.psn[asking]
+        self._newest[streams[asking]] = packets.psn[asking] + 1
 
     def finish(self) -> None:
         """Where only one stream is left each way between two hosts, they belong together."""
-        left: dict[bytes, list[int]] = defaultdict(list)
-        for stream in np.flatnonzero(self._streams.peer < 0).tolist():
-            left[self._streams.hosts(stream)].append(stream)
-        for hosts, streams in left.items():
-            theirs = left.get(reverse(hosts), [])
-            if len(streams) == len(theirs) == 1 and self._streams.peer[streams[0]] < 0:
-                self._streams.pair(streams[0], theirs[0])
+        streams = np.flatnonzero(self._streams.peer[: len(self._streams)] < 0)
+        hosts = self._streams.hosts(streams)
+        alone = np.bincount(hosts, minlength=len(streams) + 1)[hosts] == 1
+        left = dict(zip(hosts[alone].tolist(), streams[alone].tolist(), strict=True))
+        backwards = self._streams.reverse(hosts[alone]).tolist()
+        for stream, back in zip(list(left.values()), backwards, strict=True):
+            if back in left and self._streams.peer[stream] < 0:
+                self._streams.pair(stream, left[back])
 
     def _pair(self, packets: Sorted, streams: Ints, asking: Ints) -> None:
         answering = np.flatnonzero((packets.syndrome >= 0) & ~ops.CONTINUED[packets.opcode])
         answering = answering[self._streams.peer[streams[answering]] < 0]
         asking = asking[self._streams.peer[streams[asking]] < 0]
-        requests = _by_stream(packets, streams, asking)
+        requests, answers = (_Sides(packets, streams, at) for at in (asking, answering))
         tried = 0
-        for stream, answers in _by_stream(packets, streams, answering).items():
-            if tried < _PAIRED_AT_ONCE and self._tries[stream] < _TRIES:
+        for stream in answers.streams():
+            if tried < _PAIRED_AT_ONCE and self._tries[stream] < _TRIES and (heard := answers.first(stream, _HEARD)):
                 tried += 1
                 self._tries[stream] += 1
-                self._weigh(stream, answers, requests)
+                self._weigh(stream, heard, requests)
         self._settle()
 
-    def _weigh(self, stream: int, answers: Side, requests: dict[int, Side]) -> None:
+    def _weigh(self, stream: int, answers: Side, requests: _Sides) -> None:
         """Leave those of the possible peers that the answers of this round do not speak against."""
-        answers = Side(*(column[:_HEARD] for column in answers))  # type: ignore[arg-type]  # each as it was
         there: Iterable[int] = self._possible.get(stream, self._streams.back(stream))
         there = [other for other in there if self._streams.peer[other] < 0]
         self._weighed += len(there)
         if len(there) > _MANY or self._weighed > _WEIGHED:
             return
-        possible = [o for o in there if self._could(answers, requests.get(o), int(self._newest[o]))]
+        possible = [o for o in there if self._could(answers, requests.first(o), int(self._newest[o]) - 1)]
         for weight in (_read, _counted, _asked):
-            possible = _heaviest({other: weight(answers, requests.get(other)) for other in possible})
+            possible = _heaviest({other: weight(answers, requests.first(other)) for other in possible})
         if possible and (stream in self._possible or len(self._possible) < _PENDING):
             self._possible[stream] = tuple(possible)
 
@@ -127,16 +127,24 @@ class Pairing:
                     going = True
 
 
-def _by_stream(packets: Sorted, streams: Ints, at: Ints) -> dict[int, Side]:
-    order = at[np.lexsort((packets.at[at], streams[at]))]
-    found = streams[order]
-    firsts = np.flatnonzero(np.diff(found, prepend=-1))
-    parts = np.split(order, firsts[1:])
-    columns = (packets.at, packets.psn, packets.opcode, packets.msn, packets.ackreq)
-    return {
-        int(found[first]): Side(*(column[part] for column in columns))  # type: ignore[arg-type]
-        for first, part in zip(firsts.tolist(), parts, strict=False)
-    }
+class _Sides:
+    """Some packets of a round, by stream; each ``Side`` is made when it is asked for."""
+
+    def __init__(self, packets: Sorted, streams: Ints, at: Ints) -> None:
+        self._at = at[np.lexsort((packets.at[at], streams[at]))]
+        self._streams = streams[self._at]
+        self._columns = (packets.at, packets.psn, packets.opcode, packets.msn, packets.ackreq)
+
+    def streams(self) -> list[int]:
+        """Those that have any."""
+        found: list[int] = self._streams[runs.starts(self._streams)].tolist()
+        return found
+
+    def first(self, stream: int, most: int | None = None) -> Side | None:
+        """The first packets of one, at most so many; None where it has none."""
+        begin, end = np.searchsorted(self._streams, [stream, stream + 1]).tolist()
+        at = self._at[begin:end][:most]
+        return Side(*(column[at] for column in self._columns)) if begin < end else None  # type: ignore[arg-type]
 
 
 def _heaviest(weights: dict[int, int]) -> list[int]:

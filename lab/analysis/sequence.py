@@ -88,6 +88,15 @@ class Resend:
         return self.cause not in NOBODY
 
 
+class Told:
+    """What sequences have to say, until it is taken."""
+
+    def __init__(self) -> None:
+        self.gaps: list[Gap] = []
+        self.resends: list[Resend] = []
+        self.accepted: list[Request | None] = []
+
+
 COUNTS: Final = ("missing", "duplicates", "out_of_sequence", "resent", "late", "unseen")
 """What a ``Sequence`` counts."""
 
@@ -95,25 +104,22 @@ COUNTS: Final = ("missing", "duplicates", "out_of_sequence", "resent", "late", "
 class Sequence:
     """The PSNs of one flow since something went wrong in it; before that there is nothing to remember.
 
-    ``front`` follows the highest PSN seen, ``expected`` is the responder's. What went wrong is appended to ``gaps``
-    and ``resends``, and what the responder took to ``accepted``, for the caller to take; None there stands for
-    packets that this place did not see. ``mtu`` is the path MTU in bytes, 0 where it is not known. ``asked`` tells
-    which answer asked for a PSN that comes again at a time.
+    ``front`` follows the highest PSN seen, ``expected`` is the responder's. What went wrong is appended to
+    ``told.gaps`` and ``told.resends``, and what the responder took to ``told.accepted``, for the caller to take; None
+    there stands for packets that this place did not see. ``mtu`` is the path MTU in bytes, 0 where it is not known.
+    ``asked`` tells which answer asked for a PSN of a flow that comes again at a time.
     """
 
     __slots__ = (
-        "_asked", "_held", "_missing", "_newest", "_previous", "_previous_time", "_read", "_resend", "_waiting",
-        "accepted", "expected", "front", "gaps", "mtu", "reliable", "resends", *COUNTS,
+        "_ask", "_flow", "_held", "_missing", "_newest", "_previous", "_previous_time", "_read", "_resend", "_told",
+        "_waiting", "expected", "front", "mtu", "reliable", *COUNTS,
     )  # fmt: skip
 
-    def __init__(self, *, reliable: bool, asked: Callable[[int, int], str]) -> None:
+    def __init__(self, flow: int, told: Told, asked: Callable[[int, int, int], str], *, reliable: bool) -> None:
         self.reliable = reliable
-        self._asked = asked
+        self._flow, self._told, self._ask = flow, told, asked
         self.mtu = 0
         self.front = self.expected = 0
-        self.gaps: list[Gap] = []
-        self.resends: list[Resend] = []
-        self.accepted: list[Request | None] = []
         self.missing = 0
         self.duplicates = 0
         self.out_of_sequence = 0
@@ -202,7 +208,7 @@ class Sequence:
         self._close(went_on=not ahead)
         psn, read = request.psn, request.read
         if ahead:
-            self.gaps.append(Gap(request.time, self.front, ahead))
+            self._told.gaps.append(Gap(request.time, self.front, ahead))
             self.missing += ahead
             self._missing = [*self._missing[1 - _RANGES_KEPT :], (self.front, ahead)]
         self._newest, self._read = psn, self._open(read)
@@ -210,7 +216,7 @@ class Sequence:
         self.front = psn + self._span(read) & MASK
         if taken or not self.reliable:
             self.expected = self.front
-            self.accepted += [request] if taken else [None, request]
+            self._told.accepted += [request] if taken else [None, request]
             return
         self.out_of_sequence += 1
         self._waiting[psn] = request
@@ -235,7 +241,7 @@ class Sequence:
             self._waiting.setdefault(psn, request)
         else:
             self._waiting.pop(psn, None)
-            self.accepted.append(request)
+            self._told.accepted.append(request)
             self.expected = psn + self._span(request.read) & MASK
             if distance(self.expected, self.front) > 0:
                 self.front = self.expected
@@ -250,19 +256,19 @@ class Sequence:
         """
         held, self._held = self._held, None
         if held is None:
-            return self._asked(psn, time)
+            return self._ask(self._flow, psn, time)
         if held.psn == psn and not held.again and time - held.time < HOLDS:
             self.late += 1
             self.resent -= 1
             return held.cause
         held.alone &= not 0 < distance(psn, held.psn) < held.back  # what came with it was lost again
-        self.resends.append(held)
-        return self._asked(psn, time)
+        self._told.resends.append(held)
+        return self._ask(self._flow, psn, time)
 
     def _release(self) -> None:
         held, self._held = self._held, None
         if held is not None:
-            self.resends.append(held)
+            self._told.resends.append(held)
 
     def _close(self, *, went_on: bool) -> None:
         """A step back is over. One that only filled gaps, and that nobody asked for, was none: packets came late."""
@@ -274,7 +280,7 @@ class Sequence:
             self._release()
             self._held = resend
         elif resend.again or resend.asked:
-            self.resends.append(resend)
+            self._told.resends.append(resend)
         else:
             self.late += resend.packets
             self.resent -= resend.packets
@@ -286,11 +292,11 @@ class Sequence:
             request = self._waiting.pop(psn)
             if distance(psn, due) < 0:
                 continue
-            self.accepted += [request] if psn == due else [None, request]
+            self._told.accepted += [request] if psn == due else [None, request]
             self.out_of_sequence -= 1
             due = psn + self._span(request.read) & MASK
         if distance(upto, due) > 0:
-            self.accepted.append(None)
+            self._told.accepted.append(None)
             due = upto
         self.unseen += sum(count for start, count in self._missing if distance(start, due) < 0)
         self._missing = [(start, count) for start, count in self._missing if distance(start, due) >= 0]

@@ -10,16 +10,37 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.analysis.flows import MAX_FLOWS
+from lab.analysis.keys import Keys
+from lab.analysis.store import zeros
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.analysis.batch import Ints
     from lab.analysis.flows import Flows
 
-_VNI: Final = 4
-_ADDRESS: Final = 16
-_HOSTS: Final = _VNI + 2 * _ADDRESS
-"""Octets of ``Flows.stream`` that say who sends to whom, in which segment; QP and transport are behind them."""
+_HOSTS: Final = 9
+"""Words of a stream's key that say who sends to whom, in which segment; QP and transport are behind them."""
+_KEY: Final = _HOSTS + 2
+_REVERSED: Final = [0, 5, 6, 7, 8, 1, 2, 3, 4]
+
+
+class Groups:
+    """Which members each group has; ``of`` is each member's group, and only grows."""
+
+    def __init__(self, of: Ints) -> None:
+        self._of = of
+        self._members, self._groups = np.zeros(0, np.int32), np.zeros(0, np.int32)
+
+    def of(self, group: int, count: int) -> list[int]:
+        """Those of the first ``count`` members that are of a group, in order."""
+        if count != len(self._members):
+            self._members = np.argsort(self._of[:count], kind="stable").astype(np.int32)
+            self._groups = self._of[self._members].astype(np.int32)
+        begin, end = np.searchsorted(self._groups, np.array([group, group + 1], np.int32)).tolist()
+        members: list[int] = self._members[begin:end].tolist()
+        return members
 
 
 class Streams:
@@ -29,37 +50,51 @@ class Streams:
     """
 
     def __init__(self, flows: Flows) -> None:
-        self.of: Ints = np.zeros(0, np.int64)
-        self.peer: Ints = np.zeros(0, np.int64)
-        self.mtu: Ints = np.zeros(0, np.int64)
-        self.answers: Ints = np.zeros(0, np.int64)
-        self.members: list[list[int]] = []
+        self.flows = 0
+        """How many have a stream."""
+        self.of, self.peer, self.mtu, self.answers = (zeros(MAX_FLOWS) for _ in range(4))
         self._flows = flows
-        self._numbers: dict[bytes, int] = {}
-        self._hosts: list[bytes] = []  # by stream; those of the same two hosts share theirs
-        self._by_hosts: dict[bytes, list[int]] = {}
+        self._keys = Keys(_KEY, MAX_FLOWS)
+        self._pairs = Keys(_HOSTS, MAX_FLOWS)
+        self._pair = zeros(MAX_FLOWS)
+        """By stream: who sends to whom."""
+        self._members, self._alike = Groups(self.of), Groups(self._pair)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
     def grow(self, count: int) -> None:
         """There are ``count`` flows."""
-        fresh = range(len(self.of), count)
-        if not fresh:
+        known, before = self.flows, len(self)
+        if count <= known:
             return
-        of = [self._stream(flow) for flow in fresh]
-        self.of = np.concatenate([self.of, np.array(of, np.int64)])
-        more = len(self.members) - len(self.peer)
-        self.peer = np.concatenate([self.peer, np.full(more, -1)])
-        self.mtu = np.concatenate([self.mtu, np.zeros(more, np.int64)])
-        self.answers = np.concatenate([self.answers, np.full(len(fresh), -1)])
-        for stream in {stream for stream in of if self.peer[stream] >= 0}:
+        words = self._flows.streams(known, count)
+        of = self.of[known:count] = self._keys.numbers(words)
+        fresh = slice(before, len(self))
+        self.peer[fresh] = -1
+        self._pair[of] = self._pairs.numbers(words[:_HOSTS])
+        self.answers[known:count] = -1
+        self.flows = count
+        for stream in set(of[self.peer[of] >= 0].tolist()):
             self._match(stream, int(self.peer[stream]))
+
+    def members(self, stream: int) -> list[int]:
+        """Its flows, in their order."""
+        return self._members.of(stream, self.flows)
 
     def back(self, stream: int) -> list[int]:
         """The streams that go the other way between the same hosts."""
-        return self._by_hosts.get(reverse(self._hosts[stream]), [])
+        other = int(self.reverse(self._pair[stream : stream + 1])[0])
+        return self._alike.of(other, len(self)) if other >= 0 else []
 
-    def hosts(self, stream: int) -> bytes:
-        """Who sends to whom, in which segment, for ``reverse``."""
-        return self._hosts[stream]
+    def hosts(self, streams: Ints) -> Ints:
+        """Numbers that say who sends to whom, in which segment, for ``reverse``."""
+        return self._pair[streams]
+
+    def reverse(self, hosts: Ints) -> Ints:
+        """Those of the other direction; -1 where nothing goes there."""
+        rows = self._pairs.rows[hosts].astype(np.int64)
+        return self._pairs.find([np.ascontiguousarray(rows[:, word]) for word in _REVERSED])
 
     def pair(self, one: int, other: int) -> None:
         """They are the two directions of a connection."""
@@ -67,14 +102,11 @@ class Streams:
         self.mtu[[one, other]] = max(self.mtu[one], self.mtu[other])
         self._match(one, other)
 
-    def pair_known(self, one: bytes, other: bytes) -> bool:
-        """Pair two by their ``Flows.stream``; whether both have been seen."""
-        if one not in self._numbers or other not in self._numbers:
-            return False
-        first, second = self._numbers[one], self._numbers[other]
-        if self.peer[first] < 0 and self.peer[second] < 0:
-            self.pair(first, second)
-        return True
+    def find(self, keys: Sequence[bytes]) -> list[int]:
+        """The streams that these ``stream_key`` are of, -1 where it has not been seen."""
+        words = np.frombuffer(b"".join(keys), np.uint32).reshape(-1, _KEY).T
+        found: list[int] = self._keys.find(list(words.astype(np.int64))).tolist()
+        return found
 
     def learn(self, streams: Ints, mtu: Ints) -> None:
         """A First or Middle packet is as long as the path MTU (IBA vol. 1 section 9.7.1)."""
@@ -82,35 +114,16 @@ class Streams:
         peers = self.peer[streams]
         self.mtu[peers[peers >= 0]] = mtu[peers >= 0]
 
-    def _stream(self, flow: int) -> int:
-        key = self._flows.stream(flow)
-        number = self._numbers.setdefault(key, len(self._numbers))
-        if number == len(self.members):
-            self.members.append([])
-            hosts = key[:_HOSTS]
-            others = self._by_hosts.setdefault(hosts, [])
-            self._hosts.append(self._hosts[others[0]] if others else hosts)
-            others.append(number)
-        self.members[number].append(flow)
-        return number
-
     def _match(self, one: int, other: int) -> None:
         """By link; where the other direction takes another one, ECMP chose it."""
-        for mine, theirs in ((self.members[one], self.members[other]), (self.members[other], self.members[one])):
-            by_link = {self._link(flow): flow for flow in reversed(theirs)}
-            for flow in mine:
-                self.answers[flow] = by_link.get(self._link(flow), theirs[0])
-
-    def _link(self, flow: int) -> int:
-        return int(self._flows.interfaces(flow, flow + 1)[0])
-
-
-def reverse(hosts: bytes) -> bytes:
-    """Those of the other direction."""
-    src, dst = hosts[_VNI : _VNI + _ADDRESS], hosts[_VNI + _ADDRESS :]
-    return hosts[:_VNI] + dst + src
+        both = self.members(one), self.members(other)
+        for mine, theirs in (both, both[::-1]):
+            links = self._flows.interfaces(np.array([*mine, *theirs])).tolist()
+            by_link = dict(zip(reversed(links[len(mine) :]), reversed(theirs), strict=True))
+            for flow, link in zip(mine, links, strict=False):
+                self.answers[flow] = by_link.get(link, theirs[0])
 
 
 def stream_key(vni: int, src: Sequence[int], dst: Sequence[int], destqp: int) -> bytes:
-    """``Flows.stream`` of a reliable connection (transport 0)."""
+    """What a stream of a reliable connection (transport 0) is known by."""
     return np.array([vni, *src, *dst, destqp, 0], np.int64).astype(np.uint32).tobytes()

@@ -15,10 +15,13 @@ _KEPT: Final = 1024
 
 
 class Told(Sequence[Fact]):
-    """``count`` facts, each made by ``make`` from its number; the newest thousand are kept."""
+    """``count`` facts, each made by ``make`` from its number.
 
-    def __init__(self, make: Callable[[int], Fact], count: int) -> None:
-        self._make = lru_cache(_KEPT)(make)
+    They are kept where they are few: who goes through many thousand one after the other meets none of the last ones.
+    """
+
+    def __init__(self, make: Callable[[int], Fact], count: int, keep: int = _KEPT) -> None:
+        self._make = lru_cache(keep if count <= keep else 1)(make)
         self._count = count
 
     def __len__(self) -> int:

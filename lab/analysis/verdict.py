@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
+from lab.analysis import runs
 from lab.analysis.answers import MAX_TIMES
 from lab.analysis.facts import Finding
 from lab.analysis.flows import MAX_FLOWS
@@ -15,6 +19,7 @@ from lab.units import counted, format_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from lab.analysis.batch import Ints
     from lab.analysis.facts import Facts, Flow, PausedPort
 
 PAUSED_SHARE: Final = 0.1
@@ -102,28 +107,40 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
 class _Streams:
     """Flows with something in common, those of one stream, which several links saw, together.
 
-    Of each stream the most that a link has counted is kept, and of the first ones their names: flows are many.
+    Of each stream the most that a link has counted is taken, and of the first ones their names: flows are many.
     """
 
     def __init__(self) -> None:
-        self._most: dict[int, tuple[int, ...]] = {}
+        self._streams = array("q")
+        self._counts: list[array[int]] = []
         self._links: dict[int, int] = {}
         self._first: dict[int, str] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._most)
+        return bool(self._streams)
 
     def add(self, flow: Flow, *counts: int) -> None:
         """One more."""
         stream = hash((flow.vni, flow.src, flow.dst, flow.qp, flow.transport))
-        self._most[stream] = max(counts, self._most.get(stream, counts))
-        self._links[stream] = self._links.get(stream, 0) + 1
-        if len(self._first) < _EXAMPLES:
+        self._streams.append(stream)
+        self._counts = self._counts or [array("q") for _ in counts]
+        for column, count in zip(self._counts, counts, strict=True):
+            column.append(count)
+        if stream in self._first or len(self._first) < _EXAMPLES:
             self._first.setdefault(stream, name(flow))
+            self._links[stream] = self._links.get(stream, 0) + 1
+
+    def _most(self) -> list[Ints]:
+        """By stream: its counts."""
+        counts = [np.array(column) for column in self._counts]
+        streams = np.array(self._streams)
+        order = np.lexsort((*reversed(counts), streams))
+        last = order[runs.ends(streams[order])]
+        return [column[last] for column in counts]
 
     def totals(self) -> list[int]:
         """The sums of counts."""
-        return [sum(counts) for counts in zip(*self._most.values(), strict=True)]
+        return [int(counts.sum()) for counts in self._most()]
 
     def finding(self, what: str, meaning: str, *, note: bool = False) -> Finding:
         """What streams have in common, each by its name and how many more links saw it."""
@@ -131,8 +148,8 @@ class _Streams:
         names = [
             first + f" and {counted(more[of], 'more link')}" * (more[of] > 0) for of, first in self._first.items()
         ]
-        alone, count = len(self._most) == 1, len(self._most)
-        whose = names[0] if alone else f"{count} flows, the first {next(iter(self._first.values()))}"
+        count = len(self._most()[0])
+        whose = names[0] if count == 1 else f"{count} flows, the first {next(iter(self._first.values()))}"
         return Finding(f"{whose}: {what}", meaning, note, count, tuple(names))
 
 

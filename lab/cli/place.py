@@ -1,4 +1,7 @@
-"""Where a command runs: here, or in the VM, where the fabric is that it is about."""
+"""Where a command runs: here, or in the VM, where the fabric is that it is about.
+
+Every command asks. What knows fabrics and VMs is imported where the answer depends on them: it takes 3 MB.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.backends.state import all_fabrics
 from lab.errors import ExitCode, OperationFailed
-from lab.vm.call import ask, inside_vm
-from lab.vm.machine import is_shared
-from lab.vm.recipe import checkout
-from lab.vm.state import state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +38,8 @@ def follows_to_vm(words: Sequence[str]) -> bool:
         return False
     if _machine() is None:
         return False
+    from lab.backends.state import all_fabrics  # noqa: PLC0415
+
     here = [fabric.name for fabric in all_fabrics()]
     if not here:
         return True
@@ -57,6 +57,8 @@ def ask_vm(*words: str) -> Any:
     machine = _machine()
     if machine is None:
         return None
+    from lab.vm.call import ask  # noqa: PLC0415
+
     code, said = ask(*machine, ["rocelab", *words, "--json"])
     if code == ExitCode.USAGE:
         return None
@@ -67,6 +69,11 @@ def ask_vm(*words: str) -> Any:
 
 def _machine() -> tuple[StateFolder, Running] | None:
     """The VM of this checkout that is up; None in the VM itself."""
+    from lab.vm.call import inside_vm  # noqa: PLC0415
+    from lab.vm.machine import is_shared  # noqa: PLC0415
+    from lab.vm.recipe import checkout  # noqa: PLC0415
+    from lab.vm.state import state_folder  # noqa: PLC0415
+
     if inside_vm():
         return None
     state = state_folder(os.environ.get("ROCELAB_VM_NAME", ""))

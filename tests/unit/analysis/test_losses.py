@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.analysis import analyser
+from lab.analysis import events
 from lab.analysis.causes import COUNTERS, DUPLICATE
 from lab.rdma.counters import MEANINGS
 from tests.unit.analysis import packets
@@ -162,7 +162,7 @@ def test_rxes_counters_are_those_that_rxe_has() -> None:
 
 def test_events_that_were_not_kept_make_no_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than are kept: no loss is told of from half of what is known."""
-    monkeypatch.setattr(analyser, "MAX_EVENTS", 2000)
+    monkeypatch.setattr(events, "MAX_EVENTS", 2000)
     story = Journeys()
     for turn in range(700):
         base, time = turn * 3, turn * 200_000

@@ -19,8 +19,8 @@ from tests.unit.analysis.stories import NAK, requests, told
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST = 1536
-"""Bytes for a flow: 48 MB for 32,768 of them."""
+MOST = 128
+"""Bytes for a flow beside its columns, which are pages of their own: 4 MB for 32,768 of them."""
 
 
 def _kept(make: Callable[[int], bytes], flows: int) -> int:

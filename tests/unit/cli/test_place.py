@@ -143,7 +143,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, Any]]:
         code, data = known[" ".join(command)]
         return code, json.dumps(data).encode()
 
-    monkeypatch.setattr(place, "ask", ask)
+    monkeypatch.setattr("lab.vm.call.ask", ask)
     return known
 
 

@@ -1,0 +1,60 @@
+"""What went wrong in flows: how often in each, and the first events one by one, over all links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.analysis.flows import MAX_FLOWS
+from lab.analysis.sequence import Gap
+from lab.analysis.store import table, zeros
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.analysis.sequence import Resend
+
+MAX_EVENTS: Final = 16384
+"""Gaps, and steps back, that are kept one by one."""
+
+
+class Events:
+    """Gaps and steps back; ``gap_counts``, ``go_backs`` and ``repeats`` count them by flow.
+
+    Of gaps there may be one in every flow, so they are rows and no objects. ``round_began`` is when the packets began
+    that are looked at, and until ``known_until`` all events were kept; both in ns since 1970.
+    """
+
+    def __init__(self) -> None:
+        self.gap_counts, self.go_backs, self.repeats = (zeros(MAX_FLOWS, np.uint32) for _ in range(3))
+        self.resends: list[tuple[int, Resend]] = []
+        self.round_began = 0
+        self.known_until = 2**63
+        self._gaps = table(MAX_EVENTS, 4)
+        self._count = 0
+
+    def gaps(self, first: int = MAX_EVENTS) -> Iterator[tuple[int, Gap]]:
+        """The first ones that were kept, each with its flow."""
+        for flow, *gap in self._gaps[: min(first, self._count)].tolist():
+            yield flow, Gap(*gap)
+
+    def add_gap(self, flow: int, gap: Gap) -> None:
+        """One more."""
+        self.gap_counts[flow] += 1
+        if self._count < MAX_EVENTS:
+            self._gaps[self._count] = flow, gap.time, gap.psn, gap.count
+            self._count += 1
+        self._note_full(self._count)
+
+    def add_resend(self, flow: int, resend: Resend) -> None:
+        """One more, which is over."""
+        (self.repeats if resend.alone else self.go_backs)[flow] += 1
+        if len(self.resends) < MAX_EVENTS:
+            self.resends.append((flow, resend))
+        self._note_full(len(self.resends))
+
+    def _note_full(self, count: int) -> None:
+        """What the present round brings may no longer be kept."""
+        if count >= MAX_EVENTS:
+            self.known_until = min(self.known_until, self.round_began)
