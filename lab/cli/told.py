@@ -32,7 +32,9 @@ def told_of(run: Path, folder: Path) -> Told:
         judged = judge(run, folder)
     except InvalidInput:
         raise
-    except (LabError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except LabError as error:
+        return Told(scenario.name, scenario.text, kinds=_KINDS, why=error.message)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         why = f"it is not as {scenario.name} makes it: {type(error).__name__}"
         return Told(scenario.name, scenario.text, kinds=_KINDS, why=why)
     checks = tuple(

@@ -229,8 +229,7 @@ BEING_A_FORK = """
 import sys
 from lab.cli import resident
 from lab.vm.request import Request
-resident.run_command = lambda: exec(sys.argv[0], {})
-resident.run(Request((sys.argv[1],), "/", {}, None, ""))
+resident.run(Request((sys.argv[1],), "/", {}, None, ""), lambda: exec(sys.argv[0], {}))
 """
 
 
