@@ -1,6 +1,6 @@
-"""Two tenants over EVPN and VXLAN: what their leaves have when ``up`` returns, and who reaches whom.
+"""Two tenants over EVPN and VXLAN: who tells what, who reaches whom, and what is on the wire.
 
-The judges are the kernel's tables and ping. One fabric, since each takes a while.
+The judges are FRR's own show commands, the kernel's tables, ping and tshark. One fabric, since each takes a while.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-from typing import TYPE_CHECKING, Final
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -17,6 +19,7 @@ from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.vm
 LEAVES: Final = ("leaf1", "leaf2", "leaf3")
@@ -34,6 +37,11 @@ def said(node: str, *argv: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def frr(leaf: str, command: str) -> Any:
+    sockets = f"/run/rocelab/fabrics/tenant/nodes/{leaf}"
+    return json.loads(said(leaf, "vtysh", "--vty_socket", sockets, "-c", command))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -116,8 +124,136 @@ def test_the_gateway_has_one_mac_on_all_leaves() -> None:
         assert entry["lladdr"] == GATEWAY_MAC, host
 
 
+def routes_of(leaf: str) -> tuple[set[tuple[str, str, str]], set[tuple[str, str, str]]]:
+    """A leaf's routes as type, teller and what they are of; and those of hosts' addresses but link-local ones."""
+    found: set[tuple[str, str, str]] = set()
+    hosts: set[tuple[str, str, str]] = set()
+    for routes in frr(leaf, "show bgp l2vpn evpn route json").values():
+        for prefix in routes if isinstance(routes, dict) else ():
+            if prefix.startswith("["):
+                teller = f"leaf{routes['rd'].split(':')[0].rsplit('.', 1)[-1]}"
+                kind, _, _, of, *address = prefix.strip("[]").split("]:[")
+                found.add((kind, teller, of))
+                if kind == "2" and address and not address[1].startswith("fe80:"):
+                    hosts.add((teller, of, address[1]))
+    return found, hosts
+
+
+def test_each_leaf_tells_of_what_it_has_and_nothing_else() -> None:
+    """RFC 7432 types 2 and 3, RFC 9136 type 5: FRR's own tables, entry by entry, then rocelab's reading of them."""
+    leaf_of = {"h1": "leaf1", "h2": "leaf1", "h3": "leaf2", "h4": "leaf2", "h5": "leaf3", "h6": "leaf3"}
+    wanted = {("5", leaf, prefix) for leaf in ("leaf1", "leaf2") for prefix in ("10.1.10.0", "fd00:1:10::")}
+    wanted |= {("5", "leaf3", "10.1.20.0"), ("5", "leaf3", "fd00:1:20::"), ("5", "leaf3", "10.1.10.0")}
+    wanted |= {("3", leaf, f"10.252.0.{leaf[-1]}") for leaf in LEAVES}
+    wanted |= {("2", leaf, MAC[host]) for host, leaf in leaf_of.items()}
+    addresses = {**BLUE, **RED}
+    hosts = {(leaf_of[host], MAC[host], addresses[host]) for host in leaf_of}
+    hosts |= {(leaf_of[host], MAC[host], address) for host, address in BLUE6.items()}
+    deadline = time.monotonic() + 60  # a host's route is told to others when its leaf has heard it
+    for leaf in LEAVES:
+        while (table := routes_of(leaf)) != (wanted, hosts):
+            assert time.monotonic() < deadline, (leaf, table[0] ^ wanted, table[1] ^ hosts)
+    told = rocelab_json("status", "--evpn")
+    assert told["healthy"]
+    assert {route["route"]["type"] for route in told["routes"]} == {2, 3, 5}
+    assert {(each["leaf"], each["vni"]) for each in told["vnis"] if each["kind"] == "L3"} == {
+        (leaf, vni) for leaf in LEAVES for vni in (50010, 50020)
+    }
+    for each in told["routes"]:
+        assert each["route"]["next_hop"] == f"10.252.0.{each['leaf'][-1]}"
+        assert set(each["received"]) == set(LEAVES) - {each["leaf"]}
+
+
 def test_the_kernel_has_remote_macs_behind_their_vteps() -> None:
     database = json.loads(said("leaf1", "bridge", "-json", "fdb", "show", "dev", "vni10030"))
     remote = {entry["mac"]: entry["dst"] for entry in database if "dst" in entry}
     assert remote[MAC["h4"]] == "10.252.0.2"
     assert remote[MAC["h6"]] == "10.252.0.3"
+
+
+@contextmanager
+def captured(node: str, interface: str, file: Path) -> Iterator[None]:
+    """What tcpdump sees while it is open; it is waited for until it listens, and ends when all is written."""
+    words = ["tcpdump", "--immediate-mode", "-U", "-s", "200", "-i", interface, "-w", str(file)]
+    argv = ["ip", "netns", "exec", f"rl-tenant.{node}", *words]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as tcpdump:
+        assert tcpdump.stderr is not None
+        assert "listening" in tcpdump.stderr.readline()
+        yield
+        tcpdump.terminate()
+
+
+def fields(file: Path, display: str, *names: str) -> list[list[str]]:
+    """What tshark reads in the packets that it shows."""
+    shown = [word for name in names for word in ("-e", name)]
+    argv = ["tshark", "-r", str(file), "-Y", display, "-T", "fields", *shown]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def test_arp_for_a_known_host_is_answered_by_the_leaf(tmp_path: Path) -> None:
+    """By a capture where the other host is: it hears no question (RFC 9161 section 3.2)."""
+    said("h1", "ip", "neigh", "flush", "all")
+    with captured("h3", "eth1", tmp_path / "h3.pcap"):
+        said("h1", "ping", "-qc1", "-W5", BLUE["h3"])
+    assert fields(tmp_path / "h3.pcap", "icmp.type == 8", "ip.src") == [[BLUE["h1"]]]
+    asked = fields(tmp_path / "h3.pcap", "arp.opcode == 1", "arp.src.hw_mac", "arp.dst.proto_ipv4")
+    assert [MAC["h1"], BLUE["h3"]] not in asked
+    (entry,) = json.loads(said("h1", "ip", "-json", "neigh", "show", "to", BLUE["h3"], "dev", "eth1"))
+    assert entry["lladdr"] == MAC["h3"]
+
+
+def test_the_tunnel_has_the_vni_of_the_network_or_of_the_tenant_and_keeps_the_class(tmp_path: Path) -> None:
+    """Bridged by the L2VNI, routed by the L3VNI; the outer DSCP is the inner one's, ECN too (RFC 6040)."""
+    files = [tmp_path / f"{spine}.pcap" for spine in ("spine1", "spine2")]
+    with captured("leaf1", "swp1", files[0]), captured("leaf1", "swp2", files[1]):
+        for target in (BLUE["h3"], BLUE["h5"]):
+            said("h1", "ping", "-qc2", "-i.2", "-W5", "-Q", "0x6a", target)
+    seen = set()
+    for file in files:
+        for vni, addresses, dscp, ecn in fields(
+            file, "vxlan && icmp.type == 8", "vxlan.vni", "ip.dst", "ip.dsfield.dscp", "ip.dsfield.ecn"
+        ):
+            outer, inner = addresses.split(",")
+            assert set(dscp.split(",")) == {"26"}
+            assert set(ecn.split(",")) == {"2"}
+            seen.add((vni, outer, inner))
+    assert seen == {("10010", "10.252.0.2", BLUE["h3"]), ("50010", "10.252.0.3", BLUE["h5"])}
+
+
+def test_rdma_goes_through_the_tunnel_bridged_and_routed() -> None:
+    for target in ("h3", "h5"):
+        report = rocelab_json("rdma", "bw", "h1", target, "--size", "4096", "--iterations", "200")
+        assert report["pairs"][0]["messages"] == 200, report
+
+
+def test_one_broadcast_domain_without_a_tenant_beside_it() -> None:
+    """RFC 7432 types 2 and 3 alone; type 2 of MACs, since no leaf has an address there to learn theirs by."""
+    rocelab("up", TOPOLOGIES / "l2vni.yaml", "--no-rdma")
+    try:
+        argv = ["ping", "-nqc2", "-i.3", "-W5", "-Mdo", f"-s{MTU - 28}", "10.1.10.3"]
+        done = subprocess.run(["ip", "netns", "exec", "rl-l2vni.h1", *argv], check=False, timeout=60)
+        assert done.returncode == 0
+        told = rocelab_json("status", "--evpn", "--fabric", "l2vni")
+    finally:
+        rocelab("down", "--fabric", "l2vni")
+    assert told["healthy"]
+    routes = [(each["leaf"], each["route"]) for each in told["routes"]]
+    assert {(leaf, route["ip"]) for leaf, route in routes if route["type"] == 3} == {
+        (leaf, f"10.252.0.{leaf[-1]}") for leaf in LEAVES
+    }
+    # h1 is the sixth node of this fabric: two spines and three leaves are before it.
+    told_macs = {(leaf, route["mac"], route["ip"]) for leaf, route in routes if route["type"] == 2}
+    assert {("leaf1", "02:1a:00:06:00:01", ""), ("leaf3", "02:1a:00:08:00:01", "")} <= told_macs
+    assert {route["type"] for _, route in routes} == {2, 3}
+    assert all(not route["ip"] for _, route in routes if route["type"] == 2)
+
+
+def test_a_vtep_that_is_gone_is_told() -> None:
+    """Last: it breaks the fabric."""
+    said("leaf2", "ip", "link", "set", "vni10010", "down")
+    deadline = time.monotonic() + 60
+    while "10.252.0.2" in said("leaf1", "bridge", "fdb", "show", "dev", "vni10010"):
+        assert time.monotonic() < deadline
+    done = rocelab("status", "--evpn", expect=1)
+    assert "leaf1: vni10010 has no tunnel to 10.252.0.2" in done.stdout
