@@ -26,10 +26,15 @@ from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, ex
 TO_HOSTS: Final = {leaf: tuple(f"{leaf}:swp{number}" for number in range(3, 7)) for leaf in ("leaf1", "leaf2")}
 UPLINKS: Final = {leaf: (f"{leaf}:swp1", f"{leaf}:swp2") for leaf in TO_HOSTS}
 STUCK: Final = {"leaf1": "leaf1:swp6", "leaf2": "leaf2:swp6"}
+SPINES: Final = {"leaf1": ("spine1:swp1", "spine2:swp1"), "leaf2": ("spine1:swp2", "spine2:swp2")}
+"""The spines' ports to each leaf."""
 INNOCENT: Final = {"leaf1": "leaf1:swp5", "leaf2": "leaf2:swp5"}
 WATCHDOG: Final = "pfc.watchdog.enabled"
 SEEN: Final = 0.5
 """Seconds until a storm is seen, and what it has held up is gone."""
+BURSTS: Final = 0.1
+"""Share of a phase: what QPs send again comes in bursts, which a leaf may hold up for as long as the uplinks' buffers
+last, 500 KB or 40 ms at 100 Mb/s, once in the 1.07 s after which they try again. A storm is felt all the time."""
 SETTLING: Final = 2.0
 """Seconds: a storm is seen, and a QP that stood still sends again."""
 
@@ -83,27 +88,37 @@ def pauses(rec: Recording, leaf: str, phase: str) -> int:
     return sum(rec.port(port).tx_pause(3).during(phase).delta() for port in UPLINKS[leaf])
 
 
+def held(rec: Recording, leaf: str, phase: str) -> float:
+    """The share of a phase in which a leaf kept a spine from sending: of the one that it kept longest."""
+    paused = max(rec.port(port).paused(3).during(phase).delta() for port in SPINES[leaf])
+    return paused / 1e6 / rec.phase(phase).seconds
+
+
 def stopped(rec: Recording, leaf: str, phase: str) -> float:
     """The share of a phase in which a leaf was paused towards the NIC that storms."""
     return rec.port(STUCK[leaf]).paused(3).during(phase).delta() / 1e6 / rec.phase(phase).seconds
 
 
 def a_watchdog_contains_it(rec: Recording, p: Params) -> Verdict:
-    """leaf1 sees the storm, pauses no spine, and the innocent pair gets what it got."""
-    storms, sent = seen(rec, "leaf1", "baseline", "contained"), pauses(rec, "leaf1", "contained")
+    """leaf1 sees the storm, lets the spines send, and the innocent pair gets what it got."""
+    storms, kept = seen(rec, "leaf1", "baseline", "contained"), held(rec, "leaf1", "contained")
     before, during = (rate(rec, "leaf1", phase) for phase in ("baseline", "contained"))
-    told = f"{storms} storm seen, {sent} pauses to the spines, h3 gets {during:.1f} Mb/s, before {before:.1f}"
+    told = f"{storms} storm seen, the spines held for {kept:.0%}, h3 gets {during:.1f} Mb/s, before {before:.1f}"
     there = stopped(rec, "leaf1", "contained") > 0.99
-    return expect(there and storms == 1 and sent == 0 and during > 0.95 * before > 0, told)
+    return expect(there and storms == 1 and kept < BURSTS and during > 0.95 * before > 0, told)
 
 
 def it_gets_out_where_there_is_none(rec: Recording, p: Params) -> Verdict:
     """leaf2 sees nothing, its pauses go to the spines, and the innocent pair stops."""
     storms, sent = seen(rec, "leaf2", "baseline", "observe"), pauses(rec, "leaf2", "observe")
     before, during = (rate(rec, "leaf2", phase) for phase in ("before", "observe"))
-    told = f"{storms} storms seen, {sent} pauses to the spines, h7 gets {during:.1f} Mb/s, before {before:.1f}"
+    kept = held(rec, "leaf2", "observe")
+    told = (
+        f"{storms} storms seen, {sent} pauses to the spines, which are held for {kept:.0%}, "
+        f"h7 gets {during:.1f} Mb/s, before {before:.1f}"
+    )
     there = stopped(rec, "leaf2", "observe") > 0.99
-    return expect(there and storms == 0 < sent and during < 0.01 * before, told)
+    return expect(there and storms == 0 < sent and kept > 1 - BURSTS and during < 0.01 * before, told)
 
 
 def only_the_watched_leaf_drops(rec: Recording, p: Params) -> Verdict:
@@ -116,12 +131,12 @@ def only_the_watched_leaf_drops(rec: Recording, p: Params) -> Verdict:
 
 
 def a_watchdog_there_mends_it(rec: Recording, p: Params) -> Verdict:
-    """The storm goes on, leaf2 sees it now, pauses no spine, and h7 gets what it got."""
-    storms, sent = seen(rec, "leaf2", "fix", "verify"), pauses(rec, "leaf2", "verify")
+    """The storm goes on, leaf2 sees it now, lets the spines send, and h7 gets what it got."""
+    storms, kept = seen(rec, "leaf2", "fix", "verify"), held(rec, "leaf2", "verify")
     before, after = (rate(rec, "leaf2", phase) for phase in ("before", "verify"))
-    told = f"{storms} storm seen, {sent} pauses to the spines, h7 gets {after:.1f} Mb/s, before {before:.1f}"
+    told = f"{storms} storm seen, the spines held for {kept:.0%}, h7 gets {after:.1f} Mb/s, before {before:.1f}"
     there = stopped(rec, "leaf2", "verify") > 0.99
-    return expect(there and storms == 1 and sent == 0 and after > 0.95 * before > 0, told)
+    return expect(there and storms == 1 and kept < BURSTS and after > 0.95 * before > 0, told)
 
 
 SCENARIO = Scenario(

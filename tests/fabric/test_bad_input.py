@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fabric.command import TOPOLOGIES, argv, rocelab, running
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 SMALL = TOPOLOGIES / "clos-2x2.yaml"
@@ -73,7 +74,7 @@ def test_a_namespace_that_is_not_ours_is_not_touched() -> None:
 def refused(*confinement: str) -> str:
     """The one line of an ``up`` that is run under ``confinement`` and ends for want of something."""
     command = [*confinement, *argv("up", SMALL, "--no-rdma")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 4
     return only_line(done.stderr)
 
@@ -116,7 +117,7 @@ def test_a_topology_that_cannot_converge_names_what_is_missing(tmp_path: Path) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 1
     pattern = r"not converged after 2 s: BGP session leaf\d swp\d to spine\d:swp\d is "
@@ -129,7 +130,7 @@ def test_a_daemon_that_dies_during_up() -> None:
         while not pid_file.exists() or not pid_file.read_text().strip():
             assert process.poll() is None
         os.kill(int(pid_file.read_text()), signal.SIGKILL)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
         assert process.returncode == 1
     line = only_line(stderr)  # it died before or after its start was complete; both are told
     assert "spine2: bgpd ended while the fabric came up" in line or "spine2: bgpd did not start" in line
@@ -141,7 +142,7 @@ def test_a_signal_undoes(number: signal.Signals) -> None:
         while not Path("/run/netns/rl-one.leaf1").exists():
             assert process.poll() is None
         process.send_signal(number)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
     assert f"ended by {number.name}" in only_line(stderr)
     assert not Path("/run/rocelab/fabrics").exists()
@@ -154,7 +155,7 @@ def test_down_from_inside_a_node_says_so() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 2
     assert "this shell runs inside clos-2x2.h1" in only_line(done.stderr)

@@ -26,6 +26,7 @@ from lab.wire.ports import ROCEV2_PORT
 from tests.fabric.command import argv, rocelab, running
 from tests.fabric.frames import write
 from tests.inside import entered
+from tests.patience import PATIENCE
 from tests.unit.analysis import packets
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def grown(file: Path, size: int) -> None:
     """Wait until ``file`` has more than ``size`` bytes."""
-    assert until(lambda: file.exists() and file.stat().st_size > size, timeout=30), f"{file} stays below {size} bytes"
+    assert until(lambda: file.exists() and file.stat().st_size > size, timeout=PATIENCE), (
+        f"{file} stays below {size} bytes"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -67,7 +70,7 @@ def test_a_signal_ends_the_command_with_a_whole_file(fabric: str, tmp_path: Path
     with running("capture", "leaf1--spine1", "h1:eth1", "-o", file, "--fabric", fabric) as capturing:
         grown(file, 1000)  # BFD and BGP are enough
         capturing.send_signal(number)
-        output, errors = capturing.communicate(timeout=30)
+        output, errors = capturing.communicate(timeout=PATIENCE)
     assert (capturing.returncode, errors) == (0, "")
     assert [line.split()[1] for line in output.splitlines() if ":" in line and "pcapng" not in line] == [
         "leaf1:swp1",
@@ -102,7 +105,7 @@ def test_wrong_links_and_files_are_usage_errors(fabric: str, tmp_path: Path) -> 
 
 def test_packets_can_go_to_a_pipe(fabric: str) -> None:
     words = argv("capture", "leaf1--spine1", "-o", "-", "--packets", "3", "--fabric", fabric)
-    done = subprocess.run(words, capture_output=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=True)
     assert len(list(Reader(io.BytesIO(done.stdout), "pipe"))) == 3
     assert b"lost by the kernel" in done.stderr
 
@@ -131,7 +134,7 @@ def test_a_reader_of_live_lines_that_leaves_ends_the_capture(fabric: str) -> Non
         assert capturing.stderr is not None
         assert b"leaf1:swp" in capturing.stdout.readline()
         capturing.stdout.close()
-        assert capturing.wait(30) == 0
+        assert capturing.wait(PATIENCE) == 0
         assert capturing.stderr.read() == b""
 
 
@@ -139,7 +142,9 @@ def test_a_packet_is_followed_over_the_links_of_its_path(fabric: str) -> None:
     here = open_fabric(fabric)
     goal = here.plan["spine1"].loopback4
     show = ["ip", "route", "show", f"{goal}/32"]  # ``up`` waits for prefixes of leaves only
-    assert until(lambda: bool(here.namespace("leaf1").run(show).stdout), timeout=30), f"leaf1 has no route to {goal}"
+    assert until(lambda: bool(here.namespace("leaf1").run(show).stdout), timeout=PATIENCE), (
+        f"leaf1 has no route to {goal}"
+    )
     points = [
         Point(here.namespace(end.node), end.interface, str(end), link.rate)
         for end, link in choose_links(here.topology, ["h1..spine1"])
@@ -199,7 +204,7 @@ def test_on_event_nothing_is_written_until_something_happens(fabric: str, tmp_pa
         assert waiting.stderr is not None
         assert "waiting for drop, nak at 3 links" in waiting.stderr.readline()
         waiting.send_signal(signal.SIGINT)
-        assert waiting.wait(30) == 0
+        assert waiting.wait(PATIENCE) == 0
     assert not list(tmp_path.iterdir())
 
 

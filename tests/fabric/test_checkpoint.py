@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fabric.command import hosts
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -99,7 +100,7 @@ def test_a_vm_in_use_is_not_saved_and_not_harmed(machine: Machine) -> None:
     assert reader.stdout.readline() == "here\n"
     assert "a command runs in the VM" in machine("vm", "checkpoint", "save", "busy", expect=1)
     reader.send_signal(signal.SIGINT)
-    reader.communicate(timeout=60)
+    reader.communicate(timeout=PATIENCE)
     # What keeps a shared folder busy is told of by the guest itself.
     machine.guest("sleep 600 >/dev/null 2>&1 & echo $! >/root/pid")
     assert "busy" in machine("vm", "checkpoint", "save", "busy", expect=1)

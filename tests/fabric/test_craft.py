@@ -16,6 +16,7 @@ from lab.rdma.sysfs import until
 from lab.wire.frame import Frame, Icrc, decode
 from lab.wire.pcapng import Direction, Record, Writer
 from tests.fabric.command import TOPOLOGIES, rocelab, running
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,9 +128,9 @@ def addresses(frame: Frame) -> tuple[str, str, Icrc | None]:
 def test_an_interrupt_ends_it_with_a_report_of_what_was_sent() -> None:
     what = ("write", "--dst", H3_ADDRESS, "--count", "100000", "--pace", "200", "--send", "h1:eth1", "--json")
     with Seen() as seen, running("craft", *what) as command:
-        assert until(lambda: len(seen.records) >= 20, timeout=30)
+        assert until(lambda: len(seen.records) >= 20, timeout=PATIENCE)
         command.send_signal(signal.SIGINT)
-        told, errors = command.communicate(timeout=30)
+        told, errors = command.communicate(timeout=PATIENCE)
     assert (command.returncode, errors) == (0, "")
     assert 20 <= json.loads(told)["sent"]["packets"] == len(seen.records) < 100_000
 

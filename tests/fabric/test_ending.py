@@ -14,6 +14,7 @@ from lab.errors import OperationFailed
 from lab.kernel import cgroup, netns, process
 from lab.kernel.netns import Namespace
 from tests.fabric.command import argv, hosts, rocelab, rocelab_json
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -109,7 +110,7 @@ def test_a_pid_that_is_somebody_elses_by_now_is_not_touched() -> None:
         with netns.inhabited(cookies) as places:
             assert netns.processes_in(places) == {inside.pid: "rl-reused"}
             process.kill([inside.pid, outside.pid], meant=lambda pid: netns.place_of(pid) in places)
-        assert inside.wait(10) == -9
+        assert inside.wait(PATIENCE) == -9
         assert outside.poll() is None
     finally:
         outside.kill()

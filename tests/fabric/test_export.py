@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,13 +21,13 @@ from tests.fabric.command import ROOT, rocelab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lab.model.topology import Topology
 
 # Delays need netem, which is tried where it is there for sure: in the VM.
 SOURCE = re.sub(r", delay: [\d.]+[a-z]+", "", (ROOT / "tests/unit/export/fabrics/two-rails.yaml").read_text())
 PREFIX = "exported."
+NETNS = Path("/run/netns")
 pytestmark = pytest.mark.usefixtures("unchanged")
 
 
@@ -49,6 +50,7 @@ def folder(topology: Topology, tmp_path: Path) -> Path:
 def built(folder: Path) -> Iterator[None]:
     """The lab's nodes, as namespaces of their names."""
     lab = yaml.safe_load((folder / "clab.yml").read_text())["topology"]
+    was_there = NETNS.exists()
     try:
         for name, node in lab["nodes"].items():
             run("ip", "netns", "add", PREFIX + name)
@@ -65,6 +67,9 @@ def built(folder: Path) -> Iterator[None]:
     finally:
         for name in lab["nodes"]:
             subprocess.run(["ip", "netns", "delete", PREFIX + name], capture_output=True, check=False)
+        if not was_there:  # ip has made it, and a mount on it
+            subprocess.run(["umount", NETNS], check=False)
+            NETNS.rmdir()
 
 
 def cable(a: dict[str, str], b: dict[str, str], mtu: int) -> None:

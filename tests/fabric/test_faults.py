@@ -22,6 +22,7 @@ from lab.faults.ledger import Ledger
 from lab.faults.wish import Wish, parse_words
 from lab.kernel.netns import Namespace
 from tests.fabric.command import TOPOLOGIES, hosts, rocelab, rocelab_json, running
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,7 +76,7 @@ def _state(name: str) -> str:
     return "\n".join(sorted(shown.splitlines()))
 
 
-def until(done: Callable[[], bool], timeout: float = 60) -> None:
+def until(done: Callable[[], bool], timeout: float = PATIENCE) -> None:
     deadline = time.monotonic() + timeout
     while not done():
         assert time.monotonic() < deadline, "it did not come about"
@@ -172,7 +173,7 @@ def test_ctrl_c_heals() -> None:
     with running("fault", "inject", "link-cut", "h1", "--for", "600s", "--json") as command:
         until(lambda: len(rocelab_json("fault", "ls")) == 2)
         command.send_signal(signal.SIGINT)
-        assert command.wait(60) == 0
+        assert command.wait(PATIENCE) == 0
     assert rocelab_json("fault", "ls") == []
     assert state() == before
 
@@ -182,7 +183,7 @@ def test_the_next_command_heals_what_a_killed_one_left() -> None:
     with running("fault", "inject", "link-cut", "h1", "--for", "600s") as command:
         until(lambda: len(Ledger.of(FabricState(NAME)).entries()) == 2)
         command.kill()
-        command.wait(60)
+        command.wait(PATIENCE)
     assert "healed link-cut at h1, whose command was killed" in rocelab("status").stderr
     assert state() == before
 

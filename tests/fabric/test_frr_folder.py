@@ -18,6 +18,7 @@ from lab.model.load import read_topology
 from lab.routing.daemons import Launches, Router
 from lab.routing.render import render_router
 from tests.fabric.command import hosts
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,4 +104,4 @@ def test_launches_that_are_given_up_end_whatever_comes_later() -> None:
     launches.add(programs[0])
     launches.give_up()
     launches.add(programs[1])
-    assert [program.wait(10) for program in programs] == [-signal.SIGKILL] * 2
+    assert [program.wait(PATIENCE) for program in programs] == [-signal.SIGKILL] * 2

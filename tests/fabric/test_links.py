@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fabric.command import rocelab, rocelab_json
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.fabric
 
@@ -45,7 +46,11 @@ def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def in_node(node: str, *argv: str, expect: int = 0) -> str:
     done = subprocess.run(
-        ["ip", "netns", "exec", f"rl-links.{node}", *argv], capture_output=True, text=True, timeout=60, check=False
+        ["ip", "netns", "exec", f"rl-links.{node}", *argv],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == expect, done.stdout + done.stderr
     return done.stdout
@@ -70,7 +75,7 @@ def iperf_server(node: str) -> Iterator[None]:
             assert server.poll() is None
         try:
             yield
-            server.communicate(timeout=10)
+            server.communicate(timeout=PATIENCE)
         finally:
             server.kill()
 
@@ -105,7 +110,7 @@ def test_what_a_full_queue_drops_is_what_the_receiver_misses(family: str) -> Non
     def missing() -> int:
         return (packets("h1", "tx") - before[1]) - (packets("h2", "rx") - before[2])
 
-    deadline = time.monotonic() + 10  # what waits in the queue still comes
+    deadline = time.monotonic() + PATIENCE  # what waits in the queue still comes
     while (lost := missing()) != missing():
         assert time.monotonic() < deadline
     assert lost > 1000

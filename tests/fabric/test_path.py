@@ -13,6 +13,7 @@ from lab.backends.state import FabricState
 from lab.kernel.netns import Namespace
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 from tests.inside import entered
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def left_by(name: str, sport: int) -> str:
         flow.bind(("10.0.0.1", sport))
         for _ in range(PACKETS):
             flow.sendto(b"x", ("10.0.0.13", 4791))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while True:  # what was sent is still on its way where the machine is busy
         grown = {interface: count - before[interface] for interface, count in sent(name).items()}
         most = max(grown, key=lambda interface: grown[interface])

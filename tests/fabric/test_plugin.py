@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lab.backends.state import all_fabrics
+from tests.patience import PATIENCE
 from tests.pytest_run import EXAMPLE, ROOT, run, words
 
 if TYPE_CHECKING:
@@ -103,11 +104,11 @@ def test_a_run_that_is_killed_leaves_no_fabric(copied: Path) -> None:
     with subprocess.Popen(words("test_waiting.py", "-q"), cwd=copied, env=environment) as running:
         until(lambda: any(state.faults.exists() and state.faults.stat().st_size for state in all_fabrics()))
         running.send_signal(signal.SIGKILL)
-        running.wait(60)
+        running.wait(PATIENCE)
     until(lambda: all_fabrics() == [])
 
 
-def until(done: Callable[[], bool], timeout: float = 120) -> None:
+def until(done: Callable[[], bool], timeout: float = PATIENCE) -> None:
     deadline = time.monotonic() + timeout
     while not done():
         assert time.monotonic() < deadline, "it did not come about"

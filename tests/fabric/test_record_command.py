@@ -15,6 +15,7 @@ from lab.backends import recorders
 from lab.backends.state import FabricState
 from lab.telemetry.recording import Recording
 from tests.fabric.command import rocelab, rocelab_json
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ def test_one_that_is_killed_is_incomplete_and_in_nobodys_way(fabric: FabricState
     rocelab("record", "start", "third", "-o", tmp_path)
     (running,) = recorders.running(fabric)
     os.kill(running.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while _is_there(running.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert recorders.running(fabric) == []

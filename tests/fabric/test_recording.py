@@ -14,6 +14,7 @@ from lab.backends.lifecycle import open_fabric
 from lab.telemetry.recorder import Recorder
 from lab.telemetry.recording import Recording
 from tests.fabric.command import rocelab
+from tests.patience import PATIENCE
 from tests.recorded import killed_after
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def test_what_interfaces_counted_is_what_ip_says(fabric: Fabric, tmp_path: Path)
     assert [told["kind"] for told in recording.truth()] == ["nothing"]
     (capture,) = recording.captures
     tshark = ["tshark", "-r", str(capture), "-Y", "icmp", "-T", "fields", "-e", "frame.interface_name"]
-    lines = subprocess.run(tshark, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    lines = subprocess.run(tshark, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout.splitlines()
     assert len(lines) == 60
     assert set(lines) <= {"h1:eth1", "leaf1:swp3"}
 

@@ -13,6 +13,7 @@ import pytest
 from lab.model.load import read_topology
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.fabric
 NAME = "spin"
@@ -34,7 +35,11 @@ def fabric(before: snapshot.Snapshot) -> Iterator[str]:
 
 def in_node(node: str, *argv: str) -> str:
     done = subprocess.run(
-        ["ip", "netns", "exec", f"rl-{NAME}.{node}", *argv], capture_output=True, text=True, timeout=60, check=False
+        ["ip", "netns", "exec", f"rl-{NAME}.{node}", *argv],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -63,7 +68,7 @@ class TestConverged:
         assert in_node("h1", "getent", "hosts", "h3").split() == ["10.0.0.5", "h3", "h3-eth1"]
         assert in_node("leaf1", "getent", "ahostsv4", "spine2").split()[0] == "10.254.0.2"
         assert "1 received" in in_node("h1", "ping", "-qc1", "-W5", "h3")
-        here = subprocess.run(["getent", "hosts", "h3-eth1"], capture_output=True, check=False, timeout=60)
+        here = subprocess.run(["getent", "hosts", "h3-eth1"], capture_output=True, check=False, timeout=PATIENCE)
         assert here.returncode == 2, "a name that is not known (getent(1))"
 
     def test_frr_has_each_remote_host_by_both_spines_with_ipv6_next_hops(self) -> None:

@@ -16,6 +16,7 @@ from lab.backends.state import FabricState
 from lab.kernel.netns import Namespace
 from tests.fabric.command import ROOT, argv, hosts, rocelab, rocelab_json, running
 from tests.inside import entered
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 
@@ -55,10 +56,10 @@ def test_down_waits_for_one_who_reads(file: Path, trap: str) -> None:
             assert FabricState("both").ready
         finally:
             reader.send_signal(signal.SIGCONT)
-        said, complained = reader.communicate(timeout=60)
+        said, complained = reader.communicate(timeout=PATIENCE)
         assert (reader.returncode, complained) == (0, "")
         assert json.loads(said)["healthy"]
-        assert writer.wait(60) == 0
+        assert writer.wait(PATIENCE) == 0
 
 
 def test_status_and_a_second_up_wait_for_up(file: Path) -> None:
@@ -69,9 +70,9 @@ def test_status_and_a_second_up_wait_for_up(file: Path) -> None:
             waits_for(second, "-- up", first)
         finally:
             first.send_signal(signal.SIGCONT)
-        assert first.wait(60) == 0
-        assert reader.wait(60) == 0
-        assert second.wait(60) == 2
+        assert first.wait(PATIENCE) == 0
+        assert reader.wait(PATIENCE) == 0
+        assert second.wait(PATIENCE) == 2
         assert second.stderr is not None
         assert "fabric both exists" in second.stderr.read()
 
@@ -83,10 +84,10 @@ def test_who_waits_can_be_interrupted(file: Path) -> None:
         try:
             waits_for(writer, "-- st", reader)
             writer.send_signal(signal.SIGINT)
-            assert writer.wait(60) == 130
+            assert writer.wait(PATIENCE) == 130
         finally:
             reader.send_signal(signal.SIGCONT)
-        assert reader.wait(60) == 0
+        assert reader.wait(PATIENCE) == 0
     assert rocelab_json("status")["healthy"]
 
 
@@ -120,7 +121,7 @@ def test_a_capture_ends_with_its_fabric_though_another_has_the_names(file: Path,
         rocelab("down", "--fabric", "both")
         rocelab("up", file)
         capture.send_signal(signal.SIGCONT)
-        assert capture.wait(30) == 0
+        assert capture.wait(PATIENCE) == 0
 
 
 def test_an_interrupt_does_not_wait_for_daemons_that_do_not_start(file: Path, tmp_path: Path) -> None:

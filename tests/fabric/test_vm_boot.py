@@ -13,6 +13,7 @@ import pexpect
 import pytest
 
 from lab.vm.state import process_start
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -198,7 +199,7 @@ def test_signals_reach_the_command(vm: Vm) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (7, "got it\n")
 
 
@@ -209,7 +210,7 @@ def test_a_killed_vm_is_down_and_comes_up_again(vm: Vm) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     os.kill(pid, signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "the VM ended while sh ran" in err
     assert not vm.status()["up"]

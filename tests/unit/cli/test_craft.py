@@ -7,11 +7,12 @@ from pathlib import Path
 
 from lab.analysis.records import Reader
 from lab.wire.frame import Icrc, decode
+from tests.patience import PATIENCE
 
 
 def craft(*words: str | Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "lab", "craft", *map(str, words)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == expect, done.stderr
     assert "Traceback" not in done.stderr
     return done

@@ -13,6 +13,7 @@ from lab.wire.headers import Aeth, Pfc, Reth
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Interface, Record, Statistics, Writer
 from lab.wire.syndrome import AckKind, NakCode, Syndrome
+from tests.patience import PATIENCE
 
 TO = Path("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2")
 BACK = Path("02:00:00:00:00:02", "02:00:00:00:00:01", "10.0.0.2", "10.0.0.1")
@@ -41,7 +42,7 @@ def exchange(tmp_path: File) -> File:
 
 def dissect(*words: str | File | int, expect: int = 0) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "lab", "dissect", *map(str, words)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == expect, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -107,7 +108,7 @@ def test_it_says_that_it_stopped_at_its_limit(many: File) -> None:
     assert json.loads(dissect(many, "--json", "--summary").stdout)["stopped_at_limit"] is False
     piped = subprocess.run(
         [sys.executable, "-m", "lab", "dissect", "-", "--limit", "30"],
-        input=many.read_bytes(), capture_output=True, check=True, timeout=60,
+        input=many.read_bytes(), capture_output=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     assert b"stopped at the limit of 30" in piped.stderr, "nobody waits to know whether there is more"
 
@@ -294,4 +295,4 @@ def test_a_reader_that_leaves_is_no_error(exchange: File) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from lab.cli.main import app
 from lab.errors import UsageError
 from lab.kernel.process import find_tool
+from tests.patience import PATIENCE
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import run
 
@@ -61,11 +62,13 @@ def test_one_command_installs_it_and_tshark_takes_it(tmp_path: Path) -> None:
     program = tmp_path / "rocelab"
     assert os.access(program, os.X_OK)
     assert program.read_text().startswith(f"#!{sys.executable}\n")
-    done = subprocess.run([program, "--extcap-interfaces"], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [program, "--extcap-interfaces"], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     assert done.stdout.startswith("extcap {version=")
     environment = os.environ | {"WIRESHARK_EXTCAP_DIR": str(tmp_path)}
     tshark = [find_tool("tshark", "tshark"), "-D"]
-    listed = subprocess.run(tshark, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    listed = subprocess.run(tshark, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert "extcap" not in listed.stderr
     said("--remove", "--to", str(tmp_path))
     assert not program.exists()

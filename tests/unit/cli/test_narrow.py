@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.unit.analysis import packets
 from tests.unit.analysis.journeys import LINKS, Journeys
 
@@ -38,7 +39,7 @@ def test_every_table_fits(tmp_path: Path, paths: tuple[packets.Path, packets.Pat
     file.write_bytes(told.capture())
     argv = [sys.executable, "-m", "lab", "analyze", str(file)]
     done = subprocess.run(
-        argv, capture_output=True, text=True, check=False, timeout=60, env={"COLUMNS": "80", "PYTHONUTF8": "1"}
+        argv, capture_output=True, text=True, check=False, timeout=PATIENCE, env={"COLUMNS": "80", "PYTHONUTF8": "1"}
     )
     assert done.returncode == 1, done.stderr
     drawn = [line for line in done.stdout.splitlines() if line[:1] in set("┏┃┡│└")]

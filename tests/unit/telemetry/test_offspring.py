@@ -13,6 +13,7 @@ import pytest
 
 from lab.errors import OperationFailed, UsageError
 from lab.telemetry.offspring import Control, Offspring, failure
+from tests.patience import PATIENCE
 
 FDS = Path("/proc/self/fd")
 _PARENT = """
@@ -80,7 +81,7 @@ def test_it_ends_with_its_parent(number: signal.Signals) -> None:
     child = os.pidfd_open(int(parent.stdout.readline()))
     try:
         parent.send_signal(number)
-        parent.wait(timeout=30)
+        parent.wait(timeout=PATIENCE)
         ended = select.poll()
         ended.register(child, select.POLLIN)
         assert ended.poll(30_000)

@@ -21,6 +21,7 @@ from lab.vm.qemu import Share
 from lab.vm.recipe import Image
 from lab.vm.request import Request
 from lab.vm.state import Running, StateFolder, process_start
+from tests.patience import PATIENCE
 
 CALLER = """
 import sys
@@ -59,7 +60,7 @@ class Guest:
     def run(self, *command: str, text: bytes = b"") -> tuple[int, bytes, bytes]:
         """Call a command to its end: its exit code, output and errors."""
         caller = self.start(*command)
-        out, err = caller.communicate(text, timeout=60)
+        out, err = caller.communicate(text, timeout=PATIENCE)
         return caller.returncode, out, err
 
 
@@ -117,7 +118,7 @@ def test_signals_reach_the_command(guest: Guest, number: signal.Signals) -> None
     assert caller.stdout is not None
     assert caller.stdout.readline() == b"ready\n"
     caller.send_signal(number)
-    out, _ = caller.communicate(timeout=60)
+    out, _ = caller.communicate(timeout=PATIENCE)
     assert (caller.returncode, out) == (7, f"got {name}\n".encode())
 
 
@@ -270,4 +271,4 @@ def test_a_resident_of_other_code_is_replaced(launcher: Launcher) -> None:
         ends.append(launcher._resident)
     os.close(null)
     assert ends[0] is not ends[1] is ends[2]
-    assert ends[0].wait(10) == 0
+    assert ends[0].wait(PATIENCE) == 0
