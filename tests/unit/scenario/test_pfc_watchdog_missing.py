@@ -13,7 +13,7 @@ SEEN = {leaf: f"{leaf}:swp6 queue3_storms" for leaf in ("leaf1", "leaf2")}
 DROPPED = "leaf1:swp6 queue3_drop_watchdog_packets"
 GOOD: Tale = {
     "baseline": INNOCENT["leaf1"],
-    "contained": together(INNOCENT["leaf1"], STORM["leaf1"], {SEEN["leaf1"]: 1, DROPPED: 80, HELD["leaf1"]: 40_000}),
+    "contained": together(INNOCENT["leaf1"], STORM["leaf1"], {SEEN["leaf1"]: 1, DROPPED: 80, HELD["leaf1"]: 490_000}),
     "before": INNOCENT["leaf2"],
     "observe": together(STORM["leaf2"], {"leaf2:swp1 tx_prio3_pause": 12, HELD["leaf2"]: 990_000}),
     "fix": {SEEN["leaf2"]: 1},
@@ -29,18 +29,18 @@ def test_a_good_one_passes(tmp_path: Path) -> None:
     ("changes", "wrong"),
     [
         ({"contained": {SEEN["leaf1"]: 0}}, {"a-watchdog-contains-it"}),
-        ({"contained": {HELD["leaf1"]: 110_000}}, {"a-watchdog-contains-it"}),
+        ({"contained": {HELD["leaf1"]: 770_000}}, {"a-watchdog-contains-it"}),
         ({"contained": sent({"leaf1:swp5": 0})}, {"a-watchdog-contains-it"}),
         ({"contained": {"leaf1:swp6 rx_prio3_pause_duration": 0}}, {"a-watchdog-contains-it"}),
         ({"observe": {SEEN["leaf2"]: 1}}, {"it-gets-out-where-there-is-none"}),
         ({"observe": {"leaf2:swp1 tx_prio3_pause": 0}}, {"it-gets-out-where-there-is-none"}),
-        ({"observe": {HELD["leaf2"]: 880_000}}, {"it-gets-out-where-there-is-none"}),
+        ({"observe": {HELD["leaf2"]: 730_000}}, {"it-gets-out-where-there-is-none"}),
         ({"observe": INNOCENT["leaf2"]}, {"it-gets-out-where-there-is-none"}),
         ({"contained": {DROPPED: 0}}, {"only-the-watched-leaf-drops"}),
         ({"observe": {"leaf2:swp6 queue3_drop_headroom_packets": 1}}, {"only-the-watched-leaf-drops"}),
         ({"verify": {"leaf2:swp6 rx_prio3_pause_duration": 0}}, {"a-watchdog-there-mends-it"}),
         ({"verify": sent({"leaf2:swp5": 10})}, {"a-watchdog-there-mends-it"}),
-        ({"verify": {HELD["leaf2"]: 110_000}}, {"a-watchdog-there-mends-it"}),
+        ({"verify": {HELD["leaf2"]: 770_000}}, {"a-watchdog-there-mends-it"}),
     ],
 )
 def test_each_check_has_one_that_it_fails(tmp_path: Path, changes: Tale, wrong: set[str]) -> None:
