@@ -27,6 +27,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import RESENT
 
 if TYPE_CHECKING:
     from lab.faults.ledger import Entry
@@ -52,12 +53,13 @@ def run(stage: Stage, p: Params) -> None:
     with stage.writing(*PAIRS):
         ports = [_source_port(stage, host, src) for src, _, _, host in FLOWS]
         luck = _draw(stage, ports, uplinks=2)
+        stage.hold(RESENT)
         with stage.phase("baseline"):
             stage.hold(p.hold)
         with stage.phase("inject"):
             stage.heal(luck)
             _draw(stage, ports, uplinks=1)
-            stage.hold(p.hold / 2)  # what waits for the other uplink leaves
+            stage.hold(RESENT)
         with stage.phase("observe"):
             stage.hold(p.hold)
     with stage.writing(*PAIRS, qps=QPS, size=16384), stage.phase("verify"):

@@ -25,7 +25,7 @@ from math import sqrt
 from typing import Annotated, Final
 
 from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import said
+from lab.scenario.workload import RESENT, said
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 ROUTE: Final = ("ip", "-json", "route", "show", "10.0.0.8/31")
@@ -48,12 +48,13 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(p.hold)
         with stage.phase("inject"):
             fault = stage.inject("ecmp-hash", "leaf1", policy="l3")
-            stage.hold(p.hold / 2)  # what waits for the other uplink leaves
+            stage.hold(RESENT)
         with stage.phase("observe"):
             stage.hold(p.hold)
             stage.run("leaf1", *ROUTE)
         with stage.phase("fix"):
             stage.heal(fault)
+            stage.hold(RESENT)
         with stage.phase("verify"):
             stage.hold(p.hold)
 

@@ -21,7 +21,7 @@ import json
 from typing import Annotated, Any, Final
 
 from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import said
+from lab.scenario.workload import RESENT, said
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 ROUTE: Final = ("ip", "-json", "route", "show", "10.0.0.8/31")
@@ -48,13 +48,14 @@ def run(stage: Stage, p: Params) -> None:
         with stage.phase("inject"):
             fault = stage.inject("one-path", "leaf1")
             stage.until(lambda: paths(1), "leaf1 to have one path to h5")
-            stage.hold(p.hold / 2)  # what waits for the other uplink leaves
+            stage.hold(RESENT)
         with stage.phase("observe"):
             stage.hold(p.hold)
             stage.run("leaf1", *ROUTE)
         with stage.phase("fix"):
             stage.heal(fault)
             stage.until(lambda: paths(2), "leaf1 to have two paths to h5")
+            stage.hold(RESENT)
         with stage.phase("verify"):
             stage.hold(p.hold)
             stage.run("leaf1", *ROUTE)

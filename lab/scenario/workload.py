@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import OperationFailed, UsageError
 from lab.rdma import perftest, session, sysfs
 from lab.rdma.flows import flowing
-from lab.rdma.measure import BandwidthTest
+from lab.rdma.measure import DEFAULT_TIMEOUT, BandwidthTest
 from lab.rdma.nic import find_nic, find_pair, parse_pair
 from lab.rdma.session import Patience
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from lab.scenario.stage import Stage
     from lab.telemetry.recording import Command, Recording
 
+RESENT: Final = 4.096e-6 * 2**DEFAULT_TIMEOUT + 0.25
+"""Seconds after which every QP sends again whose path was moved under it.
+
+Packets that overtake others are refused, and one NAK is sent for all of them (IBA 9.7.5.1.1). When it comes to
+nothing, because the path moves again meanwhile, the sender waits for the QP's timeout, 1.07 s. What waits for the old
+path has long left by then.
+"""
 _LONGEST: Final = 3600
 """Seconds; whoever stops a transfer comes earlier."""
 _PATIENCE: Final = 4.0
