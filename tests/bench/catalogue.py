@@ -1,0 +1,186 @@
+"""Every scenario, several seeds each, on VMs in virtual time side by side; which check failed, and how it stood.
+
+    ./scripts/catalogue [--seeds N] [--vms N] [--output DIR] [--json] [SCENARIO]...
+
+A VM takes all scenarios of one topology, so that its fabric stays warm. The recordings stay below the output folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.cli.output import stderr, stdout, table
+from lab.scenario import library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROOT: Final = Path(__file__).parents[2]
+_SHOWN: Final = 5
+"""Lines of what a run said that came to no verdict."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What the runs of a scenario came to."""
+
+    scenario: str
+    asked: int
+    """Runs."""
+    runs: Sequence[dict[str, Any]]
+    """Those that were judged, as ``rocelab scenario run --json`` tells them."""
+    said: str = ""
+    """The last words where there are fewer."""
+
+    @property
+    def passed(self) -> int:
+        """How many passed."""
+        return sum(run["outcome"] == "pass" for run in self.runs)
+
+    @property
+    def good(self) -> bool:
+        """Whether all did."""
+        return self.passed == self.asked > 0
+
+    def checks(self) -> Iterable[tuple[str, int, list[str]]]:
+        """Of each check: its name, how often it passed, and its evidence, what did not pass first."""
+        found = defaultdict(list)
+        for run in self.runs:
+            for check in run["checks"]:
+                found[check["name"]].append((check["outcome"] == "pass", check["evidence"]))
+        for name, verdicts in found.items():
+            yield (
+                name,
+                sum(good for good, _ in verdicts),
+                [told for _, told in sorted(verdicts, key=lambda each: each[0])],
+            )
+
+
+class Player(threading.Thread):
+    """One VM, and the topologies whose scenarios it plays."""
+
+    def __init__(
+        self, number: int, asked: argparse.Namespace, work: queue.SimpleQueue[list[str]],
+        played: queue.SimpleQueue[Played],
+    ) -> None:  # fmt: skip
+        super().__init__(name=f"play{number}", daemon=True)
+        self._asked, self._work, self._played = asked, work, played
+
+    def run(self) -> None:
+        """Play until there is nothing to play."""
+        up = rocelab("vm", "up", "--name", self.name, "--time", "virtual")
+        with suppress(queue.Empty):
+            while True:
+                for name in self._work.get_nowait():
+                    self._played.put(self._play(name) if not up.returncode else Played(name, 1, (), up.stderr))
+                self._in_vm("down", "--all")
+
+    def _play(self, name: str) -> Played:
+        seeds, folder = self._asked.seeds, self._asked.output / name
+        done = self._in_vm(
+            "scenario", "run", name, "--keep", "--repeat", str(seeds), "--json", "--output", str(folder)
+        )
+        try:
+            runs = json.loads(done.stdout)
+        except ValueError:
+            return Played(name, seeds, (), "\n".join(done.stderr.splitlines()[-_SHOWN:]))
+        return Played(name, seeds, runs)
+
+    def _in_vm(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return rocelab("vm", "run", "--name", self.name, "--", "rocelab", *words)
+
+
+def rocelab(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run rocelab."""
+    return subprocess.run(
+        [sys.executable, "-m", "lab", *words], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        errors="replace", check=False,
+    )  # fmt: skip
+
+
+def by_topology(names: Iterable[str]) -> list[list[str]]:
+    """The scenarios that share a fabric together, the most first."""
+    found = defaultdict(list)
+    for name in names:
+        found[library.topology_of(library.find(name))].append(name)
+    return sorted(found.values(), key=len, reverse=True)
+
+
+def halved(groups: list[list[str]], vms: int) -> list[list[str]]:
+    """No group with more than its share of the scenarios: a second fabric costs less than a VM that stands idle."""
+    share = -(-sum(map(len, groups)) // vms)
+    return [group[start : start + share] for group in groups for start in range(0, len(group), share)]
+
+
+def play(asked: argparse.Namespace) -> list[Played]:
+    """Play all that is asked for, and tell of each as it ends."""
+    work: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+    played: queue.SimpleQueue[Played] = queue.SimpleQueue()
+    for group in halved(by_topology(asked.names), asked.vms):
+        work.put(group)
+    players = [Player(number, asked, work, played) for number in range(asked.vms)]
+    try:
+        for player in players:
+            player.start()
+        return [told(played.get()) for _ in asked.names]
+    finally:
+        for player in players:
+            rocelab("vm", "down", "--name", player.name)
+
+
+def told(played: Played) -> Played:
+    """Say how a scenario went."""
+    stderr.print(f"{played.scenario}: {played.passed} of {played.asked} passed", highlight=False)
+    for name, passed, evidence in played.checks():
+        if passed < len(played.runs):
+            stderr.print(f"  {name}: {evidence[0]}", markup=False, highlight=False)
+    if played.said:
+        stderr.print(played.said, markup=False, highlight=False)
+    return played
+
+
+def show(results: Sequence[Played]) -> None:
+    """Every check, how often it passed, and what it saw: of a run that it failed, else of the first."""
+    rows = [
+        (each.scenario, name, f"{passed} of {each.asked}", evidence[0])
+        for each in results
+        for name, passed, evidence in each.checks()
+    ]
+    stdout.print(table("catalogue", ("scenario", "check", "passed", "evidence"), rows))
+    stdout.print(f"{sum(each.good for each in results)} of {len(results)} scenarios passed every time")
+
+
+def main() -> int:
+    """Exit code 0 when every run of every scenario passes, else 1."""
+    parser = argparse.ArgumentParser(
+        prog="./scripts/catalogue", description="Play every scenario with several seeds."
+    )
+    parser.add_argument("names", nargs="*", metavar="SCENARIO", help="one of rocelab scenario ls; all of them")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="runs of each scenario (5)")
+    parser.add_argument("--vms", type=int, default=os.cpu_count() or 1, metavar="N", help="side by side (one a CPU)")
+    parser.add_argument("--output", type=Path, default=ROOT / "recordings/catalogue", metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="every run's verdicts")
+    asked = parser.parse_args()
+    asked.output = asked.output.resolve()
+    asked.names = [library.find(name).name for name in asked.names or library.names()]
+    results = play(asked)
+    if asked.json:
+        print(json.dumps([run for each in results for run in each.runs]))
+    else:
+        show(results)
+    return 0 if all(each.good for each in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""What a file's tests in a VM came to, read from what pytest printed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.shards import Outcome
+
+RED = Outcome("tests/vm/test_qos.py", 9.0, 1, """
+FAILED or not, a line of somebody's output
+=========================== short test summary info ============================
+FAILED tests/vm/test_qos.py::test_marks[h1 - h2] - AssertionError: assert 3 == 4
+ERROR tests/vm/test_qos.py::test_pauses - OSError: gone - for good
+FAILED tests/vm/test_qos.py::test_pauses - OSError: gone
+============= 2 failed, 17 passed, 1 skipped, 1 error in 46.09s ================
+""")  # fmt: skip
+LOST = Outcome("tests/vm/test_qos.py", 9.0, 4, "the VM is gone\n")
+
+
+def test_what_is_run_again_is_what_was_red() -> None:
+    assert RED.red == ["tests/vm/test_qos.py::test_marks[h1 - h2]", "tests/vm/test_qos.py::test_pauses"]
+    assert LOST.red == ["tests/vm/test_qos.py"]
+
+
+def test_what_was_green_the_second_time_counts_as_passed() -> None:
+    assert not RED.good
+    assert RED.counts == {"passed": 17, "failed": 2, "error": 1, "skipped": 1}
+    mended = replace(RED, again=True)
+    assert mended.good
+    assert mended.red == []
+    assert mended.counts == {"passed": 20, "failed": 0, "error": 0, "skipped": 1}
+
+
+def test_nothing_to_run_is_no_failure() -> None:
+    assert Outcome("tests/vm/test_qos.py", 0.1, 5, "19 deselected in 0.1s\n").good
