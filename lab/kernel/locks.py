@@ -87,6 +87,17 @@ def held_if_free(path: Path, *, make: bool = False) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
+def sharing(path: Path) -> Iterator[int]:
+    """Hold a file with others: a descriptor, to be inherited by who goes on holding it until the last one is closed.
+
+    OSError when it cannot be opened.
+    """
+    with _opened(path, make=False) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield descriptor
+
+
+@contextlib.contextmanager
 def _opened(path: Path, make: bool) -> Iterator[int]:
     how = os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
     descriptor = os.open(path, how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import CommandFailed, OperationFailed
-from lab.kernel import files, process
+from lab.kernel import files, locks, process
 from lab.vm import freeze
 from lab.vm.console import last_words
 from lab.vm.ending import clear
@@ -86,9 +86,13 @@ def _come_up(guest: Guest, state: StateFolder, ready: Callable[[], None], checkp
 
 
 def _launch(guest: Guest) -> None:
-    """Start QEMU in the background; it returns when its devices are set up."""
+    """Start QEMU in the background; it returns when its devices are set up.
+
+    It has a lock of its image as long as it lives: ``build.prune`` leaves it alone, wherever the VM's state is.
+    """
     try:
-        process.run(guest_argv(guest), keep=guest.resumes)
+        with locks.sharing(guest.image.manifest) as lease:
+            process.run(guest_argv(guest), keep=(*guest.resumes, lease))
     except CommandFailed as error:
         complaint = error.stderr.strip().splitlines()[-1:]
         raise NotStarted(f"QEMU does not start: {' '.join(complaint)}", "rocelab vm build --force") from error

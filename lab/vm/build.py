@@ -70,14 +70,17 @@ def build(progress: Progress, *, force: bool = False) -> Image:
 def prune(keep: Image) -> list[str]:
     """Remove the images of other recipes and return their hashes.
 
-    The newest of them stays, so that two checkouts do not take turns building, and so does one that a VM runs from.
+    The newest of them stays, so that two checkouts do not take turns building, and so does one that a VM runs from,
+    wherever its state is.
     """
-    kept = {keep.folder, *(running.image.folder for running in all_running().values())}
-    others = [Image(folder) for folder in cache_root().iterdir() if folder not in kept and Image(folder).complete]
-    old = sorted(others, key=lambda image: image.manifest.stat().st_mtime)[:-_OTHERS_KEPT]
-    for image in old:
-        shutil.rmtree(image.folder)
-    return [image.hash for image in old]
+    others = [Image(folder) for folder in cache_root().iterdir() if folder != keep.folder and Image(folder).complete]
+    removed = []
+    for image in sorted(others, key=lambda image: image.manifest.stat().st_mtime)[:-_OTHERS_KEPT]:
+        with locks.held_if_free(image.manifest) as free:
+            if free:
+                shutil.rmtree(image.folder)
+                removed.append(image.hash)
+    return removed
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,22 @@
 """The same recipe gives the same image; anything that would change the image changes its hash."""
 
 import os
+import signal
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lab.errors import EnvironmentLacks
-from lab.vm import build
+from lab.vm import boot, build
 from lab.vm import recipe as recipes
 from lab.vm.arch import ARCHES, host_arch
 from lab.vm.recipe import Image, Recipe
+from tests.patience import PATIENCE
 
 
 def test_packages_are_the_list_without_comments_and_the_kernel_of_the_architecture(recipe: Recipe) -> None:
@@ -97,3 +102,25 @@ def test_prune_keeps_the_image_asked_for_and_the_newest_other(
     assert build.prune(keep) == ["older", "old"]
     assert keep.complete
     assert new.complete
+
+
+def test_prune_leaves_what_a_vm_runs_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    keep, used, newest = images = [Image(recipes.cache_root() / name) for name in ("keep", "used", "newest")]
+    for seconds, image in enumerate(images):
+        image.folder.mkdir(parents=True)
+        image.manifest.touch()
+        os.utime(image.manifest, (seconds, seconds))
+    daemon = ["sh", "-c", f"sleep 600 >{tmp_path}/out 2>&1 & echo $! >{tmp_path}/pid"]
+    monkeypatch.setattr(boot, "guest_argv", lambda _: daemon)
+    guest: Any = SimpleNamespace(image=used, resumes=())
+    boot._launch(guest)
+    try:
+        assert build.prune(keep) == []
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE
+    while (removed := build.prune(keep)) == []:
+        assert time.monotonic() < deadline
+    assert removed == ["used"]
+    assert newest.complete
