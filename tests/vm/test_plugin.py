@@ -1,4 +1,4 @@
-"""The plug-in where there is RDMA: the example that people copy passes, a scenario is judged, and failures are told.
+"""The plug-in where there is RDMA: the examples that people copy pass, a scenario is judged, and failures are told.
 
 Judges: pytest's own report, and rdma(8) that nothing is left.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -56,4 +57,12 @@ def test_a_fault_is_counted_and_a_scenario_judged(copied: Path) -> None:
     told = re.search(r"assert (\d+) \(pauses of h3\) == 0\n *E +h3:eth1 tx_prio3_pause: (\d+)", done.stdout)
     assert told, done.stdout
     assert told[1] == told[2]
+    assert all_fabrics() == []
+
+
+def test_a_script_has_a_fabric_for_a_block() -> None:
+    done = process.run([sys.executable, str(EXAMPLE.parent / "api" / "storm.py")], timeout=300)
+    told = re.fullmatch(r"h1 to h3: ([\d.]+) Mb/s, and ([\d.]+) while h4 storms\n", done.stdout)
+    assert told, done.stdout
+    assert float(told[1]) == pytest.approx(49.7, rel=0.02)  # half of the link that both pairs share
     assert all_fabrics() == []
