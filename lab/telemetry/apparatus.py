@@ -7,7 +7,8 @@ import threading
 import time
 from contextlib import ExitStack
 from io import FileIO
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends.points import points_of
 from lab.dataplane import port_maps
@@ -42,23 +43,56 @@ _SPARE: Final = 64
 
 def sampling(folder: Folder, fabric: Fabric, hz: float) -> Offspring:
     """The process that samples a fabric into a recording's log, from now on."""
+    return _sampling(f"the sampler of {folder.path}", folder.log, fabric, hz)
+
+
+def watching(fabric: Fabric, hz: float, descriptor: int) -> Offspring:
+    """The process that samples a fabric for somebody who reads along; the descriptor is its own to close.
+
+    Of what happens it tells only how sessions are.
+    """
+    return _sampling(f"the sampler of {fabric.name}", descriptor, fabric, hz)
+
+
+def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> Offspring:
     nodes = fabric.topology.nodes
     allow(4 * len(nodes) + 32 * len(nodes) + _SPARE)
     with ExitStack() as opened:
-        sampler = _sampler(folder, fabric, hz, opened)
+        sampler = _sampler(target, fabric, hz, opened)
         descriptors = [sampler.log.descriptor, *(listener.fileno() for listener in sampler.listeners)]
         if sampler.sessions is not None:
             descriptors += sampler.sessions.descriptors
         for source in sampler.sources:
             descriptors += getattr(source, "descriptors", [])
-        return Offspring(f"the sampler of {folder.path}", sampler.run, descriptors)
+        return Offspring(name, sampler.run, descriptors)
 
 
-def _sampler(folder: Folder, fabric: Fabric, hz: float, opened: ExitStack) -> Sampler:
+def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -> Sampler:
     start = time.monotonic_ns()
+    nodes = fabric.topology.nodes
+    sources, tail, described = _sources(fabric, opened)
+    listeners = []
+    if isinstance(target, Path):
+        listeners = [opened.enter_context(news.listener(fabric.namespace(node.name))) for node in nodes]
+    else:
+        tail = None
+    sessions = Sessions({node.name: fabric.router(node.name) for node in fabric.topology.switches}, start)
+    opened.callback(sessions.close)
+    header = {
+        "fabric": fabric.name,
+        "sections": [section.as_data() for source in sources for section in source.sections],
+        "port_events": described,
+        "nodes": [{"name": node.name, "interfaces": _interfaces(fabric, node.name)} for node in nodes],
+    }
+    log = LogWriter(target, header, start, sum(source.width for source in sources))
+    opened.callback(log.close)
+    return Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions)
+
+
+def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | None, dict[str, Any] | None]:
+    """What is read, and of lossless ports their events and what these are."""
     sources: list[Source] = []
     tail = described = None
-    nodes = fabric.topology.nodes
     if fabric.topology.qos is not None:
         maps = port_maps.open_maps(fabric.name)
         sources.append(PortSource(maps, fabric.numbering, 0))
@@ -71,17 +105,7 @@ def _sampler(folder: Folder, fabric: Fabric, hz: float, opened: ExitStack) -> Sa
         sources.append(RdmaSource(devices, sources[0].width))
     for source in sources:
         opened.callback(source.close)
-    listeners = [opened.enter_context(news.listener(fabric.namespace(node.name))) for node in nodes]
-    sessions = Sessions({node.name: fabric.router(node.name) for node in fabric.topology.switches}, start)
-    opened.callback(sessions.close)
-    header = {
-        "sections": [section.as_data() for source in sources for section in source.sections],
-        "port_events": described,
-        "nodes": [{"name": node.name, "interfaces": _interfaces(fabric, node.name)} for node in nodes],
-    }
-    log = LogWriter(folder.log, header, start, sum(source.width for source in sources))
-    opened.callback(log.close)
-    return Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions)
+    return sources, tail, described
 
 
 def rdma_devices(fabric: Fabric) -> list[tuple[str, str, str]]:

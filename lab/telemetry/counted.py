@@ -13,7 +13,7 @@ from lab.telemetry.log_store import LogStore
 from lab.telemetry.series import Clock, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -41,6 +41,11 @@ class Counted:
         with self._readable():
             return self._source.samples
 
+    @property
+    def tables(self) -> Collection[str]:
+        """The names of all tables."""
+        return self._tables.keys()
+
     def columns(self, table: str) -> Mapping[str, bool]:
         """The counters of a table, and of each whether it is a gauge; empty where there is no such table."""
         found: Mapping[str, bool] = self._tables.get(table, {}).get("columns", {})
@@ -61,6 +66,11 @@ class Counted:
         row = self._rows_of(table).get(key)
         values = np.zeros(len(ns), np.uint64) if row is None else self._column(table, column)[:, row]
         return Series(name, ns, values, self.clock, self.columns(table)[column])
+
+    def at(self, table: str, column: str, sample: int) -> NDArray[np.uint64]:
+        """A column of all rows, in the order of ``keys``, at one sample, counted from the first."""
+        found: NDArray[np.uint64] = self._column(table, column)[sample]
+        return found
 
     def _rows_of(self, table: str) -> dict[Key, int]:
         if table not in self._tables:

@@ -71,10 +71,14 @@ class Sample:
 
 
 class LogWriter:
-    """Appends frames to a file that nobody else writes; OSError when the disk is full."""
+    """Appends frames to a file that nobody else writes; OSError when the disk is full.
 
-    def __init__(self, path: Path, header: Mapping[str, Any], ns: int, width: int) -> None:
-        self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    Or to a descriptor, for somebody who reads along: then every frame is handed over at once.
+    """
+
+    def __init__(self, target: Path | int, header: Mapping[str, Any], ns: int, width: int) -> None:
+        self.descriptor = target if isinstance(target, int) else _made(target)
+        self._flush_ns = 0 if isinstance(target, int) else FLUSH_NS
         self._waiting = bytearray()
         self._flushed = ns
         self._last = np.zeros(width, np.uint64)
@@ -96,7 +100,7 @@ class LogWriter:
         """Append a frame; it is on its way to the disk half a second later."""
         head = _HEAD.pack(_MAGIC, kind, len(data), ns)
         self._waiting += head + _CHECKSUM.pack(zlib.crc32(data, zlib.crc32(head))) + data
-        if ns - self._flushed >= FLUSH_NS or len(self._waiting) >= _FLUSH_BYTES:
+        if ns - self._flushed >= self._flush_ns or len(self._waiting) >= _FLUSH_BYTES:
             self.flush()
             self._flushed = ns
 
@@ -112,6 +116,10 @@ class LogWriter:
         os.close(self.descriptor)
 
 
+def _made(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+
 def frames(path: Path) -> Iterator[Frame]:
     """All whole frames of a log, in order; OSError when it cannot be read."""
     with path.open("rb") as file:
@@ -121,16 +129,49 @@ def frames(path: Path) -> Iterator[Frame]:
     # Frames that are kept keep the mapping: it goes with the last of them.
     data = memoryview(memory)
     at = 0
-    while at + _HEAD.size + _CHECKSUM.size <= len(data):
-        magic, kind, length, ns = _HEAD.unpack_from(data, at)
-        head = data[at : at + _HEAD.size]
-        (checksum,) = _CHECKSUM.unpack_from(data, at + _HEAD.size)
-        at += _HEAD.size + _CHECKSUM.size
-        content = data[at : at + length]
-        if magic != _MAGIC or len(content) < length or zlib.crc32(content, zlib.crc32(head)) != checksum:
-            return
-        yield Frame(kind, ns, content)
-        at += length
+    while found := _frame_at(data, at):
+        yield found[0]
+        at = found[1]
+
+
+class FrameStream:
+    """A log that comes in pieces, as from a pipe."""
+
+    def __init__(self) -> None:
+        self._waiting = b""
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are whole with this piece; ValueError when what comes is no log."""
+        whole = memoryview(self._waiting + data)
+        at = 0
+        while found := _frame_at(whole, at):
+            yield found[0]
+            at = found[1]
+        self._waiting = bytes(whole[at:])
+        if len(self._waiting) >= _HEAD.size and not self._begins_a_frame():
+            raise ValueError("no log")
+
+    def _begins_a_frame(self) -> bool:
+        """Whether what waits may become one: a whole one whose checksum is wrong would wait for ever."""
+        magic, _, length, _ = _HEAD.unpack_from(self._waiting)
+        return bool(magic == _MAGIC and len(self._waiting) < _HEAD.size + _CHECKSUM.size + length)
+
+
+def _frame_at(data: memoryview, at: int) -> tuple[Frame, int] | None:
+    """The frame that begins there, and where the next one does; None when it is not whole."""
+    start = at + _HEAD.size + _CHECKSUM.size
+    if start > len(data):
+        return None
+    magic, kind, length, ns = _HEAD.unpack_from(data, at)
+    (checksum,) = _CHECKSUM.unpack_from(data, at + _HEAD.size)
+    content = data[start : start + length]
+    if (
+        magic != _MAGIC
+        or len(content) < length
+        or zlib.crc32(content, zlib.crc32(data[at : at + _HEAD.size])) != checksum
+    ):
+        return None
+    return Frame(kind, ns, content), start + length
 
 
 def sample_of(frame: Frame) -> Sample:

@@ -165,6 +165,11 @@ class Recording:
         return self._counted.samples
 
     @property
+    def counted(self) -> Counted:
+        """All counters, by table, for whoever takes them as they are."""
+        return self._counted
+
+    @property
     def ports(self) -> tuple[str, ...]:
         """The names of all ports of which anything was recorded."""
         return tuple(f"{node}:{interface}" for node, interface in self._port_keys)

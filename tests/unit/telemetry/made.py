@@ -50,6 +50,7 @@ class Made:
         files.write_json(self.folder.about, self.about)
         self.folder.topology.write_text(store.dump(topology))
         header = {
+            "fabric": topology.name,
             "sections": [section.as_data() for section in (*self._source.sections, *self._rdma())],
             "port_events": describe_events(self.numbering),
             "nodes": [{"name": node.name, "interfaces": {}} for node in topology.nodes],

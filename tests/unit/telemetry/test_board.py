@@ -1,0 +1,144 @@
+"""What top and replay show, against DuckDB, which reads the Parquet and knows nothing of us; live as recorded."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import pytest
+
+from lab.errors import InvalidInput, OperationFailed
+from lab.telemetry.board import DEVICES, PORTS, SHEETS
+from lab.telemetry.film import LiveFilm, RecordedFilm
+from lab.telemetry.recording import Recording
+from tests.unit.model.qos.fabrics import fabric
+from tests.unit.telemetry.made import START, STEP, Made
+from tests.unit.telemetry.played import OTHER, PORT, played
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_COUNTED = """
+    SELECT {sums}
+    FROM '{file}' now JOIN '{file}' old USING ({keys})
+    WHERE now.ns = (SELECT max(ns) FROM '{samples}' WHERE ns <= {at})
+      AND old.ns = (SELECT max(ns) FROM '{samples}' WHERE ns <= now.ns - 1000000000)
+      AND {where}
+
+"""
+
+
+def judged(path: Path, at: int, table: str, keys: str, where: str, *sums: str) -> tuple[float, ...]:
+    """What DuckDB makes of a table's rows at the last sample until ``at``, and at the last a second before that."""
+    counters = path / "counters"
+    (found,) = duckdb.sql(
+        _COUNTED.format(
+            sums=", ".join(sums), file=counters / f"{table}.parquet", samples=counters / "samples.parquet",
+            keys=keys, where=where, at=at,
+        )
+    ).fetchall()  # fmt: skip
+    return tuple(float(value or 0) for value in found)  # of what never counted there are no rows
+
+
+def port_figures(path: Path, at: int, port: str) -> dict[str, float]:
+    node, _, interface = port.partition(":")
+    where = f"node = '{node}' AND interface = '{interface}'"
+    rate = "/ any_value((now.ns - old.ns) / 1e9)"
+    priorities = judged(
+        path, at, "priorities", "node, interface, priority", where,
+        *(f"sum(now.{name} - old.{name}) {rate}" for name in (
+            "tx_prio_bytes", "rx_prio_bytes", "rx_prio_pause", "tx_prio_pause")),
+        f"max(now.rx_prio_pause_duration - old.rx_prio_pause_duration) {rate}",
+    )  # fmt: skip
+    names = [
+        name for name in duckdb.read_parquet(str(path / "counters" / "queues.parquet")).columns
+        if name.startswith("queue_drop_") and name.endswith("_packets")
+    ]  # fmt: skip
+    assert len(names) == 6
+    queues = judged(
+        path, at, "queues", "node, interface, queue", where,
+        "sum(now.queue_depth_bytes)", f"sum(now.queue_ecn_marked - old.queue_ecn_marked) {rate}",
+        "sum(" + " + ".join(f"now.{name} - old.{name}" for name in names) + f") {rate}",
+    )  # fmt: skip
+    tx, rx, rx_pauses, tx_pauses, paused = priorities
+    depth, marked, dropped = queues
+    return {
+        "tx_bps": tx * 8, "rx_bps": rx * 8, "queue_bytes": depth, "paused": paused / 1e6, "rx_pauses": rx_pauses,
+        "tx_pauses": tx_pauses, "marked": marked, "dropped": dropped,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return played(tmp_path_factory.mktemp("played") / "run").finished()
+
+
+@pytest.mark.parametrize("seconds", [2.5, 3.03, 3.7, 4.15, 5.9])
+def test_a_ports_figures_are_those_that_duckdb_finds(path: Path, seconds: float) -> None:
+    film = RecordedFilm(Recording.open(path))
+    at = START + round(seconds * 1e9)
+    look = film.look(PORTS, at)
+    assert look.ns == max(ns for ns in film.times.tolist() if ns <= at)
+    for port in (PORT, OTHER):
+        assert look.of(port) == pytest.approx(port_figures(path, at, port)), port
+    moves = 2.0 < seconds < 5.2
+    assert (look.of(PORT)["tx_bps"] > 0) == moves
+    assert sum(look.of("leaf1:swp1").values()) == 0
+
+
+@pytest.mark.parametrize("seconds", [2.5, 3.7, 5.9])
+def test_a_devices_figures_are_those_that_duckdb_finds(path: Path, seconds: float) -> None:
+    at = START + round(seconds * 1e9)
+    told = RecordedFilm(Recording.open(path)).look(DEVICES, at).of("h1:eth1")
+    rate = "/ any_value((now.ns - old.ns) / 1e9)"
+    names = {"tx_packets": "sent_pkts", "rx_packets": "rcvd_pkts", "gaps": "out_of_seq_request",
+             "naks": "rcvd_seq_err", "retries": "completer_retry_err"}  # fmt: skip
+    found = judged(
+        path, at, "rdma", "node, interface, device", "node = 'h1'",
+        *(f"sum(now.{counter} - old.{counter}) {rate}" for counter in names.values()),
+    )  # fmt: skip
+    assert {name: told[name] for name in names} == pytest.approx(dict(zip(names, found, strict=True)))
+    assert math.isnan(told["tx_bps"])  # this device does not count bytes
+
+
+def test_whoever_reads_along_sees_what_a_recording_has(tmp_path: Path) -> None:
+    """The log in pieces of any size, which cut frames anywhere."""
+    made = played(tmp_path / "run")
+    path = made.killed()
+    log = made.folder.log.read_bytes()
+    film = LiveFilm()
+    ends = sorted(np.random.default_rng(7).integers(0, len(log), 200).tolist())
+    with pytest.raises(OperationFailed):
+        LiveFilm().feed(b"error: no fabric runs" * 2)
+    for start, end in zip([0, *ends], [*ends, len(log)], strict=True):
+        film.feed(log[start:end])
+    recorded = RecordedFilm(Recording.open(path))
+    assert (film.name, film.end) == ("t", recorded.end)
+    for sheet in SHEETS:
+        live, kept = film.look(sheet, film.end), recorded.look(sheet, recorded.end)
+        for name in kept.names:
+            assert live.of(name) == pytest.approx(kept.of(name), nan_ok=True), name
+    assert [(each.state, each.changes) for each in film.standings(film.end)] == [("Idle", 1)]
+    assert film.standings(film.end) == recorded.standings(recorded.end)
+
+
+def test_sessions_are_as_they_were_told_by_then(path: Path) -> None:
+    film = RecordedFilm(Recording.open(path))
+    states = [[each.state for each in film.standings(START + ns)] for ns in (0, 10**9, 3 * 10**9)]
+    assert states == [[], ["Established"], ["Idle"]]
+
+
+def test_a_history_has_each_sample_the_latest_first(path: Path) -> None:
+    film = RecordedFilm(Recording.open(path))
+    at = START + 3 * 10**9
+    past = film.history(PORTS, at, 30)
+    assert [look.ns for look in past] == [ns for ns in film.times.tolist() if ns <= at][::-1][:30]
+    assert past[7].of(PORT) == pytest.approx(port_figures(path, past[7].ns, PORT))
+    assert len(film.history(PORTS, START + 5 * STEP, 30)) == 6
+
+
+def test_a_recording_without_samples_cannot_be_looked_at(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="has no samples"):
+        RecordedFilm(Recording.open(Made(tmp_path / "run", fabric("lab")).killed()))
