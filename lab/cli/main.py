@@ -51,6 +51,8 @@ class Commands(LazyGroup):
         "extcap": ("lab.cli.extcap", "extcap"),
         "craft": ("lab.cli.craft", "craft"),
         "record": ("lab.cli.record", "app"),
+        "top": ("lab.cli.top", "top"),
+        "replay": ("lab.cli.replay", "replay"),
         "report": ("lab.cli.report", "report"),
         "export": ("lab.cli.export", "app"),
         "import": ("lab.cli.import_lab", "app"),
@@ -84,6 +86,7 @@ def _send_to_vm(context: typer.Context, wanted: bool | None) -> bool | None:
     command = next((index for index, word in enumerate(words) if not word.startswith("-")), len(words))
     own = words[command:]
     here = context.resilient_parsing or os.environ.get("ROCELAB_IN_VM") or own[:1] == ["vm"] or _asks_for_help(own)
+    here = here or (own[:1] == ["top"] and "--stream" not in own)  # it draws here, and has samples come from there
     if not here and (wanted or (wanted is None and _follows_to_vm(words))):
         from lab.cli.vm import send  # noqa: PLC0415 - paid for only by those who use the VM
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ABOUT_A_FABRIC: Final = {
     "capture", "congestion", "counters", "craft", "down", "exec", "expect", "fault", "inspect", "path", "qos", "rdma",
-    "record", "shell", "status", "vtysh",
+    "record", "shell", "status", "top", "vtysh",
 }  # fmt: skip
 _RUNS: Final = {"start", "stop"}
 """What ``rocelab record`` does with a fabric; the rest reads files."""
@@ -35,6 +35,8 @@ def follows_to_vm(words: Sequence[str]) -> bool:
     if command not in _ABOUT_A_FABRIC or not {"--help", "--all"}.isdisjoint(own):
         return False
     if (command == "craft" and "--send" not in own) or (command == "record" and not _RUNS.intersection(own)):
+        return False
+    if command == "top" and "--stream" not in own:  # drawn here, of samples that come from there
         return False
     if _machine() is None:
         return False

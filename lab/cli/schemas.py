@@ -57,6 +57,8 @@ ANSWERS: Final[dict[str, Any]] = {
     "record stop": recordings.Recording,
     "record ls": list[recordings.Listed],
     "record show": recordings.Recording,
+    "top": recordings.Board,
+    "replay": recordings.Board,
     "report": reports.Reports,
     "vm status": machine.VmStatus,
     "vm ls": list[machine.ListedVm],

@@ -17,7 +17,7 @@ BOOT_ENVIRONMENT = {
     "USER": "root",
 }
 """What every command in the guest finds in its environment."""
-_ACCOMPANIES: Final = frozenset({"capture", "craft", "--follow", "--watch"})
+_ACCOMPANIES: Final = frozenset({"capture", "craft", "top", "--follow", "--watch"})
 """Words of commands that look at what others do, or disturb it, for as long as the caller means."""
 _TYPED_AT: Final = frozenset({"bash", "exec", "sh", "shell", "vtysh"})
 """Words of commands that a person in a terminal goes on with."""

@@ -71,3 +71,67 @@ class Recording(Answer):
     commands: int
     captures: list[str]
     """Files below the recording's folder."""
+
+
+class PortFigures(Answer):
+    """A port's line of ``rocelab top``, over the last second; None for what a plain link has not got."""
+
+    tx_bps: float | None
+    """Bit/s of frames, without FCS."""
+    rx_bps: float | None
+    queue_bytes: float | None
+    """Bytes that wait now."""
+    paused: float | None
+    """Share of the time in which the priority that suffers most might not send."""
+    rx_pauses: float | None
+    """PFC frames in a second that pause it."""
+    tx_pauses: float | None
+    """PFC frames in a second by which it pauses its peer."""
+    marked: float | None
+    """Packets marked CE in a second."""
+    dropped: float | None
+    """Packets dropped in a second, for any reason."""
+
+
+class DeviceFigures(Answer):
+    """An RDMA device's line of ``rocelab top``; None for what it does not count."""
+
+    tx_bps: float | None
+    """Bit/s of RoCE packets."""
+    rx_bps: float | None
+    tx_packets: float | None
+    rx_packets: float | None
+    gaps: float | None
+    """Requests in a second whose PSN was beyond the expected one."""
+    naks: float | None
+    """NAKs in a second for a sequence error, received."""
+    again: float | None
+    """Requests in a second that were received again."""
+    retries: float | None
+    """Times in a second that an answer was waited for in vain."""
+
+
+class SessionStanding(Answer):
+    """How a session of a router is, as far as it told."""
+
+    node: str
+    interface: str
+    protocol: str
+    state: str
+    since_ns: int
+    """When that was seen first, ns of CLOCK_MONOTONIC."""
+    changes: int
+
+
+class Board(Answer):
+    """``rocelab top --json``, and a moment of a recording: ``rocelab replay RUN --at S --json``."""
+
+    name: str
+    """Of the fabric, or of the recording."""
+    ns: int
+    """When the sample was taken, ns of CLOCK_MONOTONIC."""
+    seconds: float
+    """Over how long rates were taken."""
+    ports: dict[str, PortFigures]
+    devices: dict[str, DeviceFigures]
+    sessions: list[SessionStanding]

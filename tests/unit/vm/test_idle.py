@@ -96,6 +96,7 @@ def test_the_loop_jumps_back_to_its_beginning(machine: str, code: str) -> None:
         (["rocelab", "up"], (24, 80), False),
         (["rocelab", "counters", "--watch"], (24, 80), True),
         (["rocelab", "counters", "--watch"], None, True),
+        (["rocelab", "top", "--stream", "--hz", "20"], None, True),
         (["rocelab", "capture", "h1", "--seconds", "10"], None, True),
         (["rocelab", "craft", "pfc", "--pace", "100", "--send", "h4:eth1"], None, True),
         (["rocelab", "rdma", "bw", "h1", "h4"], (24, 80), False),

@@ -1,0 +1,54 @@
+"""Figures as they stand in a table: short, with their unit, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+from lab.telemetry.board import Unit
+from lab.units import format_rate, format_size
+
+if TYPE_CHECKING:
+    from lab.telemetry.board import Look, Measure
+
+NOTHING: Final = "·"
+"""What stands for 0: a table of an idle fabric is quiet, and what moves is seen."""
+
+
+def cell(measure: Measure, value: float) -> str:
+    """A figure as text; "" where there is none."""
+    if math.isnan(value):
+        return ""
+    if not value:
+        return NOTHING
+    match measure.unit:
+        case Unit.RATE:
+            return format_rate(round(value))
+        case Unit.BYTES:
+            return format_size(round(value))
+        case Unit.SHARE:
+            return f"{value:.1%}"
+        case Unit.PER_SECOND:
+            return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def rows(look: Look, column: int, *, descending: bool) -> list[tuple[str, ...]]:
+    """A line for each name, by a column (0 is the name); who has no figure there comes last."""
+    lines = [(name, *values) for name, values in zip(look.names, look.values.tolist(), strict=True)]
+    lines.sort(key=lambda line: natural(line[0]))
+    if column:
+        have = [line for line in lines if not math.isnan(line[column])]
+        have.sort(key=lambda line: line[column], reverse=descending)
+        lines = have + [line for line in lines if math.isnan(line[column])]
+    elif descending:
+        lines.reverse()
+    return [
+        (name, *(cell(measure, value) for measure, value in zip(look.measures, values, strict=True)))
+        for name, *values in lines
+    ]
+
+
+def natural(name: str) -> list[tuple[str, int]]:
+    """For sorting: leaf2 before leaf10."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]

@@ -1,0 +1,87 @@
+"""What one port did: a curve of each figure that ever moved, and the figures of each look, the latest first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Footer, Sparkline, Static
+
+from lab.tui.cells import cell
+from lab.tui.table import Lines
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from lab.telemetry.board import Sheet
+    from lab.telemetry.film import Film
+
+_NS: Final = 10**9
+MOST: Final = 240
+"""Looks that are shown."""
+
+
+class History(Screen[None]):
+    """The figures of one line of a sheet, up to a moment."""
+
+    CSS = """
+    .curve { height: 1; }
+    .curve Static { width: 28; padding: 0 1; }
+    .curve Sparkline { width: 1fr; }
+    #of { height: 1; background: $primary-background; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,h,backspace", "close", "back")]
+
+    def __init__(self, film: Film, sheet: Sheet, name: str, at: int) -> None:
+        super().__init__()
+        self._film, self._sheet, self.of, self._at = film, sheet, name, at
+
+    def compose(self) -> ComposeResult:
+        """Curves, and the figures below them."""
+        yield Static(f"{self.of}, the latest first", id="of", markup=False)
+        for measure in self._sheet.measures:
+            with Horizontal(classes="curve", id=f"curve-{measure.name}"):
+                yield Static(measure.title, markup=False)
+                yield Sparkline([], summary_function=max)
+        yield Lines(("at", *(measure.title for measure in self._sheet.measures)), descending=True, id="past-lines")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Show what there is until now."""
+        self.show(self._at)
+        self.query_one("#past-lines").focus()
+
+    def show(self, at: int) -> None:
+        """Show what there is until then."""
+        self._at = at
+        looks = self._film.history(self._sheet, at, MOST)
+        values = np.array([list(look.of(self.of).values()) for look in looks]).reshape(len(looks), -1)
+        for number, measure in enumerate(self._sheet.measures):
+            curve = self.query_one(f"#curve-{measure.name}", Horizontal)
+            past = np.nan_to_num(values[::-1, number])
+            curve.display = bool(past.any())
+            curve.query_one(Sparkline).data = past.tolist()
+            most = cell(measure, float(past.max(initial=0)))
+            curve.query_one(Static).update(f"{measure.title}, at most {most}")
+        told = [
+            (f"{(look.ns - self._film.start) / _NS:.3f} s",
+             *(cell(measure, value) for measure, value in zip(self._sheet.measures, line, strict=True)))
+            for look, line in zip(looks, values.tolist(), strict=True)
+        ]  # fmt: skip
+        self.query_one("#past-lines", Lines).show(told)
+
+    def on_lines_sorted(self, message: Lines.Sorted) -> None:
+        """By time, whatever is asked for: it is a history."""
+        message.stop()
+        self.show(self._at)
+
+    def on_lines_asked(self, message: Lines.Asked) -> None:
+        """There is no more to see of a moment."""
+        message.stop()
+
+    def action_close(self) -> None:
+        """Back to the tables."""
+        self.dismiss()

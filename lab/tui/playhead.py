@@ -1,0 +1,95 @@
+"""Where a replay is: a moment that moves by itself at some speed, forwards or backwards, or is put somewhere."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.telemetry.recording import Event, Recording
+
+_NS: Final = 10**9
+SLOWEST, FASTEST = 1 / 64, 64.0
+_ROUTINE: Final = {
+    "paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops", "marked",
+}  # fmt: skip
+"""Kinds of events that ports tell of by the hundred: the first of a series is one to jump to."""
+_SERIES: Final = _NS
+"""A pause, or whatever it is, of the same port within this time is of the same series."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment to jump to."""
+
+    ns: int
+    text: str
+    phase: bool = False
+
+
+@dataclass
+class Playhead:
+    """Times are ns of CLOCK_MONOTONIC; ``speed`` is seconds of the recording in a second."""
+
+    start: int
+    end: int
+    at: int
+    speed: float = 1.0
+    backwards: bool = False
+    playing: bool = True
+
+    def advance(self, seconds: float) -> None:
+        """So much time has passed for whoever looks on; at either end it stands still."""
+        if not self.playing:
+            return
+        step = round(seconds * self.speed * _NS)
+        self.put(self.at - step if self.backwards else self.at + step)
+        if self.at == (self.start if self.backwards else self.end):
+            self.playing = False
+
+    def put(self, at: int) -> None:
+        """Be there, or at the end that is nearest."""
+        self.at = min(max(at, self.start), self.end)
+
+    def faster(self, factor: float) -> None:
+        """Multiply the speed, within what makes sense."""
+        self.speed = min(max(self.speed * factor, SLOWEST), FASTEST)
+
+    def toggle(self) -> None:
+        """Stand still, or go on; from the end it goes on from the other end."""
+        if not self.playing and self.at == (self.start if self.backwards else self.end):
+            self.at = self.end if self.backwards else self.start
+        self.playing = not self.playing
+
+    def jump(self, moments: Sequence[int], by: int) -> None:
+        """Stand still at the next (1) or the last (-1) of some moments in order of time; at none stay."""
+        self.playing = False
+        place = bisect_right(moments, self.at) if by > 0 else bisect_left(moments, self.at) - 1
+        if 0 <= place < len(moments):
+            self.put(moments[place])
+
+
+def marks_of(recording: Recording) -> list[Mark]:
+    """Where one may want to jump to, by time: phases, commands, and events that are not one of a series.
+
+    What was injected is not among them: who replays a run to find out would be told.
+    """
+    found = [Mark(phase.start, f"phase {phase.name}", phase=True) for phase in recording.phases]
+    found += [Mark(command.ns, f"{command.node}$ {' '.join(command.argv)}") for command in recording.commands]
+    last: dict[tuple[str, ...], int] = {}
+    for event in recording.events():
+        key = (event.source, event.kind, event.node, event.interface, str(event.data.get("number", "")))
+        first = event.ns - last.get(key, event.ns - 2 * _SERIES) > _SERIES
+        last[key] = event.ns
+        if event.kind not in {"phase", "neighbour", "route"} and (first or event.kind not in _ROUTINE):
+            found += [Mark(event.ns, _text(event))] if event.data.get("before") != "" else []
+    return sorted(found, key=lambda mark: mark.ns)
+
+
+def _text(event: Event) -> str:
+    where = ":".join(part for part in (event.node, event.interface) if part)
+    more = ", ".join(f"{name} {value}" for name, value in event.data.items() if value not in {"", None})
+    return " ".join(part for part in (where, event.kind.replace("_", " "), more) if part)

@@ -1,0 +1,136 @@
+"""The tables of a fabric, by ports, RDMA devices and sessions: what ``rocelab top`` and ``rocelab replay`` share."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Static, TabbedContent, TabPane
+
+from lab.telemetry.board import DEVICES, PORTS, SHEETS
+from lab.tui import cells
+from lab.tui.history import History
+from lab.tui.table import Lines
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from lab.telemetry.board import Sheet, Standing
+    from lab.telemetry.film import Film
+
+_NS: Final = 10**9
+SESSIONS: Final = ("session", "protocol", "state", "since", "changes")
+_TITLES: Final = {PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions"}
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+class Viewer(App[None]):
+    """Shows a film at a moment; who drives it says which, and calls ``show`` when that is another."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #line { height: 1; background: $primary-background; padding: 0 1; }
+    #told { height: auto; max-height: 4; padding: 0 1; color: $text-muted; }
+    TabbedContent { height: 1fr; }
+    Lines { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "leave", "quit"),
+        Binding("ctrl+c", "leave", "quit", show=False, priority=True),
+        Binding("1", "tab('ports')", "ports"),
+        Binding("2", "tab('devices')", "RDMA"),
+        Binding("3", "tab('sessions')", "sessions"),
+    ]
+
+    def __init__(self, film: Film, sort: str = "tx_bps") -> None:
+        """``sort`` is the measure that ports are sorted by at first, or ``port``."""
+        super().__init__()
+        self.film = film
+        self.at = film.end
+        names = ["port", *(measure.name for measure in PORTS.measures)]
+        self._sort_by = names.index(sort)
+
+    def compose(self) -> ComposeResult:
+        """A line that says what is shown, the tables, what happened, and the keys."""
+        yield Static(id="line", markup=False)
+        with TabbedContent(initial=PORTS.name):
+            for sheet in SHEETS:
+                titles = ("port" if sheet is PORTS else "device", *(measure.title for measure in sheet.measures))
+                by = self._sort_by if sheet is PORTS else 1
+                with TabPane(_TITLES[sheet.name], id=sheet.name):
+                    yield Lines(titles, sort_by=by, descending=by > 0, id=f"{sheet.name}-lines")
+            with TabPane(_TITLES["sessions"], id="sessions"):
+                yield Lines(SESSIONS, id="sessions-lines")
+        yield Static(id="told", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Signals that ask to end are keys like any other: the terminal is given back as it was."""
+        loop = asyncio.get_running_loop()
+        for number in _ENDING if not self.is_headless else ():
+            loop.add_signal_handler(number, self.action_leave)
+        self.show()
+        self.query_one(f"#{PORTS.name}-lines").focus()
+
+    def show(self) -> None:
+        """Draw the moment ``at``."""
+        self.query_one("#line", Static).update(self.headline())
+        self.query_one("#told", Static).update(self.told())
+        open_ = self.query_one(TabbedContent).active
+        for sheet in SHEETS:
+            if sheet.name == open_:
+                self._show_sheet(sheet)
+        if open_ == "sessions":
+            self._show_sessions()
+        if isinstance(self.screen, History):
+            self.screen.show(self.at)
+
+    def headline(self) -> str:
+        """What is shown, on a line."""
+        return self.film.name
+
+    def told(self) -> str:
+        """What happened lately."""
+        return ""
+
+    def action_tab(self, name: str) -> None:
+        """Go to a table."""
+        self.query_one(TabbedContent).active = name
+        self.query_one(f"#{name}-lines").focus()
+
+    def action_leave(self) -> None:
+        """End."""
+        self.exit()
+
+    def on_tabbed_content_tab_activated(self) -> None:
+        """What comes to be seen is drawn."""
+        self.show()
+
+    def on_lines_sorted(self) -> None:
+        """Lines come in another order."""
+        self.show()
+
+    def on_lines_asked(self, asked: Lines.Asked) -> None:
+        """The history of a port or device; sessions have none."""
+        for sheet in SHEETS:
+            if self.query_one(TabbedContent).active == sheet.name:
+                self.push_screen(History(self.film, sheet, asked.name, self.at))
+
+    def _show_sheet(self, sheet: Sheet) -> None:
+        lines = self.query_one(f"#{sheet.name}-lines", Lines)
+        look = self.film.look(sheet, self.at)
+        lines.show(cells.rows(look, lines.sort_by, descending=lines.descending))
+
+    def _show_sessions(self) -> None:
+        lines = self.query_one("#sessions-lines", Lines)
+        told = [self._session(standing) for standing in self.film.standings(self.at)]
+        told.sort(key=lambda line: cells.natural(line[lines.sort_by]), reverse=lines.descending)
+        lines.show(told)
+
+    def _session(self, standing: Standing) -> tuple[str, ...]:
+        since = f"{(standing.since - self.film.start) / _NS:.1f} s"
+        name = f"{standing.node}:{standing.interface} {standing.protocol}"
+        return name, standing.protocol, standing.state, since, str(standing.changes)
