@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lab.telemetry.cast import write_cast
 from lab.telemetry.folder import Folder, write_json
 from lab.telemetry.log_store import LogStore
 from lab.telemetry.recording import described
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def finish(folder: Folder, about: Mapping[str, Any]) -> None:
-    """Make tables and events of the log, and take it away; OSError when the disk is full, and then it is still there.
+    """Make tables and events of the log, and take that away; OSError when the disk is full: it is still there then.
 
     Fine to repeat after whatever cut it short.
     """
@@ -24,6 +25,7 @@ def finish(folder: Folder, about: Mapping[str, Any]) -> None:
     write_tables(log, folder.tables, int(about["realtime_offset_ns"]))
     with folder.events.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(event) + "\n" for event in log.events())
+    write_cast(folder, about)
     ns = log.samples["ns"]
     seconds = (int(ns[-1]) - int(about["start_ns"])) / 10**9 if len(ns) else 0.0
     write_json(folder.about, {**about, "complete": True, "seconds": seconds, "tables": described(log)})

@@ -25,5 +25,11 @@ def test_the_page_names_every_file_and_table(tmp_path: Path) -> None:
             assert f"`{file.relative_to(path)}`" in page, file
         elif file.is_file():
             assert f"| `{file.stem}` |" in page, file
-    names = (Folder(path).log.name, Folder(path).commands.name, "state/before.json", "truth/truth.jsonl")
+    names = (
+        Folder(path).log.name,
+        Folder(path).commands.name,
+        "state/before.json",
+        "truth/truth.jsonl",
+        "terminal/commands.cast",
+    )
     assert all(f"`{name}`" in page for name in names)
