@@ -15,6 +15,7 @@ from lab.backends.state import all_fabrics
 from lab.cli.complete import FabricOption
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.runs import folder_of
 from lab.errors import OperationFailed, UsageError
 from lab.model.suggest import suggest
 from lab.units import counted, format_rate, format_time
@@ -107,16 +108,11 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Show what is in a recording: phases, samples and how late they were, busiest ports, events."""
-    recording = _opened(_folder(run))
+    recording = _opened(folder_of(run))
     if as_json:
         print_json(_as_data(recording))
     else:
         _show(recording)
-
-
-def _folder(run: str) -> Path:
-    path = Path(run)
-    return path if path.is_dir() or "/" in run else Path("recordings") / run
 
 
 def _opened(folder: Path) -> Recording:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lab.cli.output import JsonFlag, print_json
+from lab.cli.runs import folder_of
 from lab.errors import UsageError
 
 
@@ -28,7 +28,7 @@ def replay(
     from lab.telemetry.film import RecordedFilm  # noqa: PLC0415
     from lab.telemetry.recording import Recording  # noqa: PLC0415
 
-    recording = Recording.open(_folder(run))
+    recording = Recording.open(folder_of(run))
     film = RecordedFilm(recording)
     moment = recording.clock.start + round(at * 10**9)
     if as_json:
@@ -48,8 +48,3 @@ def require_terminal(command: str) -> None:
         raise UsageError(
             f"rocelab {command} draws on a terminal, and this is none", f"rocelab {command} --once, or --json"
         )
-
-
-def _folder(run: str) -> Path:
-    path = Path(run)
-    return path if path.is_dir() or "/" in run else Path("recordings") / run

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lab.cli.output import JsonFlag, print_json, stderr, stdout
+from lab.cli.runs import folder_of
 from lab.errors import InvalidInput, OperationFailed, UsageError
 from lab.scenario import library
 
@@ -36,7 +37,7 @@ def report(
     """
     if not runs and index is None:
         raise UsageError("no recording is named", "rocelab report RUN, or --index DIR for all of a folder")
-    made = [_made(_folder(run), output, path) for run in runs or []]
+    made = [_made(folder_of(run), output, path) for run in runs or []]
     unread: dict[str, str] = {}
     if index is not None:
         made += _all_of(index, output, path, unread)
@@ -50,11 +51,6 @@ def report(
         return
     for file in [*(file for _, files in made for file in files), *([listed] if listed else [])]:
         stdout.print(str(file), markup=False, highlight=False, soft_wrap=True)
-
-
-def _folder(run: str) -> Path:
-    path = Path(run)
-    return path if path.is_dir() or "/" in run else Path("recordings") / run
 
 
 def _made(run: Path, output: Path, path: Path) -> tuple[Facts, list[Path]]:

@@ -128,12 +128,8 @@ def _sampled(wanted: str | None, hz: float) -> Iterator[tuple[LiveFilm, int, _En
     """A film of a fabric, what its samples come from, and how that ends; afterwards nobody samples any more."""
     from lab.telemetry.film import LiveFilm  # noqa: PLC0415 - see top
 
-    words = sys.argv[1:]
-    ahead = (
-        [word for word in words[: words.index("top")] if word in {"--vm", "--no-vm", "--debug"}]
-        if "top" in words
-        else []
-    )
+    words = sys.argv[1 : sys.argv.index("top")] if "top" in sys.argv else []
+    ahead = [word for word in words if word in {"--vm", "--no-vm", "--debug"}]
     named = ["--fabric", wanted] if wanted else []
     argv = [sys.executable, "-m", "lab", *ahead, "top", "--stream", "--hz", f"{hz:g}", *named]
     source, theirs = os.pipe()

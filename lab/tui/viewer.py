@@ -97,7 +97,9 @@ class Viewer(App[None]):
         return ""
 
     def action_tab(self, name: str) -> None:
-        """Go to a table."""
+        """Go to a table, also from a history."""
+        if isinstance(self.screen, History):
+            self.pop_screen()
         self.query_one(TabbedContent).active = name
         self.query_one(f"#{name}-lines").focus()
 

@@ -193,7 +193,11 @@ def test_one_key_shows_a_ports_history_which_moves_with_the_time(path: Path) -> 
         assert drawn(past, 0)[1] == sent(path, PORT, app.at)
         assert app.screen.query_one("#curve-rx_bps").display != app.screen.query_one("#curve-tx_pauses").display
         await pilot.press("escape")
-        assert not isinstance(app.screen, History)
+        assert len(app.screen_stack) == 1
+        await pilot.press("h", "2")
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+        assert drawn(lines(app, "devices"), 0)[0] == "h1:eth1"
 
     replayed(path, work, at=3.5)
 
