@@ -9,13 +9,14 @@ import itertools
 import json
 import subprocess
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
+
+from .on_the_wire import captured, fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,30 +172,10 @@ def test_the_kernel_has_remote_macs_behind_their_vteps() -> None:
     assert remote[MAC["h6"]] == "10.252.0.3"
 
 
-@contextmanager
-def captured(node: str, interface: str, file: Path) -> Iterator[None]:
-    """What tcpdump sees while it is open; it is waited for until it listens, and ends when all is written."""
-    words = ["tcpdump", "--immediate-mode", "-U", "-s", "200", "-i", interface, "-w", str(file)]
-    argv = ["ip", "netns", "exec", f"rl-tenant.{node}", *words]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as tcpdump:
-        assert tcpdump.stderr is not None
-        assert "listening" in tcpdump.stderr.readline()
-        yield
-        tcpdump.terminate()
-
-
-def fields(file: Path, display: str, *names: str) -> list[list[str]]:
-    """What tshark reads in the packets that it shows."""
-    shown = [word for name in names for word in ("-e", name)]
-    argv = ["tshark", "-r", str(file), "-Y", display, "-T", "fields", *shown]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
-    return [line.split("\t") for line in done.stdout.splitlines()]
-
-
 def test_arp_for_a_known_host_is_answered_by_the_leaf(tmp_path: Path) -> None:
     """By a capture where the other host is: it hears no question (RFC 9161 section 3.2)."""
     said("h1", "ip", "neigh", "flush", "all")
-    with captured("h3", "eth1", tmp_path / "h3.pcap"):
+    with captured("rl-tenant.h3", "eth1", tmp_path / "h3.pcap"):
         said("h1", "ping", "-qc1", "-W5", BLUE["h3"])
     assert fields(tmp_path / "h3.pcap", "icmp.type == 8", "ip.src") == [[BLUE["h1"]]]
     asked = fields(tmp_path / "h3.pcap", "arp.opcode == 1", "arp.src.hw_mac", "arp.dst.proto_ipv4")
@@ -206,7 +187,7 @@ def test_arp_for_a_known_host_is_answered_by_the_leaf(tmp_path: Path) -> None:
 def test_the_tunnel_has_the_vni_of_the_network_or_of_the_tenant_and_keeps_the_class(tmp_path: Path) -> None:
     """Bridged by the L2VNI, routed by the L3VNI; the outer DSCP is the inner one's, ECN too (RFC 6040)."""
     files = [tmp_path / f"{spine}.pcap" for spine in ("spine1", "spine2")]
-    with captured("leaf1", "swp1", files[0]), captured("leaf1", "swp2", files[1]):
+    with captured("rl-tenant.leaf1", "swp1", files[0]), captured("rl-tenant.leaf1", "swp2", files[1]):
         for target in (BLUE["h3"], BLUE["h5"]):
             said("h1", "ping", "-qc2", "-i.2", "-W5", "-Q", "0x6a", target)
     seen = set()

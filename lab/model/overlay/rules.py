@@ -133,9 +133,6 @@ def _last(subnet: Subnet) -> int:
 
 def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
     """Every rule about the hosts that are attached and the links between them."""
-    if topology.qos is not None:
-        remedy = "leave one of them out: lossless ports do not look into tunnels yet"
-        yield Finding(("qos",), "does not go with an overlay", remedy)
     untagged: dict[str, str] = {}
     for name, network in spec.networks.items():
         yield from _ends_are_hosts(topology, name, network, untagged)
