@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +13,15 @@ from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.errors import UsageError
 from lab.model.overlay.plan import plan_overlay
 from lab.model.suggest import suggest
-from lab.model.topology import Endpoint
-from lab.routing.path import Place, Walker, check_port
+from lab.routing.path import Walker, check_port
+from lab.routing.tunnel_path import TunnelWalker, stations_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lab.backends.base import Fabric
+    from lab.routing.path import Path, Place
+    from lab.routing.tunnel_path import Hops, Station
 
 Host = Annotated[str, typer.Argument(help="Host, or host:interface.", autocompletion=node_names)]
 
@@ -34,37 +39,67 @@ def path(
     if sport is not None:
         check_port(sport)
     running = open_fabric(fabric)
-    start, goal = _place(running, src), _place(running, dst)
-    if start.end.node == goal.end.node:
-        raise UsageError(f"{src} and {dst} are the same host", "name two hosts")
-    if start.address.version != goal.address.version:
-        raise UsageError(f"{start.address} and {goal.address} are of two IP versions", "name two of one")
-    walker = Walker(running.topology, running.namespace)
-    found = walker.every(start, goal) if sport is None else [walker.of_flow(start, goal, sport)]
+    start, goal = _station(running, src), _station(running, dst)
+    _check(start, goal, sport)
+    hops: list[Hops] = []
+    if start.network:
+        walker = TunnelWalker(running.topology, running.namespace, running.qos, start, goal, sport)
+        hops = walker.paths()
+        found = [tuple(hop.end for hop in each) for each in hops]
+    else:
+        found = _in_the_underlay(running, start.place, goal.place, sport)
     if as_json:
         ends = [[str(end) for end in each] for each in found]
-        print_json({"src": str(start.end), "dst": str(goal.end), "sport": sport, "paths": ends})
+        said = [[{**asdict(hop), "end": str(hop.end)} for hop in each] for each in hops]
+        print_json({"src": str(start), "dst": str(goal), "sport": sport, "paths": ends, "hops": said})
         return
-    rows = [(number, " > ".join([*map(str, each), goal.end.node])) for number, each in enumerate(found, start=1)]
-    what = "all paths" if sport is None else f"UDP {start.address}:{sport} > {goal.address}:4791"
+    rows = [
+        (number, " > ".join([*map(str, each), goal.place.end.node])) for number, each in enumerate(found, start=1)
+    ]
+    what = "all paths" if sport is None else f"UDP {start.place.address}:{sport} > {goal.place.address}:4791"
     stdout.print(table(f"{src} to {dst}, {what}", ("path", "leaves by"), rows))
+    for number, each in enumerate(hops, start=1):
+        stdout.print(table(f"path {number}", ("leaves by", "asked", "said", "prio", "queue"), _rows(each)))
 
 
-def _place(fabric: Fabric, name: str) -> Place:
+def _rows(hops: Hops) -> Iterator[tuple[object, ...]]:
+    """A line for each table, the first of each node with what it is left by."""
+    for hop in hops:
+        about: tuple[object, ...] = (hop.end, hop.priority, hop.queue)
+        for looked in hop.looked:
+            end, priority, queue = about
+            yield end, looked.table, looked.said, priority, queue
+            about = ("", None, None)
+
+
+def _in_the_underlay(fabric: Fabric, start: Place, goal: Place, sport: int | None) -> list[Path]:
+    walker = Walker(fabric.topology, fabric.namespace)
+    return walker.every(start, goal) if sport is None else [walker.of_flow(start, goal, sport)]
+
+
+def _check(start: Station, goal: Station, sport: int | None) -> None:
+    """UsageError for two ends between which there is no way that could be shown."""
+    if start.place.end.node == goal.place.end.node:
+        raise UsageError(f"{start} and {goal} are the same host", "name two hosts")
+    if start.place.address.version != goal.place.address.version:
+        raise UsageError(f"{start.place.address} and {goal.place.address} are of two IP versions", "name two of one")
+    if bool(start.network) != bool(goal.network):
+        inside, outside = (start, goal) if start.network else (goal, start)
+        message = f"{inside} is in network {inside.network} and {outside} in none"
+        raise UsageError(message, "name two hosts in networks, or two in none")
+    if sport is not None and start.vlan:
+        raise UsageError(f"{start} has no RDMA device: it is of a VLAN", "leave --sport out")
+
+
+def _station(fabric: Fabric, name: str) -> Station:
     node, _, interface = name.partition(":")
     hosts = [host.name for host in fabric.topology.hosts]
     if node not in hosts:
         raise UsageError(f"no host {node!r} in fabric {fabric.name}", suggest(node, hosts, f"there is {hosts}"))
-    addresses = {
-        each: plan.address.ip for each, plan in fabric.plan[node].interfaces.items() if plan.address is not None
-    }
-    overlay = plan_overlay(fabric.topology)
-    if overlay is not None and node in overlay.hosts:
-        raise UsageError(
-            f"{node} is in network {overlay.hosts[node][0].network}",
-            "rocelab status --evpn: paths do not go through tunnels yet",
-        )
-    chosen = interface or next(iter(addresses))
-    if chosen not in addresses:
-        raise UsageError(f"no interface {interface!r} on {node}", f"it has {', '.join(addresses)}")
-    return Place(Endpoint(node, chosen), addresses[chosen])
+    stations = stations_of(node, fabric.plan[node], plan_overlay(fabric.topology))
+    if not stations:
+        raise UsageError(f"{node} has no address", "give its network subnets")
+    chosen = interface or next(iter(stations))
+    if chosen not in stations:
+        raise UsageError(f"no interface {interface!r} on {node}", f"it has {', '.join(stations)}")
+    return stations[chosen]

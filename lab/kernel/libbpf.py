@@ -61,6 +61,8 @@ _SIGNATURES: Final = {
     "bpf_object__next_map": _NEXT,
     "bpf_object__next_program": _NEXT,
     "bpf_object__open_file": _Signature(c_void_p, (c_char_p, c_void_p)),
+    "bpf_prog_load": _Signature(c_int, (c_int, c_char_p, c_char_p, c_char_p, c_size_t, c_void_p)),
+    "bpf_prog_test_run_opts": _Signature(c_int, (c_int, c_void_p)),
     "bpf_prog_get_fd_by_id": _Signature(c_int, (c_uint32,)),
     "bpf_program__fd": _NUMBER,
     "bpf_program__name": _NAME,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROCEV2: Final = 4791
 """UDP port of RoCEv2 (IBA vol. 1, annex A17.4)."""
 MAX_PATHS: Final = 256
-_MAX_HOPS: Final = 64
+MAX_HOPS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Walker:
         flow = ["ipproto", "udp", "sport", str(sport), "dport", str(ROCEV2)]
         path, at = [src.end], self._far(src.end)
         while at.node != dst.end.node:
-            if len(path) > _MAX_HOPS:
-                raise OperationFailed(f"packets from {src.end} to {dst.end} go in a circle at {at.node}", _STATUS)
+            if len(path) > MAX_HOPS:
+                raise OperationFailed(f"packets from {src.end} to {dst.end} go in a circle at {at.node}", STATUS)
             asked = [str(dst.address), "from", str(src.address), "iif", at.interface, *flow]
             out = self._end(at.node, self._ask(at.node, dst.address, asked))
             path.append(out)
@@ -72,8 +72,8 @@ class Walker:
         if node == dst.end.node:
             yield path
             return
-        if len(path) > _MAX_HOPS:
-            raise OperationFailed(f"packets to {dst.end} go in a circle at {node}", _STATUS)
+        if len(path) > MAX_HOPS:
+            raise OperationFailed(f"packets to {dst.end} go in a circle at {node}", STATUS)
         route = self._ask(node, dst.address, ["fibmatch", str(dst.address)])
         for hop in route.get("nexthops", [route]):
             yield from self._onward((*path, self._end(node, hop)), dst)
@@ -86,7 +86,7 @@ class Walker:
             (route,) = json.loads(done.stdout)
         except ValueError:
             said = done.stderr.strip() or "it does not say why"
-            raise OperationFailed(f"{node} has no route to {towards}: {said}", _STATUS) from None
+            raise OperationFailed(f"{node} has no route to {towards}: {said}", STATUS) from None
         answer: dict[str, Any] = route
         return answer
 
@@ -95,13 +95,13 @@ class Walker:
         for link in self.topology.links_of(node):
             if (end := link.end_at(node)).interface == device:
                 return end
-        raise OperationFailed(f"{node} sends them to {device or route.get('type', 'nobody')}", _STATUS)
+        raise OperationFailed(f"{node} sends them to {device or route.get('type', 'nobody')}", STATUS)
 
     def _far(self, end: Endpoint) -> Endpoint:
         return next(link.other(end) for link in self.topology.links_of(end.node) if end in link.ends)
 
 
-_STATUS: Final = "see rocelab status"
+STATUS: Final = "see rocelab status"
 
 
 def check_port(sport: int) -> None:

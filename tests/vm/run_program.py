@@ -7,32 +7,11 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
+from lab.kernel.flow_hash import SingleRun
 from lab.kernel.libbpf import library
 
 LONGEST: Final = 1 << 16
 """Bytes of the longest packet."""
-
-
-class _Options(ctypes.Structure):
-    """struct bpf_test_run_opts of <bpf/bpf.h>."""
-
-    _fields_ = (
-        ("sz", ctypes.c_size_t),
-        ("data_in", ctypes.c_char_p),
-        ("data_out", ctypes.c_void_p),
-        ("data_size_in", ctypes.c_uint32),
-        ("data_size_out", ctypes.c_uint32),
-        ("ctx_in", ctypes.c_void_p),
-        ("ctx_out", ctypes.c_void_p),
-        ("ctx_size_in", ctypes.c_uint32),
-        ("ctx_size_out", ctypes.c_uint32),
-        ("retval", ctypes.c_uint32),
-        ("repeat", ctypes.c_int),
-        ("duration", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("cpu", ctypes.c_uint32),
-        ("batch_size", ctypes.c_uint32),
-    )
 
 
 class _Skb(ctypes.Structure):
@@ -67,8 +46,8 @@ def run_program(program: int, packet: bytes, index: int, mark: int, repeat: int,
     """
     before, after = _Skb(mark=mark, ifindex=index, gso_size=gso_size), _Skb()
     output = ctypes.create_string_buffer(LONGEST)
-    options = _Options(
-        sz=ctypes.sizeof(_Options),
+    options = SingleRun(
+        sz=ctypes.sizeof(SingleRun),
         data_in=packet,
         data_out=ctypes.addressof(output),
         data_size_in=len(packet),

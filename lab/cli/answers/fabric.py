@@ -10,14 +10,17 @@ from lab.backends import health, overlay_health
 from lab.cli.answers.base import Answer, Models
 from lab.kernel import interfaces
 from lab.model import summary, topology
-from lab.routing import evpn, show
+from lab.routing import evpn, show, tunnel_path
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
     from lab.backends.health import NodeHealth
     from lab.backends.overlay_health import OverlayHealth
     from lab.model.summary import Summary
+    from lab.routing.tunnel_path import Hop
 else:
-    _MODELS = Models((interfaces, show, evpn, topology), {health.NodeHealth: {"healthy": bool}})
+    _OTHERWISE = {health.NodeHealth: {"healthy": bool}, tunnel_path.Hop: {"end": str}}
+    _MODELS = Models((interfaces, show, evpn, topology), _OTHERWISE)
+    Hop = _MODELS.of(tunnel_path.Hop)
     NodeHealth, Summary = _MODELS.of(health.NodeHealth), _MODELS.of(summary.Summary)
     OverlayHealth = _MODELS.of(overlay_health.OverlayHealth)
 
@@ -97,6 +100,8 @@ class Paths(Answer):
     sport: int | None
     paths: list[list[str]]
     """Of each path, the interfaces by which packets leave."""
+    hops: list[list[Hop]]
+    """Of each path through a tunnel, what the tables of its nodes say; empty in the underlay."""
 
 
 class PlannedInterface(Answer):
