@@ -19,6 +19,7 @@ from lab.faults.kinds.packets import (
 )
 from lab.faults.kinds.port import PortConfig
 from lab.faults.kinds.routing import DaemonKilled, DaemonStopped, EcmpHash, FrrConfig, OnePath, StaticRoute
+from lab.faults.kinds.tunnel import TunnelDscp
 
 if TYPE_CHECKING:
     from lab.faults.fault import Fault
@@ -28,7 +29,7 @@ _ALL: Final[tuple[type[Fault[Any]], ...]] = (
     LinkMtu, LinkRate,
     PortConfig,
     PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, NotEct, DscpRewritten,
-    DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, CpuStarved,
+    DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, TunnelDscp, CpuStarved,
     WrongAddress, WrongGateway, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled, StaleNeighbour,
 )  # fmt: skip
 
