@@ -21,8 +21,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import commands, probe, said
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import commands, probe, said, show_rdma
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 PINGS: Final = 3
@@ -52,6 +52,8 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(p.hold)
             probe(stage, "h1", "h5", count=PINGS)
             stage.run("leaf1", "nft", "list", "ruleset")
+        show_rdma(stage, "h1")
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(acl)
             stage.hold(SETTLING)
@@ -92,6 +94,31 @@ def it_goes_on(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.9 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} after")
 
 
+ANSWER: Final = Answer(
+    cause="acl-4791",
+    where=("leaf1",),
+    level=1,
+    workload="h1 writes to h5 with eight QPs",
+    hints=(
+        "h1 gets nothing through to h5, and h1 pings h5 without a loss",
+        "what h1 sends comes in at leaf1, and does not leave it towards the spines",
+        "completer_retry_err of h1's device, and tx_prio3_packets of leaf1:swp1 and swp2",
+        "rocelab exec leaf1 -- nft list ruleset",
+        "a rule for UDP 4791 counts and drops: RoCEv2's port, and nobody else's",
+    ),
+    sign="a switch has a filter that counts what it drops (nft list ruleset)",
+    because="A filter on leaf1 drops UDP 4791: all of RoCEv2, and nothing that ping or TCP need.",
+    fix="Take the rule away, or permit UDP 4791.",
+    prevention=(
+        "Permit UDP 4791 in the template of every filter, and probe with RDMA itself: rocelab rdma bw, not ping."
+    ),
+)
+
 SCENARIO = Scenario(
-    "acl-4791", "incast.yaml", Params, run, (ping_works, rdma_stands_still, the_filter_tells, it_goes_on)
+    "acl-4791",
+    "incast.yaml",
+    Params,
+    run,
+    (ping_works, rdma_stands_still, the_filter_tells, it_goes_on),
+    answer=ANSWER,
 )

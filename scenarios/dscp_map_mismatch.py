@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_queue, show_rdma
 
 HOP: Final = "spine1:swp2"
 SIBLING: Final = "spine2:swp2"
@@ -50,6 +51,10 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(DRAINING)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_queue(stage, HOP)
+        show_queue(stage, AHEAD)
+        show_rdma(stage, "h8")
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(mapped)
             stage.hold(SETTLING)
@@ -97,7 +102,30 @@ def only_one_hop_drops(rec: Recording, p: Params) -> Verdict:
     return expect([*map(list, refused.values())] == [[], [AHEAD], []], f"no room for: {refused}")
 
 
+ANSWER: Final = Answer(
+    cause="dscp-map-mismatch",
+    where=("spine1", "spine1:swp2", "spine1:swp1"),
+    level=2,
+    workload="h1 and h2 write to h8 with eight QPs each",
+    hints=(
+        "the lossless class loses packets, and the writers go back and send again",
+        "leaf2 drops what comes in by leaf2:swp1, from spine1; by leaf2:swp2, from spine2, nothing is lost",
+        "tx_prio0_bytes and tx_prio3_bytes of spine1:swp2, beside those of spine2:swp2",
+        "rocelab counters spine1 spine2",
+        "spine1 counts RoCE in priority 0, where a pause of priority 3 stops nothing",
+    ),
+    sign="a switch sends RoCE in another priority than its neighbours (rocelab counters spine1 spine2)",
+    because=(
+        "spine1 maps DSCP 26 to priority 0: leaf2's pauses of priority 3 do not stop it there, and leaf2 has to drop."
+    ),
+    fix="Give spine1 the DSCP map of its siblings: rocelab qos set spine1 map.dscp.26=3.",
+    prevention=(
+        "One map for the whole fabric from one template; compare tx_prioN_bytes of siblings, which should be alike."
+    ),
+)
+
 SCENARIO = Scenario(
     "dscp-map-mismatch", "incast.yaml", Params, run,
     (the_wrong_priority_grows, its_neighbours_have_the_right_one, a_pause_stops_nothing, only_one_hop_drops),
+    answer=ANSWER,
 )  # fmt: skip

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_queue
 
 SIBLING: Final = "leaf1:swp6"
 QUEUE: Final = "leaf2:swp6"
@@ -45,6 +46,9 @@ def run(stage: Stage, p: Params) -> None:
             swapped = stage.inject("port-config", QUEUE, set=f"ecn.3.kmin={KMIN}B ecn.3.kmax={2 * KMIN}B")
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_queue(stage, QUEUE)
+        show_queue(stage, SIBLING)
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(swapped)
         with stage.phase("verify"):
@@ -84,7 +88,29 @@ def nothing_is_lost(rec: Recording, p: Params) -> Verdict:
     return expect(lost == 0, f"{lost} packets dropped")
 
 
+ANSWER: Final = Answer(
+    cause="ecn-above-xoff",
+    where=("leaf2:swp6", "leaf2"),
+    level=2,
+    workload="h1 and h2 write to h4, and h5 and h6 to h8",
+    hints=(
+        "h5 and h6 are paused all along, and no packet of theirs is ever marked",
+        "leaf2, and there the queue towards h8; leaf1 has the same work and marks",
+        "queue3_ecn_marked and queue3_depth_bytes of leaf2:swp6, beside those of leaf1:swp6",
+        "rocelab qos show leaf2:swp6, and leaf1:swp6",
+        "ECN is on, but Kmin is above what XOFF ever lets wait",
+    ),
+    sign="a queue has ECN on, with a Kmin that its ports' XOFF never lets it reach (rocelab qos show)",
+    because=(
+        "Kmin of leaf2's queue to h8 is 500 KB; its two inputs are paused at 151 KB each, so that nothing "
+        "is ever marked."
+    ),
+    fix="Kmin < Kmax < XOFF again: rocelab qos set leaf2:swp6 ecn.3.kmin=40KB ecn.3.kmax=160KB.",
+    prevention="Check Kmin < Kmax < XOFF wherever thresholds are written; alarm on pauses without marks.",
+)
+
 SCENARIO = Scenario(
     "ecn-above-xoff", "incast.yaml", Params, run,
     (pauses_without_marks, its_sibling_marks, the_order_is_wrong, nothing_is_lost),
+    answer=ANSWER,
 )  # fmt: skip

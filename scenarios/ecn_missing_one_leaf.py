@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_queue
 
 SIBLING: Final = "leaf1:swp6"
 QUEUE: Final = "leaf2:swp6"
@@ -45,6 +46,9 @@ def run(stage: Stage, p: Params) -> None:
             unbound = stage.inject("port-config", "leaf2", set="ecn.3.enabled=false")
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_queue(stage, QUEUE)
+        show_queue(stage, SIBLING)
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(unbound)
         with stage.phase("verify"):
@@ -79,7 +83,29 @@ def pfc_is_left(rec: Recording, p: Params) -> Verdict:
     return expect(min(paused) > 0 and lost == 0, f"pauses sent {paused}, {lost} packets dropped")
 
 
+ANSWER: Final = Answer(
+    cause="ecn-missing-one-leaf",
+    where=("leaf2", "leaf2:swp6"),
+    level=1,
+    workload="h1 and h2 write to h4, and h5 and h6 to h8",
+    hints=(
+        "flows through one leaf are never marked; both leaves have the same work",
+        "leaf2, and there the queue towards h8, which is as deep as leaf1's towards h4",
+        "queue3_ecn_marked of leaf2:swp6 and leaf1:swp6",
+        "rocelab qos show leaf2:swp6, and leaf1:swp6",
+        "leaf1's queue 3 has an ECN profile, leaf2's has none",
+    ),
+    sign="ECN is off at the queues of one leaf (rocelab qos show)",
+    because=(
+        "The ECN profile is not bound to leaf2's queues: nothing is marked there, and only PFC is left to "
+        "stop senders."
+    ),
+    fix="Bind it: rocelab qos set leaf2 ecn.3.enabled=true.",
+    prevention="Compare each leaf's configuration with its siblings'; alarm where a queue above Kmax marks nothing.",
+)
+
 SCENARIO = Scenario(
     "ecn-missing-one-leaf", "incast.yaml", Params, run,
     (one_leaf_marks_nothing, its_sibling_goes_on, the_queue_is_as_deep, pfc_is_left),
+    answer=ANSWER,
 )  # fmt: skip

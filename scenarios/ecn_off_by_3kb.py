@@ -27,7 +27,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
 from lab.scenario.workload import circulating
 
 QUEUES: Final = ("leaf1:swp6", "leaf2:swp6")
@@ -65,6 +65,7 @@ def run(stage: Stage, p: Params) -> None:
             )
         with stage.phase("observe"):
             stage.hold(p.hold)
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(lower)
         with stage.phase("verify"):
@@ -128,7 +129,34 @@ def nothing_else_tells(rec: Recording, p: Params) -> Verdict:
     )
 
 
+ANSWER: Final = Answer(
+    cause="ecn-off-by-3kb",
+    where=("leaf2:swp6", "leaf2"),
+    level=3,
+    workload="h1 and h2 send to h4, and h5 and h6 to h8, with seven packets under way each",
+    hints=(
+        "nothing is down, lost or paused, and one half of the job is marked twice as much as the other",
+        "leaf2's queue towards h8 is as deep as leaf1's towards h4, and marks more",
+        "queue3_ecn_marked over tx_prio3_packets, of leaf2:swp6 and leaf1:swp6",
+        "rocelab qos show leaf2:swp6, and leaf1:swp6",
+        "Kmin and Kmax are 3 KB lower at leaf2: at 43 KB half of the packets are marked instead of a quarter",
+    ),
+    sign=(
+        "two leaves with queues of the same depth both mark, one of them a larger share (rocelab counters "
+        "leaf1:swp6 leaf2:swp6)"
+    ),
+    because=(
+        "Kmin and Kmax of leaf2's queue are 3 KB lower than its siblings': where the queue stands, that is "
+        "twice the marks."
+    ),
+    fix="One profile everywhere: rocelab qos set leaf2:swp6 with leaf1's Kmin and Kmax.",
+    prevention=(
+        "Write thresholds in one place; compare shares of marks at the same depth among siblings, not only states."
+    ),
+)
+
 SCENARIO = Scenario(
     "ecn-off-by-3kb", "incast.yaml", Params, run,
     (three_kb_stand_out, three_kb_are_a_quarter, the_job_would_run_at_60, at_the_same_depth, nothing_else_tells),
+    answer=ANSWER,
 )  # fmt: skip

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import circulating
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import circulating, show_queue
 
 QUEUES: Final = ("leaf1:swp6", "leaf2:swp6")
 PACKETS: Final = 3
@@ -49,6 +49,8 @@ def run(stage: Stage, p: Params) -> None:
             low = stage.inject("port-config", QUEUES[1], set=f"ecn.3.kmin={LENGTH}B ecn.3.kmax={2 * LENGTH}B")
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_queue(stage, QUEUES[1])
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(low)
         with stage.phase("verify"):
@@ -80,6 +82,31 @@ def nothing_is_congested(rec: Recording, p: Params) -> Verdict:
     return expect(max(deepest) <= 2 * PACKETS * LENGTH < kmin and paused == 0, told)
 
 
+ANSWER: Final = Answer(
+    cause="ecn-too-low",
+    where=("leaf2:swp6", "leaf2"),
+    level=2,
+    workload="h1 and h2 send to h4, and h5 and h6 to h8, with three packets under way each",
+    hints=(
+        "most of what h5 and h6 send is marked, though hardly anything waits",
+        "leaf2, and there the queue towards h8; leaf1 has the same work and marks nothing",
+        "queue3_ecn_marked and queue3_depth_bytes of leaf2:swp6, beside those of leaf1:swp6",
+        "rocelab qos show leaf2:swp6, and leaf1:swp6",
+        "Kmin is one packet at leaf2, and 40 KB at leaf1",
+    ),
+    sign=(
+        "a queue is marked at a depth far below its siblings' Kmin, and the siblings mark nothing (rocelab counters)"
+    ),
+    because="Kmin of leaf2's queue to h8 is one packet: everything that waits behind another is marked.",
+    fix="Give it Kmin and Kmax of its siblings: rocelab qos set leaf2:swp6 ecn.3.kmin=40KB ecn.3.kmax=160KB.",
+    prevention="Refuse a Kmin below some packets; alarm on marks where a link is not full.",
+)
+
 SCENARIO = Scenario(
-    "ecn-too-low", "incast.yaml", Params, run, (it_marks_most, its_sibling_marks_nothing, nothing_is_congested)
+    "ecn-too-low",
+    "incast.yaml",
+    Params,
+    run,
+    (it_marks_most, its_sibling_marks_nothing, nothing_is_congested),
+    answer=ANSWER,
 )

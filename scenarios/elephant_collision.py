@@ -26,7 +26,7 @@ from itertools import count
 from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
 from lab.scenario.workload import RESENT
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(RESENT)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        stage.linger()
     with stage.writing(*PAIRS, qps=QPS, size=16384), stage.phase("verify"):
         stage.hold(p.hold)
 
@@ -122,6 +123,32 @@ def many_qps_spread(rec: Recording, p: Params) -> Verdict:
     )
 
 
+ANSWER: Final = Answer(
+    cause="elephant-collision",
+    where=("leaf1", "leaf1:swp1", "leaf1:swp2"),
+    level=3,
+    workload="h1 writes to h5 and h2 to h6, with one QP each",
+    hints=(
+        "each pair gets half of what its link carries, and nothing is down",
+        "leaf1: one of its uplinks is full, and the other one idle",
+        "tx_prio3_bytes of leaf1:swp1 and leaf1:swp2",
+        "rocelab path h1 h5 and h2 h6, or ip route get on leaf1 with each QP's source port",
+        "two next hops, ports hashed, and both QPs fall on the same one: bad luck",
+    ),
+    sign=(
+        "two pairs with a QP each share an uplink beside an idle one, routes and hash being as they should "
+        "(rocelab path)"
+    ),
+    because="Two QPs, two uplinks, and a hash that draws the same one for both: it happens in one of two draws.",
+    fix="More QPs for each pair, or a path for each: under the same draw 32 QPs spread over both uplinks.",
+    prevention="Several QPs for each pair, or paths that are assigned; watch Jain's index of uplinks.",
+)
+
 SCENARIO = Scenario(
-    "elephant-collision", "incast.yaml", Params, run, (each_gets_half, one_uplink_is_idle, many_qps_spread)
+    "elephant-collision",
+    "incast.yaml",
+    Params,
+    run,
+    (each_gets_half, one_uplink_is_idle, many_qps_spread),
+    answer=ANSWER,
 )

@@ -20,12 +20,14 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
-from lab.scenario.workload import attempt, gid_index, said, show_gids
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.workload import attempt, gid_index, said, show_gids, show_rdma
 
 PAIR: Final = "h1:h5"
 GID: Final = "ffff:0a00:0009"
 """10.0.0.9, as the end of a GID."""
+TRYING: Final = 5.0
+"""Seconds of each attempt of a challenge, before it tries again."""
 
 
 class Params(Parameters):
@@ -47,6 +49,8 @@ def run(stage: Stage, p: Params) -> None:
     with stage.phase("observe"):
         show_gids(stage, "h5")
         attempt(stage, PAIR, p.hold, told)
+    show_rdma(stage, "h5")
+    stage.linger(lambda: attempt(stage, PAIR, TRYING, told))
     with stage.phase("verify"):
         attempt(stage, PAIR, p.hold, now)
     stage.heal(moved)
@@ -86,4 +90,27 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     )
 
 
-SCENARIO = Scenario("gid-index", "incast.yaml", Params, run, (the_table_differs, nothing_arrives, nothing_alarms))
+ANSWER: Final = Answer(
+    cause="gid-index",
+    where=("h5", "h5:eth1"),
+    level=2,
+    workload="h1 tries to write to a program at h5 that was told its GID index once",
+    hints=(
+        "programs connect by TCP, exchange their QPs' numbers, and then not a packet of RDMA is answered",
+        "h5: it receives no packet of RDMA",
+        "rcvd_pkts of h5's device stands still, and no port drops anything",
+        "rocelab rdma show, or grep . /sys/class/infiniband/DEVICE/ports/1/gids/* on h5",
+        "the address 10.0.0.9 has another GID index than the one that the program uses",
+    ),
+    sign="a host's address has another GID index than its programs use (rocelab rdma show)",
+    because=(
+        "h5's address was taken off and given back, and came to another place of the GID table; the "
+        "program kept the old one."
+    ),
+    fix="Look the index up again before connecting, or restart what keeps it.",
+    prevention="Never configure a GID index: resolve it from the address, or use the RDMA connection manager.",
+)
+
+SCENARIO = Scenario(
+    "gid-index", "incast.yaml", Params, run, (the_table_differs, nothing_arrives, nothing_alarms), answer=ANSWER
+)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_link, show_rdma
 
 LEAF: Final = "leaf1:swp6"
 HOST: Final = "h4:eth1"
@@ -50,6 +51,9 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(0.5)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_link(stage, HOST)
+        show_rdma(stage, "h4")
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(silent)
             stage.heal(pause)
@@ -93,6 +97,32 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(abs(after / before - 1) < 0.02, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
+ANSWER: Final = Answer(
+    cause="global-pause",
+    where=("h4", "h4:eth1"),
+    level=2,
+    workload="h1 writes to h4, who takes in half of what its link brings",
+    hints=(
+        "packets of the lossless class are lost, and no switch drops any",
+        "h4: its own NIC drops what it has no room for",
+        "rx_global_pause and rx_prio3_pause of leaf1:swp6",
+        "rocelab capture leaf1:swp6 --seconds 1 -o pause.pcapng, then rocelab dissect",
+        "h4 sends MAC control frames of opcode 0x0001, 802.3x PAUSE, where PFC would be 0x0101",
+    ),
+    sign="a port counts 802.3x PAUSE frames (rx_global_pause) and is not stopped by them",
+    because=(
+        "h4's NIC is set to 802.3x flow control instead of PFC: a lossless port does not listen to that, "
+        "and the NIC overflows."
+    ),
+    fix="PFC on and link pause off at h4's NIC.",
+    prevention="Set flow control of NICs by one tool, on both ends; alarm on any rx_global_pause.",
+)
+
 SCENARIO = Scenario(
-    "global-pause", "incast.yaml", Params, run, (the_frames_come, nobody_stops, the_host_loses, it_is_as_before)
+    "global-pause",
+    "incast.yaml",
+    Params,
+    run,
+    (the_frames_come, nobody_stops, the_host_loses, it_is_as_before),
+    answer=ANSWER,
 )

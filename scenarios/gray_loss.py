@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
+from lab.scenario.workload import show_link, show_rdma
 
 LINK: Final = "leaf1:swp1"
 FAR: Final = "spine1:swp1"
@@ -45,6 +46,10 @@ def run(stage: Stage, p: Params) -> None:
             loss = stage.inject("link-loss", LINK, one_in=p.one_in, priority="3")
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_link(stage, LINK)
+        show_link(stage, FAR)
+        show_rdma(stage, "h5")
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(loss)
             stage.hold(SETTLING)
@@ -87,8 +92,32 @@ def a_drained_link_is_quiet(rec: Recording, p: Params) -> Verdict:
     return expect(late == 0, f"out_of_seq_request grew by {late}")
 
 
+ANSWER: Final = Answer(
+    cause="gray-loss",
+    where=("leaf1:swp1", "leaf1--spine1"),
+    level=3,
+    workload="h1 writes to h5 with eight QPs, over both spines",
+    hints=(
+        "h1 goes back and sends again all the time, and no device reports a loss",
+        "between leaf1 and spine1: one of two paths",
+        "out_of_seq_request of h5's device; tx_prio3_packets of leaf1:swp1 and rx_prio3_packets of spine1:swp1",
+        "rocelab counters leaf1:swp1 spine1:swp1 --priority 3",
+        "more packets leave leaf1:swp1 than come to spine1:swp1, and neither of them drops any",
+    ),
+    sign=(
+        "packets of any size vanish on a link: one end sends more than the other receives, and no port drops "
+        "(counters)"
+    ),
+    because=(
+        "The link from leaf1 to spine1 loses one packet in 256 and counts none: a bad optic, connector or line card."
+    ),
+    fix="Drain the link, then clean or replace it.",
+    prevention="Compare what leaves each link with what arrives, all the time; probe every path, not every device.",
+)
+
 SCENARIO = Scenario(
     "gray-loss", "incast.yaml", Params, run,
     (packets_are_out_of_sequence, no_counter_of_a_device_tells, one_in_so_many_is_missing,
      a_drained_link_is_quiet),
+    answer=ANSWER,
 )  # fmt: skip

@@ -24,8 +24,8 @@ import json
 from math import sqrt
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import RESENT, said
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import RESENT, said, show_link
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 ROUTE: Final = ("ip", "-json", "route", "show", "10.0.0.8/31")
@@ -52,6 +52,10 @@ def run(stage: Stage, p: Params) -> None:
         with stage.phase("observe"):
             stage.hold(p.hold)
             stage.run("leaf1", *ROUTE)
+        for port in UPLINKS:
+            show_link(stage, port)
+        stage.run("leaf1", "sysctl", "net.ipv4.fib_multipath_hash_policy")
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(fault)
             stage.hold(RESENT)
@@ -90,6 +94,35 @@ def the_rib_does_not_tell(rec: Recording, p: Params) -> Verdict:
     return expect(len(hops) == len(UPLINKS), f"next hops by {' and '.join(hops)}")
 
 
+ANSWER: Final = Answer(
+    cause="hash-polarisation",
+    where=("leaf1",),
+    level=2,
+    workload="h1 writes to h5 with 32 QPs",
+    hints=(
+        "32 QPs get no more than one uplink carries",
+        "leaf1: one of its uplinks carries everything, the other one nothing",
+        "tx_prio3_bytes of leaf1:swp1 and leaf1:swp2",
+        "rocelab exec leaf1 -- sysctl net.ipv4.fib_multipath_hash_policy, beside leaf2's",
+        "policy 0: leaf1 hashes addresses alone, and all QPs of a pair are one flow to it",
+    ),
+    sign=(
+        "a switch hashes addresses alone, where its siblings hash ports too (sysctl "
+        "net.ipv4.fib_multipath_hash_policy)"
+    ),
+    because=(
+        "leaf1 hashes addresses alone: the UDP source port, which is all the entropy that RoCEv2 has, "
+        "counts for nothing."
+    ),
+    fix="Have it hash ports too: net.ipv4.fib_multipath_hash_policy=1.",
+    prevention="Hash ports at every tier, each with its own seed; watch Jain's index of uplinks.",
+)
+
 SCENARIO = Scenario(
-    "hash-polarisation", "incast.yaml", Params, run, (one_uplink_carries_all, ports_spread, the_rib_does_not_tell)
+    "hash-polarisation",
+    "incast.yaml",
+    Params,
+    run,
+    (one_uplink_carries_all, ports_spread, the_rib_does_not_tell),
+    answer=ANSWER,
 )

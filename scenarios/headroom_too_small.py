@@ -21,7 +21,8 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.model.qos.headroom import headroom_needed
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import probe, show_queue
 
 SENDERS: Final = ("h1", "h2", "h3")
 INPUTS: Final = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")
@@ -52,6 +53,9 @@ def run(stage: Stage, p: Params) -> None:
     with stage.writing(*(f"{host}:h4" for host in SENDERS)):
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_queue(stage, QUEUE)
+        probe(stage, "h1", "h2", count=3)
+        stage.linger()
         with stage.phase("fix"):
             port = stage.fabric.qos["leaf1"].ports["swp3"]
             enough = headroom_needed(port.rate, port.mtu, p.delay, port.reaction)
@@ -94,7 +98,31 @@ def enough_is_what_the_arithmetic_says(rec: Recording, p: Params) -> Verdict:
     return expect(lost == 0 and small < most <= enough, told)
 
 
+ANSWER: Final = Answer(
+    cause="headroom-too-small",
+    where=("leaf1", "leaf1:swp3", "leaf1:swp4", "leaf1:swp5", "h1--leaf1", "h2--leaf1", "h3--leaf1"),
+    level=2,
+    workload="h1, h2 and h3 write to h4",
+    hints=(
+        "the lossless class loses packets, though leaf1 pauses its hosts and they obey",
+        "leaf1, where the three come in: leaf1:swp3 to swp5",
+        "pg3_drop_packets of leaf1:swp3, and queue3_drop_headroom_packets of leaf1:swp6",
+        "rocelab exec h1 -- ping -c 3 10.0.0.3, and rocelab qos show leaf1:swp3",
+        "a cable of 2 ms: 4 ms at 100 Mb/s are 50 KB on the way when a pause is sent, and the headroom holds 19",
+    ),
+    sign="pauses are sent and obeyed, and still a port has no room: its cable takes milliseconds (ping a neighbour)",
+    because=(
+        "leaf1's headroom was worked out for short cables; these take 2 ms, and what is under way at a "
+        "pause does not fit."
+    ),
+    fix="Work it out again for the cable as it is: two frames and rate x (2 x delay + reaction).",
+    prevention=(
+        "Measure cables when they are laid and work headroom out of that; alarm on any drop of the lossless class."
+    ),
+)
+
 SCENARIO = Scenario(
     "headroom-too-small", "incast.yaml", Params, run,
     (full_load_loses, there_was_no_room_where_they_came_in, enough_is_what_the_arithmetic_says),
+    answer=ANSWER,
 )  # fmt: skip

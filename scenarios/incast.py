@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_link, show_queue
 
 SENDERS: Final = ("h1", "h2", "h3")
 QUEUE: Final = "leaf1:swp6"
@@ -42,8 +43,12 @@ def run(stage: Stage, p: Params) -> None:
     """One, then three."""
     with stage.writing("h1:h4"), stage.phase("alone"):
         stage.hold(p.hold)
-    with stage.writing("h1:h4", "h2:h4", "h3:h4"), stage.phase("incast"):
-        stage.hold(p.hold)
+    with stage.writing("h1:h4", "h2:h4", "h3:h4"):
+        with stage.phase("incast"):
+            stage.hold(p.hold)
+        show_queue(stage, QUEUE)
+        show_link(stage, QUEUE)
+        stage.linger()
 
 
 def quiet_alone(rec: Recording, p: Params) -> Verdict:
@@ -81,6 +86,38 @@ def fair(rec: Recording, p: Params) -> Verdict:
     return expect(index > 0.98, f"Jain's index {index:.3f}: {shares}")
 
 
+ANSWER: Final = Answer(
+    cause="capacity",
+    where=("leaf1:swp6", "h4", "leaf1"),
+    level=1,
+    workload="h1, h2 and h3 write to h4",
+    hints=(
+        "three hosts get a third of their links each, and are paused",
+        "h4's link, which all three share: leaf1:swp6",
+        "tx_prio3_bytes and queue3_ecn_marked of leaf1:swp6, tx_prio3_pause of leaf1:swp3 to swp5",
+        "rocelab congestion",
+        "one full link, shared fairly, and nothing lost: there is nothing to mend, only too little of it",
+    ),
+    sign=(
+        "whoever is slow shares one full link in equal parts, and no device differs from its siblings "
+        "(rocelab counters)"
+    ),
+    because=(
+        "Three links write into one: h4's link is full, ECN marks, PFC stops the hosts, and each has its "
+        "third. No fault."
+    ),
+    fix="Nothing to mend: fewer senders at a time, a faster link, or a congestion control that heeds the marks.",
+    prevention=(
+        "Plan receivers' links for the patterns of the job; schedule incasts apart; admit no more than "
+        "the link carries."
+    ),
+)
+
 SCENARIO = Scenario(
-    "incast", "incast.yaml", Params, run, (quiet_alone, marks_and_pauses, lossless, the_link_is_full, fair)
+    "incast",
+    "incast.yaml",
+    Params,
+    run,
+    (quiet_alone, marks_and_pauses, lossless, the_link_is_full, fair),
+    answer=ANSWER,
 )

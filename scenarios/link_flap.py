@@ -21,7 +21,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
+from lab.scenario.workload import show_queue, show_rdma, show_routing
 
 END: Final = ("leaf1", "swp1")
 FAR: Final = ("spine1", "swp1")
@@ -45,16 +46,23 @@ def run(stage: Stage, p: Params) -> None:
     def both_ways() -> bool:
         return stage.fabric.namespace(END[0]).run(ROUTE).stdout.count("nexthop") > 1
 
+    def flap() -> None:
+        down = stage.inject("link-down", ":".join(END))
+        stage.hold(p.hold)
+        stage.heal(down)
+        stage.until(both_ways, "leaf1 to have both paths again")
+        stage.hold(1)  # sessions are looked at once a second
+
     with stage.writing("h1:h5", "h2:h6", qps=8):
         with stage.phase("baseline"):
             stage.hold(p.hold)
         with stage.phase("observe"):
             for _ in range(p.flaps):
-                down = stage.inject("link-down", ":".join(END))
-                stage.hold(p.hold)
-                stage.heal(down)
-                stage.until(both_ways, "leaf1 to have both paths again")
-                stage.hold(1)  # sessions are looked at once a second
+                flap()
+        show_routing(stage, END[0], "show bgp summary")
+        show_queue(stage, ":".join(END))
+        show_rdma(stage, "h5")
+        stage.linger(flap)
         with stage.phase("fix"):
             stage.hold(SETTLING)
         with stage.phase("verify"):
@@ -108,7 +116,29 @@ def steady_again(rec: Recording, p: Params) -> Verdict:
     return expect(not links and not sessions and again == 0, told)
 
 
+ANSWER: Final = Answer(
+    cause="link-flap",
+    where=("leaf1--spine1", "leaf1:swp1", "spine1:swp1"),
+    level=1,
+    workload="h1 writes to h5 and h2 to h6, with eight QPs each",
+    hints=(
+        "every few seconds QPs time out or send again, and then it is well for a while",
+        "one uplink of leaf1",
+        "queue3_drop_flush_packets of leaf1:swp1; how long its BGP session has been up",
+        "rocelab vtysh leaf1 -c 'show bgp summary', some times, and rocelab exec leaf1 -- ip -d link show swp1",
+        "the link to spine1 goes down and comes back, and each time its session begins anew",
+    ),
+    sign="a link goes down and comes back, and a BGP session with it (rocelab vtysh leaf1 -c 'show bgp summary')",
+    because=(
+        "The link between leaf1 and spine1 flaps: what waits for it is lost each time, and its BGP session "
+        "begins anew."
+    ),
+    fix="Take the link out, and replace optic or cable.",
+    prevention="Dampen links that flap, have BFD see them soon, and alarm on counts of carrier changes.",
+)
+
 SCENARIO = Scenario(
     "link-flap", "incast.yaml", Params, run,
     (the_link_goes_and_comes, the_session_flaps, packets_are_sent_again, steady_again),
+    answer=ANSWER,
 )  # fmt: skip

@@ -22,11 +22,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_pauses
 
 LEAF: Final = "leaf1:swp6"
 INVALID: Final = ("address", "opcode")
 HARMLESS: Final = (*INVALID, "no-class")
+STOPS: Final = "vector"
 EVERY: Final = 65535 * 512 / 100e6 / 4
 """Seconds between two frames."""
 SETTLING: Final = 1.5
@@ -45,10 +47,13 @@ def run(stage: Stage, p: Params) -> None:
     with stage.writing("h1:h4"):
         with stage.phase("baseline"):
             stage.hold(p.hold)
-        for what in (*HARMLESS, "vector"):
+        for what in (*HARMLESS, STOPS):
             wrong = stage.inject("malformed-pfc", "h4", what=what)
             with stage.phase(what):
                 stage.hold(p.hold)
+            show_pauses(stage, LEAF, count=1)
+            if what == STOPS:
+                stage.linger()
             stage.heal(wrong)
         with stage.phase("fix"):
             stage.hold(SETTLING)
@@ -107,8 +112,29 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.98 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
+ANSWER: Final = Answer(
+    cause="malformed-pfc",
+    where=("h4", "h4:eth1"),
+    level=3,
+    workload="h1 writes to h4",
+    hints=(
+        "h1 gets nothing through to h4",
+        "leaf1:swp6: it is paused all of the time, by h4",
+        "rx_prio3_pause_duration and rx_pfc_invalid of leaf1:swp6",
+        "rocelab capture leaf1:swp6 --seconds 1 -o pfc.pcapng, then rocelab dissect",
+        "frames of opcode 0x0101 with a class vector of 0xff08: reserved bits are set, priority 3 stops",
+    ),
+    sign="a capture shows PFC frames that are not as they should be: reserved bits of the class vector are set",
+    because=(
+        "h4's firmware sends PFC frames with reserved bits set; a receiver ignores those bits and obeys the rest."
+    ),
+    fix="Mend or replace h4's NIC firmware; until then a watchdog on leaf1:swp6 contains it.",
+    prevention="A PFC watchdog on every port to a host; test a firmware's pause frames before it is rolled out.",
+)
+
 SCENARIO = Scenario(
     "malformed-pfc", "incast.yaml", Params, run,
     (invalid_ones_are_counted, a_frame_for_nobody_is_pfc, three_kinds_stop_nobody, reserved_bits_hide_a_pause,
      it_is_as_before),
+    answer=ANSWER,
 )  # fmt: skip

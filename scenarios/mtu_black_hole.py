@@ -24,8 +24,8 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import circulating, commands, probe, said
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import circulating, commands, probe, said, show_link, show_rdma
 
 SENDS: Final = "spine1:swp2"
 TAKES: Final = "leaf2:swp1"
@@ -55,6 +55,10 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(p.hold)
             _probe_all(stage)
             stage.run("leaf2", "ip", "-json", "link", "show")
+        show_link(stage, SENDS)
+        show_link(stage, TAKES)
+        show_rdma(stage, "h1")
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(narrow)
             stage.hold(SETTLING)
@@ -108,7 +112,31 @@ def no_counter_of_a_port_tells(rec: Recording, p: Params) -> Verdict:
     return expect(left > arrived and dropped == 0 and not sessions, told)
 
 
+ANSWER: Final = Answer(
+    cause="mtu-black-hole",
+    where=("leaf2:swp1", "leaf2--spine1"),
+    level=2,
+    workload="h1 writes large messages to h5 with 16 QPs, h2 small ones to h6",
+    hints=(
+        "some of h1's QPs hang and others do not; h2's small messages all arrive",
+        "between spine1 and leaf2: what crosses spine2 arrives",
+        "tx_prio3_packets of spine1:swp2 and rx_prio3_packets of leaf2:swp1",
+        "rocelab exec h1 -- ping -M do -s 1500 to each of h5 to h8, and ip link show on leaf2",
+        "1472 bytes pass everywhere, 1500 not over spine1: leaf2:swp1 has an MTU of 1500",
+    ),
+    sign="small packets pass where large ones vanish (ping -M do -s 1472, then -s 1500, by every path)",
+    because=(
+        "leaf2's port to spine1 has an MTU of 1500 where all others have 9000: what is larger is dropped, "
+        "and nobody told."
+    ),
+    fix="Give leaf2:swp1 the MTU of all others.",
+    prevention=(
+        "One MTU end to end from one template; sweep every path with packets of full size that may not be fragmented."
+    ),
+)
+
 SCENARIO = Scenario(
     "mtu-black-hole", "incast.yaml", Params, run,
     (large_hangs_and_small_works, probes_fail_above_a_size, one_link_is_smaller, no_counter_of_a_port_tells),
+    answer=ANSWER,
 )  # fmt: skip

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
-from lab.scenario.workload import said
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.workload import said, show_queue
 
 SIBLING: Final = "leaf1:swp6"
 QUEUE: Final = "leaf2:swp6"
@@ -51,6 +51,9 @@ def run(stage: Stage, p: Params) -> None:
         with stage.phase("observe"):
             stage.hold(p.hold)
             stage.run("h8", *SHOWN)
+        show_queue(stage, QUEUE)
+        show_queue(stage, SIBLING)
+        stage.linger()
         with stage.phase("fix"):
             for fault in faults:
                 stage.heal(fault)
@@ -91,6 +94,31 @@ def pfc_is_left(rec: Recording, p: Params) -> Verdict:
     return expect(min(paused) > 0 and lost == 0, f"pauses sent {paused}, {lost} packets dropped")
 
 
+ANSWER: Final = Answer(
+    cause="not-ect",
+    where=("h5", "h6", "h5:eth1", "h6:eth1"),
+    level=2,
+    workload="h1 and h2 write to h4, and h5 and h6 to h8",
+    hints=(
+        "h5 and h6 are paused all along and never marked, and their leaf is set like its sibling",
+        "what h5 and h6 send; leaf2 would mark it, and cannot",
+        "queue3_not_ect of leaf2:swp6, beside that of leaf1:swp6",
+        "rocelab exec h8 -- tcpdump -i eth1 -c 5 -n -v udp dst port 4791",
+        "tos 0x68: DSCP 26 as ever, and 00 in the ECN bits",
+    ),
+    sign="packets on the wire have 00 in their ECN bits, and a queue counts them (queue3_not_ect)",
+    because="h5 and h6 send without ECT: switches may not mark such packets, so that only PFC is left to stop them.",
+    fix="Send with ECT again: a traffic class of 106, which is DSCP 26 and ECT(0).",
+    prevention=(
+        "Set the traffic class for the host and not for each job; alarm on queue3_not_ect in a lossless class."
+    ),
+)
+
 SCENARIO = Scenario(
-    "not-ect", "incast.yaml", Params, run, (one_leaf_marks_nothing, it_wanted_to, the_wire_shows_it, pfc_is_left)
+    "not-ect",
+    "incast.yaml",
+    Params,
+    run,
+    (one_leaf_marks_nothing, it_wanted_to, the_wire_shows_it, pfc_is_left),
+    answer=ANSWER,
 )

@@ -20,8 +20,8 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import RESENT, said
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import RESENT, said, show_link, show_routing
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 ROUTE: Final = ("ip", "-json", "route", "show", "10.0.0.8/31")
@@ -52,6 +52,10 @@ def run(stage: Stage, p: Params) -> None:
         with stage.phase("observe"):
             stage.hold(p.hold)
             stage.run("leaf1", *ROUTE)
+        for port in UPLINKS:
+            show_link(stage, port)
+        show_routing(stage, "leaf1", "show bgp summary")
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(fault)
             stage.until(lambda: paths(2), "leaf1 to have two paths to h5")
@@ -90,6 +94,24 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     return expect(not links and not sessions and dropped == 0, told)
 
 
+ANSWER: Final = Answer(
+    cause="one-path-only",
+    where=("leaf1",),
+    level=1,
+    workload="h1 writes to h5 with 16 QPs",
+    hints=(
+        "16 QPs get no more than one uplink carries",
+        "leaf1: one of its uplinks carries everything, the other one nothing",
+        "tx_prio3_bytes of leaf1:swp1 and leaf1:swp2",
+        "rocelab exec leaf1 -- ip route show 10.0.0.8/31, beside that of leaf2 for 10.0.0.0/31",
+        "one next hop where there are two equal ones: maximum-paths is 1",
+    ),
+    sign="a route has one next hop, though sessions over both uplinks are up (ip route show)",
+    because="leaf1 has maximum-paths 1: it takes one of two equal paths, and the other uplink stands idle.",
+    fix="maximum-paths as on its siblings.",
+    prevention="Count next hops on every leaf after each change; alarm where an uplink is up and idle.",
+)
+
 SCENARIO = Scenario(
-    "one-path-only", "incast.yaml", Params, run, (the_rib_has_one, one_uplink_is_idle, nothing_alarms)
+    "one-path-only", "incast.yaml", Params, run, (the_rib_has_one, one_uplink_is_idle, nothing_alarms), answer=ANSWER
 )

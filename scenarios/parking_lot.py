@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_queue
 
 SHARES: Final = {"h2": 1 / 2, "h4": 1 / 4, "h7": 1 / 8, "h8": 1 / 8}
 HELD_TO: Final = 20
@@ -45,6 +46,8 @@ def run(stage: Stage, p: Params) -> None:
         stage.hold(SETTLING)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_queue(stage, "leaf1:swp2")
+        stage.linger()
         with stage.phase("fix"):
             stage.set(",".join(f"{host}:eth1" for host in SHARES), f"rate={HELD_TO}Mbit")
             stage.hold(SETTLING)
@@ -94,7 +97,34 @@ def rates_that_fit_are_fair(rec: Recording, p: Params) -> Verdict:
     return expect(index > 0.999 and paused == 0, f"{told}: Jain's index {index:.3f}; {paused} pauses")
 
 
+ANSWER: Final = Answer(
+    cause="parking-lot",
+    where=("leaf1", "h1", "leaf1:swp2"),
+    level=3,
+    workload="h2, h4, h7 and h8 write to h1",
+    hints=(
+        "four writers to one receiver get very different shares of its link",
+        "h1's link is full, and leaf1 divides it among the ports that it comes in by, not among writers",
+        "tx_prio3_bytes of h2, h4, h7 and h8; tx_prio3_pause of leaf1's, spine1's and leaf3's ports",
+        "rocelab counters --watch h2 h4 h7 h8, and rocelab congestion",
+        "a half, a quarter and two eighths: at every switch PFC halves what comes from behind one port",
+    ),
+    sign=(
+        "writers to one receiver get a half, a quarter and eighths of its link, by how far away they are "
+        "(rocelab counters)"
+    ),
+    because=(
+        "PFC divides by port at each switch on the way: the nearest writer gets a half, those that share "
+        "ports a part of one."
+    ),
+    fix="Hold each writer to its fair share, as a congestion control would: 25 Mb/s.",
+    prevention=(
+        "ECN and DCQCN before PFC, so that flows and not ports share a link; watch Jain's index of a job's flows."
+    ),
+)
+
 SCENARIO = Scenario(
     "parking-lot", "one-spine.yaml", Params, run,
     (half_at_every_switch, it_is_as_unfair_as_that, everyone_is_paused, rates_that_fit_are_fair),
+    answer=ANSWER,
 )  # fmt: skip

@@ -24,7 +24,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_queue
 
 WRITERS: Final = ("h1:h5", "h6:h5")
 QPS: Final = 16
@@ -60,6 +61,9 @@ def run(stage: Stage, p: Params) -> None:
                 stage.heal(route)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        for port in CIRCLE:
+            show_queue(stage, port)
+        stage.linger()
         with stage.phase("fix"):
             stage.set(OPENED, "pfc.watchdog.enabled=true")
             stage.hold(SETTLING)
@@ -121,8 +125,32 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.98 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
+ANSWER: Final = Answer(
+    cause="pfc-deadlock",
+    where=("leaf1", "spine1", "leaf2", "spine2", "leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1"),
+    level=3,
+    workload="h1 and h6 write to h5",
+    hints=(
+        "nobody gets anything through, and no host sends a pause",
+        "all four switches: each has a port that is paused for ever",
+        "rx_prio3_pause_duration and queue3_depth_bytes of leaf1:swp1, spine1:swp2, leaf2:swp2 and spine2:swp1",
+        "rocelab congestion, or rocelab counters with the four ports, twice",
+        "each waits for the next, the last one for the first, with the same bytes in its queue: a circle",
+    ),
+    sign="ports of switches pause each other in a circle, and no host has a part in it (rocelab congestion)",
+    because=(
+        "A loop of routes, gone by now, filled four buffers that wait for each other: a cyclic buffer dependency."
+    ),
+    fix="Have one port of the circle drop what waits there: a PFC watchdog, or its link down and up.",
+    prevention=(
+        "Routes without valleys, so that no circle of buffers can be; a PFC watchdog on switches' ports "
+        "as a last resort."
+    ),
+)
+
 SCENARIO = Scenario(
     "pfc-deadlock", "incast.yaml", Params, run,
     (four_ports_wait_for_each_other, no_host_has_a_part_in_it, nothing_alarms, one_port_that_drops_opens_it,
      it_is_as_before),
+    answer=ANSWER,
 )  # fmt: skip

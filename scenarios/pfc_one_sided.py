@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_queue, show_rdma
 
 SENDERS: Final = ("h1", "h2", "h3")
 INPUTS: Final = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")
@@ -48,6 +49,9 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(LAST_PAUSE)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_queue(stage, QUEUE)
+        show_rdma(stage, "h4")
+        stage.linger()
         with stage.phase("fix"):
             for entry in deaf:
                 stage.heal(entry)
@@ -91,8 +95,27 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.95 * before, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
+ANSWER: Final = Answer(
+    cause="pfc-one-sided",
+    where=("h1", "h2", "h3", "h1:eth1", "h2:eth1", "h3:eth1"),
+    level=1,
+    workload="h1, h2 and h3 write to h4 with four QPs each",
+    hints=(
+        "the lossless class loses packets, and h4 gets a fraction of what its link carries",
+        "h1, h2 and h3: leaf1 asks them to stop, and they do not",
+        "rx_prio3_pause_ignored of h1:eth1, and rx_prio3_pause_duration, which stands at nothing",
+        "rocelab qos show h1, or rocelab counters h1 leaf1:swp3 --priority 3",
+        "pauses come and are ignored: PFC is off at the hosts' end",
+    ),
+    sign="hosts count pauses as ignored (rx_prio3_pause_ignored)",
+    because="PFC is off at h1, h2 and h3: leaf1 pauses them, they go on, and what finds no headroom is dropped.",
+    fix="PFC on at both ends: rocelab qos set h1 h2 h3 pfc.rx=true.",
+    prevention="Negotiate or check PFC on both ends of each link (DCBX); alarm on any drop of the lossless class.",
+)
+
 SCENARIO = Scenario(
     "pfc-one-sided", "incast.yaml", Params, run,
     (the_switch_asks_and_nobody_stops, the_lossless_class_loses, packets_are_out_of_sequence,
      it_is_as_before),
+    answer=ANSWER,
 )  # fmt: skip

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Phase, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.api import Answer, Parameters, Phase, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.workload import show_pauses, show_queue
 
 STUCK: Final = "leaf2:swp6"
 WAVE: Final = (("leaf2:swp6",), ("spine1:swp2", "spine2:swp2"), ("leaf1:swp1", "leaf1:swp2"), ("h1:eth1", "h2:eth1"))
@@ -50,6 +51,10 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(WAVE_PASSES)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_pauses(stage, STUCK)
+        for hop in WAVE:
+            show_queue(stage, hop[0])
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(storm)
             stage.hold(SETTLING)
@@ -117,7 +122,32 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(all(after > 0.8 * before for before, after in rates.values()), told)
 
 
+ANSWER: Final = Answer(
+    cause="pfc-storm",
+    where=("h8", "h8:eth1", "leaf2:swp6"),
+    level=1,
+    workload="h1 writes to h8 and h2 to h5, with eight QPs each",
+    hints=(
+        "nobody gets anything through, also pairs that have nothing to do with each other, and nothing is lost",
+        "leaf2:swp6: it was the first that might not send any more",
+        "rx_prio3_pause_duration of leaf2:swp6: paused all of the time",
+        "rocelab congestion, and rocelab capture leaf2:swp6 --seconds 1 -o pfc.pcapng",
+        "h8 sends a PFC frame every 84 ms, for ever, and not one XON",
+    ),
+    sign=(
+        "a NIC sends well-formed PFC frames without an XON, and no leaf of the fabric has a watchdog (rocelab "
+        "qos show)"
+    ),
+    because=(
+        "h8's receiver is stuck and its NIC pauses leaf2 for ever; leaf2 fills up, and the pauses spread "
+        "to every host."
+    ),
+    fix="Take h8's NIC out and replace it.",
+    prevention="A PFC watchdog on every port to a host, and an alarm on a port that is paused for longer than 0.1 s.",
+)
+
 SCENARIO = Scenario(
     "pfc-storm", "incast.yaml", Params, run,
     (the_storm_stops_its_leaf, the_wave_goes_hop_by_hop, an_innocent_pair_stops, nothing_is_lost, it_is_as_before),
+    answer=ANSWER,
 )  # fmt: skip

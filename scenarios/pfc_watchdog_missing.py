@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_pauses, show_queue
 
 TO_HOSTS: Final = {leaf: tuple(f"{leaf}:swp{number}" for number in range(3, 7)) for leaf in ("leaf1", "leaf2")}
 UPLINKS: Final = {leaf: (f"{leaf}:swp1", f"{leaf}:swp2") for leaf in TO_HOSTS}
@@ -65,6 +66,9 @@ def run(stage: Stage, p: Params) -> None:
         stage.hold(SEEN)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_pauses(stage, STUCK["leaf2"])
+        show_queue(stage, STUCK["leaf2"])
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(drift)
             stage.hold(SETTLING)
@@ -139,7 +143,35 @@ def a_watchdog_there_mends_it(rec: Recording, p: Params) -> Verdict:
     return expect(there and storms == 1 and kept < STANDING_STILL and after > 0.95 * before > 0, told)
 
 
+ANSWER: Final = Answer(
+    cause="pfc-watchdog-missing",
+    where=("leaf2", "leaf2:swp6"),
+    level=2,
+    workload="h1 writes to h8 and h2 to h7, with eight QPs each",
+    hints=(
+        "h8's NIC storms, and the writers to leaf2's hosts stand still; h4's did so before, and nobody noticed",
+        "leaf2: it lets out what leaf1 has contained",
+        "queue3_storms of leaf1:swp6 and of leaf2:swp6",
+        "rocelab qos show leaf1:swp6, and leaf2:swp6; rocelab qos events",
+        "leaf1's ports to hosts have a PFC watchdog, and leaf2's have none",
+    ),
+    sign="a storm gets out at one leaf whose siblings have a watchdog (rocelab qos show)",
+    because=(
+        "leaf2's ports to hosts have no PFC watchdog: its configuration has drifted, and a storm there "
+        "reaches the spines."
+    ),
+    fix=(
+        "rocelab qos set leaf2:swp3 leaf2:swp4 leaf2:swp5 leaf2:swp6 pfc.watchdog.enabled=true; then replace "
+        "h8's NIC."
+    ),
+    prevention=(
+        "Compare each leaf's configuration with its siblings' every day, and let a storm drill show "
+        "which leaf has none."
+    ),
+)
+
 SCENARIO = Scenario(
     "pfc-watchdog-missing", "incast.yaml", Params, run,
     (a_watchdog_contains_it, it_gets_out_where_there_is_none, only_the_watched_leaf_drops, a_watchdog_there_mends_it),
+    answer=ANSWER,
 )  # fmt: skip

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_pauses, show_queue
 
 HOST: Final = "h4:eth1"
 LEAF: Final = "leaf1:swp6"
@@ -47,6 +48,9 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(SETTLING)
         with stage.phase("observe"):
             stage.hold(p.hold)
+        show_queue(stage, LEAF)
+        show_pauses(stage, LEAF)
+        stage.linger()
         with stage.phase("fix"):
             stage.heal(slow)
             stage.hold(SETTLING)
@@ -95,7 +99,31 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.98 * before, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
+ANSWER: Final = Answer(
+    cause="slow-receiver",
+    where=("h4", "h4:eth1", "leaf1:swp6"),
+    level=1,
+    workload="h1 writes to h4",
+    hints=(
+        "h1 gets half of its link, and is paused",
+        "h4: the pauses begin there, and no switch is congested by its own doing",
+        "tx_prio3_pause of h4:eth1; pg3_xoff and pg3_xon there, which are alike",
+        "rocelab congestion, and rocelab counters h4 leaf1:swp6 --priority 3",
+        "h4 pauses leaf1 a bit at a time: each pause ends, and the link is used for half of the time",
+    ),
+    sign="a host pauses its leaf again and again, and each pause ends with an XON (pg3_xoff and pg3_xon of the host)",
+    because=(
+        "h4 takes in 50 Mb/s of the 100 that come: its CPU, page tables or PCIe are slow, and PFC passes that on."
+    ),
+    fix="Mend the host: huge pages, PCIe width and credits, CPU; the network is as it should be.",
+    prevention=(
+        "Watch pauses that hosts send, and not only those that switches do; a host that pauses is not "
+        "the network's fault."
+    ),
+)
+
 SCENARIO = Scenario(
     "slow-receiver", "incast.yaml", Params, run,
     (the_host_sends_pauses, each_pause_ends, half_of_the_link_is_used, nothing_is_lost, it_is_as_before),
+    answer=ANSWER,
 )  # fmt: skip

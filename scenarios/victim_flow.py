@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.workload import show_queue
 
 INCAST: Final = ("h2:h1", "h3:h1", "h4:h1", "h5:h1")
 INNOCENT: Final = "h6:h7"
@@ -55,6 +56,8 @@ def run(stage: Stage, p: Params) -> None:
                 stage.hold(JOINING)
             with stage.phase("observe"):
                 stage.hold(p.hold)
+            show_queue(stage, UPLINK)
+            stage.linger()
     with stage.phase("fix"):
         stage.set("spine,leaf,host", "pfc.priorities=3,4", f"map.dscp.{DSCP}={CLASS}")
     with stage.writing(INNOCENT, tclass=TCLASS), stage.writing(*INCAST):
@@ -109,8 +112,33 @@ def nothing_is_lost(rec: Recording, p: Params) -> Verdict:
     return expect(lost == 0, f"{lost} packets dropped")
 
 
+ANSWER: Final = Answer(
+    cause="victim-flow",
+    where=("leaf2", "leaf2:swp1", "h6", "h6:eth1"),
+    level=2,
+    workload="h6 writes to h7, and h2, h3, h4 and h5 to h1",
+    hints=(
+        "h6 gets a sixth of a link, though nobody else writes to h7",
+        "leaf2: it pauses h6 as it does h4 and h5, whose packets wait for the same uplink",
+        "rx_prio3_pause of h6:eth1; queue depth and pauses of leaf3:swp2 and spine1:swp3, which only h6 uses: none",
+        "rocelab congestion",
+        "h1's full link is where it begins; leaf2's uplink is paused for it, and with it what is for h7",
+    ),
+    sign="a full link elsewhere holds up a pair that does not use it (rocelab congestion)",
+    because=(
+        "PFC pauses a class of a port, not a flow: h6 shares leaf2's uplink with an incast's writers, and "
+        "stops with them."
+    ),
+    fix="A lossless class of its own for h6 and h7, or ECN that stops the incast before PFC has to.",
+    prevention=(
+        "ECN thresholds well below XOFF and a congestion control that heeds them; classes for traffic "
+        "that must not wait."
+    ),
+)
+
 SCENARIO = Scenario(
     "victim-flow", "one-spine.yaml", Params, run,
     (the_victim_is_paused, its_own_way_is_clear, it_gets_what_the_guilty_get, a_class_of_its_own_frees_it,
      nothing_is_lost),
+    answer=ANSWER,
 )  # fmt: skip

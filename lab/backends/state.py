@@ -12,6 +12,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
                                   cleared.npz      where counters were cleared; absent when none was
                                   faults.jsonl     faults that were injected, and healed; for root alone
                                   recorders/       recorders in the background, a file for each
+                                  challenge/       what was hidden for somebody to find; for root alone
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
 
@@ -97,6 +98,11 @@ class FabricState:
     def recorders(self) -> Path:
         """A file for each recorder that runs in the background."""
         return self.directory / "recorders"
+
+    @property
+    def challenge(self) -> Path:
+        """What ``rocelab scenario break`` has hidden here; absent when nothing is."""
+        return self.directory / "challenge"
 
     def exists(self) -> bool:
         """Whether anything of the fabric may be there."""
@@ -214,7 +220,7 @@ class FabricState:
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         self._ready.unlink(missing_ok=True)
-        for folder in (self.directory / "nodes", self.recorders):
+        for folder in (self.directory / "nodes", self.recorders, self.challenge):
             shutil.rmtree(folder, ignore_errors=True)
         for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
                      self.faults.name):  # fmt: skip

@@ -19,6 +19,7 @@ from lab.faults.catalogue import KINDS
 from lab.faults.parameters import listed
 from lab.faults.timing import Timing
 from lab.faults.wish import Wish, find_kind, parse_words, understand
+from lab.scenario.challenge import lasting, refuse_another, visible
 from lab.units import counted, parse_time
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ def list_(
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the faults of a running fabric; they are told by nothing else."""
+    """List the faults of a running fabric; they are told by nothing else. What scenario break has hidden is not."""
     if kinds:
         _list_kinds(as_json)
         return
     running = open_fabric(fabric)
-    found = engine.running(running)
+    found = visible(running.state, engine.running(running))
     if as_json:
         print_json([_facts(entry) for entry in found])
         return
@@ -109,6 +110,7 @@ def inject(
     A leaf that marks late:  [bold]fault inject port-config leaf1 set=ecn.3.kmin=43KB[/]
     """
     running = open_fabric(fabric)
+    refuse_another(running.state)
     wish = Wish(kind, place, parse_words(words or []))
     timing = Timing(
         after=_seconds("--after", after) or 0.0,
@@ -176,11 +178,25 @@ def heal(
     """Put back what was there before a fault, the last one first."""
     if every == bool(numbers):
         raise UsageError("heal takes numbers, or --all", "rocelab fault ls has the numbers")
-    healed = engine.heal(open_fabric(fabric), None if every else numbers, tell)
+    running = open_fabric(fabric)
+    healed = engine.heal(running, _healable(running, None if every else numbers), tell)
     if as_json:
         print_json([_facts(entry) for entry in healed])
     else:
         stderr.print(f"{counted(len(healed), 'fault')} healed", markup=False, highlight=False)
+
+
+def _healable(running: Fabric, numbers: list[int] | None) -> list[int] | None:
+    """The same numbers; beside a challenge those of its faults are nobody's, whose number and kind are not told."""
+    if lasting(running.state) is None:
+        return numbers
+    known = [entry.number for entry in visible(running.state, engine.running(running))]
+    for number in numbers or ():
+        if number not in known:
+            raise UsageError(
+                f"there is no fault {number} that you have injected", "rocelab scenario fix ends a challenge"
+            )
+    return known if numbers is None else numbers
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def tell(holder: str) -> None:
     """Say who is waited for."""
-    stderr.print(f"waiting for {holder}", markup=False, highlight=False, soft_wrap=True)
+    _say(f"waiting for {holder}")
 
 
 def open_fabric(name: str | None) -> Fabric:
@@ -36,9 +36,17 @@ def reading(name: str | None) -> AbstractContextManager[Fabric]:
 def _mend(name: str | None) -> None:
     """Heal what was broken for as long as a command ran that was killed."""
     state = find_fabric(name)
-    if not os.access(state.faults, os.R_OK) or not Ledger.of(state).entries():
-        return
-    from lab.faults.engine import heal_abandoned  # noqa: PLC0415 - all kinds of faults, and most fabrics have none
+    if os.access(state.faults, os.R_OK) and Ledger.of(state).entries():
+        from lab.faults.engine import heal_abandoned  # noqa: PLC0415 - all kinds of faults, and most fabrics have none
 
-    for entry in heal_abandoned(lifecycle.open_fabric(name, tell), tell):
-        stderr.print(f"healed {entry}, whose command was killed", markup=False, highlight=False, soft_wrap=True)
+        for entry in heal_abandoned(lifecycle.open_fabric(name, tell), tell):
+            _say(f"healed {entry}, whose command was killed")
+    if os.access(state.challenge, os.X_OK):
+        from lab.scenario.challenge import mend  # noqa: PLC0415 - the same
+
+        if mend(lifecycle.open_fabric(name, tell), tell):
+            _say(f"the challenge of {state.name} is over: whoever attended it was killed")
+
+
+def _say(line: str) -> None:
+    stderr.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _ABOUT_A_FABRIC: Final = {
     "capture", "congestion", "counters", "craft", "down", "exec", "expect", "fault", "inspect", "path", "qos", "rdma",
-    "record", "shell", "status", "top", "vtysh",
+    "record", "scenario", "shell", "status", "top", "vtysh",
 }  # fmt: skip
-_RUNS: Final = {"start", "stop"}
-"""What ``rocelab record`` does with a fabric; the rest reads files."""
+_RUNS: Final = {"record": {"start", "stop"}, "scenario": {"break", "hint", "check", "fix", "explain"}}
+"""What these do with a fabric that runs; the rest reads files, or says itself where it runs."""
 
 
 def follows_to_vm(words: Sequence[str]) -> bool:
@@ -34,7 +34,10 @@ def follows_to_vm(words: Sequence[str]) -> bool:
     command = next((word for word in own if not word.startswith("-")), "")
     if command not in _ABOUT_A_FABRIC or not {"--help", "--all"}.isdisjoint(own):
         return False
-    if (command == "craft" and "--send" not in own) or (command == "record" and not _RUNS.intersection(own)):
+    if command == "craft" and "--send" not in own:
+        return False
+    does = next((word for word in own[own.index(command) + 1 :] if not word.startswith("-")), "")
+    if command in _RUNS and does not in _RUNS[command]:
         return False
     if command == "top" and "--stream" not in own:  # drawn here, of samples that come from there
         return False

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import time
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
+from lab.cli import challenge, verdicts
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
-from lab.errors import ExitCode, InvalidInput, Problem
+from lab.errors import InvalidInput, Problem
 from lab.faults.parameters import listed
 from lab.faults.wish import parse_words
 from lab.scenario import library
 from lab.scenario.judge import judge as judged_of
 from lab.scenario.runner import play
-from lab.scenario.verdict import Outcome, worst
 from lab.vm.handover import to_stay
-
-if TYPE_CHECKING:
-    from lab.scenario.judge import Judged
 
 app = typer.Typer(
     no_args_is_help=True, help="Stories of a fabric that breaks: play one, and judge what was recorded."
 )
 
-_CODES: Final = {Outcome.PASS: ExitCode.PASS, Outcome.FAIL: ExitCode.FAIL, Outcome.UNKNOWN: ExitCode.UNKNOWN}
+
+app.command("break")(challenge.break_)
+app.command()(challenge.hint)
+app.command()(challenge.check)
+app.command()(challenge.fix)
+app.command()(challenge.explain)
+app.command()(challenge.score)
 
 
 def scenario_names() -> list[str]:
@@ -115,14 +116,22 @@ def run(
     results = []
     runs = to_stay(output)
     for number in range(seed, seed + repeat):
-        folder = _fresh(runs, scenario.name)
-        play(scenario, written, folder, folder=path, seed=number, keep=keep or number < seed + repeat - 1, tell=_tell)
+        folder = verdicts.fresh(runs, scenario.name)
+        play(
+            scenario,
+            written,
+            folder,
+            folder=path,
+            seed=number,
+            keep=keep or number < seed + repeat - 1,
+            tell=verdicts.tell,
+        )
         results.append((folder, judged_of(folder, path)))
         if not as_json:
-            _show(*results[-1])
+            verdicts.show(*results[-1])
     if as_json:
-        print_json([_facts(*each) for each in results])
-    _end([judged for _, judged in results])
+        print_json([verdicts.facts(*each) for each in results])
+    verdicts.end([judged for _, judged in results])
 
 
 @app.command()
@@ -134,45 +143,7 @@ def judge(
     """Judge a recording again, without root, on any machine. Exit codes as of run."""
     judged = judged_of(run, path)
     if as_json:
-        print_json(_facts(run, judged))
+        print_json(verdicts.facts(run, judged))
     else:
-        _show(run, judged)
-    _end([judged])
-
-
-def _fresh(output: Path, name: str) -> Path:
-    stamp = f"{datetime.fromtimestamp(time.time()).astimezone():%Y%m%d-%H%M%S}"
-    folder, number = output / f"{name}-{stamp}", 2
-    while folder.exists():
-        folder, number = output / f"{name}-{stamp}-{number}", number + 1
-    return folder
-
-
-def _tell(line: str) -> None:
-    stderr.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _show(run: Path, judged: Judged) -> None:
-    drawn = table(f"{judged.scenario}: {judged.outcome}", ("check", "verdict", "evidence"), [
-        (name, verdict.outcome.value, verdict.evidence) for name, verdict in judged.verdicts.items()
-    ])  # fmt: skip
-    stdout.print(drawn)
-    _tell(f"recorded in {run}; rocelab scenario judge {run} judges it again")
-
-
-def _facts(run: Path, judged: Judged) -> dict[str, Any]:
-    return {
-        "scenario": judged.scenario,
-        "recording": str(run),
-        "outcome": judged.outcome.value,
-        "checks": [
-            {"name": name, "outcome": verdict.outcome.value, "evidence": verdict.evidence}
-            for name, verdict in judged.verdicts.items()
-        ],
-    }
-
-
-def _end(judged: list[Judged]) -> None:
-    code = _CODES[worst([each.outcome for each in judged])]
-    if code:
-        raise typer.Exit(code)
+        verdicts.show(run, judged)
+    verdicts.end([judged])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.cli import checkpoint
+from lab.cli import checkpoint, scores
 from lab.cli.output import JsonFlag, print_json, print_progress, stderr, stdout, table
 from lab.cli.words import named_files
 from lab.errors import UsageError
@@ -140,6 +140,8 @@ def send(command: list[str], name: str | None = None) -> int:
     running = machine.up(state, machine.Wanted(work=work), print_progress)
     touch = machine.touch(running, work, state, print_progress)
     code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, files)
+    if "scenario" in command:
+        scores.collect(running.image.guest_cache)
     if code == 0:
         machine.keep(touch, state, print_progress)
     return code

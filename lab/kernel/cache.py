@@ -1,4 +1,4 @@
-"""Where a user's built things are kept between runs: whatever is there can be made again."""
+"""Where a user's things are kept between runs: what was built, which can be made again, and what is to stay."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ _ROOTS: Final = Path("/var/cache/rocelab")
 def user_cache(what: str) -> Path:
     """``$XDG_CACHE_HOME/rocelab/WHAT``, by default below ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "rocelab" / what
+
+
+def user_state(what: str) -> Path:
+    """``$XDG_STATE_HOME/rocelab/WHAT``, by default below ``~/.local/state``: what cannot be made again."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(base) / "rocelab" / what
 
 

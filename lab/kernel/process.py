@@ -239,16 +239,18 @@ def send(pids: Iterable[int], number: signal.Signals, *, meant: Callable[[int], 
                 os.close(descriptor)
 
 
-def dismiss(pid: int, *, meant: Callable[[int], bool], timeout: float = 60.0) -> None:
-    """Ask a process that is not our child to end, and return when it has; ``meant`` is asked as in ``kill``.
+def dismiss(
+    pid: int, *, meant: Callable[[int], bool], timeout: float = 60.0, number: signal.Signals = signal.SIGTERM
+) -> None:
+    """Ask a process to end, by the signal that it knows for it, and return when it has.
 
-    OperationFailed when it has not within ``timeout`` seconds.
+    ``meant`` is asked as in ``kill``. OperationFailed when it has not within ``timeout`` seconds.
     """
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
         try:
             if meant(pid):
-                signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+                signal.pidfd_send_signal(descriptor, number)
                 if not select.select([descriptor], [], [], timeout)[0]:
                     raise OperationFailed(f"process {pid} does not end", "look what it waits for")
         finally:

@@ -17,6 +17,8 @@ numbers; ``Params``; ``run(stage, p)``, which only drives; checks, which only re
         ...
 
     SCENARIO = Scenario("incast", "incast.yaml", Params, run, (nothing_is_lost,))
+
+With an ``answer`` it can be hidden: ``run`` says ``stage.linger()`` where the fault is there and can be looked for.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lab.faults.fault import Parameters
 from lab.faults.values import priorities, share_of, time_of
+from lab.scenario.answer import Answer
 from lab.scenario.stage import Stage
 from lab.scenario.verdict import Outcome, Verdict, expect, unknown
 from lab.telemetry.recording import Recording
@@ -38,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "Outcome", "Parameters", "Phase", "Recording", "Scenario", "Stage", "Verdict", "between", "expect", "priorities",
-    "share_of", "time_of", "unknown",
+    "Answer", "Outcome", "Parameters", "Phase", "Recording", "Scenario", "Stage", "Verdict", "between", "expect",
+    "priorities", "share_of", "time_of", "unknown",
 ]  # fmt: skip
 
 P = TypeVar("P", bound=Parameters)
@@ -59,6 +62,8 @@ class Scenario(Generic[P]):
     checks: tuple[Check, ...]
     captures: tuple[str, ...] = ()
     """Links whose packets are recorded too, as ``rocelab capture`` names them."""
+    answer: Answer | None = None
+    """What is wrong in it; without one it can be run, and no challenge made of it."""
 
     @property
     def text(self) -> str:

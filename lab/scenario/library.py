@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import sys
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.suggest import suggest
+from lab.scenario.answer import LEVELS, RUNGS
 from lab.scenario.api import Scenario, named
 from lab.shipped import shipped
 
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from lab.scenario.answer import Answer
+
 OWN: Final = shipped("scenarios")
 """Those that come with rocelab."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _PARTS: Final = ("Story", "Numbers")
-_LONGEST: Final = 160
+_LONGEST: Final = 180
 
 
 def names(folder: Path = OWN) -> list[str]:
@@ -91,8 +95,22 @@ def _untold(scenario: Scenario[Any]) -> Iterator[Problem]:
     for check in scenario.checks:
         if not check.__doc__:
             yield Problem(named(check), "says not what is true", "give it a docstring")
+    if scenario.answer is not None:
+        yield from _unanswered(scenario, scenario.answer)
     if not scenario.checks:
         yield Problem("SCENARIO.checks", "is empty", "a story that nothing can contradict is none")
+
+
+def _unanswered(scenario: Scenario[Any], answer: Answer) -> Iterator[Problem]:
+    """What is wrong with its answer."""
+    if answer.level not in LEVELS:
+        yield Problem("SCENARIO.answer.level", f"is {answer.level}", f"choose one of {LEVELS}")
+    if len(answer.hints) != len(RUNGS):
+        yield Problem("SCENARIO.answer.hints", f"are {len(answer.hints)}", f"give {', '.join(RUNGS)}")
+    if not answer.where:
+        yield Problem("SCENARIO.answer.where", "is nowhere", "name a node, a port or a link")
+    if "linger" not in inspect.getsource(sys.modules[scenario.run.__module__]):
+        yield Problem("run", "lingers nowhere", "say stage.linger() where the fault is there")
 
 
 def _loaded(file: Path) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lab.backends import lifecycle, registry
@@ -13,7 +14,7 @@ from lab.faults.parameters import read
 from lab.kernel import clock
 from lab.model.load import read_topology, renamed
 from lab.model.qos.resolve import resolve
-from lab.scenario import library
+from lab.scenario import challenge, library
 from lab.scenario.stage import Stage
 from lab.telemetry.recorder import Recorder
 
@@ -71,18 +72,22 @@ def play(  # noqa: PLR0913 - how it is to be played
 
 @contextlib.contextmanager
 def _fabric(topology: Topology, keep: bool, tell: Callable[[str], None]) -> Iterator[Fabric]:
-    state = FabricState(topology.name)
-    if state.exists():
-        yield _warm(topology, tell)
-        return
-    tell(f"building {topology.name}")
-    fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT))
-    declared.inject(fabric)
+    fabric, built = fabric_of(topology, tell)
     try:
         yield fabric
     finally:
-        if not keep:
-            lifecycle.down(state)
+        if built and not keep:
+            lifecycle.down(fabric.state)
+
+
+def fabric_of(topology: Topology, tell: Callable[[str], None]) -> tuple[Fabric, bool]:
+    """The fabric of a topology, and whether it was built for this; UsageError as of ``play``."""
+    if FabricState(topology.name).exists():
+        return _warm(topology, tell), False
+    tell(f"building {topology.name}")
+    fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT))
+    declared.inject(fabric)
+    return fabric, True
 
 
 def _warm(topology: Topology, tell: Callable[[str], None]) -> Fabric:
@@ -93,7 +98,10 @@ def _warm(topology: Topology, tell: Callable[[str], None]) -> Fabric:
     down = f"rocelab down --fabric {topology.name}"
     if fabric.topology != topology:
         raise UsageError(f"fabric {topology.name} that runs is another one", down)
+    challenge.refuse_another(fabric.state)
     engine.heal_abandoned(fabric, wait)
+    challenge.mend(fabric, wait)
+    fabric = replace(fabric)
     if engine.running(fabric):
         raise UsageError(f"fabric {topology.name} has faults", f"rocelab fault heal --all, or {down}")
     if fabric.qos != resolve(topology, clock.reaction()):

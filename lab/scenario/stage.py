@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lab.backends.qos import apply_nodes, change_qos
 from lab.errors import OperationFailed
@@ -19,15 +19,30 @@ from lab.rdma.measure import BandwidthTest, Verb
 from lab.rdma.nic import find_pair, parse_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lab.backends.base import Fabric
     from lab.faults.ledger import Entry
     from lab.kernel.process import Completed
     from lab.model.qos.port import NodeQos
-    from lab.telemetry.recorder import Recorder
 
 _POLL: Final = 0.02
+
+
+class Notebook(Protocol):
+    """Who is told what happens: a ``Recorder``."""
+
+    def phase(self, name: str) -> int:
+        """What begins now is called so."""
+
+    def note(self, text: str, **data: Any) -> int:
+        """Something worth knowing later."""
+
+    def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
+        """A command that has been run in a node."""
+
+    def truth(self, **data: Any) -> None:
+        """What is being injected."""
 
 
 @dataclass
@@ -35,7 +50,7 @@ class Stage:
     """A fabric to drive, and the recorder that watches; what is changed on it is put back when the scenario ends."""
 
     fabric: Fabric
-    recorder: Recorder
+    recorder: Notebook
     seed: int
     tell: Callable[[str], None]
     """Told of each phase, fault and change."""
@@ -69,6 +84,9 @@ class Stage:
         """Let time pass."""
         self.recorder.note("hold", seconds=seconds)
         time.sleep(seconds)
+
+    def linger(self, again: Callable[[], None] | None = None) -> None:
+        """Where a challenge stays until its user asks for the fix, doing ``again`` over and over; a run goes on."""
 
     def until(self, done: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
         """Wait for ``done``; OperationFailed, naming ``what``, after ``timeout`` seconds."""
@@ -104,6 +122,7 @@ class Stage:
         fabric = replace(self.fabric)
         for name, node in fabric.qos.items():
             self._qos.setdefault(name, node)
+        self._keep()
         change_qos(fabric, choose_ports(fabric.topology, ports.split(",")), Request(settings), self._wait)
         self.recorder.note("command", argv=["rocelab", "qos", "set", ports, *settings], began=began)
         self.tell(f"  rocelab qos set {ports} {' '.join(settings)}")
@@ -114,6 +133,9 @@ class Stage:
         done = self.fabric.namespace(node).run(argv, timeout=timeout, check=False)
         self.recorder.command(node, argv, done, began=began)
         return done
+
+    def _keep(self) -> None:
+        """Called with what ports are set to written down, before they are set otherwise."""
 
     def _wait(self, holder: str) -> None:
         """Whoever looks at the fabric meanwhile is waited for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -105,3 +106,33 @@ def show_gids(stage: Stage, host: str) -> None:
     """The first of a host's GIDs, by their files below /sys/class/infiniband."""
     table = sysfs.DEVICES / find_nic(stage.fabric, host).device / "ports" / "1" / "gids"
     stage.run(host, "grep", "-H", ":", *(str(table / str(number)) for number in range(_SHOWN)))
+
+
+def show_queue(stage: Stage, port: str) -> None:
+    """What tc(8) says of what waits at a port, was sent and was dropped."""
+    node, _, interface = port.partition(":")
+    stage.run(node, "tc", "-s", "qdisc", "show", "dev", interface)
+
+
+def show_link(stage: Stage, port: str) -> None:
+    """What ip(8) says of a port's packets and octets."""
+    node, _, interface = port.partition(":")
+    stage.run(node, "ip", "-s", "link", "show", "dev", interface)
+
+
+def show_rdma(stage: Stage, host: str) -> None:
+    """What rdma(8) says of a host's device: what came, what was sent again, who gave up."""
+    stage.run(host, "rdma", "statistic", "show", "link", f"{find_nic(stage.fabric, host).device}/1")
+
+
+def show_pauses(stage: Stage, port: str, count: int = 2) -> None:
+    """The next so many MAC control frames that come to a port, octet by octet, as tcpdump(8) sees them."""
+    node, _, interface = port.partition(":")
+    stage.run(node, "tcpdump", "-i", interface, "-c", str(count), "-n", "-e", "-X", "-Q", "in", "ether proto 0x8808")
+
+
+def show_routing(stage: Stage, switch: str, command: str) -> None:
+    """What a switch's routing daemons answer; recorded as it is typed on the host."""
+    began = time.monotonic_ns()
+    done = stage.fabric.namespace(switch).run(stage.fabric.router(switch).vtysh(command), check=False)
+    stage.recorder.command("", ["rocelab", "vtysh", switch, "-c", command], done, began=began)

@@ -127,6 +127,14 @@ class Recorder:
         """What is being injected: kept apart, where no diagnosis reads it."""
         self._append(self.folder.truth, {"ns": time.monotonic_ns(), **data})
 
+    def rest(self) -> None:
+        """Record nothing from now on until ``wake``: no sample, and nothing that ports, kernel and routers tell."""
+        _answer(self.folder, self._sampler, "rest")
+
+    def wake(self) -> None:
+        """Go on after a rest."""
+        _answer(self.folder, self._sampler, "wake")
+
     def terminal(self, name: str) -> Path:
         """Where a terminal is to be recorded, as asciicast v2."""
         self.folder.terminal.mkdir(exist_ok=True)

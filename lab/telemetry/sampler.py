@@ -72,6 +72,7 @@ class Sampler:
     gone: bool = False
     failure: str = ""
     _ended: bool = False
+    _resting: bool = False
     _words: NDArray[np.uint64] = field(init=False)
     _watched: select.poll = field(default_factory=select.poll)
     _numbers: dict[int, int] = field(init=False)
@@ -98,7 +99,7 @@ class Sampler:
         self.log.close()
 
     def _works(self) -> bool:
-        return not self.gone and not self.failure
+        return not self.gone and not self.failure and not self._resting
 
     def _guarded(self, work: Callable[[int], None], argument: int) -> None:
         """A full disk ends the samples, not what was kept of them."""
@@ -175,11 +176,17 @@ class Sampler:
             self._tell(now, {"source": "recorder", "kind": "news_lost", "number": number})
 
     def _obey(self, control: Control) -> None:
-        """Take a sample now, and when it is the end, the last; a parent that is gone cannot say so. Or only look."""
+        """Take a sample now, and when it is the end, the last; a parent that is gone cannot say so. Or only look.
+
+        Told to rest, it samples and hears nothing from then on, until it is told something else.
+        """
         said = control.heard()
+        if self._resting and said is not None and said["do"] == "wake":
+            self._wake()
         if self._works() and (said is None or said["do"] != "look"):
             self._guarded(self._mark, time.monotonic_ns())
         self._ended = said is None or said["do"] == "end"
+        self._resting = self._resting or (said is not None and said["do"] == "rest")
         if said is not None:
             control.say(
                 {
@@ -187,6 +194,13 @@ class Sampler:
                     "samples": self.samples, "skipped": self.skipped,
                 }
             )  # fmt: skip
+
+    def _wake(self) -> None:
+        """Go on, without what ports have told meanwhile."""
+        self._resting = False
+        self._events_from = time.monotonic_ns()
+        if self.tail is not None:
+            self.tail.fresh()
 
     def _mark(self, due: int) -> None:
         for number in range(len(self.listeners)):

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 IN_VM: Final = "ROCELAB_IN_VM"
 """Set in the guest's environment."""
+CALLED_AT: Final = "ROCELAB_CALLED_AT"
+"""When a command was sent into the guest, by the caller's clock: in virtual time the guest's own is another."""
 FORWARDED: Final = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "PYTEST_ADDOPTS")
 """Besides these, variables of rocelab's own go across, and of a terminal its kind."""
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -41,6 +44,12 @@ _BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 def inside_vm() -> bool:
     """Whether this process runs in the guest."""
     return bool(os.environ.get(IN_VM))
+
+
+def called_at() -> float:
+    """What the clock of whoever typed the command says, in seconds since 1970."""
+    told = os.environ.get(CALLED_AT, "") if inside_vm() else ""
+    return float(told) if told else time.time()
 
 
 def call(state: StateFolder, running: Running, command: list[str], files: Sequence[NamedFile] = ()) -> int:
@@ -72,7 +81,7 @@ def _run(state: StateFolder, running: Running, handover: Handover, sink: Sink | 
     request = Request(
         argv=tuple(handover.words),
         directory=handover.directory,
-        environment=forwarded(os.environ, terminal=terminal),
+        environment=forwarded(os.environ, terminal=terminal) | {CALLED_AT: f"{time.time():.3f}"},
         terminal=size() if terminal else None,
         code=of_code(),
     )

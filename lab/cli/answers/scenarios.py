@@ -67,3 +67,75 @@ class Judgement(Answer):
     outcome: Literal["pass", "fail", "unknown"]
     """The worst of its checks."""
     checks: list[CheckVerdict]
+
+
+class Broken(Answer):
+    """A challenge that was begun: what is wrong is not told."""
+
+    fabric: str
+    workload: str
+    """Who does what meanwhile."""
+    level: int
+    """How hard it is, 1 to 3."""
+
+
+class Hint(Answer):
+    """A rung of the ladder."""
+
+    rung: Literal["symptom", "where", "counter", "command", "what it shows"]
+    text: str
+
+
+class Hints(Answer):
+    """The hints that were given, the last one now."""
+
+    fabric: str
+    given: list[Hint]
+    left: int
+
+
+class Checked(Answer):
+    """What of an answer is right."""
+
+    verdict: Literal["right", "right cause, wrong place", "wrong"]
+    told: str
+    """What contradicts it, where it is not."""
+
+
+class Score(Answer):
+    """How somebody did in a challenge."""
+
+    scenario: str
+    when: float
+    """It was begun, in seconds since 1970."""
+    seconds: float
+    """To the right answer, or until it was given up."""
+    hints: int
+    wrong: int
+    """Answers that were not right."""
+    solved: bool
+
+
+class Fixed(Answer):
+    """A challenge that was mended, and the checks of its scenario that verify it."""
+
+    fabric: str
+    fix: str
+    verified: Judgement
+    score: Score
+
+
+class Explanation(Answer):
+    """All that is to be said of a challenge."""
+
+    scenario: str
+    title: str
+    cause: str
+    where: list[str]
+    because: str
+    fix: str
+    prevention: str
+    hints: list[Hint]
+    text: str
+    """Story, figure and numbers."""
+    score: Score
