@@ -96,7 +96,7 @@ ANSWER: Final = Answer(
     cause="gray-loss",
     where=("leaf1:swp1", "leaf1--spine1"),
     level=3,
-    workload="h1 writes to h5 with eight QPs, over both spines",
+    workload="h1 writes to h5 with eight QPs",
     hints=(
         "h1 goes back and sends again all the time, and no device reports a loss",
         "between leaf1 and spine1: one of two paths",

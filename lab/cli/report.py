@@ -116,6 +116,9 @@ def _facts(facts: Facts, files: list[Path]) -> dict[str, Any]:
         "seen": list(seen(facts)),
         "checks": facts.told.checks,
         "figures": facts.figures,
+        "answer": facts.told.answer,
+        "ruled_out": facts.ruled,
+        "alarms": list(facts.alarms),
         "unknown": list(facts.unknowns),
         "files": [str(file) for file in files],
     }

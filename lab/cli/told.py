@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import InvalidInput, LabError, UsageError
 from lab.faults.catalogue import KINDS
-from lab.report.told import Check, Told
+from lab.report.told import Answered, Check, Told
 from lab.scenario import library
 from lab.scenario.api import named
 from lab.scenario.judge import judge
@@ -14,6 +14,8 @@ from lab.telemetry.recording import Recording
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lab.scenario.api import Scenario
 
 _KINDS: Final = {name: kind.summary() for name, kind in KINDS.items()}
 
@@ -33,12 +35,19 @@ def told_of(run: Path, folder: Path) -> Told:
     except InvalidInput:
         raise
     except LabError as error:
-        return Told(scenario.name, scenario.text, kinds=_KINDS, why=error.message)
+        return Told(scenario.name, scenario.text, kinds=_KINDS, why=error.message, answer=_answer(scenario))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         why = f"it is not as {scenario.name} makes it: {type(error).__name__}"
-        return Told(scenario.name, scenario.text, kinds=_KINDS, why=why)
+        return Told(scenario.name, scenario.text, kinds=_KINDS, why=why, answer=_answer(scenario))
     checks = tuple(
         Check(name, meanings[name], verdict.outcome.value, verdict.evidence)
         for name, verdict in judged.verdicts.items()
     )
-    return Told(scenario.name, scenario.text, judged.outcome.value, checks, _KINDS)
+    return Told(scenario.name, scenario.text, judged.outcome.value, checks, _KINDS, answer=_answer(scenario))
+
+
+def _answer(scenario: Scenario[Any]) -> Answered | None:
+    found = scenario.answer
+    if found is None:
+        return None
+    return Answered(found.cause, found.where[0], found.because, found.fix, found.prevention)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.report.figures import Figure, figures_of, phases_of
+from lab.report.ruled import RuledOut, alarms, broken_phase, ruled_out
 from lab.report.standstill import Pause, pauses_of
 from lab.report.told import Story, Told, story_of
 from lab.telemetry.folder import invalid
@@ -77,6 +78,9 @@ class Facts:
     figures: tuple[Figure, ...]
     commands: tuple[Command, ...]
     unknowns: tuple[str, ...]
+    ruled: tuple[RuledOut, ...] = ()
+    alarms: tuple[str, ...] = ()
+    """Counters that would have told, with their values."""
 
     @property
     def standstills(self) -> tuple[Pause, ...]:
@@ -122,7 +126,13 @@ def _gathered(recording: Recording, told: Told) -> Facts:
         commands=recording.commands,
         unknowns=tuple(_unknowns(recording, told)),
     )
-    return replace(made, timeline=tuple(sorted(_timeline(recording, made), key=lambda moment: moment.at)))
+    broken = broken_phase(recording, faults[0].start if faults else None)
+    return replace(
+        made,
+        timeline=tuple(sorted(_timeline(recording, made), key=lambda moment: moment.at)),
+        ruled=tuple(ruled_out(recording, made.figures, broken)),
+        alarms=tuple(alarms(made.figures, phases_of(recording)[0].name, broken.name)),
+    )
 
 
 def _wall(recording: Recording) -> str:

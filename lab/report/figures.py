@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import UsageError
 from lab.telemetry.series import Phase
+from lab.units import format_rate, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,3 +148,12 @@ def _is_plain(recording: Recording, port: str) -> bool:
 
 def _moved(series: Series) -> bool:
     return bool(len(series)) and ((series.gauge and series.max > 0) or series.last != series.first)
+
+
+def value(kind: Kind, number: float) -> str:
+    """A figure with its unit."""
+    if kind.unit == "bit/s":
+        return format_rate(round(number))
+    if kind.unit == "B":
+        return format_size(round(number))
+    return f"{number:.1%}" if kind.unit == "share" else f"{number:.0f}"

@@ -7,8 +7,8 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from lab.report.facts import named
-from lab.report.figures import DEVICE, KINDS, PLAIN
-from lab.units import counted, format_rate, format_size
+from lab.report.figures import DEVICE, KINDS, PLAIN, value
+from lab.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,10 @@ _SHOWN: Final = 8000
 
 def write_markdown(facts: Facts) -> str:
     """The whole document."""
-    parts = (_heading, _broke, _timeline, _seen, _evidence, _checks, _figures, _fix, _verified, _unknown)
+    parts = (
+        _heading, _broke, _timeline, _seen, _evidence, _checks, _figures, _cause, _ruled, _fix, _verified,
+        _prevention, _unknown,
+    )  # fmt: skip
     return "\n".join(line for part in parts for line in part(facts)) + "\n"
 
 
@@ -219,13 +222,37 @@ def _figure_table(facts: Facts, kind: Kind, rows: list[list[Figure]]) -> Iterato
     )
 
 
-def value(kind: Kind, number: float) -> str:
-    """A figure with its unit."""
-    if kind.unit == "bit/s":
-        return format_rate(round(number))
-    if kind.unit == "B":
-        return format_size(round(number))
-    return f"{number:.1%}" if kind.unit == "share" else f"{number:.0f}"
+def _cause(facts: Facts) -> Iterator[str]:
+    """What the scenario says it is: nothing here was diagnosed."""
+    answer = facts.told.answer
+    if answer is None:
+        return
+    yield "## Root cause"
+    yield ""
+    yield f"**{plain(answer.cause)}**, at {code(answer.where)}: {plain(answer.because)}"
+    yield ""
+
+
+def _ruled(facts: Facts) -> Iterator[str]:
+    yield "## What was ruled out"
+    yield ""
+    yield from _table(
+        ("not", "for", "source"), ((plain(each.what), plain(each.because), code(each.source)) for each in facts.ruled)
+    )
+    if not facts.ruled:
+        yield "Nothing: of all that can be told from figures, each has something that speaks for it."
+        yield ""
+
+
+def _prevention(facts: Facts) -> Iterator[str]:
+    if facts.told.answer is None and not facts.alarms:
+        return
+    yield "## Prevention"
+    yield ""
+    if facts.told.answer is not None:
+        yield f"- {plain(facts.told.answer.prevention)}"
+    yield from (f"- {plain(line)}." for line in facts.alarms)
+    yield ""
 
 
 def _fix(facts: Facts) -> Iterator[str]:
@@ -237,7 +264,9 @@ def _fix(facts: Facts) -> Iterator[str]:
         yield f"{code(f'{fault.kind} at {fault.place}')} was taken away at {fault.end:.3f} s (`truth/truth.jsonl`)."
     if healed and whens:
         yield f"In the story: {plain(whens[-1].text)}."
-    if not healed:
+    if facts.told.answer is not None:
+        yield f"{plain(facts.told.answer.fix)}"
+    elif not healed:
         yield "Nothing was mended in this run."
     yield ""
 

@@ -23,6 +23,17 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """What a scenario gives as its root cause, where that is, what mends it, and what prevents it."""
+
+    cause: str
+    where: str
+    because: str
+    fix: str
+    prevention: str
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """A scenario's name, the text of its module, what its checks say, and what the kinds of faults are in a line."""
 
@@ -33,6 +44,7 @@ class Told:
     kinds: Mapping[str, str] | None = None
     why: str = ""
     """Why no check says anything."""
+    answer: Answered | None = None
 
 
 @dataclass(frozen=True, slots=True)

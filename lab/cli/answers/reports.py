@@ -61,6 +61,26 @@ class Figure(Answer):
     value: float
 
 
+class RootCause(Answer):
+    """What the scenario gives as the root cause; nothing here was diagnosed."""
+
+    cause: str
+    where: str
+    because: str
+    fix: str
+    prevention: str
+
+
+class RuledOut(Answer):
+    """What it was not."""
+
+    what: str
+    because: str
+    """The figure that says so."""
+    source: str
+    """The series and phase that it is from."""
+
+
 class Report(Answer):
     """A run, reported."""
 
@@ -84,6 +104,11 @@ class Report(Answer):
     """What stands out, in lines."""
     checks: list[ReportedCheck]
     figures: list[Figure]
+    answer: RootCause | None
+    """None of a recording whose scenario has none."""
+    ruled_out: list[RuledOut]
+    alarms: list[str]
+    """Counters that would have told, with their values."""
     unknown: list[str]
     """What the recording does not tell, in lines."""
     files: list[str]

@@ -103,8 +103,9 @@ def test_a_whole_analysis_has_all_its_parts(tmp_path: Path) -> None:
     text = write_markdown(facts_of(making.finished()))
     parts = [line for line in text.splitlines() if line.startswith("## ")]
     assert parts == [
-        "## What broke", "## Timeline", "## How it was seen", "## Evidence", "## Checks", "## Figures", "## Fix",
-        "## Verification", "## What stays unknown",
+        "## What broke", "## Timeline", "## How it was seen", "## Evidence", "## Checks", "## Figures",
+        "## Root cause", "## What was ruled out", "## Fix", "## Verification", "## Prevention",
+        "## What stays unknown",
     ]  # fmt: skip
     assert "````text\n$ rocelab exec h1 -- echo 'a b'\nsaid\n```\n# no heading\n````\nExit code 7" in text
     assert "| the-wave-goes-hop-by-hop | **pass** |" in text
