@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,3 +103,28 @@ def test_a_fabric_that_went_away_is_sampled_no_more(tmp_path: Path) -> None:
     assert sampler.ask({"do": "end"})["samples"] == said["samples"]
     sampler.end()
     assert [event["kind"] for event in LogStore(tmp_path / "log").events()] == ["fabric_gone"]
+
+
+def test_one_that_rests_takes_no_sample_until_it_is_woken(tmp_path: Path) -> None:
+    sampler = started(log_at(tmp_path / "log"), tmp_path)
+    before = sampler.ask({"do": "rest"})
+    looks = [sampler.ask({"do": what}) for what in ("look", "mark", "look")]
+    time.sleep(5 / HZ)
+    looks.append(sampler.ask({"do": "look"}))
+    assert [(look["samples"], look["ns"]) for look in looks] == [(before["samples"], before["ns"])] * 4
+    woken = sampler.ask({"do": "wake"})
+    assert woken["samples"] == before["samples"] + 1
+    assert woken["ns"] > before["ns"] + 5 * 10**9 // HZ
+    assert woken["skipped"] == before["skipped"]
+    while sampler.ask({"do": "look"})["samples"] < woken["samples"] + 3:
+        pass
+    assert sampler.ask({"do": "end"})["samples"] > woken["samples"] + 3
+    assert sampler.end() == 0
+
+
+def test_one_that_is_ended_while_it_rests_has_what_was_there_before(tmp_path: Path) -> None:
+    sampler = started(log_at(tmp_path / "log"), tmp_path)
+    rested = sampler.ask({"do": "rest"})
+    assert sampler.ask({"do": "end"})["ns"] == rested["ns"]
+    assert sampler.end() == 0
+    assert LogStore(tmp_path / "log").samples["ns"][-1] == rested["ns"]
