@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from lab.cli import challenge as command
 from lab.cli import scores
 from lab.cli.main import app
+from lab.cli.opening import open_fabric
 from lab.cli.place import follows_to_vm
 from lab.cli.schemas import adapter
 from lab.errors import LabError, OperationFailed
@@ -188,7 +189,7 @@ def test_one_whose_attendant_was_killed_is_mended_by_the_next_command(
     monkeypatch.setattr(process, "kill", lambda pids, **_: ended.extend(pids))
     applied: list[Any] = []
     monkeypatch.setattr(challenge, "apply_nodes", lambda _, nodes: applied.append(nodes))
-    qos = command.open_fabric("incast").qos
+    qos = open_fabric("incast").qos
     assert made.ended() == "whoever attended it was killed"
     assert (ended, applied) == ([], [])
     made.prepare()
@@ -222,7 +223,7 @@ def test_break_builds_breaks_and_tells_nothing(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(engine, "heal_abandoned", lambda *_: [])
     told = answer("break", "pfc-storm")
     assert told == {"fabric": "incast", "workload": "h1 writes to h8 and h2 to h5, with eight QPs each", "level": 1}
-    monkeypatch.setattr(command, "fabric_of", lambda *_: (command.open_fabric("incast"), False))
+    monkeypatch.setattr(command, "fabric_of", lambda *_: (open_fabric("incast"), False))
     for number in range(20):
         drawn = answer("break", "--level", "3", "--seed", str(number))
         assert drawn["level"] == 3

@@ -16,6 +16,7 @@ from lab.faults.ledger import Ledger
 from lab.scenario import challenge, library, standing
 from lab.scenario.challenge import Challenge
 from lab.scenario.standing import GO_ON, Standing
+from lab.telemetry.recorder import Recorder
 from tests.unit.running import Running, run
 from tests.unit.scenario.test_stage import TOPOLOGY
 
@@ -118,7 +119,7 @@ def test_ports_are_written_down_before_they_are_set(ran: Running) -> None:
 @pytest.mark.parametrize("lingers", [True, False])
 def test_how_it_ended_is_written_down(ran: Running, monkeypatch: pytest.MonkeyPatch, lingers: bool) -> None:
     stage, kept = stage_of(ran, lambda: None)
-    monkeypatch.setattr(standing.Recorder, "begin", lambda *_, **__: kept)
+    monkeypatch.setattr(Recorder, "begin", lambda *_, **__: kept)
 
     def tale(played: Any, _: object) -> None:
         played.inject("pauses-ignored", "h1")
