@@ -34,10 +34,9 @@ def follows_to_vm(words: Sequence[str]) -> bool:
     command = next((word for word in own if not word.startswith("-")), "")
     if command not in _ABOUT_A_FABRIC or not {"--help", "--all"}.isdisjoint(own):
         return False
-    if command == "craft" and "--send" not in own:
-        return False
     does = next((word for word in own[own.index(command) + 1 :] if not word.startswith("-")), "")
-    if command in _RUNS and does not in _RUNS[command]:
+    sends_none = command == "craft" and "--send" not in own
+    if sends_none or (command in _RUNS and does not in _RUNS[command]):
         return False
     if command == "top" and "--stream" not in own:  # drawn here, of samples that come from there
         return False

@@ -1,4 +1,4 @@
-"""Challenges as they are played: what ordinary commands show and do not give away, the fix, a killed attendant.
+"""Challenges as they are played: what ordinary commands show and do not give away, and the fix.
 
 Judges: tc(8) and the ports' own counters for the symptom, the ports' configuration octet for octet, /proc.
 """
@@ -6,8 +6,6 @@ Judges: tc(8) and the ports' own counters for the symptom, the ports' configurat
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,7 @@ from lab.backends import lifecycle
 from lab.backends.state import FabricState
 from lab.dataplane import port_maps
 from lab.faults.ledger import Ledger
-from lab.scenario.challenge import MARK, lasting
+from lab.scenario.challenge import MARK
 from lab.vm.handover import GUEST_CACHE
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
@@ -105,22 +103,3 @@ def test_one_is_played_to_its_end(fabric: None, tmp_path: Path) -> None:  # noqa
     assert octets() == before
     assert Ledger.of(STATE).entries() == ()
     assert marked() == []
-
-
-def test_one_whose_attendant_is_killed_heals_on_the_next_command(fabric: None) -> None:  # noqa: ARG001 - it is up
-    """Of one that has set ports too: rates, thresholds and programs are as before."""
-    before = octets()
-    rocelab("scenario", "break", "ecn-too-low")
-    assert grown("leaf2:swp6", "tx_bytes") > 0
-    assert octets() != before
-    about = lasting(STATE)
-    assert about is not None
-    assert marked()
-    os.kill(about.holder.pid, signal.SIGKILL)
-    while about.holder.lives:
-        time.sleep(0.01)
-    assert "the challenge of incast is over" in rocelab("status").stderr
-    assert octets() == before
-    assert Ledger.of(STATE).entries() == ()
-    assert marked() == []
-    assert "was killed" in rocelab("scenario", "fix", expect=1).stderr
