@@ -53,6 +53,7 @@ class Commands(LazyGroup):
         "record": ("lab.cli.record", "app"),
         "top": ("lab.cli.top", "top"),
         "replay": ("lab.cli.replay", "replay"),
+        "diagnose": ("lab.cli.diagnose", "diagnose"),
         "report": ("lab.cli.report", "report"),
         "export": ("lab.cli.export", "app"),
         "import": ("lab.cli.import_lab", "app"),

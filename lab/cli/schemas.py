@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from lab.cli.answers import (
     analysis,
+    diagnoses,
     fabric,
     faults,
     machine,
@@ -65,6 +66,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "record show": recordings.Recording,
     "top": recordings.Board,
     "replay": recordings.Board,
+    "diagnose": diagnoses.Diagnosis,
     "report": reports.Reports,
     "vm status": machine.VmStatus,
     "vm ls": list[machine.ListedVm],

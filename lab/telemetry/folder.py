@@ -81,6 +81,11 @@ class Folder:
         """Routes, neighbours, FDB, configuration, qos ``before`` and ``after``."""
         return self.path / "state" / f"{when}.json"
 
+    @property
+    def configuration(self) -> Path:
+        """The qos of the nodes' ports at the beginning of each phase, as far as it had changed since."""
+        return self.path / "state" / "configuration.jsonl"
+
     def facts(self, what: str) -> Path:
         """``params`` or ``host``."""
         return self.path / f"{what}.json"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
 from lab.model import store
+from lab.model.qos.store import dump_node
 from lab.model.selection import choose_links
 from lab.telemetry import folder as files
 from lab.telemetry.apparatus import capturing, sampling
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
     from lab.kernel.process import Completed
+    from lab.model.qos.port import NodeQos
     from lab.telemetry.offspring import Offspring
 
 DEFAULT_HZ: Final = 20.0
@@ -53,6 +55,7 @@ class Recorder:
     _sampler: Offspring
     _others: list[Offspring] = field(default_factory=list)
     _ended: bool = False
+    _configured: dict[str, NodeQos] = field(default_factory=dict)
 
     @classmethod
     def begin(  # noqa: PLR0913 - what is recorded, and how
@@ -107,7 +110,10 @@ class Recorder:
 
     def phase(self, name: str) -> int:
         """What begins now is called so; what was before ends. Returns the time of the sample between them."""
-        return self._note("phase", name=name)
+        began = self._note("phase", name=name)
+        if self.with_state:
+            self._keep_configuration(began)
+        return began
 
     def note(self, text: str, **data: Any) -> int:
         """Something worth knowing later, and when that was."""
@@ -185,6 +191,16 @@ class Recorder:
         ns = int(_answer(self.folder, self._sampler, "mark")["ns"])
         self._append(self.folder.notes, {"ns": ns, "kind": kind, **data})
         return ns
+
+    def _keep_configuration(self, ns: int) -> None:
+        """What the ports' configuration is now, of the nodes where it is another one than was kept last.
+
+        A line without nodes says that nothing has changed, where no line says nothing.
+        """
+        now = self.fabric.state.load_qos()
+        changed = {name: dump_node(node) for name, node in now.items() if self._configured.get(name) != node}
+        self._configured = now
+        self._append(self.folder.configuration, {"ns": ns, "nodes": changed})
 
     def _append(self, path: Path, data: dict[str, Any]) -> None:
         try:

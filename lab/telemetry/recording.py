@@ -284,6 +284,21 @@ class Recording:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise invalid(self.folder.state(when), "is damaged") from error
 
+    def qos_at(self, ns: int) -> tuple[Mapping[str, NodeQos], bool]:
+        """What each node's ports were to do at a moment, and whether that is known.
+
+        It is known where a phase has begun before; otherwise this is what was found at the recording's beginning.
+        UsageError as of ``state``.
+        """
+        found = dict(self.qos())
+        try:
+            lines = [line for line in read_lines(self.folder.configuration) if line["ns"] <= ns]
+            for line in lines:
+                found.update({name: restore_node(node) for name, node in line["nodes"].items()})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise invalid(self.folder.configuration, "is damaged") from error
+        return found, bool(lines)
+
     def truth(self) -> list[Mapping[str, Any]]:
         """What was injected: for judging a diagnosis, never for making one."""
         return list(read_lines(self.folder.truth))

@@ -1,0 +1,352 @@
+"""What can be wrong, a row for each cause: by what it is known, what speaks for it, what against, and what mends it.
+
+A cause is there at a place where all that it ``needs`` is seen and nothing that ``excludes`` it. The symptom that it
+needs first says where, and how sure it is; of what ``supports`` it, each that is seen adds to that. What it
+``explains`` is its consequence, and no answer of its own. Adding a cause is adding a row, and a symptom where that is
+new. A cause that can be known in two ways has two rows. Names are those of the scenarios that show them. In ``tell``
+and ``fix``, ``{place}``, ``{node}``, ``{port}``, ``{peer}`` and ``{priority}`` stand for where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.symptoms import classes, congestion, losses, marks, paths, pauses
+
+if TYPE_CHECKING:
+    from lab.diagnose.sign import Symptom
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A row of the table. ``rival`` is what it is taken for most easily, and ``tell`` tells the two apart."""
+
+    name: str
+    title: str
+    needs: tuple[Symptom, ...]
+    rival: str
+    tell: str
+    fix: str
+    words: str
+    supports: tuple[Symptom, ...] = ()
+    excludes: tuple[Symptom, ...] = ()
+    explains: tuple[str, ...] = ()
+    nearby: tuple[str, ...] = ()
+    """As ``explains``, but only there and at the next node."""
+    fault: bool = True
+    """Whether something is broken; of capacity that is used up nothing is."""
+
+
+_BEHIND: Final = ("incast", "parking-lot", "victim-flow")
+"""What a port that is stopped, or slow, does to those behind it."""
+
+CAUSES: Final = (
+    Cause(
+        "pfc-storm", "a NIC sends pauses without end",
+        needs=(pauses.paused_for_ever_by_a_host,),
+        excludes=(pauses.frames_that_are_no_pfc,),
+        explains=_BEHIND,
+        nearby=("slow-receiver",),
+        rival="slow-receiver",
+        tell="rocelab counters {peer} --priority {priority} --columns port,obeyed: a storm has no XON",
+        fix="take {node} off the fabric and replace its NIC; a PFC watchdog at {peer} contains it meanwhile",
+        words="The NIC's receiver is stuck: it asks for silence again and again and never takes it back. Its leaf may"
+        " not send, fills, and pauses the next; packets of anybody who shares a switch with it stand still, and"
+        " none is lost.",
+    ),
+    Cause(
+        "pfc-watchdog-missing", "a leaf has no PFC watchdog, and a storm gets out through it",
+        needs=(pauses.storm_unseen_by_a_watchdog,),
+        supports=(pauses.watchdog_on_a_sibling_only,),
+        rival="pfc-storm",
+        tell="rocelab qos show {place}: pfc.watchdog.enabled, beside that of a sibling",
+        fix="rocelab qos set {node} pfc.watchdog.enabled=true, and one configuration for all leaves",
+        words="Its siblings contain a storm by dropping what waits for the port that is stuck. Here nobody does, and"
+        " the storm goes on to the spines. The configuration has drifted.",
+    ),
+    Cause(
+        "pfc-watchdog-missing", "a leaf has no PFC watchdog, and its siblings have",
+        needs=(pauses.watchdog_on_a_sibling_only,),
+        rival="",
+        tell="rocelab qos show {place}: pfc.watchdog.enabled, beside that of a sibling",
+        fix="rocelab qos set {place} pfc.watchdog.enabled=true, and one configuration for all leaves",
+        words="Nothing storms now. When a NIC does, its siblings contain it, and this leaf does not.",
+    ),
+    Cause(
+        "pfc-deadlock", "ports wait for one another in a circle",
+        needs=(pauses.a_circle_waits,),
+        excludes=(pauses.paused_for_ever_by_a_host,),
+        explains=_BEHIND,
+        rival="pfc-storm",
+        tell="rocelab congestion: a circle has no root, and no host pauses anybody",
+        fix="rocelab qos set {place} pfc.watchdog.enabled=true opens it; then make routes free of valleys",
+        words="A cyclic buffer dependency: each port holds packets for the next, which is full and pauses it. It"
+        " outlives what brought it about, and restarting hosts does not end it.",
+    ),
+    Cause(
+        "slow-receiver", "a host takes in less than its link brings",
+        needs=(pauses.paused_bit_by_bit_by_a_host,),
+        excludes=(pauses.paused_for_ever_by_a_host,),
+        explains=_BEHIND,
+        rival="pfc-storm",
+        tell="rocelab counters {place} --priority {priority}: each XOFF is followed by an XON, and the link is used in"
+        " part",
+        fix="look at {node}'s CPU, page tables and PCIe",
+        words="The network waits for a host. Its NIC pauses the leaf a bit at a time, and the leaf passes it on.",
+    ),
+    Cause(
+        "pfc-one-sided", "a port does not obey pauses: PFC is on at the other end alone",
+        needs=(pauses.pauses_are_ignored,),
+        supports=(pauses.a_lossless_class_drops, losses.sent_again),
+        rival="headroom-too-small",
+        tell="rocelab counters {place} {peer} --priority {priority} --columns port,obeyed,ignored",
+        fix="rocelab qos set {place} pfc.rx=true, and the same priorities at both ends",
+        words="The switch asks, nobody stops, the headroom fills, and the lossless class loses packets.",
+    ),
+    Cause(
+        "pfc-one-sided", "a port has no room and does not ask its peer to stop",
+        needs=(pauses.refused_unasked,),
+        excludes=(pauses.link_pause_frames, pauses.pauses_are_ignored),
+        rival="headroom-too-small",
+        tell="rocelab qos show {place}: pfc.tx",
+        fix="rocelab qos set {place} pfc.tx=true",
+        words="The port sends no pause: its peer cannot know that it is full.",
+    ),
+    Cause(
+        "headroom-too-small", "pauses are obeyed, and the headroom is too small for what is under way",
+        needs=(pauses.refused_though_obeyed,),
+        supports=(pauses.a_lossless_class_drops,),
+        excludes=(classes.mapped_otherwise, pauses.pauses_are_ignored),
+        rival="pfc-one-sided",
+        tell="rocelab counters {place} {peer} --priority {priority} --columns port,obeyed,ignored",
+        fix="work headroom out again for the cable as it is, and rocelab qos set {place}"
+        " buffer.groups.{priority}.headroom=...",
+        words="Between an XOFF and the silence the cable's round trip of packets still comes in. That is more than"
+        " there is headroom for: a longer cable, a slower peer, or a larger MTU than it was worked out for.",
+    ),
+    Cause(
+        "global-pause", "a NIC has link pause (802.3x) on, where PFC is meant",
+        needs=(pauses.link_pause_frames,),
+        nearby=("slow-receiver",),
+        rival="pfc-storm",
+        tell="rocelab capture {peer} --filter pause: opcode 0x0001",
+        fix="turn link pause off at {node} (ethtool -A), and PFC on",
+        words="A PAUSE stops a whole link, with routing and all. Lossless ports ignore it, so that the NIC that asks"
+        " with it is not heard, and drops.",
+    ),
+    Cause(
+        "malformed-pfc", "a NIC sends MAC control frames that are wrong",
+        needs=(pauses.frames_that_are_no_pfc,),
+        rival="pfc-storm",
+        tell="rocelab capture {peer} --filter pfc: address, opcode and class-enable vector (IEEE 802.1Q clause 36)",
+        fix="update the firmware of {node}'s NIC",
+        words="Frames with a wrong address, opcode or vector. Some are ignored; one whose vector has reserved bits set"
+        " is as good as any, and stops its switch.",
+    ),
+    Cause(
+        "ecn-missing-one-leaf", "a port marks nothing: it has no ECN profile",
+        needs=(marks.deep_and_unmarked,),
+        supports=(marks.no_profile_bound,),
+        excludes=(marks.kmin_beyond_reach,),
+        rival="ecn-above-xoff",
+        tell="rocelab qos show {place}: whether ecn.{priority} is enabled, or its kmin above XOFF",
+        fix="rocelab qos set {place} ecn.{priority}.enabled=true",
+        words="Its queue is as deep as that of its siblings, which mark, and it marks nothing. PFC is all that is left.",
+    ),
+    Cause(
+        "ecn-missing-one-leaf", "ports have no ECN profile, and others have",
+        needs=(marks.no_profile_bound,),
+        rival="",
+        tell="rocelab qos show {place}: ecn.{priority}.enabled",
+        fix="rocelab qos set {place} ecn.{priority}.enabled=true",
+        words="Nothing waits there now. Under load it would mark nothing.",
+    ),
+    Cause(
+        "ecn-above-xoff", "Kmin lies above XOFF: PFC acts before ECN",
+        needs=(marks.deep_and_unmarked,),
+        supports=(marks.kmin_beyond_reach,),
+        excludes=(marks.no_profile_bound,),
+        rival="ecn-missing-one-leaf",
+        tell="rocelab qos show {place}: whether ecn.{priority} is enabled, or its kmin above XOFF",
+        fix="rocelab qos set {place} ecn.{priority}.kmin=... below XOFF: Kmin < Kmax < XOFF",
+        words="The queue never reaches Kmin, because senders are paused before. PFC has become the congestion control.",
+    ),
+    Cause(
+        "ecn-above-xoff", "Kmin lies above XOFF",
+        needs=(marks.kmin_beyond_reach,),
+        rival="",
+        tell="rocelab qos show {place}: ecn.{priority}.kmin, and XOFF",
+        fix="rocelab qos set {place} ecn.{priority}.kmin=... below XOFF: Kmin < Kmax < XOFF",
+        words="Nothing waits there now. Under load PFC would act before ECN.",
+    ),
+    Cause(
+        "ecn-too-low", "a queue marks what waits for nothing: Kmin is too low",
+        needs=(marks.marks_though_shallow,),
+        rival="ecn-off-by-3kb",
+        tell="rocelab qos show {place}: ecn.{priority}.kmin, beside that of a sibling",
+        fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
+        words="Most packets are marked though next to nothing waits. DCQCN would cut its senders down to a crawl.",
+    ),
+    Cause(
+        "ecn-off-by-3kb", "a port's thresholds are a little off those of its siblings",
+        needs=(marks.marks_otherwise_at_the_same_depth,),
+        supports=(marks.thresholds_differ,),
+        rival="ecn-too-low",
+        tell="rocelab qos show {place}: ecn.{priority}.kmin and kmax, beside those of a sibling",
+        fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
+        words="At the same depth it marks far more, or fewer, of its packets than its sibling. Nothing is dropped and"
+        " nobody is paused; a collective waits for the flow that is marked most.",
+    ),
+    Cause(
+        "ecn-off-by-3kb", "a port's thresholds are a little off those of its siblings",
+        needs=(marks.thresholds_differ,),
+        rival="",
+        tell="rocelab qos show {place}: ecn.{priority}.kmin and kmax, beside those of a sibling",
+        fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
+        words="One profile was typed differently. Under load it marks earlier or later than its siblings.",
+    ),
+    Cause(
+        "not-ect", "hosts send without ECT: what should be marked cannot be",
+        needs=(marks.not_capable,),
+        rival="ecn-missing-one-leaf",
+        tell="rocelab exec {node} -- tcpdump -v -c 5 -n udp dst port 4791: the two bits behind the DSCP",
+        fix="give the job its traffic class again (--tclass 106: DSCP 26, ECT(0))",
+        words="The queue is above Kmin and chose packets to mark, whose ECN bits are 00. Its senders are blind, and"
+        " only PFC stops them.",
+    ),
+    Cause(
+        "dscp-map-mismatch", "a node maps the DSCP of RoCE to another class than its neighbours",
+        needs=(classes.mapped_otherwise,),
+        supports=(classes.map_differs,),
+        explains=("incast",),
+        nearby=("headroom-too-small", "pfc-one-sided"),
+        rival="pfc-one-sided",
+        tell="rocelab qos show {node}: map.dscp.26, beside that of a neighbour",
+        fix="rocelab qos set {node} map.dscp.26=3, one map everywhere",
+        words="Between two nodes a packet changes its class. A pause of the lossless class stops nothing there, because"
+        " nothing of that class waits; its neighbour fills its headroom, and drops.",
+    ),
+    Cause(
+        "dscp-map-mismatch", "a node's DSCP map differs from that of the others",
+        needs=(classes.map_differs,),
+        rival="",
+        tell="rocelab qos show {node}: map.dscp.26, beside that of a neighbour",
+        fix="rocelab qos set {node} map.dscp.26=3, one map everywhere",
+        words="Nothing of that DSCP passes now. When it does, it is in another class there.",
+    ),
+    Cause(
+        "hash-polarisation", "a switch sends all QPs by one of its equal ways",
+        needs=(paths.many_flows_on_one_uplink,),
+        excludes=(paths.fewer_next_hops_than_siblings,),
+        explains=("incast",),
+        rival="elephant-collision",
+        tell="rocelab exec {node} -- sysctl net.ipv4.fib_multipath_hash_policy: 0 hashes addresses alone",
+        fix="hash UDP source ports too, with another seed at each tier",
+        words="Its hash sees one flow where there are many QPs: it looks at addresses alone, or with the same seed as"
+        " the tier before. Its routes are as they should be.",
+    ),
+    Cause(
+        "elephant-collision", "a few QPs share an uplink by bad luck, and another is idle",
+        needs=(paths.few_flows_on_one_uplink,),
+        excludes=(paths.fewer_next_hops_than_siblings,),
+        explains=("incast",),
+        rival="hash-polarisation",
+        tell="rocelab exec {node} -- ip route get ADDRESS ipproto udp sport PORT dport 4791, for each QP's source port",
+        fix="use more QPs for each pair, or pin paths",
+        words="Nothing is broken: the hash drew the same way for flows that are few. Each has half of what it could"
+        " have.",
+    ),
+    Cause(
+        "one-path-only", "a switch uses one of its equal paths",
+        needs=(paths.fewer_next_hops_than_siblings,),
+        excludes=(paths.a_link_goes_down,),
+        explains=("incast", "hash-polarisation", "elephant-collision"),
+        rival="hash-polarisation",
+        tell="rocelab vtysh {node} -c 'show running-config': maximum-paths, bestpath as-path multipath-relax",
+        fix="rocelab vtysh {node}: maximum-paths 64, and bestpath as-path multipath-relax",
+        words="Links and sessions are up, and its routes have one next hop where its siblings have more.",
+    ),
+    Cause(
+        "link-flap", "a link goes down and comes back",
+        needs=(paths.a_link_goes_down,),
+        supports=(paths.a_session_is_lost, losses.sent_again),
+        explains=("one-path-only", "acl-4791", "incast"),
+        nearby=("gray-loss", "mtu-black-hole"),
+        rival="gray-loss",
+        tell="rocelab exec {node} -- ip -s link: carrier changes",
+        fix="clean or replace optic and cable of {place}; drain the link meanwhile",
+        words="Each time it goes, its session is lost, routes change, and what was under way is sent again.",
+    ),
+    Cause(
+        "gray-loss", "a link loses packets, and no counter of a device says so",
+        needs=(losses.vanishes_on_a_link,),
+        supports=(losses.sent_again,),
+        excludes=(losses.only_small_ones_pass,),
+        rival="link-flap",
+        tell="rocelab counters {port} {peer}: sent at one end, received at the other",
+        fix="drain {place}, then replace optic and cable",
+        words="More leaves one end than comes to the other. Nothing is down and nothing drops; QPs go back and send"
+        " again all that followed.",
+    ),
+    Cause(
+        "mtu-black-hole", "a link takes smaller packets than its neighbours: small works, large hangs",
+        needs=(losses.only_small_ones_pass,),
+        supports=(losses.sent_again,),
+        rival="gray-loss",
+        tell="rocelab exec {node} -- ip link, and ping -M do -s 1472 and -s 8000 over each path",
+        fix="rocelab exec {peer_node} -- ip link set {peer_interface} mtu 9000: one MTU end to end",
+        words="What is larger than the MTU of the end that receives is dropped there before anybody counts it, and no"
+        " ICMP comes back. QPs with large packets time out for ever; small ones notice nothing.",
+    ),
+    Cause(
+        "gid-index", "a program uses a GID index at which its address is not any more",
+        needs=(losses.an_address_has_moved,),
+        supports=(losses.swallowed_by_a_switch,),
+        explains=("acl-4791",),
+        rival="acl-4791",
+        tell="rocelab rdma show: the index of each GID of {node}",
+        fix="look the index up again (ibv_devinfo -v, show_gids) where a program was told it once",
+        words="The address was taken off its NIC and given back, and another one has its place in the GID table. The QP"
+        " speaks for an address that nobody routes to.",
+    ),
+    Cause(
+        "acl-4791", "a switch filters RoCE: ping works, RDMA times out",
+        needs=(losses.swallowed_by_a_switch,),
+        supports=(losses.a_filter_counts,),
+        excludes=(losses.an_address_has_moved,),
+        rival="gid-index",
+        tell="rocelab exec {node} -- nft list ruleset: hits of a rule on udp dport 4791",
+        fix="permit UDP 4791 at {node}",
+        words="RDMA comes to the switch and does not leave it, no port counts a drop, and everything else passes.",
+    ),
+    Cause(
+        "parking-lot", "PFC divides by port: the nearer a sender is, the more it gets",
+        needs=(congestion.the_near_get_more,),
+        explains=("incast", "victim-flow"),
+        rival="incast",
+        tell="rocelab counters --watch: rates of the senders, by how many switches lie before {place}",
+        fix="let congestion control find rates (DCQCN), so that PFC does not have to",
+        words="Nothing is broken. Each switch divides its link among its ports, whoever is behind them: a sender that"
+        " shares a port with others gets a part of a part.",
+    ),
+    Cause(
+        "victim-flow", "a pair that shares no bottleneck with anybody is paused for others",
+        needs=(congestion.paused_for_the_sake_of_others,),
+        explains=("incast",),
+        rival="incast",
+        tell="rocelab congestion: the queue that is full is not on its way",
+        fix="a lossless class of its own, or ECN that slows the others down before PFC does",
+        words="PFC pauses a class of a port, not a flow: who sends by the same port stops, whatever its own way is"
+        " like.",
+    ),
+    Cause(
+        "incast", "no fault: capacity",
+        needs=(congestion.a_link_is_full,),
+        rival="",
+        tell="rocelab congestion: whose queue is full, and who is paused for it",
+        fix="fewer senders at once, or a faster link",
+        words="The link is full, and those who share it wait. That is what it was built for.",
+        fault=False,
+    ),
+)  # fmt: skip

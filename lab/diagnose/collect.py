@@ -1,0 +1,264 @@
+"""Facts of a recording, or of a window of it.
+
+Read are counters, events, routes, configuration as the devices themselves had it, commands that people ran with
+what they printed, and which transfers a job's owner started. Never read are the truth of what was injected, what a scenario
+typed, and what the topology's file intends: of that only nodes, roles and cables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Transfer
+from lab.errors import UsageError
+from lab.telemetry.folder import invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.model.qos.port import NodeQos
+    from lab.telemetry.recording import Recording
+    from lab.telemetry.series import Phase
+    from lab.telemetry.things import Port
+
+_NS: Final = 10**9
+_PRIORITIES: Final = range(8)
+_COUNTERS: Final = {
+    "rx_bytes": "rx_prio{n}_bytes", "rx_packets": "rx_prio{n}_packets", "tx_bytes": "tx_prio{n}_bytes",
+    "tx_packets": "tx_prio{n}_packets", "pauses_in": "rx_prio{n}_pause", "resumes_in": "rx_prio{n}_resume",
+    "ignored": "rx_prio{n}_pause_ignored", "pauses_out": "tx_prio{n}_pause", "resumes_out": "tx_prio{n}_resume",
+    "offered": "queue{n}_offered_packets", "marked": "queue{n}_ecn_marked", "not_ect": "queue{n}_not_ect",
+    "refused": "pg{n}_drop_packets", "storms": "queue{n}_storms",
+}  # fmt: skip
+"""What a lane's growth is read from."""
+_REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
+
+
+def collect(recording: Recording, window: Phase) -> Facts:
+    """The facts of a window. UsageError without samples or lossless ports, InvalidInput where a file is damaged."""
+    try:
+        return _collected(recording, window)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise invalid(recording.folder.path, f"is damaged: {said}") from error
+
+
+def _collected(recording: Recording, window: Phase) -> Facts:
+    if not len(recording.samples["ns"]):
+        raise UsageError(f"{recording.name} has no samples: nothing can be told of it", "record it again, for longer")
+    start = recording.clock.start
+    missing: list[str] = []
+    qos, current = _configuration(recording, window, missing)
+    links = tuple(_link_changes(recording, window.end))
+    facts = Facts(
+        start=(window.start - start) / _NS,
+        end=(window.end - start) / _NS,
+        ports=dict(_ports(recording, window)),
+        lanes=dict(_lanes(recording, window)),
+        devices={device.partition(":")[0]: _device(recording, device, window) for device in recording.devices},
+        addresses=_addresses(recording),
+        routes=_routes(recording, window, missing),
+        links=tuple(each for each in links if each.seconds >= (window.start - start) / _NS),
+        mtus=_mtus(links, (window.start - start) / _NS),
+        down=frozenset(port for port, up in {each.port: each.up for each in links}.items() if not up),
+        readdressed=_readdressed(recording, window.end),
+        sessions=tuple(_session_changes(recording, window)),
+        ran=tuple(_ran(recording, window)),
+        qos=qos,
+        current=current,
+    )
+    if not facts.lanes and not any(_counts_priorities(recording, port) for port in facts.ports):
+        raise UsageError(
+            f"{recording.name} is of a fabric of plain links: nothing counts priorities there",
+            "a fabric with `qos: lab` in its topology can be diagnosed",
+        )
+    if not recording.devices:
+        missing.append("counters of RDMA devices: what was sent again is not known")
+    if recording.incomplete:
+        missing.append(f"what came after {recording.seconds:.1f} s: {recording.why}")
+    transfers = tuple(_transfers(recording, window, facts))
+    if not transfers:
+        missing.append("who writes to whom: no transfer was noted")
+    return replace(facts, transfers=transfers, missing=tuple(missing))
+
+
+def _counts_priorities(recording: Recording, port: str) -> bool:
+    try:
+        recording.port(port).counter("tx_prio0_bytes")
+    except UsageError:
+        return False
+    return True
+
+
+def _ports(recording: Recording, window: Phase) -> Iterator[tuple[str, PortFacts]]:
+    topology = recording.topology
+    peers = {str(end): str(link.other(end)) for link in topology.links for end in link.ends}
+    hosts = {host.name for host in topology.hosts}
+    for name in recording.ports:
+        port = recording.port(name)
+        if not _counts_priorities(recording, name):
+            continue
+        counts = {
+            field: port.counter(counter).during(window).delta()
+            for field, counter in (
+                ("pfc", "rx_pfc"),
+                ("invalid", "rx_pfc_invalid"),
+                ("global_pause", "rx_global_pause"),
+            )
+        }
+        yield name, PortFacts(name, peers.get(name, ""), name.partition(":")[0] in hosts, **counts)
+
+
+def _lanes(recording: Recording, window: Phase) -> Iterator[tuple[tuple[str, int], Lane]]:
+    for name in recording.ports:
+        if _counts_priorities(recording, name):
+            for priority in _PRIORITIES:
+                if not _is_idle(recording.port(name), priority):
+                    yield (name, priority), _lane(recording.port(name), priority, window)
+
+
+def _is_idle(port: Port, priority: int) -> bool:
+    """Whether nothing was ever counted there: quicker to ask than to read everything."""
+    asked = ("tx_prio{n}_packets", "rx_prio{n}_packets", "rx_prio{n}_pause", "rx_prio{n}_pause_ignored",
+             "tx_prio{n}_pause", "queue{n}_offered_packets", "pg{n}_drop_packets")  # fmt: skip
+    return not any(port.counter(name.replace("{n}", str(priority))).last for name in asked)
+
+
+def _lane(port: Port, priority: int, window: Phase) -> Lane:
+    counts = {
+        field: port.counter(counter.replace("{n}", str(priority))).during(window).delta()
+        for field, counter in _COUNTERS.items()
+    }
+    depth = port.depth(priority).during(window)
+    storms = port.counter(f"queue{priority}_storms")
+    drops = {reason: count for reason in _REASONS if (count := port.drops(priority, reason).during(window).delta())}
+    return Lane(
+        port.name,
+        priority,
+        **counts,
+        paused=min(1.0, port.paused(priority).during(window).delta() / 1e6 / window.seconds)
+        if window.seconds
+        else 0.0,
+        depth=float(depth.values.mean()) if len(depth) else 0.0,
+        deepest=depth.max,
+        shallowest=int(depth.values.min()) if len(depth) else 0,
+        drops=drops,
+        headroom=port.counter(f"pg{priority}_headroom_bytes").during(window).max,
+        storms_so_far=storms.between(storms.clock.start, window.end).delta(),
+    )
+
+
+def _device(recording: Recording, device: str, window: Phase) -> dict[str, int]:
+    known = recording.rdma(device)
+    return {name: known.counter(name).during(window).delta() for name, gauge in known.counters.items() if not gauge}
+
+
+def _configuration(recording: Recording, window: Phase, missing: list[str]) -> tuple[Mapping[str, NodeQos], bool]:
+    """What the devices had in the window, and whether that is known; otherwise what they had at the beginning."""
+    try:
+        return recording.qos_at(window.end)
+    except UsageError:
+        missing.append("the configuration of the devices")
+        return {}, False
+
+
+def _state(recording: Recording) -> Mapping[str, Any]:
+    try:
+        return recording.state("before")
+    except UsageError:
+        return {}
+
+
+def _addresses(recording: Recording) -> dict[str, str]:
+    """Of each host the address by which its own kernel sends: prefsrc of the route of its link."""
+    found = {}
+    hosts = {host.name for host in recording.topology.hosts}
+    for node, state in _state(recording).items():
+        for route in state.get("routes", ()) if node in hosts else ():
+            if route.get("protocol") == "kernel" and route.get("scope") == "link" and "prefsrc" in route:
+                found.setdefault(node, str(route["prefsrc"]))
+    return found
+
+
+def _routes(recording: Recording, window: Phase, missing: list[str]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """By switch and prefix the next hops' interfaces: those of the beginning, and what the kernel told since."""
+    state = _state(recording)
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for switch in recording.topology.switches:
+        routes = found.setdefault(switch.name, {})
+        for route in state.get(switch.name, {}).get("routes", ()):
+            if "/" in str(route.get("dst", "")) and route.get("type", "unicast") == "unicast":
+                routes[str(route["dst"])] = _outgoing(route)
+    if not state:
+        missing.append("routes")
+    for event in recording.events(source="kernel", kind="route"):
+        if event.ns <= window.end and event.node in found:
+            hops = tuple(event.data.get("interfaces", ()))
+            found[event.node][str(event.data["prefix"])] = hops if event.data.get("type") == "unicast" else ()
+    return found
+
+
+def _outgoing(route: Mapping[str, Any]) -> tuple[str, ...]:
+    hops = route.get("nexthops") or [route]
+    return tuple(sorted(str(hop["dev"]) for hop in hops if "dev" in hop))
+
+
+def _link_changes(recording: Recording, until: int) -> Iterator[LinkChange]:
+    for event in recording.events(source="kernel", kind="link"):
+        if event.ns <= until and event.interface != "lo":
+            port = f"{event.node}:{event.interface}"
+            yield LinkChange(event.seconds, port, bool(event.data.get("up")), int(event.data.get("mtu", 0)))
+
+
+def _readdressed(recording: Recording, until: int) -> dict[str, float]:
+    """Hosts whose kernel lost the route of its own link and has it again."""
+    hosts = {host.name for host in recording.topology.hosts}
+    lost: set[tuple[str, str]] = set()
+    found: dict[str, float] = {}
+    for event in recording.events(source="kernel", kind="route"):
+        if event.node in hosts and event.ns <= until and event.data.get("protocol") == "kernel":
+            key = (event.node, str(event.data["prefix"]))
+            if event.data.get("gone"):
+                lost.add(key)
+            elif key in lost:
+                found[event.node] = event.seconds
+    return found
+
+
+def _mtus(links: tuple[LinkChange, ...], begin: float) -> dict[str, int]:
+    """By port the smallest MTU that it had in the window, of those that the kernel told."""
+    found: dict[str, int] = {}
+    for each in links:
+        earlier = each.seconds < begin
+        found[each.port] = each.mtu if earlier else min(each.mtu, found.get(each.port, each.mtu))
+    return found
+
+
+def _session_changes(recording: Recording, window: Phase) -> Iterator[SessionChange]:
+    for event in recording.events(source="routing", kind="bgp", during=window):
+        if event.data.get("before"):
+            yield SessionChange(event.seconds, f"{event.node}:{event.interface}", str(event.data["state"]))
+
+
+def _ran(recording: Recording, window: Phase) -> Iterator[Ran]:
+    for command in recording.commands:
+        if window.start <= command.ns and command.end_ns <= window.end:
+            seconds = (command.ns - recording.clock.start) / _NS
+            yield Ran(seconds, command.node, command.argv, command.exit_code, command.stdout)
+
+
+def _transfers(recording: Recording, window: Phase, facts: Facts) -> Iterator[Transfer]:
+    """What was started last of each pair before the window ended, and whose sender sends, or would like to."""
+    latest: dict[tuple[str, str], Transfer] = {}
+    for event in recording.events(source="caller", kind="note"):
+        if event.ns <= window.end and event.data.get("text") == "traffic":
+            for pair in event.data.get("pairs", ()):
+                src, _, dst = str(pair).partition(":")
+                index = event.data.get("gid_index")
+                made = Transfer(src, dst, int(event.data.get("qps", 1)), None if index is None else int(index))
+                latest[src, dst] = made
+    for transfer in latest.values():
+        lanes = [lane for port in facts.ports_of(transfer.src) for lane in facts.by_port.get(port.name, ())]
+        if transfer.gid_index is not None or any(lane.tx_bytes > 10_000 or lane.deepest > 10_000 for lane in lanes):
+            yield transfer

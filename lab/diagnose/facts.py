@@ -1,0 +1,211 @@
+"""What an engineer can know of a window of time: counters, events, routes, each device's own configuration.
+
+Nothing here says what was meant to be, or what somebody broke. Of the topology it has roles and cabling, as LLDP
+would tell. ``lab.diagnose.collect`` reads facts from a recording; symptoms are predicates over them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.model.qos.port import NodeQos, PortQos
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A priority of a port in the window, with the queue and the group of the same number. Counts are growth.
+
+    ``paused`` is a share of the window. ``depth``, ``deepest`` and ``shallowest`` are bytes of the samples, mean and
+    extremes; ``storms_so_far`` is what the watchdog has seen from the recording's beginning to the window's end.
+    """
+
+    port: str
+    priority: int
+    rx_bytes: int = 0
+    rx_packets: int = 0
+    tx_bytes: int = 0
+    tx_packets: int = 0
+    pauses_in: int = 0
+    resumes_in: int = 0
+    ignored: int = 0
+    paused: float = 0.0
+    pauses_out: int = 0
+    resumes_out: int = 0
+    depth: float = 0.0
+    deepest: int = 0
+    shallowest: int = 0
+    offered: int = 0
+    marked: int = 0
+    not_ect: int = 0
+    drops: Mapping[str, int] = field(default_factory=dict)
+    refused: int = 0
+    headroom: int = 0
+    storms: int = 0
+    storms_so_far: int = 0
+
+    @property
+    def dropped(self) -> int:
+        """Packets dropped in the queue, for any reason."""
+        return sum(self.drops.values())
+
+    @property
+    def share_marked(self) -> float:
+        """Of what was sent, 0 to 1."""
+        return self.marked / self.tx_packets if self.tx_packets else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """A port: what it is cabled to, and MAC control frames that came in."""
+
+    name: str
+    peer: str
+    host: bool
+    """Whether it is a host's NIC."""
+    pfc: int = 0
+    invalid: int = 0
+    global_pause: int = 0
+
+    @property
+    def node(self) -> str:
+        """Whose it is."""
+        return self.name.partition(":")[0]
+
+    @property
+    def interface(self) -> str:
+        """What the node calls it."""
+        return self.name.partition(":")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChange:
+    """What the kernel told of a link: seconds of the recording."""
+
+    seconds: float
+    port: str
+    up: bool
+    mtu: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """A BGP session that changed: seconds of the recording, whose, and what it became."""
+
+    seconds: float
+    port: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that somebody ran, and what it printed."""
+
+    seconds: float
+    node: str
+    argv: tuple[str, ...]
+    exit_code: int
+    printed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Work that was started: ``qps`` QPs from a host to another. What a job's owner knows; often nobody does."""
+
+    src: str
+    dst: str
+    qps: int
+    gid_index: int | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that is known of a window; times are seconds of the recording."""
+
+    start: float
+    end: float
+    ports: Mapping[str, PortFacts]
+    lanes: Mapping[tuple[str, int], Lane]
+    devices: Mapping[str, Mapping[str, int]]
+    """By host, growth of the counters of its RDMA devices."""
+    addresses: Mapping[str, str]
+    """By host, its address: what its leaf has a route or a neighbour for."""
+    routes: Mapping[str, Mapping[str, tuple[str, ...]]]
+    """By switch and prefix, the interfaces of the next hops at the end of the window."""
+    links: tuple[LinkChange, ...] = ()
+    mtus: Mapping[str, int] = field(default_factory=dict)
+    """By port, the smallest MTU that it had in the window, where the kernel told of any."""
+    down: frozenset[str] = frozenset()
+    """Ports whose link was down at the end of the window."""
+    readdressed: Mapping[str, float] = field(default_factory=dict)
+    """Hosts whose address was taken off and given back, before the window or in it, and when."""
+    sessions: tuple[SessionChange, ...] = ()
+    ran: tuple[Ran, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    qos: Mapping[str, NodeQos] = field(default_factory=dict)
+    """By node, what its ports are configured with."""
+    current: bool = False
+    """Whether ``qos`` is of the window; otherwise it is that of the recording's beginning."""
+    missing: tuple[str, ...] = ()
+    """What the window has not got, in words."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the window is."""
+        return self.end - self.start
+
+    @cached_property
+    def by_port(self) -> Mapping[str, tuple[Lane, ...]]:
+        """Lanes of each port that has any."""
+        found: dict[str, list[Lane]] = {}
+        for lane in self.lanes.values():
+            found.setdefault(lane.port, []).append(lane)
+        return {port: tuple(lanes) for port, lanes in found.items()}
+
+    @cached_property
+    def switches(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(dict.fromkeys(port.node for port in self.ports.values() if not port.host))
+
+    def lane(self, port: str, priority: int) -> Lane:
+        """A lane, also one of which nothing was counted."""
+        return self.lanes.get((port, priority)) or Lane(port, priority)
+
+    def peer(self, port: str) -> str:
+        """The port at the other end; "" where it is cabled to none."""
+        known = self.ports.get(port)
+        return known.peer if known else ""
+
+    def is_host(self, port: str) -> bool:
+        """Whether a port is a host's NIC."""
+        known = self.ports.get(port)
+        return known is not None and known.host
+
+    def ports_of(self, node: str) -> Iterator[PortFacts]:
+        """The ports of a node."""
+        return (port for port in self.ports.values() if port.node == node)
+
+    def config(self, port: str) -> PortQos | None:
+        """What a port is configured with, as far as it is known."""
+        node, _, interface = port.partition(":")
+        qos = self.qos.get(node)
+        return qos.ports.get(interface) if qos else None
+
+    def rate(self, port: str) -> float:
+        """bit/s of a port's link; 0.0 where it is not known."""
+        config = self.config(port)
+        return float(config.rate) if config else 0.0
+
+    def load(self, lane: Lane) -> float:
+        """What share of its link's rate a lane sent, without what frames have around them; 0.0 where unknown."""
+        rate = self.rate(lane.port)
+        return lane.tx_bytes * 8 / self.seconds / rate if rate and self.seconds else 0.0
+
+    def lossless(self, port: str) -> tuple[int, ...]:
+        """Priorities for which a port has PFC, by its own configuration; priority 3 where that is not known."""
+        config = self.config(port)
+        return tuple(n for n in range(8) if config.pfc.priorities >> n & 1) if config else (3,)

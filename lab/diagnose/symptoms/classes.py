@@ -1,0 +1,90 @@
+"""In which class a packet is, at both ends of a link: one that changes between them is mapped otherwise somewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.sign import Evidence, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import Facts
+
+_MANY: Final = 50
+"""Packets that are in another class before anybody wonders."""
+_TOLD: Final = 0.8
+"""Of the packets that one end has too many in a class, how many the other end must have too many in another one."""
+
+
+def mismatched(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Ends of each link whose receiver counts a lossless class otherwise than its sender, sender first."""
+    for name, port in facts.ports.items():
+        if port.peer not in facts.ports:
+            continue
+        differences = {
+            priority: facts.lane(port.peer, priority).rx_packets - facts.lane(name, priority).tx_packets
+            for priority in range(8)
+        }
+        lossless = {*facts.lossless(name), *facts.lossless(port.peer)}
+        moved = max((abs(differences[priority]) for priority in lossless), default=0)
+        more = sum(count for count in differences.values() if count > 0)
+        less = -sum(count for count in differences.values() if count < 0)
+        if moved >= _MANY and min(more, less) > _TOLD * moved:
+            yield name, port.peer
+
+
+def mapped_otherwise(facts: Facts) -> Iterator[Sign]:
+    """A node is at all links whose two ends do not agree on the class of what passes."""
+    links = list(mismatched(facts))
+    if not links:
+        return
+    ends = Counter(facts.ports[end].node for link in links for end in set(link))
+    most = max(ends.values())
+    guilty = [node for node, count in ends.items() if count == most]
+    by_configuration = [node for node in guilty if _differs(facts, node)] if facts.current else []
+    for node in by_configuration or guilty:
+        seen = [
+            evidence
+            for link in links
+            for evidence in _told(facts, *link)
+            if node in {facts.ports[end].node for end in link}
+        ]
+        if by_configuration:
+            seen.append(Evidence("its DSCP map is not that of the others", node, "qos map.dscp", 1, facts.end))
+        yield Sign(node, tuple(seen[:6]), 0.97 if by_configuration else 0.95 if len(guilty) == 1 else 0.5)
+
+
+def map_differs(facts: Facts) -> Iterator[Sign]:
+    """A node's DSCP map is another one than most have, by its own configuration."""
+    if facts.current:
+        for node in facts.qos:
+            if _differs(facts, node):
+                yield Sign(
+                    node,
+                    (Evidence("its DSCP map is not that of the others", node, "qos map.dscp", 1, facts.end),),
+                    0.7,
+                )
+
+
+def _differs(facts: Facts, node: str) -> bool:
+    maps = Counter(port.dscp_to_priority for qos in facts.qos.values() for port in qos.ports.values())
+    if len(maps) < 2:
+        return False
+    common = maps.most_common(1)[0][0]
+    return (
+        any(port.dscp_to_priority != common for port in facts.qos[node].ports.values())
+        if node in facts.qos
+        else False
+    )
+
+
+def _told(facts: Facts, sender: str, receiver: str) -> Iterator[Evidence]:
+    for port, what in ((sender, "tx"), (receiver, "rx")):
+        counts = {n: getattr(facts.lane(port, n), f"{what}_packets") for n in range(8)}
+        priority, count = max(counts.items(), key=lambda each: each[1])
+        word = "sent" if what == "tx" else "received"
+        yield Evidence(
+            f"packets {word} in priority {priority}", port, f"{what}_prio{priority}_packets", count, facts.end
+        )

@@ -1,0 +1,31 @@
+"""What shows that something is wrong, whatever it is: with no cause for it the answer is "unknown"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.diagnose.sign import Evidence
+from lab.diagnose.symptoms.losses import only_small_ones_pass, sent_again, swallowed_by_a_switch, vanishes_on_a_link
+from lab.diagnose.symptoms.paths import a_link_goes_down, a_session_is_lost
+from lab.diagnose.symptoms.pauses import FOREVER, a_lossless_class_drops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import Facts
+
+_ANY = (
+    a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch, sent_again,
+    a_link_goes_down, a_session_is_lost,
+)  # fmt: skip
+
+
+def trouble(facts: Facts) -> Iterator[Evidence]:
+    """Losses, packets that are sent again, links and sessions that go, ports that stand still."""
+    for symptom in _ANY:
+        for sign in symptom(facts):
+            yield from sign.evidence[:2]
+    for lane in facts.lanes.values():
+        if lane.paused > FOREVER and lane.deepest and not lane.tx_packets and not facts.is_host(lane.port):
+            counter = f"rx_prio{lane.priority}_pause_duration"
+            yield Evidence("stands still with packets waiting", lane.port, counter, lane.paused, facts.end)
