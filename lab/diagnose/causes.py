@@ -90,8 +90,7 @@ CAUSES: Final = (
         excludes=(pauses.paused_for_ever_by_a_host,),
         explains=_BEHIND,
         rival="pfc-storm",
-        tell="rocelab counters {place} --priority {priority}: each XOFF is followed by an XON, and the link is used in"
-        " part",
+        tell="rocelab counters {place} --priority {priority}: an XON follows each XOFF",
         fix="look at {node}'s CPU, page tables and PCIe",
         words="The network waits for a host. Its NIC pauses the leaf a bit at a time, and the leaf passes it on.",
     ),
@@ -141,7 +140,7 @@ CAUSES: Final = (
         rival="pfc-storm",
         tell="rocelab capture {peer} --filter pfc: address, opcode and class-enable vector (IEEE 802.1Q clause 36)",
         fix="update the firmware of {node}'s NIC",
-        words="Frames with a wrong address, opcode or vector. Some are ignored; one whose vector has reserved bits set"
+        words="Frames with a wrong address, opcode or vector. Some are ignored; one whose vector has reserved bits"
         " is as good as any, and stops its switch.",
     ),
     Cause(
@@ -152,7 +151,7 @@ CAUSES: Final = (
         rival="ecn-above-xoff",
         tell="rocelab qos show {place}: whether ecn.{priority} is enabled, or its kmin above XOFF",
         fix="rocelab qos set {place} ecn.{priority}.enabled=true",
-        words="Its queue is as deep as that of its siblings, which mark, and it marks nothing. PFC is all that is left.",
+        words="Its queue is as deep as that of its siblings, which mark, and it marks nothing. Only PFC is left.",
     ),
     Cause(
         "ecn-missing-one-leaf", "ports have no ECN profile, and others have",
@@ -170,7 +169,7 @@ CAUSES: Final = (
         rival="ecn-missing-one-leaf",
         tell="rocelab qos show {place}: whether ecn.{priority} is enabled, or its kmin above XOFF",
         fix="rocelab qos set {place} ecn.{priority}.kmin=... below XOFF: Kmin < Kmax < XOFF",
-        words="The queue never reaches Kmin, because senders are paused before. PFC has become the congestion control.",
+        words="The queue never reaches Kmin: senders are paused before. PFC has become the congestion control.",
     ),
     Cause(
         "ecn-above-xoff", "Kmin lies above XOFF",
@@ -224,7 +223,7 @@ CAUSES: Final = (
         rival="pfc-one-sided",
         tell="rocelab qos show {node}: map.dscp.26, beside that of a neighbour",
         fix="rocelab qos set {node} map.dscp.26=3, one map everywhere",
-        words="Between two nodes a packet changes its class. A pause of the lossless class stops nothing there, because"
+        words="Between two nodes a packet changes its class. A pause of the lossless class stops nothing there:"
         " nothing of that class waits; its neighbour fills its headroom, and drops.",
     ),
     Cause(
@@ -252,7 +251,7 @@ CAUSES: Final = (
         excludes=(paths.fewer_next_hops_than_siblings,),
         explains=("incast",),
         rival="hash-polarisation",
-        tell="rocelab exec {node} -- ip route get ADDRESS ipproto udp sport PORT dport 4791, for each QP's source port",
+        tell="rocelab exec {node} -- ip route get ADDRESS ipproto udp sport PORT dport 4791, for each QP",
         fix="use more QPs for each pair, or pin paths",
         words="Nothing is broken: the hash drew the same way for flows that are few. Each has half of what it could"
         " have.",
@@ -307,7 +306,7 @@ CAUSES: Final = (
         rival="acl-4791",
         tell="rocelab rdma show: the index of each GID of {node}",
         fix="look the index up again (ibv_devinfo -v, show_gids) where a program was told it once",
-        words="The address was taken off its NIC and given back, and another one has its place in the GID table. The QP"
+        words="The address was taken off its NIC and given back, and another has its place in the GID table. The QP"
         " speaks for an address that nobody routes to.",
     ),
     Cause(

@@ -1,14 +1,16 @@
 """Facts of a recording, or of a window of it.
 
 Read are counters, events, routes, configuration as the devices themselves had it, commands that people ran with
-what they printed, and which transfers a job's owner started. Never read are the truth of what was injected, what a scenario
-typed, and what the topology's file intends: of that only nodes, roles and cables.
+what they printed, and which transfers a job's owner started. Never read are the truth of what was injected, what a
+scenario typed, and what the topology's file intends: of that only nodes, roles and cables.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Transfer
 from lab.errors import UsageError
@@ -143,6 +145,7 @@ def _lane(port: Port, priority: int, window: Phase) -> Lane:
         depth=float(depth.values.mean()) if len(depth) else 0.0,
         deepest=depth.max,
         shallowest=int(depth.values.min()) if len(depth) else 0,
+        spread=int(np.quantile(depth.values, 0.9) - np.quantile(depth.values, 0.1)) if len(depth) else 0,
         drops=drops,
         headroom=port.counter(f"pg{priority}_headroom_bytes").during(window).max,
         storms_so_far=storms.between(storms.clock.start, window.end).delta(),
@@ -172,7 +175,7 @@ def _state(recording: Recording) -> Mapping[str, Any]:
 
 def _addresses(recording: Recording) -> dict[str, str]:
     """Of each host the address by which its own kernel sends: prefsrc of the route of its link."""
-    found = {}
+    found: dict[str, str] = {}
     hosts = {host.name for host in recording.topology.hosts}
     for node, state in _state(recording).items():
         for route in state.get("routes", ()) if node in hosts else ():

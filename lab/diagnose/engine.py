@@ -34,7 +34,7 @@ class _Candidate:
 
 
 def diagnose(facts: Facts) -> Diagnosis:
-    """What is wrong in a window. The same facts give the same answer; fewer of them the same, or a more modest one."""
+    """What is wrong in a window. Fewer facts give the same answer, or a more modest one."""
     if facts.seconds < _SHORT:
         missing = (f"time: the window has {facts.seconds:.2f} s", *facts.missing)
         return Diagnosis(Outcome.UNKNOWN, (), (), missing, facts.start, facts.end)

@@ -21,7 +21,8 @@ class Lane:
     """A priority of a port in the window, with the queue and the group of the same number. Counts are growth.
 
     ``paused`` is a share of the window. ``depth``, ``deepest`` and ``shallowest`` are bytes of the samples, mean and
-    extremes; ``storms_so_far`` is what the watchdog has seen from the recording's beginning to the window's end.
+    extremes; four in five of them lie within ``spread``. ``storms_so_far`` is what the watchdog has seen from the
+    recording's beginning to the window's end.
     """
 
     port: str
@@ -39,6 +40,7 @@ class Lane:
     depth: float = 0.0
     deepest: int = 0
     shallowest: int = 0
+    spread: int = 0
     offered: int = 0
     marked: int = 0
     not_ect: int = 0

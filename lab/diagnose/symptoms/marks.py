@@ -23,7 +23,7 @@ _LOW: Final = 0.8
 _SAME_DEPTH: Final = 3_500
 """Bytes: less than a packet of 4 KB."""
 _STANDING: Final = 12_500
-"""Bytes by which the depth of a queue differs that stands still: three packets of 4 KB."""
+"""Bytes by which the depth of a queue differs, four times in five, that stands still: three packets of 4 KB."""
 _APART: Final = 0.12
 """By which shares of marks differ that one profile does not explain: a packet more at one of two queues is 7%."""
 _MARKS: Final = 0.02
@@ -172,10 +172,7 @@ def marks_otherwise_at_the_same_depth(facts: Facts) -> Iterator[Sign]:
     standing = [
         lane
         for lane in _egress(facts)
-        if lane.deepest - lane.shallowest < _STANDING
-        and lane.depth > _SAME_DEPTH
-        and lane.marked
-        and not lane.not_ect
+        if lane.spread < _STANDING and lane.depth > _SAME_DEPTH and lane.marked and not lane.not_ect
     ]
     for one in standing:
         for other in standing:
