@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli.complete import FabricOption
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.errors import ExitCode, UsageError
 
@@ -24,29 +26,65 @@ _TOLD = {
 
 def diagnose(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A recording: its directory, or its name in recordings/.")
-    ],
-    phase: Annotated[str, typer.Option(help="Look at this phase alone.")] = "",
-    begin: Annotated[float | None, typer.Option("--from", metavar="SECONDS", help="Look from there on.")] = None,
-    until: Annotated[float | None, typer.Option("--until", metavar="SECONDS", help="Look up to there.")] = None,
+        str | None,
+        typer.Argument(
+            metavar="[RUN]", help="A recording: its directory, or its name. \\[default: look at a fabric]"
+        ),
+    ] = None,
+    phase: Annotated[str, typer.Option(help="Of a recording, this phase alone.")] = "",
+    begin: Annotated[float | None, typer.Option("--from", metavar="SECONDS", help="From there on.")] = None,
+    until: Annotated[float | None, typer.Option("--until", metavar="SECONDS", help="Up to there.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long a running fabric is looked at.")] = 10.0,
+    fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Name what is wrong, and where: root causes, the most likely first, with the figures that show each.
 
-    rocelab diagnose RUN reads a recording, without root. What was injected it does not read. It ends with 0 where
-    nothing is broken, with 1 where something is, with 3 where it cannot tell.
+    rocelab diagnose RUN reads a recording, without root; without RUN it looks at a running fabric. What was injected
+    it does not read. It ends with 0 where nothing is broken, with 1 where something is, with 3 where it cannot tell.
     """
-    if phase and (begin is not None or until is not None):
-        raise UsageError("--phase and times are both given", "name a phase, or say --from and --until")
-    from lab.diagnose.run import diagnose_run  # noqa: PLC0415 - NumPy and pyarrow, for which --help does not wait
-    from lab.telemetry.recording import Recording  # noqa: PLC0415
-
-    found = diagnose_run(Recording.open(_folder(run)), phase, begin, until)
+    _check(run, phase, begin, until, seconds, fabric)
+    found = _of_a_fabric(fabric, seconds) if run is None else _of_a_run(_folder(run), phase, begin, until)
     if as_json:
         print_json(_as_data(found))
     else:
         _show(found)
     raise typer.Exit({"fault": ExitCode.FAIL, "unknown": ExitCode.UNKNOWN}.get(found.outcome.value, ExitCode.PASS))
+
+
+def _check(
+    run: str | None, phase: str, begin: float | None, until: float | None, seconds: float, fabric: str | None
+) -> None:
+    """UsageError for what does not go together."""
+    times = begin is not None or until is not None
+    if run is not None and fabric is not None:
+        raise UsageError("a recording and a fabric are both named", "name one of them")
+    if run is None and (phase or times):
+        raise UsageError("--phase, --from and --until are about a recording", "rocelab diagnose RUN --phase ...")
+    if phase and times:
+        raise UsageError("--phase and times are both given", "name a phase, or say --from and --until")
+    if not 1 <= seconds <= 3600:
+        raise UsageError(f"--seconds {seconds:g} is out of range", "choose 1 to 3600")
+
+
+def _of_a_run(run: Path, phase: str, begin: float | None, until: float | None) -> Diagnosis:
+    from lab.diagnose.run import diagnose_run  # noqa: PLC0415 - NumPy and pyarrow, for which --help does not wait
+    from lab.telemetry.recording import Recording  # noqa: PLC0415
+
+    return diagnose_run(Recording.open(run), phase, begin, until)
+
+
+def _of_a_fabric(name: str | None, seconds: float) -> Diagnosis:
+    """The same of a recording that is made for it, and thrown away."""
+    from lab.backends.qos import require_ports  # noqa: PLC0415 - see _of_a_run
+    from lab.cli.opening import open_fabric  # noqa: PLC0415
+    from lab.telemetry.window import record_window  # noqa: PLC0415
+
+    fabric = open_fabric(name)
+    require_ports(fabric)
+    with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
+        window = record_window(fabric, Path(folder) / "window", seconds)
+        return _of_a_run(Path(folder) / "window", window, None, None)
 
 
 def _folder(run: str) -> Path:

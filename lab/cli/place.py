@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import ExitCode, OperationFailed
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from lab.vm.state import Running, StateFolder
 
 _ABOUT_A_FABRIC: Final = {
-    "capture", "congestion", "counters", "craft", "down", "exec", "expect", "fault", "inspect", "path", "qos", "rdma",
-    "record", "scenario", "shell", "status", "top", "vtysh",
+    "capture", "congestion", "counters", "craft", "diagnose", "down", "exec", "expect", "fault", "inspect", "path",
+    "qos", "rdma", "record", "scenario", "shell", "status", "top", "vtysh",
 }  # fmt: skip
 _RUNS: Final = {"record": {"start", "stop"}, "scenario": {"break", "hint", "check", "fix", "explain"}}
 """What these do with a fabric that runs; the rest reads files, or says itself where it runs."""
@@ -40,7 +41,7 @@ def follows_to_vm(words: Sequence[str]) -> bool:
         return False
     if command == "top" and "--stream" not in own:  # drawn here, of samples that come from there
         return False
-    if _machine() is None:
+    if (command == "diagnose" and _names_a_recording(own)) or _machine() is None:
         return False
     from lab.backends.state import all_fabrics  # noqa: PLC0415
 
@@ -51,6 +52,12 @@ def follows_to_vm(words: Sequence[str]) -> bool:
 
     named = fabric_of(words)
     return named is not None and named not in here
+
+
+def _names_a_recording(words: Sequence[str]) -> bool:
+    """Whether one of the words is a path, or a recording in recordings/: files are read here."""
+    names = [word for word in words if not word.startswith("-")]
+    return any("/" in name or Path(name).is_dir() or Path("recordings", name).is_dir() for name in names)
 
 
 def ask_vm(*words: str) -> Any:

@@ -127,7 +127,7 @@ CAUSES: Final = (
     Cause(
         "global-pause", "a NIC has link pause (802.3x) on, where PFC is meant",
         needs=(pauses.link_pause_frames,),
-        nearby=("slow-receiver",),
+        nearby=("slow-receiver", "headroom-too-small"),
         rival="pfc-storm",
         tell="rocelab capture {peer} --filter pause: opcode 0x0001",
         fix="turn link pause off at {node} (ethtool -A), and PFC on",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Transfer
-from lab.errors import UsageError
+from lab.errors import InvalidInput, UsageError
 from lab.telemetry.folder import invalid
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def _ports(recording: Recording, window: Phase) -> Iterator[tuple[str, PortFacts
                 ("pfc", "rx_pfc"),
                 ("invalid", "rx_pfc_invalid"),
                 ("global_pause", "rx_global_pause"),
+                ("sent_pfc", "tx_pfc"),
             )
         }
         yield name, PortFacts(name, peers.get(name, ""), name.partition(":")[0] in hosts, **counts)
@@ -161,6 +162,8 @@ def _configuration(recording: Recording, window: Phase, missing: list[str]) -> t
     """What the devices had in the window, and whether that is known; otherwise what they had at the beginning."""
     try:
         return recording.qos_at(window.end)
+    except InvalidInput:
+        raise
     except UsageError:
         missing.append("the configuration of the devices")
         return {}, False
@@ -169,6 +172,8 @@ def _configuration(recording: Recording, window: Phase, missing: list[str]) -> t
 def _state(recording: Recording) -> Mapping[str, Any]:
     try:
         return recording.state("before")
+    except InvalidInput:
+        raise
     except UsageError:
         return {}
 

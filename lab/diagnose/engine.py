@@ -185,7 +185,8 @@ def _places(facts: Facts, candidates: list[_Candidate]) -> tuple[str, ...]:
     """Each place once; a node where it is all of its ports."""
     places = tuple(dict.fromkeys(each.sign.place for each in candidates))
     nodes = {place.partition(":")[0] for place in places}
-    whole = {node for node in nodes if {port.name for port in facts.ports_of(node)} <= set(places)}
+    ports = {node: {port.name for port in facts.ports_of(node)} for node in nodes}
+    whole = {node for node in nodes if len(ports[node]) > 1 and ports[node] <= set(places)}
     return tuple(dict.fromkeys(node if (node := place.partition(":")[0]) in whole else place for place in places))
 
 

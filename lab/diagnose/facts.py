@@ -57,8 +57,8 @@ class Lane:
 
     @property
     def share_marked(self) -> float:
-        """Of what was sent, 0 to 1."""
-        return self.marked / self.tx_packets if self.tx_packets else 0.0
+        """Of what was sent, 0 to 1: what is marked as the window ends is sent behind it."""
+        return min(1.0, self.marked / self.tx_packets) if self.tx_packets else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,13 @@ class PortFacts:
     pfc: int = 0
     invalid: int = 0
     global_pause: int = 0
+    sent_pfc: int = 0
+    """PFC frames that it sent of its own."""
+
+    @property
+    def control(self) -> int:
+        """MAC control frames that came in, of all kinds."""
+        return self.pfc + self.invalid + self.global_pause
 
     @property
     def node(self) -> str:

@@ -2,9 +2,9 @@
 
 python -m tests.bench.confusion DIR... [--into lab/docs/diagnose.md]
 
-Every recording below the folders that a scenario made is diagnosed, by phases. The truth of what was injected is read
-here, to judge by, and nowhere else. Of each run count the phase that shows the fault, the whole of it, and every phase
-before the fault, which must be healthy, or capacity.
+Every recording below the folders that a scenario made is diagnosed, by phases. The truth of what was injected is
+read here, to judge by, and nowhere else. Of each run count the phase that shows the fault, the whole of it, and every
+phase before the fault, which must be healthy, or capacity.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ SHOWN = {"malformed-pfc": "address", "incast": "incast"}
 """The phase that shows it, where that is not called observe."""
 PLACES = {"victim-flow": "h6:eth1", "parking-lot": "leaf1", "incast": "leaf1:swp6"}
 """Where it is, of scenarios that inject nothing: they are what PFC does by itself."""
-BY_DESIGN = {"global-pause": "slow-receiver"}
-"""What else is in a story from the beginning, and is no error to name."""
 QUIET = {"baseline", "before", "alone"}
 """Phases before the fault."""
 
@@ -60,9 +58,9 @@ def main() -> None:
     asked = options.parse_args()
     rows, unread = tabulate(asked.folders)
     text = "\n".join(drawn(rows))
-    print(text)  # noqa: T201 - what it is for
+    print(text)
     for line in unread:
-        print(f"left out: {line}")  # noqa: T201
+        print(f"left out: {line}")
     if asked.into is not None:
         page = asked.into.read_text(encoding="utf-8")
         asked.into.write_text(f"{page.partition(HEADING)[0]}{HEADING}\n\n{text}\n", encoding="utf-8")
@@ -96,7 +94,7 @@ def count(row: Row, scenario: str, recording: Recording) -> None:
     row.whole += [each.cause for each in diagnose_run(recording).causes][:1] == [scenario]
     for phase in _quiet(recording):
         before = diagnose_run(recording, phase)
-        faults = [each.cause for each in before.causes if each.fault and each.cause != BY_DESIGN.get(scenario)]
+        faults = [each.cause for each in before.causes if each.fault]
         row.quiet += 1
         row.healthy += not faults and before.outcome is not Outcome.UNKNOWN
         row.alarms.update(faults[:1] or ([before.outcome.value] if before.outcome is Outcome.UNKNOWN else []))

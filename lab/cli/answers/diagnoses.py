@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from lab.cli.answers.base import Models
-from lab.diagnose.answer import Diagnosis as _Diagnosis
+from lab.diagnose import answer, sign
 
-Diagnosis = Models().of(_Diagnosis)
+Diagnosis = Models((answer, sign)).of(answer.Diagnosis)

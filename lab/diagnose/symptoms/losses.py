@@ -34,6 +34,9 @@ def _vanished(facts: Facts) -> Iterator[tuple[str, str, int, int, int, int]]:
         came = [(lane.rx_packets, lane.rx_bytes) for lane in facts.by_port.get(port.peer, ())]
         left, left_bytes = (sum(each) for each in zip(*sent, strict=True)) if sent else (0, 0)
         arrived, arrived_bytes = (sum(each) for each in zip(*came, strict=True)) if came else (0, 0)
+        left -= max(
+            0, facts.ports[port.peer].control - port.sent_pfc
+        )  # frames that a program sent, and no port counts
         if left - arrived > _UNDER_WAY + left // 2000:
             yield name, port.peer, left - arrived, max(0, left_bytes - arrived_bytes), arrived, arrived_bytes
 
@@ -95,21 +98,20 @@ def _pings(facts: Facts) -> list[Evidence]:
 def swallowed_by_a_switch(facts: Facts) -> Iterator[Sign]:
     """What comes to a switch in a lossless class does not leave it, and none of its ports counts a drop."""
     for switch in facts.switches:
-        for priority in (3, *(n for n in range(8) if n != 3)):
-            lanes = [facts.lane(port.name, priority) for port in facts.ports_of(switch)]
+        ports = list(facts.ports_of(switch))
+        for priority in sorted({number for port in ports for number in facts.lossless(port.name)}):
+            lanes = [facts.lane(port.name, priority) for port in ports]
             came, left = sum(lane.rx_packets for lane in lanes), sum(lane.tx_packets for lane in lanes)
             kept = sum(lane.dropped for lane in lanes) + sum(lane.deepest > 0 for lane in lanes) * 64
             if came - left - kept < _UNDER_WAY or left > came * _MOST or _remapped(facts, switch):
-                continue
-            if priority not in facts.lossless(lanes[0].port):
                 continue
             seen = (
                 Evidence("packets came to it", switch, f"rx_prio{priority}_packets", came, facts.end),
                 Evidence("packets left it, and none was dropped by a port", switch, f"tx_prio{priority}_packets",
                          left, facts.end),
-                *_pinged(facts),
+                *(pinged := _pinged(facts)),
             )  # fmt: skip
-            yield Sign(switch, seen, 0.85, priority)
+            yield Sign(switch, seen, 0.85 if pinged else 0.6, priority)
 
 
 def _remapped(facts: Facts, switch: str) -> bool:

@@ -1,0 +1,28 @@
+"""A window of a running fabric, recorded: what is looked at once, and then thrown away."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from lab.telemetry.recorder import Recorder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lab.backends.base import Fabric
+
+_NAME: Final = "window"
+
+
+def record_window(fabric: Fabric, path: Path, seconds: float) -> str:
+    """Record a fabric into a directory for so long; returns what the phase is called that is the window.
+
+    State and configuration are those of its beginning. Errors as of ``Recorder``.
+    """
+    with Recorder.begin(path, fabric) as recorder:
+        recorder.phase(_NAME)
+        time.sleep(seconds)
+        recorder.with_state = False  # nobody reads what it is afterwards, and asking all routers takes seconds
+        recorder.phase("")
+    return _NAME

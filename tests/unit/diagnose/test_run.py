@@ -1,0 +1,254 @@
+"""``rocelab diagnose RUN``: recordings of all sorts, whole and less so, and what it answers to each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli.main import app
+from lab.cli.schemas import adapter
+from lab.dataplane.layout import Drop
+from lab.diagnose.answer import Outcome
+from lab.diagnose.run import diagnose_run
+from lab.errors import InvalidInput, UsageError
+from lab.model.load import read_topology
+from lab.model.qos.store import dump_node
+from lab.telemetry import folder as files
+from lab.telemetry.recording import Recording
+from tests.unit.diagnose.made_facts import HOSTS, QOS, TOPOLOGY, configured, named
+from tests.unit.telemetry.made import RDMA, Made
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEPS = 20
+"""Samples of a phase: a second."""
+SENDERS = ("h1", "h2", "h3")
+
+
+def incast(made: Made) -> None:
+    """Three hosts write to h4 for a twentieth of a second, and are paused."""
+    queue = made.counters("leaf1:swp6")
+    queue["priority"]["tx_bytes"][3] += 640_000
+    queue["priority"]["tx_packets"][3] += 147
+    queue["queue"]["depth_bytes"][3] = 250_000
+    queue["queue"]["ecn_marked"][3] += 80
+    made.counters("h4:eth1")["priority"]["rx_packets"][3] += 147
+    for number, host in enumerate(SENDERS):
+        port, nic = made.counters(f"leaf1:swp{number + 3}"), made.counters(f"{host}:eth1")
+        for record, direction in ((nic, "tx"), (port, "rx")):
+            record["priority"][f"{direction}_bytes"][3] += 204_000
+            record["priority"][f"{direction}_packets"][3] += 49
+        port["priority"]["tx_pause"][3] += 2
+        port["priority"]["tx_resume"][3] += 2
+        nic["priority"]["rx_pause"][3] += 2
+        nic["priority"]["rx_resume"][3] += 2
+        nic["priority"]["paused_ns"][3] += 30_000_000
+
+
+def deaf(made: Made) -> None:
+    """The same with hosts that do not obey: leaf1 has no room, and drops."""
+    incast(made)
+    for number, host in enumerate(SENDERS):
+        nic = made.counters(f"{host}:eth1")["priority"]
+        nic["rx_pause"][3] -= 2
+        nic["rx_resume"][3] -= 2
+        nic["paused_ns"][3] -= 30_000_000
+        nic["rx_pause_ignored"][3] += 2
+        made.counters(f"leaf1:swp{number + 3}")["group"]["drop_packets"][3] += 5
+    made.counters("leaf1:swp6")["queue"]["drop_packets"][3][Drop.HEADROOM] += 15
+    made.devices[HOSTS.index("h4"), RDMA.index("out_of_seq_request")] += 5
+
+
+def begun(path: Path, hosts: list[str] | None = None) -> Made:
+    """A recording of the fabric incast, with the state that it began with."""
+    made = Made(path, TOPOLOGY, hosts=HOSTS if hosts is None else hosts)
+    state = {name: {"qos": dump_node(node), "routes": []} for name, node in QOS.items()}
+    files.write_json(made.folder.state("before"), state)
+    return made
+
+
+def during(made: Made, name: str, happens: Any) -> None:
+    """A phase of a second."""
+    made.phase(name)
+    for _ in range(STEPS):
+        happens(made)
+        made.sample()
+    made.phase("")
+
+
+def one_sided(path: Path) -> Made:
+    """A healthy incast, then one of hosts that are deaf; not yet ended."""
+    made = begun(path)
+    during(made, "baseline", incast)
+    during(made, "observe", deaf)
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return one_sided(tmp_path / "run").finished()
+
+
+def test_a_phase_is_what_it_was(run: Path) -> None:
+    recording = Recording.open(run)
+    assert diagnose_run(recording, "baseline").outcome is Outcome.CAPACITY
+    assert named(diagnose_run(recording, "observe")) == ("pfc-one-sided", ("h1:eth1", "h2:eth1", "h3:eth1"))
+
+
+def test_the_whole_run_has_what_one_of_its_phases_shows(run: Path) -> None:
+    found = diagnose_run(Recording.open(run))
+    assert [each.cause for each in found.causes] == ["pfc-one-sided", "incast"]
+    assert found.causes[0].since == pytest.approx(1.1, abs=0.1)
+
+
+def test_times_choose_as_a_phase_does(run: Path) -> None:
+    recording = Recording.open(run)
+    phase = recording.phase("observe")
+    times = [(ns - recording.clock.start) / 1e9 for ns in (phase.start, phase.end)]
+    assert named(diagnose_run(recording, "", *times)) == named(diagnose_run(recording, "observe"))
+    assert diagnose_run(recording, until=times[0]).outcome is Outcome.CAPACITY
+
+
+@pytest.mark.parametrize("times", [(5.0, 4.0), (99.0, None), (-1.0, None), (None, 0.0)])
+def test_times_that_it_has_not(run: Path, times: tuple[float | None, float | None]) -> None:
+    with pytest.raises(UsageError, match="has nothing from"):
+        diagnose_run(Recording.open(run), "", *times)
+
+
+def test_what_was_injected_is_not_read(run: Path) -> None:
+    """A truth that says something else, and is damaged, changes nothing; nor does what a scenario typed."""
+    before = diagnose_run(Recording.open(run))
+    folder = Recording.open(run).folder
+    folder.truth.parent.mkdir()
+    folder.truth.write_text("not even JSON\nin two lines\n")
+    files.append_line(folder.notes, {"ns": 1, "kind": "note", "text": "command", "argv": ["rocelab", "qos", "set"]})
+    assert diagnose_run(Recording.open(run)) == before
+
+
+def test_what_the_file_of_the_topology_meant_is_not_read(run: Path) -> None:
+    """Only nodes and cables are."""
+    before = diagnose_run(Recording.open(run))
+    file = run / "topology.json"
+    text = file.read_text()
+    assert '["l4",' in text
+    assert '"fabric":["lab"]' in text
+    file.write_text(text.replace('["l4",', '["l3",').replace('"fabric":["lab"]', '"fabric":["lossy"]'))
+    assert diagnose_run(Recording.open(run)) == before
+
+
+def test_a_recording_that_was_cut_says_the_same_or_less(tmp_path: Path) -> None:
+    """Wherever its recorder was killed: healthy before the fault, then the fault, and never another."""
+    path = one_sided(tmp_path / "run").killed()
+    log = (path / "log.raw").read_bytes()
+    seen = set()
+    for share in (0.6, 0.7, 0.8, 0.9, 1.0):
+        (path / "log.raw").write_bytes(log[: int(len(log) * share)])
+        found = diagnose_run(Recording.open(path))
+        seen.add(named(found)[0])
+        assert any("killed" in line for line in found.missing)
+    assert {"incast", "pfc-one-sided"} <= seen <= {"healthy", "incast", "pfc-one-sided"}
+
+
+def test_without_rdma_devices_and_state_it_is_the_same_and_says_what_it_lacks(tmp_path: Path) -> None:
+    made = begun(tmp_path / "run", hosts=[])
+    made.folder.state("before").unlink()
+
+    def unheard(made: Made) -> None:
+        incast(made)
+        made.counters("h1:eth1")["priority"]["rx_pause_ignored"][3] += 2
+
+    during(made, "observe", unheard)
+    found = diagnose_run(Recording.open(made.finished()), "observe")
+    assert named(found) == ("pfc-one-sided", ("h1:eth1",))
+    assert {"routes", "the configuration of the devices"} <= set(found.missing)
+    assert any("RDMA" in line for line in found.missing)
+
+
+def test_configuration_is_that_of_the_phase(tmp_path: Path) -> None:
+    """What a port has now tells a profile that is not bound; what it had at the beginning does not."""
+    made = begun(tmp_path / "run")
+    during(made, "baseline", lambda _: None)
+    changed = configured("leaf2:swp6", ecn={"enabled": False})["leaf2"]
+    files.append_line(made.folder.configuration, {"ns": made.ns, "nodes": {"leaf2": dump_node(changed)}})
+    made.ns += 1
+    during(made, "observe", lambda _: None)
+    recording = Recording.open(made.finished())
+    assert diagnose_run(recording, "baseline").outcome is Outcome.HEALTHY
+    assert named(diagnose_run(recording, "observe")) == ("ecn-missing-one-leaf", ("leaf2:swp6",))
+
+
+def test_configuration_that_is_damaged_is_refused(run: Path) -> None:
+    files.append_line(Recording.open(run).folder.configuration, {"ns": 1, "nodes": {"leaf2": {"pool": "x"}}})
+    with pytest.raises(InvalidInput, match="is damaged"):
+        diagnose_run(Recording.open(run))
+
+
+def test_a_recording_without_samples_is_refused(tmp_path: Path) -> None:
+    with pytest.raises((UsageError, InvalidInput), match="no samples"):
+        diagnose_run(Recording.open(begun(tmp_path / "run").finished()))
+
+
+def test_the_command_answers_as_its_schema_has_it(run: Path) -> None:
+    said = CliRunner().invoke(app, ["diagnose", str(run), "--phase", "observe", "--json"])
+    assert said.exit_code == 1
+    adapter("diagnose").validate_json(said.stdout)
+    answer = json.loads(said.stdout)
+    assert answer["outcome"] == "fault"
+    assert answer["causes"][0]["cause"] == "pfc-one-sided"
+    evidence = {(line["of"], line["source"]): line["value"] for line in answer["causes"][0]["evidence"]}
+    assert evidence["h1:eth1", "rx_prio3_pause_ignored"] == 2 * STEPS
+
+
+def test_the_command_tells_people(run: Path) -> None:
+    said = CliRunner().invoke(app, ["diagnose", str(run), "--phase", "observe"]).stdout
+    assert "1. pfc-one-sided at h1:eth1, h2:eth1, h3:eth1, priority 3" in said
+    assert "not headroom-too-small? rocelab counters h1:eth1 leaf1:swp3" in said
+    assert "fix: rocelab qos set" in said
+    healthy = CliRunner().invoke(app, ["diagnose", str(run), "--phase", "baseline"])
+    assert healthy.exit_code == 0
+    assert "no fault: capacity" in healthy.stdout
+
+
+def test_one_that_cannot_tell_ends_with_3(tmp_path: Path) -> None:
+    made = begun(tmp_path / "run")
+
+    def retry(made: Made) -> None:
+        made.devices[0, RDMA.index("completer_retry_err")] += 1
+
+    during(made, "observe", retry)
+    said = CliRunner().invoke(app, ["diagnose", str(made.finished())])
+    assert said.exit_code == 3
+    assert "not accounted for" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["nowhere/at-all"], "no recording nowhere/at-all"),
+        (["RUN", "--phase", "never"], "no phase never"),
+        (["RUN", "--phase", "observe", "--from", "1"], "--phase and times are both given"),
+    ],
+)
+def test_bad_input_is_one_line(run: Path, words: list[str], line: str) -> None:
+    said = CliRunner().invoke(app, ["diagnose", *(str(run) if word == "RUN" else word for word in words)])
+    assert isinstance(said.exception, UsageError)
+    assert line in str(said.exception)
+
+
+def test_a_fabric_of_plain_links_is_refused(tmp_path: Path) -> None:
+    """Nothing there counts priorities or pauses."""
+    file = tmp_path / "plain.yaml"
+    file.write_text("name: plain\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 1}\n")
+    made = one_sided(tmp_path / "run")
+    path = made.finished()
+    about = json.loads((path / "recording.json").read_text())
+    about["tables"] = {"interfaces": about["tables"]["ports"]}
+    (path / "recording.json").write_text(json.dumps(about))
+    (path / "counters" / "ports.parquet").rename(path / "counters" / "interfaces.parquet")
+    assert read_topology(file).qos is None
+    with pytest.raises(UsageError, match="plain links"):
+        diagnose_run(Recording.open(path))
