@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 HEADING = "## Confusion table"
 SHOWN = {"malformed-pfc": "address", "incast": "incast"}
 """The phase that shows it, where that is not called observe."""
-PLACES = {"victim-flow": "h6:eth1", "parking-lot": "leaf1", "incast": "leaf1:swp6"}
-"""Where it is, of scenarios that inject nothing: they are what PFC does by itself."""
+PLACES = {
+    "victim-flow": ["h6:eth1"], "parking-lot": ["leaf1"], "incast": ["leaf1:swp6"],
+    "pfc-deadlock": ["leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1"],
+}  # fmt: skip
+"""Where it is, of scenarios that do not inject it there: PFC does it by itself, or what is injected leads to it."""
 QUIET = {"baseline", "before", "alone"}
 """Phases before the fault."""
 
@@ -102,7 +105,7 @@ def count(row: Row, scenario: str, recording: Recording) -> None:
 
 def _is_there(scenario: str, recording: Recording, shown: Diagnosis) -> bool:
     places = [part for line in recording.truth() for part in str(line.get("place", "")).split(",")]
-    true = [PLACES[scenario]] if scenario in PLACES else places
+    true = PLACES.get(scenario, places)
     return all(any(matches(place, each) for each in true) for place in shown.causes[0].places)
 
 

@@ -39,7 +39,7 @@ def facts(lanes: Lanes, **others: Any) -> Facts:
     for key, counts in lanes.items():
         port, _, number = key.partition("/")
         made[port, int(number or 3)] = Lane(port, int(number or 3), **counts)
-    frames: Mapping[str, dict[str, int]] = others.pop("frames", {})
+    frames: Mapping[str, dict[str, Any]] = others.pop("frames", {})
     for port, counts in frames.items():
         ports[port] = replace(ports[port], **counts)
     known: dict[str, Any] = {
@@ -63,7 +63,8 @@ def routes() -> dict[str, dict[str, tuple[str, ...]]]:
 
 def writing(*pairs: str, qps: int = 8) -> tuple[Transfer, ...]:
     """Transfers that a job's owner knows of, as ``h1:h4``."""
-    return tuple(Transfer(*pair.split(":"), qps) for pair in pairs)
+    ends = (pair.split(":") for pair in pairs)
+    return tuple(Transfer(src, dst, qps) for src, dst in ends)
 
 
 def configured(*ports: str, **changes: Any) -> dict[str, NodeQos]:
