@@ -169,11 +169,7 @@ def marks_though_shallow(facts: Facts) -> Iterator[Sign]:
 
 def marks_otherwise_at_the_same_depth(facts: Facts) -> Iterator[Sign]:
     """Two queues stand at the same depth, and one marks far more of what it sends than the other."""
-    standing = [
-        lane
-        for lane in _egress(facts)
-        if lane.spread < _STANDING and lane.depth > _SAME_DEPTH and lane.marked and not lane.not_ect
-    ]
+    standing = [lane for lane in _egress(facts) if _stands(facts, lane)]
     for one in standing:
         for other in standing:
             if (
@@ -195,6 +191,16 @@ def marks_otherwise_at_the_same_depth(facts: Facts) -> Iterator[Sign]:
                 )  # fmt: skip
                 for lane in guilty:
                     yield Sign(lane.port, seen, weight, lane.priority)
+
+
+def _stands(facts: Facts, lane: Lane) -> bool:
+    """Whether a queue stands still where its depth decides what is marked, and nobody pauses it.
+
+    Above Kmax everything is marked that was not before: there the share tells what other switches have marked.
+    """
+    usual = _usual(facts, lane)
+    between = lane.depth > _SAME_DEPTH and (usual is None or lane.deepest <= usual.kmax)
+    return between and lane.spread < _STANDING and lane.paused < _MARKS and bool(lane.marked) and not lane.not_ect
 
 
 def _guilty(facts: Facts, one: Lane, other: Lane) -> tuple[list[Lane], float]:

@@ -337,6 +337,14 @@ def test_with_fewer_facts_it_is_the_same_or_more_modest(there: Facts, lacks: dic
             assert each.confidence <= max(sure.get(each.cause, 0.0), 0.6), (each.cause, each.places)
 
 
+def test_queues_that_are_paused_or_full_are_not_compared() -> None:
+    """What was marked before is not marked again, and what stands still because it is paused marks as it came."""
+    one, other = {**SLOW, **STANDING, "marked": 250}, {**SLOW, **STANDING, "marked": 500}
+    for besides in ({"paused": 0.5}, {"depth": 280_000.0, "deepest": 282_000}):
+        found = diagnose(facts({"leaf1:swp6": {**one, **besides}, "leaf2:swp6": {**other, **besides}}))
+        assert found.outcome is Outcome.HEALTHY
+
+
 def test_frames_of_a_program_are_no_loss() -> None:
     """What a program sends through a NIC it counts as sent, and the port that gets it takes it for control."""
     lanes = {"h4:eth1/0": {"tx_packets": 40, "tx_bytes": 2400}}
