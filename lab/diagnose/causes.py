@@ -322,7 +322,7 @@ CAUSES: Final = (
     Cause(
         "parking-lot", "PFC divides by port: the nearer a sender is, the more it gets",
         needs=(congestion.the_near_get_more,),
-        explains=("incast", "victim-flow"),
+        explains=("incast",),
         rival="incast",
         tell="rocelab counters --watch: rates of the senders, by how many switches lie before {place}",
         fix="let congestion control find rates (DCQCN), so that PFC does not have to",

@@ -34,7 +34,8 @@ def _vanished(facts: Facts) -> Iterator[tuple[str, str, int, int, int, int]]:
     missed = sum(_again(facts).values())
     if facts.devices and not missed:
         return
-    allowed = _UNDER_WAY if missed else _ASTRAY
+    dropped = sum(lane.dropped for lane in facts.lanes.values())  # which accounts for what is missing
+    allowed = _UNDER_WAY if missed and not dropped else _ASTRAY
     for name, port in facts.ports.items():
         if not port.peer or port.peer not in facts.ports or changed & {name, port.peer}:
             continue

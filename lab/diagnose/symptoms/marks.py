@@ -60,7 +60,13 @@ def deep_and_unmarked(facts: Facts) -> Iterator[Sign]:
     """A queue is so deep that its siblings mark, packets in it could be marked, and none is."""
     for lane in _egress(facts):
         usual = _usual(facts, lane)
-        if lane.marked or lane.not_ect or usual is None or lane.depth < _DEEP * usual.kmin:
+        if (
+            lane.marked
+            or lane.not_ect
+            or _marked_before(facts, lane)
+            or usual is None
+            or lane.depth < _DEEP * usual.kmin
+        ):
             continue
         if not usual.enabled and not _sibling_marks(facts, lane):
             continue
@@ -79,6 +85,14 @@ def deep_and_unmarked(facts: Facts) -> Iterator[Sign]:
             *_pausing(facts, lane),
         ]
         yield Sign(lane.port, tuple(seen), 0.9, lane.priority)
+
+
+def _marked_before(facts: Facts, lane: Lane) -> bool:
+    """Whether what comes there was marked by the switches before, and no host sends any that was not."""
+    before = [facts.lane(facts.peer(port.name), lane.priority) for port in facts.ports_of(facts.ports[lane.port].node)
+              if facts.lane(port.name, lane.priority).rx_packets >= _ENOUGH]  # fmt: skip
+    sending = [each for each in before if each.tx_bytes > lane.tx_bytes / 10]
+    return any(each.marked for each in sending) and not any(facts.is_host(each.port) for each in sending)
 
 
 def _sibling_marks(facts: Facts, lane: Lane) -> tuple[Evidence, ...]:

@@ -345,6 +345,24 @@ def test_queues_that_are_paused_or_full_are_not_compared() -> None:
         assert found.outcome is Outcome.HEALTHY
 
 
+def test_what_is_in_a_long_cable_is_no_loss_where_a_port_drops() -> None:
+    """Drops are why packets are sent again; those few are under way."""
+    lanes = {"h1:eth1": {"tx_packets": 2000}, "leaf1:swp3": {"rx_packets": 1993}, "h4:eth1": {"rx_packets": 1980},
+             "leaf1:swp6": {"tx_packets": 1980, "drops": {"headroom": 13}}}  # fmt: skip
+    found = diagnose(facts(lanes, devices={"h1": {"completer_retry_err": 13}}))
+    assert "gray-loss" not in [each.cause for each in found.causes]
+
+
+def test_what_was_marked_before_is_not_missed() -> None:
+    """A spine's queue is deep and marks nothing, because leaf2 has marked all that comes."""
+    lanes = full("spine1:swp1", **DEEP)
+    lanes |= full("leaf2:swp1", **DEEP, marked=PACKETS)
+    lanes["spine1:swp2"] = {"rx_bytes": FULL, "rx_packets": PACKETS, "pauses_out": 50}
+    assert not [each for each in diagnose(facts(lanes)).causes if each.fault]
+    lanes["leaf2:swp1"]["marked"] = 0
+    assert [each for each in diagnose(facts(lanes)).causes if each.fault]
+
+
 def test_frames_of_a_program_are_no_loss() -> None:
     """What a program sends through a NIC it counts as sent, and the port that gets it takes it for control."""
     lanes = {"h4:eth1/0": {"tx_packets": 40, "tx_bytes": 2400}}
