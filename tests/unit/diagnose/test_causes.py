@@ -16,6 +16,7 @@ from tests.unit.diagnose.made_facts import (
     FULL,
     PACKETS,
     PEERS,
+    Lanes,
     configured,
     facts,
     first,
@@ -347,8 +348,8 @@ def test_queues_that_are_paused_or_full_are_not_compared() -> None:
 
 def test_what_is_in_a_long_cable_is_no_loss_where_a_port_drops() -> None:
     """Drops are why packets are sent again; those few are under way."""
-    lanes = {"h1:eth1": {"tx_packets": 2000}, "leaf1:swp3": {"rx_packets": 1993}, "h4:eth1": {"rx_packets": 1980},
-             "leaf1:swp6": {"tx_packets": 1980, "drops": {"headroom": 13}}}  # fmt: skip
+    lanes: Lanes = {"h1:eth1": {"tx_packets": 2000}, "leaf1:swp3": {"rx_packets": 1993}}
+    lanes |= {"leaf1:swp6": {"tx_packets": 1980, "drops": {"headroom": 13}}, "h4:eth1": {"rx_packets": 1980}}
     found = diagnose(facts(lanes, devices={"h1": {"completer_retry_err": 13}}))
     assert "gray-loss" not in [each.cause for each in found.causes]
 
