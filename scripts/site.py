@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[1]
 CHAPTERS: Final = {
     "The lab": ["emulation", "time", "port", "counters", "overlay", "containerlab"],
     "Packets": ["exchange", "reading-captures", "captures"],
-    "Break it": ["faults", "scenarios", "recording", "report"],
+    "Break it": ["faults", "scenarios", "recording", "diagnose", "report"],
     "Your own": ["testing", "api", "modules", "commands"],
     "The project": ["bench", "CONTRIBUTING"],
 }
