@@ -26,7 +26,7 @@ os.environ["ROCELAB_VM"] = "0"
 
 HERE = Path(__file__).parent
 _PORT = (*RDMA.needs, "VXLAN", "VRF", "netem", "BTF", "BPF qdisc")
-NEEDS = {"fabric": FABRIC.needs, "vm": _PORT, "stress": _PORT}
+NEEDS = {"fabric": FABRIC.needs, "vm": _PORT, "stress": _PORT, "containers": (*_PORT, "containerlab", "Docker")}
 """What each marker needs. Tests below the directory of the same name carry the marker without saying so."""
 
 

@@ -19,7 +19,7 @@ from lab.vm import automatic, machine
 from lab.vm import build as builder
 from lab.vm.call import call, inside_vm
 from lab.vm.qemu import Time
-from lab.vm.recipe import current_recipe, image_of
+from lab.vm.recipe import current_recipe, current_recipes, image_of
 from lab.vm.state import all_running, state_folder
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ Shared = Annotated[
         help="A folder to share besides the checkout, at the same path.",
     ),
 ]
+With = Annotated[
+    str,
+    typer.Option("--with", metavar="WHAT", help="More in the image: containerlab, with Docker and an image of FRR."),
+]
 app.add_typer(checkpoint.app, name="checkpoint")
 _PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -63,24 +67,33 @@ def outside_only() -> None:
 
 
 @app.command()
-def build(force: Annotated[bool, typer.Option(help="Build although the image is up to date.")] = False) -> None:
+def build(
+    force: Annotated[bool, typer.Option(help="Build although the image is up to date.")] = False, extra: With = ""
+) -> None:
     """Build the image; does nothing when it is there and its recipe has not changed."""
     began = clock.monotonic()
-    had = image_of(current_recipe()).complete and not force
-    image = builder.build(print_progress, force=force)
+    had = image_of(current_recipe(extra)).complete and not force
+    image = builder.build(print_progress, extra=extra, force=force)
     took = "is up to date" if had else f"built in {clock.monotonic() - began:.0f} s"
     stdout.print(f"image {image.hash} {took}: {_describe(image)}", highlight=False)
 
 
 @app.command()
-def up(name: Name = "", time: Lives = None, cpus: Cpus = None, memory: Memory = None, share: Shared = None) -> None:
+def up(
+    name: Name = "",
+    time: Lives = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
+    share: Shared = None,
+    extra: With = "",
+) -> None:
     """Start the VM, building its image first when needed."""
     state = state_folder(name)
     before = state.running()
-    running = machine.up(state, machine.Wanted(cpus, memory, share, time), print_progress)
+    running = machine.up(state, machine.Wanted(cpus, memory, share, time, extra=extra), print_progress)
     what = "was up already" if before else f"is up after {running.boot_seconds:.1f} s"
     stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel}, {running.time} time)", highlight=False)
-    if running.image.hash != current_recipe().hash:
+    if running.image.hash not in {recipe.hash for recipe in current_recipes()}:
         _note("it runs an image of an older recipe; for the new one: rocelab vm down, then up again")
 
 
@@ -160,7 +173,7 @@ def _facts(running: Running | None) -> dict[str, object]:
             "boot_s": running.boot_seconds,
             "kernel": running.kernel,
             "image": running.image.hash,
-            "image_current": running.image.hash == image.hash,
+            "image_current": running.image.hash in {recipe.hash for recipe in current_recipes()},
             "cpus": running.cpus,
             "memory_mib": running.memory_mib,
             "shares": [str(share.path) for share in running.shares],

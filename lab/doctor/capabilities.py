@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from lab.dataplane import port_maps
 from lab.doctor import remedies
 from lab.errors import LabError
-from lab.kernel import probe
+from lab.kernel import probe, process
 from lab.kernel.probe import Finding
 from lab.rdma import rxe
 from lab.routing import daemons
@@ -107,6 +107,15 @@ def _kvm(host: Host) -> Finding:
     return Finding(works, "runs a guest" if works else "a guest hangs")
 
 
+def _docker(_: Host) -> Finding:
+    """Docker's engine: many machines have the program that asks for one, and no engine."""
+    program = process.which("docker")
+    if program is None:
+        return Finding(False, "not installed")
+    done = process.run([program, "version", "--format", "{{.Server.Version}}"], check=False)
+    return Finding(True, done.stdout.strip()) if done.returncode == 0 else Finding(False, "no engine answers")
+
+
 CAPABILITIES: Final = (
     Capability("root", "every fabric here", lambda _: probe.root(), remedies.become_root),
     Capability("network namespaces", "nodes", lambda _: probe.namespaces(), remedies.the_vm),
@@ -160,7 +169,15 @@ CAPABILITIES: Final = (
         "containerlab",
         "exported fabrics",
         lambda _: probe.tool("containerlab", "version"),
-        lambda _: "its own installer",
+        lambda _: "its own installer, or rocelab vm up --with containerlab",
+        optional=True,
+        on_host=True,
+    ),
+    Capability(
+        "Docker",
+        "containers for containerlab",
+        _docker,
+        lambda host: "docker-up" if host.in_vm else remedies.install(host, "docker.io"),
         optional=True,
         on_host=True,
     ),

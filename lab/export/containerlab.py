@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEFINITION: Final = "clab.yml"
 DEFAULT_IMAGE: Final = "quay.io/frrouting/frr:10.5.1"
 """FRR's own; ``ip``, ``tc`` and a shell are in it."""
+BUILT_IMAGE: Final = "rocelab/frr:trixie"
+"""The one that rocelab builds of Debian's packages, where no registry is reached."""
 
 HOSTS: Final = "hosts.txt"
 """Names of all nodes, in the lab's folder: a name that no node can have, whose folder would be in its place."""

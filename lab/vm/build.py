@@ -17,6 +17,7 @@ from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed, UsageEr
 from lab.kernel import locks, process, watch
 from lab.units import format_size
 from lab.vm import debian
+from lab.vm.extras import stage_extra
 from lab.vm.initrd import build_initrd
 from lab.vm.recipe import Image, Recipe, cache_root, current_recipe, image_of
 from lab.vm.state import all_running
@@ -40,13 +41,14 @@ _BUILDING = "building-"
 _OTHERS_KEPT = 1
 
 
-def build(progress: Progress, *, force: bool = False) -> Image:
+def build(progress: Progress, *, extra: str = "", force: bool = False) -> Image:
     """The image of this checkout's recipe, built when the cache has not got it; older images are removed.
 
-    ``progress`` gets one line per step. EnvironmentLacks names a missing tool or too little disk,
-    OperationFailed the step that broke and the log; either way, and on an interrupt, nothing half-built stays.
+    ``extra`` is one of ``recipe.EXTRAS``, or none. ``progress`` gets one line per step. EnvironmentLacks names a
+    missing tool or too little disk, OperationFailed the step that broke and the log; either way, and on an interrupt,
+    nothing half-built stays.
     """
-    recipe = current_recipe()
+    recipe = current_recipe(extra)
     image = image_of(recipe)
     if image.complete and not force:
         return image
@@ -129,6 +131,8 @@ class _Build:
         )
         with _step("installing the locked Python packages"):
             process.run(debian.pip_install(self.recipe.arch, lock, packages, sys.executable), timeout=600)
+        if self.recipe.extra_folder is not None:
+            stage_extra(self.recipe.extra_folder, self.recipe.arch, self._stage, self.scratch, self.progress)
         # Their scripts start with this host's Python; the guest has its own.
         shutil.rmtree(packages / "bin", ignore_errors=True)
         (packages / "rocelab.pth").write_text("/rocelab\n", encoding="ascii")

@@ -42,6 +42,8 @@ class Wanted:
     """What the VM is to continue from."""
     work: str = ""
     """What its first command will do, as ``automatic.work_of`` tells: a VM that has done it may be there."""
+    extra: str = ""
+    """What the image has besides, one of ``recipe.EXTRAS``; a VM that runs is asked for it only where it is named."""
 
 
 def up(state: StateFolder, wanted: Wanted, progress: Progress) -> Running:
@@ -53,7 +55,7 @@ def up(state: StateFolder, wanted: Wanted, progress: Progress) -> Running:
         raise UsageError(f"virtual time has one CPU, not {wanted.cpus}", "leave --cpus out, or use --time host")
     running = state.running()
     if running is None or wanted.work or state.frozen.exists():
-        image = running.image if running else build(progress)
+        image = running.image if running else build(progress, extra=wanted.extra)
         state.create()
         with locked(state, progress):
             running = _started(image, wanted, state, progress)
@@ -81,6 +83,8 @@ def _require(running: Running, wanted: Wanted) -> None:
         raise UsageError(f"the VM is up and does not share {checkout()}", remedy)
     if wanted.share and not is_shared(running, wanted.share):
         raise UsageError(f"the VM is up and does not share {wanted.share}", remedy)
+    if wanted.extra and running.image.hash != current_recipe(wanted.extra).hash:
+        raise UsageError(f"the VM is up without {wanted.extra}", remedy)
     if wanted.time not in {None, running.time}:
         raise UsageError(f"the VM is up in {running.time} time", remedy)
 

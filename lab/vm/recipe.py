@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import EnvironmentLacks
+from lab.errors import EnvironmentLacks, UsageError
 from lab.kernel.cache import user_cache
 from lab.shipped import PACKAGE, is_installed, shipped
 from lab.vm.arch import Arch, host_arch
@@ -20,6 +20,9 @@ PYTHON = "3.13"
 """The Python of the suite."""
 LAYOUT = 3
 """Raise it when the code that builds changes what comes out."""
+_EXTRA = "with"
+EXTRAS = ("containerlab",)
+"""What an image can have besides: a folder of each is below ``with`` in the guest's."""
 
 
 @dataclass(frozen=True)
@@ -31,22 +34,35 @@ class Recipe:
     """Folder with packages.txt, the guest's own files and the scripts that put them in place."""
     lock: Path
     """Locked Python packages, with hashes."""
+    extra: str = ""
+    """One of ``EXTRAS``, or none: the usual image stays small."""
 
     @property
     def packages(self) -> tuple[str, ...]:
         """Debian packages, the kernel included."""
-        return (*read_packages(self.guest / "packages.txt"), f"linux-image-{self.arch.debian}")
+        more = () if self.extra_folder is None else read_packages(self.extra_folder / "packages.txt")
+        return (*read_packages(self.guest / "packages.txt"), f"linux-image-{self.arch.debian}", *more)
+
+    @property
+    def extra_folder(self) -> Path | None:
+        """What the extra is made from."""
+        return self.guest / _EXTRA / self.extra if self.extra else None
 
     @property
     def hash(self) -> str:
         """Sixteen hex digits that change when anything in the image would."""
         digest = hashlib.sha256(f"{LAYOUT} {SUITE} {PYTHON} {self.arch.debian}\n".encode())
-        for path in [self.lock, *sorted(path for path in self.guest.rglob("*") if path.is_file())]:
+        for path in [self.lock, *sorted(path for path in self.guest.rglob("*") if self._is_part(path))]:
             name = path.relative_to(self.guest) if path != self.lock else path.name
             mode = "x" if path.stat().st_mode & 0o100 else "-"
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{name} {mode} {content}\n".encode())
         return digest.hexdigest()[:16]
+
+    def _is_part(self, path: Path) -> bool:
+        """Whether a file of the guest's folder has a say in this image: those of other extras have none."""
+        where = path.relative_to(self.guest).parts
+        return path.is_file() and (where[0] != _EXTRA or where[1] == self.extra)
 
 
 @dataclass(frozen=True)
@@ -124,9 +140,16 @@ def _copy_of_package() -> Path:
     return folder
 
 
-def current_recipe() -> Recipe:
-    """The recipe that comes with this rocelab, for this host."""
-    return Recipe(host_arch(), guest=shipped("scripts/guest"), lock=shipped("scripts/requirements-dev.lock"))
+def current_recipe(extra: str = "") -> Recipe:
+    """The recipe that comes with this rocelab, for this host, with one of ``EXTRAS`` or none; else UsageError."""
+    if extra and extra not in EXTRAS:
+        raise UsageError(f"no image with {extra}", f"there is {', '.join(EXTRAS)}")
+    return Recipe(host_arch(), shipped("scripts/guest"), shipped("scripts/requirements-dev.lock"), extra)
+
+
+def current_recipes() -> list[Recipe]:
+    """The usual recipe, and those with each of ``EXTRAS``."""
+    return [current_recipe(extra) for extra in ("", *EXTRAS)]
 
 
 def cache_root() -> Path:

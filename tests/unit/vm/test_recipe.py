@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lab.errors import EnvironmentLacks
-from lab.vm import boot, build
+from lab.errors import EnvironmentLacks, UsageError
+from lab.vm import boot, build, extras
 from lab.vm import recipe as recipes
 from lab.vm.arch import ARCHES, host_arch
 from lab.vm.recipe import Image, Recipe
@@ -71,6 +71,44 @@ def test_an_image_without_manifest_is_not_complete(tmp_path: Path) -> None:
     assert not image.complete
     image.manifest.touch()
     assert image.complete
+
+
+@pytest.fixture
+def extended(recipe: Recipe) -> Recipe:
+    """The recipe with an extra on paper."""
+    folder = recipe.guest / "with/containerlab"
+    folder.mkdir(parents=True)
+    (folder / "packages.txt").write_text("docker.io\n")
+    return replace(recipe, extra="containerlab")
+
+
+def test_an_extra_adds_packages_and_leaves_the_usual_image_what_it_is(recipe: Recipe) -> None:
+    usual = recipe.hash
+    folder = recipe.guest / "with/containerlab"
+    folder.mkdir(parents=True)
+    (folder / "packages.txt").write_text("docker.io\n")
+    extended = replace(recipe, extra="containerlab")
+    assert recipe.hash == usual != extended.hash
+    assert extended.packages == (*recipe.packages, "docker.io")
+
+
+def test_an_image_with_an_extra_follows_its_files_and_no_other_extras(extended: Recipe) -> None:
+    before = extended.hash
+    other = extended.guest / "with/other"
+    other.mkdir()
+    (other / "packages.txt").touch()
+    assert extended.hash == before
+    (extended.guest / "with/containerlab/go.mod").write_text("module x\n")
+    assert extended.hash != before
+
+
+def test_the_shipped_recipe_with_containerlab_pins_it() -> None:
+    folder = recipes.current_recipe("containerlab").extra_folder
+    assert folder is not None
+    assert extras.pinned(folder / "go.mod") == "v0.79.0"
+    assert "github.com/srl-labs/containerlab v0.79.0 h1:" in (folder / "go.sum").read_text()
+    with pytest.raises(UsageError, match="no image with docker: there is containerlab"):
+        recipes.current_recipe("docker")
 
 
 def test_unknown_processor_is_refused_by_name() -> None:

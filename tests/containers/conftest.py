@@ -1,0 +1,39 @@
+"""Docker, asked by its own program; nothing of a lab may be left when a module is through."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def docker(*words: str, expect: int = 0) -> str:
+    """What ``docker words...`` prints."""
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == expect, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def await_true(look: Callable[[], bool]) -> None:
+    """Look until it is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not look():
+        assert time.monotonic() < deadline, "nothing comes any more"
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Containers and namespaces are gone when a module is through."""
+    assert docker("ps", "--all", "--quiet") == ""
+    yield
+    assert docker("ps", "--all", "--quiet") == ""
+    assert not [name for name in Path("/run/netns").glob("*") if name.name.startswith(("rl-", "clab-"))]
