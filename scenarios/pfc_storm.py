@@ -1,7 +1,8 @@
 """A pause storm: one NIC is stuck, and the whole fabric stops behind it.
 
 Story
-    Given  h1 writes to h8 over both spines, and h2, whose path has nothing to do with h8, to h5
+    Given  h1 writes to h8 over both spines, and h2, whose path has nothing to do with h8, to h5, at 45 Mb/s each:
+           either uplink could carry both, and nobody pauses anybody
     When   h8's receiver gets stuck and its NIC sends PFC frames without end (Guo et al., SIGCOMM 2016)
     Then   leaf2 may not send to h8, fills up, and pauses the spines; they pause leaf1, and leaf1 pauses h1 and h2
     And    h2, who is innocent, stands still too, and nothing is lost: nobody alarms
@@ -14,7 +15,8 @@ Story
 
 Numbers
     a pause of 65535 quanta lasts 0.336 s at 100 Mb/s, and one comes every 84 ms: it never runs out
-    a port of a leaf may hold 218 KB, which h1 fills in 17 ms: the wave is at the hosts within a tenth of a second
+    a switch with two ports that fill lets each hold 151 KB: 54 ms of half of h1's 45 Mb/s; three switches one behind the
+    other, and the wave is at the hosts within a quarter of a second
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ STUCK: Final = "leaf2:swp6"
 WAVE: Final = (("leaf2:swp6",), ("spine1:swp2", "spine2:swp2"), ("leaf1:swp1", "leaf1:swp2"), ("h1:eth1", "h2:eth1"))
 """Who is paused, hop by hop."""
 VICTIM: Final = "leaf2:swp3"
-WAVE_PASSES: Final = 0.5
+SENDERS: Final = "h1:eth1,h2:eth1"
+HELD_TO: Final = 45
+"""Mb/s of a host: an uplink of 100 carries two. What no congestion pauses is paused by the storm, and nothing else."""
+WAVE_PASSES: Final = 1.0
 """Seconds from the first pause until the hosts stand still, and to spare."""
 SETTLING: Final = 1.5
 """Seconds: the last pause of 0.34 s, and a QP's timeout of 1.07 s."""
@@ -43,6 +48,7 @@ class Params(Parameters):
 
 def run(stage: Stage, p: Params) -> None:
     """Healthy, stuck, mended."""
+    stage.set(SENDERS, f"rate={HELD_TO}Mbit")
     with stage.writing("h1:h8", "h2:h5", qps=8):
         with stage.phase("baseline"):
             stage.hold(p.hold)
