@@ -15,8 +15,8 @@ Story
 
 Numbers
     a pause of 65535 quanta lasts 0.336 s at 100 Mb/s, and one comes every 84 ms: it never runs out
-    a switch with two ports that fill lets each hold 151 KB: 54 ms of half of h1's 45 Mb/s; three switches one behind the
-    other, and the wave is at the hosts within a quarter of a second
+    a switch with two ports that fill lets each hold 151 KB, 54 ms of half of h1's 45 Mb/s: three of them, and the wave
+    is at the hosts within a quarter of a second
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WAVE: Final = (("leaf2:swp6",), ("spine1:swp2", "spine2:swp2"), ("leaf1:swp1", "
 VICTIM: Final = "leaf2:swp3"
 SENDERS: Final = "h1:eth1,h2:eth1"
 HELD_TO: Final = 45
-"""Mb/s of a host: an uplink of 100 carries two. What no congestion pauses is paused by the storm, and nothing else."""
+"""Mb/s of a host: an uplink of 100 carries two. Who is paused is paused by the storm, and by nothing else."""
 WAVE_PASSES: Final = 1.0
 """Seconds from the first pause until the hosts stand still, and to spare."""
 SETTLING: Final = 1.5

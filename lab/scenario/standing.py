@@ -78,7 +78,7 @@ class Standing(Stage):
                 self.stands()
                 while not _spoken(asked, 0.0 if again else _LOOK):
                     if not self.fabric.state.ready:
-                        raise UsageError(f"fabric {self.fabric.name} was taken down")
+                        raise UsageError(f"fabric {self.fabric.name} was taken down", "rocelab scenario break")
                     if again:
                         again()
                 said = os.read(asked, 1)[0]

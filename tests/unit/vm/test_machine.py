@@ -127,10 +127,14 @@ def test_error_of_a_failed_boot_names_the_log_and_shows_why(folder: StateFolder)
     assert str(failure.value) == f"the VM ended while booting\nKernel panic - no init: see {folder.console}"
 
 
-def test_a_qemu_that_does_not_start_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, guest: Guest) -> None:
+def test_a_qemu_that_does_not_start_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, guest: Guest, tmp_path: Path
+) -> None:
+    image = Image(tmp_path)
+    image.manifest.touch()
     monkeypatch.setattr(boot, "guest_argv", lambda _guest: ["sh", "-c", "echo 'qemu: no such disk' >&2; exit 1"])
     with pytest.raises(OperationFailed, match=r"^QEMU does not start: qemu: no such disk: rocelab vm build --force$"):
-        boot._launch(guest)
+        boot._launch(replace(guest, image=image))
 
 
 def test_down_ends_a_qemu_that_was_never_recorded(folder: StateFolder) -> None:
