@@ -15,8 +15,8 @@ Story
 
 Numbers
     a pause of 65535 quanta lasts 0.336 s at 100 Mb/s, and one comes every 84 ms: it never runs out
-    a switch with two ports that fill lets each hold 151 KB, 54 ms of half of h1's 45 Mb/s: three of them, and the wave
-    is at the hosts within a quarter of a second
+    a switch with two ports that fill lets each hold 151 KB, 54 ms of half of h1's 45 Mb/s; after three of them
+    the wave is at the hosts, within a quarter of a second
 """
 
 from __future__ import annotations
