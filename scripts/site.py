@@ -49,9 +49,10 @@ def write_pages(source: Path) -> None:
     """All that the site is made of, as Markdown."""
     for page in (*PAGES.glob("*.md"), ROOT / "CONTRIBUTING.md"):
         shutil.copy(page, source)
-    for picture in (ROOT / "topologies").glob("*.svg"):
-        (source / "topologies").mkdir(exist_ok=True)
-        shutil.copy(picture, source / "topologies")
+    for picture in (*(ROOT / "topologies").glob("*.svg"), *PAGES.glob("*.png")):
+        where = source / picture.relative_to(ROOT)
+        where.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, where)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     trees = [_tree(title, pages) for title, pages in CHAPTERS.items()]
     (source / "index.md").write_text("\n\n".join([readme, *trees, ""]), encoding="utf-8")
