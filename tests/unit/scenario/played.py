@@ -18,8 +18,6 @@ from tests.unit.telemetry.made import RDMA, Made
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOPOLOGY = read_topology(library.OWN.parent / "topologies" / "incast.yaml")
-_HOSTS = tuple(node.name for node in TOPOLOGY.nodes if not node.role.is_switch)
 _WORDS = {
     "marked": ("queue", "ecn_marked"), "not_ect": ("queue", "not_ect"), "refused": ("group", "drop_packets"),
     "tx_pause": ("priority", "tx_pause"), "tx_bytes": ("priority", "tx_bytes"),
@@ -29,7 +27,10 @@ _WORDS = {
 _STEPS = 4
 
 Counted = dict[str, dict[str, int]]
-"""By port, ``h1:eth1``, or by host, how much each counter grows; ``depth`` and ``lost`` are of queue 3."""
+"""By port, ``h1:eth1``, or by host, how much each counter grows.
+
+``depth`` and ``lost`` are of queue 3, ``lost0`` of queue 0.
+"""
 Printed = tuple[str, str, str, int]
 """A command: its node, its words, what it printed, its exit code."""
 
@@ -58,11 +59,12 @@ def spoilt(acts: Acts, change: Change) -> Acts:
 
 
 def play(folder: Path, scenario: str, acts: Acts) -> Made:
-    """The recording of a run on the fabric incast, a fifth of a second for each phase; not yet ended."""
+    """The recording of a run on the scenario's fabric, a fifth of a second for each phase; not yet ended."""
     folder.mkdir(exist_ok=True)
-    made = Made(folder / "run", TOPOLOGY, hosts=_HOSTS)
+    topology = read_topology(library.topology_of(library.find(scenario)))
+    made = Made(folder / "run", topology, hosts=[host.name for host in topology.hosts])
     files.write_json(made.folder.facts("params"), {"scenario": scenario, "seed": 1, "params": {}})
-    qos = resolve(TOPOLOGY, clock.reaction())
+    qos = resolve(topology, clock.reaction())
     files.write_json(made.folder.state("before"), {name: {"qos": dump_node(node)} for name, node in qos.items()})
     for name, act in acts.items():
         _depths(made, act)
@@ -108,6 +110,8 @@ def _grow(made: Made, thing: str, word: str, amount: int) -> None:
         made.devices[made.hosts.index(thing), RDMA.index(word)] += amount
     elif word == "lost":
         made.counters(thing)["queue"]["drop_packets"][3][Drop.HEADROOM] += amount
+    elif word == "lost0":
+        made.counters(thing)["queue"]["drop_packets"][0][Drop.LIMIT] += amount
     elif word != "depth":
         plain = word.rstrip("01234567")
         block, name = _WORDS[plain]

@@ -1,0 +1,75 @@
+"""Looks at the overlay that scenarios share: what a leaf has behind a tunnel, and what FRR says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.scenario.workload import probe, said
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from lab.scenario.stage import Stage
+    from lab.telemetry.recording import Recording
+
+FLOODED: Final = "00:00:00:00:00:00"
+"""The MAC of the entries by which a VXLAN device floods (bridge(8))."""
+
+
+def _words(vni: int) -> tuple[str, ...]:
+    return "bridge", "-json", "fdb", "show", "dev", f"vni{vni}"
+
+
+def _behind(shown: str, vtep: str) -> set[str]:
+    entries: list[dict[str, Any]] = json.loads(shown or "[]")
+    return {str(entry["mac"]) for entry in entries if entry.get("dst") == vtep}
+
+
+def tunnel_has(stage: Stage, leaf: str, vni: int, vtep: str, macs: AbstractSet[str]) -> bool:
+    """Whether a leaf has all these MACs behind a VTEP now; to wait for, and not recorded."""
+    return macs <= _behind(stage.fabric.namespace(leaf).run(_words(vni)).stdout, vtep)
+
+
+def show_fdb(stage: Stage, leaf: str, vni: int) -> None:
+    """Record what a leaf has behind the tunnel of a VNI."""
+    stage.run(leaf, *_words(vni))
+
+
+def macs_behind(rec: Recording, phase: str, vtep: str) -> set[str]:
+    """The MACs behind a VTEP as the one ``show_fdb`` of a phase had them; UsageError when there was none."""
+    return _behind(said(rec, phase, "bridge"), vtep)
+
+
+def _paths(shown: str) -> int:
+    return sum(len(route.get("nexthops", [route])) for route in json.loads(shown.strip() or "[]"))
+
+
+def paths_to(stage: Stage, switch: str, address: str) -> int:
+    """How many equal paths a switch has to an address now; to wait for, and not recorded."""
+    return _paths(stage.fabric.namespace(switch).run(_route(address)).stdout)
+
+
+def show_paths(stage: Stage, switch: str, address: str) -> None:
+    """Record the route of a switch to an address."""
+    stage.run(switch, *_route(address))
+
+
+def paths_shown(rec: Recording, phase: str) -> int:
+    """How many equal paths the one ``show_paths`` of a phase had; UsageError when there was none."""
+    return _paths(said(rec, phase, "ip"))
+
+
+def _route(address: str) -> tuple[str, ...]:
+    return "ip", "-json", "route", "show", address
+
+
+def ping_each(stage: Stage, src: str, *hosts: str) -> None:
+    """A second of pings from a host to each of these: what goes on over and over where a story lingers."""
+    for host in hosts:
+        probe(stage, src, host, count=5)
+
+
+def frr(stage: Stage, switch: str, *commands: str) -> None:
+    """Record what FRR says to commands of vtysh."""
+    stage.run(switch, "vtysh", *stage.fabric.router(switch).vtysh(*commands)[1:])
