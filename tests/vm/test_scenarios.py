@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
-KILLED = "pfc-storm"
+KILLED = "ecn-missing-one-leaf"
 
 
 def topology_of(scenario: str) -> str:
@@ -98,7 +98,7 @@ def test_one_that_is_killed_leaves_a_fabric_that_heals_and_a_recording_that_says
             time.sleep(0.05)
         command.kill()
     healed = engine.heal_abandoned(lifecycle.open_fabric(fabric, patient), patient)
-    assert [str(entry) for entry in healed] == ["pause-storm at h8"]
+    assert [str(entry) for entry in healed] == ["port-config at leaf2"]
     assert octets(fabric) == before
     (folder,) = run.iterdir()
     assert Recording.open(folder).incomplete

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[3]
 VECTOR = ROOT / "tests/unit/wire/vectors/rxe-ipv4.pcapng"
 MODULES = {f"lab/{path.relative_to(ROOT / 'lab')}" for path in (ROOT / "lab").rglob("*.py")}
 _PATTERNS = (
-    "docs/**/*.md", "docs/*.png", "docs/examples/**/*.y*ml", "report/assets/*", "**/*.bpf.c", "**/*.h", "**/*.bpf-*.o",
-    "py.typed",
+    "docs/**/*.md", "docs/*.png", "docs/examples/**/*.y*ml", "report/assets/*", "**/*.bpf.c", "**/*.h",
+    "**/*.bpf-*.o", "py.typed",
 )  # fmt: skip
 _CARRIED = ("topologies/*", "scenarios/*.py", "scripts/guest/**/*", "scripts/requirements-dev.lock")
 DATA = {
