@@ -6,14 +6,13 @@ with a line that begins with ``ENDED``.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import Final
 
 import pytest
 
-from lab.cli.resident import WARM
+from lab.cli.resident import warm_up
 from tests.fabric import resident
 
 ENDED: Final = "--- exit code "
@@ -35,8 +34,7 @@ def tested(arguments: list[str]) -> int:
 
 def main() -> None:
     """Test what the input names."""
-    for module in WARM:
-        importlib.import_module(module)
+    warm_up()
     resident.start_for_children()
     for line in sys.stdin:
         code = tested([*sys.argv[1:], line.strip()])

@@ -5,6 +5,7 @@ Start-up is what a user of the software-emulated VM waits for most, so ``rocelab
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,12 +31,17 @@ class LazyGroup(TyperGroup):
         """Import and wrap one command, or None when there is none of that name."""
         if cmd_name not in self.commands_at:
             return None
-        module, attribute = self.commands_at[cmd_name]
-        target = getattr(import_module(module), attribute)
-        if not isinstance(target, typer.Typer):
-            single = typer.Typer(add_completion=False)
-            single.command(cmd_name, context_settings=getattr(target, "context_settings", None))(target)
-            target = single
-        command = typer.main.get_command(target)
-        command.name = cmd_name
-        return command
+        return wrapped(cmd_name, *self.commands_at[cmd_name])
+
+
+@cache
+def wrapped(name: str, module: str, attribute: str) -> Command:
+    """The command of this name that a module's function or Typer app is; made once, for Typer takes its time."""
+    target = getattr(import_module(module), attribute)
+    if not isinstance(target, typer.Typer):
+        single = typer.Typer(add_completion=False)
+        single.command(name, context_settings=getattr(target, "context_settings", None))(target)
+        target = single
+    command = typer.main.get_command(target)
+    command.name = name
+    return command

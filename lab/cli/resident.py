@@ -21,6 +21,7 @@ import termios
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from lab.cli import output
+from lab.cli.lazy import wrapped
 from lab.cli.main import Commands
 from lab.cli.main import main as run_command
 from lab.vm.request import Request
@@ -28,8 +29,7 @@ from lab.vm.request import Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-WARM: Final = (
-    *(module for module, _ in Commands.commands_at.values()),
+_WARM: Final = (
     "lab.analysis.report",
     "lab.analysis.follow",
     "lab.backends.lifecycle",
@@ -48,12 +48,22 @@ WARM: Final = (
     "typer.rich_utils",
     "typer._adapters",
 )
-"""What commands import, and what takes long."""
+"""What commands import when they run, and what takes long."""
 _AGENT: Final = 0
 """Standard input: it ends when the agent does, or wants another resident."""
 _LONGEST_REQUEST: Final = 1 << 20
 _UNHEARD: Final = 120
 """Python's exit code when nobody reads its last words (sys.exit's documentation)."""
+
+
+def warm_up() -> None:
+    """Import and make, for all who fork from this process, what commands would each for themselves."""
+    for name, place in Commands.commands_at.items():
+        wrapped(name, *place)
+    for module in _WARM:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
 
 
 class Resident:
@@ -192,10 +202,7 @@ def _writer(descriptor: int, errors: str, *, line_buffering: bool = False) -> io
 
 def main() -> None:
     """Load, serve, and in a child run the command."""
-    for module in WARM:
-        importlib.import_module(module)
-    gc.collect()
-    gc.freeze()
+    warm_up()
     request = Resident(socket.socket(fileno=int(sys.argv[1]))).serve()
     if request is not None:
         run(request)

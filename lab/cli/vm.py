@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.cli import checkpoint, scores
+from lab.cli import checkpoint
 from lab.cli.output import JsonFlag, print_json, print_progress, stderr, stdout, table
 from lab.cli.words import named_files
 from lab.errors import UsageError
 from lab.units import format_size
 from lab.vm import automatic, machine
-from lab.vm import build as builder
 from lab.vm.call import call, inside_vm
 from lab.vm.qemu import Time
 from lab.vm.recipe import current_recipe, current_recipes, image_of
@@ -71,6 +70,8 @@ def build(
     force: Annotated[bool, typer.Option(help="Build although the image is up to date.")] = False, extra: With = ""
 ) -> None:
     """Build the image; does nothing when it is there and its recipe has not changed."""
+    from lab.vm import build as builder  # noqa: PLC0415 - paid for only by those who build
+
     began = clock.monotonic()
     had = image_of(current_recipe(extra)).complete and not force
     image = builder.build(print_progress, extra=extra, force=force)
@@ -154,6 +155,8 @@ def send(command: list[str], name: str | None = None) -> int:
     touch = machine.touch(running, work, state, print_progress)
     code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, files)
     if "scenario" in command:
+        from lab.cli import scores  # noqa: PLC0415 - paid for only by those who may have one
+
         scores.collect(running.image.guest_cache)
     if code == 0:
         machine.keep(touch, state, print_progress)

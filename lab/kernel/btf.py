@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import numpy as np
-
 from lab.errors import OperationFailed
 from lab.kernel import elf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import numpy as np
 
 _HEADER: Final = struct.Struct("=HBBIIIII")
 """struct btf_header: magic, version, flags, its length, then place and length of the types and of the strings."""
@@ -158,6 +158,8 @@ class Types:
 
     def _structure(self, of: _Type) -> np.dtype[Any]:
         """Members keep their offsets: in bits, and where the flag is set with the bits of a bit field above them."""
+        import numpy as np  # noqa: PLC0415 - most who import this read no structure
+
         names, formats, offsets = [], [], []
         for name, member, place in of.behind:
             bits, offset = (place >> 24, place & 0xFFFFFF) if of.flag else (0, place)
@@ -169,6 +171,8 @@ class Types:
         return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": of.size})
 
     def _layout(self, number: int, where: str) -> np.dtype[Any]:
+        import numpy as np  # noqa: PLC0415 - as above
+
         of = self._types[number - 1]
         while of.kind in _ALIASES:
             of = self._types[of.size - 1]

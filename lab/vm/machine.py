@@ -11,7 +11,6 @@ from lab.errors import OperationFailed, UsageError
 from lab.kernel import locks, process
 from lab.vm import automatic, checkpoint, freeze, kvm, tsc
 from lab.vm.boot import NotStarted, boot, resume, said
-from lab.vm.build import build
 from lab.vm.console import fault
 from lab.vm.ending import clear
 from lab.vm.qemu import Accel, Guest, Share, Time
@@ -55,12 +54,18 @@ def up(state: StateFolder, wanted: Wanted, progress: Progress) -> Running:
         raise UsageError(f"virtual time has one CPU, not {wanted.cpus}", "leave --cpus out, or use --time host")
     running = state.running()
     if running is None or wanted.work or state.frozen.exists():
-        image = running.image if running else build(progress, extra=wanted.extra)
+        image = running.image if running else _built(wanted, progress)
         state.create()
         with locked(state, progress):
             running = _started(image, wanted, state, progress)
     _require(running, wanted)
     return running
+
+
+def _built(wanted: Wanted, progress: Progress) -> Image:
+    from lab.vm.build import build  # noqa: PLC0415 - paid for only by those who start a VM
+
+    return build(progress, extra=wanted.extra)
 
 
 def _started(image: Image, wanted: Wanted, state: StateFolder, progress: Progress) -> Running:

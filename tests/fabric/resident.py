@@ -8,8 +8,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import gc
-import importlib
 import os
 import select
 import signal
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from lab.cli.main import main as run_command
-from lab.cli.resident import WARM, Resident, run
+from lab.cli.resident import Resident, run, warm_up
 from lab.vm.launch import Fork
 from lab.vm.request import Request
 from tests.fabric.injected import trapped
@@ -77,10 +75,7 @@ def start_for_children() -> None:
 
 def main() -> None:
     """Load, serve until the starter has ended, and in a child run the command."""
-    for module in WARM:
-        importlib.import_module(module)
-    gc.collect()
-    gc.freeze()
+    warm_up()
     request = Resident(socket.socket(fileno=int(sys.argv[1]))).serve()
     if request is not None:
         wanted = request.environment.pop(TRAP, "")

@@ -1,5 +1,8 @@
 """Which words of a command line are files, as commands declare them."""
 
+import subprocess
+import sys
+
 import pytest
 
 from lab.cli.words import fabric_of, named_files
@@ -37,3 +40,12 @@ def test_files_of_a_command_line(line: str, files: list[NamedFile], capsys: pyte
 )
 def test_the_fabric_of_a_command_line(line: str, fabric: str | None) -> None:
     assert fabric_of(line.split()) == fabric
+
+
+def test_a_command_line_is_sent_without_what_only_runs_it() -> None:
+    code = (
+        "import sys, lab.cli.vm; from lab.cli.words import named_files; named_files(['status', '--fabric', 'x']); "
+        "sys.exit(str({'numpy', 'packaging', 'lab.vm.build'} & set(sys.modules) or ''))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.stderr.strip() == ""
