@@ -118,6 +118,15 @@ def apply_nodes(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
         _remove_drain(fabric, maps, name, interface)
 
 
+def put_back(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> None:
+    """Have nodes be as they were before somebody changed them, however far he has come.
+
+    Who was killed has perhaps told the kernel and not yet kept it: all are written. The lock is as above.
+    """
+    apply_nodes(fabric, {name: node for name, node in nodes.items() if node != fabric.qos[name]})
+    _write(fabric, open_maps(fabric.name, writable=True), nodes)
+
+
 def _write(fabric: Fabric, maps: PortMaps, nodes: Mapping[str, NodeQos]) -> None:
     for name, qos in nodes.items():
         live.rewrite(maps, fabric.numbering.nodes[name], qos, fabric.plan[name])

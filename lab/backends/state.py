@@ -12,6 +12,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
                                   cleared.npz      where counters were cleared; absent when none was
                                   faults.jsonl     faults that were injected, and healed; for root alone
                                   recorders/       recorders in the background, a file for each
+                                  settings.json    ports as they were before a scenario has set them; for root alone
                                   challenge/       what was hidden for somebody to find; for root alone
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
@@ -98,6 +99,11 @@ class FabricState:
     def recorders(self) -> Path:
         """A file for each recorder that runs in the background."""
         return self.directory / "recorders"
+
+    @property
+    def settings(self) -> Path:
+        """Ports as they were before a scenario has set them; absent when none has."""
+        return self.directory / "settings.json"
 
     @property
     def challenge(self) -> Path:
@@ -223,7 +229,7 @@ class FabricState:
         for folder in (self.directory / "nodes", self.recorders, self.challenge):
             shutil.rmtree(folder, ignore_errors=True)
         for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
-                     self.faults.name):  # fmt: skip
+                     self.faults.name, self.settings.name, f"{self.settings.name}.new"):  # fmt: skip
             (self.directory / name).unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 

@@ -34,17 +34,22 @@ def reading(name: str | None) -> AbstractContextManager[Fabric]:
 
 
 def _mend(name: str | None) -> None:
-    """Heal what was broken for as long as a command ran that was killed."""
+    """Heal what was broken, and put back what was set, for as long as a command ran that was killed."""
     state = find_fabric(name)
     if os.access(state.faults, os.R_OK) and Ledger.of(state).entries():
         from lab.faults.engine import heal_abandoned  # noqa: PLC0415 - all kinds of faults, and most fabrics have none
 
         for entry in heal_abandoned(lifecycle.open_fabric(name, tell), tell):
             _say(f"healed {entry}, whose command was killed")
+    if os.access(state.settings, os.R_OK):
+        from lab.scenario import settings  # noqa: PLC0415 - and scenarios
+
+        if settings.mend(lifecycle.open_fabric(name, tell), tell):
+            _say(f"put back the ports of {state.name}, whose scenario was killed")
     if os.access(state.challenge, os.X_OK):
         from lab.scenario.challenge import mend  # noqa: PLC0415 - the same
 
-        if mend(lifecycle.open_fabric(name, tell), tell):
+        if mend(state):
             _say(f"the challenge of {state.name} is over: whoever attended it was killed")
 
 

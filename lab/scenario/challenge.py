@@ -4,7 +4,6 @@ It is a folder of the fabric's state that no other command prints, for root alon
 
     challenge/about.json    which scenario, since when, who attends it, hints taken, wrong answers
               end.json      how its run ended; absent while it lasts
-              qos.json      nodes whose ports the run has set, as they were before
               recording/    what was recorded: all but what came while somebody looked for the cause
 """
 
@@ -14,24 +13,19 @@ import contextlib
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.backends.qos import apply_nodes
 from lab.errors import UsageError
 from lab.faults.ledger import Holder
 from lab.kernel import files, locks, process
-from lab.model.qos.store import dump_node, restore_node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from lab.backends.base import Fabric
     from lab.backends.state import FabricState
     from lab.faults.ledger import Entry
-    from lab.kernel.locks import Waiting
-    from lab.model.qos.port import NodeQos
 
 MARK: Final = "ROCELAB_CHALLENGE"
 """In the environment of every program that a challenge has started: whose it is."""
@@ -78,10 +72,6 @@ class Challenge:
     def _end(self) -> Path:
         return self.state.challenge / "end.json"
 
-    @property
-    def _qos(self) -> Path:
-        return self.state.challenge / "qos.json"
-
     def about(self) -> About | None:
         """What is known of it; None when there is none."""
         try:
@@ -112,17 +102,6 @@ class Challenge:
                 return about
         except FileNotFoundError:
             raise UsageError(f"fabric {self.state.name} has no challenge", _NONE) from None
-
-    def keep(self, nodes: Mapping[str, NodeQos]) -> None:
-        """Write down how nodes were before their ports are set."""
-        _write(self._qos, {name: dump_node(node) for name, node in nodes.items()})
-
-    def kept(self) -> dict[str, NodeQos]:
-        """Nodes as they were before."""
-        try:
-            return {name: restore_node(node) for name, node in json.loads(self._qos.read_text("utf-8")).items()}
-        except FileNotFoundError:
-            return {}
 
     def end(self, why: str) -> None:
         """Write down how its run ended: "" when it came to its end."""
@@ -169,21 +148,18 @@ def visible(state: FabricState, entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry in entries if about is None or entry.holder != about.holder]
 
 
-def mend(fabric: Fabric, waiting: Waiting | None = None) -> bool:
-    """Put back what a challenge has left whose attendant was killed; whether there was one.
+def mend(state: FabricState) -> bool:
+    """End what a challenge has left whose attendant was killed; whether there was one.
 
-    Its faults are the ledger's, and are healed with those of everybody else.
+    Its faults are the ledger's, and are healed with those of everybody else; what it has set is put back by
+    ``settings.mend``.
     """
-    challenge = Challenge(fabric.state)
-    about = challenge.about() if os.access(fabric.state.challenge, os.X_OK) else None
+    challenge = Challenge(state)
+    about = challenge.about() if os.access(state.challenge, os.X_OK) else None
     if about is None or about.holder.lives or challenge.ended() is not None:
         return False
-    end_programs(fabric.state)
-    with fabric.state.locked(waiting):
-        fabric = replace(fabric)
-        changed = {name: node for name, node in challenge.kept().items() if node != fabric.qos[name]}
-        if changed:
-            apply_nodes(fabric, changed)
+    end_programs(state)
+    with contextlib.suppress(FileNotFoundError):  # it went with its fabric
         challenge.end("whoever attended it was killed")
     return True
 

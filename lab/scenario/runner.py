@@ -14,7 +14,7 @@ from lab.faults.parameters import read
 from lab.kernel import clock
 from lab.model.load import read_topology, renamed
 from lab.model.qos.resolve import resolve
-from lab.scenario import challenge, library
+from lab.scenario import challenge, library, settings
 from lab.scenario.stage import Stage
 from lab.telemetry.recorder import Recorder
 
@@ -100,7 +100,8 @@ def _warm(topology: Topology, tell: Callable[[str], None]) -> Fabric:
         raise UsageError(f"fabric {topology.name} that runs is another one", down)
     challenge.refuse_another(fabric.state)
     engine.heal_abandoned(fabric, wait)
-    challenge.mend(fabric, wait)
+    settings.mend(fabric, wait)
+    challenge.mend(fabric.state)
     fabric = replace(fabric)
     if engine.running(fabric):
         raise UsageError(f"fabric {topology.name} has faults", f"rocelab fault heal --all, or {down}")

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lab.backends.qos import apply_nodes, change_qos
+from lab.backends.qos import change_qos
 from lab.errors import OperationFailed
 from lab.faults import engine
 from lab.faults.ledger import Holder
@@ -17,9 +17,10 @@ from lab.model.selection import choose_ports
 from lab.rdma.flows import flowing
 from lab.rdma.measure import BandwidthTest, Verb
 from lab.rdma.nic import find_pair, parse_pair
+from lab.scenario import settings as kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lab.backends.base import Fabric
     from lab.faults.ledger import Entry
@@ -54,7 +55,11 @@ class Stage:
     seed: int
     tell: Callable[[str], None]
     """Told of each phase, fault and change."""
-    _qos: dict[str, NodeQos] = field(default_factory=dict)
+    _before: Mapping[str, NodeQos] = field(init=False)
+    """Its ports as the scenario finds them: with nothing that it injects, which is healed by itself."""
+
+    def __post_init__(self) -> None:
+        self._before = replace(self.fabric).qos
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -120,9 +125,7 @@ class Stage:
         """``rocelab qos set``, and recorded as what was typed."""
         began = time.monotonic_ns()
         fabric = replace(self.fabric)
-        for name, node in fabric.qos.items():
-            self._qos.setdefault(name, node)
-        self._keep()
+        kept.keep(fabric, self._before, self._wait)
         change_qos(fabric, choose_ports(fabric.topology, ports.split(",")), Request(settings), self._wait)
         self.recorder.note("command", argv=["rocelab", "qos", "set", ports, *settings], began=began)
         self.tell(f"  rocelab qos set {ports} {' '.join(settings)}")
@@ -134,9 +137,6 @@ class Stage:
         self.recorder.command(node, argv, done, began=began)
         return done
 
-    def _keep(self) -> None:
-        """Called with what ports are set to written down, before they are set otherwise."""
-
     def _wait(self, holder: str) -> None:
         """Whoever looks at the fabric meanwhile is waited for."""
         self.tell(f"  waiting for {holder}")
@@ -147,8 +147,4 @@ class Stage:
         held = [entry.number for entry in engine.running(fabric) if entry.holder == Holder.current()]
         if held:
             engine.heal(fabric, held, self._wait)
-            fabric = replace(fabric)
-        changed = {name: node for name, node in self._qos.items() if node != fabric.qos[name]}
-        if changed:
-            with fabric.state.locked(self._wait):
-                apply_nodes(fabric, changed)
+        kept.restore(fabric, self._wait)

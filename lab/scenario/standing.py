@@ -1,7 +1,7 @@
 """Whoever attends a challenge: a process of its own that plays a scenario up to where it is at its worst, and waits.
 
 SIGUSR1 has it go on, to the fix and to the end. SIGTERM has it heal everything and leave. When it is killed its
-faults are nobody's, and ``challenge.mend`` puts back the rest.
+faults are nobody's, ``settings.mend`` puts back what it has set, and ``challenge.mend`` ends the rest.
 """
 
 from __future__ import annotations
@@ -94,9 +94,6 @@ class Standing(Stage):
             super().hold(seconds)
         else:
             _spoken(self._asked, seconds)
-
-    def _keep(self) -> None:
-        self.challenge.keep(self._qos)
 
 
 def _spoken(asked: int, seconds: float) -> bool:

@@ -21,7 +21,7 @@ from lab.faults.ledger import Ledger
 from lab.kernel import clock
 from lab.kernel.locks import patient
 from lab.model.load import read_topology
-from lab.scenario import library
+from lab.scenario import library, settings
 from lab.scenario.judge import judge
 from lab.scenario.runner import play
 from lab.scenario.verdict import Outcome
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
-KILLED = "ecn-missing-one-leaf"
+KILLED = "pfc-storm"
 
 
 def topology_of(scenario: str) -> str:
@@ -98,8 +98,11 @@ def test_one_that_is_killed_leaves_a_fabric_that_heals_and_a_recording_that_says
             time.sleep(0.05)
         command.kill()
     healed = engine.heal_abandoned(lifecycle.open_fabric(fabric, patient), patient)
-    assert [str(entry) for entry in healed] == ["port-config at leaf2"]
+    assert [str(entry) for entry in healed] == ["pause-storm at h8"]
+    assert octets(fabric) != before
+    assert settings.mend(lifecycle.open_fabric(fabric, patient), patient)
     assert octets(fabric) == before
+    assert not settings.mend(lifecycle.open_fabric(fabric, patient), patient)
     (folder,) = run.iterdir()
     assert Recording.open(folder).incomplete
     assert judge(folder).outcome is Outcome.UNKNOWN

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from pydantic import field_validator
 from typing_extensions import override
 
-from lab.backends.qos import apply_nodes, require_ports
+from lab.backends.qos import apply_nodes, put_back, require_ports
 from lab.errors import UsageError
 from lab.faults.fault import Fault, Parameters
 from lab.faults.place import Form
@@ -62,8 +62,7 @@ class Configured(Fault[P], Generic[P]):
         for change in before["changes"]:
             name = change["node"]
             put(trees.setdefault(name, dump_node(self.fabric.qos[name])), change["path"], change["before"])
-        healed = {name: restore_node(tree) for name, tree in trees.items()}
-        apply_nodes(self.fabric, {name: node for name, node in healed.items() if node != self.fabric.qos[name]})
+        put_back(self.fabric, {name: restore_node(tree) for name, tree in trees.items()})
 
     def _changed(self) -> dict[str, NodeQos]:
         return work_out(self.fabric.topology, self.fabric.qos, self.place.ends, Request(self.settings()))

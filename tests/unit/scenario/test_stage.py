@@ -27,6 +27,9 @@ class Kept:
     def truth(self, **data: Any) -> None:
         self.truths.append(data)
 
+    def note(self, text: str, **_: Any) -> int:
+        return len(text)
+
 
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:

@@ -106,16 +106,6 @@ def test_a_fabric_that_is_gone_is_told(ran: Running) -> None:
         stage.linger(lambda: None)
 
 
-def test_ports_are_written_down_before_they_are_set(ran: Running) -> None:
-    stage, _ = stage_of(ran, lambda: None)
-    before = dict(stage.fabric.qos)
-    stage.set("h1", "rate=25Mbit")
-    assert stage.challenge.kept() == before
-    assert stage.fabric.state.load_qos() != {}
-    stage.restore()
-    assert replace(stage.fabric).qos == before
-
-
 @pytest.mark.parametrize("lingers", [True, False])
 def test_how_it_ended_is_written_down(ran: Running, monkeypatch: pytest.MonkeyPatch, lingers: bool) -> None:
     stage, kept = stage_of(ran, lambda: None)
