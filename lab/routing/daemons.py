@@ -125,15 +125,19 @@ class Router:
                 _OF_MANAGER.write_text(config.vrfs, encoding="utf-8")
             for daemon in (*manager, *config.files):
                 self._launch(self._command(binaries, daemon), daemon, group, launches)
-            self._configure(config.own)
+            self._configure(config.own, launches)
 
-    def _configure(self, lines: Sequence[str]) -> None:
+    def _configure(self, lines: Sequence[str], launches: Launches) -> None:
         """Hand the user's lines to the daemons; OperationFailed when one is not taken."""
         if not lines:
             return
-        done = process.run(self.vtysh("configure terminal", *lines), check=False)
-        if done.returncode:
-            said = " ".join((done.stdout + done.stderr).split()) or "vtysh says nothing"
+        with os.fdopen(os.memfd_create(f"{self.name}-vtysh"), "r+", errors="replace") as printed:
+            shell = process.start(self.vtysh("configure terminal", *lines), stdout=printed, stderr=printed)
+            launches.add(shell)  # it waits for a daemon that may never answer
+            code = process.wait(shell, _START_TIMEOUT)
+            printed.seek(0)
+            said = " ".join(printed.read().split()) or "vtysh says nothing"
+        if code:
             raise OperationFailed(f"{self.name}: FRR does not take its lines of frr: {said}", "correct the topology")
 
     def _part_from_host(self) -> None:

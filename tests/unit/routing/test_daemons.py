@@ -1,0 +1,59 @@
+"""What starts a router's daemons and configures them, all of which can be given up; real ones: tests/fabric."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.errors import OperationFailed
+from lab.kernel.netns import Namespace
+from lab.routing.daemons import Launches, Router
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lab.kernel.process import Process
+
+LONG = ["sleep", "600"]
+PATIENCE = 15.0
+
+
+class Noted(Launches):
+    """Says when there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there = threading.Event()
+
+    def add(self, launcher: Process) -> None:
+        super().add(launcher)
+        self.there.set()
+
+
+@pytest.mark.timeout(20)
+def test_lines_that_a_daemon_does_not_take_are_given_up_with_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``up`` that is told to end while vtysh waits for a daemon that answers nobody: a minute, otherwise."""
+    monkeypatch.setattr(Router, "vtysh", lambda *_: LONG)
+    launches = Noted()
+
+    def give_up() -> None:
+        if launches.there.wait(PATIENCE):
+            launches.give_up()
+
+    threading.Thread(target=give_up).start()
+    began = time.monotonic()
+    with pytest.raises(OperationFailed, match="leaf: FRR does not take its lines of frr: vtysh says nothing"):
+        Router("leaf", Namespace("rl-none.leaf"), tmp_path)._configure(["router bgp"], launches)
+    assert launches.there.is_set()
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_what_vtysh_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Router, "vtysh", lambda *_: ["sh", "-c", "echo '% Unknown'; echo command >&2; exit 1"])
+    with pytest.raises(OperationFailed, match="leaf: FRR does not take its lines of frr: % Unknown command"):
+        Router("leaf", Namespace("rl-none.leaf"), tmp_path)._configure(["router bgp"], Launches())
