@@ -21,6 +21,8 @@ _WHOLE: Final = b"\0\0"
 """Before a frame: the capture holds all of it."""
 _PIECE: Final = 4
 """Packets."""
+_CUT: Final = 80
+"""Bytes that a mirror keeps."""
 FILTERS: Final = (
     "qpn==0x11 and psn in 16777000..100",
     "opcode==write or opcode!=rc-rdma-read-request && not (cnp||ack)",
@@ -63,11 +65,12 @@ def story() -> list[bytes]:
 @cache
 def captures() -> tuple[bytes, ...]:
     """A few packets of the story in each: as pcapng of one link and two, in the other byte order, in two sections,
-    with mirrors and tunnels; and as pcap of every link type.
+    with mirrors and tunnels; and as pcap of every link type. In the first all are as a mirror cuts them.
     """
     told = story()
     parts = [told[at : at + _PIECE] for at in range(0, len(told), _PIECE)]
-    return tuple(capture for number, part in enumerate(parts) for capture in _captures(part)[number % 3 :: 3])
+    cut = pcapng(records([frame[:_CUT] for frame in told]))
+    return cut, *(capture for number, part in enumerate(parts) for capture in _captures(part)[number % 3 :: 3])
 
 
 def _captures(told: list[bytes]) -> tuple[bytes, ...]:
