@@ -10,6 +10,7 @@ import typer
 
 from lab.cli.complete import FabricOption
 from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.runs import folder_of
 from lab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def diagnose(
     it does not read. It ends with 0 where nothing is broken, with 1 where something is, with 3 where it cannot tell.
     """
     _check(run, phase, begin, until, seconds, fabric)
-    found = _of_a_fabric(fabric, seconds) if run is None else _of_a_run(_folder(run), phase, begin, until)
+    found = _of_a_fabric(fabric, seconds) if run is None else _of_a_run(folder_of(run), phase, begin, until)
     if as_json:
         print_json(_as_data(found))
     else:
@@ -85,11 +86,6 @@ def _of_a_fabric(name: str | None, seconds: float) -> Diagnosis:
     with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
         window = record_window(fabric, Path(folder) / "window", seconds)
         return _of_a_run(Path(folder) / "window", window, None, None)
-
-
-def _folder(run: str) -> Path:
-    path = Path(run)
-    return path if path.is_dir() or "/" in run else Path("recordings") / run
 
 
 def _as_data(found: Diagnosis) -> dict[str, Any]:
