@@ -7,6 +7,8 @@ from pathlib import Path as File
 
 import pytest
 
+from lab.cli.hosts import parse_filter
+from lab.errors import UsageError
 from lab.kernel.process import find_tool, run
 from lab.wire.build import Message, Path, pfc, rocev2, vxlan
 from lab.wire.headers import Aeth, Pfc, Reth
@@ -178,10 +180,20 @@ def test_a_filter_keeps_the_numbers_of_what_it_lets_through(exchange: File) -> N
 
 
 def test_a_wrong_filter_is_a_usage_error_with_its_place(exchange: File) -> None:
-    told = dissect(exchange, "--filter", "qpn==0x11 or host h1 and", expect=2).stderr
-    assert told.startswith("error: no fabric is at hand to look up 'h1': write its IP address, or give --fabric")
     told = dissect(exchange, "--filter", "qpn==0x11 or", expect=2).stderr
     assert told.startswith("error: filter, position 13: expected 'not', '(', or one of qpn, psn, ")
+
+
+def test_a_filter_has_nobody_to_ask_for_a_host_where_no_fabric_runs(
+    exchange: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither here nor in a VM, whatever runs beside this test."""
+    monkeypatch.setattr("lab.backends.state.all_fabrics", list)
+    monkeypatch.setattr("lab.cli.place.ask_vm", lambda *_: None)
+    with pytest.raises(UsageError) as caught:
+        parse_filter("qpn==0x11 or host h1 and", None, exchange)
+    told = str(caught.value)
+    assert told.startswith("no fabric is at hand to look up 'h1': write its IP address, or give --fabric")
 
 
 def test_a_filter_knows_the_hosts_of_a_topology(exchange: File) -> None:
