@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 import typer
 from typer.core import TyperGroup
 
+from lab.cli.plain_values import take_plainly
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,11 +29,16 @@ class LazyGroup(TyperGroup):
         """Names in the order of the table."""
         return list(self.commands_at)
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """Import and wrap one command, or None when there is none of that name."""
         if cmd_name not in self.commands_at:
             return None
         return wrapped(cmd_name, *self.commands_at[cmd_name])
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """As Typer does it; the options in front of the command are taken plainly, too."""
+        take_plainly(self, ctx)
+        return super().parse_args(ctx, args)
 
 
 @cache
@@ -44,4 +51,5 @@ def wrapped(name: str, module: str, attribute: str) -> Command:
         target = single
     command = typer.main.get_command(target)
     command.name = name
+    take_plainly(command, typer.Context(command))
     return command

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, cast
 
 import typer
-import zstandard
 
 from lab.errors import UsageError
 
@@ -40,7 +39,7 @@ def open_capture(file: Path) -> Iterator[BinaryIO]:
             name = sys.stdin.fileno() if str(file) == "-" else file
             buffered = BufferedReader(stack.enter_context(FileIO(name, closefd=str(file) != "-")))
             yield _unpacked(buffered)
-    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+    except _damage() as error:
         raise UsageError(f"cannot unpack {file}: {error}", "copy it again, or unpack it as far as it goes") from error
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -48,9 +47,18 @@ def open_capture(file: Path) -> Iterator[BinaryIO]:
         raise UsageError(f"cannot read {file}: {error.strerror}", "name a capture, pcapng or pcap") from error
 
 
+def _damage() -> tuple[type[Exception], ...]:
+    """What unpacking raises where the file is damaged; looked at only when something was raised."""
+    from zstandard import ZstdError  # noqa: PLC0415 - 1.5 MB, of which most captures need nothing
+
+    return EOFError, zlib.error, gzip.BadGzipFile, ZstdError
+
+
 def _unpacked(packed: BufferedReader[FileIO]) -> BinaryIO:
     """What is in ``packed``, by how it begins (RFC 1952 section 2.3.1, RFC 8878 section 3.1.1)."""
     magic = packed.peek(len(_ZSTD))[: len(_ZSTD)]
     if magic == _ZSTD:
+        import zstandard  # noqa: PLC0415 - see _damage
+
         return cast("BinaryIO", zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True))
     return cast("BinaryIO", gzip.GzipFile(fileobj=packed) if magic.startswith(_GZIP) else packed)
