@@ -156,7 +156,8 @@ class Analyser:
         flows = packets.flow[packets.starts]
         self.flows.sums["payload"][flows] += np.add.reduceat(payload, packets.starts)
         read = np.where(ops.READ_RESPONSE[packets.opcode], payload, 0)
-        self.flows.sums["read"][flows] += np.add.reduceat(read, packets.starts)
+        if read.any():
+            self.flows.sums["read"][flows] += np.add.reduceat(read, packets.starts)
         flow, time, size = np.array(self.order.accepted, np.int64).reshape(-1, 3).T
         self.timeline.add(Channel.PAYLOAD, flow, time, size)
         np.add.at(self.flows.sums["payload"], flow, size)

@@ -37,15 +37,16 @@ class FlowKey(NamedTuple):
 class Flows:
     """All flows of a capture; the arrays are indexed by flow number.
 
-    ``payload`` is what the receiver took, ``read`` what of it answers READs. ``seen`` is the first time, the last
-    time, TTL and direction.
+    ``payload`` is what the receiver took, ``read`` what of it answers READs. ``seen`` is the first time and
+    the last time, ``newest`` TTL and direction of the last packet.
     """
 
     def __init__(self, limit: int = MAX_FLOWS) -> None:
         self.untracked = 0
         self.sums: dict[str, Ints] = {name: zeros(limit) for name in _SUMS}
         self.acks = table(limit, len(ops.ACKS), np.uint32)
-        self.seen = table(limit, 4)
+        self.seen = table(limit, 2)
+        self.newest = table(limit, 2, np.uint8)
         self._keys = Keys(_KEY, limit)
 
     def __len__(self) -> int:
@@ -95,8 +96,9 @@ class Flows:
         flows = packets.flow[starts]
         fresh = self.sums["packets"][flows] == 0
         self.seen[flows[fresh], 0] = packets.time[starts[fresh]]
-        for place, newest in enumerate((packets.time, packets.ttl, packets.direction), 1):
-            self.seen[flows, place] = newest[ends]
+        self.seen[flows, 1] = packets.time[ends]
+        for place, newest in enumerate((packets.ttl, packets.direction)):
+            self.newest[flows, place] = newest[ends]
         columns: dict[str, Ints | Flags] = {
             "octets": packets.length,
             "cnps": ops.CNP[opcode],

@@ -31,6 +31,6 @@ def _path(flows: Flows, links: Sequence[str], members: list[int]) -> FlowPath:
 
 def _hop(flows: Flows, links: Sequence[str], flow: int) -> Hop:
     packets, marked = (int(flows.sums[name][flow]) for name in ("packets", "ce"))
-    ttl, direction = flows.seen[flow, 2:].tolist()
+    ttl, direction = flows.newest[flow].tolist()
     link = links[flows.key(flow).interface]
     return Hop(link, DIRECTIONS[direction], ttl, packets, marked, marked / packets)

@@ -62,7 +62,8 @@ class Messages:
         rest = upto[last] - base[last]
         ended = np.searchsorted(flows, flow[final])
         rest[ended] = upto[last[ended]] - upto[ends[final]]
-        self._open[flows] = rest
+        anew = self._open[flows] != rest  # what is and stays 0 takes no memory
+        self._open[flows[anew]] = rest[anew]
         cut = first & self._broken[flow]
         self._broken[flow[cut]] = False
         self.partial[flow[cut]] += 1

@@ -64,9 +64,9 @@ class Order:
         self.broken_off = 0
         self._gap, self._resend = gap, resend
         self._told = Told()
-        self._troubled: set[int] = set()
+        self._troubled: Flags = zeros(MAX_FLOWS, np.bool_)  # of each flow: its story is not over
         self._waiting = 0
-        self._kept: dict[int, int] = {}
+        self._kept = zeros(MAX_FLOWS, np.uint32)  # of that, by flow
         # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen when that was a READ, else 0.
         self._last_psn, self._last_read, self._last_time = (zeros(MAX_FLOWS) for _ in range(3))
         self._streams, self._messages, self._naks = streams, messages, naks
@@ -78,15 +78,17 @@ class Order:
         at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         self._messages.begin(packets, at)
         told = self._requests(packets, at, taken) if len(at) else set()
-        for flow in self._answered(packets, self._troubled - told):
+        for flow in self._answered(packets, told):
             self._tell(flow, [], self._heard(flow, packets))
         return taken
 
-    def _answered(self, packets: Sorted, flows: set[int]) -> list[int]:
-        """Those of the flows whose responders said something in this round."""
-        if not flows:
+    def _answered(self, packets: Sorted, told: set[int]) -> list[int]:
+        """Flows with trouble whose responders said something in this round, but those whose stories were told."""
+        waiting = np.flatnonzero(self._troubled[: self._streams.flows])
+        if told:
+            waiting = waiting[~np.isin(waiting, list(told))]
+        if not len(waiting):
             return []
-        waiting = np.array(sorted(flows))
         answering = np.zeros(len(self._streams) + 1, np.bool_)  # the last one is of no peer
         answering[self._streams.of[packets.flow[packets.syndrome >= 0]]] = True
         found: list[int] = waiting[answering[self._streams.peer[self._streams.of[waiting]]]].tolist()
@@ -106,9 +108,7 @@ class Order:
         before[starts], before_read[starts] = self._last_psn[flow[starts]] - 1, self._last_read[flow[starts]] - 1
         good = self._follows(flow, psn - before & MASK, before_read)
         good[starts] |= before[starts] < 0
-        bad = ~np.logical_and.reduceat(good, starts)
-        if self._troubled:
-            bad |= np.isin(flow[starts], list(self._troubled))
+        bad = ~np.logical_and.reduceat(good, starts) | self._troubled[flow[starts]]
         ends = np.append(starts[1:], len(flow)) - 1
         told = set()
         for index in np.flatnonzero(bad).tolist():
@@ -120,9 +120,15 @@ class Order:
             self._tell(number, _listed(packets, place), self._heard(number, packets))
             told.add(number)
         in_order = flow[starts[~bad]]
-        self._last_psn[in_order], self._last_read[in_order] = psn[ends[~bad]] + 1, read[ends[~bad]] + 1
+        self._last_psn[in_order] = psn[ends[~bad]] + 1
+        self._keep_reads(in_order, read[ends[~bad]])
         self._last_time[flow[starts]] = packets.time[at[ends]]
         return told
+
+    def _keep_reads(self, flow: Ints, read: Ints) -> None:
+        """The last READs of flows; where there was none and is none, nothing is written, and takes no memory."""
+        anew = np.flatnonzero(self._last_read[flow] != read + 1)
+        self._last_read[flow[anew]] = read[anew] + 1
 
     def _follows(self, flow: Ints, step: Ints, before_read: Ints) -> Flags:
         """Whether each request is the next one; a READ takes one PSN for each packet of its response."""
@@ -169,8 +175,9 @@ class Order:
         self.accepted += [(flow, done.time, done.payload) for done in accepted if done is not None]
         accepted.clear()
         psn, read = sequence.last
-        self._last_psn[flow], self._last_read[flow] = psn + 1, read + 1
-        (self._troubled.discard if sequence.clean else self._troubled.add)(flow)
+        self._last_psn[flow] = psn + 1
+        self._keep_reads(np.array([flow]), np.array([read]))
+        self._troubled[flow] = not sequence.clean
 
     def _collect(self, flow: int) -> None:
         for gap in self._told.gaps:
@@ -194,17 +201,17 @@ class Order:
         for place, name in enumerate(COUNTS):
             if count := getattr(sequence, name):
                 self.counts[flow, place] += count
-        self._troubled.discard(flow)
-        self._waiting -= self._kept.pop(flow, 0)
+        self._troubled[flow] = False
+        self._waiting -= int(self._kept[flow])
+        self._kept[flow] = 0
 
     def _bound(self, flow: int, sequence: Sequence) -> None:
         """All flows together keep no more than so many packets."""
-        self._waiting += sequence.waiting - self._kept.pop(flow, 0)
+        self._waiting += sequence.waiting - int(self._kept[flow])
         if self._waiting > MAX_WAITING:
             self._waiting -= sequence.waiting
             sequence.forget()
-        if sequence.waiting:
-            self._kept[flow] = sequence.waiting
+        self._kept[flow] = sequence.waiting
 
     def _heard(self, flow: int, packets: Sorted) -> list[Heard]:
         """What the responder of a flow said in this round, by time."""

@@ -32,7 +32,7 @@ def spread(flows: Flows, names: Sequence[str]) -> tuple[Spread, ...]:
     parallel: dict[object, set[Link]] = defaultdict(set)
     for flow in range(len(flows)):
         key = flows.key(flow)
-        ttl, direction = flows.seen[flow, 2:].tolist()
+        ttl, direction = flows.newest[flow].tolist()
         link = (key.interface, direction)
         octets[link] += int(flows.sums["octets"][flow])
         count[link] += 1

@@ -17,6 +17,8 @@ from lab.analysis.store import zeros
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from lab.analysis.batch import Ints
     from lab.analysis.flows import Flows
 
@@ -29,7 +31,7 @@ _REVERSED: Final = [0, 5, 6, 7, 8, 1, 2, 3, 4]
 class Groups:
     """Which members each group has; ``of`` is each member's group, and only grows."""
 
-    def __init__(self, of: Ints) -> None:
+    def __init__(self, of: Ints | NDArray[np.int32]) -> None:
         self._of = of
         self._members, self._groups = np.zeros(0, np.int32), np.zeros(0, np.int32)
 
@@ -56,7 +58,7 @@ class Streams:
         self._flows = flows
         self._keys = Keys(_KEY, MAX_FLOWS)
         self._pairs = Keys(_HOSTS, MAX_FLOWS)
-        self._pair = zeros(MAX_FLOWS)
+        self._pair = zeros(MAX_FLOWS, np.int32)
         """By stream: who sends to whom."""
         self._members, self._alike = Groups(self.of), Groups(self._pair)
 
@@ -84,12 +86,12 @@ class Streams:
 
     def back(self, stream: int) -> list[int]:
         """The streams that go the other way between the same hosts."""
-        other = int(self.reverse(self._pair[stream : stream + 1])[0])
+        other = int(self.reverse(self.hosts(np.array([stream])))[0])
         return self._alike.of(other, len(self)) if other >= 0 else []
 
     def hosts(self, streams: Ints) -> Ints:
         """Numbers that say who sends to whom, in which segment, for ``reverse``."""
-        return self._pair[streams]
+        return self._pair[streams].astype(np.int64)
 
     def reverse(self, hosts: Ints) -> Ints:
         """Those of the other direction; -1 where nothing goes there."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis import runs
+from lab.analysis.store import table
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Ints
@@ -35,7 +36,7 @@ class Timeline:
     def __init__(self) -> None:
         self.interval = _FIRST
         self.start = 0
-        self._sums = {channel: np.zeros((0, INTERVALS), np.int64) for channel in Channel}
+        self._sums = {channel: table(0, INTERVALS) for channel in Channel}
 
     def row(self, channel: Channel, row: int) -> Ints:
         """The sums of one row."""
@@ -52,9 +53,9 @@ class Timeline:
         since = np.maximum(time - self.start, 0)
         self._cover(int(since.max()))
         sums = self._rows(channel, int(row.max()) + 1)
-        place = row * INTERVALS + since // self.interval
-        starts = runs.starts(place)
-        np.add.at(sums.reshape(-1), place[starts], np.add.reduceat(amount, starts))
+        interval = since // self.interval
+        starts = runs.starts(row * INTERVALS + interval)
+        np.add.at(sums, (row[starts], interval[starts]), np.add.reduceat(amount, starts))
 
     def span(self, channel: Channel, row: int, begin: int, end: int) -> None:
         """Add the time from ``begin`` to ``end``, in ns, to the intervals that it covers."""
@@ -75,11 +76,20 @@ class Timeline:
         while since // self.interval >= INTERVALS:
             self.interval *= 2
             for channel, sums in self._sums.items():
-                halves = sums[:, 0::2] + sums[:, 1::2]
-                self._sums[channel] = np.concatenate([halves, np.zeros_like(halves)], axis=1)
+                self._sums[channel] = table(len(sums), INTERVALS)
+                for at in _filled(sums):
+                    self._sums[channel][:, at // 2] += sums[:, at]
 
     def _rows(self, channel: Channel, count: int) -> Ints:
         sums = self._sums[channel]
         if count > len(sums):
-            self._sums[channel] = np.concatenate([sums, np.zeros((count - len(sums), INTERVALS), np.int64)])
+            self._sums[channel] = table(count, INTERVALS)
+            for at in _filled(sums):
+                self._sums[channel][: len(sums), at] = sums[:, at]
         return self._sums[channel]
+
+
+def _filled(sums: Ints) -> list[int]:
+    """The intervals in which there is something: of many rows the others take no memory."""
+    filled: list[int] = np.flatnonzero(sums.any(axis=0)).tolist()
+    return filled

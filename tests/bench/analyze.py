@@ -32,7 +32,7 @@ PACKETS = 1_000_000
 SCAPY_PACKETS = 10_000
 _REPEAT = 3
 """Times that rocelab reads it, for the median: a run of a second is at the mercy of what else runs."""
-_WEIGHED = """
+WEIGHED = """
 import atexit, re, runpy, sys
 def tell():
     with open("/proc/self/status", encoding="ascii") as status:
@@ -80,7 +80,7 @@ def measure(packets: int) -> Rates:
 def _rocelab(file: Path) -> tuple[float, Counter[int], int]:
     """Seconds, packets by QP, and bytes of memory at most."""
     began = time.monotonic()
-    done = run([sys.executable, "-c", _WEIGHED, "analyze", file, "--json"], timeout=600, check=False)
+    done = run([sys.executable, "-c", WEIGHED, "analyze", file, "--json"], timeout=600, check=False)
     took = time.monotonic() - began
     packets = Counter({flow["qp"]: flow["packets"] for flow in json.loads(done.stdout)["flows"]})
     return took, packets, int(done.stderr.split()[-1]) * 1024

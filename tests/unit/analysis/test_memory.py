@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import gc
 import io
+import sys
 import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.analysis.analyser import Analyser
+from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.told import Told
+from lab.kernel.process import run
+from tests.bench.analyze import WEIGHED
 from tests.bench.traffic import flood
+from tests.patience import PATIENCE
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng, records
 from tests.unit.analysis.stories import NAK, requests, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 MOST = 128
 """Bytes for a flow beside its columns, which are pages of their own: 4 MB for 32,768 of them."""
@@ -47,6 +53,15 @@ def _answered(flows: int) -> bytes:
 def test_what_a_flow_takes_is_bounded_however_many_there_are(make: Callable[[int], bytes]) -> None:
     few, many = _kept(make, 8192), _kept(make, 16384)
     assert (many - few) / 8192 < MOST
+
+
+def test_as_many_flows_as_are_told_apart_fit_into_64_mb(tmp_path: Path) -> None:
+    """The whole command, all of whose flows lost packets, by the kernel's account of what it had at most."""
+    file = tmp_path / "flood.pcapng"
+    file.write_bytes(flood(MAX_FLOWS))
+    done = run([sys.executable, "-c", WEIGHED, "analyze", file, "--json"], check=False, timeout=PATIENCE)
+    assert done.stdout.count('"qp": ') >= MAX_FLOWS
+    assert int(done.stderr) * 1024 < 64_000_000
 
 
 def test_a_growing_list_of_flows_would_be_seen() -> None:
