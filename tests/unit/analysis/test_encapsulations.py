@@ -97,6 +97,25 @@ def test_as_tshark_reads_it(tmp_path: Path, name: str, wrap: Callable[[bytes], b
             assert [each.src for each in every if "." in each.src] == [word for word in src4.split(",") if word]
 
 
+def test_one_in_another_shows_tshark_nothing_that_it_does_not_show_us(tmp_path: Path) -> None:
+    """Every encapsulation in every other one, made as they come: what tshark finds in it is what we find.
+
+    Some of these contradict themselves, and in some only we look far enough.
+    """
+    frames = [
+        outer(inner(frame)) for inner in ANY.values() for outer in ANY.values() for frame in (CARRIED[0], CARRIED6[0])
+    ]
+    theirs = [[numbers(cell) for cell in row[:3]] for row in read_by_tshark(tmp_path / "f.pcapng", frames)]
+    ours: dict[int, list[int]] = {}
+    for batch in Capture(io.BytesIO(pcapng(records(frames))), "f"):
+        _, roce = decode(batch)
+        columns = (batch.number[roce.row] - 1, roce.opcode, roce.destqp, roce.psn)
+        ours |= {at: bth for at, *bth in zip(*(column.tolist() for column in columns), strict=True)}
+    found = {at: [values[-1] for values in bth] for at, bth in enumerate(theirs) if bth[0]}
+    assert len(found) > len(frames) * 0.8
+    assert {at: ours.get(at) for at in found} == found
+
+
 def test_rocev1_is_named_with_its_gids_as_tshark_reads_them(tmp_path: Path) -> None:
     told = plain.decode(rocev1(CARRIED[0]))
     file = tmp_path / "f.pcapng"
