@@ -18,7 +18,8 @@ from lab.faults.kinds.packets import (
     NotEct,
 )
 from lab.faults.kinds.port import PortConfig
-from lab.faults.kinds.routing import DaemonKilled, DaemonStopped, EcmpHash, FrrConfig, OnePath, StaticRoute
+from lab.faults.kinds.routing import DaemonKilled, DaemonStopped, EcmpHash, FrrConfig, OnePath
+from lab.faults.kinds.static_route import StaticRoute
 from lab.faults.kinds.tunnel import TunnelDscp
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ Only faults change these one at a time; fabrics are built by ``lab.kernel.links`
 from __future__ import annotations
 
 import json
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lab.errors import OperationFailed
@@ -36,9 +37,13 @@ def ask(namespace: Namespace, *words: str) -> Any:
 
 
 def change(namespace: Namespace, version: str, lines: Sequence[str]) -> None:
-    """Have ``ip`` do all of ``lines`` in one go; CommandFailed at the first that it does not."""
+    """Have ``ip`` do all of ``lines`` in one go; CommandFailed at the first that it does not.
+
+    ``version`` is ``-4``, ``-6``, or "" for what is of neither.
+    """
     if lines:
-        namespace.run([find_tool("ip", "iproute2"), version, "-batch", "-"], stdin="".join(f"{x}\n" for x in lines))
+        words = [find_tool("ip", "iproute2"), *filter(None, [version]), "-batch", "-"]
+        namespace.run(words, stdin="".join(f"{x}\n" for x in lines))
 
 
 def attempt(namespace: Namespace, version: str, line: str) -> None:
@@ -90,10 +95,13 @@ def _address(interface: str, shown: dict[str, Any]) -> str:
 
 
 def _routes(interface: str, lines: Iterable[str]) -> list[str]:
-    """``ip -N -d`` prints a route, behind its type, so that it can be read again, but for its state."""
-    found = []
-    for line in lines:
-        if " proto " not in line:  # a further next hop of the line before: a daemon's
+    """``ip -N -d`` prints a route, behind its type, so that it can be read again, but for its state.
+
+    One with several next hops, which have lines of their own, stays with those that are left.
+    """
+    found, shown = [], list(lines)
+    for line, following in zip_longest(shown, shown[1:], fillvalue=""):
+        if " proto " not in line or " nhid " in line or following.lstrip().startswith("nexthop"):
             continue
         kind, *words = (word for word in line.replace(_NEVER_READ, "").split() if word not in _STATE)
         protocol = int(words[words.index("proto") + 1])

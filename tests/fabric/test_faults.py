@@ -108,6 +108,12 @@ KINDS: Final = {
     "ecmp-hash leaf1 policy=l3": lambda: said("leaf1", "sysctl", "-n", "net.ipv4.fib_multipath_hash_policy") == "0\n",
     "static-route leaf1 to=h3": lambda: not pings("h1", H3) and pings("h2", "10.0.0.7"),
     "static-route spine1 to=h3 via=leaf1": lambda: "inet6 fe80:" in said("spine1", "ip", "route", "get", H3),
+    "static-route leaf1 to=h3 via=spine1,spine2": lambda: (
+        said("leaf1", "ip", "route", "show", H3).count("nexthop") == 2
+    ),
+    "static-route leaf1 to=h3 via=spine1,spine2 buckets=8": lambda: (
+        said("leaf1", "ip", "nexthop", "bucket").count(" index ") == 8 and pings("h1", H3)
+    ),
     "wrong-address h1 address=10.0.0.9/31": lambda: not pings("h3", "10.0.0.1"),
     "wrong-gateway h1 gateway=10.0.0.7": lambda: not pings("h1", H3),
     "stale-neighbour leaf1:swp3 of=10.0.0.1": lambda: not pings("h3", "10.0.0.1"),

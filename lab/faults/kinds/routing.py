@@ -1,12 +1,11 @@
-"""Switches whose routing is wrong: daemons that are gone, lines that differ, hashes that polarise, routes astray."""
+"""Switches whose routing is wrong: daemons that are gone, lines that differ, hashes that polarise."""
 
 from __future__ import annotations
 
 import signal
 from abc import abstractmethod
 from enum import Enum
-from ipaddress import ip_network
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import field_validator
 from typing_extensions import override
@@ -14,7 +13,7 @@ from typing_extensions import override
 from lab.errors import EnvironmentLacks, UsageError
 from lab.faults.fault import Fault, Parameters
 from lab.faults.place import Form
-from lab.kernel import ip, tuning
+from lab.kernel import tuning
 from lab.model.sysctls import HASH_SEED
 from lab.model.topology import HashPolicy
 from lab.routing import running
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.faults.fault import Before
-    from lab.model.topology import Endpoint
     from lab.routing.daemons import Router
 
 
@@ -227,84 +225,3 @@ class EcmpHash(Fault[HashParameters]):
         if self.p.policy is not None:
             wanted |= {f"net/{family}/fib_multipath_hash_policy": self.p.policy.sysctl for family in ("ipv4", "ipv6")}
         return wanted
-
-
-_BLACK_HOLE: Final = "nowhere"
-
-
-class RouteParameters(Parameters):
-    """A route that nobody announced."""
-
-    to: str
-    """A host, which stands for its addresses, or a prefix like 10.0.0.0/24."""
-    via: str = _BLACK_HOLE
-    """nowhere for a black hole, or a neighbour of the switch: back to where packets come from it is a loop."""
-
-
-class StaticRoute(Fault[RouteParameters]):
-    """A switch has a route of its own, which comes before what it has learnt: a black hole or a loop."""
-
-    name: ClassVar = "static-route"
-    form: ClassVar = Form.SWITCH
-    parameters: ClassVar = RouteParameters
-
-    @override
-    def claims(self) -> frozenset[str]:
-        return frozenset(f"the route to {prefix} of {self.place.node}" for prefix in self._prefixes())
-
-    @override
-    def look(self) -> Before:
-        hop = self._hop()
-        routes = [f"{'' if hop else 'blackhole '}{prefix}{hop}" for prefix in self._prefixes()]
-        for route in routes:
-            taken = ip.ask(self.namespace, _version(route), "route", "show", "exact", _prefix(route))
-            if any("metric" not in each for each in taken):
-                raise UsageError(f"{self.place.node} has a route of its own to {_prefix(route)}", "choose another")
-        return {"routes": routes}
-
-    @override
-    def inject(self, before: Before) -> None:
-        for route in before["routes"]:
-            ip.change(self.namespace, _version(route), [f"route add {route}"])
-
-    @override
-    def heal(self, before: Before) -> None:
-        namespace = self.namespace
-        for route in before["routes"]:
-            there = ip.ask(namespace, _version(route), "route", "show", "exact", _prefix(route))
-            if any("metric" not in each or each.get("type") == "blackhole" for each in there):
-                ip.change(namespace, _version(route), [f"route del {route}"])
-
-    def _prefixes(self) -> list[str]:
-        if self.p.to in self.fabric.plan:
-            own = [nic.address for nic in self.fabric.plan[self.p.to].interfaces.values() if nic.address is not None]
-            return [f"{address.ip}/{address.max_prefixlen}" for address in own]
-        try:
-            return [str(ip_network(self.p.to))]
-        except ValueError as error:
-            raise UsageError(f"{self.p.to!r} is no node and no prefix", "write h5, or 10.0.0.0/24") from error
-
-    def _hop(self) -> str:
-        if self.p.via == _BLACK_HOLE:
-            return ""
-        towards: dict[str, Endpoint] = {}
-        for link in self.fabric.topology.links_of(self.place.node):
-            end = link.end_at(self.place.node)
-            towards.setdefault(link.other(end).node, end)
-        if self.p.via not in towards:
-            raise UsageError(
-                f"{self.place.node} has no link to {self.p.via!r}", f"it has links to {', '.join(towards)}"
-            )
-        end = towards[self.p.via]
-        link = next(link for link in self.fabric.topology.links if end in link.ends)
-        far = link.other(end)
-        address = ip.link_local(self.fabric.namespace(far.node), far.interface)
-        return f" via inet6 {address} dev {end.interface}"
-
-
-def _version(route: str) -> str:
-    return "-6" if ":" in _prefix(route) else "-4"
-
-
-def _prefix(route: str) -> str:
-    return route.removeprefix("blackhole ").split()[0]

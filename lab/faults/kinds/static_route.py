@@ -1,0 +1,127 @@
+"""Routes of a switch that it has not learnt, and that come first: astray, or by a group of next hops."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+
+from typing_extensions import override
+
+from lab.errors import UsageError
+from lab.faults.fault import Fault, Parameters
+from lab.faults.place import Form
+from lab.kernel import ip
+from lab.wire.packet_values import between
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.faults.fault import Before
+    from lab.model.topology import Endpoint
+
+_BLACK_HOLE: Final = "nowhere"
+_FEWEST: Final = 2
+
+
+class RouteParameters(Parameters):
+    """A route that nobody announced."""
+
+    to: str
+    """A host, which stands for its addresses, or a prefix like 10.0.0.0/24."""
+    via: str = _BLACK_HOLE
+    """nowhere for a black hole, or a neighbour of the switch, several with commas: back to where packets come from it
+    is a loop."""
+    buckets: Annotated[int, between(1, 65536)] | None = None
+    """Of a resilient next-hop group: flows stay with their bucket, and buckets move from a next hop that goes, alone
+    (ip-nexthop(8)). Without, the hash is divided among the next hops that there are."""
+
+
+class StaticRoute(Fault[RouteParameters]):
+    """A switch has a route of its own, which comes before what it has learnt: a black hole or a loop.
+
+    With several neighbours it has equal paths of its own, which routing does not watch: a link that comes back up is
+    not taken again.
+    """
+
+    name: ClassVar = "static-route"
+    form: ClassVar = Form.SWITCH
+    parameters: ClassVar = RouteParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset(f"the route to {prefix} of {self.place.node}" for prefix in self._prefixes())
+
+    @override
+    def look(self) -> Before:
+        hops = self._hops()
+        for prefix in self._prefixes():
+            taken = ip.ask(self.namespace, _version(prefix), "route", "show", "exact", prefix)
+            if any("metric" not in each for each in taken):
+                raise UsageError(f"{self.place.node} has a route of its own to {prefix}", "choose another")
+        if self.p.buckets is not None:
+            return self._group(hops)
+        ways = f" nexthop {' nexthop '.join(hops)}" if len(hops) > 1 else "".join(f" {hop}" for hop in hops)
+        return {"group": [], "routes": [f"{'' if hops else 'blackhole '}{each}{ways}" for each in self._prefixes()]}
+
+    def _group(self, hops: Sequence[str]) -> Before:
+        """The objects that make a resilient group, the group last, by numbers that nobody has."""
+        if len(hops) < _FEWEST:
+            raise UsageError("static-route: buckets are of several next hops", "give via=spine1,spine2")
+        taken = [int(each["id"]) for each in ip.ask(self.namespace, "nexthop", "show")]
+        first = max(taken, default=0) + 1
+        numbers = range(first, first + len(hops))
+        made = [f"id {number} {hop}" for number, hop in zip(numbers, hops, strict=True)]
+        group = f"id {numbers.stop} group {'/'.join(map(str, numbers))} type resilient buckets {self.p.buckets}"
+        return {"group": [*made, group], "routes": [f"{each} nhid {numbers.stop}" for each in self._prefixes()]}
+
+    @override
+    def inject(self, before: Before) -> None:
+        ip.change(self.namespace, "", [f"nexthop add {each}" for each in before["group"]])
+        for route in before["routes"]:
+            ip.change(self.namespace, _version(route), [f"route add {route}"])
+
+    @override
+    def heal(self, before: Before) -> None:
+        namespace = self.namespace
+        for route in before["routes"]:
+            there = ip.ask(namespace, _version(route), "route", "show", "exact", _prefix(route))
+            if any("metric" not in each or each.get("type") == "blackhole" for each in there):
+                ip.change(namespace, _version(route), [f"route del {route}"])
+        for each in reversed(before["group"]):  # the kernel may have taken some out with their links
+            ip.attempt(namespace, "-4", f"nexthop del {' '.join(each.split()[:2])}")
+
+    def _prefixes(self) -> list[str]:
+        if self.p.to in self.fabric.plan:
+            own = [nic.address for nic in self.fabric.plan[self.p.to].interfaces.values() if nic.address is not None]
+            return [f"{address.ip}/{address.max_prefixlen}" for address in own]
+        try:
+            return [str(ip_network(self.p.to))]
+        except ValueError as error:
+            raise UsageError(f"{self.p.to!r} is no node and no prefix", "write h5, or 10.0.0.0/24") from error
+
+    def _hops(self) -> list[str]:
+        """``via ADDRESS dev INTERFACE`` of each neighbour; none for a black hole."""
+        return [] if self.p.via == _BLACK_HOLE else [self._hop(name.strip()) for name in self.p.via.split(",")]
+
+    def _hop(self, neighbour: str) -> str:
+        towards: dict[str, Endpoint] = {}
+        for link in self.fabric.topology.links_of(self.place.node):
+            end = link.end_at(self.place.node)
+            towards.setdefault(link.other(end).node, end)
+        if neighbour not in towards:
+            raise UsageError(
+                f"{self.place.node} has no link to {neighbour!r}", f"it has links to {', '.join(towards)}"
+            )
+        end = towards[neighbour]
+        link = next(link for link in self.fabric.topology.links if end in link.ends)
+        far = link.other(end)
+        address = ip.link_local(self.fabric.namespace(far.node), far.interface)
+        return f"via inet6 {address} dev {end.interface}"
+
+
+def _version(route: str) -> str:
+    return "-6" if ":" in _prefix(route) else "-4"
+
+
+def _prefix(route: str) -> str:
+    return route.removeprefix("blackhole ").split()[0]

@@ -1,0 +1,180 @@
+"""Rehashed: an idle link goes down, and flows that were never on it change their ways and are sent again.
+
+Story
+    Given  h1 writes to h3 with four QPs over leaf1's four ways, of which one is longer by 100 ms, as if a queue
+           stood there
+    When   one goes down that carries none of them
+    Then   leaf1 divides the hash anew among those that are left: half of all flows move, and half of these had
+           nothing to do with the link
+    And    one that leaves the long way overtakes itself: h3 sees them out of sequence, and h1 sends again
+    When   leaf1 has a resilient next-hop group, and loses the same link
+    Then   only what was on it moves, a quarter, and nothing is out of sequence
+
+        h1 == leaf1 --x-- spine1 ---+
+                  +==100ms spine2 ==+
+                  +======= spine3 ==+= leaf2 == h3
+                  +======= spine4 ==+
+
+Numbers
+    of N next hops one goes. A hash modulo their number moves (N-1)/N of all flows, 3/4. Linux divides the hash into
+    regions (RFC 2992): losing the first or the last moves 1/2, 1/N that were on it and (N-2)/2N of the others. A
+    resilient group moves 1/N, which must: 1/4
+    of 1024 flows the share that moves is within 5 sqrt(1/4 / 1024) = 8% of that, which is 5 sigma
+    a QP has 12 Mb/s of the link's 50, so that 37 packets of 4 KB are on the long way
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from math import sqrt
+from typing import TYPE_CHECKING, Annotated, Final
+
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.overlay import paths_to
+from lab.scenario.ways import moved, show_ways, source_ports, ways, ways_shown
+from lab.scenario.workload import RESENT, show_rdma
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.faults.ledger import Entry
+
+PAIR: Final = "h1:h3"
+CAME: Final = "leaf1:swp5"
+LOST: Final = "leaf1:swp1"
+LONG: Final = "leaf1:swp2"
+SPINES: Final = ("spine1", "spine2", "spine3", "spine4")
+TO: Final = "10.0.0.4/31"
+QPS: Final = 4
+_FIRST: Final = 1000
+"""Seeds that a run may try before it comes to those of the next."""
+BUCKETS: Final = 128
+SURVEY: Final = range(0xC000, 0xC000 + 1024)
+"""Source ports of flows that there might be: SoftRoCE takes them from 0xC000 on."""
+SIGMAS: Final = 5
+SETTLING: Final = 1.5
+"""Seconds: a QP whose last packet was overtaken waits for 1.07 s."""
+
+
+class Params(Parameters):
+    """What a reader may turn."""
+
+    hold: Annotated[float, time_of(1, 60)] = 1.5
+    """How long each phase lasts."""
+    longer: Annotated[float, time_of(0.02, 0.2)] = 0.1
+    """By how much the way over spine2 is longer than the others."""
+
+
+def run(stage: Stage, p: Params) -> None:
+    """Four ways, three, four by buckets, three."""
+    with stage.writing(PAIR, qps=QPS):
+        ports = source_ports(stage, "h1", QPS)
+        drawn = _draw(stage, ports, leaving=True)
+        longer = stage.inject("link-delay", LONG, delay=p.longer)
+        stage.hold(RESENT)
+        with stage.phase("baseline"):
+            stage.hold(p.hold)
+            show_ways(stage, PAIR, CAME, SURVEY)
+        _lose(stage, p, "observe")
+        show_rdma(stage, "h3")
+        with stage.phase("fix"):
+            stage.heal(longer)
+            stage.heal(drawn)
+            stage.inject("static-route", "leaf1", to="h3", via=",".join(SPINES), buckets=BUCKETS)
+            stage.run("leaf1", "ip", "nexthop", "show")
+            _draw(stage, ports, leaving=False)
+            stage.inject("link-delay", LONG, delay=p.longer)
+            stage.hold(RESENT)
+        with stage.phase("resilient"):
+            stage.hold(p.hold)
+            show_ways(stage, PAIR, CAME, SURVEY)
+        _lose(stage, p, "verify")
+
+
+def _lose(stage: Stage, p: Params, phase: str) -> None:
+    """The link goes down in this phase, and comes back behind it."""
+    with stage.phase(phase):
+        down = stage.inject("link-down", LOST)
+        stage.hold(SETTLING + p.hold)
+        show_ways(stage, PAIR, CAME, SURVEY)
+    stage.heal(down)
+    stage.until(lambda: paths_to(stage, "leaf1", TO) == len(SPINES), "leaf1 to have its four paths again")
+
+
+def _draw(stage: Stage, ports: list[int], *, leaving: bool) -> Entry:
+    """Seeds of leaf1's hash, one after the other, until no QP is on the link, and one on the long way, or leaving it.
+
+    More on the long way are more than its port has room for while they are in the cable.
+    """
+    drawn = stage.inject("ecmp-hash", "leaf1", seed=_FIRST * stage.seed)
+    for seed in count(_FIRST * stage.seed):
+        stage.run("leaf1", "sysctl", "-qw", f"net.ipv4.fib_multipath_hash_seed={seed}")
+        now = ways(stage, PAIR, CAME, ports)
+        used = [_name(LOST) in now.values(), list(now.values()).count(_name(LONG))]
+        if used == [False, 1] and (not leaving or _leaves(stage, now)):
+            return drawn
+    raise AssertionError  # there is always another seed
+
+
+def _leaves(stage: Stage, now: Mapping[int, str]) -> bool:
+    """Whether the QP on the long way would be on another one of the three that are left."""
+    left = stage.inject("static-route", "leaf1", to="h3", via=",".join(SPINES[1:]))
+    then = ways(stage, PAIR, CAME, now)
+    stage.heal(left)
+    return any(now[port] == _name(LONG) for port in moved(now, then))
+
+
+def _name(port: str) -> str:
+    return port.partition(":")[2]
+
+
+def _share(rec: Recording, before: str, after: str) -> tuple[set[int], set[int]]:
+    """The flows that move when the link goes down between two phases, and those that were on it."""
+    had, have = (ways_shown(rec, phase, SURVEY) for phase in (before, after))
+    return moved(had, have), {port for port, way in had.items() if way == _name(LOST)}
+
+
+def _sent_again(rec: Recording, before: str, after: str) -> tuple[int, list[int]]:
+    """Packets that the link had of the QPs, and how many came out of sequence before and after it went."""
+    on_it = rec.port(LOST).tx_packets(3).during(before).delta()
+    return on_it, [rec.rdma("h3").counter("out_of_seq_request").during(each).delta() for each in (before, after)]
+
+
+def _within(found: int, share: float) -> bool:
+    return abs(found / len(SURVEY) - share) < SIGMAS * sqrt(share * (1 - share) / len(SURVEY))
+
+
+def half_of_all_flows_move(rec: Recording, p: Params) -> Verdict:
+    """Regions of the hash: a quarter had to, and as many did not."""
+    went, had_to = _share(rec, "baseline", "observe")
+    told = f"{len(went)} of {len(SURVEY)} flows move, {len(went) / len(SURVEY):.0%}, and {len(had_to)} had to"
+    right = had_to < went and _within(len(had_to), 1 / 4) and _within(len(went), 1 / 2)
+    return expect(right, f"{told}; by regions of the hash 50%, modulo 75%, at least 25%")
+
+
+def flows_beside_the_link_are_sent_again(rec: Recording, p: Params) -> Verdict:
+    """It carried not one of their packets, and they come out of sequence when it goes."""
+    on_it, (before, after) = _sent_again(rec, "baseline", "observe")
+    told = f"{on_it} packets by {LOST} before; out_of_seq_request grew by {before}, then by {after}"
+    return expect(on_it == before == 0 < after, told)
+
+
+def buckets_move_what_must(rec: Recording, p: Params) -> Verdict:
+    """With a resilient group the flows that move are those that were on the link."""
+    went, had_to = _share(rec, "resilient", "verify")
+    told = f"{len(went)} of {len(SURVEY)} flows move, {len(went) / len(SURVEY):.0%}, and {len(had_to)} had to"
+    return expect(went == had_to and _within(len(went), 1 / 4), told)
+
+
+def nothing_is_out_of_sequence(rec: Recording, p: Params) -> Verdict:
+    """With a resilient group the QPs do not notice that a link is gone that they were not on."""
+    on_it, (before, after) = _sent_again(rec, "resilient", "verify")
+    told = f"{on_it} packets by {LOST} before; out_of_seq_request grew by {before}, then by {after}"
+    return expect(on_it == before == after == 0, told)
+
+
+SCENARIO = Scenario(
+    "rehash-on-failure", "four-spines.yaml", Params, run,
+    (half_of_all_flows_move, flows_beside_the_link_are_sent_again,
+     buckets_move_what_must, nothing_is_out_of_sequence),
+)  # fmt: skip
