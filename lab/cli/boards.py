@@ -32,6 +32,13 @@ def as_data(film: Film, at: int) -> dict[str, Any]:
             }
             for each in film.standings(at)
         ],
+        "queue_pairs": [
+            {
+                "node": each.node, "interface": each.interface, "qpn": each.qpn, "type": each.kind,
+                "remote_qpn": each.remote, "state": each.state, "program": each.program, "since_ns": each.since,
+            }
+            for each in film.queue_pairs(at)
+        ],
     }  # fmt: skip
 
 
@@ -57,3 +64,9 @@ def show(film: Film, at: int, sort: str = "tx_bps") -> None:
     rows = [(each.node, each.interface, each.protocol, each.state, each.changes) for each in film.standings(at)]
     if rows:
         stdout.print(table("sessions", ("node", "interface", "protocol", "state", "changes"), rows))
+    qps = [
+        (f"{each.node}:{each.interface}", each.qpn, each.kind, each.state, each.remote or "", each.program)
+        for each in film.queue_pairs(at)
+    ]
+    if qps:
+        stdout.print(table("queue pairs", ("device", "QP", "type", "state", "to QP", "of"), qps))

@@ -56,13 +56,16 @@ def messages(data: bytes) -> Iterator[Message]:
 
 def attributes(data: bytes) -> Attributes:
     """The attributes in ``data``, by their type; nested ones are read from the value of theirs."""
-    found = {}
+    return dict(each_attribute(data))
+
+
+def each_attribute(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The types and values of the attributes in ``data``, in their order: lists have one type again and again."""
     offset = 0
     while offset + _ATTRIBUTE.size <= len(data):
         length, kind = _ATTRIBUTE.unpack_from(data, offset)
-        found[kind & _TYPE] = data[offset + _ATTRIBUTE.size : offset + length]
+        yield kind & _TYPE, data[offset + _ATTRIBUTE.size : offset + length]
         offset += _aligned(max(length, _ATTRIBUTE.size))
-    return found
 
 
 def text(value: bytes) -> str:

@@ -21,6 +21,7 @@ from lab.rdma import rxe
 from lab.telemetry.link_source import LinkSource
 from lab.telemetry.offspring import Offspring, allow
 from lab.telemetry.port_source import PortSource, describe_events
+from lab.telemetry.queue_pairs import QueuePairs
 from lab.telemetry.rawlog import LogWriter
 from lab.telemetry.rdma_source import RdmaSource
 from lab.telemetry.sampler import Sampler
@@ -49,7 +50,7 @@ def sampling(folder: Folder, fabric: Fabric, hz: float) -> Offspring:
 def watching(fabric: Fabric, hz: float, descriptor: int) -> Offspring:
     """The process that samples a fabric for somebody who reads along; the descriptor is its own to close.
 
-    Of what happens it tells only how sessions are.
+    Of what happens it tells only how sessions and queue pairs are.
     """
     return _sampling(f"the sampler of {fabric.name}", descriptor, fabric, hz)
 
@@ -60,8 +61,8 @@ def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> Offsp
     with ExitStack() as opened:
         sampler = _sampler(target, fabric, hz, opened)
         descriptors = [sampler.log.descriptor, *(listener.fileno() for listener in sampler.listeners)]
-        if sampler.sessions is not None:
-            descriptors += sampler.sessions.descriptors
+        for told in (sampler.sessions, sampler.queue_pairs):
+            descriptors += told.descriptors if told is not None else []
         for source in sampler.sources:
             descriptors += getattr(source, "descriptors", [])
         return Offspring(name, sampler.run, descriptors)
@@ -78,6 +79,10 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
         tail = None
     sessions = Sessions({node.name: fabric.router(node.name) for node in fabric.topology.switches}, start)
     opened.callback(sessions.close)
+    devices = rdma_devices(fabric)
+    queue_pairs = QueuePairs(devices, start) if devices else None
+    if queue_pairs is not None:
+        opened.callback(queue_pairs.close)
     header = {
         "fabric": fabric.name,
         "sections": [section.as_data() for source in sources for section in source.sections],
@@ -86,7 +91,7 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
     }
     log = LogWriter(target, header, start, sum(source.width for source in sources))
     opened.callback(log.close)
-    return Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions)
+    return Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions, queue_pairs)
 
 
 def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | None, dict[str, Any] | None]:

@@ -194,3 +194,33 @@ def standings(events: Iterable[Event], at: int) -> list[Standing]:
             changes = found[key].changes + 1 if key in found else 0
             found[key] = Standing(*key, str(event.data["state"]), event.ns, changes)
     return sorted(found.values(), key=lambda each: (each.node, each.interface, each.protocol))
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePairStanding:
+    """How a queue pair is: of which device, to which at the far end, whose, and since when (ns), as was seen."""
+
+    node: str
+    interface: str
+    qpn: int
+    kind: str
+    remote: int | None
+    state: str
+    program: str
+    since: int
+
+
+def queue_pairs(events: Iterable[Event], at: int) -> list[QueuePairStanding]:
+    """All queue pairs that there were then, as the kernel had told of them."""
+    found: dict[tuple[str, str, int], QueuePairStanding] = {}
+    for event in events:
+        if event.ns > at or (event.source, event.kind) != ("rdma", "qp"):
+            continue
+        key, told = (event.node, event.interface, int(event.data["qpn"])), event.data
+        if told["state"] == "gone":
+            found.pop(key, None)
+        else:
+            found[key] = QueuePairStanding(
+                *key, told["type"], told["remote"], told["state"], told["program"], event.ns
+            )
+    return sorted(found.values(), key=lambda each: (each.node, each.interface, each.qpn))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from lab.errors import OperationFailed
-from lab.telemetry.board import SHEETS, WINDOW, Board, standings
+from lab.telemetry.board import SHEETS, WINDOW, Board, queue_pairs, standings
 from lab.telemetry.folder import invalid
 from lab.telemetry.rawlog import FrameStream, Kind, sample_of
 from lab.telemetry.recording import Event
@@ -19,7 +19,7 @@ from lab.telemetry.sections import Section
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lab.telemetry.board import Look, Sheet, Standing
+    from lab.telemetry.board import Look, QueuePairStanding, Sheet, Standing
     from lab.telemetry.counted import Counted
     from lab.telemetry.rawlog import Frame
     from lab.telemetry.recording import Recording
@@ -52,6 +52,9 @@ class Film(Protocol):
 
     def standings(self, at: int) -> list[Standing]:
         """The routers' sessions."""
+
+    def queue_pairs(self, at: int) -> list[QueuePairStanding]:
+        """The RDMA devices' queue pairs; none in a recording of before they were told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,10 @@ class LiveFilm:
         """The routers' sessions."""
         return standings(self._events, at)
 
+    def queue_pairs(self, at: int) -> list[QueuePairStanding]:
+        """The RDMA devices' queue pairs."""
+        return queue_pairs(self._events, at)
+
     def _take(self, frame: Frame) -> None:
         if frame.kind == Kind.HEADER:
             self._begin(json.loads(bytes(frame.data)))
@@ -190,9 +197,10 @@ class RecordedFilm:
         try:
             columns = {name: self._counted.columns(name) for name in self._counted.tables}
             self._board = Board(self._counted.keys, columns)
-            self._told = recording.events(source="routing")
+            self._told = [*recording.events(source="routing"), *recording.events(source="rdma")]
             for sheet in SHEETS:  # what is damaged is told now, and not while it plays
                 self.look(sheet, self.end)
+            self.queue_pairs(self.end)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             said = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise invalid(recording.folder.path, f"is damaged: {said}") from error
@@ -229,6 +237,10 @@ class RecordedFilm:
     def standings(self, at: int) -> list[Standing]:
         """The routers' sessions."""
         return standings(self._told, at)
+
+    def queue_pairs(self, at: int) -> list[QueuePairStanding]:
+        """The RDMA devices' queue pairs."""
+        return queue_pairs(self._told, at)
 
     def _sample(self, at: int) -> _Sample:
         number = self.number(at)

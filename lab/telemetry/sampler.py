@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lab.dataplane.events import Tail
     from lab.telemetry.offspring import Control
+    from lab.telemetry.queue_pairs import QueuePairs
     from lab.telemetry.rawlog import LogWriter
     from lab.telemetry.sections import Section
     from lab.telemetry.sessions import Sessions
@@ -67,6 +68,7 @@ class Sampler:
     listeners: Sequence[socket.socket] = ()
     """One for each node, in their order."""
     sessions: Sessions | None = None
+    queue_pairs: QueuePairs | None = None
     samples: int = 0
     skipped: int = 0
     gone: bool = False
@@ -118,8 +120,8 @@ class Sampler:
     def _round(self, due: int) -> None:
         self._sample(due)
         now = time.monotonic_ns()
-        if self.sessions is not None:
-            for event in self.sessions.look(now):
+        for told in (self.sessions, self.queue_pairs):
+            for event in told.look(now) if told is not None else ():
                 self._tell(now, event)
         if now >= self._next_look:
             self._next_look = now + _LOOK

@@ -15,8 +15,9 @@ _NS: Final = 10**9
 SLOWEST, FASTEST = 1 / 64, 64.0
 _ROUTINE: Final = {
     "paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops", "marked",
+    "qp",
 }  # fmt: skip
-"""Kinds of events that ports tell of by the hundred: the first of a series is one to jump to."""
+"""Kinds of events that ports and devices tell of by the hundred: the first of a series is one to jump to."""
 _SERIES: Final = _NS
 """A pause, or whatever it is, of the same port within this time is of the same series."""
 

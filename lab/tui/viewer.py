@@ -1,4 +1,4 @@
-"""The tables of a fabric, by ports, RDMA devices and sessions: what ``rocelab top`` and ``rocelab replay`` share."""
+"""The tables of a fabric, by ports, devices, sessions and QPs: what ``rocelab top`` and ``rocelab replay`` share."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from lab.tui.table import Lines
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from lab.telemetry.board import Sheet, Standing
+    from lab.telemetry.board import QueuePairStanding, Sheet, Standing
     from lab.telemetry.film import Film
 
 _NS: Final = 10**9
 SESSIONS: Final = ("session", "protocol", "state", "since", "changes")
-_TITLES: Final = {PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions"}
+QUEUE_PAIRS: Final = ("QP", "type", "state", "to QP", "of", "since")
+_TITLES: Final = {PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions", "qps": "QPs"}
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
@@ -43,6 +44,7 @@ class Viewer(App[None]):
         Binding("1", "tab('ports')", "ports"),
         Binding("2", "tab('devices')", "RDMA"),
         Binding("3", "tab('sessions')", "sessions"),
+        Binding("4", "tab('qps')", "QPs"),
     ]
 
     def __init__(self, film: Film, sort: str = "tx_bps") -> None:
@@ -64,6 +66,8 @@ class Viewer(App[None]):
                     yield Lines(titles, sort_by=by, descending=by > 0, id=f"{sheet.name}-lines")
             with TabPane(_TITLES["sessions"], id="sessions"):
                 yield Lines(SESSIONS, id="sessions-lines")
+            with TabPane(_TITLES["qps"], id="qps"):
+                yield Lines(QUEUE_PAIRS, id="qps-lines")
         yield Static(id="told", markup=False)
         yield Footer()
 
@@ -84,7 +88,9 @@ class Viewer(App[None]):
             if sheet.name == open_:
                 self._show_sheet(sheet)
         if open_ == "sessions":
-            self._show_sessions()
+            self._show_told("sessions", [self._session(each) for each in self.film.standings(self.at)])
+        if open_ == "qps":
+            self._show_told("qps", [self._queue_pair(each) for each in self.film.queue_pairs(self.at)])
         if isinstance(self.screen, History):
             self.screen.show(self.at)
 
@@ -116,7 +122,7 @@ class Viewer(App[None]):
         self.show()
 
     def on_lines_asked(self, asked: Lines.Asked) -> None:
-        """The history of a port or device; sessions have none."""
+        """The history of a port or device; sessions and queue pairs have none."""
         for sheet in SHEETS:
             if self.query_one(TabbedContent).active == sheet.name:
                 self.push_screen(History(self.film, sheet, asked.name, self.at))
@@ -126,13 +132,19 @@ class Viewer(App[None]):
         look = self.film.look(sheet, self.at)
         lines.show(cells.rows(look, lines.sort_by, descending=lines.descending))
 
-    def _show_sessions(self) -> None:
-        lines = self.query_one("#sessions-lines", Lines)
-        told = [self._session(standing) for standing in self.film.standings(self.at)]
+    def _show_told(self, name: str, told: list[tuple[str, ...]]) -> None:
+        lines = self.query_one(f"#{name}-lines", Lines)
         told.sort(key=lambda line: cells.natural(line[lines.sort_by]), reverse=lines.descending)
         lines.show(told)
 
     def _session(self, standing: Standing) -> tuple[str, ...]:
-        since = f"{(standing.since - self.film.start) / _NS:.1f} s"
         name = f"{standing.node}:{standing.interface} {standing.protocol}"
-        return name, standing.protocol, standing.state, since, str(standing.changes)
+        return name, standing.protocol, standing.state, self._since(standing.since), str(standing.changes)
+
+    def _queue_pair(self, standing: QueuePairStanding) -> tuple[str, ...]:
+        name, remote = f"{standing.node}:{standing.interface} {standing.qpn}", standing.remote
+        far = "" if remote is None else str(remote)
+        return name, standing.kind, standing.state, far, standing.program, self._since(standing.since)
+
+    def _since(self, ns: int) -> str:
+        return f"{(ns - self.film.start) / _NS:.1f} s"

@@ -42,6 +42,17 @@ def sent(fabric: Fabric) -> tuple[int, int]:
     return next(qdisc["bytes"] for qdisc in json.loads(said) if qdisc.get("root")), time.monotonic_ns()
 
 
+def tracked(fabric: Fabric, host: str) -> set[tuple[int, str, str, int, str]]:
+    """The queue pairs of programs that rdma(8) says a host's device has: QPN, type, state, the far QPN, whose."""
+    words = ["rdma", "-j", "res", "show", "qp", "link", f"{NAME}.{host}.eth1/1"]
+    found = json.loads(fabric.namespace(host).run(words).stdout)
+    return {
+        (each["lqpn"], each["type"], each["state"], each["rqpn"], each["comm"])
+        for each in found
+        if each["type"] != "GSI"
+    }
+
+
 def samplers() -> list[str]:
     """Command lines of samplers that run for somebody who watches."""
     found = subprocess.run(["pgrep", "-af", "top --stream"], capture_output=True, text=True, check=False).stdout
@@ -55,6 +66,7 @@ def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(fabric: Fabr
         before, began = sent(fabric)
         told = rocelab_json("top", "--fabric", NAME)
         after, ended = sent(fabric)
+        shown = {host: tracked(fabric, host) for host in ("h1", "h4")}
         assert writer.poll() is None
         writer.wait()
     average = (after - before) * 8 / ((ended - began) / 1e9)
@@ -69,6 +81,14 @@ def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(fabric: Fabr
     assert told["ports"]["h3:eth1"]["tx_bps"] < rate / 1000
     assert {session["state"] for session in told["sessions"]} == {"Established", "up"}
     assert samplers() == []
+    queue_pairs = {
+        host: {(each["qpn"], each["type"], each["state"], each["remote_qpn"], each["program"])
+               for each in told["queue_pairs"] if each["node"] == host}
+        for host in shown
+    }  # fmt: skip
+    assert queue_pairs == shown
+    assert {len(found) for found in shown.values()} == {1}
+    assert {each["node"] for each in told["queue_pairs"]} == {"h1", "h4"}
 
 
 @pytest.mark.usefixtures("fabric")

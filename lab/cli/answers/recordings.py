@@ -123,6 +123,24 @@ class SessionStanding(Answer):
     changes: int
 
 
+class QueuePairStanding(Answer):
+    """A queue pair of an RDMA device, as the kernel told of it."""
+
+    node: str
+    interface: str
+    qpn: int
+    type: str
+    """RC, UC or UD."""
+    remote_qpn: int | None
+    """At the far end; None of a datagram's."""
+    state: str
+    """RESET, INIT, RTR, RTS, SQD, SQE or ERR (IBA vol. 1, 10.3.1)."""
+    program: str
+    """Whose it is; empty where that is not known."""
+    since_ns: int
+    """When that was seen first, ns of CLOCK_MONOTONIC."""
+
+
 class Board(Answer):
     """``rocelab top --json``, and a moment of a recording: ``rocelab replay RUN --at S --json``."""
 
@@ -135,3 +153,5 @@ class Board(Answer):
     ports: dict[str, PortFigures]
     devices: dict[str, DeviceFigures]
     sessions: list[SessionStanding]
+    queue_pairs: list[QueuePairStanding]
+    """Those that there are; none in a recording of before they were told of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,8 @@ def played(path: Path) -> Made:
     made.event(
         START + 1, source="routing", kind="bgp", node="leaf1", interface="swp1", state="Established", before=""
     )
+    for qpn, remote in ((17, 18), (19, 20)):
+        made.event(START + 2, **queue_pair(qpn, "RTS", type="RC", remote=remote, pid=9, program="ib_write_bw"))
     made.phase("baseline")
     for _ in range(SAMPLES):
         made.sample()
@@ -40,11 +42,21 @@ def played(path: Path) -> Made:
     for number in range(1, SAMPLES + 1):
         _move(made, number)
         made.sample(late=700 * number)
+    made.event(made.ns, **queue_pair(17, "ERR", "RTS", type="RC", remote=18, pid=9, program="ib_write_bw"))
+    made.event(made.ns, **queue_pair(19, "gone", "RTS"))
     made.phase("fix")
     made.counters(PORT)["queue"]["depth_bytes"][3] = 0
     for _ in range(SAMPLES):
         made.sample()
     return made
+
+
+def queue_pair(qpn: int, state: str, before: str = "", **more: Any) -> dict[str, Any]:
+    """What is told of a queue pair of h1."""
+    return {
+        "source": "rdma", "kind": "qp", "node": "h1", "interface": "eth1", "qpn": qpn, "state": state,
+        "before": before, **more,
+    }  # fmt: skip
 
 
 def _move(made: Made, number: int) -> None:

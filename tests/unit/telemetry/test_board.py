@@ -122,12 +122,22 @@ def test_whoever_reads_along_sees_what_a_recording_has(tmp_path: Path) -> None:
             assert live.of(name) == pytest.approx(kept.of(name), nan_ok=True), name
     assert [(each.state, each.changes) for each in film.standings(film.end)] == [("Idle", 1)]
     assert film.standings(film.end) == recorded.standings(recorded.end)
+    assert film.queue_pairs(film.end) == recorded.queue_pairs(recorded.end) != []
 
 
 def test_sessions_are_as_they_were_told_by_then(path: Path) -> None:
     film = RecordedFilm(Recording.open(path))
     states = [[each.state for each in film.standings(START + ns)] for ns in (0, 10**9, 3 * 10**9)]
     assert states == [[], ["Established"], ["Idle"]]
+
+
+def test_queue_pairs_are_as_they_were_told_by_then_and_those_that_are_gone_are_not_shown(path: Path) -> None:
+    film = RecordedFilm(Recording.open(path))
+    told = [[(each.qpn, each.state, each.remote) for each in film.queue_pairs(START + ns)] for ns in (0, 10**9)]
+    assert told == [[], [(17, "RTS", 18), (19, "RTS", 20)]]
+    (left,) = film.queue_pairs(film.end)
+    assert (left.node, left.interface, left.qpn, left.kind, left.state) == ("h1", "eth1", 17, "RC", "ERR")
+    assert (left.program, left.since > START + 10**9) == ("ib_write_bw", True)
 
 
 def test_a_history_has_each_sample_the_latest_first(path: Path) -> None:

@@ -70,5 +70,6 @@ def test_marks_are_phases_commands_and_what_is_not_one_of_many(tmp_path: Path) -
         (2.1, "leaf1:swp1 bgp state Idle, before Established"),
         (3.0, "leaf1:swp3 paused number 3"),
         (4.1, "phase fix"),
+        (4.1, "h1:eth1 qp qpn 17, state ERR, before RTS, type RC, remote 18, pid 9, program ib_write_bw"),
         (5.0, "leaf1:swp3 paused number 3"),
     ]

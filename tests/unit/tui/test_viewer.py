@@ -169,7 +169,10 @@ def test_it_jumps_to_phases_and_to_what_happened(path: Path) -> None:
         assert "h1$ ping h2" in told
         await pilot.press("3")
         assert drawn(lines(app, "sessions"), 0)[1:3] == ["bgp", "Idle"]
-        await pilot.press("p", "p")
+        await pilot.press("4")
+        assert [line[0] for line in lines(app, "qps").lines] == ["h1:eth1 17", "h1:eth1 19"]
+        assert drawn(lines(app, "qps"), 0)[1:5] == ["RC", "RTS", "18", "ib_write_bw"]
+        await pilot.press("3", "p", "p")
         assert app.at == START
         await pilot.press("n", "p", "full_stop")
         await pilot.pause()
