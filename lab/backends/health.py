@@ -85,7 +85,7 @@ def _examine(fabric: Fabric, name: str, alive: Mapping[int, str]) -> NodeHealth:
 
 
 def _ask(router: Router, intent: Bfd) -> tuple[list[Session], dict[str, Liveness]]:
-    """A router's sessions, and BFD's state of each: ``up``, ``down``, or ``starting`` while it is too young to judge.
+    """A router's sessions, and BFD's state of each on a link: ``up``, ``down``, or ``starting`` while it is young.
 
     BFD begins when BGP is established, at one packet a second whatever the timers (RFC 5880 section 6.8.3).
     """
@@ -96,6 +96,7 @@ def _ask(router: Router, intent: Bfd) -> tuple[list[Session], dict[str, Liveness
     return peers, {
         peer.interface: "up" if up.get(peer.interface) else "starting" if peer.uptime < grace else "down"
         for peer in peers
+        if not peer.of_loopbacks
     }
 
 

@@ -14,7 +14,9 @@ switch to switch                unnumbered              link-local (RFC 5549)
 Ranks n count from 1, host links from 0. The pools are those of ``topology.Addressing``; a topology may choose others.
 
 AS numbers are private ones of four bytes (RFC 6996): one for all super-spines, one per pod of spines, one per
-leaf (RFC 7938 section 5.2). MAC addresses are locally administered: 02:1a:<node, 2 bytes>:<interface, 2 bytes>.
+leaf (RFC 7938 section 5.2); one for all switches in sessions of an overlay that are iBGP.
+
+MAC addresses are locally administered: 02:1a:<node, 2 bytes>:<interface, 2 bytes>.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 Address: TypeAlias = IPv4Address | IPv6Address
 Interface: TypeAlias = IPv4Interface | IPv6Interface
 
+OVERLAY_ASN: Final = 4_200_200_000
+"""Of all switches in sessions of EVPN that are iBGP."""
 _SUPERSPINE_ASN: Final = 4_200_000_000
 _SPINE_ASN: Final = 4_200_001_000
 _LEAF_ASN: Final = 4_200_100_000

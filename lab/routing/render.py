@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Role
-from lab.routing.render_evpn import bgp_family, bgp_vrfs, zebra_vrfs
+from lab.routing.render_evpn import bgp_family, bgp_sessions, bgp_vrfs, speaks_as, zebra_vrfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.plan import LeafOverlay
     from lab.model.topology import Bfd, Topology
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -72,11 +71,12 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
     header = _text("frr defaults datacenter", f"hostname {name}", "!")
     overlay = plan_overlay(topology)
     leaf = overlay.leaves.get(name) if overlay else None
+    tenants = bgp_vrfs(topology, plan[name], leaf, MAXIMUM_PATHS)
     return RouterConfig(
         header=header,
         zebra=header + _text(_NO_GROUPS),
         bfdd=header + _text(*_bfd_profile(bfd)) if bfd.enabled else "",
-        bgpd=header + _text(*_bgp(topology, plan[name], leaf), *bgp_vrfs(plan[name], leaf, MAXIMUM_PATHS)),
+        bgpd=header + _text(*_bgp(topology, plan, name), *bgp_family(topology, _GROUP, leaf, name), "exit", *tenants),
         staticd=header if own else "",
         own=own,
         vrfs=_text(*zebra_vrfs(leaf)),
@@ -111,24 +111,25 @@ def _bfd_profile(bfd: Bfd) -> Iterator[str]:
     yield "exit"
 
 
-def _bgp(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None) -> Iterator[str]:
-    yield f"router bgp {plan.asn}"
+def _bgp(topology: Topology, plans: Mapping[str, NodePlan], name: str) -> Iterator[str]:
+    plan = plans[name]
+    yield f"router bgp {speaks_as(topology, plan)}"
     yield f" bgp router-id {plan.loopback4}"
     yield " no bgp ebgp-requires-policy"
     yield " no bgp default ipv4-unicast"
     yield " bgp bestpath as-path multipath-relax"
     yield f" timers bgp {KEEPALIVE} {HOLD_TIME}"
     yield from _peers(topology, plan)
+    yield from bgp_sessions(topology, plans, name, CONNECT_RETRY)
     for family in (IPv4Network, IPv6Network):
         yield from _address_family(plan, family)
-    if topology.overlay is not None:
-        yield from bgp_family(_GROUP, leaf)
-    yield "exit"
 
 
 def _peers(topology: Topology, plan: NodePlan) -> Iterator[str]:
     yield f" neighbor {_GROUP} peer-group"
     yield f" neighbor {_GROUP} remote-as external"
+    if speaks_as(topology, plan) != plan.asn:
+        yield f" neighbor {_GROUP} local-as {plan.asn} no-prepend replace-as"
     yield f" neighbor {_GROUP} timers connect {CONNECT_RETRY}"
     yield f" neighbor {_GROUP} capability extended-nexthop"
     if topology.routing.bfd.enabled:

@@ -1,19 +1,35 @@
-"""EVPN in a switch's configuration: over the sessions of the underlay (RFC 8365), and a VRF for each tenant.
+"""EVPN in a switch's configuration: over the sessions that the design says (RFC 8365), and a VRF for each tenant.
 
 Every switch takes the address family, or routes would end at the spines, which leave next hops as they are: FRR does
-so by itself. Route distinguishers and targets are FRR's own: with an AS number for each leaf it compares only the VNI
-of a target (RFC 8365 section 5.1.2.1 has them made of both).
+so by itself. Route distinguishers and targets are FRR's own, of AS number and VNI (RFC 8365 section 5.1.2.1); where
+leaves have AS numbers of their own FRR compares only the VNI of a target.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from lab.model.addressing import OVERLAY_ASN
+from lab.model.overlay.intent import Design
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from lab.model.addressing import NodePlan
     from lab.model.overlay.plan import LeafOverlay
+    from lab.model.topology import Topology
+
+_OVERLAY: Final = "OVERLAY"
+_CLIENTS: Final = "CLIENTS"
+"""Peers of iBGP below: told what others have told, as route reflectors do (RFC 4456)."""
+_MULTIHOP: Final = 2
+"""More than 1, or FRR takes loopbacks for no neighbours of its own; each is one link away."""
+
+
+def speaks_as(topology: Topology, plan: NodePlan) -> int:
+    """The AS number of a switch's BGP: that of the underlay, except where all are in one for iBGP's sake."""
+    overlay = topology.overlay
+    return OVERLAY_ASN if overlay is not None and overlay.design is Design.IBGP else plan.asn
 
 
 def zebra_vrfs(leaf: LeafOverlay | None) -> Iterator[str]:
@@ -25,22 +41,69 @@ def zebra_vrfs(leaf: LeafOverlay | None) -> Iterator[str]:
             yield "exit-vrf"
 
 
-def bgp_family(group: str, leaf: LeafOverlay | None) -> Iterator[str]:
-    """The address family on the sessions of the peer group; a leaf with networks tells all that it has."""
+def bgp_sessions(topology: Topology, plans: Mapping[str, NodePlan], name: str, retry: int) -> Iterator[str]:
+    """Sessions between loopbacks, one with each neighbouring switch; none where EVPN has those of the underlay.
+
+    They stand on the underlay's routes, and so on its BFD: ``retry`` is seconds between attempts to open one.
+    """
+    overlay = topology.overlay
+    if overlay is None or not overlay.design.of_loopbacks:
+        return
+    peers = _neighbours(topology, name)
+    groups = {peer: _group(topology, name, peer) for peer in peers}
+    for group in dict.fromkeys(groups.values()):
+        yield f" neighbor {group} peer-group"
+        yield f" neighbor {group} remote-as {'internal' if overlay.design is Design.IBGP else 'external'}"
+        yield f" neighbor {group} timers connect {retry}"
+        yield f" neighbor {group} update-source {plans[name].loopback4}"
+        if overlay.design is Design.EBGP_MULTIHOP:
+            yield f" neighbor {group} ebgp-multihop {_MULTIHOP}"
+    for peer, group in groups.items():
+        yield f" neighbor {plans[peer].loopback4} peer-group {group}"
+        yield f" neighbor {plans[peer].loopback4} description {peer}"
+
+
+def _neighbours(topology: Topology, name: str) -> list[str]:
+    """The switches that a switch has links to, each once."""
+    ends = (link.other(link.end_at(name)).node for link in topology.links_of(name))
+    return [end for end in dict.fromkeys(ends) if topology.node(end).role.is_switch]
+
+
+def _group(topology: Topology, name: str, peer: str) -> str:
+    overlay = topology.overlay
+    below = topology.node(peer).role.tier < topology.node(name).role.tier
+    return _CLIENTS if overlay is not None and overlay.design is Design.IBGP and below else _OVERLAY
+
+
+def bgp_family(topology: Topology, underlay: str, leaf: LeafOverlay | None, name: str) -> Iterator[str]:
+    """The address family on the sessions that carry it; a leaf with networks tells all that it has.
+
+    ``underlay`` is the peer group of the underlay's.
+    """
+    overlay = topology.overlay
+    if overlay is None:
+        return
+    groups = [underlay]
+    if overlay.design.of_loopbacks:
+        groups = [*dict.fromkeys(_group(topology, name, peer) for peer in _neighbours(topology, name))]
     yield " !"
     yield " address-family l2vpn evpn"
-    yield f"  neighbor {group} activate"
+    for group in groups:
+        yield f"  neighbor {group} activate"
+        if group == _CLIENTS:
+            yield f"  neighbor {group} route-reflector-client"
     if leaf is not None:
         yield "  advertise-all-vni"
     yield " exit-address-family"
 
 
-def bgp_vrfs(plan: NodePlan, leaf: LeafOverlay | None, paths: int) -> Iterator[str]:
+def bgp_vrfs(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None, paths: int) -> Iterator[str]:
     """The tenants that are routed: their subnets as type-5 routes (RFC 9136), by at most ``paths`` paths."""
+    asn = speaks_as(topology, plan)
     for vrf in leaf.vrfs if leaf else ():
         if vrf.l3vni:
             yield "!"
-            yield f"router bgp {plan.asn} vrf {vrf.name}"
+            yield f"router bgp {asn} vrf {vrf.name}"
             yield f" bgp router-id {plan.loopback4}"
             yield " no bgp ebgp-requires-policy"
             yield " no bgp default ipv4-unicast"
@@ -49,7 +112,7 @@ def bgp_vrfs(plan: NodePlan, leaf: LeafOverlay | None, paths: int) -> Iterator[s
                 yield " !"
                 yield f" address-family {family} unicast"
                 yield "  redistribute connected"
-                yield f"  maximum-paths {paths}"
+                yield f"  maximum-paths {'ibgp ' if asn != plan.asn else ''}{paths}"
                 yield " exit-address-family"
             yield " !"
             yield " address-family l2vpn evpn"

@@ -24,8 +24,9 @@ class Session:
     """One BGP session."""
 
     interface: str
+    """Or the peer's address, of a session between loopbacks."""
     description: str
-    """What it leads to, as leaf1:swp1."""
+    """What it leads to, as leaf1:swp1, or a switch's name."""
     state: str
     """As RFC 4271 section 8.2.2 has it: Established."""
     prefixes: int
@@ -37,6 +38,11 @@ class Session:
     def established(self) -> bool:
         """Whether routes flow (RFC 4271 section 8.2.2)."""
         return self.state == "Established"
+
+    @property
+    def of_loopbacks(self) -> bool:
+        """Whether it is on no link; BFD watches the links that it goes by."""
+        return self.interface[:1].isdecimal()
 
 
 def show(router: Router, daemon: str, command: str) -> Any:

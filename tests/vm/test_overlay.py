@@ -5,11 +5,10 @@ The judges are FRR's own show commands, the kernel's tables, ping and tshark. On
 
 from __future__ import annotations
 
-import itertools
 import json
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,32 +16,13 @@ from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
 from .on_the_wire import captured, fields
+from .tenants import BLUE, BLUE6, GATEWAY_MAC, LEAVES, MAC, MTU, RED, await_routes, greet_gateways, pings, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.vm
-LEAVES: Final = ("leaf1", "leaf2", "leaf3")
-BLUE: Final = {"h1": "10.1.10.2", "h3": "10.1.10.3", "h5": "10.1.20.2"}
-BLUE6: Final = {"h1": "fd00:1:10::2", "h3": "fd00:1:10::3", "h5": "fd00:1:20::2"}
-RED: Final = {"h2": "10.1.10.2", "h4": "10.1.10.3", "h6": "10.1.10.4"}
-MTU: Final = 4300
-GATEWAY_MAC: Final = "02:1a:00:00:00:01"
-MAC: Final = {f"h{number}": f"02:1a:00:{5 + number:02x}:00:01" for number in range(1, 7)}
-
-
-def said(node: str, *argv: str) -> str:
-    done = subprocess.run(
-        ["ip", "netns", "exec", f"rl-tenant.{node}", *argv], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def frr(leaf: str, command: str) -> Any:
-    sockets = f"/run/rocelab/fabrics/tenant/nodes/{leaf}"
-    return json.loads(said(leaf, "vtysh", "--vty_socket", sockets, "-c", command))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -76,19 +56,6 @@ def test_status_of_the_fabric_and_of_its_overlay_is_well() -> None:
     assert rocelab_json("status")["healthy"]
 
 
-def pings(tenant: dict[str, str], size: int) -> Iterator[tuple[str, str, str]]:
-    """From each host to each other, all at once, of exactly ``size`` bytes each, never in fragments."""
-    begun = []
-    for source, target in itertools.permutations(tenant, 2):
-        address = tenant[target]
-        payload = size - 8 - (40 if ":" in address else 20)
-        argv = ["ping", "-nqc2", "-i.3", "-W5", "-Mdo", f"-s{payload}", address]
-        command = ["ip", "netns", "exec", f"rl-tenant.{source}", *argv]
-        begun.append((source, target, subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
-    for source, target, ping in begun:
-        yield source, target, ping.communicate(timeout=120)[0]
-
-
 @pytest.mark.parametrize("tenant", [BLUE, BLUE6, RED], ids=["blue", "blue6", "red"])
 def test_every_pair_of_a_tenant_reaches_each_other_at_full_mtu_once(tenant: dict[str, str]) -> None:
     """A frame to the gateway that is flooded is routed by every leaf: answers would come twice."""
@@ -118,42 +85,14 @@ def test_addresses_that_two_tenants_share_are_two_hosts() -> None:
 
 
 def test_the_gateway_has_one_mac_on_all_leaves() -> None:
-    for host in (*BLUE, *RED):
-        gateway = "10.1.20.1" if host == "h5" else "10.1.10.1"
-        said(host, "ping", "-qc1", "-W5", gateway)
+    for host, gateway in greet_gateways():
         (entry,) = json.loads(said(host, "ip", "-json", "neigh", "show", "to", gateway))
         assert entry["lladdr"] == GATEWAY_MAC, host
 
 
-def routes_of(leaf: str) -> tuple[set[tuple[str, str, str]], set[tuple[str, str, str]]]:
-    """A leaf's routes as type, teller and what they are of; and those of hosts' addresses but link-local ones."""
-    found: set[tuple[str, str, str]] = set()
-    hosts: set[tuple[str, str, str]] = set()
-    for routes in frr(leaf, "show bgp l2vpn evpn route json").values():
-        for prefix in routes if isinstance(routes, dict) else ():
-            if prefix.startswith("["):
-                teller = f"leaf{routes['rd'].split(':')[0].rsplit('.', 1)[-1]}"
-                kind, _, _, of, *address = prefix.strip("[]").split("]:[")
-                found.add((kind, teller, of))
-                if kind == "2" and address and not address[1].startswith("fe80:"):
-                    hosts.add((teller, of, address[1]))
-    return found, hosts
-
-
 def test_each_leaf_tells_of_what_it_has_and_nothing_else() -> None:
-    """RFC 7432 types 2 and 3, RFC 9136 type 5: FRR's own tables, entry by entry, then rocelab's reading of them."""
-    leaf_of = {"h1": "leaf1", "h2": "leaf1", "h3": "leaf2", "h4": "leaf2", "h5": "leaf3", "h6": "leaf3"}
-    wanted = {("5", leaf, prefix) for leaf in ("leaf1", "leaf2") for prefix in ("10.1.10.0", "fd00:1:10::")}
-    wanted |= {("5", "leaf3", "10.1.20.0"), ("5", "leaf3", "fd00:1:20::"), ("5", "leaf3", "10.1.10.0")}
-    wanted |= {("3", leaf, f"10.252.0.{leaf[-1]}") for leaf in LEAVES}
-    wanted |= {("2", leaf, MAC[host]) for host, leaf in leaf_of.items()}
-    addresses = {**BLUE, **RED}
-    hosts = {(leaf_of[host], MAC[host], addresses[host]) for host in leaf_of}
-    hosts |= {(leaf_of[host], MAC[host], address) for host, address in BLUE6.items()}
-    deadline = time.monotonic() + 60  # a host's route is told to others when its leaf has heard it
-    for leaf in LEAVES:
-        while (table := routes_of(leaf)) != (wanted, hosts):
-            assert time.monotonic() < deadline, (leaf, table[0] ^ wanted, table[1] ^ hosts)
+    """FRR's own tables, entry by entry, then rocelab's reading of them."""
+    await_routes()
     told = rocelab_json("status", "--evpn")
     assert told["healthy"]
     assert {route["route"]["type"] for route in told["routes"]} == {2, 3, 5}

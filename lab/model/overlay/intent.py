@@ -35,6 +35,15 @@ class Design(StrEnum):
 
     EBGP = "ebgp"
     """The underlay's: hop by hop, next hops unchanged."""
+    EBGP_MULTIHOP = "ebgp-multihop"
+    """Sessions of its own, between the loopbacks of neighbouring switches, by the AS numbers of the underlay."""
+    IBGP = "ibgp"
+    """The same with one AS number for all: who is above reflects (RFC 4456)."""
+
+    @property
+    def of_loopbacks(self) -> bool:
+        """Whether EVPN has sessions of its own."""
+        return self is not Design.EBGP
 
 
 @dataclass(frozen=True, slots=True)

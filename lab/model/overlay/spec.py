@@ -123,7 +123,8 @@ class OverlaySpec(_Section):
     """Tenants over the fabric: BGP EVPN (RFC 7432, RFC 8365) tells where they are, VXLAN carries their packets."""
 
     design: Annotated[Design, Field(strict=False)] = Design.EBGP
-    """Whose sessions carry EVPN's routes. ebgp: those of the underlay, hop by hop."""
+    """Which sessions carry EVPN's routes. ebgp: those of the underlay, hop by hop. ebgp-multihop: sessions between
+    the loopbacks of leaves and spines. ibgp: the same in one AS, spines reflect routes; the underlay stays eBGP."""
     gateway_mac: Mac = GATEWAY_MAC
     """The MAC address of every gateway, the same on all leaves."""
     tenants: Annotated[dict[TenantName, TenantSpec], _NAMED_ONLY] = {}

@@ -1,13 +1,15 @@
 """FRR configuration against golden files, and against the RFCs that it follows."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab.kernel.netns import Namespace
-from lab.model.addressing import plan_addresses
-from lab.model.load import read_topology
+from lab.model.addressing import NodePlan, plan_addresses
+from lab.model.load import load_topology, read_topology
+from lab.model.overlay.intent import Design
 from lab.model.topology import Bfd, HostFamily, Topology
 from lab.routing import daemons
 from lab.routing.daemons import Router
@@ -36,6 +38,48 @@ def test_an_overlay_matches_the_golden_file(router: str) -> None:
     config = render_router(tenants, plan_addresses(tenants), router)
     text = f"### vrfs\n{config.vrfs}### bgpd.conf\n{config.bgpd}"
     assert text == (GOLDEN / f"tenant-{router}.conf").read_text()
+
+
+@pytest.mark.parametrize("design", [Design.EBGP_MULTIHOP, Design.IBGP])
+@pytest.mark.parametrize("router", ["spine1", "leaf3"])
+def test_a_design_with_sessions_of_its_own_matches_the_golden_file(router: str, design: Design) -> None:
+    config = render_router(*designed("tenant.yaml", design), router)
+    assert config.bgpd == (GOLDEN / f"tenant-{design}-{router}.conf").read_text()
+
+
+def designed(file: str, design: Design) -> tuple[Topology, Mapping[str, NodePlan]]:
+    topology = read_topology(TOPOLOGIES / file)
+    assert topology.overlay is not None
+    wanted = replace(topology, overlay=replace(topology.overlay, design=design))
+    return wanted, plan_addresses(wanted)
+
+
+@pytest.mark.parametrize("design", Design)
+def test_the_family_is_on_sessions_of_one_kind_alone(design: Design) -> None:
+    """Of two kinds each route would come twice, and leaves would reach spines that are gone by others."""
+    text = render_router(*designed("l2vni.yaml", design), "leaf1").bgpd
+    family = text.split("address-family l2vpn evpn")[1]
+    assert ("neighbor FABRIC activate" in family) == (design is Design.EBGP)
+    assert ("neighbor OVERLAY activate" in family) == (design is not Design.EBGP)
+    assert "neighbor FABRIC activate" in text.split("address-family ipv4 unicast")[1].split("exit")[0]
+
+
+def test_of_three_tiers_each_reflects_to_those_below() -> None:
+    """RFC 4456 section 7: clusters of clusters; a leaf reflects to nobody, and has a session with each spine once."""
+    text = (
+        "name: tall\ngenerate: {shape: clos, pods: 2, superspines: 2, spines_per_pod: 2, leaves_per_pod: 2,\n"
+        "  uplinks_per_pair: 2, fabric_mtu: 9050}\n"
+        "overlay: {design: ibgp, networks: {lan: {vlan: 10, l2vni: 10, untagged: [h1, h8]}}}\n"
+    )
+    tall = load_topology(text)
+    plans = plan_addresses(tall)
+    leaf, spine, top = (render_router(tall, plans, name).bgpd for name in ("leaf1", "spine1", "superspine1"))
+    assert "route-reflector-client" not in leaf
+    assert leaf.count("peer-group OVERLAY\n") == 2
+    assert (spine.count("peer-group CLIENTS\n"), spine.count("peer-group OVERLAY\n")) == (2, 2)
+    assert (top.count("peer-group CLIENTS\n"), top.count("peer-group OVERLAY\n")) == (4, 0)
+    assert "neighbor CLIENTS route-reflector-client" in spine
+    assert "neighbor OVERLAY route-reflector-client" not in spine
 
 
 def test_without_tenants_leaves_take_the_family_and_have_no_vrf() -> None:
