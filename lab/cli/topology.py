@@ -16,6 +16,8 @@ from lab.kernel import clock
 from lab.units import format_rate, format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lab.model.addressing import NodePlan
     from lab.model.summary import Summary
     from lab.model.topology import Topology
@@ -42,6 +44,12 @@ QosOption = Annotated[
         "--qos",
         metavar="PRESET",
         help="Lossless ports: lab, sonic, nvidia, cisco, dcqcn or hpcc. \\[default: none, links are lossy]",
+    ),
+]
+Tenants = Annotated[
+    int,
+    typer.Option(
+        min=0, max=250, help="Deal the hosts out among so many tenants, by EVPN and VXLAN.", show_default=False
     ),
 ]
 
@@ -75,11 +83,10 @@ def new_leaf_spine(
     host_rate: HostRate = None,
     fabric_rate: FabricRate = None,
     qos: QosOption = None,
+    tenants: Tenants = 0,
     output: Output = None,
 ) -> None:
     """Two tiers: every leaf to every spine."""
-    from lab.model.template import new_topology  # noqa: PLC0415
-
     settings = {
         "spines": spines,
         "leaves": leaves,
@@ -88,7 +95,7 @@ def new_leaf_spine(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(new_topology(name, "leaf-spine", settings, {"rate": rate, "mtu": mtu}, qos), output)
+    write(_new(name, "leaf-spine", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
 
 
 @new.command("clos")
@@ -105,11 +112,10 @@ def new_clos(
     host_rate: HostRate = None,
     fabric_rate: FabricRate = None,
     qos: QosOption = None,
+    tenants: Tenants = 0,
     output: Output = None,
 ) -> None:
     """Three tiers: pods of leaves and spines, joined by super-spines."""
-    from lab.model.template import new_topology  # noqa: PLC0415
-
     settings = {
         "pods": pods,
         "superspines": superspines,
@@ -120,7 +126,7 @@ def new_clos(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(new_topology(name, "clos", settings, {"rate": rate, "mtu": mtu}, qos), output)
+    write(_new(name, "clos", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
 
 
 @new.command("rail-optimised")
@@ -136,11 +142,10 @@ def new_rail_optimised(
     host_rate: HostRate = None,
     fabric_rate: FabricRate = None,
     qos: QosOption = None,
+    tenants: Tenants = 0,
     output: Output = None,
 ) -> None:
     """GPU hosts with one NIC on each rail's leaf."""
-    from lab.model.template import new_topology  # noqa: PLC0415
-
     settings = {
         "rails": rails,
         "hosts_per_unit": hosts_per_unit,
@@ -150,7 +155,17 @@ def new_rail_optimised(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(new_topology(name, "rail-optimised", settings, {"rate": rate, "mtu": mtu}, qos), output)
+    write(_new(name, "rail-optimised", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+
+
+def _new(name: str, shape: str, settings: Mapping[str, object], qos: str | None, tenants: int) -> str:
+    """The text of a new file; ``settings`` have the links' rate and MTU among them."""
+    from lab.model.template import new_topology, room_for_tunnels, with_tenants  # noqa: PLC0415
+
+    mtu = settings["mtu"]
+    room = room_for_tunnels(mtu if isinstance(mtu, int) else None) if tenants else {}
+    text = new_topology(name, shape, {**settings, **room}, {key: settings[key] for key in ("rate", "mtu")}, qos)
+    return with_tenants(text, tenants) if tenants else text
 
 
 @app.command()

@@ -8,6 +8,9 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from lab.model.load import load_topology
+from lab.model.overlay.intent import VXLAN_OVERHEAD
+from lab.model.overlay.spec import OverlaySpec
+from lab.model.overlay.tenancy import deal
 from lab.model.qos.presets import DEFAULT, PRESETS
 from lab.model.spec import SHAPES, DefaultsSpec, TopologySpec
 
@@ -30,6 +33,29 @@ def new_topology(
     text = "\n".join(_lines(name, shape, settings, defaults, qos)) + "\n"
     load_topology(text, "these options")
     return text
+
+
+def room_for_tunnels(mtu: int | None) -> dict[str, object]:
+    """The setting by which links between switches carry tunnels of ``mtu`` bytes of packet; None is the default."""
+    return {"fabric_mtu": (mtu or int(str(_DEFAULTS["mtu"]))) + VXLAN_OVERHEAD}
+
+
+def with_tenants(text: str, tenants: int) -> str:
+    """The same file with its hosts dealt out among so many tenants; UsageError when there are fewer hosts."""
+    dealt = [*text.splitlines(), "", *_overlay(), *deal(load_topology(text, "these options"), tenants)]
+    found = "\n".join(dealt) + "\n"
+    load_topology(found, "these options")
+    return found
+
+
+def _overlay() -> Iterator[str]:
+    """The keys of an overlay before its tenants."""
+    yield from _comment(TopologySpec.model_fields["overlay"].description or "", "# ")
+    yield "overlay:"
+    for key in ("design", "gateway_mac"):
+        field = OverlaySpec.model_fields[key]
+        yield from _comment(field.description or "", "  # ")
+        yield f"  {key}: {_scalar(str(field.get_default()))}"
 
 
 def _lines(

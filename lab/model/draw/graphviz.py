@@ -5,14 +5,15 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from lab.model.draw.palette import TIERS
+from lab.model.draw.palette import TIERS, tenant_colours
+from lab.model.overlay.tenancy import tenants_of_ends
 from lab.model.topology import Role
 from lab.units import format_rate, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from lab.model.topology import Link, Topology
+    from lab.model.topology import Endpoint, Link, Topology
 
 
 def draw_graphviz(topology: Topology) -> str:
@@ -36,17 +37,20 @@ def _lines(topology: Topology) -> Iterator[str]:
     for role in Role:
         if names := " ".join(f"{_quoted(node.name)};" for node in topology.having(role)):
             yield f"  {{ rank=same; {names} }}"
-    yield from (_edge(topology, link) for link in topology.links)
+    tenants = tenants_of_ends(topology)
+    colours = {end: tenant_colours(topology)[tenant] for end, tenant in tenants.items()}
+    yield from (_edge(topology, link, colours) for link in topology.links)
     yield "}"
 
 
-def _edge(topology: Topology, link: Link) -> str:
-    """The upper end first, so that Graphviz ranks it higher."""
+def _edge(topology: Topology, link: Link, colours: Mapping[Endpoint, str]) -> str:
+    """The upper end first, so that Graphviz ranks it higher; a host's link in the colour of its tenant."""
     lower, upper = topology.lower_first(link)
     label = format_rate(link.rate) + (f", {format_time(link.delay)}" if link.delay else "")
     return (
         f"  {_quoted(upper.node)} -- {_quoted(lower.node)} [label={_quoted(label)},"
-        f" headlabel={_quoted(lower.interface)}, taillabel={_quoted(upper.interface)}];"
+        f" headlabel={_quoted(lower.interface)}, taillabel={_quoted(upper.interface)}"
+        + (f', color="{colours[lower]}"];' if lower in colours else "];")
     )
 
 

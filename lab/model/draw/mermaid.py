@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from lab.model.draw.palette import INK, TIERS
+from lab.model.draw.palette import INK, TIERS, tenant_colours
+from lab.model.overlay.tenancy import tenants_of_ends
 from lab.model.topology import Role
 from lab.units import format_rate
 
@@ -29,9 +30,12 @@ def _lines(topology: Topology) -> Iterator[str]:
         yield from (f"  {'  ' if pod else ''}{_card(node, identifiers)}" for node in members)
         if pod:
             yield "  end"
-    for link in topology.links:
+    tenants, colours = tenants_of_ends(topology), tenant_colours(topology)
+    for place, link in enumerate(topology.links):
         lower, upper = topology.lower_first(link)
         yield f"  {identifiers[upper.node]} ---|{_label(link)}| {identifiers[lower.node]}"
+        if lower in tenants:
+            yield f"  linkStyle {place} stroke:{colours[tenants[lower]]}"
     for role in Role:
         if members_of_tier := topology.having(role):
             fill, line = TIERS[role]

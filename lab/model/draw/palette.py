@@ -9,6 +9,8 @@ from lab.model.topology import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lab.model.topology import Topology
+
 TIERS: Final = {
     Role.SUPERSPINE: ("#f5f3ff", "#8b5cf6"),
     Role.SPINE: ("#eff6ff", "#3b82f6"),
@@ -18,6 +20,10 @@ TIERS: Final = {
 """Fill and line of a node's card, on light ground."""
 RAILS: Final = ("#3b82f6", "#14b8a6", "#f59e0b", "#ef4444", "#8b5cf6", "#ec4899", "#84cc16", "#06b6d4")
 """One for each rail; the ninth begins again."""
+_OF_THE_NAME: Final = {
+    "blue": RAILS[0], "teal": RAILS[1], "orange": RAILS[2], "red": RAILS[3], "purple": RAILS[4], "pink": RAILS[5],
+    "green": RAILS[6],
+}  # fmt: skip
 INK: Final = "#0f172a"
 """Text on a card, on light ground."""
 
@@ -33,6 +39,15 @@ _LIGHT_TEXTS: Final = {"ink": INK, "muted": "#64748b", "odd-text": "#e11d48"}
 _DARK_TEXTS: Final = {"ink": "#f1f5f9", "muted": "#94a3b8", "odd-text": "#fb7185"}
 _LIGHT_LINES: Final = {"wire": "#94a3b8", "odd": "#e11d48"}
 _DARK_LINES: Final = {"wire": "#64748b", "odd": "#fb7185"}
+
+
+def tenant_colours(topology: Topology) -> Mapping[str, str]:
+    """A colour for each tenant: that of its name, if it is called like one, else the next that nobody is called."""
+    tenants = [tenant.name for tenant in topology.overlay.tenants] if topology.overlay else []
+    named = {tenant: _OF_THE_NAME[tenant] for tenant in tenants if tenant in _OF_THE_NAME}
+    free = [colour for colour in RAILS if colour not in named.values()] or list(RAILS)
+    others = [tenant for tenant in tenants if tenant not in named]
+    return {**named, **{tenant: free[place % len(free)] for place, tenant in enumerate(others)}}
 
 
 def _rules(areas: Mapping[str, tuple[str, str]], texts: Mapping[str, str], lines: Mapping[str, str]) -> Iterator[str]:

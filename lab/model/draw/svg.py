@@ -8,7 +8,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from lab.model.addressing import plan_addresses
 from lab.model.draw.layout import LONGEST_NAME, lay_out
-from lab.model.draw.palette import RAILS, STYLESHEET
+from lab.model.draw.palette import RAILS, STYLESHEET, tenant_colours
+from lab.model.overlay.tenancy import tenants_of_ends
 from lab.model.summary import format_ratio, summarise
 from lab.model.topology import Role
 from lab.units import format_rate, format_time
@@ -53,7 +54,9 @@ class _Drawing:
         usual_rates = [rate for _, rate, _, _ in self._usual]
         self._slowest = min(usual_rates, default=1)
         self._crowded = len(topology.links) > _CROWD
-        self._rails = any(len(topology.links_of(host.name)) > 1 for host in topology.hosts)
+        self._tenants = tenants_of_ends(topology)
+        self._colours = tenant_colours(topology)
+        self._rails = not self._tenants and any(len(topology.links_of(host.name)) > 1 for host in topology.hosts)
 
     def parts(self) -> Iterator[str]:
         """The document, element by element."""
@@ -130,10 +133,10 @@ class _Drawing:
             if wire.elbow
             else f"C{x2:.1f} {y2 + bend:.1f} {x1:.1f} {y1 - bend:.1f} {x1:.1f} {y1:.1f}"
         )
-        rail = self._rail_colour(link) if css == "wire" else ""
+        colour = (self._tenant_colour(link) or self._rail_colour(link)) if css == "wire" else ""
         return (
             f'<path class="{css}" d="M{x2:.1f} {y2:.1f} {shape}" stroke-width="{width:.2f}" opacity="{opacity}"'
-            f"{rail}{self._names_of(link)}><title>{escape(_describe(link))}</title></path>"
+            f"{colour}{self._names_of(link)}><title>{escape(_describe(link))}</title></path>"
         )
 
     def _names_of(self, link: Link) -> str:
@@ -141,6 +144,10 @@ class _Drawing:
             return ""
         lower, upper = self._topology.lower_first(link)
         return f" data-lower={quoteattr(str(lower))} data-upper={quoteattr(str(upper))}"
+
+    def _tenant_colour(self, link: Link) -> str:
+        tenant = next((self._tenants[end] for end in link.ends if end in self._tenants), "")
+        return f' style="stroke: {self._colours[tenant]}"' if tenant else ""
 
     def _rail_colour(self, link: Link) -> str:
         if not self._rails:
@@ -227,6 +234,10 @@ class _Drawing:
             yield f'<circle class="host-text" cx="{x + 4:.1f}" cy="{y - 4:.1f}" r="3.5"/>'
             yield f'<text class="muted" x="{x + 14:.1f}" y="{y:.1f}" font-size="11">RDMA NIC (rxe)</text>'
             x += 124
+        for tenant in dict.fromkeys(self._tenants.values()):
+            yield f'<rect x="{x:.1f}" y="{y - 8:.1f}" width="12" height="4" rx="2" fill="{self._colours[tenant]}"/>'
+            yield f'<text class="muted" x="{x + 18:.1f}" y="{y:.1f}" font-size="11">{escape(tenant)}</text>'
+            x += 34 + len(tenant) * 6.6
         text = "thicker is faster" if len({link.rate for link in self._topology.links}) > 1 else ""
         if self._rails:
             text += ("; " if text else "") + "a colour for each rail"

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,9 +14,12 @@ from lab.kernel.process import find_tool, run
 from lab.model.draw.graphviz import draw_graphviz
 from lab.model.draw.layout import lay_out
 from lab.model.draw.mermaid import draw_mermaid
+from lab.model.draw.palette import tenant_colours
 from lab.model.draw.svg import draw_svg
+from lab.model.load import load_topology, read_topology
 from lab.model.topology import Topology
 
+TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 SVG = "{http://www.w3.org/2000/svg}"
 SHAPES = {
     "small": ("leaf-spine", {"spines": 2, "leaves": 2}),
@@ -136,3 +140,23 @@ def test_graphviz_accepts_the_graph(fabric: Topology) -> None:
     assert len(graph["edges"]) == len(fabric.links)
     assert ports == {(link.b.interface, link.a.interface) for link in fabric.links}
     assert parsed.stderr == ""
+
+
+def test_hosts_links_have_their_tenants_colour_and_switches_links_none() -> None:
+    """A tenant that is called like a colour has it; the legend names both."""
+    tenants = read_topology(TOPOLOGIES / "tenant.yaml")
+    tree = parse(draw_svg(tenants))
+    colours = {
+        path.findtext(f"{SVG}title", "").split(":")[0]: path.get("style", "") for path in tree.iter(f"{SVG}path")
+    }
+    assert {colours[host] for host in ("h1", "h3", "h5")} == {"stroke: #3b82f6"}
+    assert {colours[host] for host in ("h2", "h4", "h6")} == {"stroke: #ef4444"}
+    assert {colour for end, colour in colours.items() if not end.startswith("h")} == {""}
+    assert {"blue", "red"} <= {element.text for element in tree.iter(f"{SVG}text")}
+    assert draw_graphviz(tenants).count('color="#ef4444"') == 3
+    assert draw_mermaid(tenants).count("stroke:#3b82f6") == 3 + draw_mermaid(tenants).count(",stroke:#3b82f6")
+
+
+def test_a_tenant_without_a_colours_name_has_one_that_no_other_has() -> None:
+    text = (TOPOLOGIES / "tenant.yaml").read_text().replace("blue", "acme")
+    assert tenant_colours(load_topology(text)) == {"red": "#ef4444", "acme": "#3b82f6"}

@@ -2,10 +2,11 @@
 
 import pytest
 
-from lab.errors import InvalidInput
+from lab.errors import InvalidInput, UsageError
 from lab.model.load import load_topology
+from lab.model.overlay.tenancy import MAX_TENANTS, tenants_of_ends
 from lab.model.spec import ClosSpec, LeafSpineSpec, RailOptimisedSpec
-from lab.model.template import new_topology
+from lab.model.template import new_topology, room_for_tunnels, with_tenants
 
 SETTINGS: dict[str, dict[str, object]] = {
     "leaf-spine": {"spines": 3, "leaves": 5, "hosts_per_leaf": None, "host_rate": "100Mbit"},
@@ -40,6 +41,34 @@ def test_the_key_qos_is_there_to_be_turned_on() -> None:
     assert uncommented.qos is not None
     with pytest.raises(InvalidInput, match=r"qos.fabric: there is no profile sonik; did you mean 'sonic'"):
         new_topology("mine", "leaf-spine", SETTINGS["leaf-spine"], {}, "sonik")
+
+
+@pytest.mark.parametrize("shape", SETTINGS)
+@pytest.mark.parametrize("tenants", [1, 2, 3])
+def test_hosts_are_dealt_out_among_tenants(shape: str, tenants: int) -> None:
+    """Each host's every interface is in a network, of the host's tenant; no two networks share a subnet."""
+    plain = new_topology("mine", shape, {**SETTINGS[shape], **room_for_tunnels(4300)}, {"mtu": 4300})
+    if len(load_topology(plain).hosts) < tenants:
+        with pytest.raises(UsageError, match=f"{tenants} tenants for 2 hosts: --tenants 2 or fewer, or more hosts"):
+            with_tenants(plain, tenants)
+        return
+    fabric = load_topology(with_tenants(plain, tenants))
+    assert fabric.overlay is not None
+    whose = tenants_of_ends(fabric)
+    ends = [link.end_at(host.name) for host in fabric.hosts for link in fabric.links_of(host.name)]
+    assert set(whose) == set(ends)
+    numbers = {host.name: number for number, host in enumerate(fabric.hosts)}
+    assert all(tenant == f"tenant{numbers[end.node] % tenants + 1}" for end, tenant in whose.items())
+    subnets = [subnet for network in fabric.overlay.networks for subnet in network.subnets]
+    assert len(set(subnets)) == len(subnets)
+    assert {link.mtu for link in fabric.links} == {4300, 4350}
+
+
+def test_as_many_tenants_as_an_octet_has_room_for() -> None:
+    many = {"spines": 1, "leaves": 2, "hosts_per_leaf": 125, **room_for_tunnels(None)}
+    fabric = load_topology(with_tenants(new_topology("mine", "leaf-spine", many, {}), MAX_TENANTS))
+    assert fabric.overlay is not None
+    assert len(fabric.overlay.tenants) == MAX_TENANTS
 
 
 def test_bad_values_are_told() -> None:
