@@ -22,7 +22,7 @@ import json
 from typing import Annotated, Any, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.overlay import frr, paths_shown, paths_to, ping_each, show_paths, tunnel_has
+from lab.scenario.overlay import frr, paths_shown, paths_to, ping_each, reaches, show_paths, tunnel_has
 from lab.scenario.workload import commands, probe, said, show_routing
 
 BROKEN, SEES, BETWEEN = "leaf3", "leaf1", "spine1"
@@ -57,14 +57,9 @@ def run(stage: Stage, p: Params) -> None:
     with stage.phase("fix"):
         stage.heal(lost)
         stage.until(lambda: paths_to(stage, SEES, VTEP) == PATHS, "leaf1 to have both paths to leaf3's VTEP")
-        stage.until(lambda: _reaches(stage), "h1 to reach h3 again")
+        stage.until(lambda: reaches(stage, "h1", "10.1.20.2"), "h1 to reach h3 again")
     with stage.phase("verify"):
         _look(stage, p)
-
-
-def _reaches(stage: Stage) -> bool:
-    words = ("ping", "-n", "-q", "-c1", "-W1", "10.1.20.2")
-    return stage.fabric.namespace("h1").run(words, check=False).returncode == 0
 
 
 def _look(stage: Stage, p: Params) -> None:

@@ -5,6 +5,8 @@ Nothing here outlives its namespace, which is in the journal: undoing a fabric u
 
 from __future__ import annotations
 
+import socket
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address
 
     from lab.dataplane.numbering import Numbering
+    from lab.kernel.rtnl import Batch
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.plan import Addressed, Gateway, HostInterface, LeafOverlay, OverlayPlan
+    from lab.model.overlay.plan import Addressed, Gateway, HostInterface, LeafOverlay, OverlayPlan, Tunnel
     from lab.model.topology import Topology
 
 _FIRST_TABLE: Final = 300
@@ -69,8 +72,7 @@ class Layer:
         logical.add_bridge(batch, bridge)
         _add_vrfs(batch, leaf, vrfs)
         for tunnel, device in tunnels.items():
-            logical.add_vxlan(batch, device, vni=tunnel.vni, local=vtep)
-            logical.join_vlan(batch, device.index, tunnel.vlan, untagged=True)
+            add_tunnel(batch, tunnel, device, vtep)
         _add_gateways(batch, leaf, bridge, gateways)
         self._add_ports(batch, node, leaf, bridge.index)
         batch.commit()
@@ -119,6 +121,45 @@ def _add_address(batch: rtnl.Batch, addressed: Addressed, index: int, table: int
         if several:
             links.add_default_route(batch, addressed.gateway, index, table=table)
             links.add_source_rule(batch, addressed.address.ip, table)
+
+
+def add_tunnel(batch: Batch, tunnel: Tunnel, device: Device, vtep: IPv4Address) -> None:
+    """A tunnel from the address ``vtep``, in its VLAN of the bridge; still down."""
+    logical.add_vxlan(batch, device, vni=tunnel.vni, local=vtep)
+    logical.join_vlan(batch, device.index, tunnel.vlan, untagged=True)
+
+
+def change_vni(plan: NodePlan, leaf: LeafOverlay, name: str, vni: int) -> None:
+    """In a leaf's namespace: have the tunnel called ``name`` carry another VNI, be the tunnel there or not.
+
+    The kernel changes no VNI, so it is made anew, under its index.
+    """
+    tunnel = next(each for each in leaf.tunnels if each.name == name)
+    there = {named: index for index, named in socket.if_nameindex()}
+    device = Device(name, there.get(name, max(there.values()) + 1), leaf.mtu, leaf.mac, there[BRIDGE])
+    batch = rtnl.Batch()
+    if name in there:
+        links.delete(batch, device.index, name)
+    if plan.vtep is not None:
+        add_tunnel(batch, replace(tunnel, vni=vni), device, plan.vtep)
+    batch.commit()
+    tuning.write_sysctls({f"net/ipv6/conf/{name}/disable_ipv6": 1})
+    tuning.disable_offloads([name])
+    links.set_up(batch, device.index, name)
+    batch.commit()
+
+
+def change_gateways(leaf: LeafOverlay, now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """In a leaf's namespace: give gateways other MACs, by name; the bridge takes what is for them as its own."""
+    bridge = socket.if_nametoindex(BRIDGE)
+    batch = rtnl.Batch()
+    for gateway in leaf.gateways:
+        mac = wanted.get(gateway.name, gateway.mac)
+        if gateway.name in wanted and mac != now[gateway.name]:
+            logical.disown_mac(batch, bridge, gateway.vlan, now[gateway.name])
+            logical.set_mac(batch, socket.if_nametoindex(gateway.name), mac, gateway.name)
+            logical.own_mac(batch, bridge, gateway.vlan, mac)
+    batch.commit()
 
 
 def _add_vrfs(batch: rtnl.Batch, leaf: LeafOverlay, devices: Mapping[str, Device]) -> None:

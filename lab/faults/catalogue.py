@@ -9,6 +9,7 @@ from lab.faults.kinds.host import GidMoved, ProcessKilled, ProcessStopped, Stale
 from lab.faults.kinds.link import LinkDown, LinkMtu, LinkRate
 from lab.faults.kinds.nic import GlobalPause, MalformedPfc, PausesIgnored, PauseStorm, SlowReceiver
 from lab.faults.kinds.node import CpuStarved, UdpFiltered
+from lab.faults.kinds.overlay import GatewayMac, NicMac, TunnelVni
 from lab.faults.kinds.packets import (
     DscpRewritten,
     LinkCorrupt,
@@ -30,8 +31,9 @@ _ALL: Final[tuple[type[Fault[Any]], ...]] = (
     LinkMtu, LinkRate,
     PortConfig,
     PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, NotEct, DscpRewritten,
-    DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, TunnelDscp, CpuStarved,
-    WrongAddress, WrongGateway, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled, StaleNeighbour,
+    DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, TunnelDscp, TunnelVni,
+    GatewayMac, CpuStarved,
+    NicMac, WrongAddress, WrongGateway, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled, StaleNeighbour,
 )  # fmt: skip
 
 KINDS: Final = {kind.name: kind for kind in _ALL}

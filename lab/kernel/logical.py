@@ -9,7 +9,15 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyroute2.netlink.rtnl import RTM_DELRULE, RTM_NEWLINK, RTM_NEWNEIGH, RTM_NEWROUTE, RTM_NEWRULE, RTM_SETLINK
+from pyroute2.netlink.rtnl import (
+    RTM_DELNEIGH,
+    RTM_DELRULE,
+    RTM_NEWLINK,
+    RTM_NEWNEIGH,
+    RTM_NEWROUTE,
+    RTM_NEWRULE,
+    RTM_SETLINK,
+)
 from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
@@ -137,13 +145,27 @@ def join_vlan(batch: Batch, index: int, vlan: int, *, untagged: bool = False, of
 
 def own_mac(batch: Batch, bridge: int, vlan: int, mac: str) -> None:
     """Frames of a VLAN to ``mac`` are for the bridge itself: to an address that it does not know it floods them."""
+    batch.add(encode(_own(bridge, vlan, mac), RTM_NEWNEIGH, CREATE), f"MAC {mac} of VLAN {vlan}")
+
+
+def _own(bridge: int, vlan: int, mac: str) -> ndmsg:
     message = ndmsg()
     message["family"] = socket.AF_BRIDGE
     message["ifindex"] = bridge
     message["state"] = _NUD_PERMANENT
     message["flags"] = _NTF_SELF
     message["attrs"] = [("NDA_LLADDR", mac), ("NDA_VLAN", vlan)]
-    batch.add(encode(message, RTM_NEWNEIGH, CREATE), f"MAC {mac} of VLAN {vlan}")
+    return message
+
+
+def set_mac(batch: Batch, index: int, mac: str, name: str) -> None:
+    """Give an interface another MAC."""
+    _change(batch, index, [("IFLA_ADDRESS", mac)], f"MAC of {name}")
+
+
+def disown_mac(batch: Batch, bridge: int, vlan: int, mac: str) -> None:
+    """Take ``own_mac`` back."""
+    batch.add(encode(_own(bridge, vlan, mac), RTM_DELNEIGH), f"MAC {mac} of VLAN {vlan} gone")
 
 
 def ask_vrfs_first(batch: Batch) -> None:

@@ -70,6 +70,12 @@ def ping_each(stage: Stage, src: str, *hosts: str) -> None:
         probe(stage, src, host, count=5)
 
 
+def reaches(stage: Stage, host: str, address: str) -> bool:
+    """Whether an address answers a host now; to wait for, and not recorded."""
+    words = ("ping", "-n", "-q", "-c1", "-W1", address)
+    return stage.fabric.namespace(host).run(words, check=False).returncode == 0
+
+
 def frr(stage: Stage, switch: str, *commands: str) -> None:
     """Record what FRR says to commands of vtysh."""
     stage.run(switch, "vtysh", *stage.fabric.router(switch).vtysh(*commands)[1:])

@@ -111,9 +111,63 @@ LOST: Acts = {
     }),
     "verify": Act(CLEAN),
 }  # fmt: skip
+ROUTED = ping(0, "h2")
+
+
+def imet(vni: int) -> Printed:
+    """What leaf1 shows of leaf2's type-3 route."""
+    return "leaf1", "vtysh --vty_socket /run -c show", f"[3]:[0]:[32]:[{LEAF2}]  RT:28834:{vni} ET:8", 0
+
+
+SAME = Act({}, [ping(0), ROUTED, fdb(LEAF2, FLOOD), imet(10010)])
+OTHERWISE: Acts = {
+    "baseline": SAME,
+    "observe": Act({}, [ping(1), ROUTED, fdb(LEAF2), imet(10011)]),
+    "verify": SAME,
+}
+
+
+def moved(local: int, remote: int, duplicate: bool = False, kind: str = "local") -> Printed:
+    """What leaf1 says of h1's MAC."""
+    return frr({H1: {"type": kind, "localSequence": local, "remoteSequence": remote, "isDuplicate": duplicate}})
+
+
+def bridged(*macs: str) -> Printed:
+    """What leaf1's bridge has at its tunnel, and what the tunnel still has of h1's MAC."""
+    old = {"mac": H1, "ifname": "vni10010", "dst": LEAF2, "flags": ["self"], "state": ""}
+    entries = [{"mac": mac, "ifname": "vni10010", "vlan": 10, "flags": [], "master": "bridge"} for mac in macs]
+    return "leaf1", "bridge -json fdb show dev vni10010", json.dumps([old, *entries]), 0
+
+
+AT_HOME = Act({}, [ping(0, "h2"), bridged(H2), moved(0, 0)])
+CLONED: Acts = {
+    "baseline": AT_HOME,
+    "observe": Act({}, [ping(1, "h2"), bridged(H1), moved(6, 7, duplicate=True, kind="remote")]),
+    "verify": Act({}, [ping(0, "h2"), bridged(H2), moved(10, 9)]),
+}
+ANYCAST, DRIFTED = "02:1a:00:00:00:01", "02:1a:00:00:00:02"
+
+
+def gateway(leaf: str, mac: str) -> Printed:
+    return leaf, "ip -json link show dev vlan20", json.dumps([{"ifname": "vlan20", "address": mac}]), 0
+
+
+def knows(mac: str) -> Printed:
+    return "h3", "ip -json neigh show to 10.1.20.1", json.dumps([{"dst": "10.1.20.1", "lladdr": mac}]), 0
+
+
+ONE = Act({}, [ping(0, "h3"), ping(0), knows(ANYCAST), gateway("leaf3", ANYCAST), gateway("leaf1", ANYCAST)])
+TWO: Acts = {
+    "baseline": ONE,
+    "observe": Act(
+        {}, [ping(1, "h3"), ping(0), knows(ANYCAST), gateway("leaf3", DRIFTED), gateway("leaf1", ANYCAST)]
+    ),
+    "verify": ONE,
+}
 GOOD = {
     "evpn-rt-mismatch": MISMATCH, "evpn-no-imet": SILENT, "evpn-af-missing": DARK, "vtep-unreachable": UNRESOLVED,
-    "vxlan-mtu": NARROW, "dscp-lost-in-vxlan": LOST,
+    "vxlan-mtu": NARROW, "dscp-lost-in-vxlan": LOST, "evpn-vni-mismatch": OTHERWISE, "duplicate-mac": CLONED,
+    "gateway-mac-conflict": TWO,
 }  # fmt: skip
 
 
@@ -177,6 +231,29 @@ def test_what_is_counted_decides(scenario: str, change: Change, wrong: str, tmp_
         ("vtep-unreachable", ("observe", 3), ping(1, "leaf1"), "the-leaf-itself-is-reached"),
         ("vtep-unreachable", ("observe", 1), ping(0), "its-hosts-are-not"),
         ("vtep-unreachable", ("observe", 0), ping(1), "its-hosts-are-not"),
+        ("evpn-vni-mismatch", ("observe", 3), imet(10010), "the-route-has-another-vni"),
+        ("evpn-vni-mismatch", ("verify", 3), imet(10011), "the-route-has-another-vni"),
+        ("evpn-vni-mismatch", ("observe", 3), frr(":10011"), "the-route-has-another-vni"),
+        ("evpn-vni-mismatch", ("observe", 2), fdb(LEAF2, FLOOD), "nobody-takes-it-over"),
+        ("evpn-vni-mismatch", ("verify", 2), fdb(LEAF2, H2), "nobody-takes-it-over"),
+        ("evpn-vni-mismatch", ("observe", 0), ping(0), "the-network-is-cut-in-two"),
+        ("evpn-vni-mismatch", ("observe", 1), ping(1, "h2"), "the-network-is-cut-in-two"),
+        ("evpn-vni-mismatch", ("verify", 0), ping(1), "the-network-is-cut-in-two"),
+        ("duplicate-mac", ("observe", 2), moved(3, 4, duplicate=True), "the-sequence-number-climbs"),
+        ("duplicate-mac", ("verify", 2), moved(10, 11, kind="remote"), "the-sequence-number-climbs"),
+        ("duplicate-mac", ("observe", 2), moved(6, 7), "leaf1-calls-it-a-duplicate"),
+        ("duplicate-mac", ("verify", 2), moved(10, 9, duplicate=True), "leaf1-calls-it-a-duplicate"),
+        ("duplicate-mac", ("observe", 1), bridged(H2), "its-leaf-sends-it-away"),
+        ("duplicate-mac", ("verify", 1), bridged(H1), "its-leaf-sends-it-away"),
+        ("duplicate-mac", ("observe", 0), ping(0, "h2"), "the-two-do-not-reach-each-other"),
+        ("duplicate-mac", ("verify", 0), ping(1, "h2"), "the-two-do-not-reach-each-other"),
+        ("gateway-mac-conflict", ("observe", 3), gateway("leaf3", ANYCAST), "one-leaf-has-another-mac"),
+        ("gateway-mac-conflict", ("observe", 4), gateway("leaf1", DRIFTED), "one-leaf-has-another-mac"),
+        ("gateway-mac-conflict", ("verify", 3), gateway("leaf3", DRIFTED), "one-leaf-has-another-mac"),
+        ("gateway-mac-conflict", ("observe", 2), knows(DRIFTED), "the-host-knows-the-right-one"),
+        ("gateway-mac-conflict", ("observe", 0), ping(0, "h3"), "it-reaches-nothing-beyond"),
+        ("gateway-mac-conflict", ("observe", 1), ping(1), "it-reaches-nothing-beyond"),
+        ("gateway-mac-conflict", ("verify", 0), ping(1, "h3"), "it-reaches-nothing-beyond"),
         ("vxlan-mtu", ("observe", 1), ping(0), "probes-fail-above-a-size"),
         ("vxlan-mtu", ("observe", 0), ping(1), "probes-fail-above-a-size"),
         ("vxlan-mtu", ("verify", 2), ping(1), "probes-fail-above-a-size"),
@@ -201,6 +278,10 @@ def test_what_is_printed_decides(
         ("evpn-no-imet", session("Idle"), "the-underlay-is-well"),
         ("vtep-unreachable", session("Idle"), "the-leaf-itself-is-reached"),
         ("vxlan-mtu", session("Idle"), "no-counter-of-a-port-tells"),
+        ("evpn-vni-mismatch", link(), "nothing-alarms"),
+        ("evpn-vni-mismatch", session("Idle"), "nothing-alarms"),
+        ("duplicate-mac", session("Idle"), "nothing-alarms"),
+        ("gateway-mac-conflict", session("Idle"), "nothing-alarms"),
     ],
 )
 def test_what_alarms_decides(scenario: str, event: dict[str, Any], wrong: str, tmp_path: Path) -> None:
