@@ -29,7 +29,7 @@ class LazyGroup(TyperGroup):
         """Names in the order of the table."""
         return list(self.commands_at)
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002
         """Import and wrap one command, or None when there is none of that name."""
         if cmd_name not in self.commands_at:
             return None
