@@ -21,7 +21,7 @@ _ABOUT_A_FABRIC: Final = {
     "capture", "congestion", "counters", "craft", "diagnose", "down", "exec", "expect", "fault", "inspect", "path",
     "qos", "rdma", "record", "scenario", "shell", "status", "top", "vtysh",
 }  # fmt: skip
-_RUNS: Final = {"record": {"start", "stop"}, "scenario": {"break", "hint", "check", "fix", "explain"}}
+_RUNS: Final = {"record": {"shell", "start", "stop"}, "scenario": {"break", "hint", "check", "fix", "explain"}}
 """What these do with a fabric that runs; the rest reads files, or says itself where it runs."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -84,6 +86,26 @@ def stop(
         raise OperationFailed(
             f"recording {found.folder} is incomplete: {recording.why}", "it can be read up to there"
         )
+
+
+@app.command()
+def shell(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Beside which, when several run.")] = None,
+    fabric: FabricOption = None,
+) -> None:
+    """Open a shell whose terminal becomes part of a recording that runs; exit leaves it.
+
+    It is kept as terminal/shell-1.cast, with the recording's times: asciinema play shows it.
+    """
+    from lab.telemetry.folder import Folder  # noqa: PLC0415 - as of ls
+    from lab.telemetry.terminal import record_terminal  # noqa: PLC0415 - pexpect, which nobody else needs
+
+    found = _chosen(name, fabric)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("there is no terminal to record", "type rocelab record shell at one, without pipes")
+    code, file = record_terminal(Folder(found.folder), [os.environ.get("SHELL", "/bin/sh")], os.environ)
+    _say(f"kept in {file}")
+    raise typer.Exit(code)
 
 
 @app.command("ls")
@@ -184,6 +206,7 @@ def _as_data(recording: Recording) -> dict[str, Any]:
         "events": summary.events,
         "commands": len(recording.commands),
         "captures": [str(file.relative_to(recording.folder.path)) for file in recording.captures],
+        "terminals": [str(file.relative_to(recording.folder.path)) for file in recording.terminals],
     }
 
 
@@ -203,7 +226,8 @@ def _show(recording: Recording) -> None:
         stdout.print(table("busiest ports", ("port", "received", "sent"), rates))
     if told["events"]:
         stdout.print(table("events", ("source and kind", "count"), sorted(told["events"].items())))
-    _say(f"{counted(told['commands'], 'command')}, {counted(len(told['captures']), 'capture')}")
+    kept = [counted(len(told[what]), what.removesuffix("s")) for what in ("captures", "terminals")]
+    _say(", ".join([counted(told["commands"], "command"), *kept]))
 
 
 def _seconds(value: float | None) -> str:

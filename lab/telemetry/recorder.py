@@ -141,11 +141,6 @@ class Recorder:
         """Go on after a rest."""
         _answer(self.folder, self._sampler, "wake")
 
-    def terminal(self, name: str) -> Path:
-        """Where a terminal is to be recorded, as asciicast v2."""
-        self.folder.terminal.mkdir(exist_ok=True)
-        return self.folder.terminal / f"{name}.cast"
-
     @property
     def sampler_pid(self) -> int:
         """The process that takes the samples."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pexpect
 import pytest
 
 from lab.backends import recorders
@@ -108,3 +110,35 @@ def _is_there(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.usefixtures("fabric")
+def test_a_shell_is_kept_as_its_terminal_was_seen(tmp_path: Path) -> None:
+    rocelab("record", "start", "typed", "-o", tmp_path)
+    assert "no terminal" in rocelab("record", "shell", expect=2).stderr
+    child: Any = pexpect.spawn(
+        sys.executable, ["-m", "lab", "record", "shell"], dimensions=(24, 100), timeout=PATIENCE, encoding="utf-8",
+        env=os.environ | {"SHELL": "/bin/sh", "PS1": "ready> "},
+    )  # fmt: skip
+    child.expect_exact("ready> ")
+    child.sendline("echo $((6*7)) größer; stty size")
+    child.expect_exact("42 größer")
+    child.expect_exact("24 100")
+    child.setwinsize(30, 90)
+    child.expect_exact("ready> ")
+    child.sendline("stty size; exit 3")
+    child.expect_exact("30 90")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 3
+    told = rocelab_json("record", "stop")
+    assert told["terminals"] == ["terminal/shell-1.cast"]
+    header, *events = map(json.loads, (tmp_path / "typed" / "terminal" / "shell-1.cast").read_text().splitlines())
+    assert (header["version"], header["width"], header["height"]) == (2, 100, 24)
+    moments = [at for at, _, _ in events]
+    assert moments == sorted(moments)
+    assert 0 < moments[0] <= moments[-1] <= told["seconds"]
+    shown = "".join(text for _, kind, text in events if kind == "o")
+    assert "42 größer\r\n24 100\r\n" in shown
+    assert shown.rstrip().endswith("30 90")
+    assert [text for _, kind, text in events if kind == "r"] == ["90x30"]

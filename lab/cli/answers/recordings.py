@@ -70,6 +70,7 @@ class Recording(Answer):
     """How many, by source and kind."""
     commands: int
     captures: list[str]
+    terminals: list[str]
     """Files below the recording's folder."""
 
 
