@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from pyroute2.netlink import nla
 from pyroute2.netlink.rtnl import (
     RTM_DELLINK,
+    RTM_DELQDISC,
     RTM_NEWADDR,
     RTM_NEWLINK,
     RTM_NEWLINKPROP,
@@ -24,7 +25,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import sched_tbf, tcmsg
 
-from lab.kernel.rtnl import CREATE, Attributes, Batch, encode
+from lab.kernel.rtnl import CHANGE, CREATE, REPLACE, Attributes, Batch, encode
 from lab.model.shaping import delay_limit, shaper_burst, shaper_limit
 from lab.units import WIRE_OVERHEAD
 
@@ -195,11 +196,11 @@ class _TokenBucket(tcmsg):  # type: ignore[misc]
 
 def add_shaper(batch: Batch, index: int, *, rate: int, mtu: int) -> None:
     """Hold an interface to ``rate`` bit/s on the wire, preamble and gap counted (tc-tbf(8))."""
-    batch.add_for(index, _shaper(rate, mtu), "qdisc tbf")
+    batch.add_for(index, _shaper(rate, mtu, CREATE), "qdisc tbf")
 
 
 @cache
-def _shaper(rate: int, mtu: int) -> bytes:
+def _shaper(rate: int, mtu: int, flags: int) -> bytes:
     parameters = {
         "rate": rate // 8,
         "rate_overhead": WIRE_OVERHEAD,
@@ -209,22 +210,43 @@ def _shaper(rate: int, mtu: int) -> bytes:
     }
     message = _TokenBucket()
     message["attrs"] = [("TCA_KIND", "tbf"), ("TCA_OPTIONS", {"attrs": [("TCA_TBF_PARMS", parameters)]})]
-    return _qdisc(message, _SHAPER_PLACE)
+    return _qdisc(message, _SHAPER_PLACE, flags)
 
 
 def add_delay(batch: Batch, index: int, *, delay: float, rate: int, mtu: int) -> None:
     """Keep each packet of a shaped interface for ``delay`` seconds (tc-netem(8))."""
-    batch.add_for(index, _delay(delay, rate, mtu), "qdisc netem")
+    batch.add_for(index, _delay(delay, rate, mtu, CREATE), "qdisc netem")
+
+
+def replace_delay(batch: Batch, index: int, *, delay: float, rate: int, mtu: int) -> None:
+    """As ``add_delay``, whatever delay the interface has, or none."""
+    batch.add_for(index, _delay(delay, rate, mtu, REPLACE), "qdisc netem")
+
+
+def remove_delay(batch: Batch, index: int, *, rate: int, mtu: int) -> None:
+    """Have a shaped interface with a delay be as ``add_shaper`` left it.
+
+    Below a tbf whose child is taken away nothing passes, until it is told its limit again: then it makes its own.
+    """
+    batch.add_for(index, _no_delay(), "qdisc netem")
+    batch.add_for(index, _shaper(rate, mtu, CHANGE), "qdisc tbf")
 
 
 @cache
-def _delay(delay: float, rate: int, mtu: int) -> bytes:
+def _delay(delay: float, rate: int, mtu: int, flags: int) -> bytes:
     message = tcmsg()
     options = {"delay": round(delay / _PSCHED_TICK), "limit": delay_limit(delay, rate, mtu), "attrs": []}
     message["attrs"] = [("TCA_KIND", "netem"), ("TCA_OPTIONS", options)]
-    return _qdisc(message, _DELAY_PLACE)
+    return _qdisc(message, _DELAY_PLACE, flags)
 
 
-def _qdisc(message: tcmsg, place: tuple[int, int]) -> bytes:
+@cache
+def _no_delay() -> bytes:
+    message = tcmsg()
+    message["parent"], message["handle"] = _DELAY_PLACE
+    return encode(message, RTM_DELQDISC)
+
+
+def _qdisc(message: tcmsg, place: tuple[int, int], flags: int) -> bytes:
     message["parent"], message["handle"] = place
-    return encode(message, RTM_NEWQDISC, CREATE)
+    return encode(message, RTM_NEWQDISC, flags)

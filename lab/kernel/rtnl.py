@@ -30,6 +30,8 @@ CREATE: Final = 0x0400 | 0x0200
 """NLM_F_CREATE | NLM_F_EXCL: make it, and fail if it is there."""
 REPLACE: Final = 0x0400 | 0x0100
 """NLM_F_CREATE | NLM_F_REPLACE: make it, in place of what is there."""
+CHANGE: Final = 0
+"""Neither: alter what is there, and fail where nothing is."""
 _NETLINK_EXT_ACK: Final = 11
 _NETLINK_CAP_ACK: Final = 10
 _SOL_NETLINK: Final = 270

@@ -1,6 +1,7 @@
 """Cables that are longer than they are said to be, unsteady, or that let packets overtake each other.
 
-The emulated port keeps what is in its cable: these are for lossless ports alone.
+The emulated port keeps what is in its cable. On plain links a cable can be longer, by netem; the rest is for lossless
+ports alone.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from typing_extensions import override
 from lab.backends.qos import require_ports
 from lab.dataplane import disturb
 from lab.dataplane.port_maps import open_maps
+from lab.errors import EnvironmentLacks
 from lab.faults.fault import Fault, Parameters
 from lab.faults.place import Form
 from lab.faults.values import priorities, share_of, time_of
+from lab.kernel import links, probe, rtnl
 from lab.model.disturbance import FARTHEST, LONGEST, Disturbance, dump, restore
 from lab.wire.packet_values import between
 
 if TYPE_CHECKING:
     from lab.faults.fault import Before
-    from lab.model.topology import Endpoint
+    from lab.model.topology import Endpoint, Link
 
 P = TypeVar("P", bound=Parameters)
 
@@ -82,6 +85,52 @@ class LinkDelay(Disturbed[DelayParameters]):
     @override
     def disturbance(self) -> Disturbance:
         return Disturbance(delay=self.p.delay)
+
+    @override
+    def look(self) -> Before:
+        if self._lossless:
+            return super().look()
+        if not probe.has_qdisc("netem"):
+            raise EnvironmentLacks(
+                f"link-delay of {self.place}: it needs the kernel's sch_netem", "modprobe sch_netem, or use --vm"
+            )
+        return {}
+
+    @override
+    def inject(self, before: Before) -> None:
+        if self._lossless:
+            super().inject(before)
+        else:
+            self._change(self.p.delay + self._link.delay)
+
+    @override
+    def heal(self, before: Before) -> None:
+        if self._lossless:
+            super().heal(before)
+        else:
+            self._change(self._link.delay)
+
+    @override
+    def truth(self) -> dict[str, disturb.Counts]:
+        return super().truth() if self._lossless else {}
+
+    @property
+    def _lossless(self) -> bool:
+        return self.fabric.topology.qos is not None
+
+    @property
+    def _link(self) -> Link:
+        return next(link for link in self.fabric.topology.links if self.place.ends[0] in link.ends)
+
+    def _change(self, delay: float) -> None:
+        """Both ends keep what they send for so long; not at all without a netem, as they had been made."""
+        link = self._link
+        for end in self.place.ends:
+            index, batch = self.fabric.numbering.index(end.node, end.interface), rtnl.Batch()
+            links.replace_delay(batch, index, delay=delay, rate=link.rate, mtu=link.mtu)
+            if not delay:
+                links.remove_delay(batch, index, rate=link.rate, mtu=link.mtu)
+            self.fabric.namespace(end.node).inside(batch.commit)
 
 
 class DrawnParameters(Parameters):

@@ -27,6 +27,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 
 def rocelab(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
     monkeypatch.setattr(sys, "argv", ["rocelab", *words])
+    monkeypatch.setattr("lab.cli.main.signal.signal", lambda *_: None)
     with pytest.raises(SystemExit) as end:
         main.main()
     return end.value.code
