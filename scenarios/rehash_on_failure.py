@@ -26,13 +26,11 @@ Numbers
 from __future__ import annotations
 
 from contextlib import contextmanager
-from itertools import count
-from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
 from lab.scenario.overlay import paths_to
-from lab.scenario.ways import moved, show_ways, source_ports, ways, ways_shown
+from lab.scenario.ways import draw, is_share, moved, moves_shown, show_ways, source_ports, way_of, ways
 from lab.scenario.workload import RESENT, show_rdma
 
 if TYPE_CHECKING:
@@ -45,14 +43,9 @@ CAME: Final = "leaf1:swp5"
 LOST: Final = "leaf1:swp1"
 LONG: Final = "leaf1:swp2"
 SPINES: Final = ("spine1", "spine2", "spine3", "spine4")
-TO: Final = "10.0.0.4/31"
 QPS: Final = 4
-_FIRST: Final = 1000
-"""Seeds that a run may try before it comes to those of the next."""
-BUCKETS: Final = 128
 SURVEY: Final = range(0xC000, 0xC000 + 1024)
 """Source ports of flows that there might be: SoftRoCE takes them from 0xC000 on."""
-SIGMAS: Final = 5
 SETTLING: Final = 1.5
 """Seconds: a QP whose last packet was overtaken waits for 1.07 s."""
 
@@ -82,7 +75,7 @@ def run(stage: Stage, p: Params) -> None:
         with stage.phase("fix"):
             stage.heal(longer)
             stage.heal(drawn)
-            stage.inject("static-route", "leaf1", to="h3", via=",".join(SPINES), buckets=BUCKETS)
+            stage.inject("static-route", "leaf1", to="h3", via=",".join(SPINES), buckets=128)
             stage.run("leaf1", "ip", "nexthop", "show")
             _draw(stage, ports, leaving=False)
             stage.inject("link-delay", LONG, delay=p.longer)
@@ -103,22 +96,18 @@ def _lost(stage: Stage, p: Params, phase: str) -> Iterator[None]:
         show_ways(stage, PAIR, CAME, SURVEY)
     yield
     stage.heal(down)
-    stage.until(lambda: paths_to(stage, "leaf1", TO) == len(SPINES), "leaf1 to have its four paths again")
+    stage.until(lambda: paths_to(stage, "leaf1", "10.0.0.4/31") == len(SPINES), "leaf1 to have its four paths again")
 
 
 def _draw(stage: Stage, ports: list[int], *, leaving: bool) -> Entry:
-    """Seeds of leaf1's hash, one after the other, until no QP is on the link, and one on the long way, or leaving it.
+    """A hash with no QP on the link, and one, for which its port has room, on the long way, perhaps leaving it."""
 
-    More on the long way are more than its port has room for while they are in the cable.
-    """
-    drawn = stage.inject("ecmp-hash", "leaf1", seed=_FIRST * stage.seed)
-    for seed in count(_FIRST * stage.seed):
-        stage.run("leaf1", "sysctl", "-qw", f"net.ipv4.fib_multipath_hash_seed={seed}")
+    def fits() -> bool:
         now = ways(stage, PAIR, CAME, ports)
-        used = [_name(LOST) in now.values(), list(now.values()).count(_name(LONG))]
-        if used == [False, 1] and (not leaving or _leaves(stage, now)):
-            return drawn
-    raise AssertionError  # there is always another seed
+        alone = way_of(LOST) not in now.values() and list(now.values()).count(way_of(LONG)) == 1
+        return alone and (not leaving or _leaves(stage, now))
+
+    return draw(stage, "leaf1", fits)
 
 
 def _leaves(stage: Stage, now: Mapping[int, str]) -> bool:
@@ -126,17 +115,7 @@ def _leaves(stage: Stage, now: Mapping[int, str]) -> bool:
     left = stage.inject("static-route", "leaf1", to="h3", via=",".join(SPINES[1:]))
     then = ways(stage, PAIR, CAME, now)
     stage.heal(left)
-    return any(now[port] == _name(LONG) for port in moved(now, then))
-
-
-def _name(port: str) -> str:
-    return port.partition(":")[2]
-
-
-def _share(rec: Recording, before: str, after: str) -> tuple[set[int], set[int]]:
-    """The flows that move when the link goes down between two phases, and those that were on it."""
-    had, have = (ways_shown(rec, phase, SURVEY) for phase in (before, after))
-    return moved(had, have), {port for port, way in had.items() if way == _name(LOST)}
+    return any(now[port] == way_of(LONG) for port in moved(now, then))
 
 
 def _sent_again(rec: Recording, before: str, after: str) -> tuple[int, list[int]]:
@@ -145,15 +124,11 @@ def _sent_again(rec: Recording, before: str, after: str) -> tuple[int, list[int]
     return on_it, [rec.rdma("h3").counter("out_of_seq_request").during(each).delta() for each in (before, after)]
 
 
-def _within(found: int, share: float) -> bool:
-    return abs(found / len(SURVEY) - share) < SIGMAS * sqrt(share * (1 - share) / len(SURVEY))
-
-
 def half_of_all_flows_move(rec: Recording, p: Params) -> Verdict:
     """Regions of the hash: a quarter had to, and as many did not."""
-    went, had_to = _share(rec, "baseline", "observe")
+    went, had_to = moves_shown(rec, "baseline", "observe", SURVEY, LOST)
     told = f"{len(went)} of {len(SURVEY)} flows move, {len(went) / len(SURVEY):.0%}, and {len(had_to)} had to"
-    right = had_to < went and _within(len(had_to), 1 / 4) and _within(len(went), 1 / 2)
+    right = had_to < went and is_share(had_to, 1 / 4, SURVEY) and is_share(went, 1 / 2, SURVEY)
     return expect(right, f"{told}; by regions of the hash 50%, modulo 75%, at least 25%")
 
 
@@ -166,9 +141,9 @@ def flows_beside_the_link_are_sent_again(rec: Recording, p: Params) -> Verdict:
 
 def buckets_move_what_must(rec: Recording, p: Params) -> Verdict:
     """With a resilient group the flows that move are those that were on the link."""
-    went, had_to = _share(rec, "resilient", "verify")
+    went, had_to = moves_shown(rec, "resilient", "verify", SURVEY, LOST)
     told = f"{len(went)} of {len(SURVEY)} flows move, {len(went) / len(SURVEY):.0%}, and {len(had_to)} had to"
-    return expect(went == had_to and _within(len(went), 1 / 4), told)
+    return expect(went == had_to and is_share(went, 1 / 4, SURVEY), told)
 
 
 def nothing_is_out_of_sequence(rec: Recording, p: Params) -> Verdict:

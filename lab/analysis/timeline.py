@@ -17,6 +17,8 @@ INTERVALS: Final = 256
 MAX_ROWS: Final = 1024
 """Flows, and paused ports, that are told apart over time; those that came later have no amounts."""
 _FIRST: Final = 100_000  # ns
+_FARTHEST: Final = 2**62
+"""ns, 146 years: a file whose clocks are that far apart is broken, and what is later is not added up."""
 
 
 class Channel(Enum):
@@ -59,7 +61,7 @@ class Timeline:
 
     def span(self, channel: Channel, row: int, begin: int, end: int) -> None:
         """Add the time from ``begin`` to ``end``, in ns, to the intervals that it covers."""
-        begin, end = max(begin - self.start, 0), end - self.start
+        begin, end = max(begin - self.start, 0), min(end - self.start, _FARTHEST)
         if row >= MAX_ROWS or begin >= end:
             return
         self._cover(end)

@@ -27,7 +27,7 @@ from lab.scenario.answer import RUNGS
 from lab.scenario.challenge import Challenge, lasting, required
 from lab.scenario.judge import judge
 from lab.scenario.runner import fabric_of
-from lab.units import format_time
+from lab.units import counted, format_time
 from lab.vm.call import called_at
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _scored(challenge: Challenge) -> dict[str, Any]:
 
 def _told(taken: dict[str, Any]) -> str:
     found = "found" if taken["solved"] else "given up"
-    spent = f"{taken['hints']} hints, {taken['wrong']} wrong answers"
+    spent = f"{counted(taken['hints'], 'hint')}, {counted(taken['wrong'], 'wrong answer')}"
     return f"{found} after {format_time(round(taken['seconds']))}, with {spent}"
 
 

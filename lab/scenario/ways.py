@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import count
+from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from lab.rdma.nic import find_nic
 from lab.scenario.workload import said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 
+    from lab.faults.ledger import Entry
     from lab.kernel.process import Completed
     from lab.scenario.stage import Stage
     from lab.telemetry.recording import Recording
 
 _SEEN: Final = 100
 """Packets of a host that are looked at in one go for the source ports of its QPs."""
+_FIRST: Final = 1000
+"""Seeds that a run may try before it comes to those of the next."""
+_SIGMAS: Final = 5
 _ASKED: Final = ("ip", "-batch", "-")
 _WAY: Final = re.compile(r" dev (\S+)")
 
@@ -73,6 +79,34 @@ def ways_shown(rec: Recording, phase: str, ports: Iterable[int]) -> Mapping[int,
 def moved(before: Mapping[int, str], after: Mapping[int, str]) -> set[int]:
     """The source ports of the flows that take another way than before."""
     return {port for port, way in before.items() if after.get(port) != way}
+
+
+def moves_shown(
+    rec: Recording, before: str, after: str, ports: Sequence[int], lost: str
+) -> tuple[set[int], set[int]]:
+    """The flows that take another way in a second phase, and those that were on the port ``lost`` in the first."""
+    had, have = (ways_shown(rec, phase, ports) for phase in (before, after))
+    return moved(had, have), {port for port, way in had.items() if way == way_of(lost)}
+
+
+def is_share(found: Sized, share: float, of: Sized) -> bool:
+    """Whether that many of so many are a share that chance allows: 5 sigma of the binomial distribution."""
+    return abs(len(found) / len(of) - share) < _SIGMAS * sqrt(share * (1 - share) / len(of))
+
+
+def way_of(port: str) -> str:
+    """The interface of a port: ``swp1`` of ``leaf1:swp1``."""
+    return port.partition(":")[2]
+
+
+def draw(stage: Stage, node: str, fits: Callable[[], bool]) -> Entry:
+    """Seeds of a switch's hash, one after the other from the run's own on, until ``fits`` says so; to be healed."""
+    drawn = stage.inject("ecmp-hash", node, seed=_FIRST * stage.seed)
+    for seed in count(_FIRST * stage.seed):
+        stage.run(node, "sysctl", "-qw", f"net.ipv4.fib_multipath_hash_seed={seed}")
+        if fits():
+            break
+    return drawn
 
 
 def _ask(stage: Stage, pair: str, came: str, ports: Iterable[int]) -> Completed:

@@ -63,6 +63,15 @@ def test_a_span_covers_its_intervals(spans: list[tuple[int, int]]) -> None:
     assert told.row(Channel.PAUSED, 2).tolist() == sums
 
 
+def test_clocks_that_are_too_far_apart_end_where_64_bits_do() -> None:
+    told = timeline()
+    told.start = -(2**58)
+    told.span(Channel.PAUSED, 0, 2**63 - 9, 2**63 - 1)
+    assert told.row(Channel.PAUSED, 0).sum() == 0
+    told.span(Channel.PAUSED, 0, 0, 2**63 - 1)
+    assert told.row(Channel.PAUSED, 0).sum() == 2**62 - 2**58
+
+
 def test_rows_beyond_the_limit_are_left_out() -> None:
     told = timeline()
     one = np.array([1], np.int64)
