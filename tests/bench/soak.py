@@ -3,8 +3,7 @@
     ./scripts/soak [--cycles N] [--topology FILE] [--no-rdma] [--json]
 
 Things are counted after each cycle, and there may not be more of them at last than at first. Memory moves by itself:
-it grows where the slope of its samples is beyond three of its standard errors, and the whole over a mebibyte; of all
-samples, and of the later half, when allocators have come to have what they need.
+it grows where the slope of all its samples is beyond three of its standard errors, and the whole over a mebibyte.
 """
 
 from __future__ import annotations
@@ -34,8 +33,6 @@ KIB: Final = 1024
 LEAST: Final = 1 << 20
 """Bytes: less than this over a whole run is not told from what a host does by itself."""
 _ERRORS: Final = 3
-_AT_ONCE: Final = {"network namespaces": 16}
-"""What the kernel's allocator takes for used a CPU's slab at a time, of 7 here: a leak is one in each cycle."""
 _ROWS: Final = 10
 _MEMINFO: Final = {
     "SUnreclaim": "slab",
@@ -116,12 +113,11 @@ def judged(samples: Sequence[Sample]) -> list[str]:
     for name in samples[0].things:
         first = max(sample.things[name] for sample in samples[:tenth])
         last = min(sample.things[name] for sample in samples[-tenth:])
-        if last > first + _AT_ONCE.get(name, 0):
+        if last > first:
             lines.append(f"{name}: {first} at first, {last} at last")
     for name in samples[0].memory:
-        octets = [sample.memory[name] for sample in samples]
-        found = growth(octets)
-        if found.grows and growth(octets[len(octets) // 2 :]).grows:
+        found = growth([sample.memory[name] for sample in samples])
+        if found.grows:
             lines.append(f"{name}: {found.per_cycle / KIB:.1f} +- {found.error / KIB:.1f} KiB a cycle")
     return lines
 

@@ -27,21 +27,6 @@ def test_a_host_that_only_moves_does_not_grow() -> None:
     assert judged(samples()) == []
 
 
-def test_what_comes_once_and_stays_is_no_leak() -> None:
-    """Of allocators: a cache that fills, and a slab for another CPU."""
-    warming = [
-        Sample(
-            {"network namespaces": 21 if at < CYCLES // 2 else 35},
-            {"slab": each.memory["slab"] + min(2**22, 2**22 * 3 * at // CYCLES)},
-        )
-        for at, each in enumerate(samples())
-    ]
-    assert growth([each.memory["slab"] for each in warming]).grows
-    assert judged(warming) == []
-    more = [Sample({"network namespaces": 21 + at}, each.memory) for at, each in enumerate(warming)]
-    assert judged(more) == ["network namespaces: 40 at first, 201 at last"]
-
-
 def test_a_leak_is_told_with_its_size() -> None:
     (line,) = judged(samples(leaked=32 * KIB))
     assert line.startswith("slab: ")
