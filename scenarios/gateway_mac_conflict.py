@@ -22,7 +22,7 @@ import json
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.overlay import ping_each
+from lab.scenario.overlay import no_session_is_lost, ping_each
 from lab.scenario.workload import commands, probe
 
 BROKEN, SIBLING = "leaf3", "leaf1"
@@ -107,10 +107,8 @@ def _code(rec: Recording, phase: str, host: str) -> int:
 
 
 def nothing_alarms(rec: Recording, p: Params) -> Verdict:
-    """No session is lost; that it stands may be told as late as now."""
-    told = rec.events(source="routing", kind="bgp", during="observe")
-    lost = [each for each in told if each.data["state"] != "Established"]
-    return expect(not lost, f"{len(lost)} sessions are lost")
+    """No session is lost."""
+    return no_session_is_lost(rec, "observe")
 
 
 ANSWER: Final = Answer(

@@ -154,11 +154,11 @@ def change_gateways(leaf: LeafOverlay, now: Mapping[str, str], wanted: Mapping[s
     bridge = socket.if_nametoindex(BRIDGE)
     batch = rtnl.Batch()
     for gateway in leaf.gateways:
-        mac = wanted.get(gateway.name, gateway.mac)
-        if gateway.name in wanted and mac != now[gateway.name]:
-            logical.disown_mac(batch, bridge, gateway.vlan, now[gateway.name])
-            logical.set_mac(batch, socket.if_nametoindex(gateway.name), mac, gateway.name)
-            logical.own_mac(batch, bridge, gateway.vlan, mac)
+        name, vlan = gateway.name, gateway.vlan
+        if name in wanted and wanted[name] != now[name]:
+            logical.disown_mac(batch, bridge, vlan, now[name])
+            logical.set_mac(batch, socket.if_nametoindex(name), wanted[name], name)
+            logical.own_mac(batch, bridge, vlan, wanted[name])
     batch.commit()
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.scenario.verdict import expect
 from lab.scenario.workload import probe, said
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from lab.scenario.stage import Stage
+    from lab.scenario.verdict import Verdict
     from lab.telemetry.recording import Recording
 
 FLOODED: Final = "00:00:00:00:00:00"
@@ -74,6 +76,20 @@ def reaches(stage: Stage, host: str, address: str) -> bool:
     """Whether an address answers a host now; to wait for, and not recorded."""
     words = ("ping", "-n", "-q", "-c1", "-W1", address)
     return stage.fabric.namespace(host).run(words, check=False).returncode == 0
+
+
+def nothing_changes(rec: Recording, phase: str) -> Verdict:
+    """No link and no BGP session changes in a phase."""
+    links = rec.events(source="kernel", kind="link", during=phase)
+    sessions = rec.events(source="routing", kind="bgp", during=phase)
+    return expect(not links and not sessions, f"{len(links)} link events, {len(sessions)} changes of sessions")
+
+
+def no_session_is_lost(rec: Recording, phase: str) -> Verdict:
+    """No BGP session leaves Established in a phase; that one stands may be told as late as in it."""
+    told = rec.events(source="routing", kind="bgp", during=phase)
+    lost = [each for each in told if each.data["state"] != "Established"]
+    return expect(not lost, f"{len(lost)} sessions are lost")
 
 
 def frr(stage: Stage, switch: str, *commands: str) -> None:

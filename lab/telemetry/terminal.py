@@ -40,6 +40,7 @@ class Cast:
         """``start`` is the moment, by ``clock``, from which times count, in ns."""
         self._file, self._start, self._clock = file, start, clock
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._size: list[object] | None = None
 
     def header(self, size: tuple[int, int], about: Mapping[str, Any], title: str) -> None:
         """Write the first line; ``size`` is rows and columns."""
@@ -49,13 +50,16 @@ class Cast:
 
     def output(self, data: bytes) -> bytes:
         """What the terminal shows now, handed back; a character that is cut in two comes whole with the next."""
+        if self._size is not None:
+            self._line(self._size)
+            self._size = None
         if text := self._decoder.decode(data):
             self._line([self._now(), "o", text])
         return data
 
     def resized(self, rows: int, columns: int) -> None:
-        """The terminal is of another size from now on."""
-        self._line([self._now(), "r", f"{columns}x{rows}"])
+        """The terminal is of another size from now on; written before what it shows next: a signal may tell it."""
+        self._size = [self._now(), "r", f"{columns}x{rows}"]
 
     def _now(self) -> float:
         return max(0, self._clock() - self._start) / _NS

@@ -8,29 +8,25 @@ the port's own counters of what arrived.
 
 from __future__ import annotations
 
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.backends import lifecycle, registry
 from lab.dataplane import port_maps
 from lab.faults import engine
 from lab.faults.engine import fault_of
 from lab.faults.kinds.packets import Impaired
-from lab.faults.wish import Wish, parse_words
 from lab.kernel import process
-from lab.model.load import load_topology
 from lab.rdma import rxe, sysfs
 from lab.wire.packet_spec import PacketSpec
+from tests.vm.faulty import built, inject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lab.backends.base import Fabric
-    from lab.faults.ledger import Entry
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 NAME: Final = "faulty-port"
@@ -49,9 +45,8 @@ for i in eth1 swp1 swp2; do tc filter show dev $i ingress; tc filter show dev $i
 
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[Fabric]:
-    built, _ = lifecycle.up(load_topology(TOPOLOGY), registry.backend(registry.DEFAULT))
-    yield built
-    lifecycle.down(built.state)
+    with built(TOPOLOGY) as fabric:
+        yield fabric
 
 
 @pytest.fixture(autouse=True)
@@ -85,11 +80,6 @@ def counted(fabric: Fabric, node: str, interface: str) -> dict[str, int]:
         "rx_invalid": int(counters["rx_pfc_invalid"]),
         "rx_lossless": int(counters["priority"]["rx_packets"][3]),
     }
-
-
-def inject(fabric: Fabric, text: str) -> Entry:
-    kind, place, *words = shlex.split(text)
-    return engine.inject(fabric, Wish(kind, place, parse_words(words)))
 
 
 def until(done: Callable[[], bool]) -> None:

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.backends import lifecycle, registry
 from lab.errors import UsageError
 from lab.faults import engine
-from lab.faults.wish import Wish, parse_words
-from lab.model.load import load_topology
+from tests.vm.faulty import built, inject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.backends.base import Fabric
-    from lab.faults.ledger import Entry
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 TOPOLOGY: Final = """
@@ -37,19 +34,14 @@ HOST_MS: Final = 0.5
 
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[Fabric]:
-    built, _ = lifecycle.up(load_topology(TOPOLOGY), registry.backend(registry.DEFAULT))
-    yield built
-    lifecycle.down(built.state)
+    with built(TOPOLOGY) as fabric:
+        yield fabric
 
 
 @pytest.fixture(autouse=True)
 def healed(fabric: Fabric) -> Iterator[None]:
     yield
     engine.heal(fabric)
-
-
-def inject(fabric: Fabric, kind: str, place: str, *words: str) -> Entry:
-    return engine.inject(fabric, Wish(kind, place, parse_words(words)))
 
 
 def round_trip(fabric: Fabric) -> float:
@@ -72,7 +64,7 @@ def test_a_cable_is_longer_by_what_was_asked_and_as_before_when_healed(
 ) -> None:
     before = queues(fabric)
     assert OWN_MS <= round_trip(fabric) <= OWN_MS + HOST_MS
-    entry = inject(fabric, "link-delay", place, "delay=5ms")
+    entry = inject(fabric, f"link-delay {place} delay=5ms")
     assert OWN_MS + longer <= round_trip(fabric) <= OWN_MS + longer + HOST_MS
     assert engine.heal(fabric, [entry.number]) == [entry]
     assert OWN_MS <= round_trip(fabric) <= OWN_MS + HOST_MS
@@ -81,4 +73,4 @@ def test_a_cable_is_longer_by_what_was_asked_and_as_before_when_healed(
 
 def test_the_rest_of_what_cables_do_is_the_lossless_ports(fabric: Fabric) -> None:
     with pytest.raises(UsageError, match="no lossless ports"):
-        inject(fabric, "link-jitter", "h1--leaf1", "jitter=1ms")
+        inject(fabric, "link-jitter h1--leaf1 jitter=1ms")

@@ -22,10 +22,12 @@ def test_what_is_shown_comes_with_the_recordings_time_and_no_character_in_two() 
     assert events == [[0.25, "o", "1 "], [1.0, "o", "€\ufffd\r\n"]]
 
 
-def test_half_a_character_is_no_line_of_its_own_and_a_size_is_columns_first() -> None:
+def test_half_a_character_is_no_line_of_its_own_and_a_size_is_columns_first_and_before_what_is_shown_in_it() -> None:
     file = io.StringIO()
     cast = Cast(file, START, lambda: START + 10**9)
     cast.output("€".encode()[:1])
     assert file.getvalue() == ""
     cast.resized(30, 90)
-    assert json.loads(file.getvalue()) == [1.0, "r", "90x30"]
+    assert file.getvalue() == "", "a signal may come while a line is written"
+    cast.output("€".encode()[1:])
+    assert [*map(json.loads, file.getvalue().splitlines())] == [[1.0, "r", "90x30"], [1.0, "o", "€"]]
