@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,3 +157,10 @@ class TestOpened:
             counters.read(read, ports)
         with pytest.raises(OperationFailed, match=f"^fabric {name} was taken down"):
             counters.read(read, ports)
+
+
+def test_the_verifier_has_no_states_by_the_hundred_to_go_through() -> None:
+    """Every ``up`` waits for it: 1.0 s of virtual time with the probe; 3.9 with a branch for each bit of a word."""
+    began = time.monotonic()
+    assert port_maps.trial().present
+    assert time.monotonic() - began < 1.5

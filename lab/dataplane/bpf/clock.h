@@ -36,9 +36,9 @@ static __always_inline __u32 rl_lowest(__u64 bits)
 {
 	__u64 low = bits & -bits;
 
-	return !!(low & 0xffffffff00000000ull) << 5 | !!(low & 0xffff0000ffff0000ull) << 4 |
-	       !!(low & 0xff00ff00ff00ff00ull) << 3 | !!(low & 0xf0f0f0f0f0f0f0f0ull) << 2 |
-	       !!(low & 0xccccccccccccccccull) << 1 | !!(low & 0xaaaaaaaaaaaaaaaaull);
+	return rl_any(low & 0xffffffff00000000ull) << 5 | rl_any(low & 0xffff0000ffff0000ull) << 4 |
+	       rl_any(low & 0xff00ff00ff00ff00ull) << 3 | rl_any(low & 0xf0f0f0f0f0f0f0f0ull) << 2 |
+	       rl_any(low & 0xccccccccccccccccull) << 1 | rl_any(low & 0xaaaaaaaaaaaaaaaaull);
 }
 
 /* Have the clock look at groups of a port. Groups, port, word are set in this order and taken in the other one, so that

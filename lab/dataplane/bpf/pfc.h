@@ -44,7 +44,7 @@ static __always_inline __u32 rl_group_classes(const struct rl_config *config, __
 	__u32 classes = 0;
 
 	for (__u32 i = 0; i < RL_CLASSES; i++)
-		classes |= (__u32)(config->priority_to_group[i] == group) << i;
+		classes |= (1 - (__u32)rl_any(config->priority_to_group[i] ^ group)) << i;
 	return classes & config->pfc_tx;
 }
 

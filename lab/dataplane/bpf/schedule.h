@@ -95,7 +95,7 @@ static __always_inline __u32 rl_weighted(const struct rl_port *port, __u32 waiti
 /* The only queue that waits: it takes no turns, and what it owes there is nobody to owe to. */
 static __always_inline __u32 rl_alone(const struct rl_port *port, __u32 waiting)
 {
-	__u32 queue = !!(waiting & 0xf0) << 2 | !!(waiting & 0xcc) << 1 | !!(waiting & 0xaa);
+	__u32 queue = rl_any(waiting & 0xf0) << 2 | rl_any(waiting & 0xcc) << 1 | rl_any(waiting & 0xaa);
 	__u32 weight = port->config->queue[queue].weight;
 
 	if (weight) {
