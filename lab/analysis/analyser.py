@@ -75,7 +75,7 @@ class Analyser:
         self.packets = self.roce = self.rocev1 = self.short = 0
         self.not_decoded: dict[int, int] = defaultdict(int)  # by ``Strata.other``
         self.first: int | None = None
-        self.last = 0
+        self.last = self.backwards = 0  # of that: by how much a packet is earlier than one before it, at most
         self.check_icrc = check_icrc
         self.capture: Capture
         self._rounds = Rounds()
@@ -106,7 +106,9 @@ class Analyser:
         if self.first is None:
             self.first = self.timeline.start = int(batch.time[0])
         self.packets += len(batch.start)
-        self.last = max(self.last, int(batch.time.max()))
+        newest = np.maximum.accumulate(np.maximum(batch.time, self.last))
+        self.backwards = max(self.backwards, int((newest - batch.time).max()))
+        self.last = int(newest[-1])
         if columns.fault.any():
             self._note_faults(batch, columns)
         control = np.flatnonzero(columns.kind == Kind.CONTROL)

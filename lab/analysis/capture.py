@@ -5,12 +5,13 @@ What is damaged is noted in ``damages`` and the rest is read on, as long as it i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import IO, TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
 from lab.analysis.batch import CHUNK, MOST, Batch, Damages, Flags, Ints, Window
-from lab.analysis.linktypes import known, to_ethernet
+from lab.analysis.linktypes import to_ethernet
 from lab.analysis.mirrors import unwrap
 from lab.analysis.section import Section
 from lab.analysis.walk import Layout, Walked, walk
@@ -30,7 +31,6 @@ _CLASSIC_MAGIC: Final = {  # the first four octets: big endian, units per second
 _CLASSIC_HEADER: Final = 24
 _CLASSIC_RECORD: Final = 16
 _SECTION_MAGIC: Final = pcapng.SECTION_HEADER.to_bytes(4)
-_KNOWN: Final = "Ethernet, Linux cooked (-i any), raw IP, loopback and ERF are read"
 _EARLIER: Final = "what comes before is good; the rest cannot be read"
 
 
@@ -38,8 +38,9 @@ class Capture:
     """The packets of ``stream`` as batches, an iterator that works once.
 
     ``interfaces`` grows as they are described and keeps those of all sections; ``statistics`` is what they reported,
-    by number, ``mirrored`` how many packets GRE or ERSPAN carried; ``applications`` wrote its sections. A file that
-    is no capture at all raises InvalidInput; ``damages`` tells of all else.
+    by number, ``mirrored`` how many packets GRE or ERSPAN carried; ``applications`` wrote its sections. ``foreign``
+    counts packets, which are in no batch, by the type of their link where that is not read. A file that is no capture
+    at all raises InvalidInput; ``damages`` tells of all else.
     """
 
     def __init__(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
@@ -48,6 +49,7 @@ class Capture:
         self.damages = Damages()
         self.applications: set[str] = set()
         self.packets = self.mirrored = 0
+        self.foreign: dict[int, int] = defaultdict(int)
         self._source = source
         self._blocks = 0
         self._window = Window(stream, chunk)
@@ -110,8 +112,6 @@ class Capture:
             self._refuse("ends inside the file header", "capture again")
         snaplen, linktype = np.frombuffer(window.data[16:24].tobytes(), f"{order}u4").tolist()
         linktype &= 0xFFFF
-        if not known(linktype):
-            self._refuse(f"has links of type {linktype}, whose packets are not known", _KNOWN)
         self.interfaces.append(Interface("pcap", snaplen=snaplen, linktype=linktype))
         layout = Layout(8, _CLASSIC_RECORD, 16, 16, pcapng.MAX_SNAPLEN + _CLASSIC_RECORD, 1, big_endian)
         window.slide(_CLASSIC_HEADER)
@@ -258,8 +258,10 @@ class Capture:
             batch.start[rows], batch.captured[rows], batch.length[rows] = plain[:3]
             batch.direction[rows] = np.where(batch.direction[rows] == 0, plain.direction, batch.direction[rows])
             if not plain.good.all():
+                if foreign := int(plain.foreign.sum()):
+                    self.foreign[linktype] += foreign
                 what = f"cannot be read as of a link of type {linktype}"
-                self.damages.add_packets(batch.number[rows[~plain.good]], what)
+                self.damages.add_packets(batch.number[rows[~plain.good & ~plain.foreign]], what)
                 kept = np.ones(len(batch.start), np.bool_)
                 kept[rows] = plain.good
                 batch = batch.select(kept)

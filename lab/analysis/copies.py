@@ -1,7 +1,7 @@
 """Packets that one file has twice, because a mirror sent them as they came in and as they went out.
 
 Both have the same PSN and what goes with it, at almost the same time. Behind a router their TTLs differ; a switch
-leaves them alike in every header. They are counted once.
+leaves them alike in every header, but that a VLAN tag may come or go. They are counted once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _told(packets: Sorted, rows: slice | Ints) -> list[list[int]]:
         packets.opcode,
         packets.syndrome,
         packets.msn,
-        packets.length,
+        packets.payload,
         packets.ident,
         packets.ttl,
         packets.time,

@@ -31,8 +31,8 @@ class Flow:
     it, and are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which the capture lacks
     packets, ``sizes`` by the least power of two, in bytes, that is not less than their size. ``goodput`` is payload
     in bit/s over the time from first to last packet, of packets that the receiver takes: those with the PSN it
-    expects (IBA vol. 1 section 9.7.3), and what it has acknowledged; ``read_goodput`` is what READs brought back.
-    ``gaps`` counts jumps ahead and ``missing`` the PSNs in them; ``late`` packets filled a gap without others being
+    expects (IBA vol. 1 section 9.7.3), and what it has acknowledged; ``read_goodput`` is what READs brought back,
+    up to the last response. ``gaps`` counts jumps ahead and ``missing`` the PSNs in them; ``late`` packets filled a gap without others being
     sent again (reordered), ``resent`` ones stepped back, in ``go_back_n`` episodes, and in ``repeats`` only what was
     asked for (selective repeat); ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not
     captured. What a link saw first counts as expected: of a QP whose first packet was lost before, resent ones are
@@ -258,7 +258,8 @@ class Facts:
     packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or ERSPAN, and are as
     the mirrored port saw them. ``copies_alike`` of the flows' copies have the TTL of their originals. ``rocev1`` of
     the ``roce`` ones are RoCEv1, and ``not_decoded`` counts packets of which nothing else is told, by what they are:
-    the innermost header that has a name. ``untracked`` packets are of flows for which there was no room, and
+    the innermost header that has a name. Packets are up to ``backwards`` seconds earlier than ones before them in the
+    file. ``untracked`` packets are of flows for which there was no room, and
     ``broken_off`` stories of lost packets and ``untimed`` latencies are not told for the same reason.
     ``pause_frames_hidden`` says why there would be none, and is empty where nothing hid them. ``losses``, and the
     ``causes`` that sum them up, are of flows that several links saw. ``emulated``: rocelab captured it, from hosts
@@ -269,6 +270,7 @@ class Facts:
     packets: int
     left_out: int
     seconds: float
+    backwards: float
     roce: int
     rocev1: int
     not_decoded: dict[str, int]

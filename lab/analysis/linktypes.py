@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.wire.layers import ETHERNET_SIZE
-from lab.wire.pcapng import LINKTYPE_ETHERNET, Direction
+from lab.wire.pcapng import Direction
 from lab.wire.ports import IPV4_TYPE, IPV6_TYPE
 
 if TYPE_CHECKING:
@@ -34,35 +34,39 @@ _MAC: Final = 6
 
 
 class Plain(NamedTuple):
-    """Packets that begin like Ethernet: where, bytes captured and on the wire, direction, and which of them are."""
+    """Packets that begin like Ethernet: where, bytes captured and on the wire, direction, and which of them are.
+
+    ``foreign`` ones are whole, and of a kind that is not read.
+    """
 
     start: Ints
     captured: Ints
     length: Ints
     direction: Ints
     good: Flags
+    foreign: Flags
 
 
 def to_ethernet(data: Octets, linktype: int, start: Ints, captured: Ints, length: Ints) -> Plain:
-    """Packets of one link type, as ``data`` has them from then on; none is good where the type is not known."""
+    """Packets of one link type, as ``data`` has them from then on; all are foreign where the type is not known."""
     return _CONVERT.get(linktype, _unknown)(data, start, captured, length)
 
 
-def known(linktype: int) -> bool:
-    """Whether its packets can be read."""
-    return linktype == LINKTYPE_ETHERNET or linktype in _CONVERT
+def link_name(linktype: int) -> str:
+    """What packets are called that are foreign."""
+    return f"link type {linktype}"
 
 
 def _moved(start: Ints, captured: Ints, length: Ints, by: Ints, least: int = 0) -> Plain:
     """The network layer's fourteen octets begin ``by`` bytes behind ``start``, if ``least`` bytes are there."""
     good = captured >= least
     nowhere = np.zeros(len(start), np.int64)
-    return Plain(start + by, captured - by, length - by, nowhere, good)
+    return Plain(start + by, captured - by, length - by, nowhere, good, np.zeros(len(start), np.bool_))
 
 
 def _unknown(_: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
     found = _moved(start, captured, length, np.zeros(len(start), np.int64))
-    return found._replace(good=np.zeros(len(start), np.bool_))
+    return found._replace(good=found.foreign, foreign=np.ones(len(start), np.bool_))
 
 
 def _cooked(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
@@ -113,7 +117,10 @@ def _erf(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
         more &= size + ETHERNET_SIZE <= captured
         more &= data[np.where(more, start + size - 8, start)] & _ERF_MORE != 0
     found = _moved(start, captured, length, size + 2, _ERF_HEADER + 2)
-    return found._replace(good=found.good & np.isin(kind & 0x7F, _ERF_ETHERNET) & (found.captured >= ETHERNET_SIZE))
+    of_ethernet = np.isin(kind & 0x7F, _ERF_ETHERNET)
+    return found._replace(
+        good=found.good & of_ethernet & (found.captured >= ETHERNET_SIZE), foreign=found.good & ~of_ethernet
+    )
 
 
 def _write(data: Octets, at: Ints, source: list[Octets]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Final
 
 from lab.analysis.capture import Capture
+from lab.analysis.linktypes import link_name
 from lab.errors import InvalidInput, Problem
 from lab.wire.pcapng import Record
 
@@ -38,6 +39,11 @@ class Reader:
     def names(self) -> list[str]:
         """Of these interfaces."""
         return self._capture.names
+
+    @property
+    def not_decoded(self) -> dict[str, int]:
+        """How many packets so far were no records, because links of their type are not read, by that type."""
+        return {link_name(linktype): count for linktype, count in self._capture.foreign.items()}
 
     @property
     def statistics(self) -> dict[int, Statistics]:

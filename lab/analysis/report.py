@@ -14,6 +14,7 @@ from lab.analysis.facts import Facts, Flow, Icrcs, PausedPort, Percentiles, Tunn
 from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
+from lab.analysis.linktypes import link_name
 from lab.analysis.loss_facts import GoBackN, MissingPsns
 from lab.analysis.losses import losses
 from lab.analysis.messages import SIZES
@@ -90,9 +91,10 @@ class _Report:
             "packets": of.packets,
             "left_out": of.capture.packets - of.packets,
             "seconds": self._seconds,
+            "backwards": of.backwards / 1e9,
             "roce": of.roce,
             "rocev1": of.rocev1,
-            "not_decoded": _by_name(of.not_decoded),
+            "not_decoded": _by_name(of.not_decoded, {} if wanted else of.capture.foreign),
             "short": of.short,
             "mirrored": of.capture.mirrored,
             "copies_alike": of.copies.alike,
@@ -148,7 +150,7 @@ class _Report:
             bytes=sums["octets"],
             payload=sums["payload"],
             goodput=sums["payload"] * 8 / seconds if seconds else 0.0,
-            read_goodput=int(flows.sums["read"][peer]) * 8 / seconds if seconds and peer >= 0 else 0.0,
+            read_goodput=self._read_goodput(number, peer) if peer >= 0 else 0.0,
             seconds=seconds,
             messages=_named(ops.MESSAGES, told.counts[number]),
             sizes=_named((0, *(2**power for power in range(SIZES - 1))), told.sizes[number]),
@@ -170,6 +172,12 @@ class _Report:
             cnp_delay=_percentiles(answers.cnp_delay.get(number, _NO_TIMES)),
             round_trip=_percentiles(answers.round_trips.get(number, _NO_TIMES)),
         )
+
+    def _read_goodput(self, number: int, peer: int) -> float:
+        """In bit/s: a READ begins with its request and lasts until its responses end, which may be in one of them."""
+        seen, read = self._of.flows.seen, int(self._of.flows.sums["read"][peer])
+        lasted = int(max(seen[number, 1], seen[peer, 1])) - int(min(seen[number, 0], seen[peer, 0]))
+        return read * 8e9 / lasted if lasted > 0 else 0.0
 
     def _go_back_n(self, flow: int, event: Any) -> GoBackN:
         key = self._of.flows.key(flow)
@@ -217,9 +225,9 @@ class _Report:
         return Tunnel(self._links[interface], vni, address(words[:4]), address(words[4:]), packets, size, roce)
 
 
-def _by_name(others: dict[int, int]) -> dict[str, int]:
-    """Packets that are not decoded, the most frequent first."""
-    found = Counter[str]()
+def _by_name(others: dict[int, int], foreign: dict[int, int]) -> dict[str, int]:
+    """Packets that are not decoded, the most frequent first; ``foreign`` ones by the type of their link."""
+    found = Counter({link_name(linktype): count for linktype, count in foreign.items()})
     for other, count in others.items():
         found[other_name(other)] += count
     return dict(found.most_common())

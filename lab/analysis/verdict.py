@@ -28,6 +28,8 @@ UNEVEN: Final = 0.8
 """Jain's index below which a spread is called uneven; one of two links idle gives 0.5."""
 _CONNECTED: Final = ("RC", "XRC")
 _EXAMPLES: Final = 10
+_DISORDER: Final = 1e-3
+"""Seconds: what the clocks and buffers of one machine put out of order is less."""
 _LEAST_FLOWS: Final = 8  # per spread: fewer flows cannot be expected to spread evenly
 
 _MEANINGS: Final = {
@@ -184,6 +186,12 @@ def _file(facts: Facts) -> Iterator[Finding]:
     if facts.dropped:
         lost = f"{counted(sum(facts.dropped.values()), 'packet')} lost while capturing"
         yield _of_links(facts.dropped, lost, "gaps there may not be the network's")
+    if facts.backwards > _DISORDER:
+        yield Finding(
+            f"packets are not in the order of time: some are {format_time(facts.backwards)} earlier than ones before",
+            "files were put one behind the other, and answers may not be found: mergecap or reordercap sorts them",
+            note=True,
+        )
     if facts.short:
         yield Finding(
             f"{counted(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",

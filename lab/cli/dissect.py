@@ -108,7 +108,7 @@ def dissect(
         packets = _Limited(_chosen(reader, wanted, frozenset(packet or ())), limit, live=not file.is_file())
         timed = _Timed(time)
         if json:
-            _print_json(packets, timed, summary=summary, columns=shown)
+            _print_json(packets, timed, reader, summary=summary, columns=shown)
         elif shown:
             _print_columns(packets, timed, shown)
         elif summary:
@@ -119,6 +119,8 @@ def dissect(
             most = counted(limit or 0, "packet")
             note = f"stopped at the limit of {most}: --limit N for more, --packet N for one, --summary for all"
             stderr.print(note, markup=False, highlight=False, soft_wrap=True)
+        if not json:
+            _tell_others(reader)
         _tell_losses(reader)
 
 
@@ -269,7 +271,9 @@ def _explained(packet: Seen) -> dict[str, Any]:
     return {"length": packet.length} | asdict(_explain(packet))
 
 
-def _print_json(packets: _Limited, timed: _Timed, *, summary: bool, columns: tuple[str, ...] | None) -> None:
+def _print_json(
+    packets: _Limited, timed: _Timed, reader: Reader, *, summary: bool, columns: tuple[str, ...] | None
+) -> None:
     """An object with the packets, one at a time; it is closed when the file turns out to be damaged, too."""
     separator, Answer.begun = "", True
     sys.stdout.write('{"packets": [')
@@ -283,7 +287,14 @@ def _print_json(packets: _Limited, timed: _Timed, *, summary: bool, columns: tup
             sys.stdout.write(f"{separator}\n{json_text.dumps(item)}")
             separator = ","
     finally:
-        sys.stdout.write(f'\n], "stopped_at_limit": {json_text.dumps(packets.stopped)}}}\n')
+        rest = json_text.dumps({"stopped_at_limit": packets.stopped, "not_decoded": reader.not_decoded})
+        sys.stdout.write(f"\n], {rest[1:]}\n")
+
+
+def _tell_others(reader: Reader) -> None:
+    for name, count in reader.not_decoded.items():
+        note = f"{counted(count, 'packet')} of {name} not shown: such links are not read"
+        stderr.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 def _tell_losses(reader: Reader) -> None:

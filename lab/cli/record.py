@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from lab.backends import recorders
-from lab.backends.state import all_fabrics
+from lab.backends.state import all_fabrics, find_fabric
 from lab.cli.complete import FabricOption
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
@@ -153,6 +153,8 @@ def _running() -> dict[Path, recorders.Running]:
 
 def _chosen(name: str | None, fabric: str | None) -> recorders.Running:
     """The recorder that is meant; UsageError lists what runs."""
+    if fabric is not None:
+        find_fabric(fabric)
     found = {
         each.name: each
         for state in _states()

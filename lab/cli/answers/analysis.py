@@ -69,9 +69,10 @@ _CHOSEN: Final[Any] = create(
 Dissect: Final[Any] = create(
     "Dissect",
     __base__=Answer,
-    __doc__="``rocelab dissect``.",
+    __doc__="``rocelab dissect``; ``not_decoded`` are packets of links that are not read, by the type of the link.",
     packets=(list[_EXPLAINED] | list[_DECODED] | list[_CHOSEN], ...),
     stopped_at_limit=(bool, ...),
+    not_decoded=(dict[str, int], ...),
 )
 _JUDGED: Final[Any] = create(
     "Analyze",

@@ -106,6 +106,16 @@ def test_packets_mirrored_on_both_sides_of_a_router_count_once() -> None:
     )
 
 
+@pytest.mark.parametrize("hops", [63, 64])
+def test_a_tag_that_one_side_of_the_mirror_has_makes_no_other_packet(hops: int) -> None:
+    """A trunk on one side and an access or routed port on the other, 1 us later: four octets less."""
+    far = packets.Path(hops=hops)
+    story = [(psn * 10_000, packets.tagged(packets.send(psn))) for psn in range(1, 40)]
+    facts = at_times([*story, *((psn * 10_000 + 1000, packets.send(psn, path=far)) for psn in range(1, 40))])
+    (flow,) = facts.flows
+    assert (flow.packets, flow.copies, flow.go_back_n) == (39, 39, 0)
+
+
 def test_a_path_of_another_length_makes_no_copies() -> None:
     """What a longer path brings again is a retransmission."""
     far = packets.Path(hops=62)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
+from lab.analysis.records import Reader
 from lab.analysis.report import analyse
+from lab.wire.filter.parse import parse
+from lab.wire.pcapng import Interface
 from tests.unit.analysis import packets
-from tests.unit.analysis.captures import pcapng, records
+from tests.unit.analysis.captures import pcap, pcapng, records
 from tests.unit.analysis.encapsulations import IPV4, MACS, geneve, ipv4, rocev1
 
 ESP = MACS + IPV4 + ipv4(50, bytes(40))
@@ -18,6 +23,36 @@ def test_everything_is_told_of_or_counted_once() -> None:
     facts = analyse(io.BytesIO(pcapng(records(frames))), "f")
     assert facts.not_decoded == {"ESP": 6, "ARP": 1}
     assert facts.roce + facts.pause_frames + sum(facts.not_decoded.values()) + facts.damage_count == len(frames)
+
+
+def test_links_that_are_not_read_are_counted_by_their_type() -> None:
+    """USB (220) beside Ethernet, as Wireshark captures both; and an ERF that carries InfiniBand (its type 21)."""
+    frames = [
+        packets.send(1),
+        bytes(64),
+        packets.send(2),
+        bytes(64),
+        bytes(8) + bytes([21]) + bytes(55),
+        packets.ack(2),
+    ]
+    links = [0, 1, 0, 1, 2, 0]
+    taken = [record._replace(interface=link) for record, link in zip(records(frames), links, strict=True)]
+    kinds = Interface("eth0"), Interface("usbmon1", linktype=220), Interface("dag0", linktype=197)
+    data = pcapng(taken, *kinds)
+    facts = analyse(io.BytesIO(data), "f")
+    assert facts.not_decoded == {"link type 220": 2, "link type 197": 1}
+    assert (facts.packets, facts.left_out, facts.damage_count, facts.findings) == (3, 3, 0, ())
+    reader = Reader(io.BytesIO(data), "f")
+    assert [reader.number for _ in reader] == [1, 3, 6]
+    assert reader.not_decoded == facts.not_decoded
+
+
+@pytest.mark.parametrize("chunk", [400, 2**20])
+def test_a_classic_file_of_such_links_has_nothing_to_judge(chunk: int) -> None:
+    data = pcap([bytes(64)] * 20, linktype=127)
+    facts = analyse(io.BytesIO(data), "f", chunk=chunk)
+    assert (facts.packets, facts.not_decoded, facts.damage_count) == (0, {"link type 127": 20}, 0)
+    assert analyse(io.BytesIO(data), "f", wanted=parse("roce")).not_decoded == {}
 
 
 def test_nothing_is_listed_where_all_is_told_of() -> None:

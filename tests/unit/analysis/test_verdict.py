@@ -9,7 +9,8 @@ from lab.analysis.report import analyse
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Interface, Record, Writer
 from tests.unit.analysis import packets
-from tests.unit.analysis.stories import START, requests, told
+from tests.unit.analysis.captures import pcapng, records
+from tests.unit.analysis.stories import MS, START, requests, timed, told
 
 if TYPE_CHECKING:
     from lab.analysis.facts import Facts
@@ -55,3 +56,24 @@ def test_a_truncating_mirror_is_a_note_and_its_packets_are_analysed() -> None:
     (finding,) = facts.findings
     assert finding.note
     assert "4 packets shorter than the IP header says" in finding.what
+
+
+def test_files_put_one_behind_the_other_are_not_in_the_order_of_time() -> None:
+    """As cat or mergecap -a leaves the captures of two hosts: 4 ms go back to their beginning."""
+    taken = records([packets.send(psn) for psn in range(1, 6)], gap=MS)
+    one, other = (pcapng(taken, Interface(name)) for name in ("h1:eth1", "h2:eth1"))
+    facts = analyse(io.BytesIO(one + other), "story")
+    assert facts.backwards == 0.004
+    (finding,) = facts.findings
+    assert finding.note
+    assert "some are 4 ms earlier than ones before" in finding.what
+    merged = sorted([*taken, *(record._replace(interface=1) for record in taken)])
+    facts = analyse(io.BytesIO(pcapng(merged, Interface("h1:eth1"), Interface("h2:eth1"))), "story")
+    assert (facts.backwards, facts.findings) == (0, ())
+
+
+def test_what_one_machine_puts_out_of_order_is_not_told() -> None:
+    """Buffers of two queues: 100 us."""
+    facts = timed((0, 0, packets.send(1)), (200_000, 0, packets.send(2)), (100_000, 1, packets.send(9, qp=5)))
+    assert facts.backwards == 1e-4
+    assert not any("order of time" in finding.what for finding in facts.findings)

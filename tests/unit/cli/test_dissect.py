@@ -285,6 +285,24 @@ def test_a_damaged_file_shows_its_good_part_and_names_the_damage(exchange: File,
         assert "RC Acknowledge" in done.stdout
 
 
+def test_links_that_are_not_read_are_counted_and_the_others_shown(tmp_path: File) -> None:
+    """USB beside Ethernet: nothing is wrong with the file."""
+    file = tmp_path / "a.pcapng"
+    with file.open("wb", buffering=0) as output:
+        writer = Writer(output)
+        for name, linktype in (("eth0", 1), ("usbmon1", 220)):
+            writer.add_interface(Interface(name, linktype=linktype))
+        writer.write(Record(number, number % 2, 64, Direction.UNKNOWN, bytes(64)) for number in range(5))
+    lines = dissect(file, "--summary")
+    assert len(lines.stdout.splitlines()) == 3
+    assert "2 packets of link type 220 not shown" in lines.stderr
+    told = json.loads(dissect(file, "--summary", "--json").stdout)
+    assert ([packet["number"] for packet in told["packets"]], told["not_decoded"]) == (
+        [1, 3, 5],
+        {"link type 220": 2},
+    )
+
+
 def test_no_file_and_no_capture_are_named(tmp_path: File) -> None:
     assert "No such file" in dissect(tmp_path / "none", expect=2).stderr
     assert "Is a directory" in dissect(tmp_path, expect=2).stderr
