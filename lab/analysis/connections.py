@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from lab.analysis.facts import Facts, Flow
+
+_Partners: TypeAlias = "dict[tuple[str, str, int], set[int]]"
+"""By the two hosts and the QP of the second one: those of the first one that talk to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +43,37 @@ class Connection:
 
 def connections(facts: Facts, qp: int, host: str | None = None) -> list[Connection]:
     """Those with a queue pair ``qp``, of ``host`` if one is named; in the order in which the capture has them."""
-    found: dict[frozenset[End], list[Flow]] = {}
+    partners = _partners(facts)
+    found: dict[frozenset[End], list[tuple[tuple[End, End], Flow]]] = {}
     for flow in facts.flows:
         if flow.qp == qp and host in {None, flow.dst}:
-            found.setdefault(frozenset(_ends(flow)), [])
+            found.setdefault(frozenset(_ends(flow, partners)), [])
     for flow in facts.flows:
-        found.get(frozenset(_ends(flow)), []).append(flow)
+        ends = _ends(flow, partners)
+        found.get(frozenset(ends), []).append((ends, flow))
     return [_connection(flows) for flows in found.values()]
 
 
-def _ends(flow: Flow) -> tuple[End, End]:
-    return End(flow.src, flow.peer), End(flow.dst, flow.qp)
+def _partners(facts: Facts) -> _Partners:
+    found: _Partners = {}
+    for flow in facts.flows:
+        if flow.peer is not None:
+            found.setdefault((flow.src, flow.dst, flow.qp), set()).add(flow.peer)
+            found.setdefault((flow.dst, flow.src, flow.peer), set()).add(flow.qp)
+    return found
 
 
-def _connection(flows: list[Flow]) -> Connection:
-    asking = next((flow for flow in flows if flow.messages), flows[0])
-    left, right = _ends(asking)
-    back = [flow.link for flow in flows if _ends(flow) == (right, left)] or [asking.link]
-    there = [flow.link for flow in flows if _ends(flow) == (left, right)]
+def _ends(flow: Flow, partners: _Partners) -> tuple[End, End]:
+    """From where to where. A link that saw one direction only, in a tunnel, is told by the others who the peer is."""
+    known = partners.get((flow.src, flow.dst, flow.qp), set())
+    peer = next(iter(known)) if flow.peer is None and len(known) == 1 else flow.peer
+    return End(flow.src, peer), End(flow.dst, flow.qp)
+
+
+def _connection(flows: list[tuple[tuple[End, End], Flow]]) -> Connection:
+    left, right = next((ends for ends, flow in flows if flow.messages), flows[0][0])
+    there = [flow.link for ends, flow in flows if ends == (left, right)]
+    back = [flow.link for ends, flow in flows if ends == (right, left)] or there[:1]
     both = [link for link in there if link in back]
-    links = tuple(dict.fromkeys(flow.link for flow in flows))
+    links = tuple(dict.fromkeys(flow.link for _, flow in flows))
     return Connection(left, right, *((both[0], both[0]) if both else (there[0], back[0])), links)

@@ -24,6 +24,10 @@ _SPARKS: Final = " ▁▂▃▄▅▆▇█"
 _WIDTH: Final = 48
 _NARROW: Final = 16
 """Characters for a flow over time, at most and at least."""
+_WIDE: Final = 132
+"""Characters from which on addresses of IPv6 have room."""
+_ADDRESS: Final = 17
+"""Characters of an address that has room everywhere."""
 _BESIDE: Final = 60
 """What the other columns of that table take."""
 
@@ -54,11 +58,14 @@ def show(facts: Facts) -> None:
         for group in facts.spread for link, size in group.bytes.items()
     ))  # fmt: skip
     _table("Marked CE along the path", _columns("from", "to", "QP", "links"), (
-        (path.src, path.dst, f"{path.qp:#x}", ", ".join(f"{hop.link} {hop.marked_share:.1%}" for hop in path.hops))
+        (
+            _host(path.src), _host(path.dst), f"{path.qp:#x}",
+            ", ".join(f"{hop.link}\N{NO-BREAK SPACE}{hop.marked_share:.1%}" for hop in path.hops),
+        )
         for path in facts.paths if any(hop.marked for hop in path.hops)
     ))  # fmt: skip
     _table("Inside VXLAN and GENEVE", _columns("VNI", "link", "from", "to", "packets 2", "bytes", "RoCEv2 1"), (
-        (t.vni, t.link, t.src or "not IP", t.dst or "not IP", t.packets, format_size(t.bytes), t.roce)
+        (t.vni, t.link, _host(t.src) or "not IP", _host(t.dst) or "not IP", t.packets, format_size(t.bytes), t.roce)
         for t in facts.tunnels
     ))  # fmt: skip
     _table(
@@ -97,7 +104,8 @@ def _connections(facts: Facts) -> None:
     _table("Queue pairs", _columns(*columns), (
         (
             flow.link if flow.vni is None else f"{flow.link} VNI {flow.vni}",
-            f"{flow.src} QP {'?' if flow.peer is None else hex(flow.peer)}", f"{flow.dst} QP {flow.qp:#x}",
+            f"{_host(flow.src)} QP {'?' if flow.peer is None else hex(flow.peer)}",
+            f"{_host(flow.dst)} QP {flow.qp:#x}",
             flow.packets, _messages(flow), _rate(flow), _percentiles(flow.round_trip),
             f"{flow.marked_share:.1%}",
             _cnps(peers.get((flow.link, flow.vni, flow.dst, flow.src, flow.peer or 0))),
@@ -129,18 +137,23 @@ def _cnps(peer: Flow | None) -> str:
     return f"{peer.cnps} after {format_time(peer.cnp_delay.p50)}" if peer.cnp_delay.count else str(peer.cnps)
 
 
+def _host(address: str) -> str:
+    """An address; where there is little room, of a long one both ends, which tell hosts apart."""
+    return address if len(address) <= _ADDRESS or stdout.width >= _WIDE else f"{address[:8]}…{address[-8:]}"
+
+
 def _percentiles(times: Percentiles) -> str:
     return f"{format_time(times.p50)}, {format_time(times.p99)}" if times.count else ""
 
 
 def _troubles(facts: Facts) -> None:
     columns = (
-        "link", "from", "to", "QP 1", "missing 2", "gaps 8", "ACKed unseen 6", "out-of-order 5", "retransmitted 4",
-        "go-back-N 7", "duplicates 9", "answers 3",
+        "link", "from 6", "to", "QP 1", "missing 2", "gaps 10", "ACKed unseen 7", "out-of-order 5", "retransmitted 4",
+        "go-back-N 8", "duplicates 11", "answers 3",
     )  # fmt: skip
     _table("PSNs and answers", _columns(*columns), (
         (
-            flow.link, flow.src, flow.dst, f"{flow.qp:#x}",
+            flow.link, _host(flow.src), _host(flow.dst), f"{flow.qp:#x}",
             *(count or "" for count in (  # so that on a narrow terminal what did not happen makes room for what did
                 flow.missing, flow.gaps, flow.unseen, flow.late, flow.resent, flow.go_back_n, flow.duplicates,
             )),
@@ -157,8 +170,8 @@ def _episodes(facts: Facts) -> None:
     )  # fmt: skip
     _table("Go-back-N episodes", _columns(*columns), (
         (
-            f"{step.time:.6f}", step.link, step.src, step.dst, f"{step.qp:#x}", step.psn, step.back, step.packets,
-            format_time(step.seconds), step.cause,
+            f"{step.time:.6f}", step.link, _host(step.src), _host(step.dst), f"{step.qp:#x}", step.psn, step.back,
+            step.packets, format_time(step.seconds), step.cause,
         )
         for step in facts.go_back_n
     ))  # fmt: skip
@@ -167,7 +180,10 @@ def _episodes(facts: Facts) -> None:
 def _goodput(facts: Facts) -> None:
     columns = _columns("link", "from 2", "to", "peak 1", "over time")
     _table(f"Goodput over {format_time(facts.seconds)}", columns, (
-        (flow.link, flow.src, f"{flow.dst} QP {flow.qp:#x}", format_rate(flow.peak), _sparks(flow.goodput))
+        (
+            flow.link, _host(flow.src), f"{_host(flow.dst)} QP {flow.qp:#x}", format_rate(flow.peak),
+            _sparks(flow.goodput),
+        )
         for flow in facts.over_time.flows if flow.goodput
     ))  # fmt: skip
 

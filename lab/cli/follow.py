@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.columns import Column, Layout
+from lab.cli.output import JsonFlag, print_json, stdout
 from lab.cli.source import CaptureArgument, open_capture
 from lab.errors import ExitCode, UsageError
 from lab.units import format_time
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     from lab.analysis.follow import Copy, Track
 
 _GREATEST = 2**24 - 1
+_COLUMNS: Final = (
+    Column("copy", "copy"),
+    Column("packet", "packet", 3),
+    Column("link", "link"),
+    Column("direction", "", 4),
+    Column("at", "at ns", 1),
+    Column("delay", "delay ns"),
+    Column("TTL", "TTL", 5),
+    Column("VNI", "VNI", 6),
+    Column("ECN", "ECN", 2),
+)
 
 
 def follow(
@@ -68,9 +80,12 @@ def _print(track: Track) -> None:
     sent = f"sent once, seen {_times(len(track.copies[0].sightings))}" if not again else f"sent again {_times(again)}"
     title = f"{track.opcode}  {track.src} > {track.dst}  QP {track.qp:#x}  PSN {track.psn}: {sent}"
     start = track.copies[0].sightings[0].time
-    columns = ("copy", "packet", "link", "", "at ns", "delay ns", "TTL", "VNI", "ECN")
     rows = [row for number, copy in enumerate(track.copies, 1) for row in _rows(number, copy, start)]
-    stdout.print(table(title, columns, rows))
+    drawn, left_out = Layout(_COLUMNS).draw("", rows, stdout.width)
+    _line(title)
+    stdout.print(drawn)
+    if left_out:
+        _line(f"no room for {', '.join(left_out)}: --json has all")
     for number, copy in enumerate(track.copies, 1):
         first, last = copy.sightings[0], copy.sightings[-1]
         took = format_time((last.time - first.time) / 1e9)

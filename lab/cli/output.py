@@ -84,7 +84,7 @@ def _plain(value: object) -> object:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table whose numbers are right-aligned; cells are printed as they are, never read as markup."""
     heading = Text(title, style="bold", no_wrap=True, overflow="ignore")  # not broken by how narrow its columns are
-    drawn = Table(title=heading, title_justify="left", header_style="bold cyan")
+    drawn = Table(title=heading if title else None, title_justify="left", header_style="bold cyan")
     materialised = [list(row) for row in rows]
     for index, column in enumerate(columns):
         numeric = bool(materialised) and all(isinstance(row[index], int | float) for row in materialised)

@@ -157,3 +157,18 @@ def test_a_number_that_several_hosts_have_asks_which(tmp_path: Path) -> None:
         analyze(file, "--qp", "0x22")
     (only,) = rungs(file, "0x22@10.0.0.3")
     assert only["psn"] == 9
+
+
+def test_a_link_that_saw_one_direction_in_a_tunnel_is_no_connection_of_its_own(tmp_path: Path) -> None:
+    """ECMP: the requests come by in VXLAN, and the answers take another spine."""
+    told = Journeys(("h1:eth1",))
+    for psn in range(4):
+        told.there(psn * 10_000, packets.send(psn))
+        told.back(psn * 10_000 + 5000, packets.ack(psn))
+    told.links = ("h1:eth1", "spine1:swp1")
+    told.taken += [(psn * 10_000 + 1000, 1, 1, packets.vxlan(packets.send(psn))) for psn in range(4)]
+    file = tmp_path / "a.pcapng"
+    file.write_bytes(told.capture())
+    drawn = analyze(file, "--qp", "0x22")
+    assert drawn.count("ACK PSN") == 4
+    assert "as seen at h1:eth1; pauses at h1:eth1, spine1:swp1" in drawn

@@ -1,13 +1,15 @@
-"""The tables of ``rocelab analyze`` on a terminal of 80 columns: no line is longer, and what has no room is named."""
+"""The tables of captures on a terminal of 80 columns: no line is longer, names are whole, and what has no room is named."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.wire.pcapng import Direction
 from tests.patience import PATIENCE
 from tests.unit.analysis import packets
 from tests.unit.analysis.journeys import LINKS, Journeys
@@ -15,18 +17,25 @@ from tests.unit.analysis.journeys import LINKS, Journeys
 if TYPE_CHECKING:
     from pathlib import Path
 
-PATHS = [
-    (packets.THERE, packets.BACK),
-    (packets.Path("10.123.200.101", "10.123.200.102"), packets.Path("10.123.200.102", "10.123.200.101")),
+LONG = ("host-gpu-17:eth1", "leaf17-a:swp12", "spine2:swp17", "leaf18-b:swp13")
+FIRST, SECOND = "2001:db8:1234:5678:9abc:def0:1234:5678", "2001:db8:1234:5678:9abc:def0:1234:5679"
+WAYS = [
+    (packets.THERE, packets.BACK, LINKS),
+    (packets.Path("10.123.200.101", "10.123.200.102"), packets.Path("10.123.200.102", "10.123.200.101"), LINKS),
+    (packets.Path(FIRST, SECOND), packets.Path(SECOND, FIRST), LONG),
 ]
+TABLES = (
+    "Queue pairs", "PSNs and answers", "Go-back-N episodes", "Goodput over ", "Pauses", "Parallel links",
+    "Marked CE along the path", "Inside VXLAN and GENEVE", "Not decoded",
+)  # fmt: skip
+ARP = bytes.fromhex("ffffffffffff0200000000010806") + bytes(46)
 
 
-@pytest.mark.parametrize("paths", PATHS, ids=["short", "long"])
-def test_every_table_fits(tmp_path: Path, paths: tuple[packets.Path, packets.Path]) -> None:
-    there, back = paths
-    told = Journeys()
+def story(there: packets.Path, back: packets.Path, links: tuple[str, ...]) -> Journeys:
+    """Everything that has a table."""
+    told = Journeys(links)
     for psn in (*range(1, 40), 41, 42):
-        told.there(psn * 10_000, packets.send(psn, 900, path=there))
+        told.there(psn * 10_000, packets.send(psn, 900, path=replace(there, ecn=3 if psn % 3 else 2)))
     told.back(25_000, packets.ack(1, path=back))
     told.back(500_000, packets.ack(40, 0x60, path=back))
     for psn in (40, 41, 42):
@@ -35,17 +44,64 @@ def test_every_table_fits(tmp_path: Path, paths: tuple[packets.Path, packets.Pat
     for time, psn in ((770_000, 44), (780_000, 43)):
         told.there(time, packets.send(psn, 900, path=there))
     told.taken += [(800_000, 1, 1, packets.pause({3: 0xFFFF})), (990_000, 1, 1, packets.pause({3: 0}))]
-    file = tmp_path / "a.pcapng"
-    file.write_bytes(told.capture())
-    argv = [sys.executable, "-m", "lab", "analyze", str(file)]
+    for qp in range(100, 109):
+        spread = packets.send(1, path=replace(there, hops=60), qp=qp)
+        told.taken.append((995_000 + qp, 1 + qp % 2, Direction.OUTBOUND, spread))
+    told.taken.append((999_000, 1, Direction.INBOUND, ARP))
+    return told
+
+
+def at_80(file: Path, *words: str, expect: int) -> list[str]:
+    """What a command says of a file."""
+    argv = [sys.executable, "-m", "lab", words[0], str(file), *words[1:]]
     done = subprocess.run(
         argv, capture_output=True, text=True, check=False, timeout=PATIENCE, env={"COLUMNS": "80", "PYTHONUTF8": "1"}
     )
-    assert done.returncode == 1, done.stderr
-    drawn = [line for line in done.stdout.splitlines() if line[:1] in set("┏┃┡│└")]
-    assert drawn
-    assert max(map(len, drawn)) <= 80
-    for head in ("ACK latency p50, p99", "out-of-order", "retransmitted", "priority", "Go-back-N episodes"):
-        assert head in done.stdout
-    assert all(link in done.stdout for link in LINKS), "names are whole"
-    assert "no room for " in done.stdout
+    assert done.returncode == expect, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(len(line) for line in lines if line[:1] in set("┏┃┡│└ ")) <= 80
+    return lines
+
+
+@pytest.fixture(params=WAYS, ids=["short", "long", "IPv6"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    made = tmp_path / "a.pcapng"
+    made.write_bytes(story(*request.param).capture())
+    return made
+
+
+def whole_names(lines: list[str]) -> set[str]:
+    """Names of links that a line of a table has in one piece."""
+    drawn = " ".join(line for line in lines if line.startswith("│"))
+    return {name for name in (*LINKS, *LONG) if f" {name} " in drawn}
+
+
+def test_every_table_of_analyze_fits(file: Path) -> None:
+    lines = at_80(file, "analyze", expect=1)
+    for title in TABLES:
+        assert any(line.startswith(title) for line in lines), title
+    assert whole_names(lines) in (set(LINKS), set(LONG))
+    told = "\n".join(lines)
+    for head in ("out-of-order", "retransmitted", "priority", "because of", "goodput"):
+        assert head in told
+    assert "no room for " in told
+
+
+def test_what_happened_is_told_before_who_asked(file: Path) -> None:
+    """However long addresses are: what a table is about stays."""
+    lines = at_80(file, "analyze", expect=1)
+    begin = lines.index("PSNs and answers")
+    heads = [word.strip() for word in lines[begin + 2].strip("┃").split("┃")]
+    assert {"link", "to", "QP", "missing", "answers"} <= set(heads)
+
+
+def test_the_table_of_follow_fits(file: Path) -> None:
+    lines = at_80(file, "follow", "0x22:41", expect=0)
+    assert whole_names(lines) in (set(LINKS), set(LONG))
+    assert "QP 0x22  PSN 41: sent again" in lines[0]
+    assert any("delay ns" in line for line in lines)
+
+
+def test_a_ladder_fits(file: Path) -> None:
+    lines = at_80(file, "analyze", "--qp", "0x22", expect=1)
+    assert any("NAK PSN 40 PSN Sequence Error" in line for line in lines)
