@@ -31,21 +31,20 @@ class Events:
         self.resends: list[tuple[int, Resend]] = []
         self.round_began = 0
         self.known_until = 2**63
-        self._gaps = table(MAX_EVENTS, 4)
-        self._count = 0
+        self._gaps, self._again = _Kept(), _Kept()
 
     def gaps(self, first: int = MAX_EVENTS) -> Iterator[tuple[int, Gap]]:
         """The first ones that were kept, each with its flow."""
-        for flow, *gap in self._gaps[: min(first, self._count)].tolist():
-            yield flow, Gap(*gap)
+        return self._gaps.first(first)
+
+    def gaps_again(self) -> Iterator[tuple[int, Gap]]:
+        """The same of those among packets that came again."""
+        return self._again.first(MAX_EVENTS)
 
     def add_gap(self, flow: int, gap: Gap) -> None:
-        """One more."""
-        self.gap_counts[flow] += 1
-        if self._count < MAX_EVENTS:
-            self._gaps[self._count] = flow, gap.time, gap.psn, gap.count
-            self._count += 1
-        self._note_full(self._count)
+        """One more; those among packets that came again are counted nowhere."""
+        self.gap_counts[flow] += not gap.again
+        self._note_full((self._again if gap.again else self._gaps).add(flow, gap))
 
     def add_resend(self, flow: int, resend: Resend) -> None:
         """One more, which is over."""
@@ -58,3 +57,23 @@ class Events:
         """What the present round brings may no longer be kept."""
         if count >= MAX_EVENTS:
             self.known_until = min(self.known_until, self.round_began)
+
+
+class _Kept:
+    """The first gaps of a kind."""
+
+    def __init__(self) -> None:
+        self._rows = table(MAX_EVENTS, 4)
+        self._count = 0
+
+    def add(self, flow: int, gap: Gap) -> int:
+        """One more, if there is room; how many there are."""
+        if self._count < MAX_EVENTS:
+            self._rows[self._count] = flow, gap.time, gap.psn, gap.count
+            self._count += 1
+        return self._count
+
+    def first(self, most: int) -> Iterator[tuple[int, Gap]]:
+        """At most so many, each with its flow."""
+        for flow, *gap in self._rows[: min(most, self._count)].tolist():
+            yield flow, Gap(*gap)

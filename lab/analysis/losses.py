@@ -1,7 +1,7 @@
 """Where packets were lost: between the last link that saw one and the first that did not.
 
-A link lacked a packet before it was sent again when a gap there was still open, or when its coming again was nothing
-new there. The order of links is that in which a flow came by them.
+A link lacked a packet before it was sent again when a gap there was still open, also one among packets that came
+again, or when its coming again was nothing new there. The order of links is that in which a flow came by them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def losses(of: Analyser, links: Sequence[str]) -> tuple[Loss, ...]:
     ways = [flows for flows in of.flows.alike() if not troubled.isdisjoint(flows)] if troubled else []
     gaps: dict[int, list[Gap]] = defaultdict(list)
     resends: dict[int, list[Resend]] = defaultdict(list)
-    for flow, gap in events.gaps() if ways else ():
+    for flow, gap in sorted([*events.gaps(), *events.gaps_again()], key=_time) if ways else ():
         gaps[flow].append(gap)
     for flow, resend in known:
         resends[flow].append(resend)
@@ -75,6 +75,10 @@ def losses(of: Analyser, links: Sequence[str]) -> tuple[Loss, ...]:
         if len({place.link for place in way}) > 1:
             found += _of_way(of, links, way)
     return tuple(sorted(found, key=lambda loss: (loss.time, loss.src, loss.dst, loss.qp, loss.psn)))
+
+
+def _time(event: tuple[int, Gap]) -> int:
+    return event[1].time
 
 
 def _of_way(of: Analyser, links: Sequence[str], way: _Way) -> Iterator[Loss]:

@@ -56,11 +56,15 @@ class Request(NamedTuple):
 
 @dataclass(slots=True)
 class Gap:
-    """PSNs that were skipped at ``time`` (ns since 1970)."""
+    """PSNs that were skipped at ``time`` (ns since 1970).
+
+    ``again``: they were skipped in a step back; this place had seen them before, but not this time.
+    """
 
     time: int
     psn: int
     count: int
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -111,8 +115,8 @@ class Sequence:
     """
 
     __slots__ = (
-        "_ask", "_flow", "_held", "_missing", "_newest", "_previous", "_previous_time", "_read", "_resend", "_told",
-        "_waiting", "expected", "front", "mtu", "reliable", *COUNTS,
+        "_ask", "_due", "_flow", "_held", "_missing", "_newest", "_previous", "_previous_time", "_read", "_resend",
+        "_told", "_waiting", "expected", "front", "mtu", "reliable", *COUNTS,
     )  # fmt: skip
 
     def __init__(self, flow: int, told: Told, asked: Callable[[int, int, int], str], *, reliable: bool) -> None:
@@ -128,6 +132,7 @@ class Sequence:
         self.unseen = 0
         self._newest, self._read = 0, -1  # the packet at the front, and DMALen when it is a READ whose end is open
         self._previous = self._previous_time = 0
+        self._due = -1  # the PSN behind the packet before; -1 where a READ hides it
         self._resend: Resend | None = None
         self._held: Resend | None = None
         self._missing: list[tuple[int, int]] = []
@@ -160,11 +165,19 @@ class Sequence:
         if self._read >= 0:
             self._settle_read(psn)
         ahead = distance(psn, self.front)
+        if self._resend is not None and self._due >= 0:
+            self._note_skip(request.time, psn if ahead < 0 else self.front)
         if ahead < 0:
             self._again(request, -ahead)
         else:
             self._new(request, ahead)
         self._previous, self._previous_time = psn, request.time
+        self._due = -1 if request.read >= 0 and not self.mtu else psn + self._span(request.read) & MASK
+
+    def _note_skip(self, time: int, upto: int) -> None:
+        """A step back goes on at ``upto``, or with new packets behind it."""
+        if (count := distance(upto, self._due)) > 0:
+            self._told.gaps.append(Gap(time, self._due, count, again=True))
 
     @property
     def waiting(self) -> int:

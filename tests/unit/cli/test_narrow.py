@@ -1,4 +1,4 @@
-"""The tables of captures on a terminal of 80 columns: no line is longer, names are whole, and what has no room is named."""
+"""The tables of captures on a terminal of 80 columns: none is wider, names are whole, what has no room is named."""
 
 from __future__ import annotations
 
