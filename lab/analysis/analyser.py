@@ -63,7 +63,7 @@ class Analyser:
         self.naks = Naks(self.streams)
         self.events = Events()
         self.order = Order(self.streams, self.messages, self.naks, gap=self.events.add_gap, resend=self._add_resend)
-        self.responses = Responses(self.streams, self.naks)
+        self.responses = Responses(self.streams, self.naks, self.events.add_missed)
         self.handshakes = Handshakes(self.streams)
         self.pairing = Pairing(self.streams)
         self.answers = Answers(self.streams)

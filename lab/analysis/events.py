@@ -31,7 +31,7 @@ class Events:
         self.resends: list[tuple[int, Resend]] = []
         self.round_began = 0
         self.known_until = 2**63
-        self._gaps, self._again = _Kept(), _Kept()
+        self._gaps, self._again, self._missed = _Kept(), _Kept(), _Kept()
 
     def gaps(self, first: int = MAX_EVENTS) -> Iterator[tuple[int, Gap]]:
         """The first ones that were kept, each with its flow."""
@@ -40,6 +40,14 @@ class Events:
     def gaps_again(self) -> Iterator[tuple[int, Gap]]:
         """The same of those among packets that came again."""
         return self._again.first(MAX_EVENTS)
+
+    def missed(self) -> Iterator[tuple[int, Gap]]:
+        """READ responses that were missing, with the flow that they are of."""
+        return self._missed.first(MAX_EVENTS)
+
+    def add_missed(self, flow: int, gap: Gap) -> None:
+        """READ responses that are missing."""
+        self._note_full(self._missed.add(flow, gap))
 
     def add_gap(self, flow: int, gap: Gap) -> None:
         """One more; those among packets that came again are counted nowhere."""

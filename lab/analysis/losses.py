@@ -68,12 +68,13 @@ def losses(of: Analyser, links: Sequence[str]) -> tuple[Loss, ...]:
         gaps[flow].append(gap)
     for flow, resend in known:
         resends[flow].append(resend)
+    responses = _Responses(of, links)
     found: list[Loss] = []
     for flows in ways:
         flows.sort(key=lambda flow: int(of.flows.seen[flow, 0]))
         way = [_Place(f, links[of.flows.key(f).interface], gaps[f], resends[f]) for f in flows]
         if len({place.link for place in way}) > 1:
-            found += _of_way(of, links, way)
+            found += _of_way(of, way, responses)
     return tuple(sorted(found, key=lambda loss: (loss.time, loss.src, loss.dst, loss.qp, loss.psn)))
 
 
@@ -81,7 +82,7 @@ def _time(event: tuple[int, Gap]) -> int:
     return event[1].time
 
 
-def _of_way(of: Analyser, links: Sequence[str], way: _Way) -> Iterator[Loss]:
+def _of_way(of: Analyser, way: _Way, responses: _Responses) -> Iterator[Loss]:
     """Each step back of the link that is nearest to the requester and saw any."""
     near = next(place for place in way if place.resends)
     for index, resend in enumerate(near.resends):
@@ -91,7 +92,8 @@ def _of_way(of: Analyser, links: Sequence[str], way: _Way) -> Iterator[Loss]:
         key = of.flows.key(near.flow)
         response = resend.cause == IMPLIED
         if response:
-            after, before = _of_responses(of, links, near.flow)
+            since = near.resends[index - 1].time if index else 0
+            after, before = responses.around(near.flow, resend, since)
             count, waited = 1, resend.time - resend.since
         else:
             after, before, count, waited = _lost(way, resend, next(later, _NEVER))
@@ -126,12 +128,24 @@ def _lost(way: _Way, resend: Resend, end: int) -> tuple[str | None, str | None, 
     return way[-1].link, None, 1, silence
 
 
-def _of_responses(of: Analyser, links: Sequence[str], flow: int) -> tuple[str | None, str | None]:
-    """The links around the place where responses to the READs of ``flow`` went missing."""
-    peer = int(of.streams.peer[of.streams.of[flow]])
-    way = sorted(of.streams.members(peer), key=lambda f: int(of.flows.seen[f, 0])) if peer >= 0 else []
-    names = [links[of.flows.key(member).interface] for member in way]
-    for before, member, link in zip([None, *names], way, names, strict=False):
-        if of.responses.gaps.get(member):
-            return before, link
-    return (names[-1] if names else None), None
+class _Responses:
+    """Where responses to READs went missing, and when, by the flow of a link."""
+
+    def __init__(self, of: Analyser, links: Sequence[str]) -> None:
+        self._of, self._links = of, links
+        self._missed: dict[int, list[Gap]] = defaultdict(list)
+        for flow, gap in of.events.missed():
+            self._missed[flow].append(gap)
+
+    def around(self, flow: int, resend: Resend, since: int) -> tuple[str | None, str | None]:
+        """The links around the loss for which a requester stepped back, as it had last done at ``since``."""
+        of = self._of
+        peer = int(of.streams.peer[of.streams.of[flow]])
+        way = sorted(of.streams.members(peer), key=lambda f: int(of.flows.seen[f, 0])) if peer >= 0 else []
+        names = [self._links[of.flows.key(member).interface] for member in way]
+        until = resend.time + _UNDER_WAY
+        for before, member, link in zip([None, *names], way, names, strict=False):
+            gaps = (gap for gap in self._missed.get(member, ()) if since < gap.time <= until)
+            if any(resend.psn - gap.psn & MASK < max(gap.count, 1) for gap in gaps):
+                return before, link
+        return (names[-1] if names else None), None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lab.analysis.streams import Streams
 
 _WINDOW: Final = 32768  # PSNs: how far an answer may lie behind the newest request
+_HALF: Final = 0x800000
 _PAIRED_AT_ONCE: Final = 64
 _TRIES: Final = 32
 _HEARD: Final = 64  # answers of one stream in one round that are weighed
@@ -104,7 +105,7 @@ class Pairing:
         if requests is None:
             return newest >= 0 and bool(((newest - answers.psn & MASK) < _WINDOW).all())
         index = np.searchsorted(requests.at, answers.at) - 1
-        front = np.where(index >= 0, requests.psn[index], newest)
+        front = np.where(index >= 0, _highest(requests.psn)[index], newest)
         return bool(((front >= 0) & ((front - answers.psn & MASK) < _WINDOW)).all())
 
     def _settle(self) -> None:
@@ -145,6 +146,13 @@ class _Sides:
         begin, end = np.searchsorted(self._streams, [stream, stream + 1]).tolist()
         at = self._at[begin:end][:most]
         return Side(*(column[at] for column in self._columns)) if begin < end else None  # type: ignore[arg-type]
+
+
+def _highest(psn: Ints) -> Ints:
+    """Of requests in a row the highest PSN up to each: one that comes again does not unsay what was asked before."""
+    steps = (psn - psn[0] + _HALF & MASK) - _HALF
+    found: Ints = psn[0] + np.maximum.accumulate(steps) & MASK
+    return found
 
 
 def _heaviest(weights: dict[int, int]) -> list[int]:

@@ -15,9 +15,11 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
 from lab.analysis.naks import HOLDS, IMPLIED
-from lab.analysis.sequence import MASK, distance, fill, read_span
+from lab.analysis.sequence import MASK, Gap, distance, fill, read_span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lab.analysis.batch import Flags, Ints
     from lab.analysis.naks import Naks
     from lab.analysis.rounds import Sorted
@@ -34,17 +36,22 @@ _HALF: Final = 0x800000
 
 @dataclass(slots=True)
 class _Track:
-    """Responses of one flow: ``front`` is the PSN that is due, -1 before the first; ``open``, of the same message."""
+    """Responses of one flow: ``front`` is behind the highest PSN, -1 before the first, ``due`` behind the last one.
+
+    ``open``: that one's message goes on. ``holes`` are PSNs that were never seen.
+    """
 
     front: int = -1
+    due: int = -1
     open: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Responses:
-    """READ responses of all flows; ``gaps`` counts by flow the places where some are missing."""
+    """READ responses of all flows; ``gaps`` counts by flow the places where some are missing, told to ``missed``."""
 
-    def __init__(self, streams: Streams, naks: Naks) -> None:
+    def __init__(self, streams: Streams, naks: Naks, missed: Callable[[int, Gap], None]) -> None:
+        self._missed = missed
         self.gaps: dict[int, int] = defaultdict(int)
         self._tracks: dict[int, _Track] = defaultdict(_Track)
         self._reads: dict[int, deque[tuple[int, int]]] = {}  # by the flow that asks: PSN and DMALen
@@ -82,11 +89,13 @@ class Responses:
     def _answer(self, flow: int, packets: Sorted, rows: Ints, fresh: Flags) -> None:
         track = self._tracks[flow]
         reads = self._reads.get(int(self._streams.answers[flow]))
+        if track.front < 0 and reads and distance(int(packets.psn[rows[0]]), reads[0][0]) >= 0:
+            track.front = track.due = reads[0][0]
         if self._in_order(track, packets, rows):
             last = int(rows[-1])
             if reads:
                 self._complete(flow, packets, rows[~ops.CONTINUED[packets.opcode[rows]]], reads)
-            track.front = int(packets.psn[last]) + 1 & MASK
+            track.front = track.due = int(packets.psn[last]) + 1 & MASK
             track.open = bool(ops.FULL[packets.opcode[last]])
             return
         columns = (packets.psn[rows], packets.opcode[rows], packets.time[rows])
@@ -125,15 +134,31 @@ class Responses:
         """Whether the requester had not had it yet."""
         psn, opcode, time = response
         goes_on, ahead = bool(ops.CONTINUED[opcode]), 0 if track.front < 0 else distance(psn, track.front)
-        if ahead < 0:
-            return fill(track.holes, psn)
-        if track.front >= 0 and (track.open != goes_on or (goes_on and ahead > 0)):
+        fresh = ahead >= 0 or fill(track.holes, psn)
+        if track.due != track.front or ahead < 0:
+            self._again(flow, track, (psn, goes_on, time), fresh=fresh)
+        elif track.front >= 0 and (track.open != goes_on or (goes_on and ahead > 0)):
             self._miss(flow, track, (track.front, ahead), time)
-        track.front, track.open = psn + 1 & MASK, bool(ops.FULL[opcode])
-        return True
+        track.due, track.open = psn + 1 & MASK, bool(ops.FULL[opcode])
+        if ahead >= 0:
+            track.front = track.due
+        return fresh
+
+    def _again(self, flow: int, track: _Track, response: tuple[int, bool, int], *, fresh: bool) -> None:
+        """Among responses that come again some are missing: in a message, or the first one of what was asked for."""
+        psn, goes_on, time = response
+        jump = distance(psn, track.due)
+        if jump > 0 and (track.open or goes_on):
+            self._tell(flow, (track.due, jump), time)
+        elif jump < 0 and goes_on and not fresh:
+            self._tell(flow, (psn - 1 & MASK, 1), time)
 
     def _miss(self, flow: int, track: _Track, hole: tuple[int, int], time: int) -> None:
-        self.gaps[flow] += 1
         if hole[1]:
             track.holes = [*track.holes[1 - _HOLES :], hole]
+        self._tell(flow, hole, time)
+
+    def _tell(self, flow: int, hole: tuple[int, int], time: int) -> None:
+        self.gaps[flow] += 1
+        self._missed(flow, Gap(time, *hole))
         self._naks.keep(int(self._streams.of[flow]), hole[0], (time, time + HOLDS, IMPLIED))

@@ -239,7 +239,8 @@ class Sequence:
     def _again(self, request: Request, back: int) -> None:
         psn, time = request.psn, request.time
         self.resent += 1
-        if self._resend is None or distance(psn, self._previous) <= 0:
+        due = self._due if self._due >= 0 else self._previous + 1
+        if self._resend is None or distance(psn, due) < 0:
             self._close(went_on=False)
             self._resend = Resend(time, time, self._previous_time, psn, back, self._cause(psn, time))
         self._resend.packets += 1

@@ -6,9 +6,11 @@ import io
 
 import pytest
 
-from lab.analysis.naks import TIMEOUT
+from lab.analysis.naks import IMPLIED, TIMEOUT
 from lab.analysis.report import analyse
+from tests.unit.analysis import packets
 from tests.unit.analysis.simulated import LINKS, Conversation
+from tests.unit.analysis.simulated_reads import Reads
 
 
 def conversation(seed: int) -> Conversation:
@@ -38,3 +40,30 @@ def test_every_loss_is_told_where_it_was(seed: int) -> None:
         if loss.before is None and loss.answer == TIMEOUT and happened.answers_may_be_lost:
             continue  # every link saw it: its answer was lost
         assert (loss.after, loss.before, loss.psn) in happened.lost
+
+
+def reads(seed: int) -> Reads:
+    """40 READs, of which responses are lost at several rates."""
+    return Reads(seed, reads=40, loss=(0.002, 0.01, 0.03)[seed % 3], first=(0, 5)[seed % 2])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_reads_bring_back_what_the_requester_took(seed: int) -> None:
+    """Every byte once, and each step back with its cause: a gap in the responses is an implied NAK."""
+    happened = reads(seed)
+    facts = analyse(io.BytesIO(happened.capture()), "story", chunk=1000 * (seed + 1))
+    (responses,) = [flow for flow in facts.flows if flow.link == "A" and flow.qp == packets.QP1]
+    assert responses.payload == happened.taken
+    assert [(step.psn, step.cause) for step in facts.go_back_n if step.link == "A"] == happened.backs
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_every_lost_response_is_told_where_it_was(seed: int) -> None:
+    """Those that a gap told of; of the last ones before a silence nobody knows more than that the answer was lost."""
+    happened = reads(seed)
+    losses = analyse(io.BytesIO(happened.capture()), "story").losses
+    assert len(losses) == len(happened.backs)
+    told = [loss for loss in losses if loss.answer == IMPLIED]
+    assert {(loss.after, loss.before, loss.psn) for loss in told} <= happened.lost
+    assert all(loss.response for loss in told)
+    assert {(loss.after, loss.before) for loss in losses if loss.answer == TIMEOUT} <= {("C", None)}
