@@ -27,37 +27,20 @@ _WINDOW: Final = 16
 _MASK: Final = 0xFFFFFF
 
 
-class Conversation:
-    """WRITEs of one to four packets, lost with ``loss`` on each stretch, their answers with ``answers_lost``.
+class Model:
+    """Things that happen in the order of time, and what three links see of them.
 
-    Afterwards ``delivered`` are messages that the responder took, ``backs`` the requester's steps back, each with the
-    PSN and what made it do so, ``resent`` its packets that went again, and ``lost`` from which link to which one
-    packets of a PSN were lost. The first packet never is: who captures cannot know of it.
+    ``backs`` are the requester's steps back, each with the PSN and what made it do so, and ``lost`` from which link
+    to which one packets of a PSN were lost, with ``loss`` on each stretch.
     """
 
-    def __init__(self, seed: int, *, messages: int, loss: float, answers_lost: float = 0, first: int = 0) -> None:
-        self.delivered = self.resent = 0
+    def __init__(self, seed: int, loss: float) -> None:
         self.backs: list[tuple[int, str]] = []
         self.lost: set[tuple[str, str, int]] = set()
-        self._random, self._loss, self._answers_lost, self._first = Random(seed), loss, answers_lost, first
-        self._frames: list[bytes] = []
-        self._ends: set[int] = set()
-        for _ in range(messages):
-            self._frames += packets.write(first + len(self._frames), self._random.randrange(1, 5))
-            self._ends.add(len(self._frames) - 1)
+        self._random, self._loss = Random(seed), loss
         self._events: list[tuple[int, int, Callable[..., None], tuple[int, ...]]] = []
         self._seen: list[tuple[int, int, int, bytes]] = []
-        self._unacknowledged = self._next = self._furthest = self._expected = self._asked = self._armed = 0
-        self._idle, self._number = False, 0
-        self._at(0, self._send)
-        while self._events and self._unacknowledged < len(self._frames):
-            time, _, happens, what = heapq.heappop(self._events)
-            happens(time, *what)
-
-    @property
-    def answers_may_be_lost(self) -> bool:
-        """Some may."""
-        return self._answers_lost > 0
+        self._number = 0
 
     def capture(self) -> bytes:
         """What all links have seen, as one file."""
@@ -68,6 +51,38 @@ class Conversation:
     def _at(self, time: int, happens: Callable[..., None], *what: int) -> None:
         self._number += 1
         heapq.heappush(self._events, (time, self._number, happens, what))
+
+    def _run(self, going: Callable[[], bool]) -> None:
+        while self._events and going():
+            time, _, happens, what = heapq.heappop(self._events)
+            happens(time, *what)
+
+
+class Conversation(Model):
+    """WRITEs of one to four packets, which get lost, and their answers with ``answers_lost``.
+
+    Afterwards ``delivered`` are messages that the responder took, and ``resent`` the requester's packets that went
+    again. The first packet is never lost: who captures cannot know of it.
+    """
+
+    def __init__(self, seed: int, *, messages: int, loss: float, answers_lost: float = 0, first: int = 0) -> None:
+        super().__init__(seed, loss)
+        self.delivered = self.resent = 0
+        self._answers_lost, self._first = answers_lost, first
+        self._frames: list[bytes] = []
+        self._ends: set[int] = set()
+        for _ in range(messages):
+            self._frames += packets.write(first + len(self._frames), self._random.randrange(1, 5))
+            self._ends.add(len(self._frames) - 1)
+        self._unacknowledged = self._next = self._furthest = self._expected = self._asked = self._armed = 0
+        self._idle = False
+        self._at(0, self._send)
+        self._run(lambda: self._unacknowledged < len(self._frames))
+
+    @property
+    def answers_may_be_lost(self) -> bool:
+        """Some may."""
+        return self._answers_lost > 0
 
     def _psn(self, index: int) -> int:
         return self._first + index & _MASK

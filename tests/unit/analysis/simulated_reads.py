@@ -5,22 +5,14 @@ It knows nothing of the analysis, so that it can judge it.
 
 from __future__ import annotations
 
-import heapq
-from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lab.wire.opcodes import Opcode
-from lab.wire.pcapng import Direction, Interface, Record
+from lab.wire.pcapng import Direction
 from tests.unit.analysis import packets
-from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.simulated import LINKS, Model
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-LINKS: Final = ("A", "B", "C")
-"""At the requester, in the middle, and at the responder."""
 MTU: Final = 1024
-_START: Final = 10**18
 _ASK, _SAY, _HOP, _THINK, _TIMER = 200, 300, 1000, 500, 300_000_000  # ns
 _OUTSTANDING: Final = 4
 _FIRST, _MIDDLE, _LAST, _ONLY = (
@@ -31,41 +23,21 @@ _FIRST, _MIDDLE, _LAST, _ONLY = (
 )
 
 
-class Reads:
-    """READs of two to seven packets each, whose responses are lost with ``loss`` on each stretch.
-
-    Afterwards ``taken`` are bytes that the requester took, ``backs`` its steps back, each with the PSN that it lacked
-    and what made it do so, and ``lost`` from which link to which one the response with a PSN was lost.
-    """
+class Reads(Model):
+    """READs of two to seven packets each, whose responses get lost; ``taken`` are bytes that the requester took."""
 
     def __init__(self, seed: int, *, reads: int, loss: float, first: int = 0) -> None:
+        super().__init__(seed, loss)
         self.taken = 0
-        self.backs: list[tuple[int, str]] = []
-        self.lost: set[tuple[str, str, int]] = set()
-        self._random, self._loss = Random(seed), loss
         self._reads: list[tuple[int, int]] = []  # PSN, and packets of the response
         self._end = first
         for _ in range(reads):
             self._reads.append((self._end, self._random.randrange(2, 8)))
             self._end += self._reads[-1][1]
-        self._events: list[tuple[int, int, Callable[..., None], tuple[int, ...]]] = []
-        self._seen: list[tuple[int, int, int, bytes]] = []
         self._expected, self._asked_again = first, -1
-        self._posted = self._armed = self._number = self._may_ask = self._may_say = 0
+        self._posted = self._armed = self._may_ask = self._may_say = 0
         self._at(0, self._post)
-        while self._events and self._expected < self._end:
-            time, _, happens, what = heapq.heappop(self._events)
-            happens(time, *what)
-
-    def capture(self) -> bytes:
-        """What all links have seen, as one file."""
-        taken = sorted(self._seen, key=lambda seen: seen[0])
-        records = [Record(_START + time, link, len(frame), way, frame) for time, link, way, frame in taken]
-        return pcapng(records, *(Interface(link, speed=10**10) for link in LINKS))
-
-    def _at(self, time: int, happens: Callable[..., None], *what: int) -> None:
-        self._number += 1
-        heapq.heappush(self._events, (time, self._number, happens, what))
+        self._run(lambda: self._expected < self._end)
 
     # The requester
 
