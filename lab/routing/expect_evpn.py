@@ -10,7 +10,7 @@ from lab.model.overlay.plan import plan_overlay
 from lab.routing.gap import Gap, compare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
@@ -44,10 +44,10 @@ class Floods:
 
 @dataclass(frozen=True)
 class TenantRoutes:
-    """Each tenant has every subnet that is on other leaves only, by all of these."""
+    """Each tenant has every subnet that is on other leaves only, by all of these, and those that are leaked to it."""
 
     vteps: Mapping[tuple[str, str], Vteps]
-    """By VRF and prefix."""
+    """By VRF and prefix; the name of the other tenant's VRF where the leaf has the subnet itself."""
     vrfs: Mapping[str, str]
     """Their names, by table as iproute2 prints it."""
 
@@ -60,7 +60,9 @@ class TenantRoutes:
                 vrf = self.vrfs.get(str(route.get("table", "")))
                 if vrf is not None:
                     hops = route.get("nexthops", [route])
-                    gateways = frozenset(str(hop.get("gateway", "")).removeprefix(_MAPPED) for hop in hops)
+                    gateways = frozenset(
+                        str(hop.get("gateway") or hop.get("dev", "")).removeprefix(_MAPPED) for hop in hops
+                    )
                     actual[vrf, route["dst"]] = actual.get((vrf, route["dst"]), frozenset()) | gateways
         wanted = {f"{prefix} of {vrf}": vteps for (vrf, prefix), vteps in self.vteps.items()}
         return compare(
@@ -83,17 +85,26 @@ def _expected(overlay: OverlayPlan, name: str, leaf: LeafOverlay, vteps: Mapping
         for network in networks:
             members.setdefault(network.name, set()).add(other)
     floods = {f"vni{network.l2vni}": _addresses(members[network.name] - {name}, vteps) for network in leaf.networks}
-    routes: dict[tuple[str, str], Vteps] = {}
-    for vrf in leaf.vrfs:
-        for network in overlay.networks:
-            if vrf.l3vni and network.tenant == vrf.name and name not in members.get(network.name, {name}):
-                for subnet in network.subnets:
-                    if network.gateway_of(subnet) is not None:
-                        routes[vrf.name, str(subnet)] = _addresses(members[network.name], vteps)
+    routes = dict(_routes(overlay, leaf, {key: _addresses(on, vteps) for key, on in members.items()}))
     found: list[Expectation] = [Floods(floods)]
     if routes:
         found.append(TenantRoutes(routes, {str(vrf.table): vrf.name for vrf in leaf.vrfs}))
     return found
+
+
+def _routes(
+    overlay: OverlayPlan, leaf: LeafOverlay, members: Mapping[str, Vteps]
+) -> Iterator[tuple[tuple[str, str], Vteps]]:
+    """VRF, prefix and next hops; ``members`` are the VTEPs of each network's leaves."""
+    own = {network.name for network in leaf.networks}
+    for vrf in (each for each in leaf.vrfs if each.l3vni):
+        for network in overlay.networks:
+            subnets = [str(subnet) for subnet in network.subnets if network.gateway_of(subnet) is not None]
+            leaked = network.tenant in vrf.leaks
+            if network.name not in own and (leaked or network.tenant == vrf.name) and network.name in members:
+                yield from (((vrf.name, subnet), members[network.name]) for subnet in subnets)
+            elif network.name in own and leaked:
+                yield from (((vrf.name, subnet), frozenset({network.tenant})) for subnet in subnets)
 
 
 def _addresses(leaves: Iterable[str], vteps: Mapping[str, str]) -> Vteps:

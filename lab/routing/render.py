@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Role
-from lab.routing.render_evpn import bgp_family, bgp_sessions, bgp_vrfs, speaks_as, zebra_vrfs
+from lab.routing.render_evpn import bgp_family, bgp_sessions, bgp_vrfs, policies, speaks_as, zebra_vrfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,7 +76,14 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
         header=header,
         zebra=header + _text(_NO_GROUPS),
         bfdd=header + _text(*_bfd_profile(bfd)) if bfd.enabled else "",
-        bgpd=header + _text(*_bgp(topology, plan, name), *bgp_family(topology, _GROUP, leaf, name), "exit", *tenants),
+        bgpd=header
+        + _text(
+            *policies(leaf),
+            *_bgp(topology, plan, name),
+            *bgp_family(topology, _GROUP, leaf, plan[name]),
+            "exit",
+            *tenants,
+        ),
         staticd=header if own else "",
         own=own,
         vrfs=_text(*zebra_vrfs(leaf)),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _OVERLAY: Final = "OVERLAY"
 _CLIENTS: Final = "CLIENTS"
 """Peers of iBGP below: told what others have told, as route reflectors do (RFC 4456)."""
+_FAMILIES: Final = {"ipv4": 4, "ipv6": 6}
 _MULTIHOP: Final = 2
 """More than 1, or FRR takes loopbacks for no neighbours of its own; each is one link away."""
 
@@ -75,7 +76,23 @@ def _group(topology: Topology, name: str, peer: str) -> str:
     return _CLIENTS if overlay is not None and overlay.design is Design.IBGP and below else _OVERLAY
 
 
-def bgp_family(topology: Topology, underlay: str, leaf: LeafOverlay | None, name: str) -> Iterator[str]:
+def policies(leaf: LeafOverlay | None) -> Iterator[str]:
+    """What tenants that leak tell by EVPN: their own subnets, since others have the leaked ones from their owner.
+
+    It comes before what it is for: by a route map that is not there yet bgpd tells all, until 5 s after it is.
+    """
+    for vrf in leaf.vrfs if leaf else ():
+        for family, version in _FAMILIES.items() if vrf.leaks else ():
+            name = f"{vrf.name}-{family}"
+            word = "ip" if version == 4 else "ipv6"
+            for number, subnet in enumerate((each for each in vrf.subnets if each.version == version), start=1):
+                yield f"{word} prefix-list {name} seq {number} permit {subnet}"
+            yield f"route-map {name} permit 10"
+            yield f" match {word} address prefix-list {name}"
+            yield "exit"
+
+
+def bgp_family(topology: Topology, underlay: str, leaf: LeafOverlay | None, plan: NodePlan) -> Iterator[str]:
     """The address family on the sessions that carry it; a leaf with networks tells all that it has.
 
     ``underlay`` is the peer group of the underlay's.
@@ -83,7 +100,7 @@ def bgp_family(topology: Topology, underlay: str, leaf: LeafOverlay | None, name
     overlay = topology.overlay
     if overlay is None:
         return
-    groups = [underlay]
+    name, groups = plan.node.name, [underlay]
     if overlay.design.of_loopbacks:
         groups = [*dict.fromkeys(_group(topology, name, peer) for peer in _neighbours(topology, name))]
     yield " !"
@@ -94,7 +111,20 @@ def bgp_family(topology: Topology, underlay: str, leaf: LeafOverlay | None, name
             yield f"  neighbor {group} route-reflector-client"
     if leaf is not None:
         yield "  advertise-all-vni"
+        for network in (each for each in leaf.networks if each.rd or each.rt):
+            yield f"  vni {network.l2vni}"
+            yield from _explicit(plan, network.rd, network.rt, "   ")
+            yield "  exit-vni"
     yield " exit-address-family"
+
+
+def _explicit(plan: NodePlan, rd: int, rt: str, indent: str) -> Iterator[str]:
+    """Route distinguisher (RFC 4364 section 4.2, type 1) and targets, where they are said."""
+    if rd:
+        yield f"{indent}rd {plan.loopback4}:{rd}"
+    if rt:
+        yield f"{indent}route-target import {rt}"
+        yield f"{indent}route-target export {rt}"
 
 
 def bgp_vrfs(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None, paths: int) -> Iterator[str]:
@@ -108,15 +138,19 @@ def bgp_vrfs(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None, paths
             yield " no bgp ebgp-requires-policy"
             yield " no bgp default ipv4-unicast"
             yield " bgp bestpath as-path multipath-relax"
-            for family in ("ipv4", "ipv6"):
+            for family in _FAMILIES:
                 yield " !"
                 yield f" address-family {family} unicast"
                 yield "  redistribute connected"
                 yield f"  maximum-paths {'ibgp ' if asn != plan.asn else ''}{paths}"
+                for other in vrf.leaks:
+                    yield f"  import vrf {other}"
                 yield " exit-address-family"
             yield " !"
             yield " address-family l2vpn evpn"
-            yield "  advertise ipv4 unicast"
-            yield "  advertise ipv6 unicast"
+            yield from _explicit(plan, vrf.rd, vrf.rt, "  ")
+            for family in _FAMILIES:
+                chosen = f" route-map {vrf.name}-{family}" if vrf.leaks else ""
+                yield f"  advertise {family} unicast{chosen}"
             yield " exit-address-family"
             yield "exit"

@@ -30,6 +30,10 @@ MAX_VRF_NAME: Final = 15
 """Characters: a tenant's VRF is an interface."""
 
 
+RD_RANGE: Final = (10_000, 65_535)
+"""Numbers of explicit route distinguishers: FRR counts its own from 1."""
+
+
 class Design(StrEnum):
     """Which sessions carry the routes of EVPN."""
 
@@ -52,6 +56,10 @@ class Tenant:
 
     name: str
     l3vni: int = 0
+    rd: int = 0
+    """Number of its route distinguisher, behind each leaf's loopback (RFC 4364 section 4.2); 0 for FRR's own."""
+    rt: str = ""
+    """Its route target, AS:number; "" for FRR's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,9 @@ class Network:
     subnets: tuple[Subnet, ...] = ()
     gateways: tuple[Address, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    rd: int = 0
+    rt: str = ""
+    """As a tenant's."""
 
     def gateway_of(self, subnet: Subnet) -> Address | None:
         """The gateway in ``subnet``, if it has one."""
@@ -88,3 +99,9 @@ class Overlay:
     networks: tuple[Network, ...] = ()
     design: Design = Design.EBGP
     gateway_mac: str = GATEWAY_MAC
+    leaks: tuple[tuple[str, str], ...] = ()
+    """Pairs of tenants that reach each other's subnets."""
+
+    def partners(self, tenant: str) -> list[str]:
+        """The tenants whose subnets ``tenant`` reaches besides its own."""
+        return [other for pair in self.leaks for one, other in (pair, pair[::-1]) if one == tenant]

@@ -95,6 +95,12 @@ class Vrf:
     table: int
     l3vni: int
     vlan: int
+    rd: int = 0
+    rt: str = ""
+    leaks: tuple[str, ...] = ()
+    """Other VRFs of the leaf whose routes it has."""
+    subnets: tuple[Subnet, ...] = ()
+    """The tenant's own, of all its networks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +205,8 @@ class OverlayPlan:
         number = self._numbers[leaf]
         mac = f"02:1a:{number >> 8:02x}:{number & 255:02x}:00:00"
         mtu = self._room()
-        vrfs = tuple(self._vrfs({network.tenant for network in networks}))
+        own = {network.tenant for network in networks}
+        vrfs = tuple(self._vrfs(own.union(*map(self._overlay.partners, own))))
         routed = [vrf for vrf in vrfs if vrf.l3vni]
         return LeafOverlay(
             mac=mac,
@@ -229,7 +236,23 @@ class OverlayPlan:
     def _vrfs(self, wanted: set[str]) -> Iterator[Vrf]:
         for table, tenant in enumerate(self._overlay.tenants, start=_FIRST_TABLE):
             if tenant.name in wanted:
-                yield Vrf(tenant.name, table, tenant.l3vni, self.l3_vlans.get(tenant.name, 0))
+                subnets = [
+                    subnet
+                    for network in self._overlay.networks
+                    if network.tenant == tenant.name
+                    for subnet in network.subnets
+                    if network.gateway_of(subnet)
+                ]
+                yield Vrf(
+                    name=tenant.name,
+                    table=table,
+                    l3vni=tenant.l3vni,
+                    vlan=self.l3_vlans.get(tenant.name, 0),
+                    rd=tenant.rd,
+                    rt=tenant.rt,
+                    leaks=tuple(each for each in self._overlay.partners(tenant.name) if each in wanted),
+                    subnets=tuple(subnets),
+                )
 
     def _gateway(self, network: Network) -> Gateway:
         addresses = [

@@ -35,6 +35,8 @@ def check_overlay(spec: OverlaySpec) -> Iterator[Finding]:
         yield from _gateways_fit(name, network)
     yield from _routed_tenants_have_l3vnis(spec)
     yield from _subnets_are_disjoint(spec)
+    yield from _targets_used_once(spec)
+    yield from _leaks_fit(spec)
 
 
 def _names_are_free(spec: OverlaySpec) -> Iterator[Finding]:
@@ -121,6 +123,48 @@ def _subnets_are_disjoint(spec: OverlaySpec) -> Iterator[Finding]:
                 yield Finding(("overlay", "networks", name, "subnets", number), message, remedy)
             elif widest is None or _last(subnet) > _last(widest[0]):
                 widest = each
+
+
+def _targets_used_once(spec: OverlaySpec) -> Iterator[Finding]:
+    """What two share would be one to whoever imports it."""
+    for key, what in (("rd", "route distinguisher"), ("rt", "route target")):
+        used: dict[object, str] = {}
+        for section, named in (("networks", spec.networks), ("tenants", spec.tenants)):
+            for name, each in named.items():
+                value = getattr(each, key)
+                if value is not None and value in used:
+                    path = ("overlay", section, name, key)
+                    yield Finding(path, f"{what} {value} is {used[value]} already", f"choose another {what}")
+                elif value is not None:
+                    used[value] = f"{section}.{name}"
+
+
+def _leaks_fit(spec: OverlaySpec) -> Iterator[Finding]:
+    for number, (one, other) in enumerate(spec.leaks):
+        path = ("overlay", "leaks", number)
+        unknown = next((name for name in (one, other) if name not in spec.tenants), None)
+        if unknown is not None:
+            remedy = suggest(unknown, spec.tenants, "add it to overlay.tenants")
+            yield Finding(path, f"there is no tenant {unknown}", remedy)
+        elif one == other:
+            yield Finding(path, f"{one} reaches itself", "name two tenants")
+        elif {one, other} in [set(pair) for pair in spec.leaks[:number]]:
+            yield Finding(path, f"{one} and {other} leak already", "name them once")
+        else:
+            yield from _leaked_apart(spec, path, one, other)
+
+
+def _leaked_apart(spec: OverlaySpec, path: tuple[str | int, ...], one: str, other: str) -> Iterator[Finding]:
+    """Two tenants that reach each other share a table as far as subnets go; and both must route."""
+    for name in (one, other):
+        if spec.tenants[name].l3vni is None:
+            yield Finding(path, f"{name} is not routed", "give the tenant an l3vni")
+    owned = {name: [net for net in spec.networks.values() if net.tenant == name] for name in (one, other)}
+    for mine in (subnet for network in owned[one] for subnet in network.subnets):
+        for theirs in (subnet for network in owned[other] for subnet in network.subnets):
+            if mine.version == theirs.version and mine.overlaps(theirs):
+                message = f"{mine} of {one} and {theirs} of {other} overlap"
+                yield Finding(path, message, "choose disjoint subnets for tenants that reach each other")
 
 
 def _place(placed: tuple[Subnet, int, str]) -> tuple[int, int]:

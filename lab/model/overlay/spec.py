@@ -12,6 +12,7 @@ from lab.model.fields import NAME, NAME_FORM, SECTION, named, written
 from lab.model.overlay.intent import (
     GATEWAY_MAC,
     MAX_VRF_NAME,
+    RD_RANGE,
     VLAN_RANGE,
     VNI_RANGE,
     Attachment,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MAX_NETWORKS: Final = 4000
 """Networks and tenants of one fabric: each takes a VLAN, and the rules count them."""
 _HOST_END: Final = f"{NAME[:-1]}(?::eth[1-9][0-9]{{0,3}})?$"
+_TARGET: Final = "^([0-9]{1,10}):([0-9]{1,10})$"
 _MAC: Final = "^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$"
 
 
@@ -60,8 +62,23 @@ def _mac(value: Any) -> str:
     return mac
 
 
+def _target(value: Any) -> str:
+    text = written(value, "route target", '"65000:10010"')
+    found = re.fullmatch(_TARGET, text)
+    if not found:
+        raise ValueError(f'{text!a} is not a route target; write it like "65000:10010"')
+    asn, number = map(int, found.groups())
+    if not (asn < 2**16 and number < 2**32) and not (asn < 2**32 and number < 2**16):
+        raise ValueError(f"{text} has no room in 6 bytes; choose numbers of 2 and 4 bytes, or 4 and 2 (RFC 4360)")
+    return text
+
+
 Vlan: TypeAlias = Annotated[int, Field(ge=VLAN_RANGE[0], le=VLAN_RANGE[1])]
 Vni: TypeAlias = Annotated[int, Field(ge=VNI_RANGE[0], le=VNI_RANGE[1])]
+Distinguisher: TypeAlias = Annotated[int, Field(ge=RD_RANGE[0], le=RD_RANGE[1])]
+RouteTarget: TypeAlias = Annotated[
+    str, PlainValidator(_target), WithJsonSchema({"type": "string", "pattern": _TARGET, "examples": ["65000:10010"]})
+]
 TenantName: TypeAlias = Annotated[
     str,
     BeforeValidator(named(NAME, MAX_VRF_NAME, "a tenant's name", NAME_FORM)),
@@ -98,6 +115,10 @@ class TenantSpec(_Section):
 
     l3vni: Vni | None = None
     """The VNI by which its leaves route to each other; needed where its networks have gateways."""
+    rd: Distinguisher | None = None
+    """The number of its route distinguisher, behind each leaf's loopback; otherwise FRR's own."""
+    rt: RouteTarget | None = None
+    """Its route target, imported and exported, like 65000:50010; otherwise FRR's own, of AS and VNI."""
 
 
 class NetworkSpec(_Section):
@@ -115,6 +136,10 @@ class NetworkSpec(_Section):
     """Anycast gateways, one in each subnet that is routed: every leaf of the network has this address and one MAC."""
     untagged: list[HostEnd] = []
     """Hosts whose interface is in this network alone, or carries others with tags: h1, or h1:eth2."""
+    rd: Distinguisher | None = None
+    """The number of its route distinguisher, behind each leaf's loopback; otherwise FRR's own."""
+    rt: RouteTarget | None = None
+    """Its route target, imported and exported, like 65000:10010; otherwise FRR's own, of AS and VNI."""
     tagged: list[HostEnd] = []
     """Hosts that send and receive it with its VLAN's tag, on an interface like eth1.10."""
 
@@ -131,15 +156,20 @@ class OverlaySpec(_Section):
     """Tenants by name, which is their VRF's."""
     networks: Annotated[dict[NetworkName, NetworkSpec], _NAMED_ONLY] = {}
     """Networks by name."""
+    leaks: list[Annotated[list[TenantName], Field(min_length=2, max_length=2)]] = []
+    """Pairs of tenants that reach each other's subnets, like [blue, red]: each VRF imports the other's routes."""
 
 
 def make_overlay(spec: OverlaySpec, find: Callable[[str], Endpoint | None]) -> Overlay:
     """What a section amounts to; ends that ``find`` does not know are left out."""
     return Overlay(
-        tenants=tuple(Tenant(name, tenant.l3vni or 0) for name, tenant in spec.tenants.items()),
+        tenants=tuple(
+            Tenant(name, tenant.l3vni or 0, tenant.rd or 0, tenant.rt or "") for name, tenant in spec.tenants.items()
+        ),
         networks=tuple(_network(name, network, find) for name, network in spec.networks.items()),
         design=spec.design,
         gateway_mac=spec.gateway_mac,
+        leaks=tuple((pair[0], pair[1]) for pair in spec.leaks),
     )
 
 
@@ -154,4 +184,6 @@ def _network(name: str, spec: NetworkSpec, find: Callable[[str], Endpoint | None
         subnets=tuple(spec.subnets),
         gateways=tuple(spec.gateways),
         attachments=tuple(Attachment(end, tagged) for end, tagged in found if end is not None),
+        rd=spec.rd or 0,
+        rt=spec.rt or "",
     )

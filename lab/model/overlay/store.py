@@ -14,8 +14,9 @@ def dump_overlay(overlay: Overlay) -> dict[str, Any]:
     return {
         "design": overlay.design,
         "gateway_mac": overlay.gateway_mac,
-        "tenants": [[tenant.name, tenant.l3vni] for tenant in overlay.tenants],
+        "tenants": [[tenant.name, tenant.l3vni, tenant.rd, tenant.rt] for tenant in overlay.tenants],
         "networks": [_dump_network(network) for network in overlay.networks],
+        "leaks": [list(pair) for pair in overlay.leaks],
     }
 
 
@@ -28,21 +29,27 @@ def _dump_network(network: Network) -> list[Any]:
         [str(subnet) for subnet in network.subnets],
         [str(gateway) for gateway in network.gateways],
         [[each.end.node, each.end.interface, each.tagged] for each in network.attachments],
+        network.rd,
+        network.rt,
     ]
 
 
 def restore_overlay(data: dict[str, Any]) -> Overlay:
-    """The overlay that ``dump_overlay`` wrote; ValueError, TypeError or KeyError when the data is damaged."""
+    """The overlay that ``dump_overlay`` wrote; ValueError, TypeError or KeyError when the data is damaged.
+
+    Recordings of before there were leaks, distinguishers and targets have none.
+    """
     return Overlay(
-        tenants=tuple(Tenant(name, l3vni) for name, l3vni in data["tenants"]),
+        tenants=tuple(Tenant(*each) for each in data["tenants"]),
         networks=tuple(_network(*each) for each in data["networks"]),
         design=Design(data["design"]),
         gateway_mac=str(data["gateway_mac"]),
+        leaks=tuple((one, other) for one, other in data.get("leaks", ())),
     )
 
 
 def _network(*data: Any) -> Network:
-    name, vlan, l2vni, tenant, subnets, gateways, attachments = data
+    name, vlan, l2vni, tenant, subnets, gateways, attachments, *explicit = data
     return Network(
         name,
         vlan,
@@ -51,4 +58,5 @@ def _network(*data: Any) -> Network:
         tuple(map(ip_network, subnets)),
         tuple(map(ip_address, gateways)),
         tuple(Attachment(Endpoint(node, interface), tagged) for node, interface, tagged in attachments),
+        *explicit,
     )

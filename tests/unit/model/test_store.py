@@ -1,11 +1,15 @@
 """The stored form is exact, and damage is told."""
 
+import json
 from dataclasses import replace
 from ipaddress import IPv4Network
+from pathlib import Path
 
 import pytest
 
 from lab.errors import InvalidInput
+from lab.model.load import read_topology
+from lab.model.overlay.intent import Design, Overlay
 from lab.model.store import dump, restore
 from lab.model.topology import Addressing, Bfd, HashPolicy, HostFamily, Routing, SeedPolicy, Topology
 
@@ -24,6 +28,33 @@ def test_round_trip_of_what_is_not_default(small: Topology) -> None:
         links=tuple(replace(link, delay=1 / 3) for link in small.links),
     )
     assert restore(dump(unusual)) == unusual
+
+
+def tenants() -> Topology:
+    topology = read_topology(Path(__file__).parents[3] / "topologies" / "tenant.yaml")
+    assert topology.overlay is not None
+    (blue, red), (web, *others) = topology.overlay.tenants, topology.overlay.networks
+    named = replace(blue, rd=10001, rt="65000:50010"), red
+    overlay = Overlay(named, (replace(web, rd=10002, rt="65000:1"), *others), Design.IBGP, leaks=(("blue", "red"),))
+    return replace(topology, overlay=overlay)
+
+
+def test_round_trip_of_an_overlay_that_says_everything() -> None:
+    assert restore(dump(tenants())) == tenants()
+
+
+def test_an_overlay_of_before_there_were_leaks_is_read() -> None:
+    """As recordings have it: tenants of two values, networks of seven."""
+    data = json.loads(dump(tenants()))
+    old = data["overlay"]
+    del old["leaks"]
+    old["tenants"] = [each[:2] for each in old["tenants"]]
+    old["networks"] = [each[:7] for each in old["networks"]]
+    found = restore(json.dumps(data)).overlay
+    assert found is not None
+    assert found.leaks == ()
+    assert [tenant.l3vni for tenant in found.tenants] == [50010, 50020]
+    assert {network.rt for network in found.networks} | {tenant.rt for tenant in found.tenants} == {""}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 4}', '{"version": 4, "nodes": 3', "[" * 100_000])

@@ -5,6 +5,7 @@ from pathlib import Path
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
 from lab.routing.expect import expected_routes
+from lab.routing.expect_evpn import TenantRoutes, expected_overlay
 from lab.routing.gap import Gap, compare
 
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
@@ -52,3 +53,39 @@ def test_a_gap_names_what_is_missing_and_what_is_too_much() -> None:
 def test_no_gap_where_the_table_is_as_wanted() -> None:
     wanted = {"10.0.0.0/31": frozenset({"swp1"})}
     assert compare("leaf1", wanted, wanted | {"192.0.2.0/24": frozenset({"swp3"})}) == []
+
+
+def test_who_leaks_has_the_others_subnets_too_and_nobody_third_ones() -> None:
+    """At leaf1 blue and red; at leaf2 green, who is red's other partner."""
+    topology = load_topology(
+        """
+name: leaks
+generate: {shape: leaf-spine, spines: 1, leaves: 2, fabric_mtu: 9050}
+overlay:
+  leaks: [[blue, red], [red, green]]
+  tenants:
+    blue: {l3vni: 50010}
+    red: {l3vni: 50020}
+    green: {l3vni: 50030}
+  networks:
+    web: {vlan: 10, l2vni: 10010, tenant: blue, subnets: [10.1.0.0/24], gateways: [10.1.0.1], untagged: [h1]}
+    lan: {vlan: 20, l2vni: 10020, tenant: red, subnets: [10.2.0.0/24], gateways: [10.2.0.1], tagged: [h1]}
+    app: {vlan: 30, l2vni: 10030, tenant: green, subnets: [10.3.0.0/24], gateways: [10.3.0.1], untagged: [h3]}
+"""
+    )
+    expected = expected_overlay(topology, plan_addresses(topology))
+    (_, routes1), (_, routes2) = expected["leaf1"], expected["leaf2"]
+    assert isinstance(routes1, TenantRoutes)
+    assert isinstance(routes2, TenantRoutes)
+    assert routes1.vteps == {
+        ("blue", "10.2.0.0/24"): frozenset({"red"}),
+        ("red", "10.1.0.0/24"): frozenset({"blue"}),
+        ("red", "10.3.0.0/24"): frozenset({"10.252.0.2"}),
+        ("green", "10.2.0.0/24"): frozenset({"red"}),
+        ("green", "10.3.0.0/24"): frozenset({"10.252.0.2"}),
+    }
+    assert routes2.vteps == {
+        ("green", "10.2.0.0/24"): frozenset({"10.252.0.1"}),
+        ("red", "10.2.0.0/24"): frozenset({"10.252.0.1"}),
+        ("red", "10.3.0.0/24"): frozenset({"green"}),
+    }

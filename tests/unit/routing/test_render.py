@@ -64,6 +64,32 @@ def test_the_family_is_on_sessions_of_one_kind_alone(design: Design) -> None:
     assert "neighbor FABRIC activate" in text.split("address-family ipv4 unicast")[1].split("exit")[0]
 
 
+def test_tenants_that_leak_and_targets_of_ones_own_match_the_golden_file() -> None:
+    """leaf3 has both tenants; blue's distinguisher and target are said, red's are FRR's."""
+    topology = read_topology(TOPOLOGIES / "tenant.yaml")
+    assert topology.overlay is not None
+    (blue, red), (web, db, lan) = topology.overlay.tenants, topology.overlay.networks
+    leaking = replace(
+        topology.overlay,
+        tenants=(replace(blue, rd=10001, rt="65000:50010"), red),
+        networks=(web, replace(db, rd=10002, rt="65000:20"), lan),
+        leaks=(("blue", "red"),),
+    )
+    wanted = replace(topology, overlay=leaking)
+    config = render_router(wanted, plan_addresses(wanted), "leaf3")
+    assert config.bgpd == (GOLDEN / "leaks-leaf3.conf").read_text()
+
+
+def test_a_leaf_has_the_tenants_that_its_own_reach() -> None:
+    """Or it had nobody to import from: h1's leaf has red, which has no host there."""
+    text = (TOPOLOGIES / "tenant.yaml").read_text().replace("untagged: [h2, h4]", "untagged: [h4]")
+    text = text.replace("10.1.10.0/24]\n      gateways: [10.1.10.1]\n      untagged: [h4]",
+                        "10.3.30.0/24]\n      gateways: [10.3.30.1]\n      untagged: [h4]")  # fmt: skip
+    leaking = load_topology(text.replace("overlay:\n", "overlay:\n  leaks: [[blue, red]]\n"))
+    for topology, count in ((load_topology(text), 1), (leaking, 2)):
+        assert render_router(topology, plan_addresses(topology), "leaf1").vrfs.count("exit-vrf") == count
+
+
 def test_of_three_tiers_each_reflects_to_those_below() -> None:
     """RFC 4456 section 7: clusters of clusters; a leaf reflects to nobody, and has a session with each spine once."""
     text = (
