@@ -11,10 +11,12 @@ from lab.errors import OperationFailed
 from lab.kernel import netns
 from lab.kernel.interfaces import interfaces
 from lab.rdma import rxe, sysfs
+from lab.routing.ospf import Neighbour, neighbours
+from lab.routing.render_ospf import by_ospf
 from lab.routing.show import Session, sessions, sessions_and_liveness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lab.backends.base import Fabric
     from lab.kernel.interfaces import InterfaceState
@@ -42,6 +44,8 @@ class NodeHealth:
     interfaces: Mapping[str, InterfaceState]
     rdma: Mapping[str, str]
     """State of each RDMA device: ACTIVE."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """Of OSPF, where the underlay is."""
     complaint: str = ""
     """Why its router gave no answer, or which interfaces are gone."""
 
@@ -49,7 +53,7 @@ class NodeHealth:
     def healthy(self) -> bool:
         """Whether all that should run does."""
         up = all(interface.up for interface in self.interfaces.values())
-        peers = all(session.established for session in self.sessions)
+        peers = all(session.established for session in self.sessions) and all(each.full for each in self.neighbours)
         verbs = all(state == "ACTIVE" for state in self.rdma.values())
         live = all(self.daemons.values()) and "down" not in self.bfd.values()
         return not self.complaint and up and peers and verbs and live
@@ -70,33 +74,39 @@ def _examine(fabric: Fabric, name: str, alive: Mapping[int, str]) -> NodeHealth:
     daemons: dict[str, bool] = {}
     peers: list[Session] = []
     bfd: dict[str, Liveness] = {}
+    adjacent: list[Neighbour] = []
     complaint = ""
     if node.role.is_switch:
         router = fabric.router(name)
         daemons = {daemon: pid in alive for daemon, pid in router.pids().items()}
         try:
-            peers, bfd = _ask(router, fabric.topology.routing.bfd)
+            adjacent = neighbours(router, fabric.topology) if by_ospf(fabric.topology) else []
+            peers, bfd = _ask(router, fabric.topology.routing.bfd, adjacent)
         except OperationFailed as error:
             complaint = str(error)
     missing = set(fabric.plan[name].interfaces) - set(states)
     if missing:
         complaint = complaint or f"interfaces {', '.join(sorted(missing))} are gone"
-    return NodeHealth(name, node.role, daemons, tuple(peers), bfd, wanted, _rdma(fabric, node), complaint)
+    said = (tuple(peers), bfd, wanted, _rdma(fabric, node), tuple(adjacent))
+    return NodeHealth(name, node.role, daemons, *said, complaint)
 
 
-def _ask(router: Router, intent: Bfd) -> tuple[list[Session], dict[str, Liveness]]:
-    """A router's sessions, and BFD's state of each on a link: ``up``, ``down``, or ``starting`` while it is young.
+def _ask(router: Router, intent: Bfd, adjacent: Sequence[Neighbour]) -> tuple[list[Session], dict[str, Liveness]]:
+    """A router's sessions, and BFD's state of each link: ``up``, ``down``, or ``starting`` while it is young.
 
-    BFD begins when BGP is established, at one packet a second whatever the timers (RFC 5880 section 6.8.3).
+    BFD begins when BGP is established or OSPF has its neighbour, at one packet a second whatever the timers (RFC 5880
+    section 6.8.3).
     """
     if not intent.enabled:
         return sessions(router), {}
     peers, up = sessions_and_liveness(router)
     grace = _BFD_START + intent.interval * intent.multiplier
+    ages = {peer.interface: peer.uptime for peer in peers if not peer.of_loopbacks}
+    for each in adjacent:
+        ages[each.interface] = min(ages.get(each.interface, each.uptime), each.uptime)
     return peers, {
-        peer.interface: "up" if up.get(peer.interface) else "starting" if peer.uptime < grace else "down"
-        for peer in peers
-        if not peer.of_loopbacks
+        interface: "up" if up.get(interface) else "starting" if age < grace else "down"
+        for interface, age in ages.items()
     }
 
 

@@ -117,9 +117,10 @@ def _configure(blueprint: Blueprint, node: str) -> None:
         links.add_altname(batch, index, f"{blueprint.namespaces[node].name}-{name}")
         if blueprint.programs is None:
             _shape(batch, index, link)
-        address = plan.interfaces[name].address
-        if address is not None:
-            links.add_address(batch, index, address)
+        planned = plan.interfaces[name]
+        for address in (planned.address, planned.borrowed):
+            if address is not None:
+                links.add_address(batch, index, address)
         links.set_up(batch, index, name)
     _route_host(batch, plan, blueprint.numbering)
     batch.commit()

@@ -9,6 +9,7 @@ loopback of super-spine n       10.255.0.0/16 + n       fdc0:0:0:3::n
 VTEP of leaf n                  10.252.0.0/16 + n       -
 host link n, leaf and host end  10.0.0.0/9 + 2n, 2n + 1 fdc0:0:1:n::1/64 and ::2/64
 switch to switch                unnumbered              link-local (RFC 5549)
+switch to switch, with OSPF     the loopback's address  link-local
 ==============================  ======================  ===========================
 
 Ranks n count from 1, host links from 0. The pools are those of ``topology.Addressing``; a topology may choose others.
@@ -22,10 +23,11 @@ MAC addresses are locally administered: 02:1a:<node, 2 bytes>:<interface, 2 byte
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from lab.model.overlay.intent import Underlay
 from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Endpoint, HostFamily, Node, Role, SeedPolicy, Topology
 
@@ -53,6 +55,8 @@ class InterfacePlan:
     mac: str
     address: Interface | None = None
     gateway: Address | None = None
+    borrowed: IPv4Interface | None = None
+    """The loopback's address on a link between switches, where OSPF is: it has no unnumbered links without any."""
 
     @property
     def link_local(self) -> IPv6Address:
@@ -164,15 +168,30 @@ def _plan_switch(topology: Topology, node: Node, rank: int, interfaces: Mapping[
         Role.SPINE: pools.spine_loopbacks,
         Role.LEAF: pools.leaf_loopbacks,
     }[node.role]
+    loopback4 = loopbacks.network_address + rank
+    if topology.overlay is not None and topology.overlay.underlay is Underlay.OSPF:
+        interfaces = _lent(topology, node, interfaces, IPv4Interface(loopback4))
     return NodePlan(
         node=node,
         interfaces=interfaces,
         asn=asn,
-        loopback4=loopbacks.network_address + rank,
+        loopback4=loopback4,
         loopback6=pools.loopbacks6.network_address + (node.role.tier << 64) + rank,
         vtep=pools.vteps.network_address + rank if node.role is Role.LEAF else None,
         hash_seed=_seed(topology, node),
     )
+
+
+def _lent(
+    topology: Topology, node: Node, interfaces: Mapping[str, InterfacePlan], address: IPv4Interface
+) -> dict[str, InterfacePlan]:
+    """The interfaces, those towards switches with the loopback's address."""
+    found = dict(interfaces)
+    for link in topology.links_of(node.name):
+        here = link.end_at(node.name)
+        if topology.node(link.other(here).node).role.is_switch:
+            found[here.interface] = replace(found[here.interface], borrowed=address)
+    return found
 
 
 def _seed(topology: Topology, node: Node) -> int:

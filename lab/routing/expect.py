@@ -1,7 +1,7 @@
 """The routes that a converged underlay must have, computed from the topology alone.
 
 With eBGP and one AS number per hop the AS path length is the hop count, so a switch uses every first link of every
-shortest path of switches (RFC 7938 section 6.1).
+shortest path of switches (RFC 7938 section 6.1). With OSPF the cost of a path is its hops too: links cost the same.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lab.model.topology import Role
 from lab.routing.expect_evpn import expected_overlay
 from lab.routing.gap import compare
 from lab.routing.render import advertised
+from lab.routing.render_ospf import by_ospf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,18 +34,20 @@ class Underlay:
     """Every prefix of every other leaf, by all shortest paths."""
 
     routes: Routes
+    protocol: str = "bgp"
+    """By which they came, as iproute2 calls it."""
 
     def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
         """Where the kernel's table differs."""
-        return compare(leaf, self.routes, routes(namespace))
+        return compare(leaf, self.routes, routes(namespace, self.protocol))
 
 
 def expectations(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, list[Expectation]]:
     """All that every leaf of a converged fabric must have, the underlay first."""
     overlay = expected_overlay(topology, plan)
-    return {
-        leaf: [Underlay(wanted), *overlay.get(leaf, ())] for leaf, wanted in expected_routes(topology, plan).items()
-    }
+    protocol = "ospf" if by_ospf(topology) else "bgp"
+    underlay = expected_routes(topology, plan)
+    return {leaf: [Underlay(wanted, protocol), *overlay.get(leaf, ())] for leaf, wanted in underlay.items()}
 
 
 def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, Routes]:

@@ -1,8 +1,8 @@
 """FRR configuration of one switch, a pure function of topology and plan.
 
 The underlay is eBGP on unnumbered links (RFC 7938 for the design, RFC 8950, once 5549, for IPv4 routes with
-IPv6 next hops), all equal paths used whatever their AS numbers, BFD on every session. Each daemon reads a
-file of its own: FRR 8.4 to 10.x take these without vtysh's help, which saves a process for each router.
+IPv6 next hops), all equal paths used whatever their AS numbers, BFD on every session; or OSPF (``render_ospf``). Each
+daemon reads a file of its own: FRR 8.4 to 10.x take these without vtysh's help, which saves a process a router.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Role
 from lab.routing.render_evpn import bgp_family, bgp_sessions, bgp_vrfs, policies, speaks_as, zebra_vrfs
+from lab.routing.render_ospf import Timers, by_ospf, ospf6_lines, ospf_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +48,8 @@ class RouterConfig:
     bfdd: str
     bgpd: str
     staticd: str = ""
+    ospfd: str = ""
+    ospf6d: str = ""
     own: tuple[str, ...] = ()
     """The user's lines, which come when the daemons run."""
     vrfs: str = ""
@@ -55,7 +58,14 @@ class RouterConfig:
     @property
     def files(self) -> Mapping[str, str]:
         """Text by daemon, in the order in which the daemons start; no bfdd where BFD is off, staticd for the user."""
-        texts = {"zebra": self.zebra, "bfdd": self.bfdd, "bgpd": self.bgpd, "staticd": self.staticd}
+        texts = {
+            "zebra": self.zebra,
+            "bfdd": self.bfdd,
+            "ospfd": self.ospfd,
+            "ospf6d": self.ospf6d,
+            "bgpd": self.bgpd,
+            "staticd": self.staticd,
+        }
         return {daemon: text for daemon, text in texts.items() if text}
 
     @property
@@ -72,6 +82,8 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
     overlay = plan_overlay(topology)
     leaf = overlay.leaves.get(name) if overlay else None
     tenants = bgp_vrfs(topology, plan[name], leaf, MAXIMUM_PATHS)
+    timers = Timers(KEEPALIVE, HOLD_TIME, _BFD_PROFILE if bfd.enabled else "")
+    ospf, ospf6 = (tuple(lines(topology, plan[name], timers)) for lines in (ospf_lines, ospf6_lines))
     return RouterConfig(
         header=header,
         zebra=header + _text(_NO_GROUPS),
@@ -85,6 +97,8 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
             *tenants,
         ),
         staticd=header if own else "",
+        ospfd=header + _text(*ospf) if ospf else "",
+        ospf6d=header + _text(*ospf6) if ospf6 else "",
         own=own,
         vrfs=_text(*zebra_vrfs(leaf)),
     )
@@ -126,9 +140,10 @@ def _bgp(topology: Topology, plans: Mapping[str, NodePlan], name: str) -> Iterat
     yield " no bgp default ipv4-unicast"
     yield " bgp bestpath as-path multipath-relax"
     yield f" timers bgp {KEEPALIVE} {HOLD_TIME}"
-    yield from _peers(topology, plan)
+    if not by_ospf(topology):
+        yield from _peers(topology, plan)
     yield from bgp_sessions(topology, plans, name, CONNECT_RETRY)
-    for family in (IPv4Network, IPv6Network):
+    for family in (IPv4Network, IPv6Network) if not by_ospf(topology) else ():
         yield from _address_family(plan, family)
 
 

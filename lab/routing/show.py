@@ -83,5 +83,8 @@ def parse_sessions(families: Mapping[str, Any]) -> list[Session]:
 
 
 def parse_bfd(peers: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
-    """Whether each session in ``show bfd peers json`` is Up (RFC 5880 section 4.1), by interface."""
-    return {peer["interface"]: peer["status"] == "up" for peer in peers}
+    """Whether all sessions in ``show bfd peers json`` are Up (RFC 5880 section 4.1), by interface."""
+    found: dict[str, bool] = {}
+    for peer in peers:
+        found[peer["interface"]] = found.get(peer["interface"], True) and peer["status"] == "up"
+    return found

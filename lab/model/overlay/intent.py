@@ -50,6 +50,15 @@ class Design(StrEnum):
         return self is not Design.EBGP
 
 
+class Underlay(StrEnum):
+    """What brings packets from VTEP to VTEP."""
+
+    EBGP = "ebgp"
+    """A session on each link, an AS for each leaf (RFC 7938)."""
+    OSPF = "ospf"
+    """One area of unnumbered links: OSPFv2 (RFC 2328) and OSPFv3 (RFC 5340)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """A VRF; ``l3vni`` is 0 where nothing is routed."""
@@ -101,6 +110,7 @@ class Overlay:
     gateway_mac: str = GATEWAY_MAC
     leaks: tuple[tuple[str, str], ...] = ()
     """Pairs of tenants that reach each other's subnets."""
+    underlay: Underlay = Underlay.EBGP
 
     def partners(self, tenant: str) -> list[str]:
         """The tenants whose subnets ``tenant`` reaches besides its own."""

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from lab.model.overlay.ends import end_of
-from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD
+from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Design, Underlay
 from lab.model.suggest import suggest
 from lab.model.topology import Role
 from lab.model.validate import Finding
@@ -35,6 +35,7 @@ def check_overlay(spec: OverlaySpec) -> Iterator[Finding]:
         yield from _gateways_fit(name, network)
     yield from _routed_tenants_have_l3vnis(spec)
     yield from _subnets_are_disjoint(spec)
+    yield from _underlay_has_as_numbers(spec)
     yield from _targets_used_once(spec)
     yield from _leaks_fit(spec)
 
@@ -123,6 +124,12 @@ def _subnets_are_disjoint(spec: OverlaySpec) -> Iterator[Finding]:
                 yield Finding(("overlay", "networks", name, "subnets", number), message, remedy)
             elif widest is None or _last(subnet) > _last(widest[0]):
                 widest = each
+
+
+def _underlay_has_as_numbers(spec: OverlaySpec) -> Iterator[Finding]:
+    if spec.underlay is Underlay.OSPF and spec.design is not Design.IBGP:
+        message = f"{spec.design} goes by the AS numbers of an underlay of eBGP, and this one is ospf"
+        yield Finding(("overlay", "underlay"), message, "say design: ibgp")
 
 
 def _targets_used_once(spec: OverlaySpec) -> Iterator[Finding]:

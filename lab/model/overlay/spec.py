@@ -21,6 +21,7 @@ from lab.model.overlay.intent import (
     Overlay,
     Subnet,
     Tenant,
+    Underlay,
 )
 from lab.model.topology import MAX_NODE_NAME
 
@@ -149,7 +150,9 @@ class OverlaySpec(_Section):
 
     design: Annotated[Design, Field(strict=False)] = Design.EBGP
     """Which sessions carry EVPN's routes. ebgp: those of the underlay, hop by hop. ebgp-multihop: sessions between
-    the loopbacks of leaves and spines. ibgp: the same in one AS, spines reflect routes; the underlay stays eBGP."""
+    the loopbacks of leaves and spines. ibgp: the same in one AS, spines reflect routes."""
+    underlay: Annotated[Underlay, Field(strict=False)] = Underlay.EBGP
+    """What brings packets from leaf to leaf: ebgp, a session on each link, or ospf, one area, with design: ibgp."""
     gateway_mac: Mac = GATEWAY_MAC
     """The MAC address of every gateway, the same on all leaves."""
     tenants: Annotated[dict[TenantName, TenantSpec], _NAMED_ONLY] = {}
@@ -170,6 +173,7 @@ def make_overlay(spec: OverlaySpec, find: Callable[[str], Endpoint | None]) -> O
         design=spec.design,
         gateway_mac=spec.gateway_mac,
         leaks=tuple((pair[0], pair[1]) for pair in spec.leaks),
+        underlay=spec.underlay,
     )
 
 

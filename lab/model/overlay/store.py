@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from lab.model.overlay.intent import Attachment, Design, Network, Overlay, Tenant
+from lab.model.overlay.intent import Attachment, Design, Network, Overlay, Tenant, Underlay
 from lab.model.topology import Endpoint
 
 
@@ -17,6 +17,7 @@ def dump_overlay(overlay: Overlay) -> dict[str, Any]:
         "tenants": [[tenant.name, tenant.l3vni, tenant.rd, tenant.rt] for tenant in overlay.tenants],
         "networks": [_dump_network(network) for network in overlay.networks],
         "leaks": [list(pair) for pair in overlay.leaks],
+        "underlay": overlay.underlay,
     }
 
 
@@ -37,7 +38,7 @@ def _dump_network(network: Network) -> list[Any]:
 def restore_overlay(data: dict[str, Any]) -> Overlay:
     """The overlay that ``dump_overlay`` wrote; ValueError, TypeError or KeyError when the data is damaged.
 
-    Recordings of before there were leaks, distinguishers and targets have none.
+    Recordings of before there were leaks, distinguishers and targets have none, and an underlay of eBGP.
     """
     return Overlay(
         tenants=tuple(Tenant(*each) for each in data["tenants"]),
@@ -45,6 +46,7 @@ def restore_overlay(data: dict[str, Any]) -> Overlay:
         design=Design(data["design"]),
         gateway_mac=str(data["gateway_mac"]),
         leaks=tuple((one, other) for one, other in data.get("leaks", ())),
+        underlay=Underlay(data.get("underlay", Underlay.EBGP)),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lab.errors import InvalidInput
 from lab.model.load import read_topology
-from lab.model.overlay.intent import Design, Overlay
+from lab.model.overlay.intent import Design, Overlay, Underlay
 from lab.model.store import dump, restore
 from lab.model.topology import Addressing, Bfd, HashPolicy, HostFamily, Routing, SeedPolicy, Topology
 
@@ -35,7 +35,8 @@ def tenants() -> Topology:
     assert topology.overlay is not None
     (blue, red), (web, *others) = topology.overlay.tenants, topology.overlay.networks
     named = replace(blue, rd=10001, rt="65000:50010"), red
-    overlay = Overlay(named, (replace(web, rd=10002, rt="65000:1"), *others), Design.IBGP, leaks=(("blue", "red"),))
+    overlay = Overlay(named, (replace(web, rd=10002, rt="65000:1"), *others), Design.IBGP, leaks=(("blue", "red"),),
+                      underlay=Underlay.OSPF)  # fmt: skip
     return replace(topology, overlay=overlay)
 
 
@@ -47,12 +48,13 @@ def test_an_overlay_of_before_there_were_leaks_is_read() -> None:
     """As recordings have it: tenants of two values, networks of seven."""
     data = json.loads(dump(tenants()))
     old = data["overlay"]
-    del old["leaks"]
+    del old["leaks"], old["underlay"]
     old["tenants"] = [each[:2] for each in old["tenants"]]
     old["networks"] = [each[:7] for each in old["networks"]]
     found = restore(json.dumps(data)).overlay
     assert found is not None
     assert found.leaks == ()
+    assert found.underlay is Underlay.EBGP
     assert [tenant.l3vni for tenant in found.tenants] == [50010, 50020]
     assert {network.rt for network in found.networks} | {tenant.rt for tenant in found.tenants} == {""}
 

@@ -80,6 +80,43 @@ def test_tenants_that_leak_and_targets_of_ones_own_match_the_golden_file() -> No
     assert config.bgpd == (GOLDEN / "leaks-leaf3.conf").read_text()
 
 
+def over_ospf() -> Topology:
+    """h6 is in no network: its link is told, and has no neighbour."""
+    text = (TOPOLOGIES / "tenant.yaml").read_text().replace("      tagged: [h6]\n", "")
+    return load_topology(text.replace("overlay:\n", "overlay:\n  design: ibgp\n  underlay: ospf\n"))
+
+
+def test_an_underlay_of_ospf_matches_the_golden_file() -> None:
+    config = render_router(over_ospf(), plan_addresses(over_ospf()), "leaf3")
+    assert list(config.files) == ["zebra", "bfdd", "ospfd", "ospf6d", "bgpd"]
+    assert config.ospfd + config.ospf6d + config.bgpd == (GOLDEN / "ospf-leaf3.conf").read_text()
+
+
+def test_ospf_without_bfd_and_hosts_of_ipv6() -> None:
+    topology = over_ospf()
+    routing = replace(topology.routing, bfd=Bfd(enabled=False), host_family=HostFamily.IPV6)
+    changed = replace(topology, routing=routing)
+    config = render_router(changed, plan_addresses(changed), "leaf3")
+    assert "bfd" not in config.integrated
+    assert "passive" not in config.ospfd
+    assert "interface swp4\n ipv6 ospf6 area 0.0.0.0\n ipv6 ospf6 passive\n" in config.ospf6d
+
+
+def test_ospf_runs_nowhere_else() -> None:
+    topology = read_topology(TOPOLOGIES / "tenant.yaml")
+    config = render_router(topology, plan_addresses(topology), "leaf3")
+    assert list(config.files) == ["zebra", "bfdd", "bgpd"]
+    borrowed = [each.borrowed for plan in plan_addresses(topology).values() for each in plan.interfaces.values()]
+    assert set(borrowed) == {None}
+
+
+def test_links_between_switches_borrow_the_loopbacks_address_for_ospf() -> None:
+    plan = plan_addresses(over_ospf())
+    assert {name: str(each.borrowed) for name, each in plan["leaf3"].interfaces.items()} == {
+        "swp1": "10.253.0.3/32", "swp2": "10.253.0.3/32", "swp3": "None", "swp4": "None"
+    }  # fmt: skip
+
+
 def test_a_leaf_has_the_tenants_that_its_own_reach() -> None:
     """Or it had nobody to import from: h1's leaf has red, which has no host there."""
     text = (TOPOLOGIES / "tenant.yaml").read_text().replace("untagged: [h2, h4]", "untagged: [h4]")
