@@ -10,6 +10,7 @@ from lab.backends.state import Kind
 from lab.errors import OperationFailed
 from lab.kernel import netns
 from lab.kernel.interfaces import interfaces
+from lab.model.overlay.plan import plan_overlay
 from lab.rdma import rxe, sysfs
 from lab.routing.ospf import Neighbour, neighbours
 from lab.routing.render_ospf import by_ospf
@@ -17,6 +18,7 @@ from lab.routing.show import Session, sessions, sessions_and_liveness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from lab.backends.base import Fabric
     from lab.kernel.interfaces import InterfaceState
@@ -63,11 +65,13 @@ def examine(fabric: Fabric) -> list[NodeHealth]:
     """The health of every node, read in parallel."""
     with netns.inhabited(fabric.state.proofs(Kind.NAMESPACE)) as places:
         alive = netns.processes_in(places)
+    overlay = plan_overlay(fabric.topology)
+    outside = set(overlay.externals) if overlay else set()
     with ThreadPoolExecutor() as readers:
-        return list(readers.map(lambda node: _examine(fabric, node.name, alive), fabric.topology.nodes))
+        return list(readers.map(lambda node: _examine(fabric, node.name, alive, outside), fabric.topology.nodes))
 
 
-def _examine(fabric: Fabric, name: str, alive: Mapping[int, str]) -> NodeHealth:
+def _examine(fabric: Fabric, name: str, alive: Mapping[int, str], externals: AbstractSet[str]) -> NodeHealth:
     node = fabric.topology.node(name)
     states = interfaces(fabric.namespace(name))
     wanted = {interface: states[interface] for interface in fabric.plan[name].interfaces if interface in states}
@@ -76,12 +80,15 @@ def _examine(fabric: Fabric, name: str, alive: Mapping[int, str]) -> NodeHealth:
     bfd: dict[str, Liveness] = {}
     adjacent: list[Neighbour] = []
     complaint = ""
-    if node.role.is_switch:
-        router = fabric.router(name)
+    router = fabric.router(name)
+    if node.role.is_switch or name in externals:
         daemons = {daemon: pid in alive for daemon, pid in router.pids().items()}
         try:
-            adjacent = neighbours(router, fabric.topology) if by_ospf(fabric.topology) else []
-            peers, bfd = _ask(router, fabric.topology.routing.bfd, adjacent)
+            if name in externals:
+                peers = sessions(router)
+            else:
+                adjacent = neighbours(router, fabric.topology) if by_ospf(fabric.topology) else []
+                peers, bfd = _ask(router, fabric.topology.routing.bfd, adjacent)
         except OperationFailed as error:
             complaint = str(error)
     missing = set(fabric.plan[name].interfaces) - set(states)

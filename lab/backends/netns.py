@@ -13,10 +13,11 @@ from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 from lab.kernel import cgroup, netns, node_files, pins, process, signals
 from lab.kernel.netns import Namespace
 from lab.model.hosts import hosts_file
+from lab.model.overlay.plan import plan_overlay
 from lab.rdma import rxe
 from lab.routing import daemons, static
 from lab.routing.daemons import Router
-from lab.routing.render import render_router
+from lab.routing.render import render_external, render_router
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -100,19 +101,26 @@ class NetnsBackend:
     def _start_routers(self, fabric: Fabric, progress: Progress) -> None:
         launches = daemons.Launches()
 
+        overlay = plan_overlay(fabric.topology)
+        externals = overlay.externals if overlay else {}
+
         def start(name: str) -> None:
             router = fabric.router(name)
-            config = render_router(fabric.topology, fabric.plan, name)
+            config = (
+                render_external(fabric.topology, fabric.plan, externals[name])
+                if name in externals
+                else render_router(fabric.topology, fabric.plan, name)
+            )
             router.write(config)
             router.start(config, launches)
 
-        switches = [node.name for node in fabric.topology.switches]
+        names = [*(node.name for node in fabric.topology.switches), *externals]
         process.allow_descriptors(_DAEMON_STARTERS * _DESCRIPTORS)
-        progress("daemons", 0, len(switches))
+        progress("daemons", 0, len(names))
         with ThreadPoolExecutor(_DAEMON_STARTERS) as starters:
             try:
                 with signals.held():  # a thread whose start is cut short is waited for by nobody
-                    futures = [starters.submit(start, name) for name in switches]
+                    futures = [starters.submit(start, name) for name in names]
                 for done, future in enumerate(as_completed(futures), start=1):
                     future.result()
                     progress("daemons", done, len(futures))

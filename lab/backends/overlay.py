@@ -52,6 +52,7 @@ class Layer:
             self._lay_leaf(node, plan.vtep, leaf)
         elif own := self._overlay.hosts.get(node):
             self._lay_host(plan, own)
+            self._lay_router(node)
 
     def _indexes(self) -> Iterator[int]:
         """Behind those of all ports."""
@@ -94,6 +95,14 @@ class Layer:
                 logical.join_vlan(batch, index, port.untagged, untagged=True)
             for vlan in port.tagged:
                 logical.join_vlan(batch, index, vlan)
+
+    def _lay_router(self, node: str) -> None:
+        """What a router outside answers with."""
+        if (external := self._overlay.externals.get(node)) is not None:
+            batch = rtnl.Batch()
+            for address in external.addresses:
+                links.add_address(batch, links.LOOPBACK_INDEX, address)
+            batch.commit()
 
     def _lay_host(self, plan: NodePlan, own: tuple[HostInterface, ...]) -> None:
         """VLAN interfaces, and every address and route that the interfaces' own plan has not got."""

@@ -13,6 +13,7 @@ from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
 from lab.errors import UsageError
 from lab.kernel import cgroup, process
+from lab.model.overlay.plan import plan_overlay
 
 if TYPE_CHECKING:
     from lab.backends.base import Fabric
@@ -53,9 +54,10 @@ def vtysh(
     command: Annotated[list[str] | None, typer.Option("-c", "--command", help="Run this and return.")] = None,
     name: FabricOption = None,
 ) -> None:
-    """Talk to a switch's routing daemons."""
+    """Talk to a switch's routing daemons, or to those of a router outside."""
     fabric = open_fabric(name)
-    if not node_of(fabric, node).role.is_switch:
+    overlay = plan_overlay(fabric.topology)
+    if not node_of(fabric, node).role.is_switch and node not in (overlay.externals if overlay else ()):
         switches = ", ".join(switch.name for switch in fabric.topology.switches)
         raise UsageError(f"{node} is a host and runs no router", f"switches are {switches}")
     sys.exit(_interact(fabric, node, fabric.router(node).vtysh(*(command or ()))))

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
     from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.plan import LeafOverlay, OverlayPlan
+    from lab.model.overlay.intent import Address
+    from lab.model.overlay.plan import External, LeafOverlay, OverlayPlan
     from lab.model.topology import Topology
     from lab.routing.gap import Expectation
 
 Vteps = frozenset[str]
 _NOBODY = "00:00:00:00:00:00"
 """The MAC of the entries by which a VXLAN device floods (bridge(8))."""
+_EVERYTHING = {"-4": "0.0.0.0/0", "-6": "::/0"}
+"""What iproute2 calls default."""
 _MAPPED = "::ffff:"
 """IPv6 routes of a tenant have the VTEP's IPv4 address in this form (RFC 4291 section 2.5.5.2)."""
 
@@ -44,7 +47,10 @@ class Floods:
 
 @dataclass(frozen=True)
 class TenantRoutes:
-    """Each tenant has every subnet that is on other leaves only, by all of these, and those that are leaked to it."""
+    """Each tenant has every subnet that is on other leaves only, by all of these.
+
+    So it has what others leak to it, and what routers outside tell.
+    """
 
     vteps: Mapping[tuple[str, str], Vteps]
     """By VRF and prefix; the name of the other tenant's VRF where the leaf has the subnet itself."""
@@ -63,7 +69,8 @@ class TenantRoutes:
                     gateways = frozenset(
                         str(hop.get("gateway") or hop.get("dev", "")).removeprefix(_MAPPED) for hop in hops
                     )
-                    actual[vrf, route["dst"]] = actual.get((vrf, route["dst"]), frozenset()) | gateways
+                    prefix = _EVERYTHING[family] if route["dst"] == "default" else route["dst"]
+                    actual[vrf, prefix] = actual.get((vrf, prefix), frozenset()) | gateways
         wanted = {f"{prefix} of {vrf}": vteps for (vrf, prefix), vteps in self.vteps.items()}
         return compare(
             leaf, wanted, {f"{prefix} of {vrf}": hops for (vrf, prefix), hops in actual.items()}, "path by"
@@ -76,16 +83,19 @@ def expected_overlay(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[s
     if overlay is None:
         return {}
     vteps = {leaf: str(plan[leaf].vtep) for leaf in overlay.leaves}
-    return {name: _expected(overlay, name, leaf, vteps) for name, leaf in overlay.leaves.items()}
+    return {name: _expected(overlay, name, leaf, vteps, plan) for name, leaf in overlay.leaves.items()}
 
 
-def _expected(overlay: OverlayPlan, name: str, leaf: LeafOverlay, vteps: Mapping[str, str]) -> list[Expectation]:
+def _expected(
+    overlay: OverlayPlan, name: str, leaf: LeafOverlay, vteps: Mapping[str, str], plan: Mapping[str, NodePlan]
+) -> list[Expectation]:
     members: dict[str, set[str]] = {}
     for other, networks in overlay.members.items():
         for network in networks:
             members.setdefault(network.name, set()).add(other)
     floods = {f"vni{network.l2vni}": _addresses(members[network.name] - {name}, vteps) for network in leaf.networks}
-    routes = dict(_routes(overlay, leaf, {key: _addresses(on, vteps) for key, on in members.items()}))
+    routes = dict(_outside(overlay, name, leaf, vteps, plan))
+    routes |= dict(_routes(overlay, leaf, {key: _addresses(on, vteps) for key, on in members.items()}))
     found: list[Expectation] = [Floods(floods)]
     if routes:
         found.append(TenantRoutes(routes, {str(vrf.table): vrf.name for vrf in leaf.vrfs}))
@@ -105,6 +115,26 @@ def _routes(
                 yield from (((vrf.name, subnet), members[network.name]) for subnet in subnets)
             elif network.name in own and leaked:
                 yield from (((vrf.name, subnet), frozenset({network.tenant})) for subnet in subnets)
+
+
+def _outside(
+    overlay: OverlayPlan, name: str, leaf: LeafOverlay, vteps: Mapping[str, str], plan: Mapping[str, NodePlan]
+) -> Iterator[tuple[tuple[str, str], Vteps]]:
+    """What routers outside tell: a border leaf sends it to the router, all others to the border leaf."""
+    tenants = {vrf.name for vrf in leaf.vrfs}
+    for external in overlay.externals.values():
+        for prefix in external.prefixes if external.tenant in tenants else ():
+            hop = vteps[external.leaf]
+            if external.leaf == name:
+                hop = str(_near(external, prefix.version, plan))
+            yield (external.tenant, str(prefix)), frozenset({hop})
+
+
+def _near(external: External, version: int, plan: Mapping[str, NodePlan]) -> Address:
+    """By which address a border leaf has its router: of IPv6 the link's own, which is told beside the other."""
+    if version == 6:
+        return plan[external.host].interfaces[external.interface].link_local
+    return next(session.address.ip for session in external.sessions if session.address.version == version)
 
 
 def _addresses(leaves: Iterable[str], vteps: Mapping[str, str]) -> Vteps:

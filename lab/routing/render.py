@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Role
 from lab.routing.render_evpn import bgp_family, bgp_sessions, bgp_vrfs, policies, speaks_as, zebra_vrfs
+from lab.routing.render_external import external_router
 from lab.routing.render_ospf import Timers, by_ospf, ospf6_lines, ospf_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.model.addressing import NodePlan
+    from lab.model.overlay.plan import External
     from lab.model.topology import Bfd, Topology
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -102,6 +104,13 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
         own=own,
         vrfs=_text(*zebra_vrfs(leaf)),
     )
+
+
+def render_external(topology: Topology, plan: Mapping[str, NodePlan], external: External) -> RouterConfig:
+    """The configuration of a router outside."""
+    header = _text("frr defaults datacenter", f"hostname {external.host}", "!")
+    lines = external_router(external, speaks_as(topology, plan[external.leaf]))
+    return RouterConfig(header=header, zebra=header + _text(_NO_GROUPS), bfdd="", bgpd=header + _text(*lines))
 
 
 def own_lines(topology: Topology, name: str) -> list[tuple[int, str]]:

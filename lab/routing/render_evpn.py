@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from lab.model.addressing import OVERLAY_ASN
 from lab.model.overlay.intent import Design
+from lab.routing.render_external import external_peer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.plan import LeafOverlay
+    from lab.model.overlay.plan import External, LeafOverlay
     from lab.model.topology import Topology
 
 _OVERLAY: Final = "OVERLAY"
@@ -77,15 +78,17 @@ def _group(topology: Topology, name: str, peer: str) -> str:
 
 
 def policies(leaf: LeafOverlay | None) -> Iterator[str]:
-    """What tenants that leak tell by EVPN: their own subnets, since others have the leaked ones from their owner.
+    """What tenants that leak tell by EVPN: what is their own, since others have the leaked subnets from their owner.
 
     It comes before what it is for: by a route map that is not there yet bgpd tells all, until 5 s after it is.
     """
     for vrf in leaf.vrfs if leaf else ():
+        outside = [prefix for each in _outside(leaf, vrf.name) for prefix in each.prefixes]
         for family, version in _FAMILIES.items() if vrf.leaks else ():
             name = f"{vrf.name}-{family}"
             word = "ip" if version == 4 else "ipv6"
-            for number, subnet in enumerate((each for each in vrf.subnets if each.version == version), start=1):
+            told = (each for each in (*vrf.subnets, *outside) if each.version == version)
+            for number, subnet in enumerate(told, start=1):
                 yield f"{word} prefix-list {name} seq {number} permit {subnet}"
             yield f"route-map {name} permit 10"
             yield f" match {word} address prefix-list {name}"
@@ -127,6 +130,11 @@ def _explicit(plan: NodePlan, rd: int, rt: str, indent: str) -> Iterator[str]:
         yield f"{indent}route-target export {rt}"
 
 
+def _outside(leaf: LeafOverlay | None, tenant: str) -> list[External]:
+    """The routers outside that a leaf has sessions with in a tenant's VRF."""
+    return [external for external in (leaf.externals if leaf else ()) if external.tenant == tenant]
+
+
 def bgp_vrfs(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None, paths: int) -> Iterator[str]:
     """The tenants that are routed: their subnets as type-5 routes (RFC 9136), by at most ``paths`` paths."""
     asn = speaks_as(topology, plan)
@@ -138,10 +146,14 @@ def bgp_vrfs(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None, paths
             yield " no bgp ebgp-requires-policy"
             yield " no bgp default ipv4-unicast"
             yield " bgp bestpath as-path multipath-relax"
-            for family in _FAMILIES:
+            peers = [(each, session.address.ip) for each in _outside(leaf, vrf.name) for session in each.sessions]
+            for external, address in peers:
+                yield from external_peer(str(address), external.asn, external.host)
+            for family, version in _FAMILIES.items():
                 yield " !"
                 yield f" address-family {family} unicast"
                 yield "  redistribute connected"
+                yield from (f"  neighbor {peer} activate" for _, peer in peers if peer.version == version)
                 yield f"  maximum-paths {'ibgp ' if asn != plan.asn else ''}{paths}"
                 for other in vrf.leaks:
                     yield f"  import vrf {other}"

@@ -24,7 +24,7 @@ class Session:
     """One BGP session."""
 
     interface: str
-    """Or the peer's address, of a session between loopbacks."""
+    """Or the peer's address, of a session between loopbacks or with a router outside."""
     description: str
     """What it leads to, as leaf1:swp1, or a switch's name."""
     state: str
@@ -42,7 +42,7 @@ class Session:
     @property
     def of_loopbacks(self) -> bool:
         """Whether it is on no link; BFD watches the links that it goes by."""
-        return self.interface[:1].isdecimal()
+        return ":" in self.interface or self.interface[:1].isdecimal()
 
 
 def show(router: Router, daemon: str, command: str) -> Any:

@@ -101,6 +101,15 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
+class Border:
+    """A router outside: a host's end, untagged in a network with gateways, that tells its leaf prefixes by eBGP."""
+
+    router: Endpoint
+    asn: int
+    prefixes: tuple[Subnet, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Overlay:
     """All tenants and networks of a fabric, in the order of the text."""
 
@@ -111,6 +120,7 @@ class Overlay:
     leaks: tuple[tuple[str, str], ...] = ()
     """Pairs of tenants that reach each other's subnets."""
     underlay: Underlay = Underlay.EBGP
+    border: tuple[Border, ...] = ()
 
     def partners(self, tenant: str) -> list[str]:
         """The tenants whose subnets ``tenant`` reaches besides its own."""

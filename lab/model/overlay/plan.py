@@ -11,6 +11,7 @@ gateway of a network       ``vlan10``: the gateways' addresses, one MAC on all l
 router of a tenant         ``vlan4094``: no address, the leaf's own MAC
 hosts of a network         the first free addresses of its subnets, in its order
 tagged host                ``eth1.10``
+router outside             ``lo``: the first address of each prefix that it tells
 =========================  =============================================================
 
 A leaf's own MAC is 02:1a:<node, 2 bytes>:00:00: the interface that no interface is (``addressing``).
@@ -24,12 +25,12 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD
+from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Attachment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.model.overlay.intent import Address, Attachment, Network, Overlay, Subnet
+    from lab.model.overlay.intent import Address, Network, Overlay, Subnet
     from lab.model.topology import Endpoint, Topology
 
 Interface: TypeAlias = IPv4Interface | IPv6Interface
@@ -119,6 +120,26 @@ class Gateway:
         return f"vlan{self.vlan}"
 
 
+@dataclass(frozen=True, slots=True)
+class External:
+    """A router outside, played by a host, and its sessions with its leaf: one of each IP version."""
+
+    host: str
+    interface: str
+    asn: int
+    leaf: str
+    tenant: str
+    sessions: tuple[Addressed, ...]
+    """Its own address and its leaf's, which is the gateway of the network."""
+    prefixes: tuple[Subnet, ...]
+
+    @property
+    def addresses(self) -> tuple[Interface, ...]:
+        """What it has of its prefixes, to answer with; of a default route nothing."""
+        inside = (next(prefix.hosts(), prefix.network_address) for prefix in self.prefixes if prefix.prefixlen)
+        return tuple(ip_interface(f"{address}/{address.max_prefixlen}") for address in inside)
+
+
 @dataclass(frozen=True)
 class LeafOverlay:
     """All that a leaf has of the overlay; ``mtu`` in bytes is what fits its tunnels."""
@@ -130,6 +151,8 @@ class LeafOverlay:
     tunnels: tuple[Tunnel, ...]
     vrfs: tuple[Vrf, ...]
     gateways: tuple[Gateway, ...]
+    externals: tuple[External, ...] = ()
+    """The routers outside that it has sessions with."""
 
 
 class OverlayPlan:
@@ -181,6 +204,26 @@ class OverlayPlan:
         return {host: tuple(sorted(own, key=lambda each: bool(each.vlan))) for host, own in found.items()}
 
     @cached_property
+    def externals(self) -> Mapping[str, External]:
+        """The routers outside, by the host that plays one."""
+        found = {}
+        for border in self._overlay.border:
+            place = Attachment(border.router)
+            network = next((each for each in self.networks if place in each.attachments and each.gateways), None)
+            if network is not None:
+                addresses = _addresses(network)[network.attachments.index(place)]
+                found[place.end.node] = External(
+                    host=place.end.node,
+                    interface=place.end.interface,
+                    asn=border.asn,
+                    leaf=self._port_of(place).node,
+                    tenant=network.tenant,
+                    sessions=tuple(each for each in addresses if each.gateway is not None),
+                    prefixes=border.prefixes,
+                )
+        return found
+
+    @cached_property
     def attached(self) -> frozenset[Endpoint]:
         """Both ends of every link that is in a network: no address of the underlay is theirs."""
         ends = {attachment.end for network in self._overlay.networks for attachment in network.attachments}
@@ -218,6 +261,7 @@ class OverlayPlan:
                 *(Tunnel(vrf.l3vni, vrf.vlan) for vrf in routed),
             ),
             vrfs=vrfs,
+            externals=tuple(each for each in self.externals.values() if each.leaf == leaf),
             gateways=(
                 *(self._gateway(network) for network in networks if network.gateways),
                 *(Gateway(vrf.vlan, vrf.name, mac, mtu) for vrf in routed),

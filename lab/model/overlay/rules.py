@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from lab.model.overlay.border_rules import check_border
 from lab.model.overlay.ends import end_of
 from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Design, Underlay
 from lab.model.suggest import suggest
@@ -191,6 +192,7 @@ def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[Finding
         for built in topology.overlay.networks:
             yield from _subnets_have_room(built)
             yield from _mtu_fits(topology, built)
+    yield from check_border(topology, spec)
 
 
 def _ends_are_hosts(

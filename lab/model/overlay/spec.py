@@ -16,6 +16,7 @@ from lab.model.overlay.intent import (
     VLAN_RANGE,
     VNI_RANGE,
     Attachment,
+    Border,
     Design,
     Network,
     Overlay,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 MAX_NETWORKS: Final = 4000
 """Networks and tenants of one fabric: each takes a VLAN, and the rules count them."""
 _HOST_END: Final = f"{NAME[:-1]}(?::eth[1-9][0-9]{{0,3}})?$"
+LARGEST_ASN: Final = 4_199_999_999
+"""Above it are the fabric's own (RFC 6996)."""
 _TARGET: Final = "^([0-9]{1,10}):([0-9]{1,10})$"
 _MAC: Final = "^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$"
 
@@ -145,6 +148,17 @@ class NetworkSpec(_Section):
     """Hosts that send and receive it with its VLAN's tag, on an interface like eth1.10."""
 
 
+class BorderSpec(_Section):
+    """A router outside the fabric, played by a host, and what it tells its leaf by eBGP, in the tenant's VRF."""
+
+    router: HostEnd
+    """A host's end that is untagged in a network of a tenant with gateways: h6, or h6:eth2."""
+    asn: Annotated[int, Field(ge=1, le=LARGEST_ASN)]
+    """Its AS number."""
+    prefixes: Annotated[list[Prefix], Field(min_length=1)]
+    """What it tells: 0.0.0.0/0 for a default route. Of others it has the first address, which answers."""
+
+
 class OverlaySpec(_Section):
     """Tenants over the fabric: BGP EVPN (RFC 7432, RFC 8365) tells where they are, VXLAN carries their packets."""
 
@@ -161,6 +175,8 @@ class OverlaySpec(_Section):
     """Networks by name."""
     leaks: list[Annotated[list[TenantName], Field(min_length=2, max_length=2)]] = []
     """Pairs of tenants that reach each other's subnets, like [blue, red]: each VRF imports the other's routes."""
+    border: list[BorderSpec] = []
+    """Routers outside: their prefixes go to all leaves of the tenant as routes of type 5."""
 
 
 def make_overlay(spec: OverlaySpec, find: Callable[[str], Endpoint | None]) -> Overlay:
@@ -174,6 +190,12 @@ def make_overlay(spec: OverlaySpec, find: Callable[[str], Endpoint | None]) -> O
         gateway_mac=spec.gateway_mac,
         leaks=tuple((pair[0], pair[1]) for pair in spec.leaks),
         underlay=spec.underlay,
+        border=tuple(
+            Border(end, each.asn, tuple(each.prefixes))
+            for each in spec.border
+            for end in [find(each.router)]
+            if end is not None
+        ),
     )
 
 

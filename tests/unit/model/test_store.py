@@ -2,16 +2,16 @@
 
 import json
 from dataclasses import replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 import pytest
 
 from lab.errors import InvalidInput
 from lab.model.load import read_topology
-from lab.model.overlay.intent import Design, Overlay, Underlay
+from lab.model.overlay.intent import Border, Design, Overlay, Underlay
 from lab.model.store import dump, restore
-from lab.model.topology import Addressing, Bfd, HashPolicy, HostFamily, Routing, SeedPolicy, Topology
+from lab.model.topology import Addressing, Bfd, Endpoint, HashPolicy, HostFamily, Routing, SeedPolicy, Topology
 
 
 def test_round_trip(shipped: Topology) -> None:
@@ -30,13 +30,16 @@ def test_round_trip_of_what_is_not_default(small: Topology) -> None:
     assert restore(dump(unusual)) == unusual
 
 
+OUTSIDE = Border(Endpoint("h1", "eth1"), 65010, (IPv4Network("0.0.0.0/0"), IPv6Network("2001:db8::/48")))
+
+
 def tenants() -> Topology:
     topology = read_topology(Path(__file__).parents[3] / "topologies" / "tenant.yaml")
     assert topology.overlay is not None
     (blue, red), (web, *others) = topology.overlay.tenants, topology.overlay.networks
     named = replace(blue, rd=10001, rt="65000:50010"), red
     overlay = Overlay(named, (replace(web, rd=10002, rt="65000:1"), *others), Design.IBGP, leaks=(("blue", "red"),),
-                      underlay=Underlay.OSPF)  # fmt: skip
+                      underlay=Underlay.OSPF, border=(OUTSIDE,))  # fmt: skip
     return replace(topology, overlay=overlay)
 
 
@@ -48,12 +51,12 @@ def test_an_overlay_of_before_there_were_leaks_is_read() -> None:
     """As recordings have it: tenants of two values, networks of seven."""
     data = json.loads(dump(tenants()))
     old = data["overlay"]
-    del old["leaks"], old["underlay"]
+    del old["leaks"], old["underlay"], old["border"]
     old["tenants"] = [each[:2] for each in old["tenants"]]
     old["networks"] = [each[:7] for each in old["networks"]]
     found = restore(json.dumps(data)).overlay
     assert found is not None
-    assert found.leaks == ()
+    assert (found.leaks, found.border) == ((), ())
     assert found.underlay is Underlay.EBGP
     assert [tenant.l3vni for tenant in found.tenants] == [50010, 50020]
     assert {network.rt for network in found.networks} | {tenant.rt for tenant in found.tenants} == {""}

@@ -89,3 +89,34 @@ overlay:
         ("red", "10.2.0.0/24"): frozenset({"10.252.0.1"}),
         ("red", "10.3.0.0/24"): frozenset({"green"}),
     }
+
+
+def test_what_is_outside_is_by_the_border_leaf_and_there_by_the_router() -> None:
+    """h4 is at leaf2; lan's tenant red has no border."""
+    topology = load_topology(
+        """
+name: border
+generate: {shape: leaf-spine, spines: 1, leaves: 2, fabric_mtu: 9050}
+overlay:
+  tenants:
+    blue: {l3vni: 50010}
+    red: {l3vni: 50020}
+  networks:
+    web:
+      {vlan: 10, l2vni: 10010, tenant: blue, subnets: [10.1.0.0/24, "fd00::/64"], gateways: [10.1.0.1, "fd00::1"],
+       untagged: [h1, h4]}
+    lan: {vlan: 20, l2vni: 10020, tenant: red, subnets: [10.2.0.0/24], gateways: [10.2.0.1], untagged: [h2]}
+  border:
+    - {router: h4, asn: 65010, prefixes: [0.0.0.0/0, "2001:db8::/48"]}
+"""
+    )
+    plan = plan_addresses(topology)
+    expected = expected_overlay(topology, plan)
+    (_, near), (_, far) = expected["leaf2"], expected["leaf1"]
+    assert isinstance(near, TenantRoutes)
+    assert isinstance(far, TenantRoutes)
+    link_local = str(plan["h4"].interfaces["eth1"].link_local)
+    assert near.vteps == {
+        ("blue", "0.0.0.0/0"): frozenset({"10.1.0.3"}), ("blue", "2001:db8::/48"): frozenset({link_local})
+    }  # fmt: skip
+    assert far.vteps == dict.fromkeys(near.vteps, frozenset({"10.252.0.2"}))

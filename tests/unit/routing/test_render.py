@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from lab.kernel.netns import Namespace
 from lab.model.addressing import NodePlan, plan_addresses
 from lab.model.load import load_topology, read_topology
 from lab.model.overlay.intent import Design
+from lab.model.overlay.plan import Addressed, External, plan_overlay
 from lab.model.topology import Bfd, HostFamily, Topology
 from lab.routing import daemons
 from lab.routing.daemons import Router
-from lab.routing.render import RouterConfig, advertised, render_router
+from lab.routing.render import RouterConfig, advertised, render_external, render_router
 
 GOLDEN = Path(__file__).parent / "golden"
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
@@ -115,6 +117,56 @@ def test_links_between_switches_borrow_the_loopbacks_address_for_ospf() -> None:
     assert {name: str(each.borrowed) for name, each in plan["leaf3"].interfaces.items()} == {
         "swp1": "10.253.0.3/32", "swp2": "10.253.0.3/32", "swp3": "None", "swp4": "None"
     }  # fmt: skip
+
+
+def bordered() -> Topology:
+    """h6 is a router outside, in a network of blue's of its own; blue leaks to red."""
+    text = (TOPOLOGIES / "tenant.yaml").read_text().replace("      tagged: [h6]\n", "")
+    text = text.replace("[10.1.10.0/24]\n      gateways: [10.1.10.1]\n      untagged: [h2, h4]",
+                        "[10.3.30.0/24]\n      gateways: [10.3.30.1]\n      untagged: [h2, h4]")  # fmt: skip
+    return load_topology(
+        text
+        + """
+    wan:
+      vlan: 40
+      l2vni: 10040
+      tenant: blue
+      subnets: [10.9.0.0/29, "fd00:9::/64"]
+      gateways: [10.9.0.1, "fd00:9::1"]
+      untagged: [h6]
+  leaks: [[blue, red]]
+  border:
+    - {router: h6, asn: 65010, prefixes: [0.0.0.0/0, 203.0.113.0/24, "2001:db8:9::/48"]}
+"""
+    )
+
+
+def test_a_border_leaf_and_its_router_match_the_golden_file() -> None:
+    """Of what blue may tell the outside is a part, of what red may not."""
+    topology, plan = bordered(), plan_addresses(bordered())
+    overlay = plan_overlay(topology)
+    assert overlay is not None
+    router = render_external(topology, plan, overlay.externals["h6"])
+    assert list(router.files) == ["zebra", "bgpd"]
+    leaf = render_router(topology, plan, "leaf3")
+    assert router.bgpd + leaf.bgpd == (GOLDEN / "border-leaf3-h6.conf").read_text()
+    assert list(map(str, overlay.externals["h6"].addresses)) == ["203.0.113.1/32", "2001:db8:9::1/128"]
+
+
+def test_other_leaves_have_no_session_with_the_router() -> None:
+    plan = plan_addresses(bordered())
+    for leaf in ("leaf1", "leaf2"):
+        assert "65010" not in render_router(bordered(), plan, leaf).bgpd
+
+
+def test_a_router_without_ipv4_is_called_by_its_as_number() -> None:
+    """RFC 6286 section 2.1: any four bytes that are not 0."""
+    session = Addressed(IPv6Interface("fd00:9::2/64"), IPv6Address("fd00:9::1"))
+    external = External("h6", "eth1", 65010, "leaf3", "blue", (session,), (IPv6Network("::/0"),))
+    text = render_external(bordered(), plan_addresses(bordered()), external).bgpd
+    assert " bgp router-id 0.0.253.242\n" in text
+    assert "ipv4 unicast\n" not in text.replace("default ipv4-unicast", "")
+    assert external.addresses == ()
 
 
 def test_a_leaf_has_the_tenants_that_its_own_reach() -> None:

@@ -1,0 +1,61 @@
+"""Whether the routers outside that an overlay has can be: where they are, and what they tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.model.overlay.ends import end_of
+from lab.model.overlay.intent import Attachment
+from lab.model.validate import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.model.overlay.intent import Network, Subnet
+    from lab.model.overlay.spec import BorderSpec, OverlaySpec
+    from lab.model.topology import Topology
+
+
+def check_border(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
+    """Every rule about them; the hosts and networks themselves are others' business."""
+    networks = topology.overlay.networks if topology.overlay is not None else ()
+    players: set[str] = set()
+    told: dict[tuple[str, Subnet], str] = {}
+    for number, border in enumerate(spec.border):
+        path = ("overlay", "border", number, "router")
+        end = end_of(topology, border.router)
+        if isinstance(end, Finding):
+            yield end._replace(path=path)
+            continue
+        home = next((each for each in networks if Attachment(end) in each.attachments), None)
+        if end.node in players:
+            yield Finding(path, f"{end.node} is a router already", "name it once")
+        elif home is None or not home.tenant or not home.gateways:
+            remedy = "have it untagged in a network with a tenant and gateways"
+            yield Finding(path, f"{end} has no gateway to speak to", remedy)
+        else:
+            own = [each for each in networks if each.tenant == home.tenant]
+            yield from _prefixes_fit(number, border, home, own, told)
+        players.add(end.node)
+
+
+def _prefixes_fit(
+    number: int, border: BorderSpec, home: Network, own: list[Network], told: dict[tuple[str, Subnet], str]
+) -> Iterator[Finding]:
+    """``told`` is who tells what in each tenant so far."""
+    for place, prefix in enumerate(border.prefixes):
+        path = ("overlay", "border", number, "prefixes", place)
+        inside = next((net for each in own for net in each.subnets if _is_within(prefix, net)), None)
+        if prefix.version not in {gateway.version for gateway in home.gateways}:
+            message = f"{prefix} has no session: network {home.name} has no gateway of IPv{prefix.version}"
+            yield Finding(path, message, "give the network one, or leave the prefix out")
+        elif inside is not None:
+            yield Finding(path, f"{prefix} is in {inside} of {home.tenant}", "tell what is outside the fabric")
+        elif (home.tenant, prefix) in told:
+            message = f"{prefix} is told to {home.tenant} by {told[home.tenant, prefix]} already"
+            yield Finding(path, message, "have one router tell it")
+        told.setdefault((home.tenant, prefix), border.router)
+
+
+def _is_within(prefix: Subnet, subnet: Subnet) -> bool:
+    return prefix.version == subnet.version and prefix.overlaps(subnet) and prefix.prefixlen >= subnet.prefixlen
