@@ -90,7 +90,8 @@ def show(told: dict[str, Any]) -> None:
     """The figures for people."""
     samples = f"{told['samples']} at {told['hz']:g} Hz, {told['skipped']} left out"
     late = f"{format_time(told['late_mean'])} on average, {format_time(told['late_max'])} at most"
-    rows = [("samples", samples), ("late", late), ("one takes", format_time(told["took_median"]))]
+    takes = f"{format_time(told['took_median'])}, {told['took_median'] * told['hz']:.1%} of a CPU"
+    rows = [("samples", samples), ("late", late), ("one takes", takes)]
     if "cost" in told:
         rates = " and ".join(format_rate(round(told[name])) for name in ("goodput_bps", "recorded_bps"))
         rows.append(("goodput without, with", f"{rates}: it costs {told['cost']:.1%}, allowed are {MOST:.0%}"))
