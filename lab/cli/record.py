@@ -20,7 +20,7 @@ from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.runs import folder_of
 from lab.errors import OperationFailed, UsageError
 from lab.model.suggest import suggest
-from lab.units import counted, format_rate, format_time
+from lab.units import counted, format_rate, format_size, format_time
 from lab.vm.handover import to_stay
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ app = typer.Typer(no_args_is_help=True, help="Keep what happens on a fabric, and
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _BUSIEST: Final = 8
+_TRANSFER: Final = ("pair", "verb", "from", "took", "payload", "goodput", "a message: median, at most")
 
 Where = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Where recordings lie, each in a directory of its own.")
@@ -206,6 +207,20 @@ def _as_data(recording: Recording) -> dict[str, Any]:
         ],
         "busiest": [{"port": each.port, "rx_bps": each.rx_bps, "tx_bps": each.tx_bps} for each in summary.busiest],
         "events": summary.events,
+        "transfers": [
+            {
+                "pair": each.pair,
+                "verb": each.verb,
+                "start": (each.ns - began) / 1e9,
+                "seconds": each.seconds,
+                "bytes": each.bytes,
+                "messages": each.messages,
+                "goodput_bps": each.goodput_bps,
+                "message_median": each.message_median,
+                "message_max": each.message_max,
+            }
+            for each in recording.transfers()
+        ],
         "commands": len(recording.commands),
         "captures": [str(file.relative_to(recording.folder.path)) for file in recording.captures],
         "terminals": [str(file.relative_to(recording.folder.path)) for file in recording.terminals],
@@ -226,10 +241,20 @@ def _show(recording: Recording) -> None:
     if told["busiest"]:
         rates = [(each["port"], _rate(each["rx_bps"]), _rate(each["tx_bps"])) for each in told["busiest"]]
         stdout.print(table("busiest ports", ("port", "received", "sent"), rates))
+    if told["transfers"]:
+        stdout.print(table("transfers", _TRANSFER, [_transfer(each) for each in told["transfers"]]))
     if told["events"]:
         stdout.print(table("events", ("source and kind", "count"), sorted(told["events"].items())))
     kept = [counted(len(told[what]), what.removesuffix("s")) for what in ("captures", "terminals")]
     _say(", ".join([counted(told["commands"], "command"), *kept]))
+
+
+def _transfer(told: dict[str, Any]) -> tuple[str, ...]:
+    each = (told["message_median"], told["message_max"])
+    return (
+        told["pair"], told["verb"], _seconds(told["start"]), format_time(told["seconds"]), format_size(told["bytes"]),
+        _rate(told["goodput_bps"]), ", ".join(format_time(value) for value in each if value is not None),
+    )  # fmt: skip
 
 
 def _seconds(value: float | None) -> str:

@@ -116,6 +116,7 @@ def _facts(facts: Facts, files: list[Path]) -> dict[str, Any]:
         "seen": list(seen(facts)),
         "checks": facts.told.checks,
         "figures": facts.figures,
+        "transfers": facts.transfers,
         "answer": facts.told.answer,
         "ruled_out": facts.ruled,
         "alarms": list(facts.alarms),

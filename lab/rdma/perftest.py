@@ -73,10 +73,10 @@ def measure_bandwidth(
         session.run(exchanges, patience or Patience(), progress, seconds, window)
         if window is None or not window.ended:
             counting.end()
-        results = [_bandwidth(exchange, test, began) for exchange, began in _beginnings(exchanges, test)]
+        results = [bandwidth_of(exchange, test, began) for exchange, began in _beginnings(exchanges, test)]
         return tuple(results) if window is None else no_faster(results, pairs, test.verb, window)
 
-    return _steadily(attempt)
+    return steadily(attempt)
 
 
 def measure_latency(
@@ -101,10 +101,10 @@ def measure_latency(
         counting.end()
         return tuple(_latency(exchange, test, before, after) for exchange in exchanges)
 
-    return _steadily(attempt)
+    return steadily(attempt)
 
 
-def _steadily(attempt: Callable[[Path], T]) -> T:
+def steadily(attempt: Callable[[Path], T]) -> T:
     """What ``attempt`` returns when given an empty folder, tried again while the CPU's clock is in the way."""
     for left in reversed(range(_ATTEMPTS)):
         with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
@@ -199,7 +199,8 @@ def _beginnings(exchanges: Sequence[Exchange], test: BandwidthTest) -> Iterator[
         yield exchange, 0.0 if alone else exchange.began_at - seen[0].began_at + seen[0].first_gap
 
 
-def _bandwidth(exchange: Exchange, test: BandwidthTest, began: float) -> BandwidthResult:
+def bandwidth_of(exchange: Exchange, test: BandwidthTest, began: float) -> BandwidthResult:
+    """What a pair that has ended came to, ``began`` seconds after the first; raises as ``measure_bandwidth``."""
     pair = exchange.pair
     json = exchange.json.read_text(encoding="utf-8", errors="replace") if exchange.json.exists() else ""
     try:
@@ -225,6 +226,16 @@ def _bandwidth(exchange: Exchange, test: BandwidthTest, began: float) -> Bandwid
 
 
 def _latency(exchange: Exchange, test: LatencyTest, before: cycles.Reading, after: cycles.Reading) -> LatencyResult:
+    return summarise(exchange.pair, test, *samples_of(exchange, test, before, after))
+
+
+def samples_of(
+    exchange: Exchange, test: LatencyTest, before: cycles.Reading, after: cycles.Reading
+) -> tuple[list[float], int]:
+    """The seconds of each message of a pair that has ended but the last, and the path MTU; raises as above.
+
+    Of a read they are the round trip, of a write or send half of it. The cycles were read before and after the run.
+    """
     printed = _printed(exchange)
     try:
         mtu = report.parse_mtu(printed)
@@ -237,7 +248,7 @@ def _latency(exchange: Exchange, test: LatencyTest, before: cycles.Reading, afte
     if not lasted <= after.cycles - before.cycles:
         raise failure.unsteady(exchange.pair)
     frequency = cycles.frequency(before, after)
-    return summarise(exchange.pair, test, [sample / frequency for sample in samples], mtu)
+    return [sample / frequency for sample in samples], mtu
 
 
 def _elapsed(exchange: Exchange, said: float) -> float:

@@ -55,6 +55,22 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """What a pair moved; seconds of the recording, bytes of payload, and None where messages were not timed."""
+
+    pair: str
+    verb: str
+    phase: str
+    start: float
+    seconds: float
+    bytes: int
+    messages: int
+    goodput_bps: float
+    message_median: float | None
+    message_max: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All that a report is made of."""
 
@@ -76,6 +92,7 @@ class Facts:
     timeline: tuple[Moment, ...]
     counts: dict[str, int]
     figures: tuple[Figure, ...]
+    transfers: tuple[Moved, ...]
     commands: tuple[Command, ...]
     unknowns: tuple[str, ...]
     ruled: tuple[RuledOut, ...] = ()
@@ -123,6 +140,7 @@ def _gathered(recording: Recording, told: Told) -> Facts:
         timeline=(),
         counts=dict(Counter(f"{event.source} {event.kind}" for event in recording.events())),
         figures=tuple(figures_of(recording)),
+        transfers=tuple(_moved(recording)),
         commands=recording.commands,
         unknowns=tuple(_unknowns(recording, told)),
     )
@@ -144,6 +162,17 @@ def _spans(recording: Recording) -> Iterator[Span]:
     start = recording.clock.start
     for phase in phases_of(recording):
         yield Span(phase.name, (phase.start - start) / _NS, (phase.end - start) / _NS)
+
+
+def _moved(recording: Recording) -> Iterator[Moved]:
+    phases = phases_of(recording)
+    for each in recording.transfers():
+        phase = next((phase.name for phase in phases if phase.start <= each.ns <= phase.end), "")
+        start = (each.ns - recording.clock.start) / _NS
+        yield Moved(
+            each.pair, each.verb, phase, start, each.seconds, each.bytes, each.messages, each.goodput_bps,
+            each.message_median, each.message_max,
+        )  # fmt: skip
 
 
 def _faults(recording: Recording, told: Told) -> tuple[Fault, ...]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from lab.report.facts import named
 from lab.report.figures import DEVICE, KINDS, PLAIN, value
-from lab.units import counted
+from lab.units import counted, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lab.report.facts import Facts
+    from lab.report.facts import Facts, Moved
     from lab.report.figures import Figure, Kind
 
 _SPECIAL: Final = re.compile(r"([\\`*{}\[\]<>|#~!$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
@@ -193,11 +193,29 @@ def _checks(facts: Facts) -> Iterator[str]:
 def _figures(facts: Facts) -> Iterator[str]:
     yield "## Figures"
     yield ""
+    if facts.transfers:
+        yield from _transfers(facts)
     kinds = {kind.name: kind for kind in (*PLAIN, *KINDS, *DEVICE)}
     for name, kind in kinds.items():
         rows = rows_of(facts, name)
         if rows:
             yield from _figure_table(facts, kind, rows)
+
+
+def _transfers(facts: Facts) -> Iterator[str]:
+    yield "### Transfers"
+    yield ""
+    yield "What pairs moved, and how long that took from the first message to the last (`transfers.jsonl`)."
+    yield ""
+    columns = ("pair", "verb", "phase", "from", "took", "payload", "goodput", "a message: median, at most")
+    yield from _table(columns, (_transfer(each) for each in facts.transfers))
+
+
+def _transfer(moved: Moved) -> list[str]:
+    messages = [format_time(each) for each in (moved.message_median, moved.message_max) if each is not None]
+    numbers = format_time(moved.seconds), format_size(moved.bytes), format_rate(round(moved.goodput_bps))
+    where = plain(moved.pair), plain(moved.verb), plain(moved.phase), f"{moved.start:.3f} s"
+    return [*where, *numbers, ", ".join(messages)]
 
 
 def rows_of(facts: Facts, kind: str) -> list[list[Figure]]:

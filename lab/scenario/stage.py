@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lab.faults.ledger import Entry
     from lab.kernel.process import Completed
     from lab.model.qos.port import NodeQos
+    from lab.telemetry.transfers import Transfer
 
 _POLL: Final = 0.02
 
@@ -41,6 +42,9 @@ class Notebook(Protocol):
 
     def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
         """A command that has been run in a node."""
+
+    def transfer(self, transfer: Transfer) -> None:
+        """A transfer that has come to its end."""
 
     def truth(self, **data: Any) -> None:
         """What is being injected."""

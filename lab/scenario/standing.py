@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lab.backends.base import Fabric
     from lab.kernel.process import Completed
     from lab.scenario.api import Parameters, Scenario
+    from lab.telemetry.transfers import Transfer
 
 GO_ON: Final = signal.SIGUSR1
 _BEGINNING: Final = 600.0
@@ -51,6 +52,9 @@ class Unrecorded:
 
     def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
         """What was run is not told."""
+
+    def transfer(self, transfer: Transfer) -> None:
+        """What it took is not told."""
 
     def truth(self, **data: Any) -> None:
         """What comes and goes meanwhile does so untold."""

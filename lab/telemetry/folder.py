@@ -58,6 +58,11 @@ class Folder:
         return self.path / "commands.jsonl"
 
     @property
+    def transfers(self) -> Path:
+        """Transfers that came to an end, and how long each took."""
+        return self.path / "transfers.jsonl"
+
+    @property
     def captures(self) -> Path:
         """Packets, as pcapng."""
         return self.path / "captures"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.errors import OperationFailed, UsageError
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lab.kernel.process import Completed
     from lab.model.qos.port import NodeQos
     from lab.telemetry.offspring import Offspring
+    from lab.telemetry.transfers import Transfer
 
 DEFAULT_HZ: Final = 20.0
 MOST_HZ: Final = 200.0
@@ -128,6 +129,10 @@ class Recorder:
                 "exit_code": result.returncode, "stdout": result.stdout or "", "stderr": result.stderr or "",
             },
         )  # fmt: skip
+
+    def transfer(self, transfer: Transfer) -> None:
+        """A transfer that has come to its end."""
+        self._append(self.folder.transfers, asdict(transfer))
 
     def truth(self, **data: Any) -> None:
         """What is being injected: kept apart, where no diagnosis reads it."""

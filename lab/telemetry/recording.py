@@ -22,6 +22,7 @@ from lab.telemetry.folder import Folder, invalid, read_about, read_json, read_li
 from lab.telemetry.log_store import LogStore
 from lab.telemetry.series import Clock, Phase
 from lab.telemetry.things import Device, Port
+from lab.telemetry.transfers import Transfer, read_transfers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -238,6 +239,15 @@ class Recording:
             )
         except (TypeError, KeyError) as error:
             raise invalid(self.folder.commands, "is damaged") from error
+
+    @cached_property
+    def _transfers(self) -> tuple[Transfer, ...]:
+        return read_transfers(self.folder.transfers)
+
+    def transfers(self, during: str | Phase | None = None) -> tuple[Transfer, ...]:
+        """What was moved and came to an end, in the order in which it did; only what began in a phase."""
+        phase = self.clock.phase(during) if isinstance(during, str) else during
+        return tuple(each for each in self._transfers if phase is None or phase.start <= each.ns <= phase.end)
 
     @property
     def captures(self) -> tuple[Path, ...]:

@@ -13,10 +13,14 @@ import pytest
 
 from lab.backends.lifecycle import open_fabric
 from lab.kernel import process
+from lab.scenario.stage import Stage
+from lab.scenario.transfers import fetch, transfer
 from lab.telemetry.recorder import Recorder
 from lab.telemetry.recording import Recording
 from tests.fabric.command import TOPOLOGIES, argv, rocelab, rocelab_json
 from tests.recorded import killed_after
+
+from .one_switch import OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,3 +141,62 @@ def test_one_that_is_killed_is_readable_up_to_the_last_second(fabric: Fabric, tm
     assert recording.incomplete
     assert ended - int(recording.samples["ns"][-1]) < 10**9
     assert recording.port(SINK).tx_bytes(3).last > 0
+
+
+MESSAGE = 65536
+PACKET = 4096 + 14 + 20 + 8 + 12 + 4 + OVERHEAD
+"""On the wire: payload, Ethernet, IPv4, UDP, BTH, ICRC, and what the kernel does not count."""
+LINK = 100_000_000
+
+
+def on_the_wire(octets: int) -> float:
+    """Seconds that octets take on a link."""
+    return octets * 8 / LINK
+
+
+@pytest.fixture(scope="module")
+def moved(fabric: Fabric, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """One pair, then three into one link, then messages one after the other."""
+    folder = tmp_path_factory.mktemp("moved") / "run"
+    with Recorder.begin(folder, fabric, state=False) as recorder:
+        stage = Stage(fabric, recorder, 1, lambda _: None)
+        with stage.phase("alone"):
+            transfer(stage, "h1:h4", messages=100)
+        with stage.phase("incast"):
+            transfer(stage, "h1:h4", "h2:h4", "h3:h4", messages=100)
+        with stage.phase("one-by-one"):
+            fetch(stage, "h1:h4", messages=40)
+    return Recording.open(folder)
+
+
+def test_a_transfer_takes_what_its_packets_take_on_the_link(moved: Recording) -> None:
+    (alone,) = moved.transfers("alone")
+    theory = on_the_wire(100 * (16 * PACKET + 16))  # RETH, 16 octets, on the first packet of each message
+    assert (alone.pair, alone.verb, alone.messages, alone.bytes) == ("h1:h4", "write", 100, 100 * MESSAGE)
+    assert theory < alone.seconds < 1.01 * theory
+    assert alone.ns > moved.phase("alone").start
+    assert alone.end_ns < moved.phase("alone").end + 20_000_000
+
+
+def test_an_incast_takes_as_long_as_the_link_that_all_share(moved: Recording) -> None:
+    three = moved.transfers("incast")
+    assert sorted(each.pair for each in three) == ["h1:h4", "h2:h4", "h3:h4"]
+    lasted = (max(each.end_ns for each in three) - min(each.ns for each in three)) / 1e9
+    theory = 3 * on_the_wire(100 * (16 * PACKET + 16))
+    assert theory - 0.02 < lasted < 1.02 * theory  # a beginning is seen up to 20 ms late
+    assert [each.end_ns for each in three] == sorted(each.end_ns for each in three)
+
+
+def test_each_message_takes_its_request_and_its_packets(moved: Recording) -> None:
+    (read,) = moved.transfers("one-by-one")
+    assert (read.verb, read.messages, len(read.times)) == ("read", 40, 40)
+    request, response = PACKET - 4096 + 16, 16 * PACKET + 8  # AETH, 4 octets, on the first and the last
+    theory = on_the_wire(2 * request + response)
+    assert read.message_median == pytest.approx(theory, rel=0.01)
+    assert read.seconds / 40 == pytest.approx(theory, rel=0.03)  # with those that waited for the sampler's CPU
+    assert min(read.times) > on_the_wire(15 * PACKET)  # the last packet waits for those before it, and for no more
+    assert read.seconds == pytest.approx(sum(read.times))
+    told = rocelab_json("record", "show", moved.folder.path)["transfers"]
+    assert [each["pair"] for each in told] == [each.pair for each in moved.transfers()]
+    assert told[-1]["message_median"] == read.message_median
+    assert "took" in rocelab("record", "show", moved.folder.path).stdout

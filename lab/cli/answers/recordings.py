@@ -44,6 +44,24 @@ class Busy(Answer):
     tx_bps: float
 
 
+class Transfer(Answer):
+    """What a pair of hosts moved, from its first message posted to its last one completed."""
+
+    pair: str
+    verb: Literal["write", "read", "send"]
+    start: float
+    """Seconds into the recording."""
+    seconds: float
+    """By perftest's clock."""
+    bytes: int
+    """Payload."""
+    messages: int
+    goodput_bps: float
+    message_median: float | None
+    """Seconds; None where messages were not timed one by one."""
+    message_max: float | None
+
+
 class Recording(Answer):
     """``rocelab record show``, and of the one that it ended ``stop``."""
 
@@ -68,6 +86,8 @@ class Recording(Answer):
     """The busiest ports first."""
     events: dict[str, int]
     """How many, by source and kind."""
+    transfers: list[Transfer]
+    """In the order in which they ended."""
     commands: int
     captures: list[str]
     terminals: list[str]

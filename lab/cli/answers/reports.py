@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from lab.cli.answers.base import Answer
+from lab.cli.answers.recordings import Transfer
 
 
 class ReportedPhase(Answer):
@@ -61,6 +62,12 @@ class Figure(Answer):
     value: float
 
 
+class ReportedTransfer(Transfer):
+    """What a pair of hosts moved, and the phase in which that began; empty where none had begun."""
+
+    phase: str
+
+
 class RootCause(Answer):
     """What the scenario gives as the root cause; nothing here was diagnosed."""
 
@@ -104,6 +111,7 @@ class Report(Answer):
     """What stands out, in lines."""
     checks: list[ReportedCheck]
     figures: list[Figure]
+    transfers: list[ReportedTransfer]
     answer: RootCause | None
     """None of a recording whose scenario has none."""
     ruled_out: list[RuledOut]

@@ -143,7 +143,7 @@ def test_a_run_that_the_clock_spoilt_is_tried_again_and_given_up_at_last() -> No
             raise failure.unsteady(PAIR)
         return "measured"
 
-    assert perftest._steadily(attempt) == "measured"
+    assert perftest.steadily(attempt) == "measured"
     assert len(set(folders)) == 3
     assert not any(folder.exists() for folder in folders)
 
@@ -152,7 +152,7 @@ def test_a_run_that_the_clock_spoilt_is_tried_again_and_given_up_at_last() -> No
         raise failure.unsteady(PAIR)
 
     with pytest.raises(ClockUnsteady, match="h1 -> h2: the CPU's clock is too unsteady"):
-        perftest._steadily(never)
+        perftest.steadily(never)
     assert len(folders) == 6
 
 
@@ -164,5 +164,5 @@ def test_other_failures_are_not_tried_again() -> None:
         raise OperationFailed("no")
 
     with pytest.raises(OperationFailed, match="no"):
-        perftest._steadily(attempt)
+        perftest.steadily(attempt)
     assert len(calls) == 1

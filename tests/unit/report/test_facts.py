@@ -160,3 +160,17 @@ def test_a_recording_without_phases_is_one(tmp_path: Path) -> None:
     facts = facts_of(making.finished())
     assert [phase.name for phase in facts.phases] == ["whole run"]
     assert [(each.of, each.phase) for each in facts.figures] == [("h1:eth1", "whole run")]
+
+
+def test_transfers_are_told_with_their_phase_and_times(tmp_path: Path) -> None:
+    making = storm(tmp_path)
+    told = {"src": "h1", "dst": "h6", "size": 65536, "qps": 1, "messages": 100, "seconds": 0.5}
+    for verb, times in (("write", []), ("read", [0.004, 0.006, 0.005])):
+        files.append_line(making.folder.transfers, {"ns": START + 5, **told, "verb": verb, "times": times})
+    facts = facts_of(making.finished())
+    assert [(each.pair, each.phase) for each in facts.transfers] == [("h1:h6", "baseline")] * 2
+    assert [each.goodput_bps for each in facts.transfers] == pytest.approx([104_857_600] * 2)
+    text = write_markdown(facts).split("### Transfers")[1]
+    assert "| h1:h6 | write | baseline | 0.000 s | 500 ms | 6.554 MB | 104.9 Mb/s |  |" in text
+    assert "| h1:h6 | read | baseline | 0.000 s | 500 ms | 6.554 MB | 104.9 Mb/s | 5 ms, 6 ms |" in text
+    assert "### Transfers" not in write_markdown(replace(facts, transfers=()))
