@@ -13,6 +13,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
                                   faults.jsonl     faults that were injected, and healed; for root alone
                                   recorders/       recorders in the background, a file for each
                                   settings.json    ports as they were before a scenario has set them; for root alone
+                                  players/         a file for each process that plays a scenario; for root alone
                                   challenge/       what was hidden for somebody to find; for root alone
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
@@ -104,6 +105,11 @@ class FabricState:
     def settings(self) -> Path:
         """Ports as they were before a scenario has set them; absent when none has."""
         return self.directory / "settings.json"
+
+    @property
+    def players(self) -> Path:
+        """A file for each process that plays a scenario here; absent when none ever has."""
+        return self.directory / "players"
 
     @property
     def challenge(self) -> Path:
@@ -226,7 +232,7 @@ class FabricState:
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         self._ready.unlink(missing_ok=True)
-        for folder in (self.directory / "nodes", self.recorders, self.challenge):
+        for folder in (self.directory / "nodes", self.recorders, self.players, self.challenge):
             shutil.rmtree(folder, ignore_errors=True)
         for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
                      self.faults.name, self.settings.name, f"{self.settings.name}.new"):  # fmt: skip

@@ -46,6 +46,11 @@ def _mend(name: str | None) -> None:
 
         if settings.mend(lifecycle.open_fabric(name, tell), tell):
             _say(f"put back the ports of {state.name}, whose scenario was killed")
+    if os.access(state.players, os.R_OK) and any(state.players.iterdir()):
+        from lab.scenario import programs  # noqa: PLC0415 - the same
+
+        if programs.mend(state):
+            _say(f"ended what a scenario had running in {state.name}, which was killed")
     if os.access(state.challenge, os.X_OK):
         from lab.scenario.challenge import mend  # noqa: PLC0415 - the same
 

@@ -29,8 +29,6 @@ _OF_MANAGER: Final = Path("/etc/frr/zebra.conf")
 """What mgmtd, where there is one, tells zebra, which takes no VRFs from a file then; in the router's own mounts."""
 OLDEST: Final = (8, 4)
 _START_TIMEOUT: Final = 120.0
-_FROM: Final = process.Surroundings("/")
-"""Daemons outlive their caller and would keep its folder, and so its file system, busy."""
 
 
 def find_daemons() -> Path:
@@ -161,7 +159,7 @@ class Router:
     def _launch(self, command: list[str], daemon: str, group: int | None, launches: Launches) -> None:
         # A daemon keeps what it prints to open: a pipe would never end, and a file in its own folder may be a link.
         with os.fdopen(os.memfd_create(f"{self.name}-{daemon}"), "r+", errors="replace") as printed:
-            launcher = process.start(command, stdout=printed, stderr=printed, group=group, within=_FROM)
+            launcher = process.start(command, stdout=printed, stderr=printed, group=group, within=_surroundings())
             launches.add(launcher)
             # FRR's parent looks for its child's end when their socket closes, which is before the child has ended:
             # 0 is also what it returns for a daemon that is just ending. One that started has written its pid.
@@ -239,3 +237,12 @@ class Router:
         """The command line that runs vtysh on this router: the commands given, or interactively."""
         shell = process.find_tool("vtysh", "frr")
         return [shell, "--vty_socket", str(self.directory), *(word for c in commands for word in ("-c", c))]
+
+
+def _surroundings() -> process.Surroundings:
+    """Daemons outlive their caller, and would keep its folder, and so its file system, busy.
+
+    Marks in the environment are of programs that end with their caller.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROCELAB_")}
+    return process.Surroundings("/", kept)

@@ -14,15 +14,16 @@ import json
 import os
 import shutil
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import UsageError
 from lab.faults.ledger import Holder
-from lab.kernel import files, locks, process
+from lab.kernel import files, locks
+from lab.scenario import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from lab.backends.state import FabricState
     from lab.faults.ledger import Entry
@@ -166,11 +167,4 @@ def mend(state: FabricState) -> bool:
 
 def end_programs(state: FabricState) -> None:
     """End what a challenge of this fabric has started and left."""
-
-    def meant(pid: int) -> bool:
-        with contextlib.suppress(OSError):
-            return f"{MARK}={state.owner}".encode() in Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
-        return False
-
-    found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    process.kill(filter(meant, found), meant=meant)
+    programs.end(f"{MARK}={state.owner}")

@@ -14,7 +14,7 @@ from lab.faults.parameters import read
 from lab.kernel import clock
 from lab.model.load import read_topology, renamed
 from lab.model.qos.resolve import resolve
-from lab.scenario import challenge, library, settings
+from lab.scenario import challenge, library, programs, settings
 from lab.scenario.stage import Stage
 from lab.telemetry.recorder import Recorder
 
@@ -61,6 +61,7 @@ def play(  # noqa: PLR0913 - how it is to be played
     }
     with (
         _fabric(topology, keep, tell) as playing,
+        programs.marked(playing.state),
         Recorder.begin(into, playing, captures=scenario.captures, parameters=asked) as recorder,
     ):
         stage = Stage(playing, recorder, seed, tell)
@@ -101,6 +102,7 @@ def _warm(topology: Topology, tell: Callable[[str], None]) -> Fabric:
     challenge.refuse_another(fabric.state)
     engine.heal_abandoned(fabric, wait)
     settings.mend(fabric, wait)
+    programs.mend(fabric.state)
     challenge.mend(fabric.state)
     fabric = replace(fabric)
     if engine.running(fabric):
