@@ -1,6 +1,8 @@
 """Every scenario, several seeds each, on VMs in virtual time side by side; which check failed, and how it stood.
 
     ./scripts/catalogue [--seeds N] [--vms N] [--output DIR] [--json] [SCENARIO]...
+    ./scripts/catalogue --healthy N [--seed S]    in place of that: runs that nobody breaks, judged by all checks
+    ./scripts/catalogue --kills N [--seed S]      in place of that: runs of which a process is killed
 
 A VM takes all scenarios of one topology, so that its fabric stays warm. The recordings stay below the output folder.
 """
@@ -11,7 +13,6 @@ import argparse
 import json
 import os
 import queue
-import subprocess
 import sys
 import threading
 from collections import defaultdict
@@ -22,11 +23,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.output import stderr, stdout, table
 from lab.scenario import library
+from tests.bench import healthy, run_kills, shares
+from tests.bench.shares import ROOT, rocelab
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterable, Sequence
 
-ROOT: Final = Path(__file__).parents[2]
 _SHOWN: Final = 5
 """Lines of what a run said that came to no verdict."""
 
@@ -101,14 +104,6 @@ class Player(threading.Thread):
         return rocelab("vm", "run", "--name", self.name, "--", "rocelab", *words)
 
 
-def rocelab(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run rocelab."""
-    return subprocess.run(
-        [sys.executable, "-m", "lab", *words], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        errors="replace", check=False,
-    )  # fmt: skip
-
-
 def by_topology(names: Iterable[str]) -> list[list[str]]:
     """The scenarios that share a fabric together, the most first."""
     found = defaultdict(list)
@@ -161,6 +156,21 @@ def show(results: Sequence[Played]) -> None:
     stdout.print(f"{sum(each.good for each in results)} of {len(results)} scenarios passed every time")
 
 
+def others(asked: argparse.Namespace) -> int:
+    """Healthy runs, or killed ones: exit code as of ``main``."""
+    module, option = (healthy, "--runs") if asked.healthy else (run_kills, "--kills")
+    parts = shares.shares_of(asked.healthy or asked.kills, asked.seed, asked.vms)
+    kept = ("--output", str(asked.output.resolve())) if asked.healthy else ()
+    runs = shares.played(module.__name__, option, parts, *kept)
+    if runs is None:
+        return 1
+    if asked.json:
+        print(json.dumps(runs))
+    else:
+        module.show(runs)
+    return 0 if all(map(module.good, runs)) else 1
+
+
 def main() -> int:
     """Exit code 0 when every run of every scenario passes, else 1."""
     parser = argparse.ArgumentParser(
@@ -171,7 +181,14 @@ def main() -> int:
     parser.add_argument("--vms", type=int, default=os.cpu_count() or 1, metavar="N", help="side by side (one a CPU)")
     parser.add_argument("--output", type=Path, default=ROOT / "recordings/catalogue", metavar="DIR")
     parser.add_argument("--json", action="store_true", help="every run's verdicts")
+    parser.add_argument(
+        "--healthy", type=int, metavar="N", help="play N healthy runs, and have all checks judge them"
+    )
+    parser.add_argument("--kills", type=int, metavar="N", help="play N runs of which a random process is killed")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first of these (1)")
     asked = parser.parse_args()
+    if asked.healthy or asked.kills:
+        return others(asked)
     asked.output = asked.output.resolve()
     asked.names = [library.find(name).name for name in asked.names or library.names()]
     results = play(asked)

@@ -6,7 +6,6 @@ A fork can be trapped (tests/fabric/injected.py) by ``ROCELAB_TEST_TRAP=CALL:N:M
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import os
 import select
@@ -15,7 +14,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from lab.cli.main import main as run_command
 from lab.cli.resident import Resident, run, warm_up
@@ -30,23 +29,50 @@ _ADDRESS: Final = "ROCELAB_TEST_RESIDENT"
 _KILLED: Final = 128
 
 
+class Begun:
+    """``rocelab words...`` that runs; a context manager, which kills it when it still does in the end."""
+
+    def __init__(self, *words: str, trap: str = "") -> None:
+        given = {"ROCELAB_IN_VM": "", **os.environ, **({TRAP: trap} if trap else {})}
+        request = Request(("rocelab", *words), str(ROOT), given, None, "")
+        self._words, self._done = words, False
+        self._said = [os.fdopen(os.memfd_create(name), "w+", encoding="utf-8") for name in ("out", "err")]
+        with Path(os.devnull).open("rb") as nothing:
+            out, err = (stream.fileno() for stream in self._said)
+            self._fork = Fork(address(), request, (nothing.fileno(), out, err))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._done:
+            self.kill()
+        for stream in self._said:
+            stream.close()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._fork.signal(signal.SIGKILL)
+
+    def is_over(self, timeout: float = 0.0) -> bool:
+        """Whether it has ended within so many seconds."""
+        return bool(select.select([self._fork], [], [], timeout)[0])
+
+    def end(self, timeout: float) -> subprocess.CompletedProcess[str]:
+        """Wait for its end; a signal that ended it is a negative code, as subprocess has it."""
+        if not self.is_over(timeout):
+            raise subprocess.TimeoutExpired(self._words, timeout)
+        code, self._done = self._fork.code(), True
+        for stream in self._said:
+            stream.seek(0)
+        out, err = (stream.read() for stream in self._said)
+        return subprocess.CompletedProcess(self._words, _KILLED - code if code > _KILLED else code, out, err)
+
+
 def ended(*words: str, timeout: float, trap: str = "") -> subprocess.CompletedProcess[str]:
-    """Run ``rocelab words...`` to its end; a signal that ended it is a negative code, as subprocess has it."""
-    given = {"ROCELAB_IN_VM": "", **os.environ, **({TRAP: trap} if trap else {})}
-    request = Request(("rocelab", *words), str(ROOT), given, None, "")
-    with contextlib.ExitStack() as stack:
-        nothing = stack.enter_context(Path(os.devnull).open("rb"))
-        out, err = (os.fdopen(os.memfd_create(name), "w+", encoding="utf-8") for name in ("out", "err"))
-        stack.enter_context(out)
-        stack.enter_context(err)
-        fork = Fork(address(), request, (nothing.fileno(), out.fileno(), err.fileno()))
-        if not select.select([fork], [], [], timeout)[0]:
-            fork.signal(signal.SIGKILL)
-            raise subprocess.TimeoutExpired(words, timeout)
-        code = fork.code()
-        out.seek(0)
-        err.seek(0)
-        return subprocess.CompletedProcess(words, _KILLED - code if code > _KILLED else code, out.read(), err.read())
+    """Run ``rocelab words...`` to its end."""
+    with Begun(*words, trap=trap) as begun:
+        return begun.end(timeout)
 
 
 @functools.cache

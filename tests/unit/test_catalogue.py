@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lab.model.load import read_topology
 from lab.scenario import library
+from lab.telemetry.recording import Recording
+from tests.bench import healthy
 from tests.bench.catalogue import Played, by_topology, halved
+from tests.bench.shares import shares_of
+from tests.fabric.command import TOPOLOGIES
+from tests.random_kills import KINDS, LATER, drawn
+from tests.unit.telemetry.made import Made
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run(*outcomes: str) -> dict[str, Any]:
@@ -35,3 +45,40 @@ def test_scenarios_of_one_fabric_stay_together_until_a_vm_would_have_most() -> N
     assert sorted(name for group in groups for name in group) == library.names()
     assert all(len({library.topology_of(library.find(name)) for name in group}) == 1 for group in groups)
     assert halved([["a", "b", "c", "d"], ["e"]], 2) == [["a", "b", "c"], ["d"], ["e"]]
+
+
+def test_runs_are_shared_out_and_each_has_a_seed_of_its_own() -> None:
+    assert shares_of(50, 7, 2) == [(25, 7), (25, 32)]
+    assert shares_of(5, 1, 3) == [(2, 1), (2, 3), (1, 5)]
+    assert shares_of(1, 1, 2) == [(1, 1)]
+
+
+def alone(folder: Path, marked: int) -> dict[str, Any]:
+    """What is made of a run that has the first phase of scenario incast, with so many marks."""
+    made = Made(folder / "run", read_topology(TOPOLOGIES / "incast.yaml"), hosts=["h1", "h4"])
+    made.phase("alone")
+    made.counters("leaf1:swp6")["queue"]["ecn_marked"][3] += marked
+    made.sample()
+    made.phase("")
+    told = healthy.judged(Recording.open(made.finished()), "idle", 3, "nothing")
+    return {"failed": told.failed, "faults": told.faults, "checks": told.checks}
+
+
+def test_a_check_that_fails_on_a_healthy_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "marked").mkdir()
+    quiet, marked = alone(tmp_path, 0), alone(tmp_path / "marked", 5)
+    assert (quiet["failed"], quiet["checks"]["pass"], quiet["checks"]["fail"]) == ([], 1, 0)
+    assert quiet["checks"]["unknown"] > 100
+    assert marked["failed"] == ["incast, quiet-alone: 5 packets marked, 0 pauses sent"]
+    assert not healthy.good(marked)
+
+
+def test_kills_are_drawn_by_their_seed_from_all_that_a_run_tells() -> None:
+    lines = {"incast": 9, "gray-loss": 20}
+    kills = list(drawn(3, 400, lines))
+    assert kills == list(drawn(3, 400, lines))
+    assert kills != list(drawn(4, 400, lines))
+    assert {kill.scenario for kill in kills} == set(lines)
+    assert {kill.wanted[0] for kill in kills} == set(KINDS)
+    assert {kill.line for kill in kills if kill.scenario == "incast"} == set(range(10))
+    assert {kill.later for kill in kills} == set(range(LATER + 1))

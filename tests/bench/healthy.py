@@ -1,0 +1,181 @@
+"""Runs in which nothing is broken: no check of any scenario fails on one, and no diagnosis names a fault.
+
+    ./scripts/catalogue --healthy N [--vms N]          as many as that, on VMs side by side
+    python3 -m tests.bench.healthy --runs N            the same in one VM: where there is RDMA, in virtual time
+
+A run is idle, busy, or an incast within design, in turn; what a busy one and an incast do is drawn by the seed. They
+have the phase that scenarios have before anything is broken, and none of a fault: a check that needs one has to say
+that it cannot tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.backends.lifecycle import open_fabric
+from lab.cli.output import stderr, stdout, table
+from lab.cli.verdicts import fresh
+from lab.diagnose.answer import Outcome as Found
+from lab.diagnose.run import diagnose_run
+from lab.scenario import library
+from lab.scenario.judge import verdicts
+from lab.scenario.stage import Stage
+from lab.scenario.verdict import Outcome
+from lab.telemetry.recorder import Recorder
+from lab.telemetry.recording import Recording
+from tests.fabric.command import TOPOLOGIES, rocelab
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FABRIC: Final = "incast"
+KINDS: Final = ("idle", "busy", "incast")
+LEAVES: Final = (("h1", "h2", "h3", "h4"), ("h5", "h6", "h7", "h8"))
+SENDERS: Final = ("h1", "h2", "h3")
+HOLD: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Healthy:
+    """What was said of a run."""
+
+    recording: str
+    kind: str
+    seed: int
+    did: str
+    checks: dict[str, int]
+    """How many checks said pass, fail and unknown."""
+    failed: list[str]
+    """Those that fail, with their evidence."""
+    diagnosis: str
+    """Its outcome, and the causes that it names."""
+    faults: list[str]
+    """Causes that are faults."""
+
+
+def main() -> int:
+    """Play and print; 1 when anything was said to be wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1, help="of the first run; each has the next")
+    parser.add_argument("--output", type=Path, help="where recordings are kept")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rocelab-") as scratch:
+        runs = play(range(asked.seed, asked.seed + asked.runs), asked.output or Path(scratch))
+    told = [asdict(each) for each in runs]
+    if asked.json:
+        print(json.dumps(told))
+    else:
+        show(told)
+    return 0 if all(map(good, told)) else 1
+
+
+def good(told: Mapping[str, Any]) -> bool:
+    """Whether nothing is said to be wrong with a run."""
+    return not told["failed"] and not told["faults"]
+
+
+def play(seeds: Sequence[int], output: Path) -> list[Healthy]:
+    """A run for each seed, on one fabric."""
+    rocelab("up", TOPOLOGIES / f"{FABRIC}.yaml")
+    try:
+        return [_told(seed, output) for seed in seeds]
+    finally:
+        rocelab("down", "--fabric", FABRIC)
+
+
+def show(told: Sequence[Mapping[str, Any]]) -> None:
+    """A table, and what went wrong below it."""
+    rows = [
+        (
+            run["seed"],
+            run["kind"],
+            run["did"],
+            *(run["checks"][outcome.value] for outcome in Outcome),
+            run["diagnosis"],
+        )
+        for run in told
+    ]
+    stdout.print(
+        table("healthy runs", ("seed", "kind", "what was done", "pass", "fail", "unknown", "diagnosed"), rows)
+    )
+    for run in told:
+        for line in (*run["failed"], *run["faults"]):
+            stdout.print(f"{run['recording']}: {line}", markup=False, highlight=False)
+    stdout.print(
+        f"{sum(map(good, told))} of {len(told)} healthy runs fail no check and have no fault", highlight=False
+    )
+
+
+def _told(seed: int, output: Path) -> Healthy:
+    kind = KINDS[seed % len(KINDS)]
+    folder = fresh(output, f"healthy-{kind}")
+    with Recorder.begin(folder, open_fabric(FABRIC), parameters={"healthy": kind, "seed": seed}) as recorder:
+        did = _drive(Stage(recorder.fabric, recorder, seed, lambda _: None), kind, random.Random(seed))
+    stderr.print(f"{kind}, seed {seed}: {did}", markup=False, highlight=False)
+    return judged(Recording.open(folder), kind, seed, did)
+
+
+def judged(recording: Recording, kind: str, seed: int, did: str) -> Healthy:
+    """What all checks and the diagnosis say of a recording."""
+    counts, failed = dict.fromkeys((outcome.value for outcome in Outcome), 0), []
+    for name in library.names():
+        scenario = library.find(name)
+        for check, verdict in verdicts(scenario, recording, scenario.parameters()).items():
+            counts[verdict.outcome.value] += 1
+            if verdict.outcome is Outcome.FAIL:
+                failed.append(f"{name}, {check}: {verdict.evidence}")
+    diagnosis = diagnose_run(recording)
+    named = [each.cause for each in diagnosis.causes]
+    faults = [each.cause for each in diagnosis.causes if each.fault]
+    if diagnosis.outcome in {Found.FAULT, Found.UNKNOWN}:
+        faults = faults or [diagnosis.outcome.value]
+    return Healthy(
+        str(recording.folder.path),
+        kind,
+        seed,
+        did,
+        counts,
+        failed,
+        ": ".join([diagnosis.outcome.value, *named[:1]]),
+        faults,
+    )
+
+
+def _drive(stage: Stage, kind: str, chance: random.Random) -> str:
+    """Do what a run of this kind does, and say what it was."""
+    if kind == "idle":
+        with stage.phase("baseline"):
+            stage.hold(HOLD)
+        return "nothing"
+    qps, size = chance.choice((1, 2, 4)), chance.choice((4096, 65536, 1 << 20))
+    told = f"{qps} QPs, {size} B"
+    if kind == "busy":
+        pairs = [pair for leaf in LEAVES for pair in _ring(leaf, chance)]
+        with stage.writing(*pairs, qps=qps, size=size), stage.phase("baseline"):
+            stage.hold(HOLD)
+        return f"{' '.join(pairs)}, {told}"
+    many = SENDERS[: chance.choice((2, 3))]
+    with stage.writing("h1:h4", qps=qps, size=size), stage.phase("baseline"):
+        stage.hold(HOLD)
+    with stage.writing(*(f"{host}:h4" for host in many), qps=qps, size=size), stage.phase("many"):
+        stage.hold(HOLD)
+    return f"{', '.join(many)} to h4, {told}"
+
+
+def _ring(hosts: Sequence[str], chance: random.Random) -> list[str]:
+    """Each host writes to one and is written to by one: no link has more to carry than it can."""
+    drawn = chance.sample(hosts, len(hosts))
+    return [f"{src}:{dst}" for src, dst in zip(drawn, [*drawn[1:], drawn[0]], strict=True)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
