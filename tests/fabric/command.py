@@ -57,10 +57,11 @@ def injected(trap: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
     return resident.ended(*map(str, words), timeout=300, trap=trap)
 
 
-def hosts(folder: Path, name: str, *nodes: str) -> Path:
-    """The file of a fabric of one leaf, which converges at once, and hosts without RDMA."""
+def hosts(folder: Path, name: str, *nodes: str, rdma: bool = False) -> Path:
+    """The file of a fabric of one leaf, which converges at once, and hosts; with RDMA its ports are lossless too."""
     file = folder / f"{name}.yaml"
-    roles = "".join(f"  {node}: {{role: host, rdma: false}}\n" for node in nodes)
+    roles = "".join(f"  {node}: {{role: host, rdma: {str(rdma).lower()}}}\n" for node in nodes)
     links = "".join(f"  - {{ends: [{node}, leaf]}}\n" for node in nodes)
-    file.write_text(f"name: {name}\nnodes:\n  leaf: {{role: leaf}}\n{roles}links:\n{links}")
+    qos = "qos: lab\n" if rdma else ""
+    file.write_text(f"name: {name}\n{qos}nodes:\n  leaf: {{role: leaf}}\n{roles}links:\n{links}")
     return file

@@ -9,22 +9,27 @@ itself asks of the kernel counts. By a fork (tests/fabric/resident.py), or as a 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 from collections import Counter
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends.state import FabricState
 from lab.cli.main import main
+from lab.errors import EnvironmentLacks
 from lab.kernel import libc
+from lab.kernel.libbpf import library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
 CALLS: Final[dict[str, tuple[Any, str]]] = {
     "setns": (libc, "setns"),
@@ -41,6 +46,35 @@ CALLS: Final[dict[str, tuple[Any, str]]] = {
     "symlink": (os, "symlink"),
 }
 """What each call goes through in rocelab's own process."""
+_OF_LIBBPF: Final = (
+    "bpf_object__load", "bpf_map__attach_struct_ops", "bpf_map__pin", "bpf_program__pin", "bpf_link__pin"
+)  # fmt: skip
+SORTS: Final = (*CALLS, "bpf", "qdisc", "rxe", "cgroup")
+"""What calls are counted as: about qdiscs, RDMA devices and cgroups each by themselves, and libbpf's as one."""
+_NEW_QDISC: Final = 36
+"""RTM_NEWQDISC of <linux/rtnetlink.h>."""
+_HEADER: Final = struct.Struct("=IH")
+"""Length and type, which begin each message (netlink(7))."""
+
+
+def _sort(call: str, arguments: Sequence[Any]) -> str:
+    match call:
+        case "netlink" if _NEW_QDISC in _kinds(arguments[1]):
+            return "qdisc"
+        case "clone" if [Path(arguments[1][0]).name, *arguments[1][1:2]] == ["rdma", "link"]:
+            return "rxe"
+        case "mkdir" | "rmdir" if "/cgroup/" in os.fspath(arguments[0]):
+            return "cgroup"
+    return call
+
+
+def _kinds(messages: bytes) -> Iterator[int]:
+    """The types of what is sent at once."""
+    at = 0
+    while at < len(messages):
+        length, kind = _HEADER.unpack_from(messages, at)
+        yield kind
+        at += (length + 3) & ~3
 
 
 class Trap:
@@ -61,18 +95,22 @@ class Trap:
         """Put it around every call."""
         for call, (owner, name) in CALLS.items():
             setattr(owner, name, self._around(call, getattr(owner, name)))
+        with contextlib.suppress(EnvironmentLacks):  # then nothing of rocelab calls it either
+            for name in _OF_LIBBPF:
+                setattr(library(), name, self._around("bpf", getattr(library(), name)))
 
     def _around(self, call: str, real: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(real)
         def trapped(*arguments: Any, **options: Any) -> Any:
+            sort = _sort(call, arguments)
             with self._lock:
-                self._seen[call] += 1
-                number = self._seen[call]
-            self._spring(call, number, "before")
+                self._seen[sort] += 1
+                number = self._seen[sort]
+            self._spring(sort, number, "before")
             try:
                 return real(*arguments, **options)
             finally:
-                self._spring(call, number, "after")
+                self._spring(sort, number, "after")
 
         return trapped
 
@@ -83,7 +121,7 @@ class Trap:
     def count(self) -> None:
         """Print how often each call was made."""
         if self._what == "count":
-            print(*(f"{call}={self._seen[call]}" for call in CALLS), file=sys.stderr)
+            print(*(f"{sort}={self._seen[sort]}" for sort in SORTS), file=sys.stderr)
 
 
 def trapped(wanted: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -44,6 +45,7 @@ class Snapshot:
     files: tuple[str, ...]
     rdma: tuple[str, ...]
     firewall: tuple[str, ...]
+    bpf: tuple[str, ...]
 
     def differences(self, later: Snapshot) -> list[str]:
         """What was lost (-) and what came (+), one line each."""
@@ -69,11 +71,23 @@ def take() -> Snapshot:
         files=tuple(_files()),
         rdma=_said("rdma", "link") if Path("/sys/class/infiniband").exists() else (),
         firewall=_said("nft", "list", "ruleset") if shutil.which("nft") else (),
+        bpf=tuple(_bpf()),
     )
 
 
 def _said(*argv: str) -> tuple[str, ...]:
     return tuple(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines())
+
+
+def _bpf() -> list[str]:
+    """What is in the kernel by its type and name, pinned or not, where fabrics can have lossless ports."""
+    if not Path("/sys/class/infiniband").exists() or not shutil.which("bpftool"):
+        return []
+    found = []
+    for what in ("prog", "map", "link"):
+        entries = json.loads("".join(_said("bpftool", "-j", what, "show")) or "[]")
+        found += [f"{what} {entry['type']} {entry.get('name', '')}" for entry in entries]
+    return found
 
 
 def _without_lifetimes(lines: tuple[str, ...]) -> tuple[str, ...]:
