@@ -4,15 +4,22 @@
 
 Things are counted after each cycle, and there may not be more of them at last than at first. Memory moves by itself:
 it grows where the slope of all its samples is beyond three of its standard errors, and the whole over a mebibyte.
+
+What only waits to be freed is freed before: the kernel's namespaces, Python's cycles, what malloc keeps. Of page
+tables those count that no process has.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
+import gc
 import json
 import os
 import statistics
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,10 +41,14 @@ LEAST: Final = 1 << 20
 """Bytes: less than this over a whole run is not told from what a host does by itself."""
 _ERRORS: Final = 3
 _ROWS: Final = 10
+_SLAB: Final = Path("/sys/kernel/slab/net_namespace/shrink")
+_STRINGS: Final = 1 << 18
+"""More than the table has room for."""
+_FREEING: Final = 10.0
+"""Seconds in which the kernel frees namespaces that nobody has any more."""
 _MEMINFO: Final = {
     "SUnreclaim": "slab",
     "KernelStack": "kernel stacks",
-    "PageTables": "page tables",
     "Percpu": "per CPU",
 }
 
@@ -72,7 +83,7 @@ def look() -> Sample:
         "files": len(host.files),
         "links": len(host.links),
         "cgroups": sum(int(line.split()[2]) for line in _lines("/proc/cgroups")[1:]),
-        "network namespaces": int(_words("/proc/slabinfo", "net_namespace")[0]),
+        "network namespaces": namespaces(),
         "open files": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - names are enough
         "RDMA devices": len(host.rdma),
     }
@@ -82,7 +93,51 @@ def look() -> Sample:
             for what in ("prog", "map")
         }
     memory = {told: int(_words("/proc/meminfo", f"{name}:")[0]) * KIB for name, told in _MEMINFO.items()}
-    return Sample(things, memory | {"this process": int(_words("/proc/self/status", "VmRSS:")[0]) * KIB})
+    return Sample(things, memory | {"page tables": lost_page_tables(), "this process": own_memory()})
+
+
+def namespaces() -> int:
+    """Network namespaces in the kernel, when those that have ended are freed, or after all the time it may take.
+
+    What has ended is freed when another one ends (``net_complete_free`` of net/core/net_namespace.c): one does, and
+    is itself still there. And SLUB takes all of the slab that a CPU has at hand for used: it is emptied.
+    """
+    deadline = time.monotonic() + _FREEING
+    while True:
+        process.run(["unshare", "--net", "true"])
+        _SLAB.write_text("1", encoding="ascii")
+        found = int(_words("/proc/slabinfo", "net_namespace")[0])
+        if found <= len(_in_use()) + 1 or time.monotonic() >= deadline:
+            return found
+
+
+def _in_use() -> set[int]:
+    """Namespaces that a process or a name has, by their inodes."""
+    found = set()
+    for place in (*Path("/proc").glob("[0-9]*/ns/net"), *Path("/run/netns").glob("*")):
+        with contextlib.suppress(OSError):  # it has ended
+            found.add(place.stat().st_ino)
+    return found
+
+
+def lost_page_tables() -> int:
+    """Bytes of page tables that no process has: all others are those of whoever else is at work on the machine."""
+    owned = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError, StopIteration):  # it has ended, or is the kernel's
+            owned += int(_words(str(status), "VmPTE:")[0])
+    return (int(_words("/proc/meminfo", "PageTables:")[0]) - owned) * KIB
+
+
+def own_memory() -> int:
+    """Bytes of this process that are in use.
+
+    Python leaves cycles alone until they are a quarter of all that it has: hundreds of fabrics. malloc keeps for each
+    thread what earlier ones have freed.
+    """
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(_words("/proc/self/status", "VmRSS:")[0]) * KIB
 
 
 def _lines(path: str) -> list[str]:
@@ -124,13 +179,26 @@ def judged(samples: Sequence[Sample]) -> list[str]:
 
 def soak(cycle: Callable[[], None], cycles: int) -> list[Sample]:
     """A sample after each of ``cycles``, and progress on stderr."""
-    samples = []
-    for number in range(1, cycles + 1):
-        cycle()
-        samples.append(look())
-        if number % max(1, cycles // _ROWS) == 0:
-            stderr.print(f"{number} of {cycles} cycles", highlight=False)
-    return samples
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:  # in memory they would themselves be what grows
+        for number in range(1, cycles + 1):
+            cycle()
+            if number == 1:  # all is imported
+                _fill_interned()
+            kept.write(json.dumps(asdict(look())) + "\n")
+            if number % max(1, cycles // _ROWS) == 0:
+                stderr.print(f"{number} of {cycles} cycles", highlight=False)
+        kept.seek(0)
+        return [Sample(**json.loads(line)) for line in kept]
+
+
+def _fill_interned() -> None:
+    """Have Python's table of interned strings be as big as it gets.
+
+    pathlib interns every name, so that of every process too. When the table is full of strings that are gone it is
+    made anew, with room for three times those that are left: 0.9 MiB more at once, after any number of cycles.
+    """
+    for number in range(_STRINGS):
+        sys.intern(f"{number} of {_STRINGS}")
 
 
 def show(samples: Sequence[Sample], seconds: float) -> None:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.bench.soak import KIB, Sample, growth, judged
+from tests.bench.soak import KIB, Sample, growth, judged, lost_page_tables, own_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CYCLES = 200
+MIB = 2**20
 
 
 def samples(leaked: float = 0, processes: int = 0) -> list[Sample]:
@@ -43,3 +55,62 @@ def test_the_slope_is_that_of_a_line_and_its_error_that_of_the_textbook() -> Non
     assert found.per_cycle == pytest.approx(0.8)
     assert found.error == pytest.approx((3.6 / 3 / 10) ** 0.5)
     assert not found.grows
+
+
+@contextlib.contextmanager
+def collector_off() -> Iterator[None]:
+    """Cycles stay, as those of an older generation do for long."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_what_python_only_has_not_collected_yet_is_not_in_use() -> None:
+    with collector_off():
+        before = own_memory()
+        for _ in range(64):
+            cycle: list[object] = [bytearray(b"x" * MIB)]
+            cycle.append(cycle)
+        del cycle
+        assert own_memory() - before < 8 * MIB
+
+
+def test_what_malloc_only_keeps_is_not_in_use() -> None:
+    """Blocks of 64 KiB, which malloc takes from its heap; the last of them keeps it from shrinking by itself."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    before = own_memory()
+    blocks = [libc.malloc(64 * KIB) for _ in range(1024)]
+    for block in blocks:
+        ctypes.memset(block, 1, 64 * KIB)
+    assert own_memory() - before > 56 * MIB
+    for block in blocks[:-1]:
+        libc.free(ctypes.c_void_p(block))
+    assert own_memory() - before < 8 * MIB
+    libc.free(ctypes.c_void_p(blocks[-1]))
+
+
+SPARSE = f"""
+import mmap, sys
+memory = mmap.mmap(-1, 2**33, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for at in range(0, 2**33, {2 * MIB}):
+    memory[at]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+"""A page of each 2 MiB of 8 GiB: 4096 page tables of 4 KiB, and nothing but the page of zeroes in them."""
+
+
+def test_page_tables_that_a_process_has_are_not_lost() -> None:
+    before = lost_page_tables()
+    with subprocess.Popen([sys.executable, "-c", SPARSE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        after = lost_page_tables()
+        status = Path(f"/proc/{other.pid}/status").read_text(encoding="utf-8")
+        other.communicate()
+    assert int(re.findall(r"VmPTE:\s+(\d+) kB", status)[0]) * KIB >= 16 * MIB
+    assert abs(after - before) < 8 * MIB
