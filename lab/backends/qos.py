@@ -1,40 +1,34 @@
 """The QoS of a running fabric, changed at any of its ports while traffic runs: all of a request, or nothing.
 
-What is asked for is worked out and checked first, for all nodes. Then the kernel gets it; when that fails, the old
-records are written back. At last it is kept beside the topology, for later commands to know.
+What is asked for is worked out and checked first, for all nodes. Their names are written down, the kernel gets it,
+and it is kept beside the topology, for later commands to know. What fails before that is taken back at once, what was
+killed by the next command: the kernel is given what is kept.
 """
 
 from __future__ import annotations
 
-import contextlib
-import time
+import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from lab.backends import drains
 from lab.dataplane import live, slots
-from lab.dataplane.numbering import drain_name
 from lab.dataplane.port_maps import open_maps, qdisc_kind
-from lab.errors import OperationFailed, UsageError
-from lab.kernel import signals
-from lab.kernel.interfaces import interfaces, root_qdiscs
+from lab.errors import UsageError
+from lab.kernel import files, signals
+from lab.kernel.interfaces import root_qdiscs
 from lab.model.qos.advice import advise_nodes, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
     from lab.backends.base import Fabric
-    from lab.dataplane.numbering import NodePorts
     from lab.dataplane.port_maps import PortMaps
     from lab.kernel.locks import Waiting
-    from lab.kernel.netns import Namespace
     from lab.model.qos.advice import Advice
     from lab.model.qos.port import NodeQos
     from lab.model.qos.request import Request
     from lab.model.topology import Endpoint
-
-_EMPTYING: Final = 5.0
-"""Seconds in which a drain without a rate passes on what it holds; it takes milliseconds."""
-_POLL: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +100,52 @@ def apply_nodes(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
     The caller holds the fabric's lock, and has checked what it asks for.
     """
     maps = open_maps(fabric.name, writable=True)
-    with contextlib.ExitStack() as undo:
-        for name, interface in _drained(changed, fabric.qos):
-            _add_drain(fabric, name, interface)  # it has no rate yet
-            undo.callback(_remove_drain, fabric, maps, name, interface)
-        undo.callback(_write, fabric, maps, {name: fabric.qos[name] for name in changed})
+    _finish(fabric, maps)
+    with files.replaced(fabric.state.changing) as fresh:
+        fresh.write_text(json.dumps(list(changed)), encoding="utf-8")
+    try:
+        for name, node in changed.items():
+            drains.add(fabric, name, drains.wanted(node) - drains.wanted(fabric.qos[name]))  # they have no rate yet
         _write(fabric, maps, changed)
         fabric.state.save_qos({**fabric.state.load_qos(), **changed})
-        undo.pop_all()
-    for name, interface in _drained(fabric.qos, changed):
-        _remove_drain(fabric, maps, name, interface)
+    except BaseException:
+        _finish(fabric, maps)
+        raise
+    try:
+        for name, node in changed.items():
+            drains.remove(fabric, maps, name, drains.wanted(fabric.qos[name]) - drains.wanted(node))
+    finally:
+        fabric.state.changing.unlink()
+
+
+def mend(fabric: Fabric, waiting: Waiting | None = None) -> bool:
+    """Have the kernel do what is kept, where a change of it was killed on the way; whether one was.
+
+    Another command that has the fabric is waited for as in ``lifecycle.up``: it may be the one that is changing it.
+    """
+    if not fabric.state.changing.exists():
+        return False
+    with fabric.state.locked(waiting):
+        return fabric.state.changing.exists() and _finish(replace(fabric), open_maps(fabric.name, writable=True))
+
+
+def _finish(fabric: Fabric, maps: PortMaps) -> bool:
+    """Give the kernel what is kept of nodes that were being changed, whatever it has of them; whether any were."""
+    try:
+        names = json.loads(fabric.state.changing.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    nodes = {name: fabric.qos[name] for name in names}
+    try:
+        stale = {name: drains.stale(fabric, name, node) for name, node in nodes.items()}
+        _write(fabric, maps, {name: drains.without(nodes[name]) for name, some in stale.items() if some})
+        for name, some in stale.items():
+            drains.remove(fabric, maps, name, some)
+            drains.add(fabric, name, drains.wanted(nodes[name]) - drains.standing(fabric, name))
+        _write(fabric, maps, nodes)
+    finally:
+        fabric.state.changing.unlink()
+    return True
 
 
 def put_back(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> None:
@@ -130,54 +160,3 @@ def put_back(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> None:
 def _write(fabric: Fabric, maps: PortMaps, nodes: Mapping[str, NodeQos]) -> None:
     for name, qos in nodes.items():
         live.rewrite(maps, fabric.numbering.nodes[name], qos, fabric.plan[name])
-
-
-def _drained(nodes: Mapping[str, NodeQos], others: Mapping[str, NodeQos]) -> Iterator[tuple[str, str]]:
-    """Node and interface of the NICs that have a drain in ``nodes`` and none in ``others``, of nodes in both."""
-    for name in nodes.keys() & others.keys():
-        for interface, port in nodes[name].ports.items():
-            if port.drain is not None and others[name].ports[interface].drain is None:
-                yield name, interface
-
-
-def _add_drain(fabric: Fabric, name: str, interface: str) -> None:
-    from lab.dataplane.attach import add_drain  # noqa: PLC0415 - pyroute2, which only this needs
-    from lab.kernel.rtnl import Batch  # noqa: PLC0415
-
-    batch = Batch()
-    add_drain(batch, fabric.numbering.nodes[name], interface, qdisc_kind(fabric.name))
-    fabric.namespace(name).inside(batch.commit)
-
-
-def _remove_drain(fabric: Fabric, maps: PortMaps, name: str, interface: str) -> None:
-    """Nothing is lost: packets go past the drain once it is empty, and it goes when the last has left it."""
-    from lab.dataplane import attach  # noqa: PLC0415 - see _add_drain
-    from lab.kernel.rtnl import Batch  # noqa: PLC0415
-
-    node, namespace = fabric.numbering.nodes[name], fabric.namespace(name)
-    batch = Batch()
-    _await_empty(maps, namespace, node, interface)
-    attach.bypass_drain(batch, node, interface)
-    namespace.inside(batch.commit)
-    _await_empty(maps, namespace, node, interface)
-    attach.remove_drain(batch, node, interface)
-    namespace.inside(batch.commit)
-
-
-def _await_empty(maps: PortMaps, namespace: Namespace, node: NodePorts, interface: str) -> None:
-    """Wait until nothing waits in the drain's queue, and its device has handed on what has left the queue."""
-    waiting = maps.counters[node.drain(interface)]["queue"]["depth_packets"]
-    device = drain_name(interface)
-    deadline = time.monotonic() + _EMPTYING
-    while waiting.any() or _in_device(namespace, device):
-        if time.monotonic() >= deadline:
-            raise OperationFailed(
-                f"the drain of {node.node}:{interface} keeps packets", "rocelab down, then rocelab up"
-            )
-        time.sleep(_POLL)
-
-
-def _in_device(namespace: Namespace, device: str) -> int:
-    """Packets that an ifb has taken in and not yet given back; both are counted by the device."""
-    state = interfaces(namespace)[device]
-    return state.rx_packets - state.tx_packets

@@ -8,6 +8,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
     /run/rocelab/fabrics/<fabric>/journal.jsonl    one line for each batch of things that may exist
                                   topology.json    the resolved topology
                                   qos.json         nodes whose ports were changed since; absent when none was
+                                  changing.json    nodes whose ports are being changed; absent when none are
                                   cgroup           link to the cgroup of its programs, where there is one
                                   cleared.npz      where counters were cleared; absent when none was
                                   faults.jsonl     faults that were injected, and healed; for root alone
@@ -100,6 +101,11 @@ class FabricState:
     def recorders(self) -> Path:
         """A file for each recorder that runs in the background."""
         return self.directory / "recorders"
+
+    @property
+    def changing(self) -> Path:
+        """The names of nodes whose ports are being changed, or were by somebody who was killed; mostly absent."""
+        return self.directory / "changing.json"
 
     @property
     def settings(self) -> Path:
@@ -235,7 +241,8 @@ class FabricState:
         for folder in (self.directory / "nodes", self.recorders, self.players, self.challenge):
             shutil.rmtree(folder, ignore_errors=True)
         for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
-                     self.faults.name, self.settings.name, f"{self.settings.name}.new"):  # fmt: skip
+                     self.changing.name, f"{self.changing.name}.new", self.faults.name, self.settings.name,
+                     f"{self.settings.name}.new"):  # fmt: skip
             (self.directory / name).unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 

@@ -36,6 +36,11 @@ def reading(name: str | None) -> AbstractContextManager[Fabric]:
 def _mend(name: str | None) -> None:
     """Heal what was broken, and put back what was set, for as long as a command ran that was killed."""
     state = find_fabric(name)
+    if os.access(state.changing, os.W_OK):
+        from lab.backends import qos  # noqa: PLC0415 - NumPy, and mostly nobody was killed
+
+        if qos.mend(lifecycle.open_fabric(name, tell), tell):
+            _say(f"put the ports of {state.name} in order: the command that changed them was killed")
     if os.access(state.faults, os.R_OK) and Ledger.of(state).entries():
         from lab.faults.engine import heal_abandoned  # noqa: PLC0415 - all kinds of faults, and most fabrics have none
 

@@ -31,6 +31,8 @@ Turn: TypeAlias = tuple[Hook, int]
 """A hook, and the priority by which programs take turns there: the lowest comes first."""
 PARENTS: Final = {Hook.INGRESS: 0xFFFFFFF2, Hook.EGRESS: 0xFFFFFFF3}
 """What the filters of a hook are below: TC_H_CLSACT with TC_H_MIN_INGRESS and TC_H_MIN_EGRESS."""
+REDIRECT: Final = 200
+"""The priority of what sends packets on to another interface: after all programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,11 @@ def filters(index: int) -> list[Filter]:
                 turn = hook, information >> 16
                 found.append(Filter(turn, text(name), int.from_bytes(program, sys.byteorder)))
     return found
+
+
+def is_redirected(index: int) -> bool:
+    """Whether what an interface of the calling thread's namespace receives is sent out of another one."""
+    return any(each.turn == (Hook.INGRESS, REDIRECT) for each in filters(index))
 
 
 def has_hooks(index: int) -> bool:

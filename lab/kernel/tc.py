@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyroute2.netlink.rtnl import RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from lab.kernel.hooks import CLSACT, PARENTS, Hook
+from lab.kernel.hooks import CLSACT, PARENTS, REDIRECT, Hook
 from lab.kernel.rtnl import CREATE, REPLACE, Attributes, encode
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ _EGRESS: Final = PARENTS[Hook.EGRESS]
 """Parents: TC_H_ROOT of <linux/pkt_sched.h>, and the hooks."""
 _ETH_P_ALL: Final = 3
 _PROGRAM: Final = 100
-_REDIRECT: Final = 200
-"""Priorities of the filters on a hook: a program sees a packet before it is redirected. The numbers below are for
-what is to befall a packet before the port sees it."""
+"""The priority of a port's program: it sees a packet before it is redirected. The numbers below are for what is to
+befall a packet before the port sees it."""
 _DIRECT_ACTION: Final = 1
 """TCA_BPF_FLAG_ACT_DIRECT of <linux/pkt_cls.h>: what the program returns is the action."""
 _STOLEN: Final = 4
@@ -100,7 +99,7 @@ def add_ingress_redirect(batch: Batch, index: int, to_index: int) -> None:
 
 def delete_ingress_redirect(batch: Batch, index: int) -> None:
     """Let the interface's own namespace have again what comes in."""
-    batch.add_for(index, _filter("matchall", _INGRESS, _REDIRECT, None), "ingress redirection")
+    batch.add_for(index, _filter("matchall", _INGRESS, REDIRECT, None), "ingress redirection")
 
 
 @cache
@@ -127,7 +126,7 @@ def _redirection() -> bytes:
         ("TCA_ACT_OPTIONS", {"attrs": [("TCA_MIRRED_PARMS", parameters)]}),
     ]
     actions = {"attrs": [("TCA_ACT_PRIO_1", {"attrs": action})]}
-    return _filter("matchall", _INGRESS, _REDIRECT, [("TCA_MATCHALL_ACT", actions)])
+    return _filter("matchall", _INGRESS, REDIRECT, [("TCA_MATCHALL_ACT", actions)])
 
 
 def _filter(kind: str, hook: int, priority: int, options: Attributes | None) -> bytes:

@@ -1,9 +1,10 @@
-"""``up`` and ``down`` of a fabric with lossless ports and RDMA, killed at each of their calls: what ``down`` leaves.
+"""``up``, ``down`` and ``qos set`` of lossless ports and RDMA, killed at each of their calls: what is left then.
 
-    ./scripts/kills [--command up|down] [--call CALL]... [--json]
+    ./scripts/kills [--command up|down|set]... [--call CALL]... [--json]
 
 The fabric has a leaf and two hosts. Each command is killed before and after each call that it makes itself
-(tests/fabric/injected.py); what is left then is told, and makes it end with 1.
+(tests/fabric/injected.py); what ``down`` leaves then, or the next command of ports as they may not be, is told, and
+makes it end with 1.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from typing import TYPE_CHECKING, Final
 from lab.cli.output import stderr, stdout, table
 from tests.fabric.command import hosts, rocelab
 from tests.fabric.injected import SORTS
-from tests.fabric.kill_matrix import OUTCOMES, every, walk
+from tests.fabric.kill_matrix import OUTCOMES, every, walk, walk_drain
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Mapping
 
-COMMANDS: Final = ("up", "down")
+COMMANDS: Final = ("up", "down", "set")
 _NAME: Final = "doomed"
 
 
@@ -37,6 +38,12 @@ def killed(command: str, file: Path, calls: list[str]) -> tuple[dict[str, Counte
         stderr.print(f"{command}: {len(traps)} kills", highlight=False)
         return traps
 
+    if command == "set":
+        rocelab("up", file)
+        try:
+            return walk_drain(_NAME, "h1", chosen)
+        finally:
+            rocelab("down", "--fabric", _NAME)
     words: tuple[str | Path, ...] = ("up", file) if command == "up" else ("down", "--fabric", _NAME)
     return walk(words, lambda: command == "down" and rocelab("up", file), chosen)
 
@@ -56,12 +63,14 @@ def main() -> int:
         for command in wanted.command or COMMANDS:
             matrices[command], found = killed(command, file, wanted.call or list(SORTS))
             left += [f"{command}, {line}" for line in found]
+            if not wanted.json:  # at once: the next may take hours
+                rows = [
+                    (call, *(told[each] for each in OUTCOMES)) for call, told in matrices[command].items() if told
+                ]
+                stdout.print(table(f"{command}, killed at each call", ("call", *OUTCOMES), rows))
     if wanted.json:
         print(json.dumps({"outcomes": matrices, "left": left}))
         return 1 if left else 0
-    for command, outcomes in matrices.items():
-        rows = [(call, *(told[each] for each in OUTCOMES)) for call, told in outcomes.items() if told]
-        stdout.print(table(f"{command}, killed at each call", ("call", *OUTCOMES), rows))
     stdout.print(f"in {time.monotonic() - began:.0f} s", highlight=False)
     print("\n".join(left) or "nothing is left")
     return 1 if left else 0

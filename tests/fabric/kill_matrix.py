@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tests.fabric import snapshot
-from tests.fabric.command import injected, rocelab
+from tests.fabric.command import injected, rocelab, rocelab_json
 from tests.fabric.injected import SORTS
 
 if TYPE_CHECKING:
@@ -34,33 +37,78 @@ def walk(
     words: tuple[str | Path, ...],
     prepare: Callable[[], object],
     chosen: Callable[[Mapping[str, int]], Iterable[str]] = every,
+    amiss: Callable[[], list[str]] | None = None,
 ) -> tuple[dict[str, Counter[str]], list[str]]:
     """How often each call came to each of ``OUTCOMES``, and what was left; ``prepare`` comes before each kill.
 
-    Which kills there are is ``chosen`` by how often the command makes each call when nobody kills it.
+    Which kills there are is ``chosen`` by how often the command makes each call when nobody kills it. ``down`` comes
+    after each, and the host may not be another one then; or what is ``amiss`` is told by somebody else.
     """
-    before = snapshot.take()
+    judge = amiss or _taken_down(snapshot.take())
     prepare()
     said = injected("journal:0:before:count", *words).stderr.splitlines()[-1]
     numbers = {call: int(number) for call, number in (pair.split("=") for pair in said.split())}
-    rocelab("down", "--all")
+    judge()
     outcomes: dict[str, Counter[str]] = {call: Counter() for call in SORTS}
     left: list[str] = []
     for trap in chosen(numbers):
         prepare()
         killed = injected(f"{trap}:SIGKILL", *words).returncode == -signal.SIGKILL
-        rocelab("down", "--all")
-        differences = _differences(before)
+        differences = judge()
         left += [f"{trap}: {line}" for line in differences]
         outcomes[trap.partition(":")[0]][OUTCOMES[2 - killed - (killed and not differences)]] += 1
     return outcomes, left
 
 
-def _differences(before: Snapshot) -> list[str]:
-    """What there is that was not, and the reverse, when the kernel has had its time."""
-    deadline = time.monotonic() + _SETTLING
-    while (differences := before.differences(snapshot.take())) and time.monotonic() < deadline:
-        pass
+def walk_drain(
+    fabric: str, host: str, chosen: Callable[[Mapping[str, int]], Iterable[str]] = every
+) -> tuple[dict[str, Counter[str]], list[str]]:
+    """The same of ``qos set``, which gives a host's NIC a drain and takes it away again, and the command after it."""
+    outcomes: dict[str, Counter[str]] = {call: Counter() for call in SORTS}
+    left: list[str] = []
+    for rate, other in (("5Mbit", "unlimited"), ("unlimited", "5Mbit")):
+        told, found = walk(
+            ("qos", "set", host, f"nic.drain={rate}"),
+            partial(rocelab, "qos", "set", host, f"nic.drain={other}"),
+            chosen,
+            partial(_drain_amiss, fabric, host),
+        )
+        for call, counted in told.items():
+            outcomes[call] += counted
+        left += [f"nic.drain={rate}, {line}" for line in found]
+    return outcomes, left
+
+
+def devices(fabric: str, host: str) -> list[str]:
+    """The names of a host's interfaces."""
+    said = subprocess.run(
+        ["ip", "-n", f"rl-{fabric}.{host}", "-json", "link"], capture_output=True, check=True
+    ).stdout
+    return [link["ifname"] for link in json.loads(said)]
+
+
+def _drain_amiss(fabric: str, host: str) -> list[str]:
+    """What of a host's NIC iproute2 does not find as it is kept."""
+    port = rocelab_json("qos", "show", host)["nodes"][host]["ports"]["eth1"]
+    listed = ["tc", "-n", f"rl-{fabric}.{host}", "filter", "show", "dev", "eth1", "ingress"]
+    found = {
+        "a drain": "rx-eth1" in devices(fabric, host),
+        "packets led through it": "mirred"
+        in subprocess.run(listed, capture_output=True, text=True, check=True).stdout,
+    }
+    kept = port["drain"] is not None
+    return [*port["kernel_differs"], *(f"{what}: {seen}, not {kept}" for what, seen in found.items() if seen != kept)]
+
+
+def _taken_down(before: Snapshot) -> Callable[[], list[str]]:
+    def differences() -> list[str]:
+        """What there is that was not, and the reverse, when the kernel has had its time."""
+        rocelab("down", "--all")
+        deadline = time.monotonic() + _SETTLING
+        while (found := before.differences(snapshot.take())) and time.monotonic() < deadline:
+            pass
+        return found
+
     return differences
 
 

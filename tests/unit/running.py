@@ -1,16 +1,19 @@
 """A fabric that seems to run: its files in a folder of the test's own, its ports arrays instead of kernel memory."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lab.backends import qos, state
+from lab.backends import drains, qos, state
 from lab.backends.state import FabricState, Kind
 from lab.cli import counters as counters_command
 from lab.cli import qos as qos_command
 from lab.dataplane import port_maps
-from lab.dataplane.numbering import Numbering, number_ports
+from lab.dataplane.layout import FIRST_INDEX
+from lab.dataplane.numbering import NodePorts, Numbering, drain_name, number_ports
 from lab.dataplane.port_maps import PortMaps
 from lab.faults.kinds import cable
 from lab.kernel.interfaces import InterfaceState
@@ -18,6 +21,57 @@ from lab.kernel.netns import Namespace
 from lab.kernel.rtnl import Batch
 from lab.model.topology import Topology
 from tests.unit.dataplane.made_maps import configured, empty
+
+DRAIN = drain_name("eth1")
+
+
+@dataclass
+class Kernel:
+    """Nodes, by their namespaces, that have a drain behind eth1, and those whose packets are led through it."""
+
+    topology: Topology
+    requests: list[str] = field(default_factory=list)
+    drains: set[str] = field(default_factory=set)
+    led: set[str] = field(default_factory=set)
+    _here: str = ""
+
+    def inside(self, namespace: str, work: Callable[[], Any]) -> Any:
+        """Do it there."""
+        self._here = namespace
+        return work()
+
+    def take(self, batch: Batch) -> None:
+        """Do what netlink is asked for, and note it."""
+        for what in (what for _, what in batch._requests):
+            self.requests.append(what)
+            if what == f"ifb {DRAIN}":
+                self.drains.add(self._here)
+            elif what == f"{DRAIN} gone":
+                self.drains.remove(self._here)
+            elif what == "ingress redirection":
+                self.led ^= {self._here}
+        batch._requests.clear()
+
+    def node(self, namespace: str) -> NodePorts:
+        """The ids of the node in a namespace."""
+        return number_ports(self.topology).nodes[namespace.removeprefix(f"rl-{self.topology.name}.")]
+
+    def indices(self, namespace: Namespace) -> dict[str, int]:
+        """Of its drain alone, where it has one."""
+        index = FIRST_INDEX + self.node(namespace.name).drain("eth1")
+        return {DRAIN: index} if namespace.name in self.drains else {}
+
+    def roots(self, namespace: Namespace) -> dict[str, tuple[str, str]]:
+        """Each port's qdisc."""
+        node, kind = self.node(namespace.name), port_maps.qdisc_kind(self.topology.name)
+        ids = {name: node.port(name) for name in node.interfaces}
+        if namespace.name in self.drains:
+            ids[DRAIN] = node.drain("eth1")
+        return {name: (kind, f"{number:x}:") for name, number in ids.items()}
+
+    def is_redirected(self, _: int) -> bool:
+        """Whether packets are led through the drain of the node that is entered."""
+        return self._here in self.led
 
 
 @dataclass
@@ -28,7 +82,12 @@ class Running:
     state: FabricState
     maps: PortMaps
     numbering: Numbering
-    requests: list[str]
+    kernel: Kernel
+
+    @property
+    def requests(self) -> list[str]:
+        """What netlink was asked for."""
+        return self.kernel.requests
 
     def id(self, end: str) -> int:
         """The id of the port ``leaf1:swp1``."""
@@ -46,22 +105,22 @@ def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
         kept.save_topology(topology)
         kept.mark_ready()
     maps = configured(topology) if topology.qos else empty(number_ports(topology))
-    requests: list[str] = []
+    kernel = Kernel(topology)
     for module in (qos, cable, counters_command, qos_command):
         monkeypatch.setattr(module, "open_maps", lambda _, **_options: maps)
-    monkeypatch.setattr(qos, "root_qdiscs", lambda namespace: _roots(namespace.name, topology))
-    idle = InterfaceState("rx-eth1", True, 1500, 0, 0, 0, 0, 0)
-    monkeypatch.setattr(qos, "interfaces", lambda _: {"rx-eth1": idle})
-    monkeypatch.setattr(Namespace, "inside", lambda _, work: work())
-    monkeypatch.setattr(Batch, "commit", lambda batch: _note(batch, requests))
-    return Running(topology, kept, maps, number_ports(topology), requests)
+    for module in (qos, drains):
+        monkeypatch.setattr(module, "root_qdiscs", kernel.roots)
+    idle = InterfaceState(DRAIN, True, 1500, 0, 0, 0, 0, 0)
+    monkeypatch.setattr(drains, "interfaces", lambda _: {DRAIN: idle})
+    monkeypatch.setattr(drains, "indices", kernel.indices)
+    monkeypatch.setattr(drains, "is_redirected", kernel.is_redirected)
 
+    def inside(namespace: Namespace, work: Callable[[], Any]) -> Any:
+        return kernel.inside(namespace.name, work)
 
-def _roots(namespace: str, topology: Topology) -> dict[str, tuple[str, str]]:
-    node = number_ports(topology).nodes[namespace.removeprefix(f"rl-{topology.name}.")]
-    return {name: (port_maps.qdisc_kind(topology.name), f"{node.port(name):x}:") for name in node.interfaces}
+    def commit(batch: Batch) -> None:
+        kernel.take(batch)
 
-
-def _note(batch: Batch, requests: list[str]) -> None:
-    requests += (what for _, what in batch._requests)
-    batch._requests.clear()
+    monkeypatch.setattr(Namespace, "inside", inside)
+    monkeypatch.setattr(Batch, "commit", commit)
+    return Running(topology, kept, maps, number_ports(topology), kernel)

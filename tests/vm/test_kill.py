@@ -1,16 +1,17 @@
 """``kill -9`` at one call of each sort that only a fabric with lossless ports and RDMA makes, and nothing is left.
 
-All calls of both commands, which takes hours here: ``./scripts/kills``.
+All calls of all commands, which takes hours here: ``./scripts/kills``.
 """
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fabric.command import hosts, rocelab
-from tests.fabric.kill_matrix import OUTCOMES, printed, walk
+from tests.fabric.command import hosts, injected, rocelab
+from tests.fabric.kill_matrix import MOMENTS, OUTCOMES, devices, printed, walk, walk_drain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,5 +46,25 @@ def test_nothing_of_ports_and_devices_survives_a_kill(
     words: tuple[str | Path, ...] = ("up", file) if command == "up" else ("down", "--fabric", "doomed")
     outcomes, left = walk(words, lambda: command == "down" and rocelab("up", file), chosen)
     print(printed(outcomes))
+    assert left == []
+    assert {outcome for counted in outcomes.values() for outcome in counted} == {OUTCOMES[0]}
+
+
+def of_drain(numbers: Mapping[str, int]) -> list[str]:
+    """A drain that is there or not yet; packets that are led past one, and one that is gone."""
+    last = numbers["netlink"]
+    calls = ["qdisc:1"] if numbers["qdisc"] else [f"netlink:{last - 3}", f"netlink:{last}"]
+    return [f"{call}:{moment}" for call in calls for moment in MOMENTS]
+
+
+def test_a_change_of_ports_that_was_killed_is_put_in_order_by_the_next_command(tmp_path: Path) -> None:
+    rocelab("up", hosts(tmp_path, "doomed", "h1", "h2", rdma=True), "--no-rdma")
+    assert injected("qdisc:1:after:SIGKILL", "qos", "set", "h1", "nic.drain=5Mbit").returncode == -signal.SIGKILL
+    assert "rx-eth1" in devices("doomed", "h1")
+    assert "in order" in rocelab("counters", "h1").stderr
+    assert "rx-eth1" not in devices("doomed", "h1")
+    outcomes, left = walk_drain("doomed", "h1", of_drain)
+    print(printed(outcomes))
+    rocelab("down", "--all")
     assert left == []
     assert {outcome for counted in outcomes.values() for outcome in counted} == {OUTCOMES[0]}

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from lab.backends import qos
+from lab.backends import drains, qos
 from lab.backends.lifecycle import open_fabric
+from lab.backends.state import FabricState
+from lab.cli.main import app
 from lab.dataplane import live
 from lab.errors import Busy, InvalidInput, OperationFailed, UsageError
 from lab.kernel.rtnl import Batch
@@ -13,6 +16,9 @@ from lab.model.qos.request import Request
 from lab.model.selection import choose_ports
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import Running, run
+
+MADE = ["ifb rx-eth1", "qdisc rl_t", "rx-eth1 up", "ingress redirection"]
+TAKEN_AWAY = ["ingress redirection", "rx-eth1 gone"]
 
 
 @pytest.fixture
@@ -60,12 +66,12 @@ def test_what_becomes_unwise_is_said_once(running: Running) -> None:
 
 def test_a_drain_is_attached_once_and_taken_away(running: Running) -> None:
     change(running, "h1", "nic.drain=20Mbit")
-    assert running.requests == ["ifb rx-eth1", "qdisc rl_t", "rx-eth1 up", "ingress redirection"]
+    assert running.requests == MADE
     running.requests.clear()
     change(running, "h1", "nic.drain=30Mbit")
     assert running.requests == []
     change(running, "h1", "nic.drain=unlimited")
-    assert running.requests == ["ingress redirection", "rx-eth1 gone"]
+    assert running.requests == TAKEN_AWAY
     assert kernel_has_what_was_asked(running)
 
 
@@ -94,13 +100,80 @@ def test_a_change_that_cannot_be_kept_is_taken_back(running: Running) -> None:
     assert running.requests[-1] == "rx-eth1 gone"
 
 
+class Killed(BaseException):
+    """Stands in for SIGKILL."""
+
+
+def killed(*_: object) -> None:
+    raise Killed
+
+
+def nothing(*_: object) -> bool:
+    """What the dead do."""
+    return False
+
+
+@pytest.mark.parametrize(
+    ("owner", "call", "made"),
+    [(Batch, "commit", False), (live, "rewrite", True), (FabricState, "save_qos", True)],
+    ids=["before there is a drain", "before the kernel knows its rate", "before it is kept"],
+)
+def test_what_was_killed_before_it_was_kept_is_taken_back_by_the_next_command(
+    running: Running, monkeypatch: pytest.MonkeyPatch, owner: object, call: str, made: bool
+) -> None:
+    config = running.maps.config.copy()
+    with monkeypatch.context() as dying:
+        dying.setattr(qos, "_finish", nothing)
+        dying.setattr(owner, call, killed)
+        with pytest.raises(Killed):
+            change(running, "h1", "nic.drain=20Mbit", "ecn.3.kmin=20KB")
+    assert running.requests == (MADE if made else [])
+    running.requests.clear()
+    said = CliRunner().invoke(app, ["counters"]).stderr
+    assert said == "put the ports of t in order: the command that changed them was killed\n"
+    assert running.requests == (TAKEN_AWAY if made else [])
+    assert (running.maps.config == config).all()
+    assert kernel_has_what_was_asked(running)
+    assert not running.state.changing.exists()
+    assert CliRunner().invoke(app, ["counters"]).stderr == ""
+
+
+@pytest.mark.parametrize("requests", [0, 1], ids=["led through it", "led past it"])
+def test_what_was_killed_when_it_was_kept_is_brought_to_its_end(running: Running, requests: int) -> None:
+    """A drain that is on its way out."""
+    change(running, "h1", "nic.drain=20Mbit")
+    change(running, "h1", "nic.drain=unlimited")
+    running.kernel.drains = {"rl-t.h1"}
+    running.kernel.led = set() if requests else {"rl-t.h1"}
+    running.state.changing.write_text('["h1"]')
+    running.requests.clear()
+    assert qos.mend(open_fabric())
+    assert running.requests == TAKEN_AWAY[requests:]
+    assert not running.state.changing.exists()
+
+
+def test_a_drain_that_is_kept_and_in_pieces_is_made_anew(running: Running) -> None:
+    """One whose removal was neither kept nor ended."""
+    change(running, "h1", "nic.drain=20Mbit")
+    running.kernel.led.clear()
+    running.state.changing.write_text('["h1"]')
+    running.requests.clear()
+    assert qos.mend(open_fabric())
+    assert running.requests == [*TAKEN_AWAY[1:], *MADE]
+    assert kernel_has_what_was_asked(running)
+    running.state.changing.write_text('["h1"]')
+    running.requests.clear()
+    assert qos.mend(open_fabric())
+    assert running.requests == [], "a whole one stays"
+
+
 def test_while_another_command_changes_the_fabric(running: Running) -> None:
     with running.state.locked(), pytest.raises(Busy):
         change(running, "h1", "ecn.3.kmin=20KB")
 
 
 def test_a_drain_that_keeps_its_packets_is_not_torn_down(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qos, "_EMPTYING", 0.01)
+    monkeypatch.setattr(drains, "_EMPTYING", 0.01)
     change(running, "h1", "nic.drain=20Mbit")
     drain = running.numbering.nodes["h1"].drain("eth1")
     running.maps.counters["queue"]["depth_packets"][drain, 3] = 5
