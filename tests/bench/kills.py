@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from lab.cli.output import stderr, stdout, table
 from tests.fabric.command import hosts, rocelab
 from tests.fabric.injected import SORTS
-from tests.fabric.kill_matrix import OUTCOMES, every, walk, walk_drain
+from tests.fabric.kill_matrix import OUTCOMES, every, walk, walk_drain, warm_up
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -58,8 +58,7 @@ def main() -> int:
     began, matrices, left = time.monotonic(), {}, list[str]()
     with tempfile.TemporaryDirectory() as folder:
         file = hosts(Path(folder), _NAME, "h1", "h2", rdma=True)
-        rocelab("up", file)  # which has the kernel load what it keeps
-        rocelab("down", "--fabric", _NAME)
+        warm_up(file)
         for command in wanted.command or COMMANDS:
             matrices[command], found = killed(command, file, wanted.call or list(SORTS))
             left += [f"{command}, {line}" for line in found]

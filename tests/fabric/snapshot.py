@@ -71,7 +71,7 @@ def take() -> Snapshot:
         files=tuple(_files()),
         rdma=_said("rdma", "link") if Path("/sys/class/infiniband").exists() else (),
         firewall=_said("nft", "list", "ruleset") if shutil.which("nft") else (),
-        bpf=tuple(_bpf()),
+        bpf=bpf(),
     )
 
 
@@ -79,15 +79,15 @@ def _said(*argv: str) -> tuple[str, ...]:
     return tuple(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines())
 
 
-def _bpf() -> list[str]:
+def bpf() -> tuple[str, ...]:
     """What is in the kernel by its type and name, pinned or not, where fabrics can have lossless ports."""
     if not Path("/sys/class/infiniband").exists() or not shutil.which("bpftool"):
-        return []
+        return ()
     found = []
     for what in ("prog", "map", "link"):
         entries = json.loads("".join(_said("bpftool", "-j", what, "show")) or "[]")
         found += [f"{what} {entry['type']} {entry.get('name', '')}" for entry in entries]
-    return found
+    return tuple(found)
 
 
 def _without_lifetimes(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fabric.command import hosts, injected, rocelab
-from tests.fabric.kill_matrix import MOMENTS, OUTCOMES, devices, printed, walk, walk_drain
+from tests.fabric.kill_matrix import MOMENTS, OUTCOMES, devices, printed, walk, walk_drain, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,8 +41,7 @@ def test_nothing_of_ports_and_devices_survives_a_kill(
     command: str, chosen: Callable[[Mapping[str, int]], list[str]], tmp_path: Path
 ) -> None:
     file = hosts(tmp_path, "doomed", "h1", "h2", rdma=True)
-    rocelab("up", file)  # which has the kernel load what it keeps
-    rocelab("down", "--fabric", "doomed")
+    warm_up(file)
     words: tuple[str | Path, ...] = ("up", file) if command == "up" else ("down", "--fabric", "doomed")
     outcomes, left = walk(words, lambda: command == "down" and rocelab("up", file), chosen)
     print(printed(outcomes))
