@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lab.backends.base import Fabric
+    from lab.backends.state import FabricState
 
 
 def tell(holder: str) -> None:
@@ -34,22 +35,34 @@ def reading(name: str | None) -> AbstractContextManager[Fabric]:
 
 
 def _mend(name: str | None) -> None:
-    """Heal what was broken, and put back what was set, for as long as a command ran that was killed."""
+    """Undo what commands left that were killed: on the way, or that held something for as long as they ran."""
     state = find_fabric(name)
+    _mend_ports(state)
+    _mend_faults(state)
+    _mend_scenario(state)
+
+
+def _mend_ports(state: FabricState) -> None:
     if os.access(state.changing, os.W_OK):
         from lab.backends import qos  # noqa: PLC0415 - NumPy, and mostly nobody was killed
 
-        if qos.mend(lifecycle.open_fabric(name, tell), tell):
+        if qos.mend(lifecycle.open_fabric(state.name, tell), tell):
             _say(f"put the ports of {state.name} in order: the command that changed them was killed")
+
+
+def _mend_faults(state: FabricState) -> None:
     if os.access(state.faults, os.R_OK) and Ledger.of(state).entries():
         from lab.faults.engine import heal_abandoned  # noqa: PLC0415 - all kinds of faults, and most fabrics have none
 
-        for entry in heal_abandoned(lifecycle.open_fabric(name, tell), tell):
+        for entry in heal_abandoned(lifecycle.open_fabric(state.name, tell), tell):
             _say(f"healed {entry}, whose command was killed")
-    if os.access(state.settings, os.R_OK):
-        from lab.scenario import settings  # noqa: PLC0415 - and scenarios
 
-        if settings.mend(lifecycle.open_fabric(name, tell), tell):
+
+def _mend_scenario(state: FabricState) -> None:
+    if os.access(state.settings, os.R_OK):
+        from lab.scenario import settings  # noqa: PLC0415 - scenarios, and mostly there was none
+
+        if settings.mend(lifecycle.open_fabric(state.name, tell), tell):
             _say(f"put back the ports of {state.name}, whose scenario was killed")
     if os.access(state.players, os.R_OK) and any(state.players.iterdir()):
         from lab.scenario import programs  # noqa: PLC0415 - the same
