@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 OUTCOMES: Final = ("killed, nothing left", "killed, something left", "ended before")
 MOMENTS: Final = ("before", "after")
-_SETTLING: Final = 30.0
-"""Seconds in which the kernel frees what nobody has any more."""
 
 
 def every(numbers: Mapping[str, int]) -> list[str]:
@@ -34,16 +31,9 @@ def every(numbers: Mapping[str, int]) -> list[str]:
 
 
 def warm_up(file: Path) -> None:
-    """Build a fabric once, which has the kernel load what it keeps, and wait until it has freed the rest.
-
-    Who compares with an earlier moment takes what was about to be freed for lost.
-    """
-    before = sorted(snapshot.bpf())
+    """Build a fabric once, which has the kernel load what it keeps."""
     rocelab("up", file)
     rocelab("down", "--all")
-    deadline = time.monotonic() + _SETTLING
-    while (left := sorted(snapshot.bpf())) != before:
-        assert time.monotonic() < deadline, f"{left}, and before {before}"
 
 
 def walk(
@@ -115,12 +105,9 @@ def _drain_amiss(fabric: str, host: str) -> list[str]:
 
 def _taken_down(before: Snapshot) -> Callable[[], list[str]]:
     def differences() -> list[str]:
-        """What there is that was not, and the reverse, when the kernel has had its time."""
+        """What there is that was not, and the reverse."""
         rocelab("down", "--all")
-        deadline = time.monotonic() + _SETTLING
-        while (found := before.differences(snapshot.take())) and time.monotonic() < deadline:
-            pass
-        return found
+        return before.differences(snapshot.take())
 
     return differences
 

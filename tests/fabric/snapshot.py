@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -28,6 +29,13 @@ _WATCHED = (
 )
 _PROGRAMS = {"vtysh", "ip", "tc", "rdma", *(path.name[:15] for path in Path("/usr/lib/frr").glob("*"))}
 """What a fabric starts, by the 15 letters that the kernel keeps of a name; and all of perftest."""
+
+
+_PINNED = Path("/sys/fs/bpf/rocelab")
+_OF_FABRICS = ("port", "rl_", "tick", "event", "groups", "nodes", "slots", "impair", "truth")
+"""How the names of programs and maps begin that a fabric has."""
+_SETTLING = 30.0
+"""Seconds in which the kernel frees what nobody has any more."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def take() -> Snapshot:
         files=tuple(_files()),
         rdma=_said("rdma", "link") if Path("/sys/class/infiniband").exists() else (),
         firewall=_said("nft", "list", "ruleset") if shutil.which("nft") else (),
-        bpf=bpf(),
+        bpf=_bpf(),
     )
 
 
@@ -79,15 +87,32 @@ def _said(*argv: str) -> tuple[str, ...]:
     return tuple(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines())
 
 
-def bpf() -> tuple[str, ...]:
-    """What is in the kernel by its type and name, pinned or not, where fabrics can have lossless ports."""
+def _bpf() -> tuple[str, ...]:
+    """What is in the kernel by its type and name, pinned or not, where fabrics can have lossless ports.
+
+    It outlives the fabric: the kernel takes namespaces down behind everybody's back, and frees what their interfaces
+    had. So where there is no fabric, that is waited for.
+    """
     if not Path("/sys/class/infiniband").exists() or not shutil.which("bpftool"):
         return ()
-    found = []
-    for what in ("prog", "map", "link"):
-        entries = json.loads("".join(_said("bpftool", "-j", what, "show")) or "[]")
-        found += [f"{what} {entry['type']} {entry.get('name', '')}" for entry in entries]
-    return tuple(found)
+    found = _bpf_objects()
+    deadline = time.monotonic() + _SETTLING
+    while any(map(_is_ours, found)) and not _is_pinned() and time.monotonic() < deadline:
+        found = _bpf_objects()
+    return tuple(f"{entry['what']} {entry['type']} {entry.get('name', '')}" for entry in found)
+
+
+def _is_pinned() -> bool:
+    return _PINNED.is_dir() and any(_PINNED.iterdir())
+
+
+def _bpf_objects() -> list[dict[str, str]]:
+    said = {what: "".join(_said("bpftool", "-j", what, "show")) or "[]" for what in ("prog", "map", "link")}
+    return [{**entry, "what": what} for what, text in said.items() for entry in json.loads(text)]
+
+
+def _is_ours(entry: dict[str, str]) -> bool:
+    return entry["type"] == "struct_ops" or entry.get("name", "").startswith(_OF_FABRICS)
 
 
 def _without_lifetimes(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -27,7 +27,9 @@ LISTEN = "import socket,sys; s=socket.create_server(('127.0.0.1',int(sys.argv[1]
 CONNECT = "import socket,sys; c=socket.create_connection(('127.0.0.1',int(sys.argv[1]))); "
 SERVER = LISTEN + "c.recv(1)"
 CLIENT = CONNECT + "c.send(b'x')"
-HURRY = Patience(listen=5, connect=5, stall=0.5, overrun=0.5)
+HURRY = Patience(listen=60, connect=60, stall=0.5, overrun=0.5)
+LEISURE = Patience(listen=60, connect=60, stall=60, overrun=60)
+"""For what ends well, on a machine that does other things too."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def gone(*exchanges: Exchange) -> bool:
 def test_servers_listen_before_clients_start_and_all_end_well(tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     several = [exchange(tmp_path, name=str(index)) for index in range(3)]
-    run(several, HURRY, lambda *step: told.append(step))
+    run(several, LEISURE, lambda *step: told.append(step))
     assert all(one.done for one in several)
     for stage in ("servers", "connect", "measure"):
         assert (stage, 3, 3) in told
