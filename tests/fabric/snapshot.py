@@ -29,11 +29,9 @@ _WATCHED = (
 )
 _PROGRAMS = {"vtysh", "ip", "tc", "rdma", *(path.name[:15] for path in Path("/usr/lib/frr").glob("*"))}
 """What a fabric starts, by the 15 letters that the kernel keeps of a name; and all of perftest."""
-
-
 _PINNED = Path("/sys/fs/bpf/rocelab")
-_OF_FABRICS = ("port", "rl_", "tick", "event", "groups", "nodes", "slots", "impair", "truth")
-"""How the names of programs and maps begin that a fabric has."""
+_OF_FABRICS = ("port", "probe", "rl_", "tick", "event", "groups", "nodes", "slots", "impair", "truth")
+"""How the names of programs and maps begin that a fabric has, or the trial before it."""
 _SETTLING = 30.0
 """Seconds in which the kernel frees what nobody has any more."""
 
