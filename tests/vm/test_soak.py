@@ -1,4 +1,7 @@
-"""What ``./scripts/soak`` counts in the kernel is exact."""
+"""What ``./scripts/soak`` counts in the kernel is exact.
+
+It counts the namespaces of the whole machine: those of whoever else is at work on a host come and go meanwhile.
+"""
 
 import contextlib
 import subprocess
@@ -7,7 +10,7 @@ import pytest
 
 from tests.bench.soak import namespaces
 
-pytestmark = pytest.mark.fabric
+pytestmark = pytest.mark.vm
 MANY = 20
 
 
