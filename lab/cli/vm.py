@@ -157,7 +157,7 @@ def send(command: list[str], name: str | None = None) -> int:
     if "scenario" in command:
         from lab.cli import scores  # noqa: PLC0415 - paid for only by those who may have one
 
-        scores.collect(running.image.guest_cache)
+        scores.collect(running.guest_cache)
     if code == 0:
         machine.keep(touch, state, print_progress)
     return code

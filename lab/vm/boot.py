@@ -76,6 +76,7 @@ def _come_up(guest: Guest, state: StateFolder, ready: Callable[[], None], checkp
             boot_seconds=round(time.monotonic() - began, 2),
             checkpoint=checkpoint,
             tsc_khz=guest.tsc_khz,
+            user=guest.user,
         )
         with files.replaced(state.record) as fresh:
             fresh.write_text(running.to_json(), encoding="utf-8")

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import OperationFailed
 from lab.vm import errand
@@ -17,6 +17,7 @@ from lab.vm.qemu import DISK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from lab.vm.checkpoint import Checkpoint
     from lab.vm.monitor import Monitor
@@ -109,10 +110,10 @@ def _write_disk(qemu: Monitor, into: Checkpoint, image: Image) -> None:
     image as if that were to be thrown away.
     """
     size = image.disk.stat().st_size
-    path = str(into.disk)
     layer = {"driver": "qcow2", "file": "file", "size": size, "backing-file": str(image.disk), "backing-fmt": "raw"}
-    qemu.job("blockdev-create", options={"driver": "file", "filename": path, "size": 0})
-    qemu.execute("blockdev-add", driver="file", filename=path, node_name="file")
+    given = _hand(qemu, into.disk, "add-fd")["fdset-id"]
+    # Nobody else has it, as the one that the argument list gives (lab/vm/qemu.py).
+    qemu.execute("blockdev-add", driver="file", node_name="file", filename=f"/dev/fdset/{given}", locking="off")
     try:
         qemu.job("blockdev-create", options=layer)
         qemu.execute("blockdev-add", driver="qcow2", file="file", node_name="layer", backing=None)
@@ -122,13 +123,19 @@ def _write_disk(qemu: Monitor, into: Checkpoint, image: Image) -> None:
             qemu.execute("blockdev-del", node_name="layer")
     finally:
         qemu.execute("blockdev-del", node_name="file")
+        qemu.execute("remove-fd", fdset_id=given)
 
 
 def _write_memory(qemu: Monitor, into: Checkpoint) -> None:
-    descriptor = os.open(into.memory, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        qemu.execute("getfd", fdname="memory", descriptor=descriptor)
-    finally:
-        os.close(descriptor)
+    _hand(qemu, into.memory, "getfd", fdname="memory")
     qemu.execute("migrate-set-parameters", max_bandwidth=_NO_LIMIT)
     qemu.migrate("migrate", "fd:memory")
+
+
+def _hand(qemu: Monitor, new: Path, command: str, **arguments: str) -> Any:
+    """Make the file and give it open to QEMU, whose user may not reach it; what the command returns."""
+    descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        return qemu.execute(command, descriptor=descriptor, **arguments)
+    finally:
+        os.close(descriptor)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import locks
+from lab.vm import walls
 from lab.vm.machine import is_shared
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _Stamp = tuple[int, int, int]
 GUEST_CACHE: Final = Path("/root/.cache/rocelab")
-"""Where the guest has what is the image's ``guest_cache`` on the host (scripts/guest/.../init)."""
+"""Where the guest has what is ``Running.guest_cache`` on the host (scripts/guest/.../shares)."""
 
 
 def to_stay(folder: Path) -> Path:
@@ -87,7 +88,8 @@ class Handover:
         path = Path(os.path.normpath(self._here / file.text))
         real = path.resolve()
         if is_shared(self._running, real):
-            return str(real) if self._away or Path(file.text).is_absolute() else file.text
+            # The guest cannot read a link of the host's (lab/vm/walls.py).
+            return str(real) if self._away or Path(file.text).is_absolute() or real != path else file.text
         if path.exists() and not path.is_file():  # a device, a pipe, a folder: the guest has its own
             return file.text
         if not path.parent.is_dir():
@@ -114,7 +116,7 @@ class Handover:
         return self._folder / path.relative_to("/")
 
     def _in_guest(self, copy: Path) -> str:
-        return str(GUEST_CACHE / copy.relative_to(self._running.image.guest_cache))
+        return str(GUEST_CACHE / copy.relative_to(self._running.guest_cache))
 
     def _bring(self, folder: Path, stem: str, *, deep: bool) -> None:
         for where, folders, names, handle in os.fwalk(self._there(folder)):
@@ -149,6 +151,7 @@ def prepared(running: Running, command: Sequence[str], files: Sequence[NamedFile
         handover = Handover(running, folder, command)
         for file in files:
             handover.name(file)
+        walls.give(folder, running.user)
         try:
             yield handover
         finally:
@@ -158,8 +161,8 @@ def prepared(running: Running, command: Sequence[str], files: Sequence[NamedFile
 @contextlib.contextmanager
 def _folder(running: Running) -> Iterator[Path]:
     """A folder of this call's own that the guest sees; those of callers that were killed are taken away."""
-    every = running.image.guest_cache / "calls"
-    every.mkdir(mode=0o700, parents=True, exist_ok=True)
+    every = running.guest_cache / "calls"
+    every.mkdir(mode=0o755, parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
         with locks.held(every):
             for left in every.iterdir():
@@ -188,7 +191,8 @@ def _regular(handle: int, name: str) -> Iterator[BinaryIO | None]:
         yield None
         return
     with os.fdopen(descriptor, "rb") as file:
-        yield file if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+        real = stat.S_ISREG(os.fstat(descriptor).st_mode) and stat.S_ISREG(walls.mode_in_guest(descriptor))
+        yield file if real else None
 
 
 def _stamp(status: os.stat_result) -> _Stamp:

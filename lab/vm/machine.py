@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import locks, process
-from lab.vm import automatic, checkpoint, freeze, kvm, tsc
+from lab.vm import automatic, checkpoint, freeze, kvm, tsc, walls
 from lab.vm.boot import NotStarted, boot, resume, said
 from lab.vm.console import fault
 from lab.vm.ending import clear
-from lab.vm.qemu import Accel, Guest, Share, Time
+from lab.vm.qemu import CACHE, Accel, Guest, Share, Time
 from lab.vm.recipe import checkout, current_recipe
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def guest_of(running: Running, state: StateFolder) -> Guest:
         pid_file=state.pid_file,
         ports=state.ports,
         monitor=state.monitor,
+        user=running.user,
     )
 
 
@@ -141,6 +142,8 @@ def _planned(image: Image, wanted: Wanted, state: StateFolder, progress: Progres
             progress("does KVM run guests here?")
         accel = kvm.choose_accel(arch, image, state)
     lives_in = wanted.time or (Time.HOST if accel is Accel.KVM or (wanted.cpus or 1) > 1 else Time.VIRTUAL)
+    shares = _shares(wanted.share)
+    user = walls.user_for(share.path for share in shares)
     return Guest(
         arch=arch,
         image=image,
@@ -148,12 +151,13 @@ def _planned(image: Image, wanted: Wanted, state: StateFolder, progress: Progres
         time=lives_in,
         cpus=1 if lives_in is Time.VIRTUAL else wanted.cpus or min(4, max(2, os.cpu_count() or 2)),
         memory_mib=wanted.memory_mib or _default_memory(),
-        shares=_shares(image, wanted.share),
+        shares=(*shares, Share(CACHE, walls.cache_for(image.guest_cache, user))),
         tsc_khz=tsc.guest_khz(arch, lives_in),
         console=state.console,
         pid_file=state.pid_file,
         ports=state.ports,
         monitor=state.monitor,
+        user=user,
     )
 
 
@@ -200,9 +204,10 @@ def locked(state: StateFolder, progress: Progress) -> Iterator[None]:
         yield
 
 
-def _shares(image: Image, extra: Path | None) -> tuple[Share, ...]:
+def _shares(extra: Path | None) -> tuple[Share, ...]:
+    """The user's folders."""
     root = checkout()
-    shares = [Share("checkout", root), Share("cache", image.guest_cache)]
+    shares = [Share("checkout", root)]
     if extra is not None and extra != root and root not in extra.parents:
         shares.append(Share("extra", extra))
     return tuple(shares)

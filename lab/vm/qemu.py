@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lab.kernel import clock
+from lab.vm import walls
 from lab.vm.frames import PORT_NAME
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ READY_MARK = "rocelab: ready"
 PROBE_MARK = "rocelab: probe passed"
 """What a probe guest writes before it ends (scripts/guest/initrd-init)."""
 
+CACHE = "cache"
+"""Tag of the share that guests write their caches to, and find the files of calls in."""
 DISK = "disk"
 """What the disk is called in the monitor."""
 
@@ -70,6 +73,8 @@ class Guest:
     """Sockets of the ports on which calls come in (lab/vm/channel.py)."""
     monitor: Path
     """Socket of QEMU's monitor."""
+    user: tuple[int, int] | None = None
+    """User and group that QEMU becomes when everything is open; None where it stays who starts it."""
     resumes: tuple[int, ...] = ()
     """Descriptors of the disk of a checkpoint that it continues from, to write and to read; none when it boots."""
 
@@ -90,6 +95,7 @@ def guest_argv(guest: Guest) -> list[str]:
         *("-device", f"virtio-serial-pci,max_ports={len(guest.ports) + 1}"),
         *(word for number, path in enumerate(guest.ports) for word in _port_device(number, path)),
         *(word for share in guest.shares for word in _share_device(share)),
+        *(("-runas", f"{guest.user[0]}:{guest.user[1]}") if guest.user else ()),
         *("-qmp", f"unix:{_escaped(guest.monitor)},server=on,wait=off"),
         *("-serial", f"file:{_escaped(guest.console)}", "-pidfile", str(guest.pid_file), "-daemonize"),
     ]
@@ -157,7 +163,8 @@ def _share_word(share: Share) -> str:
 
 
 def _share_device(share: Share) -> list[str]:
-    backend = f"local,id={share.tag},path={_escaped(share.path)},security_model=none,multidevs=remap"
+    security = walls.security_of(share.path)
+    backend = f"local,id={share.tag},path={_escaped(share.path)},security_model={security},multidevs=remap"
     return ["-fsdev", backend, "-device", f"virtio-9p-pci,fsdev={share.tag},mount_tag={share.tag}"]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from lab.errors import OperationFailed, UsageError
 from lab.vm.frames import PORTS
-from lab.vm.qemu import Accel, Share, Time
+from lab.vm.qemu import CACHE, Accel, Share, Time
 from lab.vm.recipe import Image, cache_root
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
@@ -42,6 +42,13 @@ class Running:
     """What it continued from; "" when it booted."""
     tsc_khz: int | None = None
     """As in ``Guest``."""
+    user: tuple[int, int] | None = None
+    """As in ``Guest``."""
+
+    @property
+    def guest_cache(self) -> Path:
+        """What its rocelab keeps in caches, and where calls find their files."""
+        return next(share.path for share in self.shares if share.tag == CACHE)
 
     @property
     def uptime(self) -> float:
@@ -66,6 +73,7 @@ class Running:
             data: dict[str, Any] = json.loads(text)
             data["accel"], data["time"] = Accel(data["accel"]), Time(data["time"])
             data["image"] = Image(Path(data["image"]))
+            data["user"] = tuple(data["user"]) if data["user"] else None
             data["shares"] = tuple(Share(share["tag"], Path(share["path"])) for share in data["shares"])
             return cls(**data)
         except (ValueError, KeyError, TypeError) as error:

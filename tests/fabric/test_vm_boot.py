@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,25 +14,28 @@ from typing import Any
 import pexpect
 import pytest
 
+from lab.vm.recipe import cache_root
 from lab.vm.state import process_start
 from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
+ANN = "4711:4712"
+"""A user of this machine, who need not have a name."""
 
 
 class Vm:
     """``rocelab vm`` with a state folder of the test's own, so that the user's VM is left alone."""
 
-    def __init__(self, state: Path) -> None:
-        self.environment = {**os.environ, "ROCELAB_VM_STATE": str(state), "ROCELAB_CHECKPOINTS": "0"}
+    def __init__(self, state: Path, checkout: Path = ROOT, checkpoints: str = "0") -> None:
+        own = {"ROCELAB_VM_STATE": str(state), "ROCELAB_CHECKPOINTS": checkpoints, "PYTHONPATH": str(checkout)}
+        self.environment = {**os.environ, **own}
 
     def start(self, *words: str, cwd: Path = ROOT) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "lab", "vm", *words]
+        argv = [sys.executable, "-P", "-m", "lab", "vm", *words]
         pipe = subprocess.PIPE
-        environment = {**self.environment, "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True, cwd=cwd, env=environment)
+        return subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True, cwd=cwd, env=self.environment)
 
     def __call__(self, *words: str, expect: int = 0, cwd: Path = ROOT) -> str:
         process = self.start(*words, cwd=cwd)
@@ -190,6 +195,53 @@ def test_files_written_in_the_guest_are_on_the_host(vm: Vm, tmp_path: Path) -> N
     vm("run", "--", "sh", "-c", "echo from the guest > out.txt", cwd=shared)
     assert (shared / "out.txt").read_text() == "from the guest\n"
     vm("up", "--share", str(tmp_path), expect=2)
+
+
+@pytest.fixture
+def anns(tmp_path: Path) -> Iterator[tuple[Vm, Path]]:
+    """A VM that root starts from the checkout of somebody else, and the checkout."""
+    checkout = tmp_path / "rocelab"
+    for part in ("lab", "scripts"):
+        shutil.copytree(ROOT / part, checkout / part, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["chown", "-R", ANN, checkout], check=True)
+    machine = Vm(tmp_path / "state", checkout, str(tmp_path / "checkpoints"))
+    yield machine, checkout
+    machine("down")
+    for left in (tmp_path / "checkpoints", *cache_root().glob(f"*/guest-cache-{ANN.partition(':')[0]}")):
+        shutil.rmtree(left)
+
+
+MAKE = """
+echo mine > program; chown 1:1 program; chmod 4755 program; stat -c %u:%a program
+ln -s /etc/shadow link; readlink link
+mknod device b 8 0; stat -c %F device
+"""
+
+
+def test_qemu_is_whom_the_checkout_belongs_to_and_so_is_what_the_guests_root_makes(
+    anns: tuple[Vm, Path], tmp_path: Path
+) -> None:
+    """Judged by what the kernel says of the process, and by the files on the host."""
+    vm, checkout = anns
+    vm("up", "--time", "virtual")
+    lines = Path("/proc", str(vm.status()["pid"]), "status").read_text(encoding="ascii").splitlines()
+    process = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    user, group = ANN.split(":")
+    assert [process[name].split() for name in ("Uid", "Gid", "Groups")] == [[user] * 4, [group] * 4, [group]]
+    assert (process["CapPrm"], process["Seccomp"], process["NoNewPrivs"]) == ("0" * 16, "2", "1")
+    seen = vm("run", "--", "sh", "-ec", MAKE, cwd=checkout)
+    assert seen.split("\n") == ["1:4755", "/etc/shadow", "block special file", ""]
+    for name in ("program", "link", "device"):
+        made = (checkout / name).lstat()
+        assert (stat.filemode(made.st_mode), made.st_uid, made.st_gid) == ("-rw-r-----", *map(int, (user, group)))
+    vm("run", "--", "sh", "-ec", "echo result > result; ln -s result link", cwd=tmp_path)
+    assert (tmp_path / "result").read_text() == "result\n"
+    assert not os.path.lexists(tmp_path / "link")
+    # Its state is saved into a folder that its user may not enter, and continued from.
+    vm("down")
+    vm("up", "--time", "virtual")
+    assert vm.status()["checkpoint"].startswith("booted-")
+    assert vm("run", "--", "cat", str(checkout / "program")) == "mine\n"
 
 
 def test_signals_reach_the_command(vm: Vm) -> None:

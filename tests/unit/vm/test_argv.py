@@ -1,7 +1,9 @@
 """What is started, word by word: nothing here runs."""
 
 import base64
+import errno
 import itertools
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +36,30 @@ def test_qemu_is_in_its_sandbox(guest: Guest, image: Image) -> None:
     """Seccomp, as far as -daemonize lives with it."""
     for argv in (guest_argv(guest), probe_argv(guest.arch, image, Accel.KVM)):
         assert after(argv, "-sandbox") == ["on,obsolete=deny,resourcecontrol=deny"]
+
+
+def test_qemu_becomes_whom_the_folders_belong_to(guest: Guest) -> None:
+    assert "-runas" not in guest_argv(guest)
+    assert after(guest_argv(replace(guest, user=(1000, 100))), "-runas") == ["1000:100"]
+
+
+def test_what_a_guest_makes_is_plain_files_where_the_file_system_can_say_what_it_meant(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(code: int) -> None:
+        def getxattr(*_: object) -> bytes:
+            raise OSError(code, "no")
+
+        monkeypatch.setattr(os, "getxattr", getxattr)
+
+    def model() -> str:
+        (backend,) = after(guest_argv(guest), "-fsdev")
+        return backend.partition("security_model=")[2]
+
+    refuses(errno.ENODATA)
+    assert model() == "mapped-xattr,fmode=0640,dmode=0750,multidevs=remap"
+    refuses(errno.ENOTSUP)
+    assert model() == "none,multidevs=remap"
 
 
 def test_guest_never_writes_to_the_image(guest: Guest) -> None:

@@ -67,8 +67,8 @@ class Guest:
 @pytest.fixture
 def guest(tmp_path: Path, running: Running) -> Guest:
     state = StateFolder(tmp_path)
-    here = (Share("checkout", Path.cwd()),)
     mine = Image(tmp_path / "image")
+    here = (Share("checkout", Path.cwd()), Share("cache", mine.guest_cache))
     alive = replace(running, pid=os.getpid(), pid_started=process_start(os.getpid()) or 0, shares=here, image=mine)
     state.record.write_text(alive.to_json())
     return Guest(state)

@@ -1,6 +1,7 @@
 """What a call takes along and brings back; the guest is a program of this machine, in the folder that it is given."""
 
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,8 @@ def guest(running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     image = Image(tmp_path / "image")
     monkeypatch.setattr(handover, "GUEST_CACHE", image.guest_cache)
     monkeypatch.chdir(tmp_path / "mine")
-    return replace(running, image=image, shares=(Share("checkout", tmp_path / "checkout"),))
+    shares = (Share("checkout", tmp_path / "checkout"), Share("cache", image.guest_cache))
+    return replace(running, image=image, shares=shares)
 
 
 def run(guest: Running, words: Sequence[str], *files: NamedFile) -> str:
@@ -72,6 +74,17 @@ def test_from_a_shared_folder_too(guest: Running, tmp_path: Path, monkeypatch: p
     assert Path(out).read_text() == "mine"
 
 
+def test_a_shared_link_is_named_by_what_it_leads_to(
+    guest: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guest sees that it is a link, and not where to."""
+    monkeypatch.chdir(tmp_path / "checkout")
+    Path("real.yaml").touch()
+    Path("link.yaml").symlink_to("real.yaml")
+    assert run(guest, ["echo", "link.yaml"], NamedFile("link.yaml")) == f"{tmp_path}/checkout/real.yaml\n"
+    assert run(guest, ["echo", "real.yaml"], NamedFile("real.yaml")) == "real.yaml\n"
+
+
 def test_a_shared_file_is_read_in_its_place(guest: Running, tmp_path: Path) -> None:
     (tmp_path / "checkout/f").write_text("shared")
     assert run(guest, ["echo", "../checkout/f"], NamedFile("../checkout/f")) == f"{tmp_path}/checkout/f\n"
@@ -103,6 +116,16 @@ def test_links_and_pipes_of_the_guest_stay_behind(guest: Running, tmp_path: Path
     assert names(Path()) == ["file"]
 
 
+def test_what_only_the_guest_knows_to_be_a_link_stays_behind(guest: Running) -> None:
+    """QEMU makes a plain file of it, and an attribute that says what it is (lab/vm/walls.py)."""
+    script = (
+        "import os; open('link', 'w').write('/etc/shadow'); open('file', 'w').close(); "
+        r"os.setxattr('link', 'user.virtfs.mode', b'\xff\xa1\0\0')"
+    )
+    run(guest, [sys.executable, "-c", script])
+    assert names(Path()) == ["file"]
+
+
 def test_results_come_back_of_a_command_that_failed(guest: Running) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         run(guest, ["sh", "-c", "echo part > out; exit 1"])
@@ -110,7 +133,7 @@ def test_results_come_back_of_a_command_that_failed(guest: Running) -> None:
 
 
 def test_nothing_is_left_and_what_killed_callers_left_is_taken_away(guest: Running) -> None:
-    calls = guest.image.guest_cache / "calls"
+    calls = guest.guest_cache / "calls"
     (calls / "killed/tmp").mkdir(parents=True)
     with prepared(guest, ["true"], ()):
         (mine,) = calls.iterdir()

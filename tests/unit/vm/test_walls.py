@@ -1,0 +1,90 @@
+"""Whose QEMU is, and what a call gives it: on folders of this machine, whose owners are told instead of asked for."""
+
+import os
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from lab.vm import walls
+
+ANN, BOB, ROOT = (1000, 1000), (1001, 100), (0, 0)
+
+
+@pytest.fixture
+def owners(monkeypatch: pytest.MonkeyPatch) -> dict[Path, tuple[int, int]]:
+    """Owner and group of each folder that is asked for."""
+    told: dict[Path, tuple[int, int]] = {}
+
+    def ask(path: Path) -> SimpleNamespace:
+        user, group = told[path]
+        return SimpleNamespace(st_uid=user, st_gid=group)
+
+    monkeypatch.setattr(os, "stat", ask)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("starts", "folders", "becomes"),
+    [
+        (0, [ANN, ANN], ANN),
+        (0, [BOB], BOB),
+        (0, [ROOT], None),
+        (0, [ANN, ROOT], None),
+        (0, [ANN, BOB], None),
+        (1000, [ANN], None),
+    ],
+    ids=["sudo", "another group", "root's own", "one is root's", "of two", "no root"],
+)
+def test_qemu_is_whom_all_folders_belong_to(
+    monkeypatch: pytest.MonkeyPatch,
+    owners: dict[Path, tuple[int, int]],
+    starts: int,
+    folders: list[tuple[int, int]],
+    becomes: tuple[int, int] | None,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: starts)
+    owners |= {Path(f"/{number}"): owner for number, owner in enumerate(folders)}
+    assert walls.user_for(owners) == becomes
+
+
+@pytest.fixture
+def chowned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """What is given away: nobody but root may do that."""
+    given: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(os, "chown", lambda path, user, group, **_: given.append((Path(path).name, user, group)))
+    return given
+
+
+def test_a_users_guests_have_a_cache_in_which_what_is_roots_stays(
+    tmp_path: Path, chowned: list[tuple[str, int, int]]
+) -> None:
+    assert walls.cache_for(tmp_path / "cache", None) == tmp_path / "cache"
+    for _ in range(2):
+        own = walls.cache_for(tmp_path / "cache", BOB)
+        assert own == tmp_path / "cache-1001"
+        assert stat.S_IMODE(own.stat().st_mode) == 0o1770
+    assert chowned == [("cache-1001", 0, 100)] * 2
+
+
+def test_a_calls_folder_is_given_whole_and_no_link_is_followed(
+    tmp_path: Path, chowned: list[tuple[str, int, int]]
+) -> None:
+    folder = tmp_path / "call"
+    (folder / "home/ann").mkdir(parents=True)
+    (folder / "home/ann/mine.yaml").touch()
+    (folder / "home/link").symlink_to(tmp_path)
+    walls.give(folder, None)
+    assert chowned == []
+    walls.give(folder, ANN)
+    assert sorted(chowned) == [(name, *ANN) for name in ("ann", "call", "home", "link", "mine.yaml")]
+
+
+def test_a_mode_is_the_one_that_guests_see(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch(mode=0o640)
+    with file.open("rb") as opened:
+        assert stat.S_ISREG(walls.mode_in_guest(opened.fileno()))
+        os.setxattr(file, "user.virtfs.mode", (stat.S_IFLNK | 0o777).to_bytes(4, "little"))
+        assert stat.S_ISLNK(walls.mode_in_guest(opened.fileno()))
