@@ -114,3 +114,22 @@ def test_page_tables_that_a_process_has_are_not_lost() -> None:
         other.communicate()
     assert int(re.findall(r"VmPTE:\s+(\d+) kB", status)[0]) * KIB >= 16 * MIB
     assert abs(after - before) < 8 * MIB
+
+
+COUNTED = """
+import sys
+from tests.bench import soak
+imported = []
+def look():
+    imported.append(set(sys.modules))
+    return soak.Sample({}, {})
+soak.look = look
+soak.soak(lambda: None, 40)
+print(sorted(imported[-1] - imported[0]))
+"""
+
+
+def test_nothing_is_imported_any_more_when_it_counts() -> None:
+    """What prints the first line takes half a mebibyte, which stood as a step between two samples."""
+    done = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout == "[]\n"
