@@ -17,11 +17,15 @@ _PLAIN: Final = tuple(word for name in ("rpcordma", "infiniband.eoib") for word 
 """Guesses about what RDMA carries, which would stop at our payloads before they come to the ICRC."""
 
 
+_FLAGS: Final = {"True": "1", "False": "0"}
+"""As tshark 4.4 prints bits; 4.0 prints digits."""
+
+
 def ask_tshark(file: Path, *fields: str, options: Sequence[str] = ()) -> list[list[str]]:
     """A row of ``fields`` for each packet of a capture file."""
     wanted = [word for field in fields for word in ("-e", field)]
     done = run([find_tool("tshark", "tshark"), "-n", *_PLAIN, *options, "-r", file, "-T", "fields", *wanted])
-    return [line.split("\t") for line in done.stdout.splitlines()]
+    return [[_FLAGS.get(cell, cell) for cell in line.split("\t")] for line in done.stdout.splitlines()]
 
 
 @cache
@@ -107,12 +111,8 @@ def theirs(row: Sequence[str]) -> dict[str, int]:
 
 def _number(name: str, cell: str) -> int:
     first = cell.split(",", maxsplit=1)[0]  # after a RETH, tshark names the immediate data twice
-    if first in _FLAGS:
-        return _FLAGS[first]
     return int(first, 16 if name in _BYTES else 0)
 
 
 _BYTES: Final = ("infiniband.immdt", "infiniband.ieth")
 """Fields that tshark prints as bytes."""
-_FLAGS: Final = {"True": 1, "False": 0}
-"""As tshark 4.4 prints bits; 4.0 prints digits."""
