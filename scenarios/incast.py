@@ -6,6 +6,7 @@ Story
     Then   nothing is marked: the queue never reaches Kmin
     When   h2 and h3 join in
     Then   leaf1 marks above Kmin and pauses all three, each gets a third, and nothing is lost
+    And    what each of them has to send takes three times as long as it takes one alone
 
         h1 --100M--+
         h2 --100M--+ leaf1 --100M-- h4      <- the queue is leaf1:swp6's, the pauses are leaf1:swp3 to swp5's
@@ -15,35 +16,59 @@ Numbers
     three offer 300 Mb/s to a link of 100: 200 Mb/s too much, 25 MB/s. From an empty queue that is
     Kmin   40 KB after 1.6 ms, Kmax 160 KB after 6.4 ms, and 118 KB for each port, its share of the pool, after 14 ms
     SoftRoCE does not slow down for marks, so it is PFC that divides the link: by port, so each host gets 33 Mb/s
+    100 messages of 64 KiB are 6.55 MB: 0.535 s at the 98 Mb/s of payload that a link carries, 1.605 s for three
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario import patterns
+from lab.scenario.api import (
+    Answer,
+    Parameters,
+    Recording,
+    Scenario,
+    Stage,
+    Verdict,
+    between,
+    expect,
+    time_of,
+    unknown,
+)
+from lab.scenario.transfers import transfer
 from lab.scenario.workload import show_link, show_queue
 
 SENDERS: Final = ("h1", "h2", "h3")
+RECEIVER: Final = "h4"
 QUEUE: Final = "leaf1:swp6"
 INPUTS: Final = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")
 RATE: Final = 100e6
 LEAST_SHARE: Final = 0.9
 """Of the link in payload: 9000-byte frames leave 98% to RDMA, and beginnings and ends are in the phase."""
+BLUR: Final = 0.05
+"""Of how long a job takes: when it begins is seen 20 ms late at most, and ends are apart by a message of each."""
 
 
 class Params(Parameters):
     """What a reader may turn."""
 
     hold: Annotated[float, time_of(0.5, 60)] = 2.0
-    """How long each phase lasts."""
+    """How long the two phases of endless traffic last."""
+    messages: Annotated[int, between(20, 10_000)] = 100
+    """How many of 64 KiB a host has to send, where what is asked is how long that takes."""
 
 
 def run(stage: Stage, p: Params) -> None:
-    """One, then three."""
-    with stage.writing("h1:h4"), stage.phase("alone"):
+    """One, then three: what comes to an end, and what does not."""
+    writers = patterns.incast(SENDERS, RECEIVER)
+    with stage.phase("job-alone"):
+        transfer(stage, writers[0], messages=p.messages)
+    with stage.phase("job-incast"):
+        transfer(stage, *writers, messages=p.messages)
+    with stage.writing(writers[0]), stage.phase("alone"):
         stage.hold(p.hold)
-    with stage.writing("h1:h4", "h2:h4", "h3:h4"):
+    with stage.writing(*writers):
         with stage.phase("incast"):
             stage.hold(p.hold)
         show_queue(stage, QUEUE)
@@ -86,6 +111,17 @@ def fair(rec: Recording, p: Params) -> Verdict:
     return expect(index > 0.98, f"Jain's index {index:.3f}: {shares}")
 
 
+def three_take_three_times_as_long(rec: Recording, p: Params) -> Verdict:
+    """The link that all share carries what each has to send, one after the other or by turns."""
+    alone, three = rec.transfers("job-alone"), rec.transfers("job-incast")
+    if len(alone) != 1 or len(three) != len(SENDERS):
+        return unknown(f"{len(alone)} and {len(three)} transfers came to an end")
+    lasted = (max(each.end_ns for each in three) - min(each.ns for each in three)) / 1e9
+    times = lasted / alone[0].seconds
+    right = abs(times / len(SENDERS) - 1) < BLUR
+    return expect(right, f"{alone[0].seconds:.3f} s alone, {lasted:.3f} s for all: {times:.2f} times")
+
+
 ANSWER: Final = Answer(
     cause="capacity",
     where=("leaf1:swp6", "h4", "leaf1"),
@@ -118,6 +154,6 @@ SCENARIO = Scenario(
     "incast.yaml",
     Params,
     run,
-    (quiet_alone, marks_and_pauses, lossless, the_link_is_full, fair),
+    (quiet_alone, marks_and_pauses, lossless, the_link_is_full, fair, three_take_three_times_as_long),
     answer=ANSWER,
 )

@@ -107,7 +107,8 @@ class BandwidthTest(_Common):
     """How throughput is measured: for ``duration`` whole seconds, or for ``iterations`` messages per QP.
 
     A second before and after ``duration`` warms up and runs out, and is not counted. ``mtu`` None is the largest
-    that the interfaces allow. UsageError when a value is out of range.
+    that the interfaces allow. ``pace`` is how many messages a second a pair begins, on all QPs together; None
+    is as fast as it can. UsageError when a value is out of range.
     """
 
     size: int = 64 * 1024
@@ -115,6 +116,7 @@ class BandwidthTest(_Common):
     duration: int | None = 5
     iterations: int | None = None
     tx_depth: int = 128
+    pace: int | None = None
 
     def __post_init__(self) -> None:
         self._check(self.size)
@@ -128,6 +130,8 @@ class BandwidthTest(_Common):
             raise UsageError(f"{self.qps} QPs are out of range", f"use 1 to {MAX_QPS}")
         if not 1 <= self.tx_depth <= 8192:
             raise UsageError(f"send queue depth {self.tx_depth} is out of range", "use 1 to 8192")
+        if self.pace is not None and self.pace < 1:
+            raise UsageError(f"{self.pace} messages a second are too few", "use at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

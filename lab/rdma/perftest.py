@@ -128,14 +128,21 @@ def prepare(
     if any(pair.dst.address.version == 6 for pair in pairs):
         _require_ipv6(tool)
     return [
-        _exchange(pair, port, common, folder / str(index))
+        _exchange(pair, port, common, _pace(test), folder / str(index))
         for index, (pair, port) in enumerate(zip(pairs, _ports(pairs), strict=True))
     ]
 
 
-def _exchange(pair: Pair, port: int, common: Sequence[str], files: Path) -> Exchange:
+def _pace(test: BandwidthTest | LatencyTest) -> list[str]:
+    """What the client is told of how fast to send: by perftest's own clock, for rxe paces nothing."""
+    if isinstance(test, LatencyTest) or test.pace is None:
+        return []
+    return ["--rate_limit_type", "SW", "--rate_limit", str(test.pace), "--rate_units", "p", "--burst_size", "1"]
+
+
+def _exchange(pair: Pair, port: int, common: Sequence[str], pace: Sequence[str], files: Path) -> Exchange:
     json = files.with_suffix(".json")
-    report_to = ["--out_json", "--out_json_file", str(json)]
+    report_to = ["--out_json", "--out_json_file", str(json), *pace]
     server, client = [*common, *_at(pair.dst, port)], [*common, *_at(pair.src, port)]
     return Exchange(
         pair,

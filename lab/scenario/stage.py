@@ -75,11 +75,20 @@ class Stage:
 
     @contextlib.contextmanager
     def writing(
-        self, *pairs: str, qps: int = 1, size: int = 65536, verb: Verb = Verb.WRITE, tclass: int | None = None
+        self,
+        *pairs: str,
+        qps: int = 1,
+        size: int = 65536,
+        verb: Verb = Verb.WRITE,
+        tclass: int | None = None,
+        pace: int | None = None,
     ) -> Iterator[None]:
-        """Have pairs of hosts like ``h1:h4`` transfer meanwhile: messages of ``size`` bytes over ``qps`` QPs."""
+        """Have pairs of hosts like ``h1:h4`` transfer meanwhile: messages of ``size`` bytes over ``qps`` QPs.
+
+        Each pair sends as fast as it can, or begins ``pace`` messages a second.
+        """
         told = {} if tclass is None else {"tclass": tclass}
-        test = BandwidthTest(verb=verb, size=size, qps=qps, duration=1, **told)
+        test = BandwidthTest(verb=verb, size=size, qps=qps, duration=1, pace=pace, **told)
         self.recorder.note("traffic", pairs=list(pairs), qps=qps, size=size, verb=verb.value, tclass=test.tclass)
         with flowing([find_pair(self.fabric, *parse_pair(pair)) for pair in pairs], test) as flows:
             try:

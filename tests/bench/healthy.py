@@ -4,8 +4,8 @@
     python3 -m tests.bench.healthy --runs N            the same in one VM: where there is RDMA, in virtual time
 
 A run is idle, busy, or an incast within design, in turn; what a busy one and an incast do is drawn by the seed. They
-have the phase that scenarios have before anything is broken, and none of a fault: a check that needs one has to say
-that it cannot tell.
+have the phase that scenarios have before anything is broken, or those of the scenario incast, and none of a fault: a
+check that needs one has to say that it cannot tell.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lab.diagnose.answer import Outcome as Found
 from lab.diagnose.run import diagnose_run
 from lab.scenario import library
 from lab.scenario.judge import verdicts
+from lab.scenario.patterns import incast, ring
 from lab.scenario.stage import Stage
 from lab.scenario.verdict import Outcome
 from lab.telemetry.recorder import Recorder
@@ -159,22 +160,17 @@ def _drive(stage: Stage, kind: str, chance: random.Random) -> str:
     qps, size = chance.choice((1, 2, 4)), chance.choice((4096, 65536, 1 << 20))
     told = f"{qps} QPs, {size} B"
     if kind == "busy":
-        pairs = [pair for leaf in LEAVES for pair in _ring(leaf, chance)]
+        # Each host writes to one and is written to by one: no link has more to carry than it can.
+        pairs = [pair for leaf in LEAVES for pair in ring(chance.sample(leaf, len(leaf)))]
         with stage.writing(*pairs, qps=qps, size=size), stage.phase("baseline"):
             stage.hold(HOLD)
         return f"{' '.join(pairs)}, {told}"
-    many = SENDERS[: chance.choice((2, 3))]
-    with stage.writing("h1:h4", qps=qps, size=size), stage.phase("baseline"):
+    writers = incast(SENDERS, "h4")
+    with stage.writing(writers[0], qps=qps, size=size), stage.phase("alone"):
         stage.hold(HOLD)
-    with stage.writing(*(f"{host}:h4" for host in many), qps=qps, size=size), stage.phase("many"):
+    with stage.writing(*writers, qps=qps, size=size), stage.phase("incast"):
         stage.hold(HOLD)
-    return f"{', '.join(many)} to h4, {told}"
-
-
-def _ring(hosts: Sequence[str], chance: random.Random) -> list[str]:
-    """Each host writes to one and is written to by one: no link has more to carry than it can."""
-    drawn = chance.sample(hosts, len(hosts))
-    return [f"{src}:{dst}" for src, dst in zip(drawn, [*drawn[1:], drawn[0]], strict=True)]
+    return f"{', '.join(SENDERS)} to h4, {told}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Recordings that are judged: each check of the incast and of the storm has one that it must fail."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,26 @@ def pass_time(making: Made, sent: dict[str, int]) -> None:
         making.sample()
 
 
+def job(making: Made, phase: str, ends: Sequence[float]) -> None:
+    """A phase in which as many hosts write to h4, and are done so many seconds after its beginning."""
+    making.phase(phase)
+    for number, seconds in enumerate(ends, 1):
+        moved = {"verb": "write", "size": 65536, "qps": 1, "messages": 100, "times": []}
+        line = {"ns": making.ns, "src": f"h{number}", "dst": "h4", **moved, "seconds": seconds}
+        files.append_line(making.folder.transfers, line)
+    making.sample()
+    making.phase("")
+
+
 def incast(
-    folder: Path, spoil: Callable[[Made], Any] = lambda _: None, shares: tuple[int, ...] = (33, 33, 33)
+    folder: Path,
+    spoil: Callable[[Made], Any] = lambda _: None,
+    shares: tuple[int, ...] = (33, 33, 33),
+    ends: tuple[float, ...] = (1.58, 1.6, 1.61),
 ) -> Made:
     making = made(folder, "incast")
+    job(making, "job-alone", (0.535,))
+    job(making, "job-incast", ends)
     making.phase("alone")
     pass_time(making, {"h1:eth1": LINK, "leaf1:swp6": LINK})
     making.phase("")
@@ -83,6 +99,8 @@ def test_each_check_of_the_incast_has_one_that_it_fails(tmp_path: Path) -> None:
     assert failing("lossy", spoil=lost_at("leaf1:swp6")) == ["lossless"]
     assert failing("unfair", shares=(60, 20, 20)) == ["fair"]
     assert failing("slow", shares=(20, 20, 20)) == ["the-link-is-full"]
+    assert failing("one-by-one", ends=(0.6, 1.2, 1.8)) == ["three-take-three-times-as-long"]
+    assert failing("faster", ends=(1.5, 1.5, 1.5)) == ["three-take-three-times-as-long"]
     making = made(tmp_path, "incast")
     making.phase("alone")
     making.counters("leaf1:swp3")["priority"]["tx_pause"][3] += 1
