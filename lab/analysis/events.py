@@ -8,7 +8,7 @@ import numpy as np
 
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.sequence import Gap
-from lab.analysis.store import table, zeros
+from lab.analysis.store import several, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Events:
     """
 
     def __init__(self) -> None:
-        self.gap_counts, self.go_backs, self.repeats = (zeros(MAX_FLOWS, np.uint32) for _ in range(3))
+        self.gap_counts, self.go_backs, self.repeats = several(3, MAX_FLOWS, np.uint32)
         self.resends: list[tuple[int, Resend]] = []
         self.round_began = 0
         self.known_until = 2**63

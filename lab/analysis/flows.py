@@ -9,7 +9,7 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis.columns import CE
 from lab.analysis.keys import Keys
-from lab.analysis.store import table, zeros
+from lab.analysis.store import several, table
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Batch, Flags, Ints
@@ -43,7 +43,7 @@ class Flows:
 
     def __init__(self, limit: int = MAX_FLOWS) -> None:
         self.untracked = 0
-        self.sums: dict[str, Ints] = {name: zeros(limit) for name in _SUMS}
+        self.sums: dict[str, Ints] = dict(zip(_SUMS, several(len(_SUMS), limit), strict=True))
         self.acks = table(limit, len(ops.ACKS), np.uint32)
         self.seen = table(limit, 2)
         self.newest = table(limit, 2, np.uint8)

@@ -28,7 +28,7 @@ class Keys:
     def __init__(self, width: int, limit: int) -> None:
         self._rows: Words = table(limit, width, np.uint32)
         self._limit = limit
-        self._multipliers = [np.uint64(int.from_bytes(os.urandom(8)) | 1) for _ in range(width)]
+        self._multipliers = list(np.frombuffer(os.urandom(8 * width), np.uint64) | np.uint64(1))
         self._hashes = np.zeros(0, np.uint64)
         self._numbers = np.zeros(0, np.uint32)
 

@@ -12,7 +12,7 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
 from lab.analysis.flows import MAX_FLOWS
-from lab.analysis.store import table, zeros
+from lab.analysis.store import several, table, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ class Messages:
         # In 32 bits: 2**32 messages of 0 bytes are 300 GB of packets.
         self.counts = table(MAX_FLOWS, len(ops.MESSAGES), np.uint32)
         self.sizes = table(MAX_FLOWS, SIZES, np.uint32)
-        self.partial, self.volume, self.largest, self.smallest = (zeros(MAX_FLOWS) for _ in range(4))
+        self.partial, self.volume, self.largest, self.smallest = several(4, MAX_FLOWS)
         self._open = zeros(MAX_FLOWS)  # bytes of the message that has begun
         self._broken: Flags = zeros(MAX_FLOWS, np.bool_)  # of that message something is missing
         self._begun: Flags = zeros(MAX_FLOWS, np.bool_)  # a request was seen

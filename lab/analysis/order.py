@@ -14,7 +14,7 @@ from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.sequence import COUNTS, MASK, PATH_MTUS, Request, Sequence, Told
-from lab.analysis.store import table, zeros
+from lab.analysis.store import several, table, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ class Order:
         self._waiting = 0
         self._kept = zeros(MAX_FLOWS, np.uint32)  # of that, by flow
         # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen when that was a READ, else 0.
-        self._last_psn, self._last_read, self._last_time = (zeros(MAX_FLOWS) for _ in range(3))
+        self._last_psn, self._last_read, self._last_time = several(3, MAX_FLOWS)
         self._streams, self._messages, self._naks = streams, messages, naks
 
     def add(self, packets: Sorted) -> Flags:

@@ -56,7 +56,7 @@ class Rounds:
 
     def __init__(self, size: int = ROUND) -> None:
         self._size = size
-        self._columns = np.zeros((_COLUMNS, size), np.int64)
+        self._columns = np.empty((_COLUMNS, size), np.int64)
         self._filled = 0
 
     def add(self, batch: Batch, columns: Columns, roce: Roce, flow: Ints) -> Iterator[Sorted]:

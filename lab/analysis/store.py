@@ -29,6 +29,15 @@ def zeros(count: int, kind: type[Any] = np.int64) -> NDArray[Any]:
 
 
 @overload
+def several(number: int, count: int) -> list[Ints]: ...
+@overload
+def several(number: int, count: int, kind: type[Kind]) -> list[NDArray[Kind]]: ...
+def several(number: int, count: int, kind: type[Any] = np.int64) -> list[NDArray[Any]]:
+    """``number`` arrays of ``count`` zeros, for all of which the kernel is asked once."""
+    return list(zeros(number * count, kind).reshape(number, count))
+
+
+@overload
 def table(count: int, width: int) -> Ints: ...
 @overload
 def table(count: int, width: int, kind: type[Kind]) -> NDArray[Kind]: ...

@@ -12,7 +12,7 @@ import numpy as np
 
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.keys import Keys
-from lab.analysis.store import zeros
+from lab.analysis.store import several, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ class Streams:
     def __init__(self, flows: Flows) -> None:
         self.flows = 0
         """How many have a stream."""
-        self.of, self.peer, self.mtu, self.answers = (zeros(MAX_FLOWS) for _ in range(4))
+        self.of, self.peer, self.mtu, self.answers = several(4, MAX_FLOWS)
         self._flows = flows
         self._keys = Keys(_KEY, MAX_FLOWS)
         self._pairs = Keys(_HOSTS, MAX_FLOWS)

@@ -38,7 +38,7 @@ class Timeline:
     def __init__(self) -> None:
         self.interval = _FIRST
         self.start = 0
-        self._sums = {channel: table(0, INTERVALS) for channel in Channel}
+        self._sums = dict.fromkeys(Channel, table(0, INTERVALS))
 
     def row(self, channel: Channel, row: int) -> Ints:
         """The sums of one row."""
@@ -75,12 +75,15 @@ class Timeline:
         self._cover(time - self.start)
 
     def _cover(self, since: int) -> None:
-        while since // self.interval >= INTERVALS:
-            self.interval *= 2
-            for channel, sums in self._sums.items():
-                self._sums[channel] = table(len(sums), INTERVALS)
+        doublings = (since // (self.interval * INTERVALS)).bit_length()
+        if not doublings:
+            return
+        self.interval <<= doublings
+        for channel, sums in self._sums.items():
+            if len(sums):
+                longer = self._sums[channel] = table(len(sums), INTERVALS)
                 for at in _filled(sums):
-                    self._sums[channel][:, at // 2] += sums[:, at]
+                    longer[:, at >> doublings] += sums[:, at]
 
     def _rows(self, channel: Channel, count: int) -> Ints:
         sums = self._sums[channel]

@@ -48,6 +48,8 @@ def test_every_amount_is_in_its_interval(events: list[tuple[int, int, int]], spl
         for owner, time, amount in events:
             sums[max(0, time) // told.interval] += amount if owner == row else 0
         assert told.row(Channel.PAYLOAD, row).tolist() == sums
+    last = max(time for _, time, _ in events)
+    assert told.interval == timeline().interval or last >= told.interval // 2 * INTERVALS, "no longer than it must be"
 
 
 @given(st.lists(st.tuples(times, st.integers(0, 10**10)), min_size=1, max_size=20))

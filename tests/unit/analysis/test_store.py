@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.analysis.store import table, zeros
+from lab.analysis.store import several, table, zeros
 
 _MANY = 2**23
 """64 MiB of int64."""
@@ -27,6 +27,16 @@ def test_only_what_was_written_is_in_memory() -> None:
     assert _resident() - before < 2**20
     assert column.sum() == 7
     assert _resident() - before < 2**22
+
+
+def test_several_arrays_are_each_its_own() -> None:
+    before = _resident()
+    first, second, third = several(3, _MANY // 8, np.uint32)
+    second[:] = 7
+    assert len(first) == len(third) == _MANY // 8
+    assert 2**22 <= _resident() - before + 2**20 < 2**23  # of the other two there is nothing
+    assert not first.any()
+    assert not third.any()
 
 
 def test_a_column_of_a_table_that_nobody_writes_to_takes_nothing() -> None:
