@@ -5,7 +5,7 @@ What columns do not tell apart (damaged and tiny packets) that module decides, p
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -97,9 +97,16 @@ class _Facts:
 
     def __init__(self, batch: Batch, columns: Columns, roce: Roce) -> None:
         self._batch, self._columns, self._roce = batch, columns, roce
-        start = batch.start
-        self._strata = Strata(batch.data, start, start + batch.captured, start + batch.length).strata
-        self._layers = [_Layer(stratum) for stratum in self._strata if stratum.header in IP_HEADERS]
+
+    @cached_property
+    def _strata(self) -> list[Stratum]:
+        """Every header of every packet, for what columns do not have; most filters ask for nothing of it."""
+        start = self._batch.start
+        return Strata(self._batch.data, start, start + self._batch.captured, start + self._batch.length).strata
+
+    @cached_property
+    def _layers(self) -> list[_Layer]:
+        return [_Layer(stratum) for stratum in self._strata if stratum.header in IP_HEADERS]
 
     def any_of(self, places: Iterable[Ints]) -> Flags:
         """True at these places."""
