@@ -185,4 +185,5 @@ def _wrapped(value: int) -> int:
 
 def _printable(name: bytes, most: int = MAX_NAME) -> str:
     """A name that cannot steer the terminal it is printed on."""
-    return "".join(char if char.isprintable() else "?" for char in name[:most].decode(errors="replace"))
+    text = name[:most].decode(errors="replace")
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)

@@ -64,7 +64,7 @@ class Header:
         """The header as the RFCs draw it; no lines where it has less than two fields, or one of no fixed width."""
         widths = [(field.name, field.bits) for field in self.fields if field.bits]
         whole = sum(bits for _, bits in widths) == self.size * 8
-        return draw(widths) if whole and len(widths) > 1 else []
+        return list(draw(tuple(widths))) if whole and len(widths) > 1 else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,5 +166,7 @@ def _data(load: bytes, scene: Scene, name: str) -> Header:
 
 
 def _text(value: object) -> str:
-    text = "".join(char if char.isprintable() else "?" for char in str(value))
+    text = str(value)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else "?" for char in text)
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -9,14 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ROW: Final = 32
+_KEPT: Final = 64
+"""Figures: more kinds of headers than captures have."""
 _RULER: Final = (
     " " + "".join(f"{bit // 10 if bit % 10 == 0 else ' '} " for bit in range(_ROW)).rstrip(),
     " " + " ".join(str(bit % 10) for bit in range(_ROW)),
 )
 
 
-def draw(fields: Sequence[tuple[str, int]]) -> list[str]:
-    """The lines of a figure of ``fields``, each a name and its bits in wire order.
+@lru_cache(_KEPT)
+def draw(fields: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """The lines of a figure of ``fields``, each a name and its bits in wire order; drawn once for all alike headers.
 
     Names are cut to the room that their bits have; where a field goes over several rows its name is in the widest.
     """
@@ -31,7 +35,7 @@ def draw(fields: Sequence[tuple[str, int]]) -> list[str]:
         texts = [fields[number][0] if named[number] == index else "" for number, _ in cells]
         lines.append("|" + "|".join(_cell(text, bits) for text, (_, bits) in zip(texts, cells, strict=True)) + "|")
         above = row
-    return [*lines, _separator(above, [])]
+    return *lines, _separator(above, [])
 
 
 def _widest(rows: Sequence[Sequence[int]], number: int) -> int:
