@@ -6,6 +6,7 @@ there as ``crash-...``, ``timeout-...`` or ``oom-...``, and ends the run with an
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,7 @@ def main() -> None:
     with HookManager({"lab"}, set(), enable_loader_override=True, trace_dataflow=name not in _ON_ARRAYS):
         from tests.fuzz.seeds import SEEDS  # noqa: PLC0415 - what is imported here is instrumented
         from tests.fuzz.targets import TARGETS  # noqa: PLC0415
+    gc.freeze()  # what is imported stays: a full collection would look at it again and again
     folder.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(SEEDS[name]()):
         (folder / f"seed-{number}").write_bytes(seed)
@@ -38,6 +40,7 @@ def main() -> None:
         f"-rss_limit_mb={_MEMORY}",
         f"-timeout={_SLOWEST}",
         f"-max_len={_LONGEST}",
+        "-print_final_stats=1",  # memory at its peak among them
     )
     atheris.Setup([sys.argv[0], str(folder), f"-artifact_prefix={folder}/", *limits], TARGETS[name])
     atheris.Fuzz()
