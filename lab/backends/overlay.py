@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from lab.dataplane.numbering import Numbering
     from lab.kernel.rtnl import Batch
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.plan import Addressed, Gateway, HostInterface, LeafOverlay, OverlayPlan, Tunnel
+    from lab.model.overlay.parts import Addressed, Gateway, HostInterface, LeafOverlay, Tunnel
+    from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Topology
 
 _FIRST_TABLE: Final = 300

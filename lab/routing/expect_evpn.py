@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
     from lab.model.overlay.intent import Address
-    from lab.model.overlay.plan import External, LeafOverlay, OverlayPlan
+    from lab.model.overlay.parts import External, LeafOverlay
+    from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Topology
     from lab.routing.gap import Expectation
 

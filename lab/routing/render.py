@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.plan import External
+    from lab.model.overlay.parts import External
     from lab.model.topology import Bfd, Topology
 
 Network: TypeAlias = IPv4Network | IPv6Network

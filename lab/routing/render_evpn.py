@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.plan import External, LeafOverlay
+    from lab.model.overlay.parts import External, LeafOverlay
     from lab.model.topology import Topology
 
 _OVERLAY: Final = "OVERLAY"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.model.overlay.plan import External
+    from lab.model.overlay.parts import External
 
 _TIMERS: Final = (3, 9)
 """Seconds: keepalive and hold time (RFC 4271 section 4.2), as inside."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lab.faults.fault import Before
-    from lab.model.overlay.plan import LeafOverlay
+    from lab.model.overlay.parts import LeafOverlay
 
 _HAS_NETWORKS = "name a leaf with networks: rocelab docs overlay"
 

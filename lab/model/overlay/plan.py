@@ -19,140 +19,24 @@ A leaf's own MAC is 02:1a:<node, 2 bytes>:00:00: the interface that no interface
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from ipaddress import ip_interface
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Attachment
+from lab.model.overlay.parts import Addressed, External, Gateway, HostInterface, LeafOverlay, Port, Tunnel, Vrf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.model.overlay.intent import Address, Network, Overlay, Subnet
+    from lab.model.overlay.parts import Interface
     from lab.model.topology import Endpoint, Topology
-
-Interface: TypeAlias = IPv4Interface | IPv6Interface
 
 BRIDGE: Final = "bridge"
 _FIRST_TABLE: Final = 1001
 _LARGEST_MTU: Final = 9216
-
-
-@dataclass(frozen=True, slots=True)
-class Addressed:
-    """An address of an interface, and the gateway of its subnet, if there is one."""
-
-    address: Interface
-    gateway: Address | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HostInterface:
-    """A host's part in a network: ``eth1``, or ``eth1.10`` where it is tagged; ``mtu`` in bytes of IP packet."""
-
-    parent: str
-    network: str
-    vlan: int
-    """Of its tag; 0 without."""
-    mtu: int
-    addresses: tuple[Addressed, ...]
-
-    @property
-    def name(self) -> str:
-        """What the interface is called."""
-        return f"{self.parent}.{self.vlan}" if self.vlan else self.parent
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """A leaf's interface towards a host, as a port of its bridge."""
-
-    interface: str
-    untagged: int
-    """The VLAN of frames without a tag; 0 where they are dropped."""
-    tagged: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Tunnel:
-    """A VXLAN device: one VNI, in one VLAN of the bridge."""
-
-    vni: int
-    vlan: int
-
-    @property
-    def name(self) -> str:
-        """What the device is called."""
-        return f"vni{self.vni}"
-
-
-@dataclass(frozen=True, slots=True)
-class Vrf:
-    """A tenant at a leaf; ``vlan`` is the L3VNI's, and both are 0 where nothing is routed."""
-
-    name: str
-    table: int
-    l3vni: int
-    vlan: int
-    rd: int = 0
-    rt: str = ""
-    leaks: tuple[str, ...] = ()
-    """Other VRFs of the leaf whose routes it has."""
-    subnets: tuple[Subnet, ...] = ()
-    """The tenant's own, of all its networks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gateway:
-    """An interface of a VLAN: a network's gateways, or without addresses a tenant's router (RFC 9135 section 4)."""
-
-    vlan: int
-    vrf: str
-    mac: str
-    mtu: int
-    addresses: tuple[Interface, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """What the interface is called."""
-        return f"vlan{self.vlan}"
-
-
-@dataclass(frozen=True, slots=True)
-class External:
-    """A router outside, played by a host, and its sessions with its leaf: one of each IP version."""
-
-    host: str
-    interface: str
-    asn: int
-    leaf: str
-    tenant: str
-    sessions: tuple[Addressed, ...]
-    """Its own address and its leaf's, which is the gateway of the network."""
-    prefixes: tuple[Subnet, ...]
-
-    @property
-    def addresses(self) -> tuple[Interface, ...]:
-        """What it has of its prefixes, to answer with; of a default route nothing."""
-        inside = (next(prefix.hosts(), prefix.network_address) for prefix in self.prefixes if prefix.prefixlen)
-        return tuple(ip_interface(f"{address}/{address.max_prefixlen}") for address in inside)
-
-
-@dataclass(frozen=True)
-class LeafOverlay:
-    """All that a leaf has of the overlay; ``mtu`` in bytes is what fits its tunnels."""
-
-    mac: str
-    mtu: int
-    networks: tuple[Network, ...]
-    ports: tuple[Port, ...]
-    tunnels: tuple[Tunnel, ...]
-    vrfs: tuple[Vrf, ...]
-    gateways: tuple[Gateway, ...]
-    externals: tuple[External, ...] = ()
-    """The routers outside that it has sessions with."""
 
 
 class OverlayPlan:

@@ -11,7 +11,8 @@ from lab.kernel.netns import Namespace
 from lab.model.addressing import NodePlan, plan_addresses
 from lab.model.load import load_topology, read_topology
 from lab.model.overlay.intent import Design
-from lab.model.overlay.plan import Addressed, External, plan_overlay
+from lab.model.overlay.parts import Addressed, External
+from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Bfd, HostFamily, Topology
 from lab.routing import daemons
 from lab.routing.daemons import Router

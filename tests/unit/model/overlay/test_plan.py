@@ -6,7 +6,8 @@ import pytest
 
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
-from lab.model.overlay.plan import OverlayPlan, Tunnel, plan_overlay
+from lab.model.overlay.parts import Tunnel
+from lab.model.overlay.plan import OverlayPlan, plan_overlay
 from lab.model.topology import Topology
 from lab.routing.expect_evpn import Floods, TenantRoutes, expected_overlay
 
