@@ -1,16 +1,41 @@
-"""The two tenants of topologies/tenant.yaml: their addresses, what leaves have to tell, and who is asked of it."""
+"""The two tenants of topologies/tenant.yaml: how they come up, their addresses, and what leaves tell of them."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.fabric import snapshot
+from tests.fabric.command import TOPOLOGIES, rocelab
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+TENANTS: Final = TOPOLOGIES / "tenant.yaml"
+WITHOUT_H6: Final = ("      tagged: [h6]\n", "")
+"""The change by which h6 is in no network."""
+RED_APART: Final = (
+    "[10.1.10.0/24]\n      gateways: [10.1.10.1]\n      untagged: [h2, h4]",
+    "[10.3.30.0/24]\n      gateways: [10.3.30.1]\n      untagged: [h2, h4]",
+)
+"""The change by which red has addresses that blue has not, 10.3.30.2 and so on."""
+BORDER: Final = """
+    wan:
+      vlan: 40
+      l2vni: 10040
+      tenant: blue
+      subnets: [10.9.0.0/29, "fd00:9::/64"]
+      gateways: [10.9.0.1, "fd00:9::1"]
+      untagged: [h6]
+  border:
+    - {router: h6, asn: 65010, prefixes: [0.0.0.0/0, 203.0.113.0/24, "2001:db8:9::/48"]}
+"""
+"""At the end of the file: h6, which is in no network, is a router outside of blue."""
 LEAVES: Final = ("leaf1", "leaf2", "leaf3")
 BLUE: Final = {"h1": "10.1.10.2", "h3": "10.1.10.3", "h5": "10.1.20.2"}
 BLUE6: Final = {"h1": "fd00:1:10::2", "h3": "fd00:1:10::3", "h5": "fd00:1:20::2"}
@@ -18,6 +43,27 @@ RED: Final = {"h2": "10.1.10.2", "h4": "10.1.10.3", "h6": "10.1.10.4"}
 MTU: Final = 4300
 GATEWAY_MAC: Final = "02:1a:00:00:00:01"
 MAC: Final = {f"h{number}": f"02:1a:00:{5 + number:02x}:00:01" for number in range(1, 7)}
+
+
+def changed(folder: Path, *changes: tuple[str, str], more: str = "") -> Path:
+    """The topology's file in ``folder``, with other words for some that it has once, and with more at its end."""
+    text = TENANTS.read_text()
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    file = folder / TENANTS.name
+    file.write_text(text + more)
+    return file
+
+
+@contextlib.contextmanager
+def fabric_of(file: Path, *options: str) -> Iterator[None]:
+    """It is up meanwhile; afterwards the machine is as it was."""
+    before = snapshot.take()
+    rocelab("up", file, *options)
+    yield
+    rocelab("down", "--fabric", "tenant")
+    assert before.differences(snapshot.take()) == []
 
 
 def said(node: str, *argv: str) -> str:
@@ -59,6 +105,14 @@ def routes_of(leaf: str) -> tuple[set[tuple[str, str, str]], set[tuple[str, str,
                 if kind == "2" and address and not address[1].startswith("fe80:"):
                     hosts.add((teller, of, address[1]))
     return found, hosts
+
+
+def ways(leaf: str, vrf: str, prefix: str) -> list[str]:
+    """Where a leaf's kernel sends what is for a prefix, as its BGP has it."""
+    family = "-6" if ":" in prefix else "-4"
+    words = ("ip", "-json", family, "route", "show", "vrf", vrf, "proto", "bgp", "exact", prefix)
+    found = json.loads(said(leaf, *words))
+    return [route["gateway"].removeprefix("::ffff:") for route in found]
 
 
 def greet_gateways() -> Iterator[tuple[str, str]]:

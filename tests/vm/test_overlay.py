@@ -12,11 +12,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
 from .on_the_wire import captured, fields
-from .tenants import BLUE, BLUE6, GATEWAY_MAC, LEAVES, MAC, MTU, RED, await_routes, greet_gateways, pings, said
+from .tenants import (
+    BLUE,
+    BLUE6,
+    GATEWAY_MAC,
+    LEAVES,
+    MAC,
+    MTU,
+    RED,
+    TENANTS,
+    await_routes,
+    fabric_of,
+    greet_gateways,
+    pings,
+    said,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +40,8 @@ pytestmark = pytest.mark.vm
 
 @pytest.fixture(scope="module", autouse=True)
 def fabric() -> Iterator[None]:
-    before = snapshot.take()
-    rocelab("up", TOPOLOGIES / "tenant.yaml")
-    yield
-    rocelab("down", "--fabric", "tenant")
-    assert before.differences(snapshot.take()) == []
+    with fabric_of(TENANTS):
+        yield
 
 
 def test_when_up_returns_every_vtep_is_in_the_flood_lists_and_every_subnet_in_its_vrf() -> None:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.fabric import snapshot
-from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
+from tests.fabric.command import rocelab, rocelab_json
 
-from .tenants import BLUE, LEAVES, MTU, frr, said
+from .tenants import BLUE, BORDER, LEAVES, MTU, WITHOUT_H6, changed, fabric_of, frr, said, ways
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,38 +22,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.vm
 OUTSIDE: Final = ("0.0.0.0/0", "203.0.113.0/24", "2001:db8:9::/48")
 ANSWERS: Final = {"203.0.113.1": "-4", "2001:db8:9::1": "-6"}
-ROUTER: Final = """
-    wan:
-      vlan: 40
-      l2vni: 10040
-      tenant: blue
-      subnets: [10.9.0.0/29, "fd00:9::/64"]
-      gateways: [10.9.0.1, "fd00:9::1"]
-      untagged: [h6]
-  border:
-    - {router: h6, asn: 65010, prefixes: [0.0.0.0/0, 203.0.113.0/24, "2001:db8:9::/48"]}
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    before = snapshot.take()
-    text = (TOPOLOGIES / "tenant.yaml").read_text()
-    assert text.count("      tagged: [h6]\n") == 1
-    file = tmp_path_factory.mktemp("border") / "tenant.yaml"
-    file.write_text(text.replace("      tagged: [h6]\n", "") + ROUTER)
-    rocelab("up", file, "--no-rdma")
-    yield
-    rocelab("down", "--fabric", "tenant")
-    assert before.differences(snapshot.take()) == []
-
-
-def ways(leaf: str, vrf: str, prefix: str) -> list[str]:
-    """Where a leaf's kernel sends what is for a prefix, as its BGP has it."""
-    family = "-6" if ":" in prefix else "-4"
-    words = ("ip", "-json", family, "route", "show", "vrf", vrf, "proto", "bgp", "exact", prefix)
-    found = json.loads(said(leaf, *words))
-    return [route["gateway"].removeprefix("::ffff:") for route in found]
+    with fabric_of(changed(tmp_path_factory.mktemp("border"), WITHOUT_H6, more=BORDER), "--no-rdma"):
+        yield
 
 
 def test_every_leaf_of_the_tenant_has_what_is_outside_by_the_border_leaf_and_no_other_tenant() -> None:

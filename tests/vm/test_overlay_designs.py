@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.fabric import snapshot
-from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
+from tests.fabric.command import rocelab_json
 
-from .tenants import BLUE, BLUE6, LEAVES, MTU, RED, await_routes, frr, greet_gateways, pings
+from .tenants import BLUE, BLUE6, LEAVES, MTU, RED, await_routes, changed, fabric_of, frr, greet_gateways, pings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +24,9 @@ SPINES: Final = {"10.254.0.1": "spine1", "10.254.0.2": "spine2"}
 
 @pytest.fixture(scope="module", autouse=True, params=["ebgp-multihop", "ibgp"])
 def design(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    before = snapshot.take()
-    text = (TOPOLOGIES / "tenant.yaml").read_text()
-    file = tmp_path_factory.mktemp(request.param) / "tenant.yaml"
-    file.write_text(text.replace("overlay:\n", f"overlay:\n  design: {request.param}\n"))
-    rocelab("up", file, "--no-rdma")
-    yield request.param
-    rocelab("down", "--fabric", "tenant")
-    assert before.differences(snapshot.take()) == []
+    change = ("overlay:\n", f"overlay:\n  design: {request.param}\n")
+    with fabric_of(changed(tmp_path_factory.mktemp(request.param), change), "--no-rdma"):
+        yield request.param
 
 
 def test_evpn_has_sessions_between_loopbacks_and_no_others(design: str) -> None:

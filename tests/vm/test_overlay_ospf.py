@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.fabric import snapshot
-from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
+from tests.fabric.command import rocelab, rocelab_json
 
-from .tenants import BLUE, BLUE6, LEAVES, MTU, RED, frr, pings, said
+from .tenants import BLUE, BLUE6, LEAVES, MTU, RED, WITHOUT_H6, changed, fabric_of, frr, pings, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,17 +28,9 @@ H6: Final = "10.0.0.10/31"
 
 @pytest.fixture(scope="module", autouse=True)
 def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    before = snapshot.take()
-    text = (TOPOLOGIES / "tenant.yaml").read_text()
-    for old, new in (("overlay:\n", "overlay:\n  design: ibgp\n  underlay: ospf\n"), ("      tagged: [h6]\n", "")):
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    file = tmp_path_factory.mktemp("ospf") / "tenant.yaml"
-    file.write_text(text)
-    rocelab("up", file, "--no-rdma")
-    yield
-    rocelab("down", "--fabric", "tenant")
-    assert before.differences(snapshot.take()) == []
+    change = ("overlay:\n", "overlay:\n  design: ibgp\n  underlay: ospf\n")
+    with fabric_of(changed(tmp_path_factory.mktemp("ospf"), change, WITHOUT_H6), "--no-rdma"):
+        yield
 
 
 def told_by(leaf: str, version: str) -> dict[str, set[str]]:
