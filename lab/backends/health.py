@@ -18,10 +18,10 @@ from lab.routing.show import Session, sessions, sessions_and_liveness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from lab.backends.base import Fabric
     from lab.kernel.interfaces import InterfaceState
+    from lab.model.overlay.parts import External
     from lab.model.topology import Bfd, Node, Role
     from lab.routing.daemons import Router
 
@@ -66,12 +66,12 @@ def examine(fabric: Fabric) -> list[NodeHealth]:
     with netns.inhabited(fabric.state.proofs(Kind.NAMESPACE)) as places:
         alive = netns.processes_in(places)
     overlay = plan_overlay(fabric.topology)
-    outside = set(overlay.externals) if overlay else set()
+    externals = list(overlay.externals.values()) if overlay else []
     with ThreadPoolExecutor() as readers:
-        return list(readers.map(lambda node: _examine(fabric, node.name, alive, outside), fabric.topology.nodes))
+        return list(readers.map(lambda node: _examine(fabric, node.name, alive, externals), fabric.topology.nodes))
 
 
-def _examine(fabric: Fabric, name: str, alive: Mapping[int, str], externals: AbstractSet[str]) -> NodeHealth:
+def _examine(fabric: Fabric, name: str, alive: Mapping[int, str], externals: Sequence[External]) -> NodeHealth:
     node = fabric.topology.node(name)
     states = interfaces(fabric.namespace(name))
     wanted = {interface: states[interface] for interface in fabric.plan[name].interfaces if interface in states}
@@ -81,14 +81,17 @@ def _examine(fabric: Fabric, name: str, alive: Mapping[int, str], externals: Abs
     adjacent: list[Neighbour] = []
     complaint = ""
     router = fabric.router(name)
-    if node.role.is_switch or name in externals:
+    outside = name in {external.host for external in externals}
+    if node.role.is_switch or outside:
         daemons = {daemon: pid in alive for daemon, pid in router.pids().items()}
         try:
-            if name in externals:
+            if outside:
                 peers = sessions(router)
             else:
                 adjacent = neighbours(router, fabric.topology) if by_ospf(fabric.topology) else []
                 peers, bfd = _ask(router, fabric.topology.routing.bfd, adjacent)
+                vrfs = dict.fromkeys(external.tenant for external in externals if external.leaf == name)
+                peers += [session for vrf in vrfs for session in sessions(router, vrf)]
         except OperationFailed as error:
             complaint = str(error)
     missing = set(fabric.plan[name].interfaces) - set(states)

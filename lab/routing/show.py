@@ -56,9 +56,10 @@ def show(router: Router, daemon: str, command: str) -> Any:
         ) from error
 
 
-def sessions(router: Router) -> list[Session]:
-    """All BGP sessions of a router, in the order of its interfaces."""
-    return parse_sessions(show(router, "bgpd", "show bgp summary json"))
+def sessions(router: Router, vrf: str = "") -> list[Session]:
+    """The BGP sessions of a router, or those that it has in a VRF, in the order of its interfaces."""
+    where = f"vrf {vrf} " if vrf else ""
+    return parse_sessions(show(router, "bgpd", f"show bgp {where}summary json"))
 
 
 def sessions_and_liveness(router: Router) -> tuple[list[Session], dict[str, bool]]:

@@ -11,7 +11,7 @@ import pytest
 from lab.errors import OperationFailed
 from lab.kernel.netns import Namespace
 from lab.routing.daemons import Router
-from lab.routing.show import Session, sessions_and_liveness, show
+from lab.routing.show import Session, sessions, sessions_and_liveness, show
 
 BGP = """
 {"ipv4Unicast": {"as": 4200100001, "peers": {
@@ -20,6 +20,12 @@ BGP = """
  "ipv6Unicast": {"peers": {
    "swp1": {"desc": "spine1:swp1", "state": "Established", "pfxRcd": 5, "peerUptimeMsec": 9000},
    "swp2": {"desc": "spine2:swp1", "state": "Active", "peerUptimeMsec": 0}}}}
+"""
+OUTSIDE = """
+{"ipv4Unicast": {"routerId": "10.253.0.3", "as": 4200100003, "vrfId": 16, "vrfName": "blue", "peers": {
+   "10.9.0.2": {"desc": "h6", "state": "Idle", "pfxRcd": 0, "peerUptime": "never", "peerUptimeMsec": 0}}},
+ "ipv6Unicast": {"peers": {
+   "fd00:9::2": {"desc": "h6", "state": "Established", "pfxRcd": 1, "peerUptimeMsec": 9000}}}}
 """
 BFD = '[{"interface": "swp1", "status": "up"}, {"interface": "swp2", "status": "down"}]'
 
@@ -71,6 +77,19 @@ def test_prefixes_of_all_families_are_added_up_and_bfd_is_read(tmp_path: Path) -
     ]
     assert [peer.established for peer in peers] == [True, False]
     assert bfd == {"swp1": True, "swp2": False}
+
+
+def test_sessions_of_a_vrf_are_asked_for_by_its_name(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path / "bgpd.vty", whole(OUTSIDE))
+    daemon.start()
+    peers = sessions(Router("leaf3", Namespace("x"), tmp_path), "blue")
+    daemon.join(10)
+    assert daemon.asked == b"show bgp vrf blue summary json\0"
+    assert peers == [
+        Session("10.9.0.2", "h6", "Idle", 0, 0.0),
+        Session("fd00:9::2", "h6", "Established", 1, 9.0),
+    ]
+    assert all(peer.of_loopbacks for peer in peers)
 
 
 def test_a_daemon_that_does_not_listen_is_named_by_its_command(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""Whom a fabric's health is asked of; what is answered needs a fabric, and is looked at in tests/vm."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from lab.backends import health
+from lab.model.addressing import plan_addresses
+from lab.model.load import load_topology
+from lab.routing.show import Session
+
+if TYPE_CHECKING:
+    import pytest
+
+BORDER = """
+name: way-out
+defaults: {mtu: 1500}
+generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 2, fabric_mtu: 1550, rdma: false}
+overlay:
+  tenants: {blue: {l3vni: 50010}, red: {l3vni: 50020}}
+  networks:
+    web: {vlan: 10, l2vni: 10010, tenant: blue, subnets: [10.1.10.0/24], gateways: [10.1.10.1], untagged: [h1]}
+    lan: {vlan: 20, l2vni: 10020, tenant: red, subnets: [10.2.20.0/24], gateways: [10.2.20.1], untagged: [h2, h3]}
+    wan: {vlan: 40, l2vni: 10040, tenant: blue, subnets: [10.9.0.0/29], gateways: [10.9.0.1], untagged: [h4]}
+  border: [{router: h4, asn: 65010, prefixes: [203.0.113.0/24]}]
+"""
+
+
+def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sessions(router: Any, vrf: str = "") -> list[Session]:
+        return [Session(f"of {vrf or 'default'}", router.name, "Established", 0, 1.0)]
+
+    topology = load_topology(BORDER)
+    fabric: Any = SimpleNamespace(
+        name=topology.name, topology=topology, plan=plan_addresses(topology), namespace=str,
+        state=SimpleNamespace(proofs=lambda _: ()), router=lambda name: SimpleNamespace(name=name, pids=dict),
+    )  # fmt: skip
+    places: Any = SimpleNamespace(inhabited=lambda _: contextlib.nullcontext(()), processes_in=lambda _: {})
+    monkeypatch.setattr(health, "netns", places)
+    monkeypatch.setattr(health, "interfaces", lambda _: {})
+    monkeypatch.setattr(health, "sessions", sessions)
+    monkeypatch.setattr(health, "sessions_and_liveness", lambda router: (sessions(router), {}))
+    asked = {node.name: [session.interface for session in node.sessions] for node in health.examine(fabric)}
+    assert {name: each for name, each in asked.items() if each} == {
+        "spine1": ["of default"], "leaf1": ["of default"], "leaf2": ["of default", "of blue"], "h4": ["of default"],
+    }  # fmt: skip
