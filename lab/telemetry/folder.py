@@ -91,6 +91,11 @@ class Folder:
         """The qos of the nodes' ports at the beginning of each phase, as far as it had changed since."""
         return self.path / "state" / "configuration.jsonl"
 
+    @property
+    def forwarding(self) -> Path:
+        """Of a fabric with an overlay, what its nodes forward by as it begins and as each phase does."""
+        return self.path / "state" / "forwarding.jsonl"
+
     def facts(self, what: str) -> Path:
         """``params`` or ``host``."""
         return self.path / f"{what}.json"

@@ -27,6 +27,7 @@ from lab.telemetry import folder as files
 from lab.telemetry.apparatus import capturing, sampling
 from lab.telemetry.finish import finish
 from lab.telemetry.folder import Folder
+from lab.telemetry.forwarding import forwarding_of
 from lab.telemetry.host_facts import host_facts
 from lab.telemetry.state_of import state_of
 
@@ -57,6 +58,7 @@ class Recorder:
     _others: list[Offspring] = field(default_factory=list)
     _ended: bool = False
     _configured: dict[str, NodeQos] = field(default_factory=dict)
+    _forwards: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def begin(  # noqa: PLR0913 - what is recorded, and how
@@ -87,16 +89,19 @@ class Recorder:
             _describe(folder, fabric, about, parameters or {})
             if state:
                 files.write_json(folder.state("before"), state_of(fabric))
+            forwards = forwarding_of(fabric) if state else {}
             with ExitStack() as undo:
                 sampler = sampling(folder, fabric, hz)
                 undo.callback(sampler.end)
                 others = [capturing(folder, fabric, captures)] if captures else []
                 about["start_ns"] = _answer(folder, sampler, "mark")["ns"]
+                if forwards:
+                    files.append_line(folder.forwarding, {"ns": about["start_ns"], "nodes": forwards})
                 files.write_json(folder.about, about)
                 undo.pop_all()
         except OSError as error:
             raise _failed(folder, error.strerror or str(error)) from error
-        return cls(folder, fabric, about, state, sampler, others)
+        return cls(folder, fabric, about, state, sampler, others, _forwards=forwards)
 
     def __enter__(self) -> Self:
         return self
@@ -114,6 +119,7 @@ class Recorder:
         began = self._note("phase", name=name)
         if self.with_state:
             self._keep_configuration(began)
+            self._keep_forwarding(began)
         return began
 
     def note(self, text: str, **data: Any) -> int:
@@ -201,6 +207,14 @@ class Recorder:
         changed = {name: dump_node(node) for name, node in now.items() if self._configured.get(name) != node}
         self._configured = now
         self._append(self.folder.configuration, {"ns": ns, "nodes": changed})
+
+    def _keep_forwarding(self, ns: int) -> None:
+        """What the nodes of an overlay forward by now, of those where it is another than was kept last."""
+        now = forwarding_of(self.fabric)
+        changed = {name: node for name, node in now.items() if self._forwards.get(name) != node}
+        self._forwards = now
+        if now:
+            self._append(self.folder.forwarding, {"ns": ns, "nodes": changed})
 
     def _append(self, path: Path, data: dict[str, Any]) -> None:
         try:

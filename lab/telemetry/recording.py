@@ -309,6 +309,19 @@ class Recording:
             raise invalid(self.folder.configuration, "is damaged") from error
         return found, bool(lines)
 
+    def forwarding_at(self, ns: int) -> Mapping[str, Mapping[str, Any]]:
+        """What the nodes of an overlay forwarded by at a moment, as ``lab.telemetry.forwarding`` has it.
+
+        Empty of a fabric without one, and where it was not kept.
+        """
+        found: dict[str, Mapping[str, Any]] = {}
+        try:
+            for line in read_lines(self.folder.forwarding):
+                found.update(line["nodes"] if line["ns"] <= ns else {})
+        except (ValueError, KeyError, TypeError) as error:
+            raise invalid(self.folder.forwarding, "is damaged") from error
+        return found
+
     def truth(self) -> list[Mapping[str, Any]]:
         """What was injected: for judging a diagnosis, never for making one."""
         return list(read_lines(self.folder.truth))

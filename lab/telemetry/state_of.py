@@ -42,13 +42,13 @@ def _of_node(fabric: Fabric, name: str) -> dict[str, Any]:
 
 
 def _forwarding(namespace: Namespace) -> dict[str, Any]:
-    routes, neighbours = _documents(namespace.run(["ip", "-json", "-batch", "-"], stdin=_IP).stdout, 2)
-    (fdb,) = _documents(namespace.run(["bridge", "-json", "fdb", "show"]).stdout, 1)
+    routes, neighbours = documents(namespace.run(["ip", "-json", "-batch", "-"], stdin=_IP).stdout, 2)
+    (fdb,) = documents(namespace.run(["bridge", "-json", "fdb", "show"]).stdout, 1)
     return {"routes": routes, "neighbours": neighbours, "fdb": fdb}
 
 
-def _documents(said: str, count: int) -> list[Any]:
-    """JSON documents, one behind the other; some versions of ip print nothing where there is nothing."""
+def documents(said: str, count: int) -> list[Any]:
+    """JSON documents, one behind the other, filled up to ``count``: some versions of ip print none of nothing."""
     found: list[Any] = []
     decoder = json.JSONDecoder()
     rest = said.lstrip()

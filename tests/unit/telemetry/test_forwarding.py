@@ -1,0 +1,129 @@
+"""What the nodes of an overlay forward by, as ip, bridge and bgpd said it, and how a recording keeps it."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lab.errors import OperationFailed
+from lab.model.load import read_topology
+from lab.scenario import library
+from lab.telemetry import forwarding, recorder
+from lab.telemetry.folder import Folder, read_lines
+from lab.telemetry.forwarding import forwarding_of
+from lab.telemetry.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TENANT = read_topology(library.OWN.parent / "topologies" / "roce-tenant.yaml")
+TUNNEL = {
+    "ifindex": 4, "ifname": "vni10010", "mtu": 4300, "operstate": "UNKNOWN", "address": "36:ab:15:b6:59:dc",
+    "linkinfo": {"info_kind": "vxlan", "info_data": {
+        "id": 10010, "local": "10.252.0.1", "port": 4789, "tos": "0x1", "ttl": 0, "ageing": 300}},
+    "addr_info": [],
+}  # fmt: skip
+"""Cut from what iproute2 6.1 prints, as are the others."""
+GATEWAY = {
+    "ifindex": 5, "link": "br", "ifname": "vlan10", "mtu": 4300, "address": "02:1a:00:00:00:01",
+    "linkinfo": {"info_kind": "vlan", "info_data": {"protocol": "802.1Q", "id": 10, "flags": ["REORDER_HDR"]}},
+    "addr_info": [{"family": "inet", "local": "10.1.10.1", "prefixlen": 24, "scope": "global"}, {}],
+}  # fmt: skip
+PORT = {
+    "ifindex": 2, "ifname": "eth1", "mtu": 4300, "address": "9e:7f:11:33:fd:7b",
+    "linkinfo": {"info_kind": "veth"},
+    "addr_info": [{"family": "inet6", "local": "fe80::9c7f:11ff:fe33:fd7b", "prefixlen": 64, "scope": "link"}],
+}  # fmt: skip
+FDB = [{"mac": "00:00:00:00:00:00", "ifname": "vni10010", "dst": "10.252.0.2", "flags": ["self"]}]
+VLANS = [{"ifname": "vni10010", "vlans": [{"vlan": 10, "flags": ["PVID", "Egress Untagged"]}]}]
+
+
+class Daemon:
+    """Says what it runs with; that of leaf3 is stopped."""
+
+    def __init__(self, path: Path) -> None:
+        if "leaf3" in str(path):
+            raise OperationFailed("no daemon listens there")
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hang up."""
+
+    def answer_to(self, command: str) -> str:
+        return {"write terminal": "router bgp 1\n"}[command]
+
+
+class Node:
+    """A namespace in which programs print what was printed once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def run(self, words: Sequence[str], stdin: str = "") -> SimpleNamespace:
+        leaf = self.name.startswith("leaf")
+        if words[0] == "ip":
+            return SimpleNamespace(stdout=json.dumps([TUNNEL, GATEWAY] if leaf else [PORT]))
+        assert leaf, "a node without tunnels is not asked for their FDB"
+        assert (words[0], stdin) == ("bridge", "fdb show\nvlan show\n")
+        return SimpleNamespace(stdout=f"{json.dumps(FDB)}\n{json.dumps(VLANS)}\n")
+
+
+@pytest.fixture
+def fabric(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.setattr(forwarding, "Vty", Daemon)
+    return SimpleNamespace(
+        topology=TENANT, namespace=Node, router=lambda name: SimpleNamespace(directory=tmp_path / name),
+        state=SimpleNamespace(load_qos=dict),
+    )  # fmt: skip
+
+
+def test_a_leaf_has_tunnels_gateways_and_whom_it_floods_to(fabric: Any) -> None:
+    found = forwarding_of(fabric)["leaf1"]
+    tunnel, gateway = found["interfaces"]
+    assert tunnel == {
+        "name": "vni10010", "mac": "36:ab:15:b6:59:dc", "mtu": 4300, "kind": "vxlan", "addresses": [],
+        "vni": 10010, "local": "10.252.0.1", "tos": 1, "vlan": 10,
+    }  # fmt: skip
+    assert (gateway["vlan"], gateway["addresses"]) == (10, ["10.1.10.1/24"])
+    assert (found["fdb"], found["bgp"]) == (FDB, "router bgp 1\n")
+
+
+def test_hosts_and_spines_have_interfaces(fabric: Any) -> None:
+    found = forwarding_of(fabric)
+    assert found["h1"] == {"interfaces": [{
+        "name": "eth1", "mac": "9e:7f:11:33:fd:7b", "mtu": 4300, "kind": "veth",
+        "addresses": ["fe80::9c7f:11ff:fe33:fd7b/64"],
+    }]}  # fmt: skip
+    assert found["spine1"].keys() == {"interfaces", "bgp"}
+
+
+def test_one_that_does_not_answer_says_so(fabric: Any) -> None:
+    assert forwarding_of(fabric)["leaf3"] == {"complaint": "no daemon listens there"}
+
+
+def test_a_fabric_without_an_overlay_has_none() -> None:
+    plain = read_topology(library.OWN.parent / "topologies" / "incast.yaml")
+    assert forwarding_of(SimpleNamespace(topology=plain)) == {}  # type: ignore[arg-type]
+
+
+def test_a_phase_keeps_what_has_changed(monkeypatch: pytest.MonkeyPatch, fabric: Any, tmp_path: Path) -> None:
+    """All of it first; then the nodes that forward otherwise, also where none does."""
+    said = [{"leaf1": {"bgp": "a"}, "h1": {}}, {"leaf1": {"bgp": "b"}, "h1": {}}, {"leaf1": {"bgp": "b"}, "h1": {}}]
+    told = iter(said)
+    monkeypatch.setattr(recorder, "forwarding_of", lambda _: next(told))
+    times = iter((10, 20, 30, 40))
+    sampler: Any = SimpleNamespace(ask=lambda _: {"ns": next(times), "failure": "", "gone": False})
+    made = Recorder(Folder(tmp_path), fabric, {}, True, sampler)
+    for name in ("one", "two", "three"):
+        made.phase(name)
+    made.with_state = False
+    made.phase("")
+    assert list(read_lines(Folder(tmp_path).forwarding)) == [
+        {"ns": 10, "nodes": said[0]}, {"ns": 20, "nodes": {"leaf1": {"bgp": "b"}}}, {"ns": 30, "nodes": {}},
+    ]  # fmt: skip
