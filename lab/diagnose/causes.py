@@ -9,34 +9,11 @@ and ``fix``, ``{place}``, ``{node}``, ``{port}``, ``{peer}`` and ``{priority}`` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lab.diagnose.cause import Cause
+from lab.diagnose.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.symptoms import classes, congestion, losses, marks, paths, pauses
-
-if TYPE_CHECKING:
-    from lab.diagnose.sign import Symptom
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A row of the table. ``rival`` is what it is taken for most easily, and ``tell`` tells the two apart."""
-
-    name: str
-    title: str
-    needs: tuple[Symptom, ...]
-    rival: str
-    tell: str
-    fix: str
-    words: str
-    supports: tuple[Symptom, ...] = ()
-    excludes: tuple[Symptom, ...] = ()
-    explains: tuple[str, ...] = ()
-    nearby: tuple[str, ...] = ()
-    """As ``explains``, but only there and at the next node."""
-    fault: bool = True
-    """Whether something is broken; of capacity that is used up nothing is."""
-
 
 _BEHIND: Final = ("incast", "parking-lot", "victim-flow")
 """What a port that is stopped, or slow, does to those behind it."""
@@ -262,9 +239,20 @@ CAUSES: Final = (
         excludes=(paths.a_link_goes_down,),
         explains=("incast", "hash-polarisation", "elephant-collision"),
         rival="hash-polarisation",
-        tell="rocelab vtysh {node} -c 'show running-config': maximum-paths, bestpath as-path multipath-relax",
-        fix="rocelab vtysh {node}: maximum-paths 64, and bestpath as-path multipath-relax",
+        tell="rocelab vtysh {node} -c 'show running-config': maximum-paths; of BGP, bestpath as-path multipath-relax",
+        fix="rocelab vtysh {node}: maximum-paths 64; of OSPF the same cost on all uplinks, of BGP bestpath as-path"
+        " multipath-relax",
         words="Links and sessions are up, and its routes have one next hop where its siblings have more.",
+    ),
+    Cause(
+        "rehash-on-failure", "a link that carried nothing goes, and flows beside it change their ways",
+        needs=(paths.flows_move_beside_a_link,),
+        supports=(losses.sent_again,),
+        rival="link-flap",
+        tell="rocelab exec {node} -- ip nexthop show, and ip route get with a QP's source port, before and after",
+        fix="rocelab exec {node}: a resilient next-hop group, in which only what was on the lost link moves",
+        words="The hash is divided anew among the ways that are left: flows that were never on the link go by ways of"
+        " another length, overtake themselves, and are sent again.",
     ),
     Cause(
         "link-flap", "a link goes down and comes back",
@@ -348,4 +336,5 @@ CAUSES: Final = (
         words="The link is full, and those who share it wait. That is what it was built for.",
         fault=False,
     ),
+    *OVERLAY_CAUSES,
 )  # fmt: skip

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Transfer
+from lab.diagnose.forwarding import forwarding
 from lab.errors import InvalidInput, UsageError
 from lab.telemetry.folder import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lab.diagnose.forwarding import Forwarding
     from lab.model.qos.port import NodeQos
     from lab.telemetry.recording import Recording
     from lab.telemetry.series import Phase
@@ -68,6 +70,7 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         sessions=tuple(_session_changes(recording, window)),
         ran=tuple(_ran(recording, window)),
         qos=qos,
+        forwarding=_overlay(recording, window, missing),
         current=current,
     )
     if not facts.lanes and not any(_counts_priorities(recording, port) for port in facts.ports):
@@ -169,6 +172,17 @@ def _configuration(recording: Recording, window: Phase, missing: list[str]) -> t
         return {}, False
 
 
+def _overlay(recording: Recording, window: Phase, missing: list[str]) -> dict[str, Forwarding]:
+    """What the nodes of an overlay forwarded by as the window ended; empty where there is none."""
+    said = recording.forwarding_at(window.end)
+    found = forwarding(said)
+    missing += [f"what {node} forwards by: it did not answer" for node in said if node not in found]
+    tunnelled = any("dst" in entry for state in _state(recording).values() for entry in state.get("fdb", ()))
+    if tunnelled and not said:
+        missing.append("the overlay: tunnels, gateways and what BGP runs with")
+    return found
+
+
 def _state(recording: Recording) -> Mapping[str, Any]:
     try:
         return recording.state("before")
@@ -196,8 +210,8 @@ def _routes(recording: Recording, window: Phase, missing: list[str]) -> dict[str
     for switch in recording.topology.switches:
         routes = found.setdefault(switch.name, {})
         for route in state.get(switch.name, {}).get("routes", ()):
-            if "/" in str(route.get("dst", "")) and route.get("type", "unicast") == "unicast":
-                routes[str(route["dst"])] = _outgoing(route)
+            if (prefix := _prefix(route)) and route.get("type", "unicast") == "unicast":
+                routes[prefix] = _outgoing(route)
     if not state:
         missing.append("routes")
     for event in recording.events(source="kernel", kind="route"):
@@ -205,6 +219,14 @@ def _routes(recording: Recording, window: Phase, missing: list[str]) -> dict[str
             hops = tuple(event.data.get("interfaces", ()))
             found[event.node][str(event.data["prefix"])] = hops if event.data.get("type") == "unicast" else ()
     return found
+
+
+def _prefix(route: Mapping[str, Any]) -> str:
+    """With its length, which ip leaves out of one address; "" of the default route, and of an address of a VRF."""
+    prefix = str(route.get("dst", ""))
+    if "/" in prefix or prefix in {"", "default"}:
+        return prefix if "/" in prefix else ""
+    return "" if "table" in route else f"{prefix}/{128 if ':' in prefix else 32}"
 
 
 def _outgoing(route: Mapping[str, Any]) -> tuple[str, ...]:

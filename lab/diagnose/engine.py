@@ -14,7 +14,7 @@ from lab.diagnose.trouble import trouble
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lab.diagnose.causes import Cause
+    from lab.diagnose.cause import Cause
     from lab.diagnose.facts import Facts
     from lab.diagnose.sign import Evidence, Sign, Symptom
 
@@ -157,6 +157,7 @@ def _found(facts: Facts, candidates: list[_Candidate]) -> Found:
     peer = facts.peer(port)
     names = {
         "place": place, "node": best.sign.node, "port": port, "peer": peer or best.sign.node,
+        "interface": port.partition(":")[2],
         "peer_node": peer.partition(":")[0], "peer_interface": peer.partition(":")[2],
         "priority": "" if best.sign.priority is None else best.sign.priority,
     }  # fmt: skip

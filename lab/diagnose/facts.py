@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lab.diagnose.forwarding import Forwarding
     from lab.model.qos.port import NodeQos, PortQos
 
 
@@ -157,6 +158,8 @@ class Facts:
     transfers: tuple[Transfer, ...] = ()
     qos: Mapping[str, NodeQos] = field(default_factory=dict)
     """By node, what its ports are configured with."""
+    forwarding: Mapping[str, Forwarding] = field(default_factory=dict)
+    """By node of an overlay, what it forwarded by at the end of the window; empty where that is not known."""
     current: bool = False
     """Whether ``qos`` is of the window; otherwise it is that of the recording's beginning."""
     missing: tuple[str, ...] = ()

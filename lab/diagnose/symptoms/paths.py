@@ -150,6 +150,36 @@ def a_link_goes_down(facts: Facts) -> Iterator[Sign]:
         yield Sign(link, (*seen[:4], *lost[:2]), 0.96)
 
 
+def flows_move_beside_a_link(facts: Facts) -> Iterator[Sign]:
+    """A link goes down that carried no packet of a lossless class; receivers then miss what nobody dropped."""
+    missed = {host: count for host, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}
+    if not missed or any(lane.dropped for lane in facts.lanes.values()):
+        return
+    for sign in a_link_goes_down(facts):
+        ends = sign.place.split("--")
+        carried = sum(_lossless_packets(facts, end) for end in ends)
+        if carried or max(len(_busy_beside(facts, end)) for end in ends) < 2:
+            continue
+        yield Sign(sign.place, (
+            sign.evidence[0],
+            Evidence("packets of lossless classes in all the window", ends[0], "tx_prioN_packets", 0, facts.end),
+            *(Evidence("packets out of sequence, and none was dropped", host, "out_of_seq_request", count, facts.end)
+              for host, count in missed.items()),
+        ), 0.98)  # fmt: skip
+
+
+def _busy_beside(facts: Facts, end: str) -> list[str]:
+    """Other ports of a switch to switches that carried packets of lossless classes: ways that flows may move to."""
+    beside = _uplinks(facts, end.partition(":")[0]) if not facts.is_host(end) else []
+    return [port for port in beside if port != end and _lossless_packets(facts, port)]
+
+
+def _lossless_packets(facts: Facts, port: str) -> int:
+    """Packets of the classes that a port has PFC for, both ways."""
+    lanes = [facts.lane(port, priority) for priority in facts.lossless(port)]
+    return sum(lane.tx_packets + lane.rx_packets for lane in lanes)
+
+
 def a_session_is_lost(facts: Facts) -> Iterator[Sign]:
     """A BGP session is lost."""
     for each in facts.sessions:

@@ -10,9 +10,10 @@ import pytest
 from lab.diagnose.answer import Outcome
 from lab.diagnose.causes import CAUSES
 from lab.diagnose.engine import diagnose
-from lab.diagnose.facts import Facts, LinkChange, Ran, SessionChange, Transfer
+from lab.diagnose.facts import Facts, LinkChange, PortFacts, Ran, SessionChange, Transfer
 from lab.model.load import read_topology
 from lab.scenario import library
+from tests.unit.diagnose import made_overlay
 from tests.unit.diagnose.made_facts import (
     FULL,
     PACKETS,
@@ -64,6 +65,14 @@ def _one_path() -> dict[str, dict[str, tuple[str, ...]]]:
     found = routes()
     found["leaf1"] = {prefix: hops[:1] for prefix, hops in found["leaf1"].items()}
     return found
+
+
+def _four_ways(lanes: Lanes) -> Facts:
+    """Four spines; an uplink goes down, and h3 gets packets out of sequence."""
+    topology = read_topology(library.OWN.parent / "topologies" / "four-spines.yaml")
+    peers = {str(end): str(link.other(end)) for link in topology.links for end in link.ends}
+    ports = {name: PortFacts(name, peer, name.startswith("h")) for name, peer in peers.items()}
+    return replace(facts(lanes, links=(DOWN,), devices={"h3": {"out_of_seq_request": 30}}), ports=ports, qos={})
 
 
 def _parking_lot(near: int, far: int) -> Facts:
@@ -244,6 +253,16 @@ NAMED: list[tuple[str, str, Facts, Facts]] = [
     ("parking-lot", "leaf1:swp6", _parking_lot(FULL // 2, FULL // 4), _parking_lot(FULL // 3, FULL // 3)),
     ("victim-flow", "h7:eth1", _victim(0.6), _victim(0.05)),
     ("incast", "leaf1:swp6", facts(incast()), facts(full("leaf1:swp6"))),
+    (
+        "rehash-on-failure", "leaf1:swp1--spine1:swp1",
+        _four_ways({"leaf1:swp2": LINK, "leaf1:swp3": LINK}),
+        _four_ways({"leaf1:swp1": {"tx_packets": 40}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
+    ),
+    (
+        "rehash-on-failure", "leaf1:swp1--spine1:swp1",
+        _four_ways({"leaf1:swp2": LINK, "leaf1:swp4": LINK}), _four_ways({"leaf1:swp2": LINK}),
+    ),
+    *made_overlay.CASES,
 ]  # fmt: skip
 
 
@@ -265,10 +284,7 @@ def test_every_row_is_tried() -> None:
 
 
 def test_causes_have_the_names_of_scenarios() -> None:
-    """Of all but those of an overlay, and of a hash that is divided anew: lab/docs/diagnose.md says so."""
-    topologies = {name: read_topology(library.topology_of(library.find(name))) for name in library.names()}
-    told = {name for name, each in topologies.items() if each.overlay is None}
-    assert {cause.name for cause in CAUSES} == told - {"rehash-on-failure"}
+    assert {cause.name for cause in CAUSES} == set(library.names())
 
 
 def test_rivals_are_causes() -> None:

@@ -18,8 +18,9 @@ from lab.model.load import read_topology
 from lab.model.qos.store import dump_node
 from lab.telemetry import folder as files
 from lab.telemetry.recording import Recording
+from tests.unit.diagnose import made_overlay
 from tests.unit.diagnose.made_facts import HOSTS, QOS, TOPOLOGY, configured, named
-from tests.unit.telemetry.made import RDMA, Made
+from tests.unit.telemetry.made import RDMA, STEP, Made
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -252,3 +253,80 @@ def test_a_fabric_of_plain_links_is_refused(tmp_path: Path) -> None:
     assert read_topology(file).qos is None
     with pytest.raises(UsageError, match="plain links"):
         diagnose_run(Recording.open(path))
+
+
+def routed(path: Path, leaf1: tuple[str, ...], protocol: str) -> Path:
+    """A quiet second of a fabric whose leaves have routes to one another's hosts, leaf1 by these ways."""
+    made = Made(path, TOPOLOGY, hosts=HOSTS)
+    state: dict[str, dict[str, Any]] = {name: {"qos": dump_node(node), "routes": []} for name, node in QOS.items()}
+    for number, host in enumerate(HOSTS):
+        prefix, address = f"10.0.0.{2 * number}/31", f"10.0.0.{2 * number + 1}"
+        own = {"dst": prefix, "dev": "eth1", "protocol": "kernel", "scope": "link", "prefsrc": address}
+        state[host] = {"routes": [own]}
+        leaf, ways = ("leaf2", ("swp1", "swp2")) if number < 4 else ("leaf1", leaf1)
+        hops = {"nexthops": [{"dev": way} for way in ways]} if len(ways) > 1 else {"dev": ways[0]}
+        state[leaf]["routes"].append({"dst": prefix, "protocol": protocol, **hops})
+    files.write_json(made.folder.state("before"), state)
+    during(made, "observe", lambda _: None)
+    return made.finished()
+
+
+@pytest.mark.parametrize("protocol", ["bgp", "ospf"])
+def test_ways_are_counted_whoever_found_them(tmp_path: Path, protocol: str) -> None:
+    """Of an underlay of OSPF as of BGP: two equal ways are healthy, one of two is named."""
+    both = diagnose_run(Recording.open(routed(tmp_path / "both", ("swp1", "swp2"), protocol)), "observe")
+    assert both.outcome is Outcome.HEALTHY
+    one = diagnose_run(Recording.open(routed(tmp_path / "one", ("swp1",), protocol)), "observe")
+    assert named(one) == ("one-path-only", ("leaf1",))
+    assert "OSPF" in one.causes[0].fix
+
+
+def tenant(path: Path, *phases: tuple[str, made_overlay.Nodes]) -> Path:
+    """A recording of a fabric with an overlay, whose nodes say these things as its phases end."""
+    made = Made(path, made_overlay.TOPOLOGY, hosts=["h1", "h2", "h3"])
+    state = {name: {"qos": dump_node(node), "routes": []} for name, node in made_overlay.QOS.items()}
+    files.write_json(made.folder.state("before"), state)
+    for name, said in phases:
+        during(made, name, lambda _: None)
+        files.append_line(made.folder.forwarding, {"ns": made.ns - STEP, "nodes": said})
+    return made.finished()
+
+
+def test_what_an_overlay_forwards_by_is_that_of_the_phase(tmp_path: Path) -> None:
+    """Only nodes that have changed are told of; the others are as they were."""
+    healthy, broken = made_overlay.nodes(), made_overlay.nodes()
+    made_overlay.of("leaf2", "vni10010", vni=10011)(broken)
+    run = tenant(
+        tmp_path / "run", ("baseline", healthy), ("observe", {"leaf2": broken["leaf2"]}),
+        ("verify", {"leaf2": healthy["leaf2"]}),
+    )  # fmt: skip
+    recording = Recording.open(run)
+    found = {phase: named(diagnose_run(recording, phase)) for phase in ("baseline", "observe", "verify")}
+    assert found == {
+        "baseline": ("healthy", ()),
+        "observe": ("evpn-vni-mismatch", ("leaf2",)),
+        "verify": ("healthy", ()),
+    }
+
+
+def test_an_overlay_of_which_nothing_was_kept_is_missed(tmp_path: Path) -> None:
+    """A recording of an older rocelab has an FDB with tunnels, and does not say what leaves run with."""
+    run = tenant(tmp_path / "run", ("observe", {}))
+    state = json.loads((run / "state" / "before.json").read_text())
+    state["leaf1"]["fdb"] = made_overlay.nodes()["leaf1"]["fdb"]
+    files.write_json(run / "state" / "before.json", state)
+    assert any("the overlay" in line for line in diagnose_run(Recording.open(run), "observe").missing)
+
+
+def test_a_node_of_an_overlay_that_does_not_answer_is_missed(tmp_path: Path) -> None:
+    said = made_overlay.nodes()
+    said["leaf2"] = {"complaint": "no daemon listens"}
+    found = diagnose_run(Recording.open(tenant(tmp_path / "run", ("observe", said))), "observe")
+    assert any("what leaf2 forwards by" in line for line in found.missing)
+    assert not found.causes
+
+
+@pytest.mark.parametrize("said", [{"leaf2": {"interfaces": [{"name": "x"}]}}, {"leaf2": {"interfaces": 7}}])
+def test_forwarding_that_is_damaged_is_refused(tmp_path: Path, said: Any) -> None:
+    with pytest.raises(InvalidInput, match="is damaged"):
+        diagnose_run(Recording.open(tenant(tmp_path / "run", ("observe", said))), "observe")

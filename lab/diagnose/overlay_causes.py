@@ -1,0 +1,101 @@
+"""Causes in an overlay, of the table in ``lab.diagnose.causes``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lab.diagnose.cause import Cause
+from lab.diagnose.symptoms import classes, losses, overlay, paths
+
+OVERLAY_CAUSES: Final = (
+    Cause(
+        "evpn-vni-mismatch", "a leaf has another VNI for a network than its siblings",
+        needs=(overlay.a_leaf_has_another_vni,),
+        supports=(overlay.is_not_flooded_to,),
+        rival="evpn-rt-mismatch",
+        tell="rocelab exec {node} -- ip -d link show type vxlan: the id of each tunnel, beside a sibling's",
+        fix="give {node}'s tunnel the VNI that its siblings have for that network",
+        words="Route targets are made of the VNI: both sides tell their routes, and neither takes the other's over."
+        " What goes between networks takes the tenant's VNI, and is well.",
+    ),
+    Cause(
+        "evpn-rt-mismatch", "a leaf imports another route target than the routes have",
+        needs=(overlay.another_target_is_imported,),
+        supports=(overlay.is_not_flooded_to,),
+        rival="evpn-vni-mismatch",
+        tell="rocelab vtysh {node} -c 'show bgp l2vpn evpn vni': import targets, beside a sibling's export targets",
+        fix="rocelab vtysh {node}: import what belongs to the VNI, or no target by name: FRR derives it",
+        words="Its BGP table has everything that others tell, and its kernel gets none of it. Sessions stand, and"
+        " nothing alarms.",
+    ),
+    Cause(
+        "evpn-af-missing", "a leaf's sessions do not carry EVPN",
+        needs=(overlay.evpn_is_not_activated,),
+        supports=(overlay.is_not_flooded_to,),
+        rival="evpn-no-imet",
+        tell="rocelab vtysh {node} -c 'show bgp summary': whether its sessions are listed below L2VPN EVPN",
+        fix="rocelab vtysh {node}: neighbor ... activate in address-family l2vpn evpn",
+        words="Its sessions stand, for the underlay alone: all of the overlay is dark, and no session is down.",
+    ),
+    Cause(
+        "evpn-no-imet", "a leaf tells nobody of its VNIs, and nobody floods to it",
+        needs=(overlay.vnis_are_not_told,),
+        supports=(overlay.is_not_flooded_to,),
+        rival="evpn-af-missing",
+        tell="rocelab vtysh {node} -c 'show bgp l2vpn evpn route type multicast': a type-3 route of each leaf",
+        fix="rocelab vtysh {node}: advertise-all-vni in address-family l2vpn evpn",
+        words="Without a type-3 route (RFC 7432 section 7.3) its siblings do not flood to it: who asks for the"
+        " address of one of its hosts is not heard.",
+    ),
+    Cause(
+        "vtep-unreachable", "nobody has a route to the address of a leaf's tunnels",
+        needs=(overlay.nobody_has_a_route_to_its_tunnel,),
+        supports=(overlay.its_tunnel_is_not_announced,),
+        excludes=(paths.a_link_goes_down, paths.a_session_is_lost),
+        rival="evpn-af-missing",
+        tell="rocelab exec {node} -- ip address show lo, and ip route get of that address at another leaf",
+        fix="rocelab vtysh {node}: announce it: of BGP network ADDRESS/32, of OSPF the loopback in the area",
+        words="Its EVPN routes are told to all who ask, and their next hop leads nowhere: none of them is used. Its"
+        " loopback may answer all the same.",
+    ),
+    Cause(
+        "vxlan-mtu", "a leaf's port has no room for a host's packet in a tunnel",
+        needs=(overlay.no_room_for_the_tunnel,),
+        supports=(losses.only_small_ones_pass, losses.sent_again),
+        nearby=("mtu-black-hole", "gray-loss"),
+        rival="mtu-black-hole",
+        tell="rocelab exec {node} -- ip link show {interface}, beside the hosts' MTU and 50 bytes more",
+        fix="rocelab exec {node} -- ip link set {interface} mtu ...: that of the hosts, and 50 bytes at least",
+        words="VXLAN makes each packet 50 bytes longer. Those that were as long as they may be do not fit, are"
+        " dropped where they come in, and no ICMP goes back.",
+    ),
+    Cause(
+        "dscp-lost-in-vxlan", "a leaf's tunnels lose the DSCP",
+        needs=(overlay.tunnels_do_not_inherit,),
+        supports=(classes.mapped_otherwise,),
+        explains=("dscp-map-mismatch", "incast"),
+        rival="dscp-map-mismatch",
+        tell="rocelab exec {node} -- ip -d link show type vxlan: tos inherit, beside a sibling's",
+        fix="rocelab exec {node} -- ip link set TUNNEL type vxlan tos inherit, of each tunnel",
+        words="Outer headers have a DSCP of their own: behind the leaf RoCE is in a class that is not lossless, no"
+        " pause holds it up, and it is dropped. Hosts see the inner header, which is as it was.",
+    ),
+    Cause(
+        "duplicate-mac", "two hosts of a network have one MAC",
+        needs=(overlay.hosts_have_one_mac,),
+        rival="",
+        tell="rocelab vtysh LEAF -c 'show evpn mac vni all': sequence numbers that climb, and duplicates",
+        fix="give {node} a MAC of its own, then clear evpn dup-addr on the leaves",
+        words="Each frame of one takes the MAC from the other: what is for it goes to and fro between two leaves,"
+        " until they call it a duplicate and leave it where it was.",
+    ),
+    Cause(
+        "gateway-mac-conflict", "a leaf's gateways have another MAC than all others",
+        needs=(overlay.gateways_have_two_macs,),
+        rival="",
+        tell="rocelab exec {node} -- ip link show type vlan, beside a sibling's",
+        fix="give {node}'s gateways the MAC of all others; hosts that learnt the other ask anew",
+        words="A host that knows the anycast gateway by its MAC sends to nobody there: it reaches nothing beyond its"
+        " network until it asks anew.",
+    ),
+)  # fmt: skip
