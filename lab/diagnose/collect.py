@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lab.diagnose.forwarding import Forwarding
     from lab.model.qos.port import NodeQos
-    from lab.telemetry.recording import Recording
+    from lab.telemetry.recording import Event, Recording
     from lab.telemetry.series import Phase
     from lab.telemetry.things import Port
 
@@ -36,6 +36,7 @@ _COUNTERS: Final = {
     "refused": "pg{n}_drop_packets", "storms": "queue{n}_storms",
 }  # fmt: skip
 """What a lane's growth is read from."""
+_MAIN_TABLE: Final = 254
 _REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
 
 
@@ -214,19 +215,27 @@ def _routes(recording: Recording, window: Phase, missing: list[str]) -> dict[str
                 routes[prefix] = _outgoing(route)
     if not state:
         missing.append("routes")
+    cabled = {str(end) for link in recording.topology.links for end in link.ends}
     for event in recording.events(source="kernel", kind="route"):
-        if event.ns <= window.end and event.node in found:
+        if event.ns <= window.end and event.node in found and _is_main(event, cabled):
             hops = tuple(event.data.get("interfaces", ()))
             found[event.node][str(event.data["prefix"])] = hops if event.data.get("type") == "unicast" else ()
     return found
 
 
+def _is_main(event: Event, cabled: set[str]) -> bool:
+    """Whether a route is of the main table; an older rocelab does not tell, and there a VRF's leads to no cable."""
+    if "table" in event.data:
+        return int(event.data["table"]) == _MAIN_TABLE
+    return all(f"{event.node}:{hop}" in cabled for hop in event.data.get("interfaces", ()))
+
+
 def _prefix(route: Mapping[str, Any]) -> str:
-    """With its length, which ip leaves out of one address; "" of the default route, and of an address of a VRF."""
+    """With its length, which ip leaves out of one address; "" of the default route, and of one of a VRF."""
     prefix = str(route.get("dst", ""))
-    if "/" in prefix or prefix in {"", "default"}:
-        return prefix if "/" in prefix else ""
-    return "" if "table" in route else f"{prefix}/{128 if ':' in prefix else 32}"
+    if "table" in route or prefix in {"", "default"}:
+        return ""
+    return prefix if "/" in prefix else f"{prefix}/{128 if ':' in prefix else 32}"
 
 
 def _outgoing(route: Mapping[str, Any]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ _RTMSG: Final = struct.Struct("=BBBBBBBBI")
 _NEXT_HOP: Final = struct.Struct("=HBBi")
 _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE = 3, 4, 16
 _NDA_DST, _NDA_LLADDR = 1, 2
-_RTA_DST, _RTA_OIF, _RTA_MULTIPATH = 1, 4, 9
+_RTA_DST, _RTA_OIF, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 9, 15
 _UP: Final = 6
 _IFF_UP: Final = 1
 _UNICAST: Final = 1
@@ -113,6 +113,8 @@ class KernelNews:
         found = attributes(content[_RTMSG.size :])
         if table == _LOCAL_TABLE or kind not in _TYPES:
             return None
+        if _RTA_TABLE in found:  # the header has eight bits for it, and the attribute all
+            (table,) = struct.unpack("=I", found[_RTA_TABLE])
         wide = 4 if family == socket.AF_INET else 16
         prefix = f"{ip_address(found.get(_RTA_DST, bytes(wide)))}/{length}"
         hops = [] if gone else sorted(self._interface(number, index) for index in _outgoing(found))
@@ -120,7 +122,7 @@ class KernelNews:
             return None
         state = {
             "prefix": prefix, "interfaces": hops, "type": _TYPES[kind],
-            "protocol": _PROTOCOLS.get(protocol, str(protocol)), "gone": gone,
+            "protocol": _PROTOCOLS.get(protocol, str(protocol)), "table": table, "gone": gone,
         }  # fmt: skip
         return self._news_of("route", number, [prefix, str(table)], state)
 

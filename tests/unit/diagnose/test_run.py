@@ -23,6 +23,7 @@ from tests.unit.diagnose.made_facts import HOSTS, QOS, TOPOLOGY, configured, nam
 from tests.unit.telemetry.made import RDMA, STEP, Made
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 STEPS = 20
@@ -255,8 +256,10 @@ def test_a_fabric_of_plain_links_is_refused(tmp_path: Path) -> None:
         diagnose_run(Recording.open(path))
 
 
-def routed(path: Path, leaf1: tuple[str, ...], protocol: str) -> Path:
-    """A quiet second of a fabric whose leaves have routes to one another's hosts, leaf1 by these ways."""
+def routed(
+    path: Path, leaf1: tuple[str, ...], protocol: str, others: Sequence[Any] = (), events: Sequence[Any] = ()
+) -> Path:
+    """A quiet second of a fabric whose leaves have routes to one another's hosts, leaf1 by these ways, and others."""
     made = Made(path, TOPOLOGY, hosts=HOSTS)
     state: dict[str, dict[str, Any]] = {name: {"qos": dump_node(node), "routes": []} for name, node in QOS.items()}
     for number, host in enumerate(HOSTS):
@@ -266,7 +269,10 @@ def routed(path: Path, leaf1: tuple[str, ...], protocol: str) -> Path:
         leaf, ways = ("leaf2", ("swp1", "swp2")) if number < 4 else ("leaf1", leaf1)
         hops = {"nexthops": [{"dev": way} for way in ways]} if len(ways) > 1 else {"dev": ways[0]}
         state[leaf]["routes"].append({"dst": prefix, "protocol": protocol, **hops})
+    state["leaf1"]["routes"] += others
     files.write_json(made.folder.state("before"), state)
+    for told in events:
+        made.event(made.ns, **told)
     during(made, "observe", lambda _: None)
     return made.finished()
 
@@ -279,6 +285,33 @@ def test_ways_are_counted_whoever_found_them(tmp_path: Path, protocol: str) -> N
     one = diagnose_run(Recording.open(routed(tmp_path / "one", ("swp1",), protocol)), "observe")
     assert named(one) == ("one-path-only", ("leaf1",))
     assert "OSPF" in one.causes[0].fix
+
+
+FAR = [f"10.0.0.{2 * number}/31" for number in range(4, 8)]
+"""Hosts that leaf1 reaches by the spines."""
+
+
+def told_of(hop: str, **table: int) -> list[dict[str, Any]]:
+    """What the kernel of leaf1 tells of routes to them, by one way."""
+    return [
+        {"source": "kernel", "kind": "route", "node": "leaf1", "prefix": prefix, "interfaces": [hop],
+         "type": "unicast", "protocol": "bgp", **table, "gone": False}
+        for prefix in FAR
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("told", [told_of("vlan4094"), told_of("vlan4094", table=1001), told_of("swp1", table=1001)])
+def test_routes_of_a_vrf_are_none_of_the_underlay(tmp_path: Path, told: list[Any]) -> None:
+    """Neither those that a recording begins with, nor those told later, by an older rocelab without their table."""
+    vrf = [{"dst": prefix, "dev": "vlan10", "protocol": "kernel", "table": "1001"} for prefix in FAR]
+    path = routed(tmp_path / "run", ("swp1", "swp2"), "bgp", vrf, told)
+    assert diagnose_run(Recording.open(path), "observe").outcome is Outcome.HEALTHY
+
+
+@pytest.mark.parametrize("told", [told_of("swp1"), told_of("swp1", table=254)])
+def test_routes_that_come_to_the_underlay_count(tmp_path: Path, told: list[Any]) -> None:
+    path = routed(tmp_path / "run", ("swp1", "swp2"), "bgp", events=told)
+    assert named(diagnose_run(Recording.open(path), "observe")) == ("one-path-only", ("leaf1",))
 
 
 def tenant(path: Path, *phases: tuple[str, made_overlay.Nodes]) -> Path:

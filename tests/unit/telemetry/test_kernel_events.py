@@ -1,0 +1,55 @@
+"""What is read in rtnetlink's messages; they are made here as <linux/rtnetlink.h> has them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from ipaddress import ip_network
+
+import pytest
+
+from lab.telemetry.kernel_events import KernelNews
+
+NEW, GONE = 24, 25
+DST, OIF, TABLE = 1, 4, 15
+COMPAT = 252
+"""What the header has of a table whose number does not fit (RT_TABLE_COMPAT)."""
+
+
+def route(prefix: str, interface: int, table: int, kind: int = NEW) -> bytes:
+    """A route of BGP, as the kernel tells of it: the table in the header, and in an attribute."""
+    network = ip_network(prefix)
+    content = struct.pack(
+        "=BBBBBBBBI", socket.AF_INET, network.prefixlen, 0, 0, min(table, COMPAT) if table > 255 else table,
+        186, 0, 1, 0,
+    )  # fmt: skip
+    for number, value in ((DST, network.network_address.packed), (OIF, struct.pack("=i", interface)),
+                          (TABLE, struct.pack("=I", table))):  # fmt: skip
+        content += struct.pack("=HH", 4 + len(value), number) + value
+    return struct.pack("=IHHII", 16 + len(content), kind, 0, 0, 0) + content
+
+
+@pytest.fixture
+def news() -> KernelNews:
+    return KernelNews([{"name": "leaf1", "interfaces": {"2": "swp1", "9": "vlan4094"}}])
+
+
+def test_a_route_has_its_table(news: KernelNews) -> None:
+    told = [event for data in (route("10.252.0.2/32", 2, 254), route("10.1.10.2/32", 9, 1001))
+            for event in news.events(7, 0, data)]  # fmt: skip
+    assert [(each["prefix"], each["interfaces"], each["table"]) for each in told] == [
+        ("10.252.0.2/32", ["swp1"], 254), ("10.1.10.2/32", ["vlan4094"], 1001),
+    ]  # fmt: skip
+
+
+def test_one_prefix_of_two_vrfs_is_two_routes(news: KernelNews) -> None:
+    """Both tables have the same number in the header."""
+    data = [route("10.1.10.2/32", 9, table) for table in (1001, 1002)]
+    data.append(route("10.1.10.2/32", 9, 1001, GONE))
+    told = [event for each in data for event in news.events(7, 0, each)]
+    assert [(each["table"], each["gone"]) for each in told] == [(1001, False), (1002, False), (1001, True)]
+
+
+def test_what_changes_nothing_is_left_out(news: KernelNews) -> None:
+    again = [event for _ in range(2) for event in news.events(7, 0, route("10.1.10.2/32", 9, 1001))]
+    assert len(again) == 1
