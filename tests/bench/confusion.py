@@ -4,12 +4,14 @@ python -m tests.bench.confusion DIR... [--into lab/docs/diagnose.md]
 
 Every recording below the folders that a scenario made is diagnosed, by phases. The truth of what was injected is
 read here, to judge by, and nowhere else. Of each run count the phase that shows the fault, the whole of it, and every
-phase before the fault, which must be healthy, or capacity.
+phase before the fault, which must be healthy, or capacity. A page keeps its rows of other scenarios than those of
+the recordings.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
     from lab.diagnose.answer import Diagnosis
 
 HEADING = "## Confusion table"
+COUNTS = {
+    "runs": "runs", "first": "named first", "placed": "and its place", "among_three": "among three",
+    "whole": "of the whole run", "quiet": "quiet phases", "healthy": "healthy",
+}  # fmt: skip
+"""The columns that count runs, and what the table calls them."""
 SHOWN = {"malformed-pfc": "address", "incast": "incast"}
 """The phase that shows it, where that is not called observe."""
 PLACES = {
@@ -60,12 +67,12 @@ def main() -> None:
     options.add_argument("--into", type=Path)
     asked = options.parse_args()
     rows, unread = tabulate(asked.folders)
-    text = "\n".join(drawn(rows))
+    page = asked.into.read_text(encoding="utf-8") if asked.into is not None else ""
+    text = "\n".join(drawn(dict(sorted({**told(page), **rows}.items()))))
     print(text)
     for line in unread:
         print(f"left out: {line}")
     if asked.into is not None:
-        page = asked.into.read_text(encoding="utf-8")
         asked.into.write_text(f"{page.partition(HEADING)[0]}{HEADING}\n\n{text}\n", encoding="utf-8")
 
 
@@ -82,7 +89,22 @@ def tabulate(folders: Iterable[Path]) -> tuple[dict[str, Row], list[str]]:
                 count(rows[scenario], scenario, recording)
         except LabError as error:
             unread.append(f"{path.name}: {error}")
-    return dict(sorted(rows.items())), unread
+    return {scenario: row for scenario, row in rows.items() if row.runs}, unread
+
+
+def told(page: str) -> dict[str, Row]:
+    """The rows of the table that a page has."""
+    rows = {}
+    for line in page.partition(HEADING)[2].splitlines():
+        scenario, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        if cells and cells[0].isdecimal() and scenario != "all":
+            *counts, taken_for = cells
+            row = rows[scenario] = Row()
+            for name, count in zip(COUNTS, counts, strict=True):
+                setattr(row, name, int(count))
+            for alarm, name, count in re.findall(r"(alarm: )?([\w-]+) \((\d+)\)", taken_for):
+                (row.alarms if alarm else row.named)[name] += int(count)
+    return rows
 
 
 def count(row: Row, scenario: str, recording: Recording) -> None:
@@ -119,23 +141,19 @@ def _quiet(recording: Recording) -> Iterator[str]:
 
 def drawn(rows: dict[str, Row]) -> Iterator[str]:
     """The table, in Markdown."""
-    total = Row()
-    yield "| injected | runs | named first | and its place | of the whole run | quiet phases | healthy | taken for |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield f"| injected | {' | '.join(COUNTS.values())} | taken for |"
+    yield "|---" * (len(COUNTS) + 2) + "|"
     for scenario, row in rows.items():
         wrong = [f"{name} ({count})" for name, count in row.named.items() if name != scenario]
         wrong += [f"alarm: {name} ({count})" for name, count in row.alarms.items()]
-        yield (
-            f"| {scenario} | {row.runs} | {row.first} | {row.placed} | {row.whole} "
-            f"| {row.quiet} | {row.healthy} | {', '.join(wrong)} |"
-        )
-        for name in ("runs", "first", "placed", "whole", "quiet", "healthy", "among_three"):
-            setattr(total, name, getattr(total, name) + getattr(row, name))
-    yield (
-        f"| all | {total.runs} | {total.first} | {total.placed} | {total.whole} | {total.quiet} | {total.healthy} | |"
-    )
-    yield ""
-    yield f"Among the first three: {total.among_three} of {total.runs}."
+        yield f"| {scenario} | {_counts([row])} | {', '.join(wrong)} |"
+    yield f"| all | {_counts(rows.values())} | |"
+
+
+def _counts(rows: Iterable[Row]) -> str:
+    """The sums of what rows count."""
+    every = list(rows)
+    return " | ".join(str(sum(getattr(row, name) for row in every)) for name in COUNTS)
 
 
 if __name__ == "__main__":
