@@ -21,7 +21,7 @@ from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
 from lab.kernel import signals
 
 Argv: TypeAlias = Sequence[str | Path]
-Completed: TypeAlias = "subprocess.CompletedProcess[str]"
+Completed: TypeAlias = subprocess.CompletedProcess[str]
 Process: TypeAlias = "subprocess.Popen[str]"
 Place: TypeAlias = Callable[[Callable[[], Process]], Process]
 Stream: TypeAlias = int | IO[str] | IO[bytes] | None
@@ -189,10 +189,10 @@ def wait(process: Process, timeout: float) -> int:
         raise OperationFailed(f"{process.args!r} did not end within {timeout:g} s") from error
 
 
-def stop(process: Process, grace: float = 2.0) -> int:
+def stop(process: Process, grace: float = 2.0, ask: signal.Signals = signal.SIGTERM) -> int:
     """Ask a started program to end, insist after ``grace`` seconds, and return its exit code."""
     if process.poll() is None:
-        process.terminate()
+        process.send_signal(ask)
         try:
             return process.wait(grace)
         except subprocess.TimeoutExpired:

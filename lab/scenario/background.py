@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -103,7 +102,7 @@ def _running(stage: Stage, node: str, argv: list[str], file: Path) -> Iterator[S
     finally:
         code = _ended(side)
     said, complained = (text.read_text(encoding="utf-8", errors="replace") for text in (side.out, side.err))
-    stage.recorder.command(node, argv, subprocess.CompletedProcess(argv, code, said, complained), began=began)
+    stage.recorder.command(node, argv, process.Completed(argv, code, said, complained), began=began)
 
 
 def _ended(side: Side) -> int:
@@ -112,7 +111,4 @@ def _ended(side: Side) -> int:
     if program is None:
         raise AssertionError(f"{side.name}: nothing was started")
     with signals.held():
-        program.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            program.wait(_LAST_WORDS)
-        return process.stop(program)
+        return process.stop(program, _LAST_WORDS, signal.SIGINT)
