@@ -25,6 +25,8 @@ DAEMON_DIRECTORIES: Final = (Path("/usr/lib/frr"), Path("/usr/libexec/frr"))
 _OWN: Final = (Path("/run"), Path("/var/tmp"), Path("/etc/frr"))  # noqa: S108 - compiled into FRR
 _SOCKETS: Final = Path("/run/frr")
 _MANAGER: Final = "mgmtd"
+_MANAGED: Final = ("staticd",)
+"""What has its configuration from the manager alone, and refuses a file."""
 _OF_MANAGER: Final = Path("/etc/frr/zebra.conf")
 """What mgmtd, where there is one, tells zebra, which takes no VRFs from a file then; in the router's own mounts."""
 OLDEST: Final = (8, 4)
@@ -180,7 +182,7 @@ class Router:
             f"--log=file:{self._log(daemon)}",
             "--log-level=warnings",
         ]
-        if daemon != _MANAGER:
+        if not (daemon == _MANAGER or (daemon in _MANAGED and _has_manager())):
             command.append(f"--config_file={self.directory / daemon}.conf")
         if daemon == "bfdd" and _has_bfd_control():
             command.append(f"--bfdctl={self.directory}/bfdd.sock")

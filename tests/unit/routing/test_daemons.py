@@ -10,6 +10,7 @@ import pytest
 
 from lab.errors import OperationFailed
 from lab.kernel.netns import Namespace
+from lab.routing import daemons
 from lab.routing.daemons import Launches, Router
 
 if TYPE_CHECKING:
@@ -57,3 +58,21 @@ def test_what_vtysh_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Router, "vtysh", lambda *_: ["sh", "-c", "echo '% Unknown'; echo command >&2; exit 1"])
     with pytest.raises(OperationFailed, match="leaf: FRR does not take its lines of frr: % Unknown command"):
         Router("leaf", Namespace("rl-none.leaf"), tmp_path)._configure(["router bgp"], Launches())
+
+
+def test_a_daemon_that_the_manager_configures_is_given_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FRR 10's staticd ends with "unrecognized option" when it is; 8.4 has no manager, and wants one."""
+    monkeypatch.setattr(daemons, "DAEMON_DIRECTORIES", (tmp_path,))
+    monkeypatch.setattr(daemons, "_has_bfd_control", lambda: False)
+    router = Router("leaf", Namespace("rl-none.leaf"), tmp_path)
+
+    def given_one() -> list[str]:
+        every = ("mgmtd", "zebra", "bgpd", "staticd")
+        return [each for each in every if any("--config_file" in word for word in router._command(tmp_path, each))]
+
+    (tmp_path / "bgpd").touch()
+    assert given_one() == ["zebra", "bgpd", "staticd"]
+    (tmp_path / "mgmtd").touch()
+    assert given_one() == ["zebra", "bgpd"]
