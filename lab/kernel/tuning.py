@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import array
+import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -63,7 +65,20 @@ def disable_offloads(interfaces: Iterable[str]) -> None:
 def own_mounts() -> None:
     """Give the calling thread, one that was made for this, mounts of its own, so that it may remount /sys."""
     libc.unshare(libc.CLONE_NEWNS)
-    libc.mount("none", "/", flags=libc.MS_REC | libc.MS_SLAVE)
+    try:
+        libc.mount("none", "/", flags=libc.MS_REC | libc.MS_SLAVE)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        for place in _mount_points():  # of chroot(1), in a folder where nothing is mounted
+            with contextlib.suppress(OSError):  # it is hidden by another one
+                libc.mount("none", place, flags=libc.MS_SLAVE)
+
+
+def _mount_points() -> list[str]:
+    """Where something is mounted; spaces and the like are escaped in octal (proc_pid_mountinfo(5))."""
+    lines = Path("/proc/thread-self/mountinfo").read_bytes().splitlines()
+    return [os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1")) for line in lines]
 
 
 def steer_receive(cpu_of: Mapping[str, int]) -> None:
