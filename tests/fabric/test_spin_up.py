@@ -115,7 +115,8 @@ class TestConverged:
         assert report["healthy"]
         assert len(report["nodes"]) == 14
         leaf = next(node for node in report["nodes"] if node["name"] == "leaf1")
-        assert leaf["daemons"] == {"zebra": True, "bfdd": True, "bgpd": True}
+        of_frr_10 = {"mgmtd": True}
+        assert leaf["daemons"] | of_frr_10 == {"zebra": True, "bfdd": True, "bgpd": True} | of_frr_10
         assert leaf["bfd"].keys() == {"swp1", "swp2"}
         assert set(leaf["bfd"].values()) <= {"up", "starting"}
         families = json.loads(vtysh("leaf1", "show bgp summary json")).values()
