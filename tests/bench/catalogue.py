@@ -3,6 +3,7 @@
     ./scripts/catalogue [--seeds N] [--vms N] [--output DIR] [--json] [SCENARIO]...
     ./scripts/catalogue --healthy N [--seed S]    in place of that: runs that nobody breaks, judged by all checks
     ./scripts/catalogue --kills N [--seed S]      in place of that: runs of which a process is killed
+    ./scripts/catalogue --random N [--seed S]     in place of that: faults drawn at random, diagnosed
 
 A VM takes all scenarios of one topology, so that its fabric stays warm. The recordings stay below the output folder.
 """
@@ -23,12 +24,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.output import stderr, stdout, table
 from lab.scenario import library
-from tests.bench import healthy, run_kills, shares
+from tests.bench import healthy, random_faults, run_kills, shares
 from tests.bench.shares import ROOT, rocelab
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
 _SHOWN: Final = 5
 """Lines of what a run said that came to no verdict."""
@@ -157,11 +159,11 @@ def show(results: Sequence[Played]) -> None:
 
 
 def others(asked: argparse.Namespace) -> int:
-    """Healthy runs, or killed ones: exit code as of ``main``."""
-    module, option = (healthy, "--runs") if asked.healthy else (run_kills, "--kills")
-    parts = shares.shares_of(asked.healthy or asked.kills, asked.seed, asked.vms)
-    kept = ("--output", str(asked.output.resolve())) if asked.healthy else ()
-    runs = shares.played(module.__name__, option, parts, *kept)
+    """Healthy runs, killed ones, or ones with a random fault: exit code as of ``main``."""
+    module, count = next((module, count) for module, count in _others(asked) if count)
+    parts = shares.shares_of(count, asked.seed, asked.vms)
+    kept = () if module is run_kills else ("--output", str(asked.output.resolve()))
+    runs = shares.played(module.__name__, "--kills" if module is run_kills else "--runs", parts, *kept)
     if runs is None:
         return 1
     if asked.json:
@@ -169,6 +171,10 @@ def others(asked: argparse.Namespace) -> int:
     else:
         module.show(runs)
     return 0 if all(map(module.good, runs)) else 1
+
+
+def _others(asked: argparse.Namespace) -> list[tuple[ModuleType, int | None]]:
+    return [(healthy, asked.healthy), (run_kills, asked.kills), (random_faults, asked.random)]
 
 
 def main() -> int:
@@ -185,9 +191,10 @@ def main() -> int:
         "--healthy", type=int, metavar="N", help="play N healthy runs, and have all checks judge them"
     )
     parser.add_argument("--kills", type=int, metavar="N", help="play N runs of which a random process is killed")
+    parser.add_argument("--random", type=int, metavar="N", help="play N runs with a random fault, and diagnose them")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first of these (1)")
     asked = parser.parse_args()
-    if asked.healthy or asked.kills:
+    if any(count for _, count in _others(asked)):
         return others(asked)
     asked.output = asked.output.resolve()
     asked.names = [library.find(name).name for name in asked.names or library.names()]

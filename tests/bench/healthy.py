@@ -3,9 +3,9 @@
     ./scripts/catalogue --healthy N [--vms N]          as many as that, on VMs side by side
     python3 -m tests.bench.healthy --runs N            the same in one VM: where there is RDMA, in virtual time
 
-A run is idle, busy, or an incast within design, in turn; what a busy one and an incast do is drawn by the seed. They
-have the phase that scenarios have before anything is broken, or those of the scenario incast, and none of a fault: a
-check that needs one has to say that it cannot tell.
+The seven sorts of ``tests.bench.sorts`` come in turn, an incast within design among them; what each does is drawn by
+the seed. They have the phase that scenarios have before anything is broken, or those of the scenario incast, and none
+of a fault: a check that needs one has to say that it cannot tell.
 """
 
 from __future__ import annotations
@@ -26,21 +26,18 @@ from lab.diagnose.answer import Outcome as Found
 from lab.diagnose.run import diagnose_run
 from lab.scenario import library
 from lab.scenario.judge import verdicts
-from lab.scenario.patterns import incast, ring
 from lab.scenario.stage import Stage
 from lab.scenario.verdict import Outcome
 from lab.telemetry.recorder import Recorder
 from lab.telemetry.recording import Recording
+from tests.bench.sorts import SORTS
 from tests.fabric.command import TOPOLOGIES, rocelab
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FABRIC: Final = "incast"
-KINDS: Final = ("idle", "busy", "incast")
-LEAVES: Final = (("h1", "h2", "h3", "h4"), ("h5", "h6", "h7", "h8"))
-SENDERS: Final = ("h1", "h2", "h3")
-HOLD: Final = 2.0
+_NAMES: Final = tuple(SORTS)
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class Healthy:
 def main() -> int:
     """Play and print; 1 when anything was said to be wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=len(SORTS))
     parser.add_argument("--seed", type=int, default=1, help="of the first run; each has the next")
     parser.add_argument("--output", type=Path, help="where recordings are kept")
     parser.add_argument("--json", action="store_true")
@@ -117,10 +114,10 @@ def show(told: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _told(seed: int, output: Path) -> Healthy:
-    kind = KINDS[seed % len(KINDS)]
+    kind = _NAMES[seed % len(_NAMES)]
     folder = fresh(output, f"healthy-{kind}")
     with Recorder.begin(folder, open_fabric(FABRIC), parameters={"healthy": kind, "seed": seed}) as recorder:
-        did = _drive(Stage(recorder.fabric, recorder, seed, lambda _: None), kind, random.Random(seed))
+        did = SORTS[kind](Stage(recorder.fabric, recorder, seed, lambda _: None), random.Random(seed))
     stderr.print(f"{kind}, seed {seed}: {did}", markup=False, highlight=False)
     return judged(Recording.open(folder), kind, seed, did)
 
@@ -149,28 +146,6 @@ def judged(recording: Recording, kind: str, seed: int, did: str) -> Healthy:
         ": ".join([diagnosis.outcome.value, *named[:1]]),
         faults,
     )
-
-
-def _drive(stage: Stage, kind: str, chance: random.Random) -> str:
-    """Do what a run of this kind does, and say what it was."""
-    if kind == "idle":
-        with stage.phase("baseline"):
-            stage.hold(HOLD)
-        return "nothing"
-    qps, size = chance.choice((1, 2, 4)), chance.choice((4096, 65536, 1 << 20))
-    told = f"{qps} QPs, {size} B"
-    if kind == "busy":
-        # Each host writes to one and is written to by one: no link has more to carry than it can.
-        pairs = [pair for leaf in LEAVES for pair in ring(chance.sample(leaf, len(leaf)))]
-        with stage.writing(*pairs, qps=qps, size=size), stage.phase("baseline"):
-            stage.hold(HOLD)
-        return f"{' '.join(pairs)}, {told}"
-    writers = incast(SENDERS, "h4")
-    with stage.writing(writers[0], qps=qps, size=size), stage.phase("alone"):
-        stage.hold(HOLD)
-    with stage.writing(*writers, qps=qps, size=size), stage.phase("incast"):
-        stage.hold(HOLD)
-    return f"{', '.join(SENDERS)} to h4, {told}"
 
 
 if __name__ == "__main__":

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from lab.diagnose.causes import CAUSES
+from lab.faults.wish import find_kind, place_of, read_parameters
 from lab.model.load import read_topology
 from lab.scenario import library
 from lab.telemetry.recording import Recording
-from tests.bench import healthy
+from tests.bench import draws, healthy, random_faults
 from tests.bench.catalogue import Played, by_topology, halved
 from tests.bench.shares import shares_of
 from tests.fabric.command import TOPOLOGIES
@@ -71,6 +77,35 @@ def test_a_check_that_fails_on_a_healthy_run_is_told(tmp_path: Path) -> None:
     assert quiet["checks"]["unknown"] > 100
     assert marked["failed"] == ["incast, quiet-alone: 5 packets marked, 0 pauses sent"]
     assert not healthy.good(marked)
+
+
+@pytest.mark.parametrize("cause", draws.CAUSES)
+def test_faults_are_drawn_by_their_seed_and_can_be_injected_where_they_are(cause: str) -> None:
+    topology = read_topology(TOPOLOGIES / "incast.yaml")
+    found = [draws.drawn(cause, random.Random(seed)) for seed in range(40)]
+    assert found == [draws.drawn(cause, random.Random(seed)) for seed in range(40)]
+    assert len({str(each) for each in found}) > 3
+    assert cause in {each.name for each in CAUSES}
+    for each in found:
+        for kind, place, parameters in each.faults:
+            read_parameters(find_kind(kind), {name.replace("_", "-"): of for name, of in parameters.items()})
+            place_of(topology, find_kind(kind), place)
+        for pair in each.pairs:
+            assert set(pair.split(":")) <= {host.name for host in topology.hosts}
+
+
+def test_a_random_fault_that_is_not_named_is_told(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", read_topology(TOPOLOGIES / "incast.yaml"), hosts=["h1", "h4"])
+    for phase in ("baseline", "observe"):
+        made.phase(phase)
+        made.sample()
+        made.phase("")
+    fault = draws.drawn("gray-loss", random.Random(1))
+    told = asdict(random_faults.judged(Recording.open(made.finished()), 1, fault))
+    assert (told["cause"], told["first"], told["placed"], told["among_three"]) == ("gray-loss", False, False, False)
+    assert not random_faults.good(told)
+    assert random_faults.good({"placed": True, "alarm": ""})
+    assert not random_faults.good({"placed": True, "alarm": "gray-loss"})
 
 
 def test_kills_are_drawn_by_their_seed_from_all_that_a_run_tells() -> None:
