@@ -1,21 +1,25 @@
 """How fast a fabric comes up and goes, next to the floor and to Mininet, in one run on one machine.
 
-    ./scripts/bench bringup [--json] [--repeat N] [--sizes 2x4x2 ...]
+    ./scripts/bench bringup|scale [--json] [--repeat N] [--sizes 2x4x2 ...]
 
 A size is spines x leaves x hosts per leaf. Up is done when every leaf has every prefix over all its spines. The
 floor is the namespaces and veths of the same graph by ``ip -batch``; Mininet builds the same graph without routing.
+FRR's own floor is the CPU time that its daemons have used when all has converged, shared out to all CPUs: nobody who
+starts them has it done earlier. With several sizes the exponent tells how a figure grows with the number of nodes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 import statistics
 import sys
 import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import lifecycle, registry
 from lab.cli.output import stderr, stdout, table
@@ -25,7 +29,6 @@ from lab.units import format_time
 from tests.bench import floor
 
 if TYPE_CHECKING:
-    from lab.backends.base import Fabric
     from lab.model.topology import Topology
 
 SIZES = ("2x4x2", "4x8x4", "8x32x2")
@@ -45,7 +48,9 @@ class Run:
     convergence: float
     up: float
     down: float
+    frr_floor: float
     switch_mib: float
+    switch_processes: float
 
 
 def topology_of(size: str) -> Topology:
@@ -61,7 +66,9 @@ def measure(topology: Topology) -> Run:
     began = time.monotonic()
     fabric, watch = lifecycle.up(topology, registry.backend(registry.DEFAULT))
     up = time.monotonic() - began
-    memory = switch_memory(fabric)
+    pids = [pid for switch in fabric.topology.switches for pid in fabric.router(switch.name).pids().values()]
+    busy, memory = sum(map(cpu_time, pids)), sum(map(_proportional_size, pids))
+    switches = len(fabric.topology.switches)
     began = time.monotonic()
     lifecycle.down(fabric.state)
     return Run(
@@ -74,18 +81,20 @@ def measure(topology: Topology) -> Run:
         convergence=watch.seconds["convergence"],
         up=up,
         down=time.monotonic() - began,
-        switch_mib=memory / 2**20,
+        frr_floor=busy / len(os.sched_getaffinity(0)),
+        switch_mib=memory / switches / 2**20,
+        switch_processes=len(pids) / switches,
     )
 
 
-def switch_memory(fabric: Fabric) -> float:
-    """Bytes of the daemons of one switch, on average; pages that daemons share are divided among them (PSS)."""
-    switches = fabric.topology.switches
-    pids = [pid for switch in switches for pid in fabric.router(switch.name).pids().values()]
-    return sum(map(_proportional_size, pids)) / len(switches)
+def cpu_time(pid: int) -> float:
+    """Seconds that a process has computed, its ended children too (proc_pid_stat(5), 14 to 17)."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _proportional_size(pid: int) -> int:
+    """Bytes; pages that processes share are divided among them (PSS)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
@@ -99,12 +108,13 @@ def median(runs: list[Run]) -> Run:
     return Run(**middle)
 
 
-def as_data(size: str, topology: Topology, run: Run) -> dict[str, object]:
+def as_data(size: str, topology: Topology, run: Run) -> dict[str, Any]:
     """One size's figures with the ratios that have a target."""
     ratios = {
         "plumbing_to_floor": run.plumbing / run.floor_up,
         "up_to_mininet": run.up / run.mininet_up if run.mininet_up else None,
         "down_to_mininet": run.down / run.mininet_down if run.mininet_down else None,
+        "up_to_frr": run.up / run.frr_floor,
     }
     return {"size": size, "nodes": len(topology.nodes), "links": len(topology.links)} | asdict(run) | ratios
 
@@ -122,21 +132,34 @@ _ROWS = (
     ("plumbing / floor", "plumbing_to_floor", "x"),
     ("up / Mininet up", "up_to_mininet", "x"),
     ("down / Mininet down", "down_to_mininet", "x"),
+    ("FRR's own floor", "frr_floor", "s"),
+    ("up / FRR's own floor", "up_to_frr", "x"),
     ("memory of a switch", "switch_mib", "MiB"),
+    ("processes of a switch", "switch_processes", ""),
 )
+_GROWING: Final = ("up", "down", "frr_floor", "plumbing")
 
 
-def show(measured: list[dict[str, object]]) -> None:
+def show(measured: list[dict[str, Any]]) -> None:
     """A row per figure, a column per size."""
     columns = ["", *(f"{entry['nodes']} nodes, {entry['links']} links" for entry in measured)]
     rows = [(title, *(_cell(entry[key], unit) for entry in measured)) for title, key, unit in _ROWS]
     stdout.print(table("bring-up", columns, rows))
+    for title, key, _ in _ROWS:
+        if key in _GROWING and len(measured) > 1:
+            stdout.print(f"{title}: grows with nodes to the power of {exponent(measured, key):.2f}", highlight=False)
+
+
+def exponent(measured: list[dict[str, Any]], key: str) -> float:
+    """The slope of a figure over the number of nodes, both in logarithms: 1 is in proportion."""
+    nodes, figures = ([math.log(entry[name]) for entry in measured] for name in ("nodes", key))
+    return statistics.linear_regression(nodes, figures).slope
 
 
 def _cell(value: object, unit: str) -> str:
     if not isinstance(value, float):
         return "not installed"
-    return format_time(value) if unit == "s" else f"{value:.2f} {unit}"
+    return format_time(value) if unit == "s" else f"{value:.2f} {unit}".strip()
 
 
 def main() -> None:
