@@ -117,6 +117,10 @@ def _facts(facts: Facts, files: list[Path]) -> dict[str, Any]:
         "checks": facts.told.checks,
         "figures": facts.figures,
         "transfers": facts.transfers,
+        "packets": [
+            {name: getattr(each, name) for name in ("what", "at", "link", "file", "number", "line")}
+            for each in facts.packets
+        ],
         "answer": facts.told.answer,
         "ruled_out": facts.ruled,
         "alarms": list(facts.alarms),

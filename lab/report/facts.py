@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.report.figures import Figure, figures_of, phases_of
+from lab.report.packets import Packet, packets_of
 from lab.report.ruled import RuledOut, alarms, broken_phase, ruled_out
 from lab.report.standstill import Pause, pauses_of
 from lab.report.told import Story, Told, story_of
@@ -98,6 +99,8 @@ class Facts:
     ruled: tuple[RuledOut, ...] = ()
     alarms: tuple[str, ...] = ()
     """Counters that would have told, with their values."""
+    packets: tuple[Packet, ...] = ()
+    """Those worth a look, of what was captured."""
 
     @property
     def standstills(self) -> tuple[Pause, ...]:
@@ -121,6 +124,7 @@ def gather(recording: Recording, told: Told) -> Facts:
 def _gathered(recording: Recording, told: Told) -> Facts:
     faults = _faults(recording, told)
     pauses = tuple(pauses_of(recording))
+    packets, unread = packets_of(recording)
     made = Facts(
         name=recording.name,
         fabric=recording.fabric,
@@ -142,7 +146,8 @@ def _gathered(recording: Recording, told: Told) -> Facts:
         figures=tuple(figures_of(recording)),
         transfers=tuple(_moved(recording)),
         commands=recording.commands,
-        unknowns=tuple(_unknowns(recording, told)),
+        unknowns=(*_unknowns(recording, told), *unread),
+        packets=tuple(packets),
     )
     broken = broken_phase(recording, faults[0].start if faults else None)
     return replace(

@@ -162,7 +162,21 @@ def _evidence(facts: Facts) -> Iterator[str]:
         yield from _block(f"{typed(command.node, command.argv)}\n{_shown(command.stdout)}{_shown(command.stderr)}")
         yield f"Exit code {command.exit_code} (`commands.jsonl`)."
         yield ""
+    if facts.packets:
+        yield from _packets(facts)
     yield ""
+
+
+def _packets(facts: Facts) -> Iterator[str]:
+    yield "### Packets"
+    yield ""
+    yield "The first of each sort that was captured; `rocelab dissect RUN/FILE --packet N` takes one apart."
+    yield ""
+    rows = (
+        (f"{each.at:.6f}", plain(each.what), code(each.link), f"{code(each.file)}, {each.number}", code(each.line))
+        for each in facts.packets
+    )
+    yield from _table(("second", "what", "where", "file, packet", "packet"), rows)
 
 
 def typed(node: str, argv: Sequence[str]) -> str:

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
     from lab.model.topology import Topology
     from lab.report.facts import Facts
-    from lab.telemetry.recording import Recording
+    from lab.report.packets import Packet
+    from lab.telemetry.recording import Event, Recording
     from lab.telemetry.series import Series
 
 _NS: Final = 10**9
 _US: Final = 1000
+_UP: Final = {"bgp": "Established", "bfd": "up"}
+"""What a session is called that is there."""
 BUDGET: Final = 5_000_000
 """Bytes of JSON from which on samples are left out: every second, or fourth, and the page says so."""
 _OUTPUT: Final = 100_000
@@ -66,6 +69,7 @@ def _about(topology: Topology, recording: Recording, facts: Facts) -> dict[str, 
         "pauses": _pauses(facts),
         "steps": steps_of(topology, facts),
         "commands": list(_commands(recording, facts)),
+        "packets": [_packet(each) for each in facts.packets],
         "rates": {str(end): link.rate for link in topology.links for end in link.ends},
         "hosts": [node.name for node in topology.hosts],
     }  # fmt: skip
@@ -102,6 +106,18 @@ def _commands(recording: Recording, facts: Facts) -> Iterator[dict[str, Any]]:
             yield {"at": event.seconds, "typed": typed("", argv).removeprefix("$ "), "output": "", "code": None}
 
 
+def _packet(packet: Packet) -> dict[str, Any]:
+    """Each header with its fields, as name, value and meaning."""
+    return {
+        "at": packet.at, "what": packet.what, "link": packet.link, "line": packet.line,
+        "typed": f"rocelab dissect {packet.file} --packet {packet.number}",
+        "headers": [
+            {"name": each.name, "why": each.why, "fields": [[of.name, of.value, of.meaning] for of in each.fields]}
+            for each in packet.headers
+        ],
+    }  # fmt: skip
+
+
 def _counted(recording: Recording, every: int) -> dict[str, Any]:
     total = len(recording.samples["ns"])
     chosen = np.unique(np.append(np.arange(0, total, every), max(total - 1, 0))) if total else np.arange(0)
@@ -118,6 +134,7 @@ def _counted(recording: Recording, every: int) -> dict[str, Any]:
         "ports": ports,
         "received": dict(_received(recording, chosen)),
         "again": dict(_again(recording, chosen)),
+        "sessions": dict(_sessions(recording, chosen)),
     }
 
 
@@ -139,6 +156,19 @@ def _again(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[st
                 yield f"{device} {name}", changes(series, chosen)
 
 
+def _sessions(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
+    """Of each session, ``leaf1:swp1 bgp``: whether it is up, as a gauge. The first event tells how it was before."""
+    told: dict[str, list[Event]] = {}
+    for event in recording.events(source="routing"):
+        if event.kind in _UP:
+            told.setdefault(f"{event.node}:{event.interface} {event.kind}", []).append(event)
+    times = recording.samples["ns"][chosen]
+    for name, events in told.items():
+        up = np.array([event.data.get("state") == _UP[event.kind] for event in events], np.int64)
+        last = np.searchsorted(np.array([event.ns for event in events], np.int64), times, "right") - 1
+        yield name, folded(up[np.maximum(last, 0)])
+
+
 def changes(series: Series, chosen: NDArray[np.int64]) -> list[int]:
     """What a series is at the chosen samples: samples since the last change, the change, and so on.
 
@@ -147,6 +177,11 @@ def changes(series: Series, chosen: NDArray[np.int64]) -> list[int]:
     values = series.values[chosen].astype(np.int64)
     if not series.gauge and len(values):
         values = values - values[0]
+    return folded(values)
+
+
+def folded(values: NDArray[np.int64]) -> list[int]:
+    """Samples since the last change, the change, and so on; before the first sample all is 0."""
     grown = np.diff(values, prepend=0)
     where = np.flatnonzero(grown)
     return np.stack([np.diff(where, prepend=0), grown[where]], axis=1).ravel().tolist() if len(where) else []

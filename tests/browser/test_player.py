@@ -15,7 +15,10 @@ from lab.report.page import write_page
 from lab.scenario import library
 from lab.telemetry import folder as files
 from lab.telemetry.recording import Recording
+from lab.wire.pcapng import Direction, Interface, Record
 from tests.browser.chromium import Tab
+from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.packets import ack, pause, send
 from tests.unit.scenario.test_judge import STEPS, incast, storm
 from tests.unit.telemetry.made import START, STEP
 
@@ -120,6 +123,48 @@ def test_play_moves_the_time_and_pause_stops_it(tab: Tab) -> None:
     stopped = now(tab)
     tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert now(tab) == stopped > 0.1
+
+
+def with_packets_and_sessions(making: Made) -> None:
+    """A session that is lost in the middle, and a capture whose sender has a name that would be markup."""
+    for after, state in ((0, "Established"), (3 * STEP, "Idle")):
+        told = {"source": "routing", "kind": "bgp", "node": "leaf1", "interface": "swp1"}
+        making.event(START + after + 1, **told, state=state, before="")
+    making.folder.captures.mkdir()
+    frames = [send(7), pause({3: 0xFFFF}), ack(8, 0x60)]
+    records = [
+        Record(10**18 + START + number * STEP, 0, len(frame), Direction.INBOUND, frame)
+        for number, frame in enumerate(frames)
+    ]
+    (making.folder.captures / "links.pcapng").write_bytes(pcapng(records, Interface(HOSTILE, speed=10**8)))
+
+
+def test_packets_are_taken_apart_and_lead_to_their_moment(browser: Chromium, tmp_path: Path) -> None:
+    tab = Tab(browser, page_of(tmp_path, with_packets_and_sessions).as_uri())
+    sorts = tab.run("[...document.querySelectorAll('.packet b')].map((it) => it.textContent)")
+    assert sorts == ["the first pause (PFC)", "the first NAK"]
+    assert tab.run("document.querySelector('.packet details').open") is False
+    click(tab, ".packet summary")
+    assert tab.run("document.querySelector('.packet details').open") is True
+    cells = tab.run("[...document.querySelectorAll('.packet:first-child td')].map((it) => it.textContent)")
+    assert "priority_enable_vector" in cells
+    click(tab, ".packet .moment")
+    assert now(tab) == pytest.approx(STEP / 1e9)
+    assert tab.run("window.hit") is None
+    assert tab.complaints() == []
+    tab.close()
+
+
+def test_sessions_are_drawn_over_time(browser: Chromium, tmp_path: Path) -> None:
+    tab = Tab(browser, page_of(tmp_path, with_packets_and_sessions).as_uri())
+    plot = "[...document.querySelectorAll('.plot')].find((it) => it.querySelector('h2').textContent === 'Sessions')"
+    assert tab.run(f"{plot}.querySelector('.caption p').textContent") == "that are up"
+    shown = f"{plot}.querySelectorAll('.u-value')[1].textContent"
+    for second, up in ((0.0, "1"), (4 * STEP / 1e9, "0")):
+        scrub(tab, second + 0.001)
+        until(tab, f"{shown} === '{up}'")
+    assert tab.complaints() == []
+    tab.close()
 
 
 RATIO = """new Promise((done) => {

@@ -68,6 +68,20 @@ class ReportedTransfer(Transfer):
     phase: str
 
 
+class ReportedPacket(Answer):
+    """A captured packet that is worth a look: the first of its sort."""
+
+    what: str
+    at: float
+    """Seconds of the recording."""
+    link: str
+    file: str
+    """Below the recording's folder."""
+    number: int
+    """In that file, from 1."""
+    line: str
+
+
 class RootCause(Answer):
     """What the scenario gives as the root cause; nothing here was diagnosed."""
 
@@ -112,6 +126,7 @@ class Report(Answer):
     checks: list[ReportedCheck]
     figures: list[Figure]
     transfers: list[ReportedTransfer]
+    packets: list[ReportedPacket]
     answer: RootCause | None
     """None of a recording whose scenario has none."""
     ruled_out: list[RuledOut]

@@ -163,6 +163,25 @@ function buildSteps() {
   if (!run.steps.length) $("steps").append(element("li", {class: "legend"}, "No scenario tells the story of this run."));
 }
 
+// Each header of a packet as a table: field, value, what it means.
+function taken(header) {
+  const rows = header.fields.map((field) => element("tr", {}, ...field.map((text) => element("td", {}, text))));
+  return element("div", {class: "header"}, element("h4", {}, header.name), element("p", {}, header.why), element("table", {}, element("tbody", {}, ...rows)));
+}
+
+function buildPackets() {
+  $("packet-panel").hidden = !run.packets.length;
+  for (const packet of run.packets) {
+    const button = element("button", {type: "button", class: "copy", "aria-label": `copy ${packet.typed}`}, "copy");
+    button.addEventListener("click", () => copy(packet.typed, button));
+    const moment = element("button", {type: "button", class: "moment", onclick: () => hop(packet.at)}, `${packet.at.toFixed(6)} s`);
+    $("packets").append(element("div", {class: "packet"},
+      element("p", {class: "sort"}, moment, element("b", {}, packet.what), element("span", {}, `at ${packet.link}`)),
+      element("details", {}, element("summary", {}, element("code", {}, packet.line)), ...packet.headers.map(taken),
+        element("p", {class: "typed"}, element("code", {}, packet.typed), button))));
+  }
+}
+
 const percent = (t) => `${end ? t / end * 100 : 0}%`;
 
 function buildTrack() {
@@ -185,6 +204,7 @@ function buildTrack() {
   };
   for (const moment of run.moments) if (!moment.what.startsWith("phase ")) mark(moment.at, "other", `${moment.at.toFixed(3)} s: ${moment.what}`);
   for (const pause of run.standstills) mark(pause.start, "stop", `${pause.start.toFixed(4)} s: ${pause.port} stands still`);
+  for (const packet of run.packets) mark(packet.at, "other", `${packet.at.toFixed(4)} s: ${packet.what}`);
   for (const step of run.steps) mark(step.at, "step-mark", `${step.word}: ${step.text}`);
 }
 
@@ -256,6 +276,7 @@ function begin() {
   build();
   buildSteps();
   buildCommands();
+  buildPackets();
   buildTrack();
   listen();
   plotAll();

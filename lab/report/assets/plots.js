@@ -10,6 +10,7 @@ const KINDS = [
   {title: "ECN marks", unit: perSecond, key: "marked", says: "packets in a second"},
   {title: "Dropped", unit: perSecond, key: "dropped", says: "packets in a second, for any reason"},
   {title: "Lost and sent again", unit: perSecond, key: "again", says: "counted by RDMA devices, in a second"},
+  {title: "Sessions", unit: (value) => Number.isInteger(value) ? String(value) : "", key: "sessions", says: "that are up"},
 ];
 const shelf = document.getElementById("plots");
 const colours = new Map();
@@ -24,6 +25,17 @@ const received = Object.entries(run.received).map(([name, changes]) => ({name, v
 
 const again = Object.entries(run.again).map(([name, changes]) => ({name, values: rising(unfolded(changes), 1)}));
 
+const sessions = Object.entries(run.sessions).map(([name, changes]) => ({port: name.split(" ")[0], kind: name.split(" ")[1], values: unfolded(changes)}));
+
+// How many sessions of each protocol are up: of a port, or of all.
+function upOf() {
+  const found = new Map();
+  for (const session of sessions) if (chosen === null || session.port === chosen) {
+    found.set(session.kind, added(found.get(session.kind) || null, session.values));
+  }
+  return [...found].map(([kind, values]) => ({name: kind.toUpperCase(), values}));
+}
+
 function biggest(found) {
   const sums = found.map((line) => [line.values.reduce((sum, value) => sum + value, 0), line]);
   const most = Math.max(0, ...sums.map(([sum]) => sum));
@@ -32,6 +44,7 @@ function biggest(found) {
 
 // What a plot shows: of a chosen port its own lines, otherwise those of the ports with most of it.
 function linesOf(kind) {
+  if (kind.key === "sessions") return upOf();
   if (kind.key === "again") return biggest(again.filter((line) => chosen === null || line.name.startsWith(`${chosen} `)));
   if (chosen !== null) {
     const port = ports.get(chosen);
@@ -65,7 +78,7 @@ function plot(kind) {
     series: [{label: "s", value: (_, value) => value === null ? "" : value.toFixed(3)}, ...lines.map((line, number) => ({
       label: line.name, stroke: chosen === null ? colourOf(line.name) : PALETTE[number % PALETTE.length], width: 1.6,
       value: (_, value) => value === null ? "" : kind.unit(value), points: {show: false},
-      ...(kind.key === "depth" ? {paths: uPlot.paths.stepped({align: 1})} : {paths: uPlot.paths.stepped({align: -1})}),
+      ...(["depth", "sessions"].includes(kind.key) ? {paths: uPlot.paths.stepped({align: 1})} : {paths: uPlot.paths.stepped({align: -1})}),
     }))],
     axes: [{...axis, size: 32, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(4))} s`)},
       {...axis, size: 66, values: (_, ticks) => ticks.map((tick) => kind.unit(tick))}],
