@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where reports go.")]
 Index = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Report every recording of a folder, and list them on index.html.")
+    Path | None,
+    typer.Option(metavar="DIR", help="Report every recording below a folder, and list them on index.html."),
 ]
 Own = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of your own scenarios.")]
 
@@ -53,8 +55,8 @@ def report(
         stdout.print(str(file), markup=False, highlight=False, soft_wrap=True)
 
 
-def _made(run: Path, output: Path, path: Path) -> tuple[Facts, list[Path]]:
-    """A run's facts, and the files that tell of it."""
+def _made(run: Path, output: Path, path: Path, stem: str = "") -> tuple[Facts, list[Path]]:
+    """A run's facts, and the files that tell of it, which are called ``stem`` or as the run is."""
     from lab.cli.told import told_of  # noqa: PLC0415 - scenarios, NumPy and pyarrow, for which --help does not wait
     from lab.report.facts import gather  # noqa: PLC0415
     from lab.report.markdown import write_markdown  # noqa: PLC0415
@@ -64,17 +66,20 @@ def _made(run: Path, output: Path, path: Path) -> tuple[Facts, list[Path]]:
     recording = Recording.open(run)
     facts = gather(recording, told_of(run, path))
     texts = {"md": write_markdown(facts), "html": write_page(recording, facts)}
-    return facts, [_written(output / f"{facts.name}.{ending}", text) for ending, text in texts.items()]
+    return facts, [_written(output / f"{stem or facts.name}.{ending}", text) for ending, text in texts.items()]
 
 
 def _all_of(folder: Path, output: Path, path: Path, unread: dict[str, str]) -> list[tuple[Facts, list[Path]]]:
-    """Every recording of a folder; what is damaged is told, and does not stop the others."""
+    """Every recording in and below a folder; what is damaged is told, and does not stop the others."""
     made = []
-    for run in sorted(each.parent for each in folder.glob("*/recording.json")):
+    found = sorted(each.parent for each in folder.glob("**/recording.json"))
+    names = Counter(run.name for run in found)
+    for run in found:
+        name = run.name if names[run.name] == 1 else "-".join(run.relative_to(folder).parts)
         try:
-            made.append(_made(run, output, path))
+            made.append(_made(run, output, path, name))
         except InvalidInput as error:
-            unread[run.name] = str(error)
+            unread[name] = str(error)
             stderr.print(f"left out: {error}", markup=False, highlight=False, soft_wrap=True)
     if not made and not unread:
         raise UsageError(f"no recording in {folder}", "rocelab record ls lists what there is")

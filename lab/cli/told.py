@@ -50,4 +50,4 @@ def _answer(scenario: Scenario[Any]) -> Answered | None:
     found = scenario.answer
     if found is None:
         return None
-    return Answered(found.cause, found.where[0], found.because, found.fix, found.prevention)
+    return Answered(found.cause, found.where[0], found.because, found.fix, found.prevention, found.level)

@@ -20,8 +20,11 @@ _ROWS: Final = 8
 
 
 def write_gallery(runs: Sequence[tuple[Facts, str]], unread: Mapping[str, str]) -> str:
-    """The page: runs with the files of their pages, and of recordings that could not be read why."""
-    ordered = sorted(runs, key=lambda each: (each[0].told.scenario or "~", each[0].began))
+    """The page: runs with the files of their pages, and of recordings that could not be read why.
+
+    They are in the order of a course: what is easy to find first, then by scenario and time; others come last.
+    """
+    ordered = sorted(runs, key=lambda each: (_level(each[0]) or 9, each[0].told.scenario or "~", each[0].began))
     return filled(
         "gallery.html",
         style=asset("page.css") + asset("gallery.css"),
@@ -32,14 +35,21 @@ def write_gallery(runs: Sequence[tuple[Facts, str]], unread: Mapping[str, str]) 
     )
 
 
+def _level(facts: Facts) -> int:
+    """How hard it is to find what is wrong in a run; 0 where nobody says."""
+    return facts.told.answer.level if facts.told.answer else 0
+
+
 def _card(facts: Facts, page: str) -> str:
     outcome = facts.told.outcome or "not judged"
     kind = f" {facts.told.outcome}" if facts.told.outcome in {"pass", "fail", "unknown"} else ""
+    rank = f'<span class="chip">level {_level(facts)}</span>' if _level(facts) else ""
     when = next((each.text for each in facts.story.sentences if each.word == "When"), "")
     return (
         f'<a class="card panel" href="{escape(quote(page))}">'
         f'<p class="chips"><span class="chip{kind}">{escape(outcome)}</span>'
-        f'<span class="chip">{escape(facts.told.scenario or "no scenario")}</span></p>'
+        f'<span class="chip">{escape(facts.told.scenario or "no scenario")}</span>'
+        f"{rank}</p>"
         f"<h2>{escape(facts.story.title or facts.name)}</h2>"
         f'<p class="when">{escape(when)}</p>'
         f"{''.join(_strip(facts))}"

@@ -31,6 +31,8 @@ class Answered:
     because: str
     fix: str
     prevention: str
+    level: int = 0
+    """How hard it is to find, from 1; 0 where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)

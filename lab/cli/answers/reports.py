@@ -90,6 +90,8 @@ class RootCause(Answer):
     because: str
     fix: str
     prevention: str
+    level: int
+    """How hard it is to find, from 1; 0 where nobody says."""
 
 
 class RuledOut(Answer):

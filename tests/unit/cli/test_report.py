@@ -9,7 +9,8 @@ from typer.testing import CliRunner, Result
 from lab.cli.main import app
 from lab.cli.schemas import adapter
 from lab.errors import InvalidInput, LabError, OperationFailed, UsageError
-from tests.unit.scenario.test_judge import storm
+from lab.telemetry import folder as files
+from tests.unit.scenario.test_judge import incast, storm
 
 
 def report(*words: object) -> Result:
@@ -82,6 +83,20 @@ def test_all_of_a_folder_are_listed_and_what_is_damaged_is_told(tmp_path: Path) 
     listed = Path(answered["index"]).read_text()
     assert 'href="good.html"' in listed
     assert "bad: " in listed
+
+
+def test_a_catalogue_is_a_course_of_all_scenarios(tmp_path: Path) -> None:
+    """A folder for each, as of ./scripts/catalogue, with runs of one name; what no scenario made comes last."""
+    for folder, run in (("a", storm), ("b", incast)):
+        (tmp_path / folder).mkdir()
+        made = run(tmp_path / folder)
+        if folder == "a":
+            files.write_json(made.folder.facts("params"), {})
+        made.finished()
+    said = report("--index", tmp_path, "-o", tmp_path / "out", "--json")
+    listed = Path(json.loads(said.stdout)["index"]).read_text()
+    assert 0 < listed.index('href="b-run.html"') < listed.index(">level 1<") < listed.index('href="a-run.html"')
+    assert (tmp_path / "out" / "a-run.md").exists()
 
 
 @pytest.mark.parametrize("words", [[], ["--index", "."]])
