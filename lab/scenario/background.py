@@ -100,15 +100,9 @@ def _running(stage: Stage, node: str, argv: list[str], file: Path) -> Iterator[S
         side.start()
         yield side
     finally:
-        code = _ended(side)
+        if side.running is not None:
+            with signals.held():
+                process.stop(side.running, _LAST_WORDS, signal.SIGINT)
     said, complained = (text.read_text(encoding="utf-8", errors="replace") for text in (side.out, side.err))
-    stage.recorder.command(node, argv, process.Completed(argv, code, said, complained), began=began)
-
-
-def _ended(side: Side) -> int:
-    """Its exit code, once it has had the time to say what it has seen."""
-    program = side.running
-    if program is None:
-        raise AssertionError(f"{side.name}: nothing was started")
-    with signals.held():
-        return process.stop(program, _LAST_WORDS, signal.SIGINT)
+    done = process.Completed(argv, side.code or 0, said, complained)
+    stage.recorder.command(node, argv, done, began=began)

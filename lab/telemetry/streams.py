@@ -104,8 +104,8 @@ def _note(recording: Recording, kind: str, pair: str) -> Event:
 
 
 def _said(recording: Recording, note: Event, key: str) -> str:
-    """What the program printed that was run for it: in its node, with what the note has of it as its last word."""
-    for command in recording.commands:
+    """What was printed by the last program that was run for it: in its node, its last word as the note has it."""
+    for command in reversed(recording.commands):
         if command.node == note.node and command.argv[-1:] == (str(note.data.get(key)),):
             return command.stdout
     raise UsageError(

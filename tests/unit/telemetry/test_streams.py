@@ -89,6 +89,12 @@ def test_pings_that_were_answered_late_are_not_lost(tmp_path: Path) -> None:
     assert (found.lost(START, START + 50_000_000), found.lost(START, START + 10**9)) == (1, 2)
 
 
+def test_of_a_pair_that_was_pinged_twice_the_last_time_counts(tmp_path: Path) -> None:
+    again = ("h2", ["ping", "-D", "-O", "10.0.0.4"], PING.replace("time=0.051 ms", "time=7 ms"))
+    found = echoes(recorded(tmp_path, [*NOTES, NOTES[1]], [*COMMANDS, again]), "h2:h4")
+    assert int(found.times.first) == 7_000_000
+
+
 def test_a_pair_that_was_not_asked_for_is_told_with_its_neighbours(tmp_path: Path) -> None:
     recording = recorded(tmp_path, NOTES, COMMANDS)
     with pytest.raises(UsageError, match="no stream of h1:h5"):
