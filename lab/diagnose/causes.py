@@ -162,7 +162,8 @@ CAUSES: Final = (
         rival="ecn-off-by-3kb",
         tell="rocelab qos show {place}: ecn.{priority}.kmin, beside that of a sibling",
         fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
-        words="Most packets are marked though next to nothing waits. DCQCN would cut its senders down to a crawl.",
+        words="Packets are marked though less waits than what its siblings mark above. DCQCN would cut its senders"
+        " down to a crawl.",
     ),
     Cause(
         "ecn-off-by-3kb", "a port's thresholds are a little off those of its siblings",

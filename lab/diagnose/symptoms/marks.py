@@ -20,6 +20,8 @@ _DEEP: Final = 1.25
 """Times Kmin that waits on average in a queue that has to mark."""
 _LOW: Final = 0.8
 """Times Kmin that waits at most in a queue that has nothing to mark."""
+_MOST: Final = 0.5
+"""Of a queue's packets: where Kmin has so many marked, half of the samples are above it."""
 _SAME_DEPTH: Final = 3_500
 """Bytes: less than a packet of 4 KB."""
 _STANDING: Final = 12_500
@@ -168,10 +170,11 @@ def _configured(facts: Facts) -> Iterator[tuple[str, Lane]]:
 
 
 def marks_though_shallow(facts: Facts) -> Iterator[Sign]:
-    """A queue marks much of what it sends and is never near the Kmin of its siblings."""
+    """A queue marks much of what it sends, never near the Kmin of its siblings; or most, and never above that."""
     for lane in _egress(facts):
         usual = _usual(facts, lane)
-        if usual and usual.enabled and lane.share_marked > 0.1 and lane.deepest < _LOW * usual.kmin:
+        near = 1.0 if lane.share_marked > _MOST else _LOW
+        if usual and usual.enabled and lane.share_marked > 0.1 and lane.deepest < near * usual.kmin:
             seen = [
                 counted(facts, lane, f"packets marked of {lane.tx_packets}", MARKED, lane.marked),
                 counted(facts, lane, f"bytes waited at most; siblings mark above {usual.kmin}", DEPTH, lane.deepest),

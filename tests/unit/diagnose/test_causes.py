@@ -182,6 +182,11 @@ NAMED: list[tuple[str, str, Facts, Facts]] = [
         facts({"leaf2:swp6": {**SLOW, "depth": 60_000.0, "deepest": 90_000, "marked": 800}}),
     ),
     (
+        "ecn-too-low", "leaf2:swp6",
+        facts({"leaf2:swp6": {**SLOW, "depth": 30_000.0, "deepest": 35_000, "marked": 800}}),
+        facts({"leaf2:swp6": {**SLOW, "depth": 30_000.0, "deepest": 35_000, "marked": 300}}),
+    ),
+    (
         "ecn-off-by-3kb", "leaf2:swp6",
         facts({"leaf1:swp6": {**SLOW, **STANDING, "marked": 250}, "leaf2:swp6": {**SLOW, **STANDING, "marked": 500}}),
         facts({"leaf1:swp6": {**SLOW, **STANDING, "marked": 250}, "leaf2:swp6": {**SLOW, **STANDING, "marked": 310}}),
