@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _CABLES_AT_ONCE: Final = 64
 """Links that are made together: the namespaces of their ends are open meanwhile."""
+_NEIGHBOURS: Final = "net/ipv6/neigh/default/gc_thresh3"
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ def check_kernel(topology: Topology) -> None:
         raise EnvironmentLacks("building namespaces needs root", "use sudo, or --vm")
     if not tuning.has_sysctl("net/ipv6/conf/all/forwarding"):
         raise EnvironmentLacks("IPv6 is off in this kernel", "boot it without ipv6.disable=1, or use --vm")
+    _check_neighbours(topology)
     overlay.check_kernel(topology)
     if topology.qos is not None:
         port_maps.check()
@@ -157,4 +159,21 @@ def check_kernel(topology: Topology) -> None:
     if delayed is not None and not probe.has_qdisc("netem"):
         raise EnvironmentLacks(
             f"link {delayed}: delay needs the kernel's sch_netem", "modprobe sch_netem, or use --vm"
+        )
+
+
+def _check_neighbours(topology: Topology) -> None:
+    """Each end of a link between switches keeps its neighbour for good, in one table of all namespaces.
+
+    A full table takes no further neighbour: sessions stay down, and only the kernel's log says why. Its limit is the
+    host's to choose (arp(7)), and only the first namespace sees it.
+    """
+    if not tuning.has_sysctl(_NEIGHBOURS):
+        return
+    room = int(tuning.read_sysctls([_NEIGHBOURS])[_NEIGHBOURS])
+    between = [link for link in topology.links if all(topology.node(end.node).role.is_switch for end in link.ends)]
+    if (ends := 2 * len(between)) >= room:
+        raise EnvironmentLacks(
+            f"{topology.name} has {len(between)} links between switches, and this kernel room for {(room - 1) // 2}",
+            f"sysctl -w {_NEIGHBOURS.replace('/', '.')}={4 * ends} makes some, or use --vm",
         )

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 SIZES = ("2x4x2", "4x8x4", "8x32x2")
 NAME = "bench"
+_PATIENCE: Final = 900.0
+"""Seconds to converge: how long it takes is what is measured."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def measure(topology: Topology) -> Run:
     """The floor, Mininet, then rocelab, of the same graph."""
     bare, rival = floor.ip_batch(topology), floor.mininet(topology)
     began = time.monotonic()
-    fabric, watch = lifecycle.up(topology, registry.backend(registry.DEFAULT))
+    fabric, watch = lifecycle.up(topology, registry.backend(registry.DEFAULT), timeout=_PATIENCE)
     up = time.monotonic() - began
     pids = [pid for switch in fabric.topology.switches for pid in fabric.router(switch.name).pids().values()]
     busy, memory = sum(map(cpu_time, pids)), sum(map(_proportional_size, pids))
@@ -169,9 +171,11 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=1, help="take the median of so many runs")
     parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="SxLxH")
     wanted = parser.parse_args()
+    topologies = {size: topology_of(size) for size in wanted.sizes}
+    for topology in topologies.values():  # a size that cannot be had is said before minutes are spent on the others
+        registry.backend(registry.DEFAULT).check(topology)
     measured = []
-    for size in wanted.sizes:
-        topology = topology_of(size)
+    for size, topology in topologies.items():
         stderr.print(f"{size}: {len(topology.nodes)} nodes, {len(topology.links)} links", highlight=False)
         measured.append(as_data(size, topology, median([measure(topology) for _ in range(wanted.repeat)])))
     if wanted.json:
