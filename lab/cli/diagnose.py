@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +15,12 @@ from lab.cli.runs import folder_of
 from lab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from lab.backends.base import Fabric
     from lab.diagnose.answer import Diagnosis, Found
     from lab.diagnose.sign import Evidence
+    from lab.telemetry.recorder import Recorder
 
 _TOLD = {
     "fault": "{count}",
@@ -36,6 +41,9 @@ def diagnose(
     begin: Annotated[float | None, typer.Option("--from", metavar="SECONDS", help="From there on.")] = None,
     until: Annotated[float | None, typer.Option("--until", metavar="SECONDS", help="Up to there.")] = None,
     seconds: Annotated[float, typer.Option(help="How long a running fabric is looked at.")] = 10.0,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Ping and write a little between hosts meanwhile: where nobody does.")
+    ] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -44,8 +52,10 @@ def diagnose(
     rocelab diagnose RUN reads a recording, without root; without RUN it looks at a running fabric. What was injected
     it does not read. It ends with 0 where nothing is broken, with 1 where something is, with 3 where it cannot tell.
     """
-    _check(run, phase, begin, until, seconds, fabric)
-    found = _of_a_fabric(fabric, seconds) if run is None else _of_a_run(folder_of(run), phase, begin, until)
+    _check(run, phase, begin, until, seconds, fabric, probe=probe)
+    found = (
+        _of_a_fabric(fabric, seconds, probe=probe) if run is None else _of_a_run(folder_of(run), phase, begin, until)
+    )
     if as_json:
         print_json(_as_data(found))
     else:
@@ -54,12 +64,21 @@ def diagnose(
 
 
 def _check(
-    run: str | None, phase: str, begin: float | None, until: float | None, seconds: float, fabric: str | None
+    run: str | None,
+    phase: str,
+    begin: float | None,
+    until: float | None,
+    seconds: float,
+    fabric: str | None,
+    *,
+    probe: bool,
 ) -> None:
     """UsageError for what does not go together."""
     times = begin is not None or until is not None
     if run is not None and fabric is not None:
         raise UsageError("a recording and a fabric are both named", "name one of them")
+    if run is not None and probe:
+        raise UsageError("--probe is about a fabric that runs", "leave it out, or the recording")
     if run is None and (phase or times):
         raise UsageError("--phase, --from and --until are about a recording", "rocelab diagnose RUN --phase ...")
     if phase and times:
@@ -75,7 +94,7 @@ def _of_a_run(run: Path, phase: str, begin: float | None, until: float | None) -
     return diagnose_run(Recording.open(run), phase, begin, until)
 
 
-def _of_a_fabric(name: str | None, seconds: float) -> Diagnosis:
+def _of_a_fabric(name: str | None, seconds: float, *, probe: bool) -> Diagnosis:
     """The same of a recording that is made for it, and thrown away."""
     from lab.backends.qos import require_ports  # noqa: PLC0415 - see _of_a_run
     from lab.cli.opening import open_fabric  # noqa: PLC0415
@@ -84,8 +103,16 @@ def _of_a_fabric(name: str | None, seconds: float) -> Diagnosis:
     fabric = open_fabric(name)
     require_ports(fabric)
     with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
-        window = record_window(fabric, Path(folder) / "window", seconds)
+        busy = partial(_probing, fabric) if probe else None
+        window = record_window(fabric, Path(folder) / "window", seconds, busy)
         return _of_a_run(Path(folder) / "window", window, None, None)
+
+
+def _probing(fabric: Fabric, recorder: Recorder) -> AbstractContextManager[None]:
+    from lab.scenario.probing import probing  # noqa: PLC0415 - see _of_a_run
+    from lab.scenario.stage import Stage  # noqa: PLC0415
+
+    return probing(Stage(fabric, recorder, seed=1, tell=lambda _: None))
 
 
 def _as_data(found: Diagnosis) -> dict[str, Any]:

@@ -256,14 +256,14 @@ CAUSES: Final = (
         " another length, overtake themselves, and are sent again.",
     ),
     Cause(
-        "link-flap", "a link goes down and comes back",
-        needs=(paths.a_link_goes_down,),
+        "link-flap", "a link goes down, and may come back",
+        needs=(paths.a_link_is_down,),
         supports=(paths.a_session_is_lost, losses.sent_again),
         explains=("one-path-only", "acl-4791", "incast"),
         nearby=("gray-loss", "mtu-black-hole"),
         rival="gray-loss",
         tell="rocelab exec {node} -- ip -s link: carrier changes",
-        fix="clean or replace optic and cable of {place}; drain the link meanwhile",
+        fix="clean or replace optic and cable of {place}, or set up the end that is shut; drain the link meanwhile",
         words="Each time it goes, its session is lost, routes change, and what was under way is sent again.",
     ),
     Cause(
@@ -286,6 +286,14 @@ CAUSES: Final = (
         fix="rocelab exec {peer_node} -- ip link set {peer_interface} mtu 9000: one MTU end to end",
         words="What is larger than the MTU of the end that receives is dropped there before anybody counts it, and no"
         " ICMP comes back. QPs with large packets time out for ever; small ones notice nothing.",
+    ),
+    Cause(
+        "mtu-black-hole", "a link has a smaller MTU than its neighbours",
+        needs=(losses.smaller_than_its_siblings,),
+        rival="",
+        tell="rocelab exec {node} -- ip link, and ping -M do -s 1472 and -s 8000 over each path",
+        fix="rocelab exec {node} -- ip link set {interface} mtu 9000, and so at the other end: one MTU end to end",
+        words="Nothing large passes there now. What is larger than that, and goes that way, would not arrive.",
     ),
     Cause(
         "gid-index", "a program uses a GID index at which its address is not any more",

@@ -55,7 +55,7 @@ def _collected(recording: Recording, window: Phase) -> Facts:
     start = recording.clock.start
     missing: list[str] = []
     qos, current = _configuration(recording, window, missing)
-    links = tuple(_link_changes(recording, window.end))
+    links = (*_links_before(recording), *_link_changes(recording, window.end))
     facts = Facts(
         start=(window.start - start) / _NS,
         end=(window.end - start) / _NS,
@@ -241,6 +241,15 @@ def _prefix(route: Mapping[str, Any]) -> str:
 def _outgoing(route: Mapping[str, Any]) -> tuple[str, ...]:
     hops = route.get("nexthops") or [route]
     return tuple(sorted(str(hop["dev"]) for hop in hops if "dev" in hop))
+
+
+def _links_before(recording: Recording) -> Iterator[LinkChange]:
+    """Links as the recording found their ends; an older rocelab did not look."""
+    cabled = {str(end) for link in recording.topology.links for end in link.ends}
+    for node, state in _state(recording).items():
+        for link in state.get("links", ()):
+            if (port := f"{node}:{link['ifname']}") in cabled:
+                yield LinkChange(-1.0, port, "LOWER_UP" in link["flags"], int(link["mtu"]))
 
 
 def _link_changes(recording: Recording, until: int) -> Iterator[LinkChange]:

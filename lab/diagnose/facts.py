@@ -148,7 +148,7 @@ class Facts:
     """By switch and prefix, the interfaces of the next hops at the end of the window."""
     links: tuple[LinkChange, ...] = ()
     mtus: Mapping[str, int] = field(default_factory=dict)
-    """By port, the smallest MTU that it had in the window, where the kernel told of any."""
+    """By port, the smallest MTU that it had in the window, where the recording has any."""
     down: frozenset[str] = frozenset()
     """Ports whose link was down at the end of the window."""
     readdressed: Mapping[str, float] = field(default_factory=dict)

@@ -83,7 +83,7 @@ class Folder:
         return self.path / "topology.json"
 
     def state(self, when: str) -> Path:
-        """Routes, neighbours, FDB, configuration, qos ``before`` and ``after``."""
+        """Links, routes, neighbours, FDB, configuration, qos ``before`` and ``after``."""
         return self.path / "state" / f"{when}.json"
 
     @property

@@ -278,7 +278,7 @@ class Recording:
             raise invalid(self.folder.topology, "cannot be read") from error
 
     def state(self, when: str) -> Mapping[str, Any]:
-        """By node: routes, neighbours, FDB, FRR's configuration and qos, ``before`` and ``after``.
+        """By node: links, routes, neighbours, FDB, FRR's configuration and qos, ``before`` and ``after``.
 
         UsageError where it was not kept, as of a recording that was killed.
         """

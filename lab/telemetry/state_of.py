@@ -1,7 +1,7 @@
 """The state of a fabric at a moment: what forwards packets, and what was configured to.
 
-Of each node: routes and neighbours as ``ip -json`` has them, the FDB as ``bridge -json``, what each of FRR's daemons
-runs with, and the qos of its ports.
+Of each node: links, routes and neighbours as ``ip -json`` has them, the FDB as ``bridge -json``, what each of FRR's
+daemons runs with, and the qos of its ports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lab.backends.base import Fabric
     from lab.kernel.netns import Namespace
 
-_IP: Final = "route show table all\nneigh show\n"
+_IP: Final = "link show\nroute show table all\nneigh show\n"
 _CONFIGURATION: Final = "write terminal"
 
 
@@ -42,9 +42,9 @@ def _of_node(fabric: Fabric, name: str) -> dict[str, Any]:
 
 
 def _forwarding(namespace: Namespace) -> dict[str, Any]:
-    routes, neighbours = documents(namespace.run(["ip", "-json", "-batch", "-"], stdin=_IP).stdout, 2)
+    links, routes, neighbours = documents(namespace.run(["ip", "-json", "-batch", "-"], stdin=_IP).stdout, 3)
     (fdb,) = documents(namespace.run(["bridge", "-json", "fdb", "show"]).stdout, 1)
-    return {"routes": routes, "neighbours": neighbours, "fdb": fdb}
+    return {"links": links, "routes": routes, "neighbours": neighbours, "fdb": fdb}
 
 
 def documents(said: str, count: int) -> list[Any]:

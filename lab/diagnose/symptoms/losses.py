@@ -77,6 +77,23 @@ def only_small_ones_pass(facts: Facts) -> Iterator[Sign]:
             yield Sign(f"{name}--{peer}", tuple(seen), 0.96 if _told_mtu(facts, peer, name) else 0.85)
 
 
+def smaller_than_its_siblings(facts: Facts) -> Iterator[Sign]:
+    """A link between switches has a smaller MTU at an end than another link of the switch there."""
+    told: dict[str, list[Evidence]] = {}
+    for switch in facts.switches:
+        ports = [port for port in facts.ports_of(switch) if port.peer and not facts.is_host(port.peer)]
+        largest = max((facts.mtus.get(port.name, 0) for port in ports), default=0)
+        for port in ports:
+            if 0 < facts.mtus.get(port.name, 0) < largest:
+                link = "--".join(sorted((port.name, port.peer)))
+                says = f"is its MTU, and another port of {switch} to a switch has {largest}"
+                told.setdefault(link, []).append(
+                    Evidence(says, port.name, "ip link: mtu", facts.mtus[port.name], facts.end)
+                )
+    for link, seen in told.items():
+        yield Sign(link, tuple(seen), 0.8)
+
+
 def _told_mtu(facts: Facts, port: str, peer: str) -> int:
     """The MTU of a port where the kernel told of it and it is smaller than what its peer has; 0 otherwise."""
     told, config = facts.mtus.get(port, 0), facts.config(peer)

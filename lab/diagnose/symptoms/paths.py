@@ -150,6 +150,19 @@ def a_link_goes_down(facts: Facts) -> Iterator[Sign]:
         yield Sign(link, (*seen[:4], *lost[:2]), 0.96)
 
 
+def a_link_is_down(facts: Facts) -> Iterator[Sign]:
+    """The kernel tells that a link went down, or it had gone before and does not come back."""
+    yield from a_link_goes_down(facts)
+    changed = {change.port for change in facts.links}
+    links: dict[str, list[Evidence]] = {}
+    for port in sorted(facts.down):
+        if (peer := facts.peer(port)) and not changed & {port, peer}:
+            link = "--".join(sorted((port, peer)))
+            links.setdefault(link, []).append(Evidence("is down all the time", port, "ip link", 0, facts.end))
+    for link, seen in links.items():
+        yield Sign(link, tuple(seen), 0.96)
+
+
 def flows_move_beside_a_link(facts: Facts) -> Iterator[Sign]:
     """A link goes down that carried no packet of a lossless class; receivers then miss what nobody dropped."""
     missed = {host: count for host, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}

@@ -231,6 +231,11 @@ NAMED: list[tuple[str, str, Facts, Facts]] = [
         facts({}, links=(replace(DOWN, up=True),)),
     ),
     (
+        "link-flap", "leaf1:swp1--spine1:swp1",
+        facts({}, down=frozenset({"leaf1:swp1", "spine1:swp1"})),
+        facts({}, down=frozenset({"leaf1:br0"})),
+    ),
+    (
         "gray-loss", "leaf1:swp1--spine1:swp1",
         facts({"leaf1:swp1": LINK, "spine1:swp1": {"rx_packets": 4980, "rx_bytes": 19_920_000}}, devices=RETRIED),
         facts({"leaf1:swp1": LINK, "spine1:swp1": {"rx_packets": 4980, "rx_bytes": 19_920_000}}, devices=QUIET),
@@ -244,6 +249,11 @@ NAMED: list[tuple[str, str, Facts, Facts]] = [
         "mtu-black-hole", "leaf1:swp1--spine1:swp1",
         facts({"leaf1:swp1": LINK}, mtus={"spine1:swp1": 1500}, devices=RETRIED),
         facts({}, mtus={"spine1:swp1": 1500}),
+    ),
+    (
+        "mtu-black-hole", "leaf1:swp1--spine1:swp1",
+        facts({}, mtus={**dict.fromkeys(PEERS, 9000), "leaf1:swp1": 1500}),
+        facts({}, mtus={**dict.fromkeys(PEERS, 9000), "leaf1:swp3": 1500}),
     ),
     (
         "gid-index", "h5:eth1",

@@ -232,6 +232,7 @@ def test_one_that_cannot_tell_ends_with_3(tmp_path: Path) -> None:
     [
         (["nowhere/at-all"], "no recording nowhere/at-all"),
         (["RUN", "--phase", "never"], "no phase never"),
+        (["RUN", "--probe"], "--probe is about a fabric that runs"),
         (["RUN", "--phase", "observe", "--from", "1"], "--phase and times are both given"),
     ],
 )
@@ -285,6 +286,28 @@ def test_ways_are_counted_whoever_found_them(tmp_path: Path, protocol: str) -> N
     one = diagnose_run(Recording.open(routed(tmp_path / "one", ("swp1",), protocol)), "observe")
     assert named(one) == ("one-path-only", ("leaf1",))
     assert "OSPF" in one.causes[0].fix
+
+
+@pytest.mark.parametrize(
+    ("end", "cause"),
+    [
+        ({"ifname": "swp1", "flags": ["BROADCAST", "UP"], "mtu": 9000}, "link-flap"),
+        ({"ifname": "swp1", "flags": ["BROADCAST", "UP", "LOWER_UP"], "mtu": 1500}, "mtu-black-hole"),
+        ({"ifname": "br0", "flags": ["BROADCAST", "UP"], "mtu": 1500}, None),
+    ],
+)
+def test_what_a_recording_finds_broken_is_named(tmp_path: Path, end: dict[str, Any], cause: str | None) -> None:
+    """A link that had gone, or had its MTU, before anybody looked: no event tells of it, and ``ip link`` does."""
+    made = begun(tmp_path / "run")
+    state = json.loads(made.folder.state("before").read_text())
+    others = [{"ifname": f"swp{n}", "flags": ["UP", "LOWER_UP"], "mtu": 9000} for n in range(2, 7)]
+    state["leaf1"]["links"] = [end, *others]
+    files.write_json(made.folder.state("before"), state)
+    during(made, "observe", lambda _: None)
+    found = diagnose_run(Recording.open(made.finished()), "observe")
+    assert [(each.cause, each.places) for each in found.causes] == (
+        [(cause, ("leaf1:swp1--spine1:swp1",))] if cause else []
+    )
 
 
 FAR = [f"10.0.0.{2 * number}/31" for number in range(4, 8)]

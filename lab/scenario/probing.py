@@ -1,0 +1,107 @@
+"""Traffic that a diagnosis makes itself, where nobody else has any: pings as large as they may be, and a little RDMA.
+
+A fabric that is idle shows no loss. Hosts form a ring in which neighbours are at different leaves where that can be:
+so each host and each leaf sends and receives, and several QPs of each pair go by several of the equal paths. They
+send so little that no queue stands for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+from lab.model.overlay.tenancy import tenants_of_ends
+from lab.model.topology import Role
+from lab.rdma.nic import nics_of
+from lab.scenario.patterns import ring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.kernel.process import Completed
+    from lab.model.topology import Topology
+    from lab.scenario.stage import Stage
+
+_AT_ONCE: Final = 8
+_SMALL: Final = 56
+"""Octets behind the header of a ping that passes everywhere."""
+_QPS: Final = 8
+_MESSAGE: Final = 16384
+"""Octets: four packets, so that one that is lost has followers who tell."""
+_SHARE: Final = 16
+"""Of its link's rate a host sends one part in so many."""
+
+
+@contextlib.contextmanager
+def probing(stage: Stage) -> Iterator[None]:
+    """Ping around the rings of hosts, ask for filters, then have those write a little that were reached, meanwhile.
+
+    All of it is recorded: the pings, the filters, and who could not begin.
+    """
+    pairs = [pair for hosts in rings(stage.fabric.topology) for pair in ring(hosts)]
+    reached = _ping(stage, pairs)
+    for node in stage.fabric.topology.switches:
+        stage.run(node.name, "nft", "list", "ruleset")
+    able = [pair for pair in reached if all(nics_of(stage.fabric, host) for host in pair.split(":"))]
+    with contextlib.ExitStack() as going:
+        try:
+            if able:
+                going.enter_context(stage.writing(*able, qps=_QPS, size=_MESSAGE, pace=_pace(stage.fabric.topology)))
+        except OperationFailed as error:
+            stage.recorder.note("gave up", pair=", ".join(able), said=str(error))
+        yield
+
+
+def rings(topology: Topology) -> list[list[str]]:
+    """Hosts that can reach each other, two or more, in an order in which neighbours are at different leaves."""
+    tenants = tenants_of_ends(topology)
+    found: dict[str, dict[str, list[str]]] = {}
+    for host in topology.having(Role.HOST):
+        for link in topology.links_of(host.name)[:1]:
+            end = link.end_at(host.name)
+            if topology.overlay is None or end in tenants:
+                at = found.setdefault(tenants.get(end, ""), {}).setdefault(link.other(end).node, [])
+                at.append(host.name)
+    dealt = [_dealt(list(leaves.values())) for leaves in found.values()]
+    return [hosts for hosts in dealt if len(hosts) > 1]
+
+
+def _dealt(leaves: Sequence[Sequence[str]]) -> list[str]:
+    """The first of each leaf, then the second of each, and so on."""
+    most = max(map(len, leaves))
+    return [hosts[turn] for turn in range(most) for hosts in leaves if turn < len(hosts)]
+
+
+def _ping(stage: Stage, pairs: Sequence[str]) -> list[str]:
+    """Pairs of which the small ping was answered."""
+
+    def ping(wish: tuple[str, int]) -> tuple[int, Completed]:
+        pair, size = wish
+        src, dst = pair.split(":")
+        address = next(each.address.ip for each in stage.fabric.plan[dst].interfaces.values() if each.address)
+        words = ("ping", "-n", "-q", "-M", "do", "-c", "1", "-W", "1", "-s", str(size), str(address))
+        began = time.monotonic_ns()
+        return began, stage.fabric.namespace(src).run(words, timeout=30, check=False)
+
+    wishes = [(pair, size) for pair in pairs for size in (_SMALL, _largest(stage.fabric.topology, pair))]
+    with ThreadPoolExecutor(_AT_ONCE) as pinging:
+        done = list(pinging.map(ping, wishes))
+    for (pair, _), (began, said) in zip(wishes, done, strict=True):
+        stage.recorder.command(pair.partition(":")[0], said.args, said, began=began)
+    return [
+        pair for (pair, size), (_, said) in zip(wishes, done, strict=True) if size == _SMALL and not said.returncode
+    ]
+
+
+def _largest(topology: Topology, pair: str) -> int:
+    """Octets behind the headers of IPv6 and ICMPv6, which are the longer ones (RFC 8200, RFC 4443)."""
+    return min(link.mtu for host in pair.split(":") for link in topology.links_of(host)) - 48
+
+
+def _pace(topology: Topology) -> int:
+    """Messages a second of a pair, of the slowest link that a host has."""
+    slowest = min(link.rate for host in topology.having(Role.HOST) for link in topology.links_of(host.name))
+    return max(1, slowest // _SHARE // (8 * _MESSAGE))

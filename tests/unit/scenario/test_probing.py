@@ -1,0 +1,26 @@
+"""Whom a diagnosis has write to whom: every leaf sends and receives, and nobody across tenants."""
+
+import pytest
+
+from lab.model.load import load_topology
+from lab.scenario.patterns import ring
+from lab.scenario.probing import rings
+
+SHAPE = "generate: {shape: leaf-spine, spines: 2, leaves: 3, hosts_per_leaf: 2}\n"
+
+
+def test_neighbours_in_a_ring_are_at_different_leaves() -> None:
+    topology = load_topology(f"name: three\nqos: lab\n{SHAPE}")
+    (hosts,) = rings(topology)
+    assert hosts == ["h1", "h3", "h5", "h2", "h4", "h6"]
+    leaf = {host.name: topology.links_of(host.name)[0].other(topology.links_of(host.name)[0].end_at(host.name)).node
+            for host in topology.hosts}  # fmt: skip
+    pairs = [pair.split(":") for pair in ring(hosts)]
+    assert all(leaf[src] != leaf[dst] for src, dst in pairs)
+    assert {leaf[src] for src, _ in pairs} == {leaf[dst] for _, dst in pairs} == {"leaf1", "leaf2", "leaf3"}
+
+
+@pytest.mark.parametrize(("leaves", "hosts"), [(1, 1), (2, 0)])
+def test_who_has_nobody_to_write_to_is_in_no_ring(leaves: int, hosts: int) -> None:
+    shape = f"generate: {{shape: leaf-spine, spines: 1, leaves: {leaves}, hosts_per_leaf: {hosts}}}\n"
+    assert rings(load_topology(f"name: few\nqos: lab\n{shape}")) == []

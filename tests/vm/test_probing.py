@@ -1,0 +1,78 @@
+"""``rocelab diagnose`` where nobody does anything: what stands still is seen, and the rest by its own probes.
+
+The judge is what the test itself has injected. In virtual time, with 100 Mb/s links.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.fabric.command import TOPOLOGIES, rocelab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+NAME: Final = "incast"
+WINDOW: Final = "3"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fabric() -> Iterator[None]:
+    rocelab("up", TOPOLOGIES / "incast.yaml")
+    yield
+    rocelab("down", "--fabric", NAME)
+
+
+@pytest.fixture
+def fault(request: pytest.FixtureRequest) -> Iterator[None]:
+    rocelab("fault", "inject", *request.param)
+    yield
+    rocelab("fault", "heal", "--all")
+
+
+def diagnosed(*options: str, expect: int) -> dict[str, Any]:
+    """What it answers of the fabric now."""
+    answer: dict[str, Any] = json.loads(
+        rocelab("diagnose", "--seconds", WINDOW, *options, "--json", expect=expect).stdout
+    )
+    return answer
+
+
+def test_probes_of_a_healthy_fabric_find_nothing() -> None:
+    answer = diagnosed("--probe", expect=0)
+    assert (answer["outcome"], answer["causes"], answer["unexplained"]) == ("healthy", [], [])
+
+
+@pytest.mark.parametrize("fault", [("link-loss", "leaf1:swp1", "probability=0.05")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_loss_is_seen_by_those_who_send() -> None:
+    """Of what the probes send one in twenty is lost; without them nobody would send anything."""
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    assert (first["cause"], first["places"]) == ("gray-loss", ["leaf1:swp1--spine1:swp1"])
+
+
+@pytest.mark.parametrize("fault", [("udp-filtered", "leaf1")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_a_filter_lets_pings_through_and_counts_the_rest() -> None:
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    assert (first["cause"], first["places"]) == ("acl-4791", ["leaf1"])
+    told = " ".join(evidence["says"] for evidence in first["evidence"])
+    assert "answered: ping" in told
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        (("link-down", "leaf1:swp1"), "link-flap"),
+        (("link-mtu", "leaf1--spine1", "mtu=1500"), "mtu-black-hole"),
+    ],
+    indirect=["fault"],
+)
+@pytest.mark.usefixtures("fault")
+def test_what_was_so_before_anybody_looked_is_seen(cause: str) -> None:
+    first = diagnosed(expect=1)["causes"][0]
+    assert (first["cause"], first["places"]) == (cause, ["leaf1:swp1--spine1:swp1"])
