@@ -142,6 +142,12 @@ def create(names: Sequence[str], announce: Announce = lambda _cookies: None) -> 
             in_thread(lambda chunk=chunk: _create_here(chunk, announce))  # type: ignore[misc]
 
 
+def prepare() -> None:
+    """Have the directory as ``create`` makes it, and takes it away, for who else is about to put names into it."""
+    with locks.locked(_STATE):
+        _share_directory()
+
+
 def _share_directory() -> None:
     """Set the directory up as ip-netns(8) does with its first namespace: shared, and a mount of its own.
 
@@ -187,10 +193,40 @@ def _create_here(names: Sequence[str], announce: Announce) -> None:
             namespace = os.open(_SELF, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, namespace)
             nameless.append((name, own_cookie(), namespace))
-        announce({name: cookie for name, cookie, _ in nameless})
-        for name, cookie, namespace in nameless:
-            _place(NETNS_DIR / name, cookie)
-            libc.mount(f"/proc/self/fd/{namespace}", NETNS_DIR / name, flags=libc.MS_BIND)
+        _name(nameless, announce)
+
+
+def adopt(processes: Mapping[str, int], announce: Announce) -> None:
+    """Give names to namespaces that others have made, each by a process that lives in it; else as ``create``.
+
+    OperationFailed when a process has ended or a name is taken.
+    """
+    with locks.locked(_STATE):
+        _share_directory()
+        process.allow_descriptors(len(processes))
+        in_thread(lambda: _adopt_here(processes, announce))
+
+
+def _adopt_here(processes: Mapping[str, int], announce: Announce) -> None:
+    with contextlib.ExitStack() as stack:
+        nameless: list[tuple[str, int, int]] = []
+        for name, pid in processes.items():
+            try:
+                namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                raise OperationFailed(f"process {pid}, for {name}, has ended") from error
+            stack.callback(os.close, namespace)
+            libc.setns(namespace, libc.CLONE_NEWNET)
+            nameless.append((name, own_cookie(), namespace))
+        _name(nameless, announce)
+
+
+def _name(nameless: Sequence[tuple[str, int, int]], announce: Announce) -> None:
+    """Tell the cookies, then bind the names: to open namespaces, each with its cookie."""
+    announce({name: cookie for name, cookie, _ in nameless})
+    for name, cookie, namespace in nameless:
+        _place(NETNS_DIR / name, cookie)
+        libc.mount(f"/proc/self/fd/{namespace}", NETNS_DIR / name, flags=libc.MS_BIND)
 
 
 def own_cookie() -> int:

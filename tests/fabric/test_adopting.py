@@ -1,0 +1,70 @@
+"""Namespaces that others have made get names of ours, and lose nothing when these are gone; ip-netns(8) judges."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.errors import OperationFailed
+from lab.kernel import netns
+from tests.fabric import snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.fabric
+NAME = "rl-adopted"
+
+
+@pytest.fixture
+def theirs() -> Iterator[int]:
+    """A process with a namespace of its own, as a container has."""
+    command = ["unshare", "--net", "sh", "-c", "echo; exec cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.stdin.close()
+
+
+def identified(pid: int) -> str:
+    return subprocess.run(["ip", "netns", "identify", str(pid)], capture_output=True, text=True, check=True).stdout
+
+
+def test_an_adopted_namespace_has_a_name_as_long_as_we_want(theirs: int) -> None:
+    before = snapshot.take()
+    cookies: dict[str, int] = {}
+    netns.adopt({NAME: theirs}, cookies.update)
+    assert identified(theirs).split() == [NAME]
+    assert netns.own(cookies) == [NAME]
+    netns.delete([NAME])
+    assert identified(theirs).split() == []
+    assert before.differences(snapshot.take()) == []
+
+
+def test_a_name_that_is_taken_is_told(theirs: int) -> None:
+    netns.create([NAME])
+    try:
+        with pytest.raises(OperationFailed, match=f"namespace {NAME} exists"):
+            netns.adopt({NAME: theirs}, lambda _: None)
+        assert identified(theirs).split() == []
+    finally:
+        netns.delete([NAME])
+
+
+def test_a_process_that_has_ended_is_told() -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    with pytest.raises(OperationFailed, match=f"process {process.pid}, for {NAME}, has ended"):
+        netns.adopt({NAME: process.pid}, lambda _: None)
+
+
+def test_a_directory_that_is_prepared_goes_with_the_last_name() -> None:
+    before = snapshot.take()
+    netns.prepare()
+    netns.create([NAME])
+    netns.delete([NAME])
+    assert before.differences(snapshot.take()) == []
