@@ -53,6 +53,9 @@ class Backend(Protocol):
     def router(self, state: FabricState, node: str) -> Router:
         """The routing daemons of a switch."""
 
+    def complaints(self, state: FabricState) -> Mapping[str, str]:
+        """What became of nodes that are not as they were made, for those whom it concerns; empty when all is well."""
+
 
 @dataclass(frozen=True)
 class Fabric:

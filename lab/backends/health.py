@@ -67,11 +67,19 @@ def examine(fabric: Fabric) -> list[NodeHealth]:
         alive = netns.processes_in(places)
     overlay = plan_overlay(fabric.topology)
     externals = list(overlay.externals.values()) if overlay else []
+    gone = fabric.backend.complaints(fabric.state)
     with ThreadPoolExecutor() as readers:
-        return list(readers.map(lambda node: _examine(fabric, node.name, alive, externals), fabric.topology.nodes))
+        return list(
+            readers.map(
+                lambda node: _examine(fabric, node.name, alive, externals, gone.get(node.name, "")),
+                fabric.topology.nodes,
+            )
+        )
 
 
-def _examine(fabric: Fabric, name: str, alive: Mapping[int, str], externals: Sequence[External]) -> NodeHealth:
+def _examine(
+    fabric: Fabric, name: str, alive: Mapping[int, str], externals: Sequence[External], complaint: str
+) -> NodeHealth:
     node = fabric.topology.node(name)
     states = interfaces(fabric.namespace(name))
     wanted = {interface: states[interface] for interface in fabric.plan[name].interfaces if interface in states}
@@ -79,10 +87,9 @@ def _examine(fabric: Fabric, name: str, alive: Mapping[int, str], externals: Seq
     peers: list[Session] = []
     bfd: dict[str, Liveness] = {}
     adjacent: list[Neighbour] = []
-    complaint = ""
     router = fabric.router(name)
     outside = name in {external.host for external in externals}
-    if node.role.is_switch or outside:
+    if (node.role.is_switch or outside) and not complaint:
         daemons = {daemon: pid in alive for daemon, pid in router.pids().items()}
         try:
             if outside:

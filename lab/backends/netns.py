@@ -45,14 +45,18 @@ class NetnsBackend:
         from lab.backends.plumbing import check_kernel  # noqa: PLC0415 - see deploy
 
         check_kernel(topology)
-        if topology.switches:
-            daemons.check()
-        static.check(topology)
+        self._check_programs(topology)
         if any(host.rdma for host in topology.hosts):
             try:
                 rxe.check()
             except EnvironmentLacks as error:
                 raise EnvironmentLacks(error.message, f"{error.remedy}; or do without: --no-rdma") from error
+
+    def _check_programs(self, topology: Topology) -> None:
+        """Refuse without what nodes are made with."""
+        if topology.switches:
+            daemons.check()
+        static.check(topology)
 
     def namespace(self, state: FabricState, node: str) -> Namespace:
         """``rl-<fabric>.<node>``: neither name has a dot, so that no two nodes of the machine share one."""
@@ -62,6 +66,10 @@ class NetnsBackend:
         """The daemons of ``node``, with their files below the fabric's state."""
         return Router(node, self.namespace(state, node), state.node_directory(node))
 
+    def complaints(self, state: FabricState) -> Mapping[str, str]:  # noqa: ARG002 - there is nothing to ask
+        """None: a namespace is there as long as its name is."""
+        return {}
+
     def deploy(self, fabric: Fabric, progress: Progress) -> None:
         """Plumbing in one go, daemons in parallel, RDMA devices one by one (rxe races with itself)."""
         # pyroute2 takes over a second to import in the software-emulated VM, and only building needs it.
@@ -70,16 +78,20 @@ class NetnsBackend:
         namespaces = {node.name: fabric.namespace(node.name) for node in fabric.topology.nodes}
         _refuse_taken(namespaces.values())
         with self._ports(fabric, progress) as programs:
+            self._make_nodes(fabric, namespaces, progress)
             progress("plumbing", 0, 1)
-            plumb(
-                Blueprint(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs),
-                lambda cookies: fabric.state.record(Kind.NAMESPACE, cookies),
-            )
+            plumb(Blueprint(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs))
             node_files.write_hosts([namespace.name for namespace in namespaces.values()], hosts_file(fabric.plan))
             progress("plumbing", 1, 1)
         _make_group(fabric.state)
         self._start_routers(fabric, progress)
         self._start_rdma(fabric, progress)
+
+    def _make_nodes(self, fabric: Fabric, namespaces: Mapping[str, Namespace], progress: Progress) -> None:
+        """Make the namespaces, by node, each written down before it has its name."""
+        progress("plumbing", 0, 1)
+        names = [namespace.name for namespace in namespaces.values()]
+        netns.create(names, lambda cookies: fabric.state.record(Kind.NAMESPACE, cookies))
 
     @contextlib.contextmanager
     def _ports(self, fabric: Fabric, progress: Progress) -> Iterator[Programs | None]:
@@ -153,6 +165,7 @@ class NetnsBackend:
         """
         cookies = state.proofs(Kind.NAMESPACE)
         groups = [Path(name) for name in state.recorded(Kind.GROUP)]
+        refuse_inside(state)
         _end_processes(cookies, groups)
         names = netns.own(cookies)
         homes = {cookies[name]: Namespace(name) for name in names}
@@ -183,12 +196,17 @@ def _make_group(state: FabricState) -> None:
         state.groups.symlink_to(group)
 
 
+def refuse_inside(state: FabricState) -> None:
+    """Raise UsageError when the caller is in what it is about to take away."""
+    home = netns.own_cookie()
+    cookies = state.proofs(Kind.NAMESPACE)
+    inside = next((name.removeprefix(PREFIX) for name, cookie in cookies.items() if cookie == home), None)
+    if inside or any(cgroup.holds_us(Path(name)) for name in state.recorded(Kind.GROUP)):
+        raise UsageError(f"this shell runs inside {inside or 'the fabric'}", "leave it first, then run rocelab down")
+
+
 def _end_processes(cookies: Mapping[str, int], groups: Iterable[Path]) -> None:
     """End all that is in the groups, then what else runs in the namespaces: again while anything does."""
-    home = netns.own_cookie()
-    inside = next((name.removeprefix(PREFIX) for name, cookie in cookies.items() if cookie == home), None)
-    if inside or any(map(cgroup.holds_us, groups)):
-        raise UsageError(f"this shell runs inside {inside or 'the fabric'}", "leave it first, then run rocelab down")
     for group in groups:
         cgroup.end(group)
     for _ in range(_SWEEPS):

@@ -42,9 +42,8 @@ class Blueprint:
     programs: Programs | None
 
 
-def plumb(blueprint: Blueprint, announce: netns.Announce) -> None:
-    """Build everything of a fabric that has no process; ``announce`` is told of namespaces before they have names."""
-    netns.create([namespace.name for namespace in blueprint.namespaces.values()], announce)
+def plumb(blueprint: Blueprint) -> None:
+    """Build everything of a fabric that has no process, in namespaces that are there."""
     netns.in_thread(lambda: _prepare(blueprint))
     for start in range(0, len(blueprint.topology.links), _CABLES_AT_ONCE):
         _cable(blueprint, blueprint.topology.links[start : start + _CABLES_AT_ONCE])

@@ -232,7 +232,8 @@ def build(text: str) -> Iterator[Star]:
         port_maps.write(maps, numbering, qos, plan)
         stack.callback(netns.delete, [namespace.name for namespace in namespaces.values()])
         with port_maps.programs(name) as programs:
-            plumb(Blueprint(topology, plan, namespaces, numbering, qos, programs), lambda _cookies: None)
+            netns.create([namespace.name for namespace in namespaces.values()])
+            plumb(Blueprint(topology, plan, namespaces, numbering, qos, programs))
         star = Star(topology, plan, numbering, namespaces, maps, qos)
         star.introduce()
         yield star

@@ -36,13 +36,16 @@ def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeyp
     fabric: Any = SimpleNamespace(
         name=topology.name, topology=topology, plan=plan_addresses(topology), namespace=str,
         state=SimpleNamespace(proofs=lambda _: ()), router=lambda name: SimpleNamespace(name=name, pids=dict),
+        backend=SimpleNamespace(complaints=lambda _: {"spine1": "its container is gone"}),
     )  # fmt: skip
     places: Any = SimpleNamespace(inhabited=lambda _: contextlib.nullcontext(()), processes_in=lambda _: {})
     monkeypatch.setattr(health, "netns", places)
     monkeypatch.setattr(health, "interfaces", lambda _: {})
     monkeypatch.setattr(health, "sessions", sessions)
     monkeypatch.setattr(health, "sessions_and_liveness", lambda router: (sessions(router), {}))
-    asked = {node.name: [session.interface for session in node.sessions] for node in health.examine(fabric)}
+    found = health.examine(fabric)
+    asked = {node.name: [session.interface for session in node.sessions] for node in found}
+    assert [node.complaint for node in found if node.name == "spine1"] == ["its container is gone"]
     assert {name: each for name, each in asked.items() if each} == {
-        "spine1": ["of default"], "leaf1": ["of default"], "leaf2": ["of default", "of blue"], "h4": ["of default"],
+        "leaf1": ["of default"], "leaf2": ["of default", "of blue"], "h4": ["of default"],
     }  # fmt: skip

@@ -43,6 +43,10 @@ class Recorder:
     def router(self, state: FabricState, node: str) -> Router:
         return Router(node, self.namespace(state, node), state.node_directory(node))
 
+    def complaints(self, state: FabricState) -> dict[str, str]:
+        assert state.exists()
+        return {}
+
 
 @pytest.fixture
 def hosts(topology: Topology) -> Topology:
