@@ -221,7 +221,12 @@ class Router:
         return pid > 0 and self.namespace.place is not None and netns.place_of(pid) == self.namespace.place
 
     def start_again(self, daemon: str) -> None:
-        """Start a daemon that has ended beside one that runs; it reads the file that it began with."""
+        """Start a daemon that has ended beside one that runs; it reads the file that it began with.
+
+        Fine when it runs.
+        """
+        if self.lives(daemon):
+            return
         beside = next((pid for name, pid in self.pids().items() if name != daemon and self._is(pid)), None)
         if beside is None:
             raise OperationFailed(f"{self.name}: no daemon runs", "rocelab down, then rocelab up")

@@ -93,8 +93,7 @@ class DaemonKilled(OfDaemon):
     @override
     def heal(self, before: Before) -> None:
         router = self.fabric.router(self.place.node)
-        if not router.lives(self.p.daemon.value):
-            router.start_again(self.p.daemon.value)
+        router.start_again(self.p.daemon.value)
         running.restore(router, _lines(before))
 
 
