@@ -18,6 +18,7 @@ from lab.model.sysctls import sysctls_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from lab.export.folder import Files
     from lab.model.addressing import NodePlan
@@ -38,6 +39,7 @@ _IMAGE: Final = re.compile(
 )
 _LONGEST_IMAGE: Final = 255
 _SORT: Final = node_files.Sort()
+_PLAYED: Final = "The nodes of the fabric {}, whose links rocelab up plugs. rocelab docs containerlab has the rest."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +55,46 @@ class Images:
         check_image(self.host or self.switch)
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a lab has when rocelab has it deployed, and then plugs its links, with all that belongs to them."""
+
+    owner: str
+    """Word of the fabric that its containers are of, in a label of each."""
+    sockets: Mapping[str, Path]
+    """By switch, the folder of this machine where its daemons have their sockets."""
+
+
 def check_image(image: str) -> None:
     """Raise UsageError for what cannot be the name of an image."""
     if len(image) > _LONGEST_IMAGE or not _IMAGE.fullmatch(image):
         raise UsageError(f"{image[:80]!r} is not an image", f"write one like {DEFAULT_IMAGE}")
 
 
-def export_lab(topology: Topology, images: Images) -> Files:
-    """All files of the lab; UsageError when containerlab cannot take a name, or there is an overlay."""
+def export_lab(topology: Topology, images: Images, played: Played | None = None) -> Files:
+    """All files of the lab; UsageError when containerlab cannot take a name, or there is an overlay.
+
+    One that is ``played`` has no links of its own, and its nodes neither addresses nor rates.
+    """
     plan = plan_addresses(topology)
     check(topology)
     defaults: dict[str, Any] = {"kind": "linux", "network-mode": "none"}
-    if said := labels.of_fabric(topology):
+    if said := labels.of_fabric(topology) | ({labels.OWNER: played.owner} if played else {}):
         defaults["labels"] = said
-    data = {
+    data: dict[str, Any] = {
         "name": topology.name,
         "topology": {
             "defaults": defaults,
             "groups": groups(topology, plan, images),
-            "nodes": {node.name: _node(topology, plan, node.name) for node in topology.nodes},
-            "links": [_link(plan, link) for link in topology.links],
+            "nodes": {node.name: _node(topology, plan, node.name, played) for node in topology.nodes},
         },
     }
-    files = {DEFINITION: as_yaml(data, head(topology)), HOSTS: node_files.names_file(plan)}
+    if played is None:
+        data["topology"]["links"] = [_link(plan, link) for link in topology.links]
+    else:
+        data["mgmt"] = {"skip-when-unused": True}
+    said_first = head(topology) if played is None else [_PLAYED.format(topology.name)]
+    files = {DEFINITION: as_yaml(data, said_first), HOSTS: node_files.names_file(plan)}
     for node in topology.nodes:
         for path, text in node_files.files_of(topology, plan, node.name, _SORT).items():
             files[kept_at(node.name, path)] = text
@@ -136,12 +155,15 @@ def kept_at(node: str, path: str) -> str:
     return f"{node}/{path.rpartition('/')[2]}"
 
 
-def _node(topology: Topology, plan: Mapping[str, NodePlan], node: str) -> dict[str, Any]:
+def _node(topology: Topology, plan: Mapping[str, NodePlan], node: str, played: Played | None) -> dict[str, Any]:
+    mounted = binds(topology, plan, node, _SORT)
+    if played and node in played.sockets:
+        mounted.append(f"{played.sockets[node]}:{node_files.SOCKETS}")
     return {
         "group": group_of(plan[node]),
         "labels": labels.of_node(plan[node].node),
-        "binds": binds(topology, plan, node, _SORT),
-        "exec": [node_files.START],
+        "binds": mounted,
+        "exec": [node_files.NAMES if played else node_files.START],
     }
 
 

@@ -19,6 +19,7 @@ DESCRIPTION: Final = "rocelab.description"
 ROUTING: Final = "rocelab.routing."
 BFD: Final = "rocelab.routing.bfd."
 ADDRESSING: Final = "rocelab.addressing."
+OWNER: Final = "rocelab.owner"
 SETTINGS: Final = ("hash_policy", "hash_seed", "host_family")
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from lab.errors import UsageError
 from lab.export.clabernetes import Placement, export_topology
-from lab.export.containerlab import DEFAULT_IMAGE, Images, export_lab
+from lab.export.containerlab import DEFAULT_IMAGE, Images, Played, export_lab
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
 from lab.model.topology import Topology
@@ -114,3 +114,19 @@ def test_a_node_called_as_a_file_of_the_lab_has_a_folder_all_the_same() -> None:
     text = "name: t\nnodes: {leaf1: {role: leaf}, hosts: {role: host}}\nlinks: [{ends: [hosts, leaf1]}]\n"
     files = export_lab(load_topology(text), Images())
     assert not {path.split("/")[0] for path in files if "/" in path} & set(files)
+
+
+def test_a_lab_that_rocelab_plays_has_nodes_alone_which_say_whose_they_are(fabric: Topology) -> None:
+    sockets = {switch.name: Path("/run/rocelab", switch.name) for switch in fabric.switches}
+    lab = lab_of(export_lab(fabric, Images(), Played("4711", sockets)))
+    jsonschema.Draft7Validator(SCHEMA).validate(lab)
+    assert "links" not in lab["topology"]
+    assert lab["mgmt"] == {"skip-when-unused": True}
+    assert lab["topology"]["defaults"]["labels"]["rocelab.owner"] == "4711"
+    assert lab["topology"]["nodes"].keys() == {node.name for node in fabric.nodes}
+    for name, node in lab["topology"]["nodes"].items():
+        assert node["exec"] == ["sh -c 'cat /etc/rocelab/hosts > /etc/hosts'"]
+        assert (f"/run/rocelab/{name}:/run/frr" in node["binds"]) == (name in sockets)
+    usual = lab_of(export_lab(fabric, Images()))
+    assert "mgmt" not in usual
+    assert "rocelab.owner" not in usual["topology"]["defaults"].get("labels", {})
