@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lab.backends.containerlab import ContainerlabBackend
 from lab.backends.netns import NetnsBackend
 from lab.errors import UsageError
 
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from lab.backends.base import Backend
 
 DEFAULT: Final = NetnsBackend.name
-_BACKENDS: Final[Mapping[str, type[Backend]]] = {NetnsBackend.name: NetnsBackend}
+_BACKENDS: Final[Mapping[str, type[Backend]]] = {
+    NetnsBackend.name: NetnsBackend,
+    ContainerlabBackend.name: ContainerlabBackend,
+}
 
 
 def backend(name: str) -> Backend:

@@ -12,6 +12,7 @@ It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all me
                                   cgroup           link to the cgroup of its programs, where there is one
                                   cleared.npz      where counters were cleared; absent when none was
                                   faults.jsonl     faults that were injected, and healed; for root alone
+                                  lab/             what containerlab was given, where nodes are containers
                                   recorders/       recorders in the background, a file for each
                                   settings.json    ports as they were before a scenario has set them; for root alone
                                   players/         a file for each process that plays a scenario; for root alone
@@ -54,6 +55,7 @@ class Kind(StrEnum):
     OWNER = "owner"
     DATAPLANE = "dataplane"
     GROUP = "group"
+    LAB = "lab"
     NAMESPACE = "namespace"
     RDMA_DEVICE = "rdma-device"
 
@@ -91,6 +93,11 @@ class FabricState:
     def node_directory(self, node: str) -> Path:
         """Where a node's daemons keep their files."""
         return self.directory / "nodes" / node
+
+    @property
+    def lab(self) -> Path:
+        """Where containerlab finds the lab that a fabric's nodes are containers of; absent in other backends."""
+        return self.directory / "lab"
 
     @property
     def groups(self) -> Path:
@@ -238,7 +245,7 @@ class FabricState:
     def forget(self) -> None:
         """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
         self._ready.unlink(missing_ok=True)
-        for folder in (self.directory / "nodes", self.recorders, self.players, self.challenge):
+        for folder in (self.directory / "nodes", self.lab, self.recorders, self.players, self.challenge):
             shutil.rmtree(folder, ignore_errors=True)
         for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
                      self.changing.name, f"{self.changing.name}.new", self.faults.name, self.settings.name,

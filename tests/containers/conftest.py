@@ -30,6 +30,14 @@ def await_true(look: Callable[[], bool]) -> None:
         time.sleep(0.5)
 
 
+def traces() -> tuple[str, ...]:
+    """What containerlab can leave besides containers: names, configuration of ssh, copies, networks."""
+    folders = ("/etc/ssh/ssh_config.d", "/tmp/.clab", "/run/netns")  # noqa: S108 - only looked at
+    found = [str(path) for folder in map(Path, folders) for path in [folder, *folder.glob("**/*")] if path.exists()]
+    networks = docker("network", "ls", "--format", "{{.Name}}").split()
+    return (*sorted(found), *sorted(networks), Path("/etc/hosts").read_text(encoding="utf-8"))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def nothing_left() -> Iterator[None]:
     """Containers and namespaces are gone when a module is through."""

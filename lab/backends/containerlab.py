@@ -1,0 +1,135 @@
+"""Fabrics whose nodes are containers that containerlab makes: links, ports and RDMA devices are ours as ever.
+
+The containers come without links. A lossless port knows its place by the index of its interface, which the kernel
+takes only at birth: so rocelab plugs all links itself, in the containers' namespaces, which it gives names.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from signal import Signals
+from typing import TYPE_CHECKING, Final
+
+from lab.backends import containers
+from lab.backends.netns import NetnsBackend, refuse_inside
+from lab.backends.state import Kind
+from lab.errors import OperationFailed
+from lab.export import containerlab as export
+from lab.export.folder import write
+from lab.kernel import netns
+from lab.routing.daemons import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lab.backends.base import Fabric, Progress
+    from lab.backends.state import FabricState
+    from lab.kernel.netns import Namespace
+    from lab.model.topology import Topology
+
+_WATCHDOG: Final = "watchfrr"
+_PATIENCE: Final = 90.0
+"""Seconds in which it starts a daemon again; it waits a minute after the last time."""
+_LOOK: Final = 0.2
+
+
+class ContainerlabBackend(NetnsBackend):
+    """Containers by containerlab, everything else as in namespaces of our own."""
+
+    name: str = "containerlab"
+
+    def _check_programs(self, topology: Topology) -> None:
+        """Refuse what containerlab would not take, and without it or Docker; FRR is in the image."""
+        export.check(topology)
+        containers.check()
+
+    def router(self, state: FabricState, node: str) -> Router:
+        """The daemons in the container of ``node``, whose sockets are below the fabric's state."""
+        place = self.namespace(state, node)
+        return ContainerRouter(node, place, state.node_directory(node), containers.name_of(state.name, node))
+
+    def complaints(self, state: FabricState) -> Mapping[str, str]:
+        """Which containers were removed, stopped, or started again without their links."""
+        running = {container.node: container.pid for container in containers.of(state.owner)}
+        found = {}
+        for name in state.proofs(Kind.NAMESPACE):
+            node = name.rpartition(".")[2]
+            if not (pid := running.get(node)):
+                found[node] = "its container is gone: rocelab down, then up"
+            elif netns.place_of(pid) != self.namespace(state, node).place:
+                found[node] = "its container was started again, without its links: rocelab down, then up"
+        return found
+
+    def _make_nodes(self, fabric: Fabric, namespaces: Mapping[str, Namespace], progress: Progress) -> None:
+        """Have containerlab make the containers, and give names to their namespaces."""
+        progress("containers", 0, 1)
+        state = fabric.state
+        containers.refuse_taken(state.name)
+        played = export.Played(state.owner, _sockets(fabric))
+        write(export.export_lab(fabric.topology, export.Images(containers.image()), played), state.lab)
+        netns.prepare()
+        state.record(Kind.LAB, [state.name])
+        containers.deploy(state.lab)
+        pids = containers.running(state.owner, namespaces)
+        names = {namespace.name: pids[node] for node, namespace in namespaces.items()}
+        netns.adopt(names, lambda cookies: state.record(Kind.NAMESPACE, cookies))
+        progress("containers", 1, 1)
+
+    def _start_routers(self, fabric: Fabric, progress: Progress) -> None:
+        """Nothing: containers start theirs."""
+
+    def remove(self, state: FabricState) -> None:
+        """Containers that are ours, then what was put into them, however much of either somebody has removed."""
+        refuse_inside(state)
+        if state.recorded(Kind.LAB):
+            nodes = [node.name for node in state.load_topology().nodes]
+            containers.remove(state.lab, state.name, nodes, state.owner)
+        super().remove(state)
+
+
+def _sockets(fabric: Fabric) -> dict[str, Path]:
+    """A folder for each switch's sockets: its image's user frr, whatever his number, writes there, and root reads."""
+    found = {node.name: fabric.state.node_directory(node.name) for node in fabric.topology.switches}
+    for folder in found.values():
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir()
+        folder.chmod(0o777)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRouter(Router):
+    """The daemons of a switch in a container, started there and watched by FRR itself."""
+
+    container: str
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of the daemons as this machine counts, and 0 for one that has ended."""
+        started = [path.stem for path in sorted(self.directory.glob("*.pid"))]
+        found = {daemon: netns.programs(self.namespace, daemon) for daemon in started}
+        return {daemon: pids[0] if pids else 0 for daemon, pids in found.items()}
+
+    def signal(self, daemon: str, number: Signals) -> None:
+        """The same, while FRR's watchdog sleeps, which would mend at once what is to be broken."""
+        if number is not Signals.SIGCONT:
+            Router.signal(self, _WATCHDOG, Signals.SIGSTOP)
+        Router.signal(self, daemon, number)
+        if number is Signals.SIGCONT:
+            Router.signal(self, _WATCHDOG, number)
+
+    def start_again(self, daemon: str) -> None:
+        """Wake FRR's watchdog, which starts it; OperationFailed when it does not."""
+        Router.signal(self, _WATCHDOG, Signals.SIGCONT)
+        deadline = time.monotonic() + _PATIENCE
+        while not self.lives(daemon):
+            if time.monotonic() > deadline:
+                raise OperationFailed(f"{self.name}: FRR's watchdog does not start {daemon}", "rocelab down, then up")
+            time.sleep(_LOOK)
+
+    def vtysh(self, *commands: str) -> list[str]:
+        """The container's own vtysh."""
+        words = ["vtysh", *(word for command in commands for word in ("-c", command))]
+        return containers.command(self.container, words, terminal=not commands and sys.stdin.isatty())

@@ -1,0 +1,167 @@
+"""Docker and containerlab as programs: which containers are ours, how they are made, and what is left of them.
+
+Labels say whose a container is. Others may have labs of the same name, before ours and after it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.export import labels
+from lab.export.containerlab import BUILT_IMAGE, DEFAULT_IMAGE, DEFINITION
+from lab.kernel import locks, netns, process, signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_LAB: Final = "containerlab"
+_NODE: Final = "clab-node-name"
+"""Labels that containerlab gives each container."""
+_SSH: Final = Path("/etc/ssh/ssh_config.d")
+"""Where containerlab leaves a file for each lab."""
+_DEPLOY_TIMEOUT: Final = 900.0
+_TIMEOUT: Final = 300.0
+_GRACE: Final = 30.0
+"""Seconds for containerlab to take away what it has made; it takes 20 at most."""
+_INSPECTED: Final = f'{{{{.State.Pid}}}} {{{{.Name}}}} {{{{index .Config.Labels "{_NODE}"}}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of a lab, as Docker tells it."""
+
+    node: str
+    name: str
+    pid: int
+    """Of its first process; 0 when it does not run."""
+
+
+def check() -> None:
+    """Raise EnvironmentLacks without containerlab, or a Docker that answers."""
+    if process.which("containerlab") is None:
+        raise EnvironmentLacks("program containerlab not found", "rocelab vm up --with containerlab has one")
+    _docker("version")
+
+
+def refuse_taken(lab: str) -> None:
+    """Raise UsageError where there is a lab of that name: containerlab would make that one like ours."""
+    if _labelled(_LAB, lab):
+        raise UsageError(f"there is a lab {lab} of containerlab's that is not ours", "use another --name")
+
+
+def image() -> str:
+    """What containers are made of: the image that rocelab built where it is loaded, and FRR's own elsewhere."""
+    return BUILT_IMAGE if _docker("images", "--quiet", BUILT_IMAGE) else DEFAULT_IMAGE
+
+
+def name_of(lab: str, node: str) -> str:
+    """What containerlab calls the container of a node."""
+    return f"clab-{lab}-{node}"
+
+
+def deploy(folder: Path) -> None:
+    """Have containerlab make the containers of the lab in ``folder``; OperationFailed in its own words.
+
+    Interrupted, or when its caller is killed, it is asked to end and undoes what it can. It holds the lab's file for
+    as long as it lives, for ``remove`` to wait.
+    """
+    with (
+        os.fdopen(os.memfd_create("containerlab"), "r+", errors="replace") as printed,
+        locks.sharing(folder / DEFINITION) as lock,
+        process.ended(lambda: _deploying(folder, printed, lock)) as program,
+    ):
+        try:
+            code = process.wait(program, _DEPLOY_TIMEOUT)
+        except BaseException:
+            with signals.held():
+                process.stop(program, _GRACE)
+            raise
+        printed.seek(0)
+        said = _last_line(printed.read())
+    if code:
+        raise OperationFailed(f"containerlab does not deploy the lab: {said}")
+
+
+def _deploying(folder: Path, printed: IO[str], lock: int) -> process.Process:
+    ending = [process.find_tool("setpriv", "util-linux"), "--pdeathsig=TERM"]
+    words = [process.find_tool("containerlab", "containerlab"), "deploy", "--skip-labdir-acl", "--topo"]
+    environment = {**os.environ, "TMPDIR": str(folder), "CLAB_VERSION_CHECK": "disable"}
+    within = process.Surroundings("/", environment, keep=[lock])
+    return process.start([*ending, *words, folder / DEFINITION], stdout=printed, stderr=printed, within=within)
+
+
+def running(owner: str, nodes: Iterable[str]) -> dict[str, int]:
+    """The first process of each node's container; OperationFailed with the last words of one that does not run."""
+    found = {container.node: container for container in of(owner)}
+    for node in nodes:
+        if node not in found:
+            raise OperationFailed(f"{node} has no container", "docker ps --all shows those that others have")
+        if not found[node].pid:
+            logs = _try_docker("logs", "--tail", "1", found[node].name)
+            raise OperationFailed(f"the container of {node} has ended: {_last_line(logs.stdout + logs.stderr)}")
+    return {node: container.pid for node, container in found.items()}
+
+
+def remove(folder: Path, lab: str, nodes: Iterable[str], owner: str) -> None:
+    """Take away the containers that are ours, and what containerlab has beside them, however much somebody has.
+
+    A containerlab that still makes them is waited for: its rocelab was killed, and so it is about to end.
+    """
+    with locks.held(folder / DEFINITION):
+        if ours := of(owner):
+            _try_docker("rm", "--force", "--volumes", *(container.name for container in ours))
+        if left := of(owner):
+            names = ", ".join(container.name for container in left)
+            raise OperationFailed(f"Docker does not remove {names}", f"docker rm --force {left[0].name}")
+        if not _labelled(_LAB, lab):
+            for node in nodes:
+                link = netns.NETNS_DIR / name_of(lab, node)
+                if link.is_symlink():
+                    link.unlink()
+            (_SSH / f"clab-{lab}.conf").unlink(missing_ok=True)
+
+
+def of(owner: str) -> list[Container]:
+    """The containers that have the fabric's word in their label, whether or not they run."""
+    return _labelled(labels.OWNER, owner)
+
+
+def command(container: str, words: Sequence[str], *, terminal: bool) -> list[str]:
+    """The command line that runs a program in a container, on the caller's terminal or not."""
+    return [_program(), "exec", "--interactive", *(["--tty"] if terminal else []), container, *words]
+
+
+def _labelled(label: str, value: str) -> list[Container]:
+    ids = _docker("ps", "--all", "--quiet", "--filter", f"label={label}={value}").split()
+    if not ids:
+        return []
+    said = _try_docker("inspect", "--format", _INSPECTED, *ids).stdout  # who has gone meanwhile is an error of its
+    parts = [line.split() for line in said.splitlines() if line.strip()]
+    return [Container(node, name.removeprefix("/"), int(pid)) for pid, name, node in parts]
+
+
+def _program() -> str:
+    return process.find_tool("docker", "docker.io")
+
+
+def _try_docker(*words: str) -> process.Completed:
+    return process.run([_program(), *words], timeout=_TIMEOUT, check=False)
+
+
+def _docker(*words: str) -> str:
+    """What Docker says; EnvironmentLacks when it does not answer."""
+    done = _try_docker(*words)
+    if done.returncode:
+        raise EnvironmentLacks(
+            f"Docker does not answer: {_last_line(done.stderr)}", "start it; in rocelab's VM that is docker-up"
+        )
+    return done.stdout.strip()
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it printed nothing"

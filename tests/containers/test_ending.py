@@ -1,0 +1,78 @@
+"""However ``up --backend containerlab`` ends, nothing is left of it, and labs of others are as they were."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.export.containerlab import BUILT_IMAGE
+from tests.fabric import snapshot
+from tests.fabric.command import hosts, rocelab, running
+
+from .conftest import await_true, docker, traces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("as_it_was")]
+
+NAME = "doomed"
+
+
+@pytest.fixture
+def as_it_was() -> Iterator[None]:
+    """The machine afterwards is as before."""
+    before, there = snapshot.take(), traces()
+    yield
+    assert docker("ps", "--all", "--quiet") == ""
+    assert before.differences(snapshot.take()) == []
+    assert traces() == there
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return hosts(tmp_path, NAME, "h1", "h2")
+
+
+def has_a_container() -> bool:
+    return docker("ps", "--all", "--quiet") != ""
+
+
+def test_down_undoes_a_deploy_whose_rocelab_was_killed(file: Path) -> None:
+    with running("up", file, "--backend", "containerlab") as up:
+        await_true(has_a_container)
+        up.kill()
+        up.wait()
+    rocelab("down", "--fabric", NAME, timeout=600)
+
+
+def test_ctrl_c_undoes_a_deploy(file: Path) -> None:
+    with running("up", file, "--backend", "containerlab") as up:
+        await_true(has_a_container)
+        up.send_signal(signal.SIGINT)
+        up.communicate()
+        assert up.returncode != 0
+    assert rocelab("ls").stdout.find(NAME) == -1
+
+
+def test_a_lab_of_the_same_name_is_refused_and_left_alone(file: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.clab.yml"
+    node = f"{{kind: linux, image: '{BUILT_IMAGE}', network-mode: none, entrypoint: sleep, cmd: infinity}}"
+    theirs.write_text(f"name: {NAME}\nmgmt: {{skip-when-unused: true}}\ntopology: {{nodes: {{h1: {node}}}}}\n")
+    containerlab("deploy", theirs)
+    before = docker("ps", "--all", "--no-trunc", "--quiet")
+    refused = rocelab("up", file, "--backend", "containerlab", expect=2)
+    assert f"there is a lab {NAME} of containerlab's that is not ours" in refused.stderr
+    assert docker("ps", "--all", "--no-trunc", "--quiet") == before
+    containerlab("destroy", theirs)
+
+
+def containerlab(word: str, file: Path) -> None:
+    clean = ["--cleanup"] if word == "destroy" else []
+    command: list[str | Path] = ["env", f"TMPDIR={file.parent}", "containerlab", word, "--topo", file, *clean]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr

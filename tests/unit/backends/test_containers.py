@@ -1,0 +1,173 @@
+"""Which containers are ours and what is taken away, asked of a Docker that is a script with a list of containers."""
+
+import fcntl
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.backends import containers
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.kernel import netns
+from tests.patience import PATIENCE
+
+DOCKER = f"""#!{sys.executable}
+import json, pathlib, sys
+kept = pathlib.Path(__file__).with_name("containers.json")
+if not kept.exists():
+    sys.exit("Cannot connect to the Docker daemon. Is the docker daemon running?")
+word, *words = sys.argv[1:]
+boxes = json.loads(kept.read_text())
+if word == "ps":
+    name, _, value = words[-1].removeprefix("label=").partition("=")
+    print(*[box["id"] for box in boxes if box["labels"].get(name) == value])
+elif word == "inspect":
+    for box in boxes:
+        if box["id"] in words:
+            print(box["pid"], "/" + box["name"], box["labels"]["clab-node-name"])
+elif word == "rm":
+    kept.write_text(json.dumps([box for box in boxes if box["name"] not in words or box.get("stuck")]))
+elif word == "logs":
+    print("first\\nexec: no such program", file=sys.stderr)
+"""
+
+
+class Docker:
+    """Containers of the script, which is the first ``docker`` that is found."""
+
+    def __init__(self, folder: Path) -> None:
+        self._kept = folder / "containers.json"
+        (folder / "docker").write_text(DOCKER)
+        (folder / "docker").chmod(0o755)
+        self._kept.write_text("[]")
+
+    def add(self, lab: str, node: str, owner: str = "", pid: int = 1, *, stuck: bool = False) -> None:
+        labels = {"containerlab": lab, "clab-node-name": node, **({"rocelab.owner": owner} if owner else {})}
+        box = {"id": f"{len(self.left)}d", "name": f"clab-{lab}-{node}", "pid": pid, "labels": labels, "stuck": stuck}
+        self._kept.write_text(json.dumps([*json.loads(self._kept.read_text()), box]))
+
+    @property
+    def left(self) -> list[str]:
+        return [box["name"] for box in json.loads(self._kept.read_text())]
+
+    def stop(self) -> None:
+        self._kept.unlink()
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    for name in ("netns", "ssh"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(netns, "NETNS_DIR", tmp_path / "netns")
+    monkeypatch.setattr(containers, "_SSH", tmp_path / "ssh")
+    return Docker(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The lab, with what containerlab leaves outside of containers."""
+    (tmp_path / "clab.yml").touch()
+    for node in ("h1", "h2"):
+        (tmp_path / "netns" / f"clab-mine-{node}").symlink_to("/proc/1/ns/net")
+    (tmp_path / "netns" / "clab-mine-h3").touch()
+    (tmp_path / "ssh" / "clab-mine.conf").touch()
+    return tmp_path
+
+
+def traces(folder: Path) -> set[str]:
+    return {path.name for name in ("netns", "ssh") for path in (folder / name).iterdir()}
+
+
+def remove(folder: Path) -> None:
+    containers.remove(folder, "mine", ["h1", "h2", "h3"], "us")
+
+
+def test_ours_are_removed_with_what_containerlab_has_beside_them(docker: Docker, folder: Path) -> None:
+    docker.add("mine", "h1", "us")
+    docker.add("mine", "h2", "us", pid=0)
+    docker.add("other", "h1", "them")
+    remove(folder)
+    assert docker.left == ["clab-other-h1"]
+    assert traces(folder) == {"clab-mine-h3"}, "what is no link is somebody else's"
+
+
+def test_a_lab_of_others_that_has_our_name_keeps_what_it_has(docker: Docker, folder: Path) -> None:
+    docker.add("mine", "h1", "them")
+    before = traces(folder)
+    remove(folder)
+    assert docker.left == ["clab-mine-h1"]
+    assert traces(folder) == before
+    with pytest.raises(UsageError, match="there is a lab mine of containerlab's that is not ours"):
+        containers.refuse_taken("mine")
+    containers.refuse_taken("another")
+
+
+def test_a_lab_that_is_gone_leaves_nothing(docker: Docker, folder: Path) -> None:
+    remove(folder)
+    assert docker.left == []
+    assert traces(folder) == {"clab-mine-h3"}
+
+
+def test_a_container_that_stays_is_told(docker: Docker, folder: Path) -> None:
+    docker.add("mine", "h1", "us", stuck=True)
+    with pytest.raises(OperationFailed, match="Docker does not remove clab-mine-h1"):
+        remove(folder)
+
+
+def test_a_containerlab_that_still_deploys_is_waited_for(docker: Docker, folder: Path) -> None:
+    """It holds the lab's file, and makes a container before it ends."""
+    deploying = os.open(folder / "clab.yml", os.O_RDONLY)
+    fcntl.flock(deploying, fcntl.LOCK_SH)
+    removing = threading.Thread(target=remove, args=[folder])
+    removing.start()
+    deadline = time.monotonic() + PATIENCE
+    while not is_waited_for(deploying):
+        assert time.monotonic() < deadline, "nobody waits"
+    docker.add("mine", "h1", "us")
+    os.close(deploying)
+    removing.join(PATIENCE)
+    assert docker.left == []
+
+
+def is_waited_for(descriptor: int) -> bool:
+    """Whether somebody waits for the lock on this file, as the kernel says (proc_locks(5))."""
+    inode = f":{os.fstat(descriptor).st_ino} "
+    return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+def test_the_first_process_of_each_node_is_found(docker: Docker) -> None:
+    docker.add("mine", "h1", "us", pid=17)
+    docker.add("mine", "h2", "us", pid=18)
+    docker.add("mine", "h1", "them", pid=19)
+    assert containers.running("us", ["h1", "h2"]) == {"h1": 17, "h2": 18}
+
+
+def test_what_a_container_said_last_is_told(docker: Docker) -> None:
+    docker.add("mine", "h1", "us", pid=0)
+    with pytest.raises(OperationFailed, match="the container of h1 has ended: exec: no such program"):
+        containers.running("us", ["h1"])
+    with pytest.raises(OperationFailed, match="h2 has no container"):
+        containers.running("us", ["h2"])
+
+
+def test_a_docker_that_does_not_answer_is_told(docker: Docker, folder: Path) -> None:
+    docker.stop()
+    with pytest.raises(EnvironmentLacks, match="Docker does not answer: Cannot connect"):
+        remove(folder)
+    assert "clab-mine.conf" in traces(folder)
+
+
+def test_what_containerlab_says_last_is_told(docker: Docker, folder: Path) -> None:
+    program = folder / "bin" / "containerlab"
+    program.write_text('#!/bin/sh\necho INFO begins\necho "ERROR no image $CLAB_VERSION_CHECK $TMPDIR" >&2\nexit 1\n')
+    program.chmod(0o755)
+    assert docker.left == []
+    with pytest.raises(OperationFailed, match=f"does not deploy the lab: ERROR no image disable {folder}"):
+        containers.deploy(folder)
