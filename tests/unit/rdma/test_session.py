@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -151,22 +152,39 @@ def test_an_interrupt_leaves_no_program(tmp_path: Path) -> None:
     assert gone(mute)
 
 
+@pytest.mark.parametrize("moment", ["asked", "waited for"])
 def test_a_second_interrupt_while_programs_are_ended_leaves_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes when the first of them is being waited for."""
-    several = [exchange(tmp_path, LISTEN + "c.recv(9)", CONNECT + "c.recv(9)", name=str(index)) for index in range(2)]
-    real = process.stop
+    """It comes when the first of them is asked to end, or waited for, and asking alone ends nobody."""
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    several = [
+        exchange(tmp_path, deaf + LISTEN + "c.recv(9)", deaf + CONNECT + "c.recv(9)", name=str(index))
+        for index in range(2)
+    ]
+    ask, stop = subprocess.Popen.terminate, process.stop
 
-    def stop(program: process.Process, grace: float = 2.0) -> int:
-        os.kill(os.getpid(), signal.SIGINT)
-        return real(program, grace)
+    def asked(program: process.Process) -> None:
+        if moment == "asked":
+            os.kill(os.getpid(), signal.SIGINT)
+        ask(program)
+
+    def stopped(program: process.Process) -> int:
+        if moment == "waited for":
+            os.kill(os.getpid(), signal.SIGINT)
+        return stop(program, grace=0.01)
 
     def interrupt(stage: str, _done: int, _total: int) -> None:
         if stage == "measure":
             raise Interrupted("ended by SIGINT")
 
-    monkeypatch.setattr(process, "stop", stop)
-    with pytest.raises(KeyboardInterrupt):
-        run(several, Patience(), interrupt)
-    assert gone(*several)
+    monkeypatch.setattr(subprocess.Popen, "terminate", asked)
+    monkeypatch.setattr(process, "stop", stopped)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(several, LEISURE, interrupt)
+        assert gone(*several)
+    finally:
+        for side in (side for one in several for side in one.sides if side.running):
+            side.running.kill()
+            side.running.wait()
