@@ -151,7 +151,7 @@ class Analyser:
         full = np.flatnonzero(ops.FULL[packets.opcode])
         full = full[runs.ends(packets.flow[full])]
         full = full[np.isin(packets.payload[full], PATH_MTUS)]
-        self.streams.learn(self.streams.of[packets.flow[full]], packets.payload[full])
+        self.streams.learn(self.streams.of[packets.flow[full]].astype(np.int64), packets.payload[full])
 
     def _add_over_time(self, packets: Sorted, payload: Ints) -> None:
         self.timeline.add(Channel.PAYLOAD, packets.flow, packets.time, payload)

@@ -16,8 +16,10 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 CHUNK: Final = 3 * 2**20
-"""Bytes read at a time."""
-MOST: Final = 8192
+"""Bytes read at a time, at most."""
+_FIRST: Final = 2**20
+"""Bytes read at a time where packets are so small that these are batches enough: what is not read takes no memory."""
+MOST: Final = 4096
 """Packets of a batch: so few that columns stay in the cache, and that small ones take no more memory."""
 SLACK: Final = 256
 """Bytes that may be read beyond any packet, so that gathering headers needs no bounds checks."""
@@ -84,7 +86,10 @@ class Damages:
 
 
 class Window:
-    """A piece of a file that slides forward; ``data[:end]`` is valid and starts at byte ``offset`` of the file."""
+    """A piece of a file that slides forward; ``data[:end]`` is valid and starts at byte ``offset`` of the file.
+
+    ``chunk`` is how long it may become by ``widen``; one block that is longer has room by ``grow``.
+    """
 
     def __init__(self, stream: IO[bytes], chunk: int = CHUNK) -> None:
         self.data: Octets = np.zeros(chunk + SLACK, np.uint8)
@@ -92,6 +97,11 @@ class Window:
         self.offset = 0
         self.exhausted = False
         self._stream = stream
+        self._chunk, self._reach = chunk, min(chunk, _FIRST)
+
+    def widen(self) -> None:
+        """Read all that there is room for from now on."""
+        self._reach = max(self._reach, self._chunk)
 
     def slide(self, used: int) -> None:
         """Drop ``used`` bytes at the front and read more behind; ``exhausted`` tells that the file has no more."""
@@ -103,13 +113,15 @@ class Window:
 
     def grow(self, size: int) -> None:
         """Make room for a block of ``size`` bytes at the front, and read it as far as the file goes."""
-        larger = np.zeros(size + SLACK, np.uint8)
-        larger[: self.end] = self.data[: self.end]
-        self.data = larger
+        if size + SLACK > len(self.data):
+            larger = np.zeros(size + SLACK, np.uint8)
+            larger[: self.end] = self.data[: self.end]
+            self.data = larger
+        self._reach = max(self._reach, size)
         self._fill()
 
     def _fill(self) -> None:
-        room = self.data.data[: len(self.data) - SLACK]
+        room = self.data.data[: self._reach]
         while self.end < len(room):
             got = self._stream.readinto(room[self.end :])  # type: ignore[attr-defined]  # IO[bytes] has no readinto
             if not got:

@@ -94,6 +94,8 @@ class Capture:
         while True:
             walked = walk(window.data, window.end, layout)
             if len(walked.start):
+                if len(walked.start) < MOST:
+                    window.widen()
                 return walked
             if walked.broken:
                 self._block_damage(0, f"says that it is {walked.next_size} bytes long")

@@ -60,7 +60,7 @@ class Order:
     ) -> None:
         self.sequences: dict[int, Sequence] = {}
         self.accepted: list[tuple[int, int, int]] = []
-        self.counts = table(MAX_FLOWS, len(COUNTS))
+        self.counts = table(MAX_FLOWS, len(COUNTS), np.uint32)
         self.broken_off = 0
         self._gap, self._resend = gap, resend
         self._told = Told()

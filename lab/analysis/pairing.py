@@ -58,7 +58,7 @@ class Pairing:
     def add(self, packets: Sorted) -> None:
         """Take in a round."""
         asking = np.flatnonzero(ops.SEQUENCED[packets.opcode])
-        streams = self._streams.of[packets.flow]
+        streams = self._streams.of[packets.flow].astype(np.int64)
         if (self._streams.peer[: len(self._streams)] < 0).any():
             self._pair(packets, streams, asking)
         self._newest[streams[asking]] = packets.psn[asking] + 1

@@ -54,7 +54,7 @@ class Streams:
     def __init__(self, flows: Flows) -> None:
         self.flows = 0
         """How many have a stream."""
-        self.of, self.peer, self.mtu, self.answers = several(4, MAX_FLOWS)
+        self.of, self.peer, self.mtu, self.answers = several(4, MAX_FLOWS, np.int32)
         self._flows = flows
         self._keys = Keys(_KEY, MAX_FLOWS)
         self._pairs = Keys(_HOSTS, MAX_FLOWS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 from typing import TYPE_CHECKING
 
@@ -118,3 +119,11 @@ def test_any_damage_is_survived(data: st.DataObject) -> None:
             assert (batch.interface < len(capture.interfaces)).all()
     except InvalidInput:
         pass
+
+
+@pytest.mark.parametrize(("size", "at_a_time"), [(100, 2**20), (1000, 3 * 2**20)], ids=["small", "large"])
+def test_of_small_packets_no_more_is_read_than_makes_batches(size: int, at_a_time: int) -> None:
+    stream = io.BytesIO(pcap([bytes(size)] * (8 * 2**20 // size)))
+    places = sorted({stream.tell() for _ in Capture(stream, "f")})
+    assert all(place - before <= at_a_time + size + 16 for before, place in itertools.pairwise([0, *places]))
+    assert max(place - before for before, place in itertools.pairwise(places)) > at_a_time - size - 16

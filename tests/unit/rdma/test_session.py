@@ -185,6 +185,6 @@ def test_a_second_interrupt_while_programs_are_ended_leaves_none(
             run(several, LEISURE, interrupt)
         assert gone(*several)
     finally:
-        for side in (side for one in several for side in one.sides if side.running):
-            side.running.kill()
-            side.running.wait()
+        for program in [side.running for one in several for side in one.sides if side.running]:
+            program.kill()
+            program.wait()
