@@ -129,5 +129,5 @@ def _ask(router: Router, intent: Bfd, adjacent: Sequence[Neighbour]) -> tuple[li
 
 def _rdma(fabric: Fabric, node: Node) -> dict[str, str]:
     """State of each RDMA device that the node asked for (IBA section 11.2.2.2: port state)."""
-    devices = [rxe.device_name(fabric.name, node.name, nic) for nic in fabric.plan[node.name].interfaces if node.rdma]
+    devices = [rxe.device_name(fabric.name, node.name, nic) for nic in fabric.plan[node.name].nics if node.rdma]
     return {device: sysfs.state(device) if sysfs.exists(device) else "gone" for device in devices}

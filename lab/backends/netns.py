@@ -147,7 +147,7 @@ class NetnsBackend:
             (host.name, interface)
             for host in fabric.topology.hosts
             if host.rdma
-            for interface in fabric.plan[host.name].interfaces
+            for interface in fabric.plan[host.name].nics
         ]
         devices = [rxe.device_name(fabric.name, host, interface) for host, interface in wanted]
         cookies = fabric.state.proofs(Kind.NAMESPACE)

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from lab.dataplane.layout import FIRST_INDEX
 from lab.errors import EnvironmentLacks
-from lab.kernel import links, logical, probe, rtnl, tuning
+from lab.kernel import links, logical, probe, process, rtnl, tuning
 from lab.kernel.logical import Device
+from lab.model.overlay.intent import SEGMENT_MAC
 from lab.model.overlay.plan import BRIDGE
+from lab.routing import daemons
+from lab.routing.render_segments import filters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,13 +39,15 @@ _UNTRACKED: Final = "accept_untracked_na"
 class Layer:
     """Lays a plan's devices into the namespace that the calling thread is in."""
 
-    def __init__(self, overlay: OverlayPlan, numbering: Numbering) -> None:
+    def __init__(self, overlay: OverlayPlan, numbering: Numbering, plan: Mapping[str, NodePlan]) -> None:
         self._overlay = overlay
         self._numbering = numbering
+        self._vteps = {leaf: str(plan[leaf].vtep) for leaf in overlay.leaves}
 
     def prepare(self, node: str) -> None:
-        """Before its links come up: what is a port of a bridge has no address of its own."""
+        """Before its links come up: bonds take members that are down, and what is a bridge's port has no address."""
         leaf = self._overlay.leaves.get(node)
+        self._add_bonds(node, SEGMENT_MAC if leaf is not None else "")
         if leaf is not None:
             tuning.write_sysctls({f"net/ipv6/conf/{port.interface}/disable_ipv6": 1 for port in leaf.ports})
 
@@ -55,12 +60,32 @@ class Layer:
             self._lay_host(plan, own)
             self._lay_router(node)
 
-    def _indexes(self) -> Iterator[int]:
-        """Behind those of all ports."""
-        return count(FIRST_INDEX + self._numbering.size)
+    def _bonds(self, node: str) -> dict[str, int]:
+        """The indexes of a node's bonds, by their names: behind those of all ports."""
+        first = FIRST_INDEX + self._numbering.size
+        return {bond.name: first + place for place, bond in enumerate(self._overlay.bonds.get(node, ()))}
+
+    def _indexes(self, node: str) -> Iterator[int]:
+        """Behind those of all ports and bonds."""
+        return count(FIRST_INDEX + self._numbering.size + len(self._bonds(node)))
+
+    def _index(self, node: str, interface: str) -> int:
+        """Of a link's end or a bond."""
+        bond = self._bonds(node).get(interface)
+        return self._numbering.index(node, interface) if bond is None else bond
+
+    def _add_bonds(self, node: str, partner: str) -> None:
+        batch = rtnl.Batch()
+        for bond in self._overlay.bonds.get(node, ()):
+            index = self._bonds(node)[bond.name]
+            logical.add_bond(batch, Device(bond.name, index, bond.mtu, bond.mac), partner)
+            for member in bond.members:
+                logical.enslave(batch, self._numbering.index(node, member), index, member)
+            links.set_up(batch, index, bond.name)
+        batch.commit()
 
     def _lay_leaf(self, node: str, vtep: IPv4Address, leaf: LeafOverlay) -> None:
-        free = self._indexes()
+        free = self._indexes(node)
         bridge = Device(BRIDGE, next(free), leaf.mtu, leaf.mac)
         vrfs = {vrf.name: Device(vrf.name, next(free), leaf.mtu) for vrf in leaf.vrfs}
         tunnels = {
@@ -87,10 +112,18 @@ class Layer:
             for address in gateway.addresses:
                 links.add_address(batch, device.index, address)
         batch.commit()
+        self._filter(leaf)
+
+    def _filter(self, leaf: LeafOverlay) -> None:
+        """What is flooded to a bond waits for zebra's word."""
+        lines = list(filters(leaf, self._vteps, self._overlay.numbers))
+        if lines:
+            tuning.disable_offloads([bond.name for bond in leaf.bonds])
+            process.run([process.find_tool("tc", "iproute2"), "-batch", "-"], stdin="\n".join(lines))
 
     def _add_ports(self, batch: rtnl.Batch, node: str, leaf: LeafOverlay, bridge: int) -> None:
         for port in leaf.ports:
-            index = self._numbering.index(node, port.interface)
+            index = self._index(node, port.interface)
             logical.enslave(batch, index, bridge, port.interface)
             if port.untagged:
                 logical.join_vlan(batch, index, port.untagged, untagged=True)
@@ -107,18 +140,20 @@ class Layer:
 
     def _lay_host(self, plan: NodePlan, own: tuple[HostInterface, ...]) -> None:
         """VLAN interfaces, and every address and route that the interfaces' own plan has not got."""
-        free = self._indexes()
+        free = self._indexes(plan.node.name)
+        bonds = self._bonds(plan.node.name)
         batch = rtnl.Batch()
         tables = count(_FIRST_TABLE)
         several = sum(len(each.addresses) for each in own) > 1
         for each in own:
-            index = parent = self._numbering.index(plan.node.name, each.parent)
+            index = parent = self._index(plan.node.name, each.parent)
             if each.vlan:
                 index = next(free)
                 logical.add_vlan(batch, Device(each.name, index, each.mtu), parent=parent, vlan=each.vlan)
                 links.set_up(batch, index, each.name)
             for addressed, table in zip(each.addresses, tables, strict=False):
-                if each.vlan or addressed.address != plan.interfaces[each.parent].address:
+                planned = plan.interfaces[each.parent].address
+                if each.vlan or each.parent in bonds or addressed.address != planned:
                     _add_address(batch, addressed, index, table, several=several)
         batch.commit()
 
@@ -204,6 +239,10 @@ def check_kernel(topology: Topology) -> None:
     wanted = {"VXLAN": probe.device("vxlan"), "bridges that know VLANs": probe.vlan_bridge()}
     if topology.overlay.tenants:
         wanted["VRF"] = probe.device("vrf")
+    if topology.overlay.bonds:
+        daemons.check_scripting()
+        probe.load_bonding()
+        wanted["bonds"] = probe.device("bond")
     for what, found in wanted.items():
         if not found.present:
             raise EnvironmentLacks(f"overlay: this kernel has no {what} ({found.detail})", "use --vm")

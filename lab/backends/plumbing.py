@@ -87,7 +87,7 @@ def _finish(blueprint: Blueprint) -> None:
     """Addresses, routes, ports or shapers, then up; a CPU for each receiving interface, dealt out in turn."""
     tuning.own_mounts()
     planned = plan_overlay(blueprint.topology)
-    layer = None if planned is None else overlay.Layer(planned, blueprint.numbering)
+    layer = None if planned is None else overlay.Layer(planned, blueprint.numbering, blueprint.plan)
     cpus = sorted(os.sched_getaffinity(0))
     dealt = 0
     for node, namespace in blueprint.namespaces.items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _OF_VNIS: Final = ("leaf", "VNI", "kind", "tenant", "VTEP", "floods to", "MACs")
-_OF_ROUTES: Final = ("type", "from", "RD", "VNI", "MAC", "IP", "next hop", "RT", "moves", "at")
+_OF_ROUTES: Final = ("type", "from", "RD", "VNI", "MAC or segment", "IP", "next hop", "RT", "moves", "at")
 
 
 def as_data(fabric: str, overlay: OverlayHealth) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _route_rows(routes: tuple[Advertised, ...]) -> Iterator[tuple[object, ...]]:
             leaf,
             route.rd,
             "/".join(map(str, route.vnis)),
-            route.mac,
+            route.mac or route.esi,
             route.ip,
             route.next_hop,
             " ".join(route.route_targets),

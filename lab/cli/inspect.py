@@ -14,6 +14,7 @@ from lab.cli.output import JsonFlag, print_json, stdout
 
 if TYPE_CHECKING:
     from lab.backends.base import Fabric
+    from lab.model.addressing import NodePlan
     from lab.model.topology import Node
 
 _COLUMNS = (
@@ -58,11 +59,16 @@ def _facts(fabric: Fabric, node: Node) -> dict[str, Any]:
                 "name": interface,
                 "mac": each.mac,
                 "address": None if each.address is None else str(each.address),
-                "peer": peers[interface],
+                "peer": peers.get(interface) or _peers_of(interface, plan, peers),
             }
             for interface, each in plan.interfaces.items()
         ],
     }
+
+
+def _peers_of(bond: str, plan: NodePlan, peers: dict[str, str]) -> str:
+    """Where the members of a bond lead to."""
+    return " ".join(peers[name] for name, each in plan.interfaces.items() if each.bond == bond)
 
 
 def _rows(node: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 VXLAN_PORT: Final = 4789
 """UDP destination port of VXLAN (RFC 7348 section 5)."""
+_LACP, _FAST, _BY_PORTS = 4, 1, 1
+"""Of bonds: mode 802.3ad, LACPDUs each second, the hash of addresses and ports (ip-link(8))."""
+_LOOKS: Final = 50
+"""Milliseconds between looks at whether members are up."""
 _INHERIT: Final = 1
 """TOS of a tunnel: that of the packet inside (ip-link(8))."""
 _PVID_UNTAGGED: Final = 0x02 | 0x04
@@ -127,9 +131,25 @@ def add_vlan(batch: Batch, device: Device, *, parent: int, vlan: int) -> None:
     _new(batch, device, "vlan", [("IFLA_VLAN_ID", vlan)], [("IFLA_LINK", parent)])
 
 
+def add_bond(batch: Batch, device: Device, partner: str = "") -> None:
+    """An aggregate by LACP (IEEE 802.1AX) that asks its partner each second, and hashes flows over its members.
+
+    To whom it is connected it says that it is the system ``partner``, or itself.
+    """
+    data: Attributes = [
+        ("IFLA_BOND_MODE", _LACP),
+        ("IFLA_BOND_MIIMON", _LOOKS),
+        ("IFLA_BOND_AD_LACP_RATE", _FAST),
+        ("IFLA_BOND_XMIT_HASH_POLICY", _BY_PORTS),
+    ]
+    if partner:
+        data.append(("IFLA_BOND_AD_ACTOR_SYSTEM", bytes.fromhex(partner.replace(":", ""))))
+    _new(batch, device, "bond", data)
+
+
 def enslave(batch: Batch, index: int, master: int, name: str) -> None:
-    """Make an interface a port of a bridge."""
-    _change(batch, index, [("IFLA_MASTER", master)], f"{name} into its bridge")
+    """Make an interface a port of a bridge, or a member of a bond, for which it must be down."""
+    _change(batch, index, [("IFLA_MASTER", master)], f"{name} into its bridge or bond")
 
 
 def join_vlan(batch: Batch, index: int, vlan: int, *, untagged: bool = False, of_bridge: bool = False) -> None:

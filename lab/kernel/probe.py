@@ -72,6 +72,12 @@ def device(kind: str) -> Finding:
     return _try_command("ip", "link", "add", "probe0", "type", kind, *_ARGUMENTS.get(kind, ()))
 
 
+def load_bonding() -> None:
+    """Have bonding loaded without the bond that it else makes for the machine, bond0; fine where there is none."""
+    if not Path("/sys/module/bonding").exists() and (modprobe := process.which("modprobe")) is not None:
+        process.run([modprobe, "-q", "bonding", "max_bonds=0"], check=False)
+
+
 def vlan_bridge() -> Finding:
     """Whether bridges keep VLANs apart, and VLANs have interfaces."""
 

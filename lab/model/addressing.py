@@ -28,12 +28,13 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.model.overlay.intent import Underlay
-from lab.model.overlay.plan import plan_overlay
+from lab.model.overlay.plan import mac_of, plan_overlay
 from lab.model.topology import Endpoint, HostFamily, Node, Role, SeedPolicy, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lab.model.overlay.parts import Addressed
     from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Link
 
@@ -57,6 +58,8 @@ class InterfacePlan:
     gateway: Address | None = None
     borrowed: IPv4Interface | None = None
     """The loopback's address on a link between switches, where OSPF is: it has no unnumbered links without any."""
+    bond: str = ""
+    """The host's bond that it is a member of."""
 
     @property
     def link_local(self) -> IPv6Address:
@@ -77,6 +80,11 @@ class NodePlan:
     loopback6: IPv6Address | None = None
     vtep: IPv4Address | None = None
     hash_seed: int = 0
+
+    @property
+    def nics(self) -> list[str]:
+        """The interfaces that are used for themselves: a bond is, and its members are not."""
+        return [name for name, each in self.interfaces.items() if not each.bond]
 
     @property
     def loopbacks(self) -> tuple[Interface, ...]:
@@ -120,7 +128,7 @@ def _plan_interfaces(
     interfaces = {}
     for position, link in enumerate(topology.links_of(node.name), start=1):
         name = link.end_at(node.name).interface
-        mac = f"02:1a:{index >> 8:02x}:{index & 255:02x}:{position >> 8:02x}:{position & 255:02x}"
+        mac = mac_of(index, position)
         address, gateway = None, None
         if link in host_links:
             leaf_end, host_end = _host_link(topology, host_links[link])
@@ -142,9 +150,15 @@ def _in_networks(
     found = {}
     for name, plan in interfaces.items():
         if Endpoint(node.name, name) in overlay.attached:
-            own = known_by.get(name)
-            found[name] = InterfacePlan(name, plan.mac, own.address if own else None, own.gateway if own else None)
+            found[name] = _known(name, plan.mac, known_by.get(name))
+    for bond in overlay.bonds.get(node.name, ()) if node.role is Role.HOST else ():
+        found |= {name: replace(found[name], bond=bond.name) for name in bond.members}
+        found[bond.name] = _known(bond.name, bond.mac, known_by.get(bond.name))
     return found
+
+
+def _known(name: str, mac: str, by: Addressed | None) -> InterfacePlan:
+    return InterfacePlan(name, mac) if by is None else InterfacePlan(name, mac, by.address, by.gateway)
 
 
 def _host_link(topology: Topology, number: int) -> tuple[Interface, Interface]:

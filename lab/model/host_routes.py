@@ -28,8 +28,9 @@ class HostRoute:
 
 
 def host_routes(plan: NodePlan) -> Iterator[HostRoute]:
-    """The routes of a host, its first NIC's first; a switch has none, it learns its own."""
+    """The routes of a host, its first NIC's first; a switch has none, it learns its own; a bond's come with it."""
     several = len(plan.interfaces) > 1
+    bonds = {nic.bond for nic in plan.interfaces.values()}
     for number, nic in enumerate(plan.interfaces.values(), start=_FIRST_TABLE):
-        if nic.gateway is not None and nic.address is not None:
+        if nic.name not in bonds and nic.gateway is not None and nic.address is not None:
             yield HostRoute(nic.name, nic.gateway, nic.address.ip, number, number if several else 0)

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.fields import check_fabric_name
 from lab.model.generate import Cable, LinkIndex, generate, number_interfaces
-from lab.model.overlay.ends import find_end
+from lab.model.overlay.build import make_overlay
 from lab.model.overlay.rules import check_attachments, check_overlay
-from lab.model.overlay.spec import make_overlay
 from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.rules import check_numbers, check_orders
 from lab.model.qos.spec import make_intent
@@ -167,7 +165,7 @@ def _build(spec: TopologySpec) -> Topology:
     )
     if spec.overlay is None:
         return built
-    return replace(built, overlay=make_overlay(spec.overlay, partial(find_end, built)))
+    return replace(built, overlay=make_overlay(spec.overlay, built))
 
 
 def _written(spec: TopologySpec) -> tuple[list[Node], list[Cable]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel import cgroup, libc, netns, process, tuning
 from lab.kernel.files import read_theirs
+from lab.routing.render_segments import REACH, SCRIPT, TOOLS, reach_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,10 @@ _OF_MANAGER: Final = Path("/etc/frr/zebra.conf")
 """What mgmtd, where there is one, tells zebra, which takes no VRFs from a file then; in the router's own mounts."""
 OLDEST: Final = (8, 4)
 _START_TIMEOUT: Final = 120.0
+_ASKED: Final = ("tc", "bridge")
+_SCRIPTING: Final = "--enable-scripting"
+_NET_ADMIN: Final = struct.pack("<5I", 0x02000001, 1 << 12, 0, 0, 0)
+"""struct vfs_cap_data of <linux/capability.h>: revision 2, effective; CAP_NET_ADMIN permitted, none inheritable."""
 
 
 def find_daemons() -> Path:
@@ -54,6 +60,12 @@ def check() -> None:
     if found < OLDEST:
         have, want = (".".join(map(str, numbers)) for numbers in (found, OLDEST))
         raise EnvironmentLacks(f"FRR {have} is too old", f"install {want} or newer, or use --vm")
+
+
+def check_scripting() -> None:
+    """Raise EnvironmentLacks when FRR runs no scripts, by which zebra says who forwards for a segment."""
+    if _SCRIPTING not in process.run([find_daemons() / "zebra", "--version"]).stdout:
+        raise EnvironmentLacks("bonds: this FRR is built without scripts (Lua)", "use --vm")
 
 
 @cache
@@ -106,7 +118,7 @@ class Router:
         self.directory.mkdir(parents=True)
         texts = dict(config.files)
         if not _has_manager():
-            texts["zebra"] += config.vrfs
+            texts["zebra"] += config.managed
         for daemon, text in texts.items():
             (self.directory / f"{daemon}.conf").write_text(text, encoding="utf-8")
         shutil.chown(self.directory, "frr", "frr")
@@ -121,8 +133,10 @@ class Router:
         self.namespace.enter()
         with cgroup.opened(self.namespace.group) as group:
             self._part_from_host()
-            if manager and config.vrfs:
-                _OF_MANAGER.write_text(config.vrfs, encoding="utf-8")
+            if manager and config.managed:
+                _OF_MANAGER.write_text(config.managed, encoding="utf-8")
+            if config.script:
+                _install(config.script, reach_script(str(self.directory)))
             for daemon in (*manager, *config.files):
                 self._launch(self._command(binaries, daemon), daemon, group, launches)
             self._configure(config.own, launches)
@@ -244,6 +258,24 @@ class Router:
         """The command line that runs vtysh on this router: the commands given, or interactively."""
         shell = process.find_tool("vtysh", "frr")
         return [shell, "--vty_socket", str(self.directory), *(word for c in commands for word in ("-c", c))]
+
+
+def _install(script: str, reach: str) -> None:
+    """Put a script where zebra finds it, in the router's own mounts, and tools that may do what it asks of them.
+
+    zebra may do as much itself, only not through a program that it starts (capabilities(7): file capabilities).
+    """
+    folder = Path(TOOLS)
+    folder.mkdir()
+    (folder / f"{SCRIPT}.lua").write_text(script, encoding="utf-8")
+    (folder / REACH).write_text(reach, encoding="utf-8")
+    (folder / REACH).chmod(0o755)
+    for name in _ASKED:
+        tool = folder / name
+        shutil.copy(process.find_tool(name, "iproute2"), tool)
+        shutil.chown(tool, "root", "frr")
+        tool.chmod(0o750)
+        os.setxattr(tool, "security.capability", _NET_ADMIN)
 
 
 def _surroundings() -> process.Surroundings:

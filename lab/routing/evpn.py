@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from lab.routing.daemons import Router
 
+_SEGMENT_AT: Final = {1: 2, 4: 1}
+"""By the type, where in its name a route has its segment."""
 _PREFIX: Final = 5
 """The type of a route that has a prefix instead of a host (RFC 9136)."""
 
@@ -83,9 +85,9 @@ def parse_routes(said: Mapping[str, Any]) -> Iterator[EvpnRoute]:
     """The routes in ``show bgp l2vpn evpn route detail json``."""
     for rd, routes in said.items():
         if isinstance(routes, dict):
-            for route in routes.values():
+            for name, route in routes.items():
                 if isinstance(route, dict) and (path := _best(route.get("paths", ()))):
-                    yield _route(rd, route, path)
+                    yield _route(rd, name, route, path)
 
 
 def _best(paths: Iterable[Any]) -> Mapping[str, Any] | None:
@@ -94,7 +96,7 @@ def _best(paths: Iterable[Any]) -> Mapping[str, Any] | None:
     return next((path for path in flat if path.get("bestpath", {}).get("overall")), None)
 
 
-def _route(rd: str, route: Mapping[str, Any], path: Mapping[str, Any]) -> EvpnRoute:
+def _route(rd: str, name: str, route: Mapping[str, Any], path: Mapping[str, Any]) -> EvpnRoute:
     kind = int(route["routeType"])
     words = path.get("extendedCommunity", {}).get("string", "").split()
     mac, ip = route.get("mac", ""), route.get("ip", "")
@@ -110,9 +112,17 @@ def _route(rd: str, route: Mapping[str, Any], path: Mapping[str, Any]) -> EvpnRo
         next_hop=next((hop["ip"] for hop in path.get("nexthops", ()) if hop.get("used")), ""),
         router_mac=next(_values(words, "Rmac"), ""),
         sequence=int(next(_values(words, "MM"), "0").split(",")[0]),
-        esi=path.get("es_info", {}).get("esi", "") if isinstance(path.get("es_info"), dict) else "",
+        esi=_segment(kind, name, path),
         local=bool(path.get("local")),
     )
+
+
+def _segment(kind: int, name: str, path: Mapping[str, Any]) -> str:
+    """The Ethernet segment of a route: in its name, ``[1]:[0]:[03:02:...]``, or in what is said of its path."""
+    place = _SEGMENT_AT.get(kind)
+    if place is not None:
+        return name.strip("[]").split("]:[")[place]
+    return str(path.get("esi", ""))
 
 
 def _values(words: Iterable[str], key: str) -> Iterator[str]:
@@ -140,7 +150,8 @@ def advertised(by_leaf: Mapping[str, Iterable[EvpnRoute]]) -> list[Advertised]:
 
 
 def _key(route: EvpnRoute) -> tuple[str, int, str, str]:
-    return route.rd, route.type, route.mac, route.ip
+    """Of MACs the segment is no part of the route's name (RFC 7432 section 7.2)."""
+    return route.rd, route.type, route.mac or route.esi, route.ip
 
 
 def vnis_at(router: Router) -> list[Vni]:

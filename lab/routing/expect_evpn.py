@@ -47,6 +47,32 @@ class Floods:
 
 
 @dataclass(frozen=True)
+class Segments:
+    """Each bond's members are in use by LACP, and FRR knows the other leaves of their segments."""
+
+    members: Mapping[str, frozenset[str]]
+    """By the bond's name."""
+    others: Mapping[str, Vteps]
+    """VTEPs of its other leaves, by the bond's name."""
+
+    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+        """Where bonds or next hops of the forwarding database differ."""
+        used: dict[str, set[str]] = {}
+        for port in json.loads(namespace.run(["ip", "-json", "-details", "link", "show"]).stdout or "[]"):
+            info = port.get("linkinfo", {})
+            state = info.get("info_slave_data", {}).get("ad_actor_oper_port_state_str", ())
+            if info.get("info_slave_kind") == "bond" and "distributing" in state and "defaulted" not in state:
+                used.setdefault(port["master"], set()).add(port["ifname"])
+        hops = json.loads(namespace.run(["ip", "-json", "nexthop", "show"]).stdout or "[]")
+        known = frozenset(hop["gateway"] for hop in hops if "fdb" in hop and "gateway" in hop)
+        told = {name: frozenset(members) for name, members in used.items()}
+        return [
+            *compare(leaf, self.members, told, "member"),
+            *compare(leaf, self.others, {name: known & others for name, others in self.others.items()}, "leaf"),
+        ]
+
+
+@dataclass(frozen=True)
 class TenantRoutes:
     """Each tenant has every subnet that is on other leaves only, by all of these.
 
@@ -90,14 +116,17 @@ def expected_overlay(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[s
 def _expected(
     overlay: OverlayPlan, name: str, leaf: LeafOverlay, vteps: Mapping[str, str], plan: Mapping[str, NodePlan]
 ) -> list[Expectation]:
-    members: dict[str, set[str]] = {}
+    on: dict[str, set[str]] = {}
     for other, networks in overlay.members.items():
         for network in networks:
-            members.setdefault(network.name, set()).add(other)
-    floods = {f"vni{network.l2vni}": _addresses(members[network.name] - {name}, vteps) for network in leaf.networks}
+            on.setdefault(network.name, set()).add(other)
+    floods = {f"vni{network.l2vni}": _addresses(on[network.name] - {name}, vteps) for network in leaf.networks}
     routes = dict(_outside(overlay, name, leaf, vteps, plan))
-    routes |= dict(_routes(overlay, leaf, {key: _addresses(on, vteps) for key, on in members.items()}))
+    routes |= dict(_routes(overlay, leaf, {key: _addresses(there, vteps) for key, there in on.items()}))
     found: list[Expectation] = [Floods(floods)]
+    if leaf.bonds:
+        members = {bond.name: frozenset(bond.members) for bond in leaf.bonds}
+        found.append(Segments(members, {bond.name: _addresses(bond.others, vteps) for bond in leaf.bonds}))
     if routes:
         found.append(TenantRoutes(routes, {str(vrf.table): vrf.name for vrf in leaf.vrfs}))
     return found

@@ -16,6 +16,7 @@ from lab.model.topology import Role
 from lab.routing.render_evpn import bgp_family, bgp_sessions, bgp_vrfs, policies, speaks_as, zebra_vrfs
 from lab.routing.render_external import external_router
 from lab.routing.render_ospf import Timers, by_ospf, ospf6_lines, ospf_lines
+from lab.routing.render_segments import script, segment_lines, zebra_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,8 +55,10 @@ class RouterConfig:
     ospf6d: str = ""
     own: tuple[str, ...] = ()
     """The user's lines, which come when the daemons run."""
-    vrfs: str = ""
-    """What zebra is told of VRFs: behind its own file, or by mgmtd where there is one (FRR 10)."""
+    managed: str = ""
+    """What zebra is told of VRFs and interfaces: behind its own file, or by mgmtd where there is one (FRR 10)."""
+    script: str = ""
+    """What zebra runs on its decisions, in Lua (``render_segments``); "" where there are no bonds."""
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -88,7 +91,7 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
     ospf, ospf6 = (tuple(lines(topology, plan[name], timers)) for lines in (ospf_lines, ospf6_lines))
     return RouterConfig(
         header=header,
-        zebra=header + _text(_NO_GROUPS),
+        zebra=header + _text(_NO_GROUPS, *zebra_lines(overlay, name)),
         bfdd=header + _text(*_bfd_profile(bfd)) if bfd.enabled else "",
         bgpd=header
         + _text(
@@ -102,7 +105,8 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
         ospfd=header + _text(*ospf) if ospf else "",
         ospf6d=header + _text(*ospf6) if ospf6 else "",
         own=own,
-        vrfs=_text(*zebra_vrfs(leaf)),
+        managed=_text(*zebra_vrfs(leaf), *segment_lines(leaf)),
+        script=script(overlay, name),
     )
 
 

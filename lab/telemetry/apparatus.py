@@ -119,7 +119,7 @@ def rdma_devices(fabric: Fabric) -> list[tuple[str, str, str]]:
         (host.name, interface, rxe.device_name(fabric.name, host.name, interface))
         for host in fabric.topology.hosts
         if host.rdma
-        for interface in fabric.plan[host.name].interfaces
+        for interface in fabric.plan[host.name].nics
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.model.overlay.ends import end_of
-from lab.model.overlay.intent import Attachment
+from lab.model.overlay.intent import BOND, Attachment
 from lab.model.validate import Finding
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ def check_border(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
     told: dict[tuple[str, Subnet], str] = {}
     for number, border in enumerate(spec.border):
         path = ("overlay", "border", number, "router")
+        if BOND in border.router.partition(":")[2]:
+            yield Finding(path, f"{border.router} is on several leaves", "take a router with one link: one leaf's")
+            continue
         end = end_of(topology, border.router)
         if isinstance(end, Finding):
             yield end._replace(path=path)

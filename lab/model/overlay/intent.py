@@ -7,7 +7,7 @@ section 4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,6 +26,11 @@ VXLAN_OVERHEAD: Final = 50
 """Bytes that a tunnel adds to an IP packet: IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14; the inner tag is left out."""
 GATEWAY_MAC: Final = "02:1a:00:00:00:01"
 """Of every gateway on every leaf; ``addressing`` numbers nodes from 1, so that no interface has it."""
+BOND: Final = "bond"
+"""What the names of bonds begin with; their number follows."""
+BOND_RANGE: Final = (1, 9999)
+SEGMENT_MAC: Final = "02:1a:00:00:00:02"
+"""By which all leaves are one partner to a host's LACP; nobody's either."""
 MAX_VRF_NAME: Final = 15
 """Characters: a tenant's VRF is an interface."""
 
@@ -110,6 +115,35 @@ class Border:
 
 
 @dataclass(frozen=True, slots=True)
+class Bond:
+    """Interfaces of a host that are one by LACP (IEEE 802.1AX), to two leaves or more: an Ethernet segment.
+
+    That is what RFC 7432 section 8 calls it, and its leaves are known to each other by its identifier.
+    """
+
+    number: int
+    members: tuple[Endpoint, ...]
+    """The host's ends."""
+    forwarder: str = ""
+    """The leaf that is to be its designated forwarder; "" for the one of the lowest VTEP."""
+
+    @property
+    def name(self) -> str:
+        """What the interface is called, at the host and at its leaves."""
+        return f"{BOND}{self.number}"
+
+    @property
+    def end(self) -> Endpoint:
+        """The host's, as networks name it."""
+        return replace(self.members[0], interface=self.name)
+
+    @property
+    def esi(self) -> str:
+        """Its identifier of type 3: the MAC that LACP has of all its leaves, and its number (RFC 7432 section 5)."""
+        return f"03:{SEGMENT_MAC}:{self.number.to_bytes(3, 'big').hex(':')}"
+
+
+@dataclass(frozen=True, slots=True)
 class Overlay:
     """All tenants and networks of a fabric, in the order of the text."""
 
@@ -121,6 +155,7 @@ class Overlay:
     """Pairs of tenants that reach each other's subnets."""
     underlay: Underlay = Underlay.EBGP
     border: tuple[Border, ...] = ()
+    bonds: tuple[Bond, ...] = ()
 
     def partners(self, tenant: str) -> list[str]:
         """The tenants whose subnets ``tenant`` reaches besides its own."""

@@ -38,6 +38,24 @@ class HostInterface:
 
 
 @dataclass(frozen=True, slots=True)
+class Bonded:
+    """A bond at one of the nodes that it joins, and at a leaf what it knows of the others."""
+
+    name: str
+    number: int
+    members: tuple[str, ...]
+    """Interfaces of the node."""
+    mac: str
+    """Of its first member."""
+    mtu: int
+    esi: str
+    preference: int = 0
+    """In the election of the designated forwarder (RFC 9785); 0 at the host."""
+    others: tuple[str, ...] = ()
+    """The other leaves of its segment; none at the host."""
+
+
+@dataclass(frozen=True, slots=True)
 class Port:
     """A leaf's interface towards a host, as a port of its bridge."""
 
@@ -125,3 +143,6 @@ class LeafOverlay:
     gateways: tuple[Gateway, ...]
     externals: tuple[External, ...] = ()
     """The routers outside that it has sessions with."""
+    bonds: tuple[Bonded, ...] = ()
+    uplinks: tuple[str, ...] = ()
+    """Its interfaces towards switches."""

@@ -12,6 +12,7 @@ router of a tenant         ``vlan4094``: no address, the leaf's own MAC
 hosts of a network         the first free addresses of its subnets, in its order
 tagged host                ``eth1.10``
 router outside             ``lo``: the first address of each prefix that it tells
+bond n                     ``bondn``, at its host and at each of its leaves
 =========================  =============================================================
 
 A leaf's own MAC is 02:1a:<node, 2 bytes>:00:00: the interface that no interface is (``addressing``).
@@ -25,16 +26,31 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Attachment
-from lab.model.overlay.parts import Addressed, External, Gateway, HostInterface, LeafOverlay, Port, Tunnel, Vrf
+from lab.model.overlay.parts import (
+    Addressed,
+    Bonded,
+    External,
+    Gateway,
+    HostInterface,
+    LeafOverlay,
+    Port,
+    Tunnel,
+    Vrf,
+)
+from lab.model.topology import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.model.overlay.intent import Address, Network, Overlay, Subnet
+    from lab.model.overlay.intent import Address, Bond, Network, Overlay, Subnet
     from lab.model.overlay.parts import Interface
-    from lab.model.topology import Endpoint, Topology
+    from lab.model.topology import Link, Topology
 
 BRIDGE: Final = "bridge"
+_PREFERRED: Final = 32767
+"""FRR's own preference for being a segment's designated forwarder."""
+_MOST_PREFERRED: Final = 40000
+"""That of the leaf that is named."""
 _FIRST_TABLE: Final = 1001
 _LARGEST_MTU: Final = 9216
 
@@ -45,7 +61,8 @@ class OverlayPlan:
     def __init__(self, topology: Topology, overlay: Overlay) -> None:
         self._topology = topology
         self._overlay = overlay
-        self._numbers = {node.name: number for number, node in enumerate(topology.nodes, start=1)}
+        self.numbers: Mapping[str, int] = {node.name: number for number, node in enumerate(topology.nodes, start=1)}
+        """Of nodes, from 1, no two the same."""
 
     @cached_property
     def l3_vlans(self) -> Mapping[str, int]:
@@ -60,9 +77,10 @@ class OverlayPlan:
         found: dict[str, list[Network]] = {}
         for network in self._overlay.networks:
             for attachment in network.attachments:
-                own = found.setdefault(self._port_of(attachment).node, [])
-                if network not in own:
-                    own.append(network)
+                for port in self._ports_of(attachment.end):
+                    own = found.setdefault(port.node, [])
+                    if network not in own:
+                        own.append(network)
         return {leaf: tuple(networks) for leaf, networks in found.items()}
 
     @cached_property
@@ -100,7 +118,7 @@ class OverlayPlan:
                     host=place.end.node,
                     interface=place.end.interface,
                     asn=border.asn,
-                    leaf=self._port_of(place).node,
+                    leaf=self._ports_of(place.end)[0].node,
                     tenant=network.tenant,
                     sessions=tuple(each for each in addresses if each.gateway is not None),
                     prefixes=border.prefixes,
@@ -110,7 +128,12 @@ class OverlayPlan:
     @cached_property
     def attached(self) -> frozenset[Endpoint]:
         """Both ends of every link that is in a network: no address of the underlay is theirs."""
-        ends = {attachment.end for network in self._overlay.networks for attachment in network.attachments}
+        ends = {
+            end
+            for network in self._overlay.networks
+            for attachment in network.attachments
+            for end in self._members_of(attachment.end)
+        }
         return frozenset(end for link in self._topology.links if ends.intersection(link.ends) for end in link.ends)
 
     @property
@@ -118,19 +141,51 @@ class OverlayPlan:
         """All networks, in the order of the text."""
         return self._overlay.networks
 
-    def _port_of(self, attachment: Attachment) -> Endpoint:
-        return next(
-            link.other(attachment.end)
-            for link in self._topology.links_of(attachment.end.node)
-            if attachment.end in link.ends
-        )
+    @cached_property
+    def bonds(self) -> Mapping[str, tuple[Bonded, ...]]:
+        """The bonds of each node that has any, hosts and leaves, in the order of the text."""
+        found: dict[str, list[Bonded]] = {}
+        for bond in self._overlay.bonds:
+            for node, own in self._bonded(bond):
+                found.setdefault(node, []).append(own)
+        return {node: tuple(own) for node, own in found.items()}
+
+    def _bonded(self, bond: Bond) -> Iterator[tuple[str, Bonded]]:
+        """A bond at its host, and then at each of its leaves; the forwarder is who prefers it most."""
+        members = self._members_of(bond.end)
+        links = [(self._link_at(end), end) for end in members]
+        ports = [link.other(end) for link, end in links]
+        leaves = tuple(dict.fromkeys(port.node for port in ports))
+        for node in (bond.end.node, *leaves):
+            own = tuple(end.interface for end in (*members, *ports) if end.node == node)
+            others = tuple(leaf for leaf in leaves if leaf != node) if node != bond.end.node else ()
+            preference = (_MOST_PREFERRED if node == bond.forwarder else _PREFERRED) if others else 0
+            mac = mac_of(self.numbers[node], self._position(node, own[0]))
+            yield node, Bonded(bond.name, bond.number, own, mac, links[0][0].mtu, bond.esi, preference, others)
+
+    def _position(self, node: str, interface: str) -> int:
+        names = [link.end_at(node).interface for link in self._topology.links_of(node)]
+        return names.index(interface) + 1
+
+    def _members_of(self, end: Endpoint) -> tuple[Endpoint, ...]:
+        """The ends of links that an end is, or is a bond of."""
+        return next((bond.members for bond in self._overlay.bonds if bond.end == end), (end,))
+
+    def _ports_of(self, end: Endpoint) -> list[Endpoint]:
+        """The interfaces of leaves that a host's end is on: of a bond the bonds there."""
+        ports = (self._link_at(member).other(member) for member in self._members_of(end))
+        bonded = end not in self._members_of(end)
+        return list(dict.fromkeys(Endpoint(port.node, end.interface) if bonded else port for port in ports))
+
+    def _link_at(self, end: Endpoint) -> Link:
+        return next(link for link in self._topology.links_of(end.node) if end in link.ends)
 
     def _mtu_of(self, end: Endpoint) -> int:
-        return next(link.mtu for link in self._topology.links_of(end.node) if end in link.ends)
+        return self._link_at(self._members_of(end)[0]).mtu
 
     def _leaf(self, leaf: str, networks: tuple[Network, ...]) -> LeafOverlay:
-        number = self._numbers[leaf]
-        mac = f"02:1a:{number >> 8:02x}:{number & 255:02x}:00:00"
+        number = self.numbers[leaf]
+        mac = mac_of(number, 0)
         mtu = self._room()
         own = {network.tenant for network in networks}
         vrfs = tuple(self._vrfs(own.union(*map(self._overlay.partners, own))))
@@ -146,11 +201,19 @@ class OverlayPlan:
             ),
             vrfs=vrfs,
             externals=tuple(each for each in self.externals.values() if each.leaf == leaf),
+            bonds=self.bonds.get(leaf, ()),
+            uplinks=tuple(self._uplinks(leaf)),
             gateways=(
                 *(self._gateway(network) for network in networks if network.gateways),
                 *(Gateway(vrf.vlan, vrf.name, mac, mtu) for vrf in routed),
             ),
         )
+
+    def _uplinks(self, leaf: str) -> Iterator[str]:
+        for link in self._topology.links_of(leaf):
+            here = link.end_at(leaf)
+            if self._topology.node(link.other(here).node).role.is_switch:
+                yield here.interface
 
     def _room(self) -> int:
         """Bytes of IP packet that fit a tunnel over every link between switches."""
@@ -194,13 +257,13 @@ class OverlayPlan:
         tagged: dict[str, list[int]] = {}
         for network in self._overlay.networks:
             for attachment in network.attachments:
-                port = self._port_of(attachment)
-                if port.node == leaf and attachment.tagged:
-                    tagged.setdefault(port.interface, []).append(network.vlan)
-                elif port.node == leaf:
-                    untagged[port.interface] = network.vlan
-        for link in self._topology.links_of(leaf):
-            name = link.end_at(leaf).interface
+                for port in (each for each in self._ports_of(attachment.end) if each.node == leaf):
+                    if attachment.tagged:
+                        tagged.setdefault(port.interface, []).append(network.vlan)
+                    else:
+                        untagged[port.interface] = network.vlan
+        links = [link.end_at(leaf).interface for link in self._topology.links_of(leaf)]
+        for name in (*links, *(bond.name for bond in self.bonds.get(leaf, ()))):
             if name in untagged or name in tagged:
                 yield Port(name, untagged.get(name, 0), tuple(tagged.get(name, ())))
 
@@ -208,6 +271,11 @@ class OverlayPlan:
 def plan_overlay(topology: Topology) -> OverlayPlan | None:
     """The overlay of ``topology`` by node; None where it has none."""
     return None if topology.overlay is None else OverlayPlan(topology, topology.overlay)
+
+
+def mac_of(number: int, position: int) -> str:
+    """The MAC of a node's interface, both counted from 1 (``addressing``)."""
+    return f"02:1a:{number >> 8:02x}:{number & 255:02x}:{position >> 8:02x}:{position & 255:02x}"
 
 
 def _in(subnet: Subnet, address: Address) -> Interface:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from lab.model.overlay.bond_rules import check_bonds
 from lab.model.overlay.border_rules import check_border
+from lab.model.overlay.build import bonds_by_member
 from lab.model.overlay.ends import end_of
 from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Design, Underlay
 from lab.model.suggest import suggest
@@ -18,6 +20,7 @@ from lab.model.validate import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lab.model.overlay.ends import Bonds
     from lab.model.overlay.intent import Network, Subnet
     from lab.model.overlay.spec import NetworkSpec, OverlaySpec
     from lab.model.topology import Link, Topology
@@ -186,8 +189,10 @@ def _last(subnet: Subnet) -> int:
 def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
     """Every rule about the hosts that are attached and the links between them."""
     untagged: dict[str, str] = {}
+    yield from check_bonds(topology, spec)
+    bonds = bonds_by_member(topology.overlay.bonds if topology.overlay is not None else ())
     for name, network in spec.networks.items():
-        yield from _ends_are_hosts(topology, name, network, untagged)
+        yield from _ends_are_hosts(topology, name, network, untagged, bonds)
     if topology.overlay is not None:
         for built in topology.overlay.networks:
             yield from _subnets_have_room(built)
@@ -196,13 +201,13 @@ def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[Finding
 
 
 def _ends_are_hosts(
-    topology: Topology, name: str, network: NetworkSpec, untagged: dict[str, str]
+    topology: Topology, name: str, network: NetworkSpec, untagged: dict[str, str], bonds: Bonds
 ) -> Iterator[Finding]:
     seen: set[str] = set()
     for key, ends in (("untagged", network.untagged), ("tagged", network.tagged)):
         for number, text in enumerate(ends):
             path = ("overlay", "networks", name, key, number)
-            found = end_of(topology, text)
+            found = end_of(topology, text, bonds)
             if isinstance(found, Finding):
                 yield found._replace(path=path)
                 continue
@@ -227,7 +232,9 @@ def _subnets_have_room(network: Network) -> Iterator[Finding]:
 
 def _mtu_fits(topology: Topology, network: Network) -> Iterator[Finding]:
     path = ("overlay", "networks", network.name)
-    ends = {attachment.end for attachment in network.attachments}
+    own = {attachment.end for attachment in network.attachments}
+    bonds = topology.overlay.bonds if topology.overlay is not None else ()
+    ends = own.union(member for bond in bonds if bond.end in own for member in bond.members)
     links = [link for link in topology.links if ends.intersection(link.ends)]
     if not links:
         return

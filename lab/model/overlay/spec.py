@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
-from lab.model.fields import NAME, NAME_FORM, SECTION, named, written
+from lab.model.fields import NAME, NAME_FORM, SECTION, NodeName, named, written
 from lab.model.overlay.intent import (
+    BOND,
+    BOND_RANGE,
     GATEWAY_MAC,
     MAX_VRF_NAME,
     RD_RANGE,
     VLAN_RANGE,
     VNI_RANGE,
-    Attachment,
-    Border,
     Design,
-    Network,
-    Overlay,
     Subnet,
-    Tenant,
     Underlay,
 )
 from lab.model.topology import MAX_NODE_NAME
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lab.model.topology import Endpoint
-
 MAX_NETWORKS: Final = 4000
 """Networks and tenants of one fabric: each takes a VLAN, and the rules count them."""
-_HOST_END: Final = f"{NAME[:-1]}(?::eth[1-9][0-9]{{0,3}})?$"
+_HOST_END: Final = f"{NAME[:-1]}(?::(?:eth|{BOND})[1-9][0-9]{{0,3}})?$"
 LARGEST_ASN: Final = 4_199_999_999
 """Above it are the fabric's own (RFC 6996)."""
 _TARGET: Final = "^([0-9]{1,10}):([0-9]{1,10})$"
@@ -159,6 +151,17 @@ class BorderSpec(_Section):
     """What it tells: 0.0.0.0/0 for a default route. Of others it has the first address, which answers."""
 
 
+class BondSpec(_Section):
+    """Interfaces of one host, to two leaves or more, that are one: all of them carry, and any may fail."""
+
+    number: Annotated[int, Field(ge=BOND_RANGE[0], le=BOND_RANGE[1])]
+    """Of its name and its segment: 1 for bond1, which networks name like h1:bond1."""
+    members: Annotated[list[HostEnd], Field(min_length=2, max_length=8)]
+    """The host's interfaces, like [h1:eth1, h1:eth2]."""
+    forwarder: NodeName | None = None
+    """The leaf that gives the host what is flooded in tunnels, as long as it is there; otherwise FRR elects."""
+
+
 class OverlaySpec(_Section):
     """Tenants over the fabric: BGP EVPN (RFC 7432, RFC 8365) tells where they are, VXLAN carries their packets."""
 
@@ -177,39 +180,5 @@ class OverlaySpec(_Section):
     """Pairs of tenants that reach each other's subnets, like [blue, red]: each VRF imports the other's routes."""
     border: list[BorderSpec] = []
     """Routers outside: their prefixes go to all leaves of the tenant as routes of type 5."""
-
-
-def make_overlay(spec: OverlaySpec, find: Callable[[str], Endpoint | None]) -> Overlay:
-    """What a section amounts to; ends that ``find`` does not know are left out."""
-    return Overlay(
-        tenants=tuple(
-            Tenant(name, tenant.l3vni or 0, tenant.rd or 0, tenant.rt or "") for name, tenant in spec.tenants.items()
-        ),
-        networks=tuple(_network(name, network, find) for name, network in spec.networks.items()),
-        design=spec.design,
-        gateway_mac=spec.gateway_mac,
-        leaks=tuple((pair[0], pair[1]) for pair in spec.leaks),
-        underlay=spec.underlay,
-        border=tuple(
-            Border(end, each.asn, tuple(each.prefixes))
-            for each in spec.border
-            for end in [find(each.router)]
-            if end is not None
-        ),
-    )
-
-
-def _network(name: str, spec: NetworkSpec, find: Callable[[str], Endpoint | None]) -> Network:
-    ends = [(text, False) for text in spec.untagged] + [(text, True) for text in spec.tagged]
-    found = [(find(text), tagged) for text, tagged in ends]
-    return Network(
-        name=name,
-        vlan=spec.vlan,
-        l2vni=spec.l2vni,
-        tenant=spec.tenant or "",
-        subnets=tuple(spec.subnets),
-        gateways=tuple(spec.gateways),
-        attachments=tuple(Attachment(end, tagged) for end, tagged in found if end is not None),
-        rd=spec.rd or 0,
-        rt=spec.rt or "",
-    )
+    bonds: Annotated[list[BondSpec], Field(max_length=BOND_RANGE[1])] = []
+    """Hosts that are on several leaves at once, by LACP and an Ethernet segment (RFC 7432 section 8)."""

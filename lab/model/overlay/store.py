@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from lab.model.overlay.intent import Attachment, Border, Design, Network, Overlay, Tenant, Underlay
+from lab.model.overlay.intent import Attachment, Bond, Border, Design, Network, Overlay, Tenant, Underlay
 from lab.model.topology import Endpoint
 
 
@@ -18,6 +18,10 @@ def dump_overlay(overlay: Overlay) -> dict[str, Any]:
         "networks": [_dump_network(network) for network in overlay.networks],
         "leaks": [list(pair) for pair in overlay.leaks],
         "underlay": overlay.underlay,
+        "bonds": [
+            [bond.number, [[end.node, end.interface] for end in bond.members], bond.forwarder]
+            for bond in overlay.bonds
+        ],
         "border": [
             [each.router.node, each.router.interface, each.asn, [str(prefix) for prefix in each.prefixes]]
             for each in overlay.border
@@ -42,7 +46,8 @@ def _dump_network(network: Network) -> list[Any]:
 def restore_overlay(data: dict[str, Any]) -> Overlay:
     """The overlay that ``dump_overlay`` wrote; ValueError, TypeError or KeyError when the data is damaged.
 
-    Recordings of before there were leaks, distinguishers and targets have none, an underlay of eBGP and no border.
+    Recordings of before there were leaks, distinguishers and targets have none, an underlay of eBGP, no border and no
+    bonds.
     """
     return Overlay(
         tenants=tuple(Tenant(*each) for each in data["tenants"]),
@@ -54,6 +59,10 @@ def restore_overlay(data: dict[str, Any]) -> Overlay:
         border=tuple(
             Border(Endpoint(node, interface), int(asn), tuple(map(ip_network, prefixes)))
             for node, interface, asn, prefixes in data.get("border", ())
+        ),
+        bonds=tuple(
+            Bond(int(number), tuple(Endpoint(*end) for end in members), str(forwarder))
+            for number, members, forwarder in data.get("bonds", ())
         ),
     )
 

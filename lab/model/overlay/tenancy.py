@@ -65,9 +65,11 @@ def tenants_of_ends(topology: Topology) -> Mapping[Endpoint, str]:
     """The tenant of each host's end: of the network that it is in without a tag, or else of its first."""
     found: dict[Endpoint, str] = {}
     overlay = topology.overlay
+    members = {bond.end: bond.members for bond in (overlay.bonds if overlay else ())}
     for tagged in (False, True):
         for network in overlay.networks if overlay else ():
             for attachment in network.attachments:
                 if network.tenant and attachment.tagged is tagged:
-                    found.setdefault(attachment.end, network.tenant)
+                    for end in members.get(attachment.end, (attachment.end,)):
+                        found.setdefault(end, network.tenant)
     return found

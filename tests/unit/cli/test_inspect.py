@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from lab.cli.main import app
 from lab.cli.output import stdout
+from lab.model.load import read_topology
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +40,12 @@ def test_json_has_all_nodes() -> None:
     assert set(nodes) == {"spine1", "spine2", "leaf1", "leaf2", "h1", "h2", "h3", "h4"}
     (nic,) = nodes["h4"]["interfaces"]
     assert (nic["address"], nic["peer"], nodes["h4"]["get_in"]) == ("10.0.0.7/31", "leaf2:swp4", "rocelab shell h4")
+
+
+def test_a_bond_leads_to_where_its_members_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bonded = read_topology(Path(__file__).parents[3] / "topologies" / "multihomed.yaml")
+    run(bonded, tmp_path / "bonded", monkeypatch)
+    (host,) = json.loads(said("h1", "--fabric", bonded.name, "--json"))["nodes"]
+    assert {nic["name"]: (nic["address"], nic["peer"]) for nic in host["interfaces"]} == {
+        "eth1": (None, "leaf1:swp2"), "eth2": (None, "leaf2:swp2"), "bond1": ("10.1.10.1/24", "leaf1:swp2 leaf2:swp2")
+    }  # fmt: skip

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.errors import OperationFailed
+from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel import process
 from lab.kernel.netns import Namespace
 from lab.routing import daemons
 from lab.routing.daemons import Launches, Router
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lab.kernel.process import Process
 
 LONG = ["sleep", "600"]
@@ -76,3 +77,15 @@ def test_a_daemon_that_the_manager_configures_is_given_no_file(
     assert given_one() == ["zebra", "bgpd", "staticd"]
     (tmp_path / "mgmtd").touch()
     assert given_one() == ["zebra", "bgpd"]
+
+
+@pytest.mark.parametrize(("built", "refused"), [("'--enable-scripting'", False), ("'--enable-snmp'", True)])
+def test_bonds_want_an_frr_that_runs_scripts(monkeypatch: pytest.MonkeyPatch, built: str, refused: bool) -> None:
+    monkeypatch.setattr(daemons, "find_daemons", lambda: Path("/usr/lib/frr"))
+    said = subprocess.CompletedProcess([], 0, f"zebra version 10.3\nconfigured with:\n\t{built}\n", "")
+    monkeypatch.setattr(process, "run", lambda _argv: said)
+    if not refused:
+        daemons.check_scripting()
+        return
+    with pytest.raises(EnvironmentLacks, match="bonds: this FRR is built without scripts"):
+        daemons.check_scripting()

@@ -9,7 +9,7 @@ import pytest
 
 from lab.kernel.netns import Namespace
 from lab.routing.evpn import EvpnRoute, advertised, parse_routes, parse_vnis
-from lab.routing.expect_evpn import Floods, TenantRoutes
+from lab.routing.expect_evpn import Floods, Segments, TenantRoutes
 
 DATA = Path(__file__).parent / "data"
 
@@ -121,4 +121,52 @@ def test_a_subnet_of_a_tenant_that_is_missing_is_told(monkeypatch: pytest.Monkey
     assert [str(gap) for gap in found] == [
         "leaf1: fd00::/64 of blue has no path by 10.252.0.2",
         "leaf1: 10.1.20.0/24 of red has no path by 10.252.0.3",
+    ]
+
+
+ESI = "03:02:1a:00:00:00:02:00:00:01"
+
+
+def test_routes_of_segments_are_told_apart_by_them() -> None:
+    """As FRR 10.3 says: type 1 of the segment and of its network, 2 with its segment, 4; leaf2's of another, too."""
+    path = {"bestpath": {"overall": True}, "local": True}
+    other = ESI[:-1] + "2"
+    said = {
+        "10.253.0.1:3": {
+            f"[1]:[4294967295]:[{ESI}]:[32]:[0.0.0.0]:[0]": {"routeType": 1, "paths": [[path]]},
+            f"[4]:[{ESI}]:[32]:[10.252.0.1]": {"routeType": 4, "paths": [[path]]},
+        },
+        "10.253.0.1:2": {
+            f"[1]:[0]:[{ESI}]:[32]:[0.0.0.0]:[0]": {"routeType": 1, "paths": [[path]]},
+            f"[1]:[0]:[{other}]:[32]:[0.0.0.0]:[0]": {"routeType": 1, "paths": [[path]]},
+            "[2]:[0]:[48]:[02:1a:00:05:00:01]": {
+                "routeType": 2, "mac": "02:1a:00:05:00:01", "paths": [[path | {"esi": ESI}]]
+            },
+        },
+    }  # fmt: skip
+    found = list(parse_routes(said))
+    assert [(route.type, route.esi) for route in found] == [(1, ESI), (4, ESI), (1, ESI), (1, other), (2, ESI)]
+    heard = [EvpnRoute(**{**_fields(route), "local": False}) for route in found if route.esi != other]
+    told = advertised({"leaf1": found, "leaf2": heard})
+    assert {each.route.esi: each.received for each in told if each.route.type == 1} == {ESI: ("leaf2",), other: ()}
+
+
+def test_a_member_that_lacp_does_not_use_and_a_leaf_that_has_the_segment_no_more_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def port(name: str, *state: str) -> dict[str, Any]:
+        data = {"info_slave_kind": "bond", "info_slave_data": {"ad_actor_oper_port_state_str": list(state)}}
+        return {"ifname": name, "master": "bond1", "linkinfo": data}
+
+    links = [
+        {"ifname": "lo"},
+        port("swp2", "active", "distributing"),
+        port("swp3", "active", "distributing", "defaulted"),
+    ]
+    hops = [{"id": 1, "gateway": "10.252.0.2", "fdb": None}, {"id": 2, "gateway": "10.252.0.3"}]
+    wanted = Segments({"bond1": frozenset({"swp2", "swp3"})}, {"bond1": frozenset({"10.252.0.2", "10.252.0.3"})})
+    found = wanted.gaps("leaf1", answers(monkeypatch, json.dumps(links), json.dumps(hops)))
+    assert [str(gap) for gap in found] == [
+        "leaf1: bond1 has no member swp3",
+        "leaf1: bond1 has no leaf 10.252.0.3",
     ]

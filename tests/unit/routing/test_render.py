@@ -17,6 +17,7 @@ from lab.model.topology import Bfd, HostFamily, Topology
 from lab.routing import daemons
 from lab.routing.daemons import Router
 from lab.routing.render import RouterConfig, advertised, render_external, render_router
+from lab.routing.render_segments import filters, reach_script
 
 GOLDEN = Path(__file__).parent / "golden"
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
@@ -39,7 +40,7 @@ def test_an_overlay_matches_the_golden_file(router: str) -> None:
     """A spine hands EVPN's routes on; a leaf has a VRF for each tenant of its networks."""
     tenants = read_topology(TOPOLOGIES / "tenant.yaml")
     config = render_router(tenants, plan_addresses(tenants), router)
-    text = f"### vrfs\n{config.vrfs}### bgpd.conf\n{config.bgpd}"
+    text = f"### vrfs\n{config.managed}### bgpd.conf\n{config.bgpd}"
     assert text == (GOLDEN / f"tenant-{router}.conf").read_text()
 
 
@@ -177,7 +178,7 @@ def test_a_leaf_has_the_tenants_that_its_own_reach() -> None:
                         "10.3.30.0/24]\n      gateways: [10.3.30.1]\n      untagged: [h4]")  # fmt: skip
     leaking = load_topology(text.replace("overlay:\n", "overlay:\n  leaks: [[blue, red]]\n"))
     for topology, count in ((load_topology(text), 1), (leaking, 2)):
-        assert render_router(topology, plan_addresses(topology), "leaf1").vrfs.count("exit-vrf") == count
+        assert render_router(topology, plan_addresses(topology), "leaf1").managed.count("exit-vrf") == count
 
 
 def test_of_three_tiers_each_reflects_to_those_below() -> None:
@@ -201,7 +202,7 @@ def test_of_three_tiers_each_reflects_to_those_below() -> None:
 def test_without_tenants_leaves_take_the_family_and_have_no_vrf() -> None:
     bridged = read_topology(TOPOLOGIES / "l2vni.yaml")
     config = render_router(bridged, plan_addresses(bridged), "leaf1")
-    assert config.vrfs == ""
+    assert config.managed == ""
     assert "advertise-all-vni" in config.bgpd
     assert "vrf" not in config.bgpd
 
@@ -213,7 +214,7 @@ def test_vrfs_are_in_zebras_own_file_where_no_manager_tells_it_of_them(
     monkeypatch.setattr(daemons, "_has_manager", lambda: False)
     monkeypatch.setattr("shutil.chown", lambda *_: None)
     Router("leaf1", Namespace("x"), tmp_path / "leaf1").write(
-        RouterConfig("", "zebra\n", "", "bgp\n", vrfs="vrf blue\n")
+        RouterConfig("", "zebra\n", "", "bgp\n", managed="vrf blue\n")
     )
     assert (tmp_path / "leaf1" / "zebra.conf").read_text() == "zebra\nvrf blue\n"
 
@@ -255,3 +256,36 @@ def test_no_router_speaks_bgp_to_a_host(small: Topology) -> None:
     ]
     assert len(towards_hosts) == 2
     assert all(f"neighbor {interface} " not in text for interface in towards_hosts)
+
+
+@pytest.mark.parametrize("router", ["leaf1", "leaf3"])
+def test_bonds_match_the_golden_file(router: str) -> None:
+    """leaf1 has a segment; leaf3 has none, and reaches those of others."""
+    bonded = read_topology(TOPOLOGIES / "multihomed.yaml")
+    config = render_router(bonded, plan_addresses(bonded), router)
+    text = f"### zebra.conf\n{config.zebra}### managed\n{config.managed}### segments.lua\n{config.script}"
+    assert text == (GOLDEN / f"multihomed-{router}.conf").read_text()
+
+
+def test_the_filters_of_bonds_match_the_golden_file() -> None:
+    """leaf1's, of a tenant that is routed: what is routed has no mark."""
+    text = (TOPOLOGIES / "multihomed.yaml").read_text()
+    text = text.replace("untagged: [h1, h2, h3]", "untagged: [h1, h2, h3]\n      tenant: blue")
+    bonded = load_topology(text.replace("  networks:\n", "  tenants:\n    blue: {l3vni: 50010}\n  networks:\n"))
+    overlay = plan_overlay(bonded)
+    assert overlay is not None
+    vteps = {leaf: str(plan.vtep) for leaf, plan in plan_addresses(bonded).items()}
+    lines = "".join(f"{line}\n" for line in filters(overlay.leaves["leaf1"], vteps, overlay.numbers))
+    assert lines == (GOLDEN / "multihomed-leaf1-filters.tc").read_text()
+    assert list(filters(overlay.leaves["leaf3"], vteps, overlay.numbers)) == []
+
+
+def test_without_bonds_zebra_has_no_script(small: Topology) -> None:
+    for topology in (small, read_topology(TOPOLOGIES / "tenant.yaml")):
+        config = render_router(topology, plan_addresses(topology), "leaf2")
+        assert config.script == ""
+        assert "evpn mh" not in config.zebra + config.managed
+
+
+def test_macs_of_segments_are_reached_by_a_script_that_has_the_routers_folder() -> None:
+    assert reach_script("/run/x") == (GOLDEN / "multihomed-reach.sh").read_text()
