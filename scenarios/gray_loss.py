@@ -119,5 +119,5 @@ SCENARIO = Scenario(
     "gray-loss", "incast.yaml", Params, run,
     (packets_are_out_of_sequence, no_counter_of_a_device_tells, one_in_so_many_is_missing,
      a_drained_link_is_quiet),
-    answer=ANSWER,
+    captures=("h5:eth1",), answer=ANSWER,
 )  # fmt: skip

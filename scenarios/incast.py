@@ -155,5 +155,6 @@ SCENARIO = Scenario(
     Params,
     run,
     (quiet_alone, marks_and_pauses, lossless, the_link_is_full, fair, three_take_three_times_as_long),
+    captures=("h4:eth1",),
     answer=ANSWER,
 )

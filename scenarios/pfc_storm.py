@@ -155,5 +155,5 @@ ANSWER: Final = Answer(
 SCENARIO = Scenario(
     "pfc-storm", "incast.yaml", Params, run,
     (the_storm_stops_its_leaf, the_wave_goes_hop_by_hop, an_innocent_pair_stops, nothing_is_lost, it_is_as_before),
-    answer=ANSWER,
+    captures=("leaf2:swp6",), answer=ANSWER,
 )  # fmt: skip

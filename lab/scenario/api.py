@@ -61,7 +61,7 @@ class Scenario(Generic[P]):
     run: Callable[[Stage, P], None]
     checks: tuple[Check, ...]
     captures: tuple[str, ...] = ()
-    """Links whose packets are recorded too, as ``rocelab capture`` names them."""
+    """Links whose packets are recorded too, as ``rocelab capture`` names them: their headers."""
     answer: Answer | None = None
     """What is wrong in it; without one it can be run, and no challenge made of it."""
 

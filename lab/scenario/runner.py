@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import lifecycle, registry
 from lab.backends.state import FabricState
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lab.backends.base import Fabric
     from lab.model.topology import Topology
     from lab.scenario.api import Parameters, Scenario
+
+_HEADERS: Final = 160
+"""Bytes of a captured packet: its headers, also those of a tunnel around it."""
 
 
 def parameters_of(scenario: Scenario[Any], written: Mapping[str, Any]) -> Parameters:
@@ -62,7 +65,7 @@ def play(  # noqa: PLR0913 - how it is to be played
     with (
         _fabric(topology, keep, tell) as playing,
         programs.marked(playing.state),
-        Recorder.begin(into, playing, captures=scenario.captures, parameters=asked) as recorder,
+        Recorder.begin(into, playing, captures=scenario.captures, snaplen=_HEADERS, parameters=asked) as recorder,
     ):
         stage = Stage(playing, recorder, seed, tell)
         try:

@@ -133,13 +133,18 @@ def _is_live(fabric: Fabric) -> Callable[[], bool]:
     return journal.is_there
 
 
-def capturing(folder: Folder, fabric: Fabric, links: Sequence[str]) -> Offspring:
-    """The process that captures what some links carry into a recording; UsageError when there is no such link."""
+def capturing(folder: Folder, fabric: Fabric, links: Sequence[str], snaplen: int) -> Offspring:
+    """The process that captures what some links carry into a recording, so many bytes of each packet.
+
+    UsageError when there is no such link.
+    """
     points = points_of(fabric, links)
     folder.captures.mkdir(exist_ok=True)
     file = os.open(folder.captures / "packets.pcapng", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
-        capture = Offspring(f"the capture of {folder.path}", lambda control: _capture(control, file, points), [file])
+        capture = Offspring(
+            f"the capture of {folder.path}", lambda control: _capture(control, file, points, snaplen), [file]
+        )
     finally:
         os.close(file)
     said = capture.ask({"do": "begin"})
@@ -149,10 +154,10 @@ def capturing(folder: Folder, fabric: Fabric, links: Sequence[str]) -> Offspring
     return capture
 
 
-def _capture(control: Control, file: int, points: Sequence[Point]) -> None:
+def _capture(control: Control, file: int, points: Sequence[Point], snaplen: int) -> None:
     """Capture until the parent lets go, or is gone."""
     control.heard()
-    with FileIO(file, "wb", closefd=False) as sink, Capture(points, Writer(sink)) as capture:
+    with FileIO(file, "wb", closefd=False) as sink, Capture(points, Writer(sink), snaplen=snaplen) as capture:
         control.say({"begun": True})
 
         def wait() -> None:

@@ -30,6 +30,7 @@ from lab.telemetry.folder import Folder
 from lab.telemetry.forwarding import forwarding_of
 from lab.telemetry.host_facts import host_facts
 from lab.telemetry.state_of import state_of
+from lab.wire.pcapng import MAX_SNAPLEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,13 +69,15 @@ class Recorder:
         *,
         hz: float = DEFAULT_HZ,
         captures: Sequence[str] = (),
+        snaplen: int = MAX_SNAPLEN,
         parameters: Mapping[str, Any] | None = None,
         state: bool = True,
     ) -> Self:
         """Record a fabric into a directory, which is made; ``captures`` are links as ``rocelab capture`` takes them.
 
-        With ``state``, that of all nodes is kept before and after. Returns when samples are being taken. UsageError
-        when the directory has something in it, OperationFailed when it cannot be written.
+        Of their packets ``snaplen`` bytes are kept. With ``state``, that of all nodes is kept before and after.
+        Returns when samples are being taken. UsageError when the directory has something in it, OperationFailed when
+        it cannot be written.
         """
         if not 0 < hz <= MOST_HZ:
             raise UsageError(f"{hz:g} samples a second cannot be", f"take up to {MOST_HZ:g}")
@@ -93,7 +96,7 @@ class Recorder:
             with ExitStack() as undo:
                 sampler = sampling(folder, fabric, hz)
                 undo.callback(sampler.end)
-                others = [capturing(folder, fabric, captures)] if captures else []
+                others = [capturing(folder, fabric, captures, snaplen)] if captures else []
                 about["start_ns"] = _answer(folder, sampler, "mark")["ns"]
                 if forwards:
                     files.append_line(folder.forwarding, {"ns": about["start_ns"], "nodes": forwards})

@@ -21,12 +21,15 @@ from lab.faults.ledger import Ledger
 from lab.kernel import clock
 from lab.kernel.locks import patient
 from lab.model.load import read_topology
+from lab.report.packets import packets_of
 from lab.scenario import library, settings
 from lab.scenario.judge import judge
 from lab.scenario.runner import play
 from lab.scenario.verdict import Outcome
 from lab.telemetry.recording import Recording
 from tests.fabric.command import ROOT
+
+from .on_the_wire import fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +45,12 @@ def topology_of(scenario: str) -> str:
 
 NAMES = sorted(library.names(), key=lambda name: (topology_of(name) == topology_of(KILLED), topology_of(name), name))
 """Those of one topology come together, and those of the scenario that is killed last."""
+FIRST = {
+    "gray-loss": ("the first NAK", "infiniband.aeth.syndrome.opcode == 3"),
+    "incast": ("the first packet that is marked (CE)", "ip.dsfield.ecn == 3 && infiniband"),
+    "pfc-storm": ("the first pause (PFC)", "macc.opcode == 0x0101"),
+}
+"""Of scenarios that capture: a packet that their reports take apart, and how tshark calls such."""
 
 
 class Warm:
@@ -79,6 +88,13 @@ def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, warm: Warm
     assert judged.outcome is Outcome.PASS
     assert engine.running(lifecycle.open_fabric(fabric)) == ()
     assert before in {b"", octets(fabric)}
+    recording = Recording.open(tmp_path / name)
+    assert bool(recording.captures) is (name in FIRST)
+    for file in recording.captures:
+        what, shown = FIRST[name]
+        found, _ = packets_of(recording)
+        first, *_ = fields(file, shown, "frame.number")
+        assert [[str(each.number)] for each in found if each.what == what] == [first]
 
 
 def test_one_that_is_killed_leaves_a_fabric_that_heals_and_a_recording_that_says_so(
