@@ -7,17 +7,23 @@ there as ``crash-...``, ``timeout-...`` or ``oom-...``, and ends the run with an
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import atheris
 from atheris.import_hook import HookManager
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _MEMORY: Final = 600
 """MiB, of which Python, NumPy, scapy and the fuzzer's own tables take a third."""
-_SLOWEST: Final = 20
-"""Seconds for one input, on a machine that does other things too."""
+_SLOWEST: Final = 20.0
+"""Seconds of a CPU for one input: a machine that does other things too is not slow."""
+_STUCK: Final = 1800
+"""Seconds of the clock for one input, for what does not come back to Python."""
 _LONGEST: Final = 2048
 """Bytes of one input: what is long takes long."""
 _ON_ARRAYS: Final = {"analysis", "choosing", "following", "pcapng", "walks"}
@@ -38,12 +44,26 @@ def main() -> None:
         f"-max_total_time={seconds}",
         f"-runs={runs or -1}",
         f"-rss_limit_mb={_MEMORY}",
-        f"-timeout={_SLOWEST}",
+        f"-timeout={_STUCK}",
         f"-max_len={_LONGEST}",
         "-print_final_stats=1",  # memory at its peak among them
     )
-    atheris.Setup([sys.argv[0], str(folder), f"-artifact_prefix={folder}/", *limits], TARGETS[name])
+    atheris.Setup([sys.argv[0], str(folder), f"-artifact_prefix={folder}/", *limits], _bounded(TARGETS[name]))
     atheris.Fuzz()
+
+
+def _bounded(target: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """The target, which raises TimeoutError when an input takes too much CPU."""
+
+    def late(_signal: int, _frame: object) -> None:
+        raise TimeoutError(f"one input took {_SLOWEST:g} s of a CPU")
+
+    def run(data: bytes) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, _SLOWEST)
+        target(data)
+
+    signal.signal(signal.SIGVTALRM, late)
+    return run
 
 
 if __name__ == "__main__":
