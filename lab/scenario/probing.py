@@ -13,19 +13,25 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
+from lab.kernel import process
+from lab.model.hosts import addresses_of
 from lab.model.overlay.tenancy import tenants_of_ends
 from lab.model.topology import Role
-from lab.rdma.nic import nics_of
+from lab.rdma.nic import nics_of, parse_pair
+from lab.scenario import programs
 from lab.scenario.patterns import ring
+from lab.scenario.workload import ping_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lab.kernel.process import Completed
     from lab.model.topology import Topology
     from lab.scenario.stage import Stage
 
 _AT_ONCE: Final = 8
+"""Pings."""
+_PATIENCE: Final = 30.0
+"""Seconds for one; it waits for its answer for one of them."""
 _SMALL: Final = 56
 """Octets behind the header of a ping that passes everywhere."""
 _QPS: Final = 8
@@ -39,14 +45,15 @@ _SHARE: Final = 16
 def probing(stage: Stage) -> Iterator[None]:
     """Ping around the rings of hosts, ask for filters, then have those write a little that were reached, meanwhile.
 
-    All of it is recorded: the pings, the filters, and who could not begin.
+    All of it is recorded: the pings, the filters, and who could not begin. Killed, it leaves no transfers: the next
+    command about the fabric ends them.
     """
     pairs = [pair for hosts in rings(stage.fabric.topology) for pair in ring(hosts)]
     reached = _ping(stage, pairs)
-    for node in stage.fabric.topology.switches:
+    for node in stage.fabric.topology.switches if process.which("nft") else ():
         stage.run(node.name, "nft", "list", "ruleset")
-    able = [pair for pair in reached if all(nics_of(stage.fabric, host) for host in pair.split(":"))]
-    with contextlib.ExitStack() as going:
+    able = [pair for pair in reached if all(nics_of(stage.fabric, host) for host in parse_pair(pair))]
+    with programs.marked(stage.fabric.state), contextlib.ExitStack() as going:
         try:
             if able:
                 going.enter_context(stage.writing(*able, qps=_QPS, size=_MESSAGE, pace=_pace(stage.fabric.topology)))
@@ -78,19 +85,18 @@ def _dealt(leaves: Sequence[Sequence[str]]) -> list[str]:
 def _ping(stage: Stage, pairs: Sequence[str]) -> list[str]:
     """Pairs of which the small ping was answered."""
 
-    def ping(wish: tuple[str, int]) -> tuple[int, Completed]:
+    def ping(wish: tuple[str, int]) -> tuple[int, process.Completed]:
         pair, size = wish
-        src, dst = pair.split(":")
-        address = next(each.address.ip for each in stage.fabric.plan[dst].interfaces.values() if each.address)
-        words = ("ping", "-n", "-q", "-M", "do", "-c", "1", "-W", "1", "-s", str(size), str(address))
+        src, dst = parse_pair(pair)
+        words = ping_words(str(addresses_of(stage.fabric.plan, dst)[0]), size)
         began = time.monotonic_ns()
-        return began, stage.fabric.namespace(src).run(words, timeout=30, check=False)
+        return began, stage.fabric.namespace(src).run(words, timeout=_PATIENCE, check=False)
 
     wishes = [(pair, size) for pair in pairs for size in (_SMALL, _largest(stage.fabric.topology, pair))]
     with ThreadPoolExecutor(_AT_ONCE) as pinging:
         done = list(pinging.map(ping, wishes))
     for (pair, _), (began, said) in zip(wishes, done, strict=True):
-        stage.recorder.command(pair.partition(":")[0], said.args, said, began=began)
+        stage.recorder.command(parse_pair(pair)[0], said.args, said, began=began)
     return [
         pair for (pair, size), (_, said) in zip(wishes, done, strict=True) if size == _SMALL and not said.returncode
     ]
@@ -98,7 +104,7 @@ def _ping(stage: Stage, pairs: Sequence[str]) -> list[str]:
 
 def _largest(topology: Topology, pair: str) -> int:
     """Octets behind the headers of IPv6 and ICMPv6, which are the longer ones (RFC 8200, RFC 4443)."""
-    return min(link.mtu for host in pair.split(":") for link in topology.links_of(host)) - 48
+    return min(link.mtu for host in parse_pair(pair) for link in topology.links_of(host)) - 48
 
 
 def _pace(topology: Topology) -> int:

@@ -50,8 +50,12 @@ def circulating(stage: Stage, *pairs: str, packets: int, size: int = 4096) -> It
 
 def probe(stage: Stage, src: str, dst: str, size: int = 56, count: int = 1) -> None:
     """``ping`` between hosts, not to be fragmented: ``size`` bytes behind its header, a second's patience each."""
-    address = str(find_nic(stage.fabric, dst).address)
-    stage.run(src, "ping", "-n", "-q", "-M", "do", "-c", str(count), "-i", "0.2", "-W", "1", "-s", str(size), address)
+    stage.run(src, *ping_words(str(find_nic(stage.fabric, dst).address), size, count))
+
+
+def ping_words(address: str, size: int, count: int = 1) -> tuple[str, ...]:
+    """The command line of ``probe``."""
+    return ("ping", "-n", "-q", "-M", "do", "-c", str(count), "-i", "0.2", "-W", "1", "-s", str(size), address)
 
 
 def commands(rec: Recording, phase: str, program: str) -> list[Command]:

@@ -6,11 +6,13 @@ The judge is what the test itself has injected. In virtual time, with 100 Mb/s l
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.fabric.command import TOPOLOGIES, rocelab
+from tests.fabric.command import TOPOLOGIES, rocelab, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,3 +78,21 @@ def test_a_filter_lets_pings_through_and_counts_the_rest() -> None:
 def test_what_was_so_before_anybody_looked_is_seen(cause: str) -> None:
     first = diagnosed(expect=1)["causes"][0]
     assert (first["cause"], first["places"]) == (cause, ["leaf1:swp1--spine1:swp1"])
+
+
+def transfers() -> list[str]:
+    """The perftest programs that run now, by their process ids."""
+    return subprocess.run(["pgrep", "-x", "ib_write_bw"], capture_output=True, text=True, check=False).stdout.split()
+
+
+def test_one_that_is_killed_leaves_no_transfers() -> None:
+    """The next command about the fabric ends what it had running."""
+    with running("diagnose", "--probe", "--seconds", "100") as diagnosing:
+        deadline = time.monotonic() + 100
+        while not transfers():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        diagnosing.kill()
+    assert transfers()
+    rocelab("status")
+    assert transfers() == []
