@@ -51,7 +51,7 @@ OVERLAY_CAUSES: Final = (
         "vtep-unreachable", "nobody has a route to the address of a leaf's tunnels",
         needs=(overlay.nobody_has_a_route_to_its_tunnel,),
         supports=(overlay.its_tunnel_is_not_announced,),
-        excludes=(paths.a_link_goes_down, paths.a_session_is_lost),
+        excludes=(paths.a_link_is_down, paths.a_session_is_lost),
         rival="evpn-af-missing",
         tell="rocelab exec {node} -- ip address show lo, and ip route get of that address at another leaf",
         fix="rocelab vtysh {node}: announce it: of BGP network ADDRESS/32, of OSPF the loopback in the area",

@@ -1,0 +1,275 @@
+"""Windows that show each cause of the table, and such as are like them and do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lab.diagnose.facts import Facts, LinkChange, PortFacts, Ran, SessionChange, Transfer
+from lab.model.load import read_topology
+from lab.scenario import library
+from tests.unit.diagnose import made_overlay
+from tests.unit.diagnose.made_facts import (
+    FULL,
+    PACKETS,
+    PEERS,
+    Lanes,
+    configured,
+    facts,
+    full,
+    incast,
+    routes,
+    with_lanes,
+    writing,
+)
+
+STUCK = {"paused": 1.0, "depth": 220_000.0, "deepest": 220_000, "shallowest": 220_000}
+STORM: dict[str, dict[str, Any]] = {
+    "leaf2:swp6": {**STUCK, "pauses_in": 24},
+    "spine1:swp2": {**STUCK, "pauses_in": 12},
+    "leaf1:swp1": {**STUCK, "pauses_in": 12},
+    "h1:eth1": {**STUCK, "pauses_in": 12},
+}
+CIRCLE = {port: {**STUCK, "pauses_in": 12} for port in ("leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1")}
+WATCHED = configured(*(f"leaf1:swp{number}" for number in (3, 4, 5, 6)), watchdog={"enabled": True})
+DEEP = {"depth": 250_000.0, "deepest": 302_000, "shallowest": 90_000, "spread": 90_000}
+TWINS = with_lanes(full("leaf1:swp6", **DEEP, marked=PACKETS // 2), full("leaf2:swp6", **DEEP))
+TWINS["leaf2:swp3"] = {"pauses_out": 40, "resumes_out": 40, "rx_bytes": FULL // 2, "rx_packets": PACKETS // 2}
+STANDING = {"depth": 43_000.0, "deepest": 48_000, "shallowest": 38_000, "spread": 6_000}
+SLOW = {"tx_bytes": FULL // 4, "tx_packets": 1000}
+UPLINK = {"tx_bytes": FULL, "tx_packets": PACKETS, "depth": 250_000.0, "deepest": 290_000, "marked": PACKETS}
+SENDERS = {"leaf1:swp3": {"pauses_out": 50}, "leaf1:swp4": {"pauses_out": 50}}
+LINK = {"tx_bytes": 20_000_000, "tx_packets": 5000}
+RETRIED = {"h1": {"completer_retry_err": 10, "rcvd_seq_err": 10}, "h5": {"out_of_seq_request": 10}}
+LAST = {
+    "leaf1:swp3": {"rx_packets": 1290, "rx_bytes": 5_360_100},
+    "h1:eth1": {"tx_packets": 1290, "tx_bytes": 5_360_100},
+}
+MOVED = {
+    "leaf1:swp3": {"rx_packets": 16, "rx_bytes": 66_720}, "h1:eth1": {"tx_packets": 16, "tx_bytes": 66_720},
+}  # fmt: skip
+TRIED = {"h1": {"sent_pkts": 16}, "h5": {"rcvd_pkts": 0}}
+QUIET = {"h1": {"completer_retry_err": 0}, "h5": {"out_of_seq_request": 0}}
+DOWN = LinkChange(0.5, "leaf1:swp1", up=False, mtu=9000)
+LEAF2 = [port for port in PEERS if port.startswith("leaf2")]
+RULE = Ran(1.0, "leaf1", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 1290 bytes 5360100 drop")
+
+
+def _one_path() -> dict[str, dict[str, tuple[str, ...]]]:
+    found = routes()
+    found["leaf1"] = {prefix: hops[:1] for prefix, hops in found["leaf1"].items()}
+    return found
+
+
+def _four_ways(lanes: Lanes) -> Facts:
+    """Four spines; an uplink goes down, and h3 gets packets out of sequence."""
+    topology = read_topology(library.OWN.parent / "topologies" / "four-spines.yaml")
+    peers = {str(end): str(link.other(end)) for link in topology.links for end in link.ends}
+    ports = {name: PortFacts(name, peer, name.startswith("h")) for name, peer in peers.items()}
+    return replace(facts(lanes, links=(DOWN,), devices={"h3": {"out_of_seq_request": 30}}), ports=ports, qos={})
+
+
+def _parking_lot(near: int, far: int) -> Facts:
+    """h1 is near h4, h5 and h6 are behind the spines."""
+    lanes = full("leaf1:swp6", **DEEP, marked=100)
+    lanes["leaf1:swp3"] = {"pauses_out": 50}
+    for host, count in (("h1", near), ("h5", far), ("h6", far)):
+        lanes[f"{host}:eth1"] = {
+            "tx_bytes": count,
+            "tx_packets": count // 4170,
+            "pauses_in": 50,
+            "resumes_in": 50,
+            "paused": 0.6,
+        }
+    return facts(lanes, transfers=writing("h1:h4", "h5:h4", "h6:h4"))
+
+
+def _victim(paused: float) -> Facts:
+    """h5 and h6 write to h1, whose link is full; h7 writes to h2, whose link is not."""
+    lanes = full("leaf1:swp3", **DEEP, marked=100)
+    lanes["leaf1:swp1"] = {"pauses_out": 40, "resumes_out": 40}
+    lanes["leaf1:swp4"] = {"tx_bytes": FULL // 6, "tx_packets": PACKETS // 6}
+    for host in ("h5", "h6"):
+        lanes[f"{host}:eth1"] = {
+            "tx_bytes": FULL // 2,
+            "tx_packets": PACKETS // 2,
+            "pauses_in": 40,
+            "resumes_in": 40,
+            "paused": 0.5,
+        }
+    lanes["h7:eth1"] = {
+        "tx_bytes": FULL // 6,
+        "tx_packets": PACKETS // 6,
+        "pauses_in": 40,
+        "resumes_in": 40,
+        "paused": paused,
+    }
+    return facts(lanes, transfers=writing("h5:h1", "h6:h1", "h7:h2"))
+
+
+CASES: list[tuple[str, str, Facts, Facts]] = [
+    ("pfc-storm", "h8:eth1", facts(STORM), facts(with_lanes(STORM, {"leaf2:swp6": {"resumes_in": 24}}))),
+    ("pfc-watchdog-missing", "leaf2:swp6", facts(STORM, qos=WATCHED, current=True), facts(STORM, current=True)),
+    (
+        "pfc-watchdog-missing", "leaf2:swp6",
+        facts({**STORM, "leaf1:swp6": {"storms_so_far": 1}}),
+        facts(with_lanes({**STORM, "leaf1:swp6": {"storms_so_far": 1}},
+                         {"leaf2:swp6": {"drops": {"watchdog": 900}, "shallowest": 0}})),
+    ),
+    ("pfc-watchdog-missing", "leaf2", facts({}, qos=WATCHED, current=True), facts({}, qos=WATCHED)),
+    ("pfc-deadlock", "leaf1:swp1", facts(CIRCLE), facts({**CIRCLE, "spine1:swp2": {**STUCK, "tx_packets": 9}})),
+    (
+        "slow-receiver", "h4:eth1",
+        facts({"leaf1:swp6": {**SLOW, "pauses_in": 50, "resumes_in": 50, "paused": 0.5}}),
+        facts({"leaf1:swp6": {**SLOW, "pauses_in": 50, "resumes_in": 50, "paused": 0.001}}),
+    ),
+    (
+        "pfc-one-sided", "h1:eth1",
+        facts(with_lanes(incast(), {"h1:eth1": {"ignored": 8, "pauses_in": 0, "paused": 0.0},
+                                    "leaf1:swp3": {"refused": 900}, "leaf1:swp6": {"drops": {"headroom": 900}}})),
+        facts(incast()),
+    ),
+    (
+        "pfc-one-sided", "leaf1:swp3",
+        facts(with_lanes(incast(), {"leaf1:swp3": {"refused": 900, "pauses_out": 0}})),
+        facts(with_lanes(incast(), {"leaf1:swp3": {"refused": 900}})),
+    ),
+    (
+        "headroom-too-small", "leaf1:swp3",
+        facts(with_lanes(incast(), {"leaf1:swp3": {"refused": 20}, "leaf1:swp6": {"drops": {"headroom": 20}}})),
+        facts(with_lanes(incast(), {"leaf1:swp3": {"refused": 20}, "h1:eth1": {"ignored": 60}})),
+    ),
+    (
+        "global-pause", "h4:eth1",
+        facts({"h4:eth1": {"refused": 100}}, frames={"leaf1:swp6": {"global_pause": 25}}),
+        facts({"h4:eth1": {"refused": 100}}),
+    ),
+    (
+        "malformed-pfc", "h4:eth1",
+        facts({}, frames={"leaf1:swp6": {"invalid": 12}}),
+        facts({"leaf1:swp6": {"pauses_in": 6, "resumes_in": 6}}, frames={"leaf1:swp6": {"pfc": 12}}),
+    ),
+    ("malformed-pfc", "h4:eth1", facts({}, frames={"leaf1:swp6": {"pfc": 12}}), facts({})),
+    (
+        "ecn-missing-one-leaf", "leaf2:swp6",
+        facts(TWINS, qos=configured("leaf2:swp6", ecn={"enabled": False}), current=True),
+        facts(with_lanes(TWINS, {"leaf2:swp6": {"marked": 900}})),
+    ),
+    (
+        "ecn-missing-one-leaf", "leaf2",
+        facts({}, qos=configured(*LEAF2, ecn={"enabled": False}), current=True),
+        facts({}, current=True),
+    ),
+    (
+        "ecn-above-xoff", "leaf2:swp6",
+        facts(TWINS, qos=configured("leaf2:swp6", ecn={"kmin": 500_000, "kmax": 10**6}), current=True),
+        facts(TWINS, qos=configured("leaf2:swp6", ecn={"enabled": False}), current=True),
+    ),
+    (
+        "ecn-above-xoff", "leaf2:swp6",
+        facts({}, qos=configured("leaf2:swp6", ecn={"kmin": 500_000, "kmax": 10**6}), current=True),
+        facts({}, qos=configured("leaf2:swp6", ecn={"kmin": 41_000}), current=True),
+    ),
+    (
+        "ecn-too-low", "leaf2:swp6",
+        facts({"leaf2:swp6": {**SLOW, "depth": 20_000.0, "deepest": 25_000, "marked": 800}}),
+        facts({"leaf2:swp6": {**SLOW, "depth": 60_000.0, "deepest": 90_000, "marked": 800}}),
+    ),
+    (
+        "ecn-too-low", "leaf2:swp6",
+        facts({"leaf2:swp6": {**SLOW, "depth": 30_000.0, "deepest": 35_000, "marked": 800}}),
+        facts({"leaf2:swp6": {**SLOW, "depth": 30_000.0, "deepest": 35_000, "marked": 300}}),
+    ),
+    (
+        "ecn-off-by-3kb", "leaf2:swp6",
+        facts({"leaf1:swp6": {**SLOW, **STANDING, "marked": 250}, "leaf2:swp6": {**SLOW, **STANDING, "marked": 500}}),
+        facts({"leaf1:swp6": {**SLOW, **STANDING, "marked": 250}, "leaf2:swp6": {**SLOW, **STANDING, "marked": 310}}),
+    ),
+    (
+        "ecn-off-by-3kb", "leaf2:swp6",
+        facts({}, qos=configured("leaf2:swp6", ecn={"kmin": 37_000, "kmax": 157_000}), current=True),
+        facts({}, qos=configured("leaf2:swp6", ecn={"kmin": 37_000, "kmax": 157_000})),
+    ),
+    (
+        "not-ect", "h5:eth1",
+        facts(with_lanes(TWINS, {"leaf2:swp6": {"not_ect": 900}}), transfers=writing("h1:h4", "h5:h8", "h6:h8")),
+        facts(with_lanes(TWINS, {"leaf2:swp6": {"marked": 900}}), transfers=writing("h1:h4", "h5:h8", "h6:h8")),
+    ),
+    (
+        "dscp-map-mismatch", "spine1",
+        facts({"leaf1:swp1": LINK, "spine1:swp1/0": {"rx_packets": 5000}, "spine1:swp2/0": LINK,
+               "leaf2:swp1": {"rx_packets": 5000}}),
+        facts({"leaf1:swp1": LINK, "spine1:swp1": {"rx_packets": 5000}, "spine1:swp2": LINK,
+               "leaf2:swp1": {"rx_packets": 5000}}),
+    ),
+    (
+        "dscp-map-mismatch", "spine1",
+        facts({}, qos=configured("spine1:swp1", dscp_to_priority=(0,) * 64), current=True),
+        facts({}, current=True),
+    ),
+    (
+        "hash-polarisation", "leaf1",
+        facts({"leaf1:swp2": UPLINK}, transfers=writing("h1:h5", qps=32)),
+        facts({"leaf1:swp2": UPLINK}, transfers=writing("h1:h5", qps=1)),
+    ),
+    (
+        "elephant-collision", "leaf1:swp1",
+        facts({"leaf1:swp1": UPLINK, **SENDERS}, transfers=writing("h1:h5", "h2:h6", qps=1)),
+        facts({"leaf1:swp1": UPLINK, "leaf1:swp2": UPLINK, **SENDERS}, transfers=writing("h1:h5", "h2:h6", qps=1)),
+    ),
+    ("one-path-only", "leaf1", facts({"leaf1:swp1": UPLINK}, routes=_one_path()), facts({"leaf1:swp1": UPLINK})),
+    (
+        "link-flap", "leaf1:swp1--spine1:swp1",
+        facts({}, links=(DOWN, replace(DOWN, seconds=1.5, up=True)),
+              sessions=(SessionChange(0.6, "leaf1:swp1", "Active"),), devices=RETRIED),
+        facts({}, links=(replace(DOWN, up=True),)),
+    ),
+    (
+        "link-flap", "leaf1:swp1--spine1:swp1",
+        facts({}, down=frozenset({"leaf1:swp1", "spine1:swp1"})),
+        facts({}, down=frozenset({"leaf1:br0"})),
+    ),
+    (
+        "gray-loss", "leaf1:swp1--spine1:swp1",
+        facts({"leaf1:swp1": LINK, "spine1:swp1": {"rx_packets": 4980, "rx_bytes": 19_920_000}}, devices=RETRIED),
+        facts({"leaf1:swp1": LINK, "spine1:swp1": {"rx_packets": 4980, "rx_bytes": 19_920_000}}, devices=QUIET),
+    ),
+    (
+        "mtu-black-hole", "leaf1:swp1--spine1:swp1",
+        facts({"leaf1:swp1": LINK, "spine1:swp1": {"rx_packets": 2000, "rx_bytes": 400_000}}, devices=RETRIED),
+        facts({"leaf1:swp1": LINK, "spine1:swp1": {"rx_packets": 4800, "rx_bytes": 19_200_000}}, devices=RETRIED),
+    ),
+    (
+        "mtu-black-hole", "leaf1:swp1--spine1:swp1",
+        facts({"leaf1:swp1": LINK}, mtus={"spine1:swp1": 1500}, devices=RETRIED),
+        facts({}, mtus={"spine1:swp1": 1500}),
+    ),
+    (
+        "mtu-black-hole", "leaf1:swp1--spine1:swp1",
+        facts({}, mtus={**dict.fromkeys(PEERS, 9000), "leaf1:swp1": 1500}),
+        facts({}, mtus={**dict.fromkeys(PEERS, 9000), "leaf1:swp3": 1500}),
+    ),
+    (
+        "gid-index", "h5:eth1",
+        facts(MOVED, transfers=(Transfer("h1", "h5", 1, 1),), devices=TRIED, readdressed={"h5": 0.1}),
+        facts(MOVED, transfers=(Transfer("h1", "h5", 1, 1),), devices=TRIED),
+    ),
+    (
+        "acl-4791", "leaf1",
+        facts(LAST, devices={"h1": {"completer_retry_err": 10}}, ran=(RULE,)),
+        facts({**LAST, "leaf1:swp6": {"tx_packets": 1290}, "h4:eth1": {"rx_packets": 1290}}, ran=(RULE,)),
+    ),
+    ("parking-lot", "leaf1:swp6", _parking_lot(FULL // 2, FULL // 4), _parking_lot(FULL // 3, FULL // 3)),
+    ("victim-flow", "h7:eth1", _victim(0.6), _victim(0.05)),
+    ("incast", "leaf1:swp6", facts(incast()), facts(full("leaf1:swp6"))),
+    (
+        "rehash-on-failure", "leaf1:swp1--spine1:swp1",
+        _four_ways({"leaf1:swp2": LINK, "leaf1:swp3": LINK}),
+        _four_ways({"leaf1:swp1": {"tx_packets": 40}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
+    ),
+    (
+        "rehash-on-failure", "leaf1:swp1--spine1:swp1",
+        _four_ways({"leaf1:swp2": LINK, "leaf1:swp4": LINK}), _four_ways({"leaf1:swp2": LINK}),
+    ),
+    *made_overlay.CASES,
+]  # fmt: skip
