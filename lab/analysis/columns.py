@@ -69,6 +69,8 @@ _BEHIND: Final = (1, 3)
 """Words that AETH or RETH can be behind: of XRCETH, FETH or RDETH, and of RDETH and DETH."""
 _DMALEN: Final = 3
 """The word of a RETH that is DMALen."""
+UNKNOWN: Final = -2
+"""``Roce.dmalen`` of a RETH that was not captured."""
 CE: Final = 3
 """ECN: congestion experienced (RFC 3168 section 5)."""
 _CONTROL_SIZE: Final = 20  # the opcode and all that PFC has
@@ -141,6 +143,7 @@ class Roce:
     """The RoCEv2 packets: ``row`` in the batch, and the fields of BTH, RETH and AETH (IBA vol. 1 chapter 9).
 
     ``payload`` is bytes without padding; ``dmalen``, ``syndrome`` and ``msn`` are -1 where there is no RETH or AETH.
+    What a capture cut off behind the BTH it does not know: then ``dmalen`` is ``UNKNOWN``, and the others are -1.
     """
 
     row: Ints
@@ -266,13 +269,17 @@ def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
     bth_end, trailer = columns.bth[row] + _BTH_SIZE, columns.bth_end[row] - icrc.SIZE
     after = bth_end + _EXTENSIONS[head["opcode"]]
     payload = trailer - after - (head["bits"] >> 4 & 3)
-    good = (payload >= 0) & (after <= end[row])
+    good = payload >= 0
     if not good.all():
-        columns.fault[row[~good]] = _roce_fault(bth_end, after, trailer, end[row])[~good]
-        row, head, payload = row[good], head[good], payload[good]
+        columns.fault[row[~good]] = _roce_fault(bth_end, after, trailer)[~good]
+        row, head, payload, bth_end, after = (column[good] for column in (row, head, payload, bth_end, after))
     columns.kind[row] = Kind.ROCE
     opcode, psn = head["opcode"].astype(np.int64), head["psn"].astype(np.int64)
-    aeth = _word(opcode, AETH_AT, head["ext"], 0)
+    dmalen, aeth = _word(opcode, RETH_AT, head["ext"], _DMALEN), _word(opcode, AETH_AT, head["ext"], 0)
+    if (cut := after > end[row]).any():
+        words = np.where(cut, (end[row] - bth_end) // 4, _EXTENSION_WORDS)
+        dmalen[(dmalen >= 0) & (RETH_AT[opcode] + _DMALEN >= words)] = UNKNOWN
+        aeth[AETH_AT[opcode] >= words] = -1
     return Roce(
         row=row,
         opcode=opcode,
@@ -280,7 +287,7 @@ def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
         psn=psn & 0xFFFFFF,
         ackreq=psn >> 31 != 0,
         payload=payload,
-        dmalen=_word(opcode, RETH_AT, head["ext"], _DMALEN),
+        dmalen=dmalen,
         syndrome=aeth >> 24,
         msn=np.where(aeth < 0, -1, aeth & 0xFFFFFF),
     )
@@ -294,8 +301,6 @@ def _word(opcode: Ints, at: Ints, words: np.ndarray, offset: int) -> Ints:
     return found
 
 
-def _roce_fault(bth_end: Ints, after: Ints, trailer: Ints, end: Ints) -> Ints:
+def _roce_fault(bth_end: Ints, after: Ints, trailer: Ints) -> Ints:
     """Why packets are not good, the first reason first."""
-    return np.select(
-        [trailer < bth_end, trailer < after, after > end], [Fault.BTH, Fault.EXTENSION, Fault.CUT], Fault.PADDING
-    )
+    return np.select([trailer < bth_end, trailer < after], [Fault.BTH, Fault.EXTENSION], Fault.PADDING)

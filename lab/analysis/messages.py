@@ -11,6 +11,7 @@ import numpy as np
 
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
+from lab.analysis.columns import UNKNOWN
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.store import several, table, zeros
 
@@ -66,7 +67,8 @@ class Messages:
         self._open[flows[anew]] = rest[anew]
         cut = first & self._broken[flow]
         self._broken[flow[cut]] = False
-        self.partial[flow[cut]] += 1
+        cut |= size == UNKNOWN
+        np.add.at(self.partial, flow[cut], 1)
         self._count(flow[~cut], kind[ends[~cut]], size[~cut])
 
     def accept(self, flow: int, requests: Iterable[Request | None]) -> None:
@@ -83,7 +85,7 @@ class Messages:
             kind = int(ops.MESSAGE[request.opcode])
             if kind < 0:
                 continue
-            if broken:
+            if broken or request.read == UNKNOWN:
                 self.partial[flow] += 1
             else:
                 kinds.append(kind)

@@ -12,6 +12,7 @@ import numpy as np
 
 from lab.analysis import opcode_tables as ops
 from lab.analysis import runs
+from lab.analysis.columns import UNKNOWN
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.sequence import COUNTS, MASK, PATH_MTUS, Request, Sequence, Told
 from lab.analysis.store import several, table, zeros
@@ -67,7 +68,7 @@ class Order:
         self._troubled: Flags = zeros(MAX_FLOWS, np.bool_)  # of each flow: its story is not over
         self._waiting = 0
         self._kept = zeros(MAX_FLOWS, np.uint32)  # of that, by flow
-        # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen when that was a READ, else 0.
+        # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen (or UNKNOWN) when that was a READ, else 0.
         self._last_psn, self._last_read, self._last_time = several(3, MAX_FLOWS)
         self._streams, self._messages, self._naks = streams, messages, naks
 
@@ -132,7 +133,7 @@ class Order:
 
     def _follows(self, flow: Ints, step: Ints, before_read: Ints) -> Flags:
         """Whether each request is the next one; a READ takes one PSN for each packet of its response."""
-        good: Flags = step == 1
+        good: Flags = (step == 1) | ((before_read == UNKNOWN) & (step > 0) & (step <= MASK >> 1))
         if (before_read >= 0).any():
             mtu = self._streams.mtu[self._streams.of[flow]]
             known = (before_read >= 0) & (mtu > 0)

@@ -70,7 +70,7 @@ class Responses:
         return fresh
 
     def _ask(self, packets: Sorted) -> None:
-        at = np.flatnonzero(ops.READ_REQUEST[packets.opcode])
+        at = np.flatnonzero(ops.READ_REQUEST[packets.opcode] & (packets.dmalen >= 0))
         columns = (packets.flow[at], packets.psn[at], packets.dmalen[at])
         for flow, psn, size in zip(*(column.tolist() for column in columns), strict=True):
             if flow not in self._reads and len(self._reads) >= _FLOWS:

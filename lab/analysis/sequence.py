@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lab.analysis.columns import UNKNOWN
 from lab.analysis.naks import HOLDS, NOBODY
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def fill(missing: list[tuple[int, int]], psn: int) -> bool:
 
 
 class Request(NamedTuple):
-    """A request: ``read`` is DMALen of a READ, else -1; ``time`` in ns since 1970; ``payload`` in bytes."""
+    """A request: ``read`` is DMALen of a READ or UNKNOWN, else -1; ``time`` in ns since 1970; ``payload`` in bytes."""
 
     psn: int
     read: int
@@ -151,7 +152,7 @@ class Sequence:
     @property
     def last(self) -> tuple[int, int]:
         """The PSN before the one that is due, and -1; or that of a READ whose end is open, and its DMALen."""
-        return (self._newest, self._read) if self._read >= 0 else (self.front - 1 & MASK, -1)
+        return (self._newest, self._read) if self._read != -1 else (self.front - 1 & MASK, -1)
 
     def start(self, last: int, read: int, time: int) -> None:
         """Go on after ``last``, a PSN that came in order at ``time``; ``read`` is a READ's DMALen, else -1."""
@@ -162,7 +163,7 @@ class Sequence:
     def feed(self, request: Request) -> None:
         """The next packet."""
         psn = request.psn
-        if self._read >= 0:
+        if self._read != -1:
             self._settle_read(psn)
         ahead = distance(psn, self.front)
         if self._resend is not None and self._due >= 0:
@@ -172,7 +173,7 @@ class Sequence:
         else:
             self._new(request, ahead)
         self._previous, self._previous_time = psn, request.time
-        self._due = -1 if request.read >= 0 and not self.mtu else psn + self._span(request.read) & MASK
+        self._due = -1 if self._open(request.read) != -1 else psn + self._span(request.read) & MASK
 
     def _note_skip(self, time: int, upto: int) -> None:
         """A step back goes on at ``upto``, or with new packets behind it."""
@@ -205,13 +206,16 @@ class Sequence:
 
     def _open(self, read: int) -> int:
         """The DMALen of a READ whose end the MTU does not tell, else -1."""
-        return -1 if self.mtu else read
+        return -1 if self.mtu and read != UNKNOWN else read
 
     def _settle_read(self, psn: int) -> None:
-        """Where a READ ends is known when the next request comes: it is where one of the path MTUs says."""
+        """Where a READ ends is known when the next request comes: it is where one of the path MTUs says.
+
+        Of a READ that may be of any size it is where that request is.
+        """
         if distance(psn, self._newest) <= 0:
             return
-        if psn in {self._newest + read_span(self._read, mtu) & MASK for mtu in PATH_MTUS}:
+        if self._read == UNKNOWN or psn in {self._newest + read_span(self._read, mtu) & MASK for mtu in PATH_MTUS}:
             if self.expected == self.front:
                 self.expected = psn
             self.front = psn

@@ -12,6 +12,8 @@ from lab.wire.opcodes import Extension, extensions
 from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lab.wire.frame import Frame
     from lab.wire.walk import Walk
 
@@ -68,10 +70,11 @@ def roce(frame: Frame, octets: Octets, found: Walk) -> None:
         carrier = RULES[found.layers[-2].header].name
         raise Stop(f"{carrier} has {end - offset} bytes, BTH and ICRC need {after - offset + icrc.SIZE}")
     frame.bth = Bth.unpack(data, offset)
-    offset = _extensions(frame, octets, after, trailer)
+    offset = _behind(after, trailer, extensions(frame.bth.opcode))
     if trailer - offset < frame.bth.pad:
         raise Stop(f"PadCnt {frame.bth.pad} exceeds the payload of {trailer - offset} bytes")
     frame.payload = trailer - offset - frame.bth.pad
+    _extensions(frame, octets, after, extensions(frame.bth.opcode))
     if frame.deth is not None and frame.bth.destqp <= mad.GENERAL_QP:
         frame.mad = mad.parse(data[offset : min(trailer, offset + mad.SIZE)])
 
@@ -107,13 +110,18 @@ def _read_word(frame: Frame, word: int, extension: Extension) -> None:
             pass
 
 
-def _extensions(frame: Frame, octets: Octets, offset: int, trailer: int) -> int:
-    """Read what the opcode says follows the BTH; the offset after it."""
-    for extension in extensions(frame.bth.opcode) if frame.bth else ():
-        after = offset + extension.size
-        if after > trailer:
+def _behind(offset: int, trailer: int, headers: Sequence[Extension]) -> int:
+    """Where these headers end that follow the BTH, if there is room for them."""
+    for extension in headers:
+        offset += extension.size
+        if offset > trailer:
             raise Stop(f"no room for {extension.label} between BTH and ICRC")
-        octets.need(after, extension.label)
-        _read(frame, octets.data, offset, extension)
-        offset = after
     return offset
+
+
+def _extensions(frame: Frame, octets: Octets, offset: int, headers: Sequence[Extension]) -> None:
+    """Read what the opcode says follows the BTH, as far as it was captured."""
+    for extension in headers:
+        octets.need(offset + extension.size, extension.label)
+        _read(frame, octets.data, offset, extension)
+        offset += extension.size
