@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.analysis.columns import UNKNOWN
-from lab.analysis.naks import HOLDS, NOBODY
+from lab.analysis.naks import HOLDS, IMPLIED, NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ class Resend:
 
     ``since`` is when the packet before it passed. ``back`` is how many PSNs it stepped back. ``again`` counts those
     of its packets that this place had seen before. ``cause`` is the answer that asked for it, or one of ``NOBODY``;
-    ``alone`` tells that only its own packet came again, and then new ones.
+    ``alone`` tells that after a NAK only these packets came again, and then new ones.
     """
 
     time: int
@@ -269,15 +269,15 @@ class Sequence:
     def _cause(self, psn: int, time: int) -> str:
         """Which answer asks for a step back, which may show what the one before it was.
 
-        A NAK that was overtaken by the packet that it misses is still obeyed. And where only the NAK's packet had
+        A NAK that was overtaken by the packet that it misses is still obeyed. And where only the first packets had
         come again, the others may have been lost again: then they come now, and it was a go-back-N.
         """
         held, self._held = self._held, None
         if held is None:
             return self._ask(self._flow, psn, time)
         if held.psn == psn and not held.again and time - held.time < HOLDS:
-            self.late += 1
-            self.resent -= 1
+            self.late += held.packets
+            self.resent -= held.packets
             return held.cause
         held.alone &= not 0 < distance(psn, held.psn) < held.back  # what came with it was lost again
         self._told.resends.append(held)
@@ -293,7 +293,8 @@ class Sequence:
         resend, self._resend = self._resend, None
         if resend is None:
             return
-        resend.alone = went_on and resend.packets == 1 and resend.back > 1 and resend.asked
+        behind = went_on and self._due >= 0 and distance(self.front, self._due) > 0
+        resend.alone = behind and resend.asked and resend.cause != IMPLIED
         if resend.alone or (resend.asked and resend.packets == 1 and not resend.again):
             self._release()
             self._held = resend

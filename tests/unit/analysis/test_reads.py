@@ -25,6 +25,19 @@ def test_a_read_again_after_a_gap_in_responses_is_an_implied_nak() -> None:
     assert answering.payload == 5 * 1024, "what came again counts once"
 
 
+@pytest.mark.parametrize("more", [0, 2])
+def test_a_read_that_is_asked_again_for_the_rest_is_no_selective_repeat(more: int) -> None:
+    """What was lost came from the responder, which keeps nothing; whether or not READs behind it come again, too."""
+    answers, after = packets.responses(1, 5), 6 + more
+    behind = [packets.read(psn, 512) for psn in range(6, after)]
+    story = [packets.read(1, 5120), *behind, *answers[:2], *answers[3:], packets.read(3, 3072)]
+    facts = told([*story, *packets.responses(3, 3), packets.read(after, 512), packets.response(after)])
+    flow = requests(facts)
+    assert (flow.go_back_n, flow.repeats, flow.resent) == (1, 0, 1)
+    assert facts.go_back_n[0].cause == "implied NAK"
+    assert not any("selective repeat" in finding.meaning for finding in facts.findings)
+
+
 @pytest.mark.parametrize("lost", [0, 4])
 def test_a_lost_first_or_last_response_is_reported(lost: int) -> None:
     """The next READ is answered, and something of this one is missing."""
