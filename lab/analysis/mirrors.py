@@ -1,7 +1,7 @@
 """Mirrored packets as the mirrored port saw them: without the GRE and ERSPAN that carried them to the capture.
 
 All three types are known (draft-foschiano-erspan): type I has nothing between GRE and the frame, which is what
-SONiC sends too. GRE with a key carries a network of its own, not a mirror's frames.
+SONiC sends too, but on a Spectrum, whose own header is 22 octets. GRE with a key carries a network of its own, not a mirror's frames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.wire.ports import GRE
 if TYPE_CHECKING:
     from lab.analysis.batch import Batch, Flags, Ints
 
-_CARRIERS: Final = (Header.GRE, Header.ERSPAN_2, Header.ERSPAN_3)
+_CARRIERS: Final = (Header.GRE, Header.ERSPAN_2, Header.ERSPAN_3, Header.SPECTRUM_MIRROR)
 _KEYED: Final = 0x20
 _FROM: Final = ETHERNET_SIZE
 _IP: Final = 20

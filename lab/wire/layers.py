@@ -21,6 +21,7 @@ from lab.wire.ports import (
     MAC_CONTROL_TYPE,
     MPLS_TYPES,
     ROCEV1_TYPE,
+    SPECTRUM_MIRROR_TYPE,
     VLAN_TYPES,
 )
 
@@ -87,6 +88,7 @@ class Header(IntEnum):
     GRH = 21
     BTH = 22
     BTH_V1 = 23
+    SPECTRUM_MIRROR = 24
 
 
 class Bits(NamedTuple):
@@ -174,11 +176,16 @@ _BY_PORT: Final = {
     ports.MPLS_PORT: Header.MPLS,
 }
 _BY_GENEVE: Final = _BY_TYPE | {BRIDGED: Header.ETHERNET}
+_MIRRORS: Final = {
+    ERSPAN_2_TYPE: Header.ERSPAN_2,
+    ERSPAN_3_TYPE: Header.ERSPAN_3,
+    SPECTRUM_MIRROR_TYPE: Header.SPECTRUM_MIRROR,
+}
 _SEQUENCED: Final = 0x10000000
 """GRE's S bit where ``next`` is read: ERSPAN I is type II without it, and has no header of its own."""
 _BY_GRE: Final = {
     key: header
-    for number, header in (_BY_GENEVE | {ERSPAN_2_TYPE: Header.ERSPAN_2, ERSPAN_3_TYPE: Header.ERSPAN_3}).items()
+    for number, header in (_BY_GENEVE | _MIRRORS).items()
     for key in (number, number | _SEQUENCED)
 } | {ERSPAN_2_TYPE: Header.ETHERNET}
 _BY_VERSION: Final = {4: Header.IPV4, 6: Header.IPV6}
@@ -232,6 +239,7 @@ RULES: Final[dict[Header, Rule]] = {
     Header.ERSPAN_3: Rule(
         "ERSPAN", 12, Bits(10, 2, 10, 31), {0: Header.ETHERNET, 2: Header.ANY_IP}, extra=((Bits(11, 1, 0, 1), 8),)
     ),
+    Header.SPECTRUM_MIRROR: Rule("Spectrum mirror", 22, Bits(0, 1), {}, Header.ETHERNET),
     Header.ANY_IP: Rule("IP", 1, _VERSION, _BY_VERSION, base=0),
     Header.TCP: Rule("TCP", 4),
     Header.UDP: Rule("UDP", 8, Bits(2, 2), _BY_PORT, total=Bits(4, 2), fault=Fault.UDP_LENGTH),

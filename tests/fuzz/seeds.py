@@ -12,7 +12,7 @@ from tests.unit.analysis import packets
 from tests.unit.analysis.captures import big_endian, pcap, pcapng, records
 from tests.unit.analysis.encapsulations import ANY, EXTENDED, IPV4, rocev1
 from tests.unit.analysis.links import LINKS
-from tests.unit.analysis.mirrors import HEADERS, mirrored
+from tests.unit.analysis.mirrors import HEADERS, SPECTRUM, mirrored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def _captures(told: list[bytes]) -> tuple[bytes, ...]:
         one + big_endian(told[:4]),
         pcap(told),
         pcap([], ">"),
-        *(pcapng(records([mirrored(frame, header) for frame in told])) for header in HEADERS.values()),
+        *(pcapng(records([mirrored(frame, header) for frame in told])) for header in (*HEADERS.values(), SPECTRUM)),
         *(pcapng(records([wrap(frame) for frame in told if frame[12:14] == IPV4])) for wrap in ANY.values()),
         pcapng(records([rocev1(frame) for frame in told if frame[23] == UDP])),
         *(pcap([wrap(frame) for frame in told], linktype=number) for number, wrap in LINKS.values()),

@@ -11,6 +11,8 @@ HEADERS = {
     "III with more": struct.pack("!HHI", 0x1000, 0x22EB, 7) + struct.pack("!HHIHHQ", 0x2000 | 100, 5, 99, 0, 1, 0),
     "bridged": struct.pack("!HH", 0, 0x6558),
 }
+SPECTRUM = struct.pack("!HH", 0, 0x8949) + bytes(22)
+"""What SONiC's tests of its mirrors expect of a Spectrum (sonic-mgmt, everflow_test_utilities.py)."""
 
 
 def mirrored(frame: bytes, header: bytes, tag: bytes = b"") -> bytes:

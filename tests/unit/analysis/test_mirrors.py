@@ -15,7 +15,7 @@ from lab.analysis.report import analyse
 from lab.kernel.process import find_tool, run
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng, records
-from tests.unit.analysis.mirrors import HEADERS, mirrored
+from tests.unit.analysis.mirrors import HEADERS, SPECTRUM, mirrored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +41,16 @@ def test_a_mirrored_capture_is_the_capture() -> None:
     bare = analyse(io.BytesIO(pcapng(records(FRAMES))), "f")
     seen = analyse(io.BytesIO(pcapng(records([mirrored(frame, HEADERS["II"]) for frame in FRAMES]))), "f")
     assert (seen.flows, seen.mirrored) == (bare.flows, len(FRAMES))
+
+
+@pytest.mark.parametrize("tag", [b"", b"\x81\x00\x00\x05"])
+def test_what_sonic_sends_on_a_spectrum_is_unwrapped(tag: bytes) -> None:
+    """tshark does not know it: what comes out must be what went in."""
+    data = pcapng(records([mirrored(frame, SPECTRUM, tag) for frame in FRAMES]))
+    assert [record.data for record in Reader(io.BytesIO(data), "f")] == FRAMES
+    bare = analyse(io.BytesIO(pcapng(records(FRAMES))), "f")
+    seen = analyse(io.BytesIO(data), "f")
+    assert (seen.flows, seen.mirrored, seen.not_decoded) == (bare.flows, len(FRAMES), {})
 
 
 def test_what_is_cut_or_no_mirror_stays_as_it_is() -> None:
