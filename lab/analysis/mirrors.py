@@ -1,7 +1,8 @@
 """Mirrored packets as the mirrored port saw them: without the GRE and ERSPAN that carried them to the capture.
 
 All three types are known (draft-foschiano-erspan): type I has nothing between GRE and the frame, which is what
-SONiC sends too, but on a Spectrum, whose own header is 22 octets. GRE with a key carries a network of its own, not a mirror's frames.
+SONiC sends too, but on a Spectrum, whose own header is 22 octets. GRE with a key carries a network of its own, not a
+mirror's frames.
 """
 
 from __future__ import annotations

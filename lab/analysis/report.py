@@ -115,7 +115,9 @@ class _Report:
             "over_time": over_time(of, self._links, self._seconds),
             "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
             "pause_trees": pause_trees(of.pauses.ports, of.capture, self._start, self._seconds),
-            "spread": spread(of.flows, self._links),
+            "spread": spread(
+                of.flows, of.order.counts[: len(of.flows), COUNTS.index("missing")].tolist(), self._links
+            ),
             "paths": paths(of.flows, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels))),
             "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,

@@ -46,7 +46,7 @@ def fill(missing: list[tuple[int, int]], psn: int) -> bool:
 
 
 class Request(NamedTuple):
-    """A request: ``read`` is DMALen of a READ or UNKNOWN, else -1; ``time`` in ns since 1970; ``payload`` in bytes."""
+    """``read`` is DMALen of a READ or UNKNOWN, else -1; ``time`` in ns since 1970, ``payload`` in bytes."""
 
     psn: int
     read: int

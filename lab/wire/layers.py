@@ -184,9 +184,7 @@ _MIRRORS: Final = {
 _SEQUENCED: Final = 0x10000000
 """GRE's S bit where ``next`` is read: ERSPAN I is type II without it, and has no header of its own."""
 _BY_GRE: Final = {
-    key: header
-    for number, header in (_BY_GENEVE | _MIRRORS).items()
-    for key in (number, number | _SEQUENCED)
+    key: header for number, header in (_BY_GENEVE | _MIRRORS).items() for key in (number, number | _SEQUENCED)
 } | {ERSPAN_2_TYPE: Header.ETHERNET}
 _BY_VERSION: Final = {4: Header.IPV4, 6: Header.IPV6}
 

@@ -21,7 +21,7 @@ BRIDGED: Final = 0x6558
 ERSPAN_2_TYPE: Final = 0x88BE
 ERSPAN_3_TYPE: Final = 0x22EB
 SPECTRUM_MIRROR_TYPE: Final = 0x8949
-"""What SONiC sets where the chip is a Spectrum (sonic-swss, mirrororch.cpp): a header of the chip's own, and the frame."""
+"""What SONiC sets on a Spectrum (sonic-swss, mirrororch.cpp): a header of the chip's own, and the frame."""
 ETHERTYPES: Final = {
     0x0806: "ARP",
     0x8035: "RARP",

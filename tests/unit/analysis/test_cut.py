@@ -1,4 +1,4 @@
-"""Captures that keep only the first octets of each packet: what is there is told, and what is not there is no loss."""
+"""Captures that keep the first octets of each packet: what is there is told, and what is not there is no loss."""
 
 from __future__ import annotations
 
@@ -58,9 +58,10 @@ def test_a_header_behind_the_bth_that_is_cut_off_is_no_lost_packet(snaplen: int,
 @pytest.mark.parametrize("snaplen", [BTH_END, AETH_END, 64])
 @pytest.mark.parametrize("size", [100, 10_000])
 def test_a_read_of_which_nobody_knows_how_much_it_asks_for(snaplen: int, size: int) -> None:
-    """It is of some size, and where it ends the next request tells: nothing is missing, and it is no whole message."""
+    """It has some size, and where it ends the next request tells: nothing is missing, and it is no whole message."""
     after = 2 + -(-size // 1024)
-    frames = [packets.send(1), packets.read(2, size), packets.send(after), packets.ack(after), packets.send(after + 1)]
+    frames = [packets.send(1), packets.read(2, size), packets.send(after), packets.ack(after)]
+    frames.append(packets.send(after + 1))
     flow = requests(cut(frames, snaplen))
     assert (flow.gaps, flow.messages, flow.partial) == (0, {"SEND": 3}, 1)
     again = [packets.send(1), packets.send(3), packets.send(2), packets.send(3), packets.read(4, size)]

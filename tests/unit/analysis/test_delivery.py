@@ -83,7 +83,7 @@ def test_several_lost_packets_in_a_row_again_are_selective_repeat(first: int) ->
     before_the_loss = [packets.send(psn) for psn in n[:7]]
     behind_the_loss = [packets.send(psn) for psn in (n[0], n[1], *n[4:7])]
     for story in (before_the_loss, behind_the_loss):
-        again = [packets.ack(n[2], NAK), packets.send(n[2]), packets.send(n[3]), packets.send(n[7]), packets.send(n[8])]
+        again = [packets.ack(n[2], NAK), *(packets.send(n[place]) for place in (2, 3, 7, 8))]
         facts = told([*story, *again, packets.ack(n[8])])
         flow = requests(facts)
         assert (flow.repeats, flow.go_back_n, flow.resent, flow.messages) == (2, 0, 2, {"SEND": 9})

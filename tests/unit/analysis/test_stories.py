@@ -273,6 +273,24 @@ def test_spread_over_parallel_links() -> None:
     assert "uneven spread" in suspicions(uneven)
 
 
+@pytest.mark.parametrize("captured", [12, 2])
+def test_two_ends_of_a_way_without_a_router_are_not_parallel(captured: int) -> None:
+    """Two hosts at one switch, captured both, and merged: the TTL is the same, and so are the packets.
+
+    The second host's capture has fewer of them, as if it had begun later.
+    """
+    seen = [(link, packets.send(psn, qp=qp)) for psn in range(12) for qp in range(8) for link in (0, 1)]
+    facts = on_links(*(each for place, each in enumerate(seen) if each[0] == 0 or place // 16 >= 12 - captured))
+    assert not facts.spread
+    assert "uneven" not in suspicions(facts)
+
+
+def test_packets_of_one_flow_sprayed_over_links_are_spread() -> None:
+    """Adaptive routing: each link has every other packet."""
+    facts = on_links(*((psn % 2, packets.send(psn)) for psn in range(40)))
+    assert [group.jain for group in facts.spread] == [1]
+
+
 def test_two_hops_are_not_parallel() -> None:
     near, far = packets.Path(hops=64), packets.Path(hops=63)
     facts = on_links((0, packets.send(1, path=near)), (1, packets.send(1, path=far)))
