@@ -135,6 +135,8 @@ class Analyser:
         """In this order: what is known of a round before its stories are told decides about them."""
         self.events.round_began = int(packets.time.min())
         packets = self.copies.sift(packets)
+        if not len(packets.flow):
+            return
         self.streams.grow(int(packets.flow[-1]) + 1)
         self.flows.add(packets)
         self._learn(packets)

@@ -214,8 +214,8 @@ def _file(facts: Facts) -> Iterator[Finding]:
         )
     if copies := sum(flow.copies for flow in facts.flows) - facts.copies_alike:
         yield Finding(
-            f"{counted(copies, 'packet')} in the file twice, one hop apart: each is counted once",
-            "the mirror shows what came into a router and what left it",
+            f"{counted(copies, 'packet')} in the file again, one hop or more further on: each is counted once",
+            "the mirror shows what came into a router and what left it, or several routers",
             note=True,
             count=copies,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.analysis.report import analyse
+from lab.analysis.rounds import ROUND
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng
@@ -102,8 +104,42 @@ def test_packets_mirrored_on_both_sides_of_a_router_count_once() -> None:
     assert (flow.packets, flow.copies) == (len(psns), len(psns))
     assert (flow.missing, flow.go_back_n, flow.resent, flow.messages) == (1, 1, 2, {"SEND": 99})
     assert any(
-        finding.note and f"{len(psns)} packets in the file twice" in finding.what for finding in twice.findings
+        finding.note and f"{len(psns)} packets in the file again" in finding.what for finding in twice.findings
     )
+
+
+@pytest.mark.parametrize("later", [2000, 50_000])
+@pytest.mark.parametrize("hops", [(64, 63, 62), (62, 63, 64), (255, 254, 253, 252)])
+def test_packets_mirrored_at_several_hops_count_once(hops: Sequence[int], later: int) -> None:
+    """A packet broker that gets the mirrors of two routers: 100 ns between packets, and up to 50 us from hop to hop.
+
+    Packet 1500 is lost before the first hop, asked for, and sent again with all behind it.
+    """
+    psns = [*range(1500), *range(1501, 1550), *range(1500, 3000)]
+    wide = [packets.Path(hops=ttl) for ttl in hops]
+    story = [(at * 100 + place * later, packets.send(psn, path=path))
+             for at, psn in enumerate(psns) for place, path in enumerate(wide)]  # fmt: skip
+    back = [(154_900 + place * later, packets.ack(1500, NAK, path=replace(packets.BACK, hops=path.hops)))
+            for place, path in enumerate(wide)]  # fmt: skip
+    facts = at_times([*story, *back])
+    flow = requests(facts)
+    assert (flow.packets, flow.copies) == (len(psns), len(psns) * (len(hops) - 1))
+    assert (flow.missing, flow.go_back_n, flow.resent, flow.messages) == (1, 1, 50, {"SEND": 3000})
+    (step,) = facts.go_back_n
+    assert step.cause == "PSN Sequence Error"
+    (answers,) = [flow.answers for flow in facts.flows if flow.answers]
+    assert answers == {"PSN Sequence Error": 1}
+
+
+@pytest.mark.parametrize("packets_left", [1, 2, 3])
+def test_a_capture_may_end_with_nothing_but_copies(packets_left: int) -> None:
+    """The last round has only those whose first sides were in the round before."""
+    count = (ROUND + packets_left + 1) // 2
+    near, far = packets.Path(hops=64), packets.Path(hops=63)
+    story = [(psn * 1000, packets.send(psn, 0, path=near)) for psn in range(count)]
+    story += [(psn * 1000 + 3500, packets.send(psn, 0, path=far)) for psn in range(ROUND + packets_left - count)]
+    facts = at_times(story)
+    assert (facts.flows[0].packets, facts.flows[0].copies) == (count, ROUND + packets_left - count)
 
 
 @pytest.mark.parametrize("hops", [63, 64])
