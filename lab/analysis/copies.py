@@ -30,7 +30,7 @@ _ALIKE: Final = 1_000_000
 """ns: the same of two that are alike, which nothing but time and number tells from a retransmission."""
 _WAITING: Final = 2048  # packets of one flow between the first place and the last: 80 us of a queue at 800 Gb/s
 _FLOWS: Final = 4096
-_ALL_WAITING: Final = 32768
+_ALL_WAITING: Final = 16384
 """Flows that are looked at, and packets of all of them, so that memory is bounded; others are not recognised."""
 _SHARE: Final = 4
 """One of so many packets has to be a copy: where it is fewer, a path has changed its length."""

@@ -80,6 +80,7 @@ class Messages:
                 broken = True
                 continue
             if ops.BEGINS[request.opcode]:
+                self.partial[flow] += size > 0  # the end of the one before is missing
                 size, broken = 0, False
             size += request.payload
             kind = int(ops.MESSAGE[request.opcode])

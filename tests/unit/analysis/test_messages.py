@@ -16,16 +16,28 @@ def test_a_message_that_the_capture_cut_is_not_whole() -> None:
     assert (flow.smallest, flow.largest, flow.payload) == (2048, 2048, 4096)
 
 
-def test_a_uc_message_with_a_hole_is_not_delivered() -> None:
-    """IBA vol. 1 section 9.8.3: the responder drops it, and waits for the next first packet."""
+def uc_writes(count: int) -> list[bytes]:
+    """WRITEs of three packets each."""
     first, middle, last = Opcode.UC_RDMA_WRITE_FIRST, Opcode.UC_RDMA_WRITE_MIDDLE, Opcode.UC_RDMA_WRITE_LAST
     reth = bytes(12) + (3072).to_bytes(4)
-    whole = [
+    return [
         packets.rocev2(packets.THERE, code, 9, psn, reth if code is first else b"", size=1024)
-        for psn, code in enumerate((first, middle, last, first, middle, last, first, middle, last))
+        for psn, code in enumerate((first, middle, last) * count)
     ]
+
+
+def test_a_uc_message_with_a_hole_is_not_delivered() -> None:
+    """IBA vol. 1 section 9.8.3: the responder drops it, and waits for the next first packet."""
+    whole = uc_writes(3)
     (flow,) = told([*whole[:4], *whole[5:]]).flows
     assert (flow.messages, flow.partial, flow.largest) == ({"WRITE": 2}, 1, 3072)
+
+
+@pytest.mark.parametrize("lost", [(5,), (4, 5), (5, 6, 7, 8)])
+def test_a_uc_message_without_its_end_is_not_delivered_either(lost: tuple[int, ...]) -> None:
+    """Four messages of three packets; the second one begins, and the next that comes is the first of another one."""
+    (flow,) = told([frame for psn, frame in enumerate(uc_writes(4)) if psn not in lost]).flows
+    assert (flow.messages, flow.partial) == ({"WRITE": 3 - len(lost) // 4}, 1)
 
 
 def test_an_xrc_header_is_no_payload() -> None:
