@@ -28,8 +28,8 @@ class Flow:
     """One direction to one QP, as one link saw it.
 
     ``copies`` of its packets are in the file again, as they left a router or switch that they had been seen to come
-    into, or further on, and are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which the capture lacks
-    packets, ``sizes`` by the least power of two, in bytes, that is not less than their size. ``goodput`` is payload
+    into, or further on, and are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which the
+    capture lacks packets, ``sizes`` by the least power of two, in bytes, that is not less than their size. ``goodput`` is payload
     in bit/s over the time from first to last packet, of packets that the receiver takes: those with the PSN it
     expects (IBA vol. 1 section 9.7.3), and what it has acknowledged; ``read_goodput`` is what READs brought back, up
     to the last response. ``gaps`` counts jumps ahead and ``missing`` the PSNs in them; ``late`` packets filled a gap
