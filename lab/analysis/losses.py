@@ -7,6 +7,7 @@ again, or when its coming again was nothing new there. The order of links is tha
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from lab.analysis.loss_facts import Loss
@@ -61,14 +62,15 @@ def losses(of: Analyser, links: Sequence[str]) -> tuple[Loss, ...]:
     events = of.events
     known = [(flow, resend) for flow, resend in events.resends if resend.end + _UNDER_WAY <= events.known_until]
     troubled = {flow for flow, _ in known}
-    ways = [flows for flows in of.flows.alike() if not troubled.isdisjoint(flows)] if troubled else []
+    alike = of.flows.alike() if troubled else []
+    ways = [flows for flows in alike if not troubled.isdisjoint(flows)]
     gaps: dict[int, list[Gap]] = defaultdict(list)
     resends: dict[int, list[Resend]] = defaultdict(list)
     for flow, gap in sorted([*events.gaps(), *events.gaps_again()], key=_time) if ways else ():
         gaps[flow].append(gap)
     for flow, resend in known:
         resends[flow].append(resend)
-    responses = _Responses(of, links)
+    responses = _Responses(of, links, alike)
     found: list[Loss] = []
     for flows in ways:
         flows.sort(key=lambda flow: int(of.flows.seen[flow, 0]))
@@ -131,8 +133,8 @@ def _lost(way: _Way, resend: Resend, end: int) -> tuple[str | None, str | None, 
 class _Responses:
     """Where responses to READs went missing, and when, by the flow of a link."""
 
-    def __init__(self, of: Analyser, links: Sequence[str]) -> None:
-        self._of, self._links = of, links
+    def __init__(self, of: Analyser, links: Sequence[str], alike: Sequence[list[int]]) -> None:
+        self._of, self._links, self._alike = of, links, alike
         self._missed: dict[int, list[Gap]] = defaultdict(list)
         for flow, gap in of.events.missed():
             self._missed[flow].append(gap)
@@ -141,7 +143,7 @@ class _Responses:
         """The links around the loss for which a requester stepped back, as it had last done at ``since``."""
         of = self._of
         peer = int(of.streams.peer[of.streams.of[flow]])
-        way = sorted(of.streams.members(peer), key=lambda f: int(of.flows.seen[f, 0])) if peer >= 0 else []
+        way = sorted(self._of_peer(peer), key=lambda f: int(of.flows.seen[f, 0])) if peer >= 0 else []
         names = [self._links[of.flows.key(member).interface] for member in way]
         until = resend.time + _UNDER_WAY
         for before, member, link in zip([None, *names], way, names, strict=False):
@@ -149,3 +151,12 @@ class _Responses:
             if any(resend.psn - gap.psn & MASK < max(gap.count, 1) for gap in gaps):
                 return before, link
         return (names[-1] if names else None), None
+
+    def _of_peer(self, peer: int) -> list[int]:
+        """Its flows, in and out of tunnels."""
+        members = self._of.streams.members(peer)
+        return self._together.get(members[0], members)
+
+    @cached_property
+    def _together(self) -> dict[int, list[int]]:
+        return {flow: flows for flows in self._alike for flow in flows}

@@ -243,10 +243,14 @@ class Sequence:
     def _again(self, request: Request, back: int) -> None:
         psn, time = request.psn, request.time
         self.resent += 1
-        due = self._due if self._due >= 0 else self._previous + 1
-        if self._resend is None or distance(psn, due) < 0:
+        step = distance(psn, self._due if self._due >= 0 else self._previous + 1)
+        if self._resend is None or step < 0:
             self._close(went_on=False)
             self._resend = Resend(time, time, self._previous_time, psn, back, self._cause(psn, time))
+        elif step > 0 and (cause := self._ask(self._flow, psn, time)) not in NOBODY:
+            self._close(went_on=True)  # what is between was not lost, as the answer says
+            self._release()
+            self._resend = Resend(time, time, self._previous_time, psn, back, cause)
         self._resend.packets += 1
         self._resend.end = time
         if not fill(self._missing, psn):

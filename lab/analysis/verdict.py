@@ -17,7 +17,7 @@ from lab.analysis.order import MAX_SEQUENCES
 from lab.units import counted, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from lab.analysis.batch import Ints
     from lab.analysis.facts import Facts, Flow, PausedPort
@@ -96,11 +96,12 @@ _SIGNS: Final = (
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """Everything that looks wrong; none is an answer, too. What many flows or links show alike is one finding."""
+    segments = _segments(facts)
     return (
         *_file(facts),
         *_bounds(facts),
-        *_signs(facts),
-        *_unanswered_marks(facts),
+        *_signs(facts, segments),
+        *_unanswered_marks(facts, segments),
         *_pauses(facts),
         *_spread(facts),
     )
@@ -110,9 +111,11 @@ class _Streams:
     """Flows with something in common, those of one stream, which several links saw, together.
 
     Of each stream the most that a link has counted is taken, and of the first ones their names: flows are many.
+    ``segments`` tells which of them come out of a tunnel.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, segments: Mapping[int, int | None]) -> None:
+        self._segments = segments
         self._streams = array("q")
         self._counts: list[array[int]] = []
         self._links: dict[int, int] = {}
@@ -123,7 +126,8 @@ class _Streams:
 
     def add(self, flow: Flow, *counts: int) -> None:
         """One more."""
-        stream = hash((flow.vni, flow.src, flow.dst, flow.qp, flow.transport))
+        ends = _ends(flow)
+        stream = hash((self._segments.get(ends) if flow.vni is None else flow.vni, ends))
         self._streams.append(stream)
         self._counts = self._counts or [array("q") for _ in counts]
         for column, count in zip(self._counts, counts, strict=True):
@@ -155,8 +159,22 @@ class _Streams:
         return Finding(f"{whose}: {what}", meaning, note, count, tuple(names))
 
 
-def _signs(facts: Facts) -> Iterator[Finding]:
-    troubled = [_Streams() for _ in _SIGNS]
+def _ends(flow: Flow) -> int:
+    return hash((flow.src, flow.dst, flow.qp, flow.transport))
+
+
+def _segments(facts: Facts) -> dict[int, int | None]:
+    """By their ends, of flows that a link has seen in a tunnel: the VNI, None where it was not always the same."""
+    found: dict[int, int | None] = {}
+    for flow in facts.flows if facts.tunnels else ():
+        if flow.vni is not None:
+            ends = _ends(flow)
+            found[ends] = flow.vni if found.get(ends, flow.vni) == flow.vni else None
+    return found
+
+
+def _signs(facts: Facts, segments: Mapping[int, int | None]) -> Iterator[Finding]:
+    troubled = [_Streams(segments) for _ in _SIGNS]
     for flow in facts.flows:
         for sign, streams in zip(_SIGNS, troubled, strict=True):
             counts = sign.counts(flow)
@@ -253,7 +271,7 @@ def _of_links(links: Collection[str], what: str, meaning: str) -> Finding:
     return Finding(f"{where}: {what}", meaning, count=len(names), examples=names[:_EXAMPLES])
 
 
-def _unanswered_marks(facts: Facts) -> Iterator[Finding]:
+def _unanswered_marks(facts: Facts, segments: Mapping[int, int | None]) -> Iterator[Finding]:
     """Marked packets and no CNP anywhere back: the receiver does not take part in DCQCN, or is SoftRoCE.
 
     CNPs answer connections (IBA vol. 1 annex A17.9.3), so that datagrams may come marked without one.
@@ -262,7 +280,7 @@ def _unanswered_marks(facts: Facts) -> Iterator[Finding]:
     for flow in facts.flows:
         cnps[flow.src, flow.dst, flow.vni] += flow.cnps
         answering.add((flow.src, flow.dst))
-    silent = _Streams()
+    silent = _Streams(segments)
     for flow in facts.flows:
         back, answers = (flow.dst, flow.src), cnps[flow.dst, flow.src, flow.vni]
         if flow.marked and flow.transport in _CONNECTED and back in answering and not answers:

@@ -113,7 +113,59 @@ def test_one_link_knows_no_place() -> None:
     assert not facts.losses
 
 
-def test_a_lost_response_of_a_read_is_found_on_its_way_back() -> None:
+def overlaid(story: Journeys) -> Journeys:
+    """The same, where the links between switches carry it in VXLAN."""
+    story.taken = [
+        (t, link, way, packets.vxlan(frame) if link in {1, 2} else frame) for t, link, way, frame in story.taken
+    ]
+    return story
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_an_overlay_on_the_way_changes_nothing(lost: int) -> None:
+    plain, tunnelled = go_back(lost).told(), overlaid(go_back(lost)).told()
+    assert tunnelled.causes == plain.causes
+    (said,) = [finding.what for finding in tunnelled.findings if "go-back-N" in finding.what]
+    assert "1 go-back-N episode, 6 packets retransmitted" in said
+
+
+def test_tenants_that_are_alike_are_not_one() -> None:
+    """The same addresses and QPs in two segments, and each has lost a packet."""
+    two = [
+        (t + vni, link, way, packets.vxlan(frame, vni))
+        for vni in (10, 11)
+        for t, link, way, frame in go_back(1).taken
+        if link in {1, 2}
+    ]
+    story = Journeys()
+    story.taken = two
+    (said,) = [finding.what for finding in story.told().findings if "go-back-N" in finding.what]
+    assert "2 flows" in said
+    assert "2 go-back-N episodes, 12 packets retransmitted" in said
+
+
+def test_losses_that_are_each_asked_for_alone_are_two() -> None:
+    """Selective repeat: 42 is lost behind leaf1 and 45 behind spine1, and both come again before anything new does."""
+    story = Journeys()
+    for psn in range(40, 48):
+        story.there((psn - 40) * 10_000, packets.send(psn), lost={42: 2, 45: 3}.get(psn))
+    for at, psn in ((90_000, 42), (110_000, 45)):
+        story.back(at, packets.ack(psn, NAK))
+        story.there(at + 10_000, packets.send(psn))
+    story.there(130_000, packets.send(48))
+    story.back(140_000, packets.ack(48))
+    facts = story.told()
+    places = [(loss.psn, loss.after, loss.before, loss.answer, loss.resent) for loss in facts.losses]
+    assert places == [
+        (42, LINKS[1], LINKS[2], "PSN Sequence Error", 1),
+        (45, LINKS[2], LINKS[3], "PSN Sequence Error", 1),
+    ]
+    requester = next(flow for flow in facts.flows if flow.link == LINKS[0] and flow.messages)
+    assert (requester.repeats, requester.go_back_n, requester.resent) == (2, 0, 2)
+
+
+@pytest.mark.parametrize("overlay", [False, True])
+def test_a_lost_response_of_a_read_is_found_on_its_way_back(*, overlay: bool) -> None:
     """Three responses, the second of which is lost behind spine1; the requester asks again from there."""
     story = Journeys()
     story.there(0, packets.read(1, 3072))
@@ -122,7 +174,7 @@ def test_a_lost_response_of_a_read_is_found_on_its_way_back() -> None:
     story.there(50_000, packets.read(2, 2048))
     for index, frame in enumerate(packets.responses(2, 2)):
         story.back(60_000 + index * 10_000, frame)
-    (loss,) = story.told().losses
+    (loss,) = (overlaid(story) if overlay else story).told().losses
     assert loss.response
     assert (loss.answer, loss.after, loss.before) == ("implied NAK", LINKS[2], LINKS[1])
 
