@@ -145,7 +145,7 @@ def test_tenants_that_are_alike_are_not_one() -> None:
 
 
 def test_losses_that_are_each_asked_for_alone_are_two() -> None:
-    """Selective repeat: 42 is lost behind leaf1 and 45 behind spine1, and both come again before anything new does."""
+    """Selective repeat: 42 is lost behind leaf1, 45 behind spine1, and both come again before anything new does."""
     story = Journeys()
     for psn in range(40, 48):
         story.there((psn - 40) * 10_000, packets.send(psn), lost={42: 2, 45: 3}.get(psn))
