@@ -27,7 +27,7 @@ from lab.wire.pcapng import Direction
 from lab.wire.summary import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lab.analysis.records import Reader
     from lab.wire.explain import Explanation
@@ -120,6 +120,7 @@ def dissect(
             note = f"stopped at the limit of {most}: --limit N for more, --packet N for one, --summary for all"
             stderr.print(note, markup=False, highlight=False, soft_wrap=True)
         if not json:
+            _tell_beyond(reader, () if packets.stopped else packet or ())
             _tell_others(reader)
         _tell_losses(reader)
 
@@ -181,6 +182,14 @@ def _chosen(reader: Reader, wanted: Expression | None, numbers: frozenset[int]) 
             return
         if (not numbers or packet.number in numbers) and (wanted is None or _is_wanted(wanted, packet)):
             yield packet
+
+
+def _tell_beyond(reader: Reader, numbers: Sequence[int]) -> None:
+    """Of these numbers those that no packet has, of a file that was read as far as they go."""
+    for number in numbers:
+        if number > reader.number:
+            note = f"there is no packet {number}: the file has {reader.number}"
+            stderr.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 def _packets(reader: Reader) -> Iterator[Seen]:

@@ -121,7 +121,8 @@ def test_single_packets_by_their_numbers(many: File) -> None:
     assert text.count("BTH, base transport header") == 1
     lines = dissect(many, "--packet", 29, "--packet", 3, "--summary").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["3", "29"]
-    assert dissect(many, "--packet", 31, "--summary").stdout == ""
+    missing = dissect(many, "--packet", 31, "--summary")
+    assert (missing.stdout, missing.stderr) == ("", "there is no packet 31: the file has 30\n")
 
 
 @pytest.mark.parametrize(
