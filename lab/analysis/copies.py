@@ -32,6 +32,11 @@ _WAITING: Final = 2048  # packets of one flow between the first place and the la
 _FLOWS: Final = 4096
 _ALL_WAITING: Final = 16384
 """Flows that are looked at, and packets of all of them, so that memory is bounded; others are not recognised."""
+_SIGHTINGS: Final = 24
+_FORGOTTEN: Final = 12
+"""Of packets that are alike, as CNPs are, the most that are remembered; then the oldest are forgotten, which two,
+three and four places have all seen as often.
+"""
 _SHARE: Final = 4
 """One of so many packets has to be a copy: where it is fewer, a path has changed its length."""
 _SAMPLE: Final = 256
@@ -99,13 +104,13 @@ class Copies:
             seen = waiting.get(key)
             if seen is not None and abs(time - seen[1]) >= near:
                 seen = None
-            ttls = b"" if seen is None else seen[0]
+            ttls = b"" if seen is None else seen[0] if len(seen[0]) < _SIGHTINGS else seen[0][_FORGOTTEN:]
             if is_copy(ttls, ttl):
                 copies.append(place)
             else:
                 waiting.pop(key, None)  # the newest ones are behind
             waiting[key] = (ttls + bytes([ttl]), time)
-            if len(waiting) > room:
+            while len(waiting) > room:
                 del waiting[next(iter(waiting))]
         if known or alike or (len(self._waiting) < _FLOWS and _SHARE * len(copies) >= span.stop - span.start):
             kept[copies] = False

@@ -131,6 +131,26 @@ def test_packets_mirrored_at_several_hops_count_once(hops: Sequence[int], later:
     assert answers == {"PSN Sequence Error": 1}
 
 
+@pytest.mark.parametrize("hops", [(64, 63), (64, 63, 62), (63, 62, 61, 60)])
+def test_cnps_are_counted_once_however_many_they_are(monkeypatch: pytest.MonkeyPatch, hops: Sequence[int]) -> None:
+    """One every 5 us, all alike, and each again 1 us later: what is remembered of them stays short."""
+    remembered: set[int] = set()
+
+    def further(ttls: bytes, ttl: int) -> bool:
+        remembered.add(len(ttls))
+        return ttls.count(ttl) < max(map(ttls.count, set(ttls)), default=0)
+
+    monkeypatch.setattr("lab.analysis.copies._further", further)
+    events = [
+        (at * 5000 + side * 1000, packets.congestion(replace(packets.BACK, hops=ttl)))
+        for at in range(999)
+        for side, ttl in enumerate(hops)
+    ]
+    facts = at_times(events)
+    assert (facts.flows[0].cnps, facts.flows[0].copies) == (999, 999 * (len(hops) - 1))
+    assert max(remembered) < 24
+
+
 @pytest.mark.parametrize("packets_left", [1, 2, 3])
 def test_a_capture_may_end_with_nothing_but_copies(packets_left: int) -> None:
     """The last round has only those whose first sides were in the round before."""
