@@ -17,11 +17,14 @@ from lab.errors import UsageError
 from lab.units import format_size
 from lab.vm import automatic, machine
 from lab.vm.call import call, inside_vm
+from lab.vm.handover import NamedFile
 from lab.vm.qemu import Time
 from lab.vm.recipe import current_recipe, current_recipes, image_of
 from lab.vm.state import all_running, state_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lab.vm.recipe import Image
     from lab.vm.state import Running
 
@@ -100,10 +103,20 @@ def up(
 
 @app.command(context_settings=_PASS_THROUGH)
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run.")], name: Name = ""
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run.")],
+    name: Name = "",
+    output: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="What it writes that is to come back, as it calls it. Repeatable."
+        ),
+    ] = None,
 ) -> None:
-    """Run a command in the VM, started when it is not up. What it writes to the current folder comes back."""
-    raise typer.Exit(send(command, name))
+    """Run a command in the VM, started when it is not up.
+
+    Files come back that --output names; below a folder that it names, those that were not there.
+    """
+    raise typer.Exit(send(command, name, output or ()))
 
 
 @app.command()
@@ -146,14 +159,15 @@ def down(name: Name = "") -> None:
     stdout.print("VM is down" if machine.down(state_folder(name)) else "VM was not up", highlight=False)
 
 
-def send(command: list[str], name: str | None = None) -> int:
-    """Run ``command`` in the VM, started when it is not up, and return its exit code."""
+def send(command: list[str], name: str | None = None, written: Iterable[str] = ()) -> int:
+    """Run ``command`` in the VM, started when it is not up, and return its exit code; ``written`` comes back."""
     state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
     files = named_files(command[1:]) if command[0] == "rocelab" else []
+    files += [NamedFile(text, written=True) for text in written]
     work = automatic.work_of(command, os.environ)
     running = machine.up(state, machine.Wanted(work=work), print_progress)
     touch = machine.touch(running, work, state, print_progress)
-    code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, files)
+    code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, files, _note)
     if "scenario" in command:
         from lab.cli import scores  # noqa: PLC0415 - paid for only by those who may have one
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _WRITTEN: Final = {"--output", "--plot"}
-"""Options whose file the command writes."""
+"""Options whose file the command writes, also where nobody has typed it: a folder that is its default."""
 
 
 def fabric_of(words: Sequence[str]) -> str | None:
@@ -29,8 +29,11 @@ def named_files(words: Sequence[str]) -> list[NamedFile]:
         written = bool(_WRITTEN.intersection(options))
         for file in value if isinstance(value, list | tuple) else [value]:
             named = isinstance(file, Path) or (written and isinstance(file, str))
-            if named and str(file) != "-" and str(Path(file)) in typed:
-                found.append(NamedFile(typed[str(Path(file))], written))
+            if not named or str(file) == "-":
+                continue
+            path = str(Path(file))
+            if path in typed or (written and path != "."):
+                found.append(NamedFile(typed.get(path, path), written))
     return found
 
 

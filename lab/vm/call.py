@@ -52,14 +52,17 @@ def called_at() -> float:
     return float(told) if told else time.time()
 
 
-def call(state: StateFolder, running: Running, command: list[str], files: Sequence[NamedFile] = ()) -> int:
+def call(
+    state: StateFolder, running: Running, command: list[str], files: Sequence[NamedFile], tell: Callable[[str], None]
+) -> int:
     """Run ``command`` in the guest with the caller's streams and return its exit code.
 
     It runs in the caller's directory, and where the guest does not see that, in a folder that stands for it:
-    ``files`` of the command line are taken along, and what it writes is brought back when it has ended. SIGINT,
-    SIGTERM and SIGHUP reach it. OperationFailed when the VM is lost meanwhile, UsageError as of ``Handover.name``.
+    ``files`` of the command line are taken along or brought back when it has ended, and ``tell`` is told what else it
+    has written. SIGINT, SIGTERM and SIGHUP reach it. OperationFailed when the VM is lost meanwhile, UsageError as of
+    ``Handover.name``.
     """
-    with prepared(running, command, files) as handover:
+    with prepared(running, command, files, tell) as handover:
         return _run(state, running, handover)
 
 
@@ -71,7 +74,7 @@ def ask(state: StateFolder, running: Running, command: list[str]) -> tuple[int, 
         if descriptor == 1:
             said.extend(data)
 
-    with prepared(running, command, ()) as handover:
+    with prepared(running, command, (), lambda _line: None) as handover:
         return _run(state, running, handover, keep), bytes(said)
 
 

@@ -1,7 +1,7 @@
 """What a call takes along and brings back: files in folders that the guest does not see.
 
 Each call has a folder of its own in the cache that the host shares with the guest. Below it, files have the paths
-that they have on the host: relative names stay as they were typed. What the command writes there is brought back.
+that they have on the host: relative names stay as they were typed. What the command line names as written comes back.
 """
 
 from __future__ import annotations
@@ -9,24 +9,27 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
-from lab.errors import OperationFailed, UsageError
+from lab.errors import UsageError
 from lab.kernel import locks
 from lab.vm import walls
+from lab.vm.call_folder import CallFolder
 from lab.vm.machine import is_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lab.vm.state import Running
 
-_Stamp = tuple[int, int, int]
+    Tell = Callable[[str], None]
+
 GUEST_CACHE: Final = Path("/root/.cache/rocelab")
 """Where the guest has what is ``Running.guest_cache`` on the host (scripts/guest/.../shares)."""
+_TOLD: Final = 3
+"""Names of what is left behind that are told."""
 
 
 def to_stay(folder: Path) -> Path:
@@ -57,21 +60,19 @@ def value_of(word: str) -> str:
 class Handover:
     """A command line as the guest is to run it, and where: see ``prepared``."""
 
-    def __init__(self, running: Running, folder: Path, command: Sequence[str]) -> None:
+    def __init__(self, running: Running, folder: CallFolder, command: Sequence[str]) -> None:
         self.words = list(command)
         self._running = running
         self._folder = folder
         self._here = Path.cwd()
         self._away = not is_shared(running, self._here)
-        self._taken: dict[Path, _Stamp] = {}
-        self._results: list[tuple[Path, str]] = []
         if self._away:
-            self._there(self._here).mkdir(parents=True)
+            folder.there(self._here).mkdir(parents=True)
 
     @property
     def directory(self) -> str:
         """The guest's folder for the command: the caller's own, or what stands for it."""
-        return self._in_guest(self._there(self._here)) if self._away else str(self._here)
+        return self._in_guest(self._here) if self._away else str(self._here)
 
     def name(self, file: NamedFile) -> None:
         """Put what the guest calls a file into the command; a file that it reads is taken along.
@@ -90,72 +91,51 @@ class Handover:
         if is_shared(self._running, real):
             # The guest cannot read a link of the host's (lab/vm/walls.py).
             return str(real) if self._away or Path(file.text).is_absolute() or real != path else file.text
-        if path.exists() and not path.is_file():  # a device, a pipe, a folder: the guest has its own
+        # A device or a pipe the guest has itself, and a folder that it reads it does not see.
+        if path.exists() and not (path.is_file() or (path.is_dir() and file.written)):
             return file.text
         if not path.parent.is_dir():
             if not file.written:
                 return file.text
             raise UsageError(f"there is no folder {path.parent} for {path.name}", "make it first")
-        copy = self._there(path)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        if file.written:
-            self._results.append((path.parent, path.stem))
+        self._put(path, written=file.written)
+        return file.text if self._away and not Path(file.text).is_absolute() else self._in_guest(path)
+
+    def _put(self, path: Path, *, written: bool) -> None:
+        copy = self._folder.there(path)
+        (copy if path.is_dir() else copy.parent).mkdir(parents=True, exist_ok=True)
+        if written:
+            self._folder.expect(path)
         elif path.exists():
-            shutil.copyfile(path, copy)
-            self._taken[copy] = _stamp(copy.stat())
-        return file.text if self._away and not Path(file.text).is_absolute() else self._in_guest(copy)
+            self._folder.take(path)
 
-    def bring_back(self) -> None:
-        """Copy what the command wrote to where it belongs; OperationFailed when that cannot be."""
-        if self._away:
-            self._bring(self._here, "", deep=True)
-        for folder, stem in self._results:
-            self._bring(folder, stem, deep=False)
+    def bring_back(self, tell: Tell) -> None:
+        """Copy what was named to where it belongs, and tell what was not; OperationFailed when that cannot be."""
+        if left := self._folder.bring_back():
+            told = ", ".join(_plain(os.path.relpath(path, self._here)) for path in left[:_TOLD])
+            more = f" and {len(left) - _TOLD} more" if len(left) > _TOLD else ""
+            tell(f"not brought back from the VM: {told}{more} (what is: rocelab vm run --help)")
 
-    def _there(self, path: Path) -> Path:
-        return self._folder / path.relative_to("/")
-
-    def _in_guest(self, copy: Path) -> str:
-        return str(GUEST_CACHE / copy.relative_to(self._running.guest_cache))
-
-    def _bring(self, folder: Path, stem: str, *, deep: bool) -> None:
-        for where, folders, names, handle in os.fwalk(self._there(folder)):
-            if not deep:
-                folders.clear()
-            for name in names:
-                written = Path(where, name)
-                if name.startswith(stem):
-                    self._copy(handle, written, Path("/", written.relative_to(self._folder)))
-
-    def _copy(self, handle: int, written: Path, target: Path) -> None:
-        with _regular(handle, written.name) as source:
-            if source is None or self._taken.get(written) == (now := _stamp(os.fstat(source.fileno()))):
-                return
-            try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
-            except OSError as error:
-                what = f"{target} cannot be written: {error.strerror}"
-                raise OperationFailed(what, "run it again in a folder of your own") from error
-            self._taken[written] = now
+    def _in_guest(self, path: Path) -> str:
+        return str(GUEST_CACHE / self._folder.there(path).relative_to(self._running.guest_cache))
 
 
 @contextlib.contextmanager
-def prepared(running: Running, command: Sequence[str], files: Sequence[NamedFile]) -> Iterator[Handover]:
+def prepared(running: Running, command: Sequence[str], files: Sequence[NamedFile], tell: Tell) -> Iterator[Handover]:
     """A handover for ``command``, in which ``files`` have the guest's names; at the end its results are brought back.
 
-    What the guest writes elsewhere, or makes a link or a device, stays behind. Nothing is left of the folder.
+    What else the guest writes, or makes a link or a device, stays behind, which ``tell`` is told. Nothing is left of
+    the folder.
     """
     with _folder(running) as folder:
-        handover = Handover(running, folder, command)
+        handover = Handover(running, CallFolder(folder), command)
         for file in files:
             handover.name(file)
         walls.give(folder, running.user)
         try:
             yield handover
         finally:
-            handover.bring_back()
+            handover.bring_back(tell)
 
 
 @contextlib.contextmanager
@@ -182,18 +162,6 @@ def _remove_if_left(folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _regular(handle: int, name: str) -> Iterator[BinaryIO | None]:
-    """A regular file of a folder, open; None when it is something else: the guest may have made it a link."""
-    try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
-    except OSError:
-        yield None
-        return
-    with os.fdopen(descriptor, "rb") as file:
-        real = stat.S_ISREG(os.fstat(descriptor).st_mode) and stat.S_ISREG(walls.mode_in_guest(descriptor))
-        yield file if real else None
-
-
-def _stamp(status: os.stat_result) -> _Stamp:
-    return status.st_mtime_ns, status.st_size, status.st_ino
+def _plain(name: str) -> str:
+    """A name that the guest has given, for a terminal to print."""
+    return name if name.isprintable() else repr(name)

@@ -234,9 +234,11 @@ def test_qemu_is_whom_the_checkout_belongs_to_and_so_is_what_the_guests_root_mak
     for name in ("program", "link", "device"):
         made = (checkout / name).lstat()
         assert (stat.filemode(made.st_mode), made.st_uid, made.st_gid) == ("-rw-r-----", *map(int, (user, group)))
-    vm("run", "--", "sh", "-ec", "echo result > result; ln -s result link", cwd=tmp_path)
+    script = "echo result > result; echo all: > Makefile; ln -s result link"
+    vm("run", "-o", "result", "-o", "link", "--", "sh", "-ec", script, cwd=tmp_path)
     assert (tmp_path / "result").read_text() == "result\n"
     assert not os.path.lexists(tmp_path / "link")
+    assert not (tmp_path / "Makefile").exists()
     # Its state is saved into a folder that its user may not enter, and continued from.
     vm("down")
     vm("up", "--time", "virtual")

@@ -18,6 +18,8 @@ from lab.vm.handover import NamedFile
         ("craft cnp -fp.yaml -op.pcapng", [NamedFile("p.yaml"), NamedFile("p.pcapng", written=True)]),
         ("capture h1 -o x.pcapng --seconds 1", [NamedFile("x.pcapng", written=True)]),
         ("analyze x.pcapng --plot y.svg", [NamedFile("x.pcapng"), NamedFile("y.svg", written=True)]),
+        ("scenario fix", [NamedFile("recordings", written=True)]),
+        ("scenario fix -o ./mine", [NamedFile("./mine", written=True)]),
         ("dissect - --summary", []),
         ("exec h1 -- cat /etc/hosts", []),
         ("counters h1 --watch", []),

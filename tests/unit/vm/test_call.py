@@ -29,7 +29,7 @@ from pathlib import Path
 from lab.vm.call import call
 from lab.vm.state import Running, StateFolder
 state = StateFolder(Path(sys.argv[1]))
-sys.exit(call(state, Running.from_json(state.record.read_text()), sys.argv[2:]))
+sys.exit(call(state, Running.from_json(state.record.read_text()), sys.argv[2:], (), print))
 """
 
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -28,15 +29,28 @@ def guest(running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return replace(running, image=image, shares=shares)
 
 
+told: Final[list[str]] = []
+"""What the last call has said of what it left behind."""
+
+
 def run(guest: Running, words: Sequence[str], *files: NamedFile) -> str:
     """Run a command as the guest would, and return its output."""
-    with prepared(guest, words, files) as made:
+    told.clear()
+    with prepared(guest, words, files, told.append) as made:
         assert not made.directory.startswith(str(Path.cwd())) or Path.cwd().name == "checkout"
         return subprocess.run(made.words, cwd=made.directory, check=True, capture_output=True, text=True).stdout
 
 
+def result(text: str) -> NamedFile:
+    return NamedFile(text, written=True)
+
+
+def not_brought(what: str) -> str:
+    return f"not brought back from the VM: {what} (what is: rocelab vm run --help)"
+
+
 def names(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir()]
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
 
 
 @pytest.mark.parametrize("text", ["f.yaml", "./f.yaml", "sub/f.yaml", "../else/f.yaml", "{0}/else/f.yaml"])
@@ -61,7 +75,7 @@ def test_what_is_written_comes_back(guest: Running, tmp_path: Path, text: str, w
     text = text.format(tmp_path)
     Path("sub").mkdir()
     script = 'v=${1#--output=}; echo result > "${v#-o}"'
-    run(guest, ["sh", "-c", script, "sh", word.format(text)], NamedFile(text, written=True))
+    run(guest, ["sh", "-c", script, "sh", word.format(text)], result(text))
     assert Path(text).read_text() == "result\n"
 
 
@@ -70,7 +84,7 @@ def test_from_a_shared_folder_too(guest: Running, tmp_path: Path, monkeypatch: p
     out = str(tmp_path / "else/out")
     Path("in").write_text("mine")
     assert run(guest, ["pwd"]) == f"{tmp_path}/checkout\n"
-    run(guest, ["cp", "in", out], NamedFile("in"), NamedFile(out, written=True))
+    run(guest, ["cp", "in", out], NamedFile("in"), result(out))
     assert Path(out).read_text() == "mine"
 
 
@@ -90,30 +104,93 @@ def test_a_shared_file_is_read_in_its_place(guest: Running, tmp_path: Path) -> N
     assert run(guest, ["echo", "../checkout/f"], NamedFile("../checkout/f")) == f"{tmp_path}/checkout/f\n"
 
 
-def test_more_than_was_named_comes_back_from_here_and_of_elsewhere_only_what_was_named(
-    guest: Running, tmp_path: Path
-) -> None:
+def test_only_what_was_named_comes_back(guest: Running, tmp_path: Path) -> None:
+    """The guest's root writes beside the one file that was asked for whatever this machine might run one day."""
+    for name in ("Makefile", "lab/x.py", ".git/hooks/pre-commit", "x.py", "xy.pcapng"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("mine")
+    script = (
+        "mkdir -p lab .git/hooks; for f in x.pcapng Makefile GNUmakefile lab/x.py .git/hooks/pre-commit .envrc "
+        "json.py x.py xy.pcapng x_1.pcapng ../else/Makefile ../else/new; do echo evil > $f; done"
+    )
+    before = names(Path())
+    (tmp_path / "else/Makefile").write_text("mine")
+    run(guest, ["sh", "-c", f"mkdir -p ../else; {script}"], result("x.pcapng"))
+    assert names(Path()) == sorted([*before, "x.pcapng"])
+    assert {Path(name).read_text() for name in before} == {"mine"}
+    assert names(tmp_path / "else") == ["Makefile"]
+    assert told == [not_brought("../else/Makefile, ../else/new, .envrc and 8 more")]
+
+
+def test_the_files_of_a_ring_come_back_with_the_one_that_was_named(guest: Running, tmp_path: Path) -> None:
     out = str(tmp_path / "else/ring.pcapng")
-    script = 'echo 1 > part; mkdir new; echo 2 > new/deep; cd "$(dirname $1)"; touch ring-00001.pcapng other; mkdir x'
-    run(guest, ["sh", "-c", script, "sh", out], NamedFile(out, written=True))
-    assert (Path("part").read_text(), Path("new/deep").read_text()) == ("1\n", "2\n")
-    assert names(tmp_path / "else") == ["ring-00001.pcapng"]
+    (tmp_path / "else/ring_00002.pcapng").write_text("of the last time")
+    (tmp_path / "mine/target").write_text("mine")
+    (tmp_path / "else/ring_00003.pcapng").symlink_to(tmp_path / "mine/target")
+    script = 'cd "$(dirname $1)"; for n in 1 2 3; do echo $n > ring_0000$n.pcapng; done; echo 1 > ring_00001.py'
+    run(guest, ["sh", "-c", script, "sh", out], result(out))
+    assert [(tmp_path / f"else/ring_0000{n}.pcapng").read_text() for n in (1, 2, 3)] == ["1\n", "2\n", "mine"]
+    assert len(names(tmp_path / "else")) == 3
+    assert "ring_00003.pcapng" in told[0]
+    assert "ring_00001.py" in told[0]
 
 
-def test_what_was_only_read_is_left_alone_and_what_was_changed_comes_back(guest: Running) -> None:
+def test_a_folder_that_was_named_comes_back_whole(guest: Running, tmp_path: Path) -> None:
+    out = f"{tmp_path}/else/new"
+    for text in ("new", out):
+        run(guest, ["sh", "-c", "mkdir -p $1/deep; echo 1 > $1/a; echo 2 > $1/deep/b", "sh", text], result(text))
+        assert names(Path(text)) == ["a", "deep/b"]
+        assert Path(text, "deep/b").read_text() == "2\n"
+    assert not told
+
+
+def test_in_a_folder_that_is_there_only_what_is_new_is_written(guest: Running, tmp_path: Path) -> None:
+    """No file that was there, none that ``ls`` does not show, and none behind a link or beside the folder."""
+    Path("out/sub").mkdir(parents=True)
+    for name in ("out/Makefile", "out/sub/kept"):
+        Path(name).write_text("mine")
+    Path("out/link").symlink_to(tmp_path / "else")
+    Path("out/dangling").symlink_to(tmp_path / "else/made")
+    script = (
+        "cd out; mkdir -p sub new/.h link .git; for f in Makefile sub/kept sub/new new/a new/.h/b link/evil dangling "
+        ".git/config ../beside; do echo theirs > $f; done"
+    )
+    run(guest, ["sh", "-c", script], result("out"))
+    assert names(tmp_path / "else") == []
+    assert names(Path()) == sorted(f"out/{name}" for name in ("Makefile", "dangling", "new/a", "sub/kept", "sub/new"))
+    assert {Path("out", name).read_text() for name in ("Makefile", "sub/kept")} == {"mine"}
+    assert Path("out/sub/new").read_text() == "theirs\n"
+    assert "and 4 more (" in told[0]
+
+
+def test_a_link_that_the_user_named_leads_where_it_led(guest: Running, tmp_path: Path) -> None:
+    Path("link").symlink_to(tmp_path / "else/real")
+    run(guest, ["sh", "-c", "echo 1 > link"], result("link"))
+    assert Path("link").is_symlink()
+    assert (tmp_path / "else/real").read_text() == "1\n"
+
+
+def test_what_stays_behind_is_told_in_plain_characters(guest: Running) -> None:
+    run(guest, ["sh", "-c", "touch $(printf 'a\\033[2Jb')"])
+    assert told == [not_brought(r"'a\x1b[2Jb'")]
+
+
+def test_what_was_only_read_is_left_alone_whatever_the_guest_makes_of_it(guest: Running) -> None:
     for name in ("read", "changed"):
         Path(name).write_text("old")
     Path("read").chmod(0o400)
     before = Path("read").stat()
     run(guest, ["sh", "-c", "cat read; echo new > changed"], NamedFile("read"), NamedFile("changed"))
     assert Path("read").stat().st_mtime_ns == before.st_mtime_ns
-    assert Path("changed").read_text() == "new\n"
+    assert Path("changed").read_text() == "old"
+    assert told == [not_brought("changed")]
 
 
 def test_links_and_pipes_of_the_guest_stay_behind(guest: Running, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
-    run(guest, ["sh", "-c", f"ln -s {tmp_path}/secret link; ln -s {tmp_path} folder; mkfifo pipe; echo 1 > file"])
-    assert names(Path()) == ["file"]
+    script = f"ln -s {tmp_path}/secret out/link; ln -s {tmp_path} out/folder; mkfifo out/pipe; echo 1 > out/file"
+    run(guest, ["sh", "-c", f"mkdir out; {script}"], result("out"))
+    assert names(Path()) == ["out/file"]
 
 
 def test_what_only_the_guest_knows_to_be_a_link_stays_behind(guest: Running) -> None:
@@ -122,23 +199,23 @@ def test_what_only_the_guest_knows_to_be_a_link_stays_behind(guest: Running) -> 
         "import os; open('link', 'w').write('/etc/shadow'); open('file', 'w').close(); "
         r"os.setxattr('link', 'user.virtfs.mode', b'\xff\xa1\0\0')"
     )
-    run(guest, [sys.executable, "-c", script])
+    run(guest, [sys.executable, "-c", script], result("link"), result("file"))
     assert names(Path()) == ["file"]
 
 
 def test_results_come_back_of_a_command_that_failed(guest: Running) -> None:
     with pytest.raises(subprocess.CalledProcessError):
-        run(guest, ["sh", "-c", "echo part > out; exit 1"])
+        run(guest, ["sh", "-c", "echo part > out; exit 1"], result("out"))
     assert Path("out").read_text() == "part\n"
 
 
 def test_nothing_is_left_and_what_killed_callers_left_is_taken_away(guest: Running) -> None:
     calls = guest.guest_cache / "calls"
     (calls / "killed/tmp").mkdir(parents=True)
-    with prepared(guest, ["true"], ()):
+    with prepared(guest, ["true"], (), told.append):
         (mine,) = calls.iterdir()
         assert mine.name != "killed"
-        with prepared(guest, ["true"], ()):
+        with prepared(guest, ["true"], (), told.append):
             assert mine in calls.iterdir()
     assert not list(calls.iterdir())
 
@@ -151,18 +228,22 @@ def test_words_behind_two_dashes_are_the_nodes(guest: Running, tmp_path: Path) -
 
 def test_devices_and_what_is_not_there_are_the_guests(guest: Running) -> None:
     words = ["echo", "/dev/null", "/no/where"]
-    assert run(guest, words, NamedFile("/dev/null", written=True), NamedFile("/no/where")) == "/dev/null /no/where\n"
+    assert run(guest, words, result("/dev/null"), NamedFile("/no/where")) == "/dev/null /no/where\n"
 
 
 def test_no_folder_to_write_to(guest: Running) -> None:
     with pytest.raises(UsageError, match=r"there is no folder .*/mine/no for out: make it first"):
-        run(guest, ["true"], NamedFile("no/out", written=True))
+        run(guest, ["true"], result("no/out"))
 
 
 def test_a_result_that_cannot_be_written(guest: Running) -> None:
-    Path("taken").mkdir()
+    def come_back() -> None:
+        with prepared(guest, ["true"], [result("taken")], told.append) as made:
+            Path(made.directory, "taken").touch()
+            Path("taken").mkdir()
+
     with pytest.raises(OperationFailed, match=r"mine/taken cannot be written: Is a directory"):
-        run(guest, ["sh", "-c", "echo 1 > taken"])
+        come_back()
 
 
 def test_a_folder_of_the_call_is_none_for_what_is_to_stay(tmp_path: Path) -> None:
