@@ -254,3 +254,5 @@ def test_a_leaf_that_dies_takes_the_host_with_one_leg_alone(tmp_path: Path) -> N
     assert ways_to_h1() == {VTEP["leaf2"]}
     assert flooded(tmp_path, "h3") == {"eth1": 0, "eth2": SENT}
     assert "0 received" in said("h3", "ping", "-nqc2", "-i.3", "-W2", ADDRESS["h2"], check=False)
+    (found,) = json.loads(rocelab("diagnose", "--seconds", "1", "--json", expect=1).stdout)["causes"]
+    assert (found["cause"], found["places"]) == ("leaf-dies", ["leaf1"])
