@@ -101,7 +101,8 @@ def _of_a_fabric(name: str | None, seconds: float, *, probe: bool) -> Diagnosis:
     from lab.telemetry.window import record_window  # noqa: PLC0415
 
     fabric = open_fabric(name)
-    require_ports(fabric)
+    if probe:
+        require_ports(fabric)
     with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
         busy = partial(_probing, fabric) if probe else None
         window = record_window(fabric, Path(folder) / "window", seconds, busy)

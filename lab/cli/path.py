@@ -11,18 +11,19 @@ from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.errors import UsageError
-from lab.model.overlay.intent import BOND
 from lab.model.overlay.plan import plan_overlay
 from lab.model.suggest import suggest
 from lab.routing.path import Walker, check_port
-from lab.routing.tunnel_path import TunnelWalker, stations_of
+from lab.routing.station import stations_of
+from lab.routing.tunnel_path import TunnelWalker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.backends.base import Fabric
     from lab.routing.path import Path, Place
-    from lab.routing.tunnel_path import Hops, Station
+    from lab.routing.station import Station
+    from lab.routing.tunnel_path import Hops
 
 Host = Annotated[str, typer.Argument(help="Host, or host:interface.", autocompletion=node_names)]
 
@@ -80,10 +81,6 @@ def _in_the_underlay(fabric: Fabric, start: Place, goal: Place, sport: int | Non
 
 def _check(start: Station, goal: Station, sport: int | None) -> None:
     """UsageError for two ends between which there is no way that could be shown."""
-    for each in (start, goal):
-        if each.place.end.interface.startswith(BOND):
-            message = f"{each} is a bond, on several leaves: its ways are not known yet"
-            raise UsageError(message, "rocelab exec LEAF -- bridge fdb show, and ip nexthop")
     if start.place.end.node == goal.place.end.node:
         raise UsageError(f"{start} and {goal} are the same host", "name two hosts")
     if start.place.address.version != goal.place.address.version:

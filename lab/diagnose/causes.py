@@ -256,6 +256,17 @@ CAUSES: Final = (
         " another length, overtake themselves, and are sent again.",
     ),
     Cause(
+        "leaf-dies", "a switch has lost all of its links at once",
+        needs=(paths.a_switch_is_dark,),
+        explains=("one-path-only", "vtep-unreachable", "acl-4791"),
+        nearby=("link-flap", "rehash-on-failure", "gray-loss", "mtu-black-hole"),
+        rival="link-flap",
+        tell="rocelab exec {node} -- ip -br link: whether all of its links are down, or one",
+        fix="power {node}, or replace it; put hosts that are on it alone on another leaf too",
+        words="Whoever is behind its links loses the carrier and goes on without it. Hosts that are on it alone are"
+        " cut off until it is back; those on two leaves miss a moment.",
+    ),
+    Cause(
         "link-flap", "a link goes down, and may come back",
         needs=(paths.a_link_is_down,),
         supports=(paths.a_session_is_lost, losses.sent_again),

@@ -41,7 +41,7 @@ _REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
 
 
 def collect(recording: Recording, window: Phase) -> Facts:
-    """The facts of a window. UsageError without samples or lossless ports, InvalidInput where a file is damaged."""
+    """The facts of a window. UsageError without samples, InvalidInput where a file is damaged."""
     try:
         return _collected(recording, window)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -54,12 +54,13 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         raise UsageError(f"{recording.name} has no samples: nothing can be told of it", "record it again, for longer")
     start = recording.clock.start
     missing: list[str] = []
+    plain = not any(_counts_priorities(recording, port) for port in recording.ports)
     qos, current = _configuration(recording, window, missing)
     links = (*_links_before(recording), *_link_changes(recording, window.end))
     facts = Facts(
         start=(window.start - start) / _NS,
         end=(window.end - start) / _NS,
-        ports=dict(_ports(recording, window)),
+        ports=dict(_ports(recording, window, plain)),
         lanes=dict(_lanes(recording, window)),
         devices={device.partition(":")[0]: _device(recording, device, window) for device in recording.devices},
         addresses=_addresses(recording),
@@ -72,13 +73,11 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         ran=tuple(_ran(recording, window)),
         qos=qos,
         forwarding=_overlay(recording, window, missing),
+        plain=plain,
         current=current,
     )
-    if not facts.lanes and not any(_counts_priorities(recording, port) for port in facts.ports):
-        raise UsageError(
-            f"{recording.name} is of a fabric of plain links: nothing counts priorities there",
-            "a fabric with `qos: lab` in its topology can be diagnosed",
-        )
+    if facts.plain:
+        missing.append("what plain links do not count: classes, pauses, marks and drops (`qos: lab` in a topology)")
     if not recording.devices:
         missing.append("counters of RDMA devices: what was sent again is not known")
     if recording.incomplete:
@@ -97,13 +96,14 @@ def _counts_priorities(recording: Recording, port: str) -> bool:
     return True
 
 
-def _ports(recording: Recording, window: Phase) -> Iterator[tuple[str, PortFacts]]:
+def _ports(recording: Recording, window: Phase, plain: bool) -> Iterator[tuple[str, PortFacts]]:
     topology = recording.topology
     peers = {str(end): str(link.other(end)) for link in topology.links for end in link.ends}
     hosts = {host.name for host in topology.hosts}
     for name in recording.ports:
         port = recording.port(name)
-        if not _counts_priorities(recording, name):
+        counts_priorities = _counts_priorities(recording, name)
+        if not counts_priorities and not plain:
             continue
         counts = {
             field: port.counter(counter).during(window).delta()
@@ -113,6 +113,7 @@ def _ports(recording: Recording, window: Phase) -> Iterator[tuple[str, PortFacts
                 ("global_pause", "rx_global_pause"),
                 ("sent_pfc", "tx_pfc"),
             )
+            if counts_priorities
         }
         yield name, PortFacts(name, peers.get(name, ""), name.partition(":")[0] in hosts, **counts)
 

@@ -45,7 +45,7 @@ def diagnose(facts: Facts) -> Diagnosis:
     wrong = () if faults else tuple(dict.fromkeys(trouble(facts)))
     if faults:
         outcome = Outcome.FAULT
-    elif wrong:
+    elif wrong or facts.plain:
         outcome = Outcome.UNKNOWN
     else:
         outcome = Outcome.CAPACITY if found else Outcome.HEALTHY

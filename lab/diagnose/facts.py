@@ -160,6 +160,8 @@ class Facts:
     """By node, what its ports are configured with."""
     forwarding: Mapping[str, Forwarding] = field(default_factory=dict)
     """By node of an overlay, what it forwarded by at the end of the window; empty where that is not known."""
+    plain: bool = False
+    """Whether no port counts priorities: of congestion, classes and losses nothing is known."""
     current: bool = False
     """Whether ``qos`` is of the window; otherwise it is that of the recording's beginning."""
     missing: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.faults.kinds.cable import LinkDelay, LinkJitter, LinkReorder
 from lab.faults.kinds.host import GidMoved, ProcessKilled, ProcessStopped, StaleNeighbour, WrongAddress, WrongGateway
-from lab.faults.kinds.link import LinkDown, LinkMtu, LinkRate
+from lab.faults.kinds.link import LinkDown, LinkMtu, LinkRate, PowerLost
 from lab.faults.kinds.nic import GlobalPause, MalformedPfc, PausesIgnored, PauseStorm, SlowReceiver
 from lab.faults.kinds.node import CpuStarved, UdpFiltered
 from lab.faults.kinds.overlay import GatewayMac, NicMac, TunnelVni
@@ -31,7 +31,7 @@ _ALL: Final[tuple[type[Fault[Any]], ...]] = (
     LinkMtu, LinkRate,
     PortConfig,
     PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, NotEct, DscpRewritten,
-    DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, TunnelDscp, TunnelVni,
+    PowerLost, DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, TunnelDscp, TunnelVni,
     GatewayMac, CpuStarved,
     NicMac, WrongAddress, WrongGateway, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled, StaleNeighbour,
 )  # fmt: skip

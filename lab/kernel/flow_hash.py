@@ -18,6 +18,7 @@ from lab.errors import OperationFailed
 from lab.kernel.libbpf import library
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from ipaddress import IPv4Address, IPv6Address
 
 _SCHED_CLS: Final = 3
@@ -128,3 +129,16 @@ def outer_port(inner: int, low: int, high: int, *, last: bool) -> int:
     """
     mixed = (inner ^ inner << 16) & 0xFFFFFFFF
     return (mixed * (high - low + last) >> 32) + low
+
+
+def member_of(inner: int, weights: Sequence[int]) -> int:
+    """The place of the member of a group of next hops that a tunnel takes for packets with the hash ``inner``.
+
+    Each has as much of the hash's range as its weight says (RFC 2992; ``nh_hthr_group_rebalance`` of Linux).
+    """
+    total, upto = sum(weights), 0
+    for place, weight in enumerate(weights):
+        upto += weight
+        if inner >> 1 <= ((upto << 31) + total // 2) // total - 1:
+            return place
+    raise ValueError(f"no member of {len(weights)} for the hash {inner:#x}")

@@ -1,4 +1,7 @@
-"""What the kernel of a leaf knows of MACs, VLANs and tunnels, read once: its forwarding database, and its devices."""
+"""What the kernel of a leaf knows of MACs, VLANs and tunnels, read once: its forwarding database, and its devices.
+
+Of hosts with bonds too: their devices.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import OperationFailed
-from lab.kernel import ip, process
+from lab.kernel import bonding, ip, process
 
 if TYPE_CHECKING:
     from lab.kernel.netns import Namespace
@@ -26,6 +29,18 @@ class Behind:
     """The switch itself: the frame is routed."""
     vtep: str = ""
     """The other end of the tunnel, when ``device`` is one."""
+    group: int = 0
+    """The next hops of a segment that it is one of, instead; 0 for none."""
+    instead_of: str = ""
+    """The port without carrier that ``device`` stands in for: its backup."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextHop:
+    """One of the VTEPs that a segment is behind."""
+
+    vtep: str
+    weight: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +94,51 @@ class SwitchTables:
         if entry.get("state") == "permanent":
             return Behind(device, own=True)
         if self._kind(device) != "vxlan":
+            return Behind(device) if self._has_carrier(device) else self._backup(device)
+        mine = [each for each in entries if each["ifname"] == device and ("dst" in each or "nhid" in each)]
+        found = (Behind(device, vtep=each.get("dst", ""), group=int(each.get("nhid", 0))) for each in mine)
+        return next(found, None)
+
+    def _has_carrier(self, device: str) -> bool:
+        return "LOWER_UP" in self._links.get(device, {}).get("flags", ())
+
+    def _backup(self, device: str) -> Behind:
+        """Where the bridge sends what is for a port without carrier: to its backup, if it has one (bridge(8))."""
+        port = self._as_member(device)
+        if "backup_nhid" not in port:
             return Behind(device)
-        vtep = next((each["dst"] for each in entries if each["ifname"] == device and "dst" in each), "")
-        return Behind(device, vtep=vtep) if vtep else None
+        return Behind(str(port["backup_port"]), group=int(port["backup_nhid"]), instead_of=device)
+
+    def next_hops(self, group: int) -> list[NextHop]:
+        """The VTEPs of a group, in the kernel's order; a next hop that is none is the only one."""
+        members = self._next_hops.get(group, {}).get("group", [{"id": group}])
+        hops = ((self._next_hops.get(each["id"], {}), int(each.get("weight", 1))) for each in members)
+        return [NextHop(str(hop["gateway"]), weight) for hop, weight in hops if "gateway" in hop]
+
+    @cached_property
+    def _next_hops(self) -> dict[int, dict[str, Any]]:
+        return {hop["id"]: hop for hop in ip.ask(self._namespace, "nexthop", "show")}
+
+    def port_of(self, interface: str) -> str:
+        """What an interface is a port of the bridge by: the bond that it is a member of, or itself."""
+        master = self.master(interface)
+        return master if self._kind(master) == "bond" else interface
+
+    def legs(self, bond: str) -> list[str]:
+        """The members by which a bond sends, in the order in which its driver counts them."""
+        aggregator = self._data(bond).get("ad_info", {}).get("aggregator")
+        members = self._namespace.inside(lambda: bonding.members(bond))
+        return [name for name in members if self._sends(name, aggregator)]
+
+    def _sends(self, member: str, aggregator: int | None) -> bool:
+        """As the driver decides: its link is up, and LACP uses it in the aggregate that the bond has chosen."""
+        about = self._as_member(member)
+        is_used = about.get("state") == "ACTIVE" and about.get("mii_status") == "UP"
+        return is_used and bool(about.get("ad_aggregator_id") == aggregator)
+
+    def policy(self, bond: str) -> str:
+        """By what a bond hashes, as ip-link(8) calls it."""
+        return str(self._data(bond).get("xmit_hash_policy", ""))
 
     def pvid(self, device: str) -> int:
         """The VLAN of frames without a tag; OperationFailed where a port takes none."""
@@ -129,6 +186,11 @@ class SwitchTables:
 
     def _kind(self, device: str) -> str:
         return str(self._links.get(device, {}).get("linkinfo", {}).get("info_kind", ""))
+
+    def _as_member(self, device: str) -> dict[str, Any]:
+        """Of a bridge or bond, what it is to it."""
+        found: dict[str, Any] = self._links.get(device, {}).get("linkinfo", {}).get("info_slave_data", {})
+        return found
 
     def _data(self, device: str) -> dict[str, Any]:
         found: dict[str, Any] = self._links.get(device, {}).get("linkinfo", {}).get("info_data", {})

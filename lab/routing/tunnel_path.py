@@ -13,20 +13,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import OperationFailed
-from lab.kernel import flow_hash, neighbours, tuning
+from lab.kernel import bonding, flow_hash, neighbours, tuning
 from lab.kernel.logical import VXLAN_PORT
 from lab.model.qos.port import Trust
 from lab.model.qos.presets import ROCE_DSCP
 from lab.model.topology import Endpoint
-from lab.routing.path import MAX_HOPS, MAX_PATHS, ROCEV2, STATUS, Place, Walker
+from lab.routing.path import MAX_HOPS, MAX_PATHS, ROCEV2, STATUS, Walker
 from lab.routing.switch_tables import SwitchTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from lab.model.addressing import NodePlan
-    from lab.model.overlay.plan import OverlayPlan
     from lab.model.qos.port import NodeQos
+    from lab.routing.station import Station
 
 _PORTS: Final = "net/ipv4/ip_local_port_range"
 _EVPN: Final = "see rocelab status --evpn"
@@ -50,7 +49,7 @@ class Looked:
     """A table of a node that was asked, and what it said."""
 
     table: str
-    """route, neighbour, FDB or VNI."""
+    """route, neighbour, FDB, next hops, VNI or bond."""
     said: str
 
 
@@ -70,35 +69,6 @@ class Hop:
 
 
 Hops = tuple[Hop, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Station:
-    """A host's interface with an address: ``place.end`` is its link's, ``device`` may be a VLAN's on top of it."""
-
-    place: Place
-    device: str
-    network: str = ""
-    """"" in the underlay."""
-    vlan: int = 0
-    """Of its tag; 0 without."""
-
-    def __str__(self) -> str:
-        return f"{self.place.end.node}:{self.device}"
-
-
-def stations_of(node: str, plan: NodePlan, overlay: OverlayPlan | None) -> dict[str, Station]:
-    """A host's interfaces that have an address, by their names; of several addresses the first."""
-    found = {
-        name: Station(Place(Endpoint(node, name), each.address.ip), name)
-        for name, each in plan.interfaces.items()
-        if each.address is not None
-    }
-    for own in overlay.hosts.get(node, ()) if overlay else ():
-        if own.addresses:
-            place = Place(Endpoint(node, own.parent), own.addresses[0].address.ip)
-            found[own.name] = Station(place, own.name, own.network, own.vlan)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +123,8 @@ class TunnelWalker(Walker):
         if frame.outer is not None:
             yield from self._forward(hops, at.node, frame, frame.outer, at.interface)
             return
-        vlan = frame.vlan or self._of(at.node).pvid(at.interface)
+        tables = self._of(at.node)
+        vlan = frame.vlan or tables.pvid(tables.port_of(at.interface))
         yield from self._bridge(hops, at.node, vlan, frame)
 
     def _bridge(self, hops: Hops, node: str, vlan: int, frame: _Frame) -> Iterator[Hops]:
@@ -167,6 +138,12 @@ class TunnelWalker(Walker):
         elif found.vtep:
             frame = frame.after("FDB", f"{what}: {found.device}, {found.vtep}")
             yield from self._encapsulate(hops, node, found.device, found.vtep, frame)
+        elif found.group:
+            device = f"{found.instead_of} is down, {found.device} for it" if found.instead_of else found.device
+            frame = frame.after("FDB", f"{what}: {device}, next hops {found.group}")
+            for vtep, said in self._vteps(node, found.group):
+                onward = frame.after("next hops", said)
+                yield from self._encapsulate(hops, node, found.device, vtep, onward)
         else:
             frame = frame.after("FDB", f"{what}: {found.device}", vlan=tables.tag(found.device, vlan))
             yield from self._leave(hops, Endpoint(node, found.device), frame, frame.mac)
@@ -215,12 +192,42 @@ class TunnelWalker(Walker):
         frame = frame.after("VNI", f"{outer.vni}: {device}", outer=None)
         yield from self._bridge(hops, node, tables.pvid(device), frame)
 
+    def _vteps(self, node: str, group: int) -> Iterator[tuple[str, str]]:
+        """The next hops by which a packet may enter a tunnel, of a flow its own, each with what is said of it."""
+        hops = self._of(node).next_hops(group)
+        if not hops:
+            raise OperationFailed(f"{node} has no next hop in group {group}, and drops them", _EVPN)
+        places: Iterable[int] = range(len(hops))
+        if self.sport is not None:
+            places = [flow_hash.member_of(self._inner_hash(), [hop.weight for hop in hops])]
+        return ((hops[place].vtep, f"{hops[place].vtep}, 1 of {len(hops)}") for place in places)
+
     def _leave(self, hops: Hops, end: Endpoint, frame: _Frame, mac: str) -> Iterator[Hops]:
-        queue = None
-        if frame.priority is not None:
-            queue = self.qos[end.node].ports[end.interface].priority_to_queue[frame.priority]
-        hop = Hop(end, frame.looked, mac, frame.outer, frame.priority, queue)
-        yield from self._arrive((*hops, hop), self._far(end), frame)
+        for leg, onward in self._legs(end, frame):
+            queue = None
+            if frame.priority is not None:
+                queue = self.qos[leg.node].ports[leg.interface].priority_to_queue[frame.priority]
+            hop = Hop(leg, onward.looked, mac, frame.outer, frame.priority, queue)
+            yield from self._arrive((*hops, hop), self._far(leg), frame)
+
+    def _legs(self, end: Endpoint, frame: _Frame) -> Iterator[tuple[Endpoint, _Frame]]:
+        """A link's end, or of a bond those that a packet may leave by; of a flow the one that it takes.
+
+        What a bond makes of a hash that is not of addresses and ports is not known here: then it may be any.
+        """
+        if any(end in link.ends for link in self.topology.links_of(end.node)):
+            yield end, frame
+            return
+        tables = self._of(end.node)
+        legs, policy = tables.legs(end.interface), tables.policy(end.interface)
+        if not legs:
+            raise OperationFailed(f"{end} has no leg that it sends by", STATUS)
+        said = f"{end.interface}, {policy}: {{}}, 1 of {len(legs)}"
+        if self.sport is not None and policy == bonding.BY_PORTS:
+            chosen = bonding.hash_of(self.src.place.address, self.dst.place.address, self.sport, ROCEV2)
+            legs = [legs[chosen % len(legs)]]
+        for leg in legs:
+            yield Endpoint(end.node, leg), frame.after("bond", said.format(leg))
 
     def _choices(
         self, node: str, to: str, table: list[str], flow: list[str] | Outer
@@ -262,8 +269,12 @@ class TunnelWalker(Walker):
             said = self.inside(node).inside(lambda: tuning.read_sysctls([_PORTS]))[_PORTS]
             low, high = map(int, said.split())
             ports = low, high
-        frame = flow_hash.udp_frame(self.src.place.address, self.dst.place.address, self.sport, ROCEV2)
-        return flow_hash.outer_port(flow_hash.hash_of(frame), *ports, last=flow_hash.has_last_port())
+        return flow_hash.outer_port(self._inner_hash(), *ports, last=flow_hash.has_last_port())
+
+    def _inner_hash(self) -> int:
+        """This kernel's of the flow."""
+        flow = self.src.place.address, self.dst.place.address
+        return flow_hash.hash_of(flow_hash.udp_frame(*flow, self.sport or 0, ROCEV2))
 
     def _class(self, at: Endpoint, frame: _Frame) -> int | None:
         """The priority that a port gives a packet by what it can see of it."""

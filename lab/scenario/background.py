@@ -47,9 +47,15 @@ def streaming(stage: Stage, *pairs: str, rate: int = 0, dscp: int = 0) -> Iterat
 
 
 @contextlib.contextmanager
-def pinging(stage: Stage, *pairs: str, interval: float = 0.01, size: int = 56) -> Iterator[None]:
-    """Have hosts ping another one meanwhile, every ``interval`` seconds with ``size`` octets behind the header."""
+def pinging(
+    stage: Stage, *pairs: str, interval: float = 0.01, size: int = 56, identifier: int | None = None
+) -> Iterator[None]:
+    """Have hosts ping another one meanwhile, every ``interval`` seconds with ``size`` octets behind the header.
+
+    The ``identifier`` is ICMP's: bonds choose a leg by it, which is chance where none is given.
+    """
     options = ["-n", "-D", "-O", "-i", f"{interval:g}", "-s", str(size)]
+    options += [] if identifier is None else ["-e", str(identifier)]
     with contextlib.ExitStack() as going:
         folder = Path(going.enter_context(tempfile.TemporaryDirectory(prefix="rocelab-")))
         for number, pair in enumerate(pairs):

@@ -89,6 +89,7 @@ def pings(source: str, target: str) -> bool:
 
 H3: Final = "10.0.0.5"
 CAPTURE: Final = ("timeout", "5", "tcpdump", "-c3", "-eni", "swp3", "ether[12:2]=0x8808")
+BEHIND_LEAF1: Final = (("spine1", "swp1"), ("spine2", "swp1"), ("h1", "eth1"), ("h2", "eth1"))
 KINDS: Final = {
     "link-down leaf1:swp1": lambda: not interface("leaf1", "swp1", "UP"),
     "link-down h1": lambda: not pings("h1", H3),
@@ -97,6 +98,7 @@ KINDS: Final = {
     "link-loss h1 probability=100%": lambda: not pings("h1", H3),
     "link-corrupt h1--leaf1 probability=100%": lambda: not pings("h1", H3),
     "link-mtu leaf1--spine1 mtu=1500": lambda: "mtu 1500" in said("spine1", "ip", "link", "show", "swp1"),
+    "power-lost leaf1": lambda: not any(interface(node, port, "LOWER_UP") for node, port in BEHIND_LEAF1),
     "daemon-killed leaf1": lambda: not session("spine1", "swp1"),
     "daemon-killed leaf1 daemon=bfdd": lambda: "bfdd" not in comms("leaf1"),
     "daemon-killed leaf1 daemon=zebra": lambda: "zebra" not in comms("leaf1"),

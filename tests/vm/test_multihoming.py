@@ -181,6 +181,31 @@ def test_flows_to_h1_take_both_leaves(tmp_path: Path) -> None:
     assert sorted(int(port) for each in ports.values() for port in each) == list(range(40000, 40016))
 
 
+def test_path_tells_the_leg_and_the_vtep_of_a_flow_as_a_capture_has_it(tmp_path: Path) -> None:
+    """Of RoCEv2's port, two flows by each leg, from the bond and to it; a leg is one leaf's, which is one VTEP."""
+    files = {leg: tmp_path / f"{leg}.pcap" for leg in ("eth1", "eth2")}
+    with ExitStack() as stack:
+        for leg, file in files.items():
+            stack.enter_context(captured("rl-multihomed.h1", leg, file, "udp"))
+        for source, target in (("h1", "h3"), ("h3", "h1")):
+            said(source, "python3", "-c", "import socket\nfor port in range(50000, 50016):\n"
+                 " s = socket.socket(type=2); s.bind(('', port));"
+                 f" s.sendto(b'x', ('{ADDRESS[target]}', 4791))")  # fmt: skip
+    for source, target in (("h1", "h3"), ("h3", "h1")):
+        shown = f"udp.dstport == 4791 && ip.src == {ADDRESS[source]}"
+        ports = {leg: [port for (port,) in fields(file, shown, "udp.srcport")] for leg, file in files.items()}
+        assert sorted(int(port) for each in ports.values() for port in each) == list(range(50000, 50016)), ports
+        assert min(map(len, ports.values())) > 1, ports
+        for leg, own in ports.items():
+            leaf = f"leaf{leg[-1]}"
+            out = [f"h1:{leg}", f"{leaf}:swp1", "spine1:swp3", "leaf3:swp2"]
+            back = ["h3:eth1", "leaf3:swp1", f"spine1:swp{leg[-1]}", f"{leaf}:swp2"]
+            for port in own[:2]:
+                told = rocelab_json("path", source, target, "--sport", port)
+                assert told["paths"] == [out if source == "h1" else back], port
+    assert len(rocelab_json("path", "h1", "h3")["paths"]) == len(rocelab_json("path", "h3", "h1")["paths"]) == 2
+
+
 @pytest.mark.parametrize(
     ("source", "wanted"),
     [
@@ -203,6 +228,8 @@ def test_a_leg_that_fails_is_left_at_once_and_the_other_leaf_forwards(tmp_path: 
     assert "2 received" in said(
         "h2", "ping", "-nqc2", "-i.3", "-W2", ADDRESS["h1"]
     )  # a host of the leaf that lost it
+    assert rocelab_json("path", "h2", "h1")["paths"] == [["h2:eth1", "leaf1:swp1", "spine1:swp2", "leaf2:swp2"]]
+    assert [way[0] for way in rocelab_json("path", "h1", "h3")["paths"]] == ["h1:eth2"]
     told = rocelab("status", "--evpn", expect=1).stdout
     assert "leaf1: bond1 has no member swp2" in told
     assert "leaf2: bond1 has no leaf 10.252.0.1" in told
@@ -227,3 +254,5 @@ def test_a_leaf_that_dies_takes_the_host_with_one_leg_alone(tmp_path: Path) -> N
     assert ways_to_h1() == {VTEP["leaf2"]}
     assert flooded(tmp_path, "h3") == {"eth1": 0, "eth2": SENT}
     assert "0 received" in said("h3", "ping", "-nqc2", "-i.3", "-W2", ADDRESS["h2"], check=False)
+    (found,) = json.loads(rocelab("diagnose", "--seconds", "1", "--json", expect=1).stdout)["causes"]
+    assert (found["cause"], found["places"]) == ("leaf-dies", ["leaf1"])

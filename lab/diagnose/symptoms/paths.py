@@ -163,6 +163,16 @@ def a_link_is_down(facts: Facts) -> Iterator[Sign]:
         yield Sign(link, tuple(seen), 0.96)
 
 
+def a_switch_is_dark(facts: Facts) -> Iterator[Sign]:
+    """All links of a switch that has several are down, or went down."""
+    down = {sign.place: sign for sign in a_link_is_down(facts)}
+    for switch in facts.switches:
+        cabled = [port for port in facts.ports_of(switch) if port.peer]
+        lost = [sign for place, sign in down.items() if {port.name for port in cabled} & set(place.split("--"))]
+        if len(lost) == len(cabled) > 1:
+            yield Sign(switch, tuple(sign.evidence[0] for sign in lost), 0.98)
+
+
 def flows_move_beside_a_link(facts: Facts) -> Iterator[Sign]:
     """A link goes down that carried no packet of a lossless class; receivers then miss what nobody dropped."""
     missed = {host: count for host, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}

@@ -55,6 +55,48 @@ class LinkDown(Addressed[Parameters]):
         super().heal(before)
 
 
+class PowerLost(Fault[Parameters]):
+    """All links of a switch go down at once, as when it loses its power.
+
+    Whoever is behind them loses the carrier. Its daemons are not killed: they lose all their sessions, and begin anew
+    with the healing.
+    """
+
+    name: ClassVar = "power-lost"
+    form: ClassVar = Form.SWITCH
+    parameters: ClassVar = Parameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset(
+            claim for end in self._ends() for claim in (f"the addresses of {end}", f"the state of {end}")
+        )
+
+    @override
+    def look(self) -> Before:
+        ends = self._ends()
+        down = [str(end) for end in ends if not ip.is_up(self.namespace, end.interface)]
+        if down:
+            raise UsageError(f"{' and '.join(down)} of {self.place} went down before", "rocelab fault ls")
+        return {end.interface: ip.keep(self.namespace, end.interface) for end in ends}
+
+    @override
+    def inject(self, before: Before) -> None:
+        self._set("down")
+
+    @override
+    def heal(self, before: Before) -> None:
+        self._set("up")
+        for interface, kept in before.items():
+            ip.put_back(self.namespace, interface, kept)
+
+    def _ends(self) -> list[Endpoint]:
+        return [link.end_at(self.place.node) for link in self.fabric.topology.links_of(self.place.node)]
+
+    def _set(self, state: str) -> None:
+        ip.change(self.namespace, "-4", [f"link set dev {end.interface} {state}" for end in self._ends()])
+
+
 class MtuParameters(Parameters):
     """How big a packet still passes."""
 

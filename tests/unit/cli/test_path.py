@@ -61,9 +61,3 @@ def test_a_tagged_host_has_no_flow_of_rdma() -> None:
     _check(tagged, other, None)
     with pytest.raises(UsageError, match=r"h6:eth1.30 has no RDMA device"):
         _check(tagged, other, 49152)
-
-
-def test_ways_of_a_bond_are_refused_with_what_tells_them() -> None:
-    bonded = running(read_topology(Path(__file__).parents[3] / "topologies" / "multihomed.yaml"))
-    with pytest.raises(UsageError, match="h1:bond1 is a bond, on several leaves"):
-        _check(_station(bonded, "h3"), _station(bonded, "h1"), None)

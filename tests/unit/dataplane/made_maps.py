@@ -22,8 +22,9 @@ def empty(numbering: Numbering) -> PortMaps:
 
 
 def configured(topology: Topology) -> PortMaps:
-    """As after ``rocelab up``."""
+    """As after ``rocelab up``; of a fabric of plain links nobody configures any."""
     numbering = number_ports(topology)
     made = empty(numbering)
-    port_maps.write(made, numbering, resolve(topology), plan_addresses(topology))
+    if qos := resolve(topology):
+        port_maps.write(made, numbering, qos, plan_addresses(topology))
     return made

@@ -51,6 +51,7 @@ MOVED = {
 TRIED = {"h1": {"sent_pkts": 16}, "h5": {"rcvd_pkts": 0}}
 QUIET = {"h1": {"completer_retry_err": 0}, "h5": {"out_of_seq_request": 0}}
 DOWN = LinkChange(0.5, "leaf1:swp1", up=False, mtu=9000)
+LEAF1 = [port for port in PEERS if port.startswith("leaf1")]
 LEAF2 = [port for port in PEERS if port.startswith("leaf2")]
 RULE = Ran(1.0, "leaf1", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 1290 bytes 5360100 drop")
 
@@ -218,6 +219,12 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         facts({"leaf1:swp1": UPLINK, "leaf1:swp2": UPLINK, **SENDERS}, transfers=writing("h1:h5", "h2:h6", qps=1)),
     ),
     ("one-path-only", "leaf1", facts({"leaf1:swp1": UPLINK}, routes=_one_path()), facts({"leaf1:swp1": UPLINK})),
+    (
+        "leaf-dies", "leaf1",
+        facts({}, links=tuple(replace(DOWN, port=PEERS[port], seconds=0.5) for port in LEAF1)),
+        facts({}, links=tuple(replace(DOWN, port=PEERS[port], seconds=0.5) for port in LEAF1[1:])),
+    ),
+    ("leaf-dies", "leaf1", facts({}, down=frozenset(LEAF1)), facts({}, down=frozenset(LEAF1[:-1]))),
     (
         "link-flap", "leaf1:swp1--spine1:swp1",
         facts({}, links=(DOWN, replace(DOWN, seconds=1.5, up=True)),

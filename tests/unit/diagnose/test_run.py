@@ -14,7 +14,6 @@ from lab.dataplane.layout import Drop
 from lab.diagnose.answer import Outcome
 from lab.diagnose.run import diagnose_run
 from lab.errors import InvalidInput, UsageError
-from lab.model.load import read_topology
 from lab.model.qos.store import dump_node
 from lab.telemetry import folder as files
 from lab.telemetry.recording import Recording
@@ -242,19 +241,31 @@ def test_bad_input_is_one_line(run: Path, words: list[str], line: str) -> None:
     assert line in str(said.exception)
 
 
-def test_a_fabric_of_plain_links_is_refused(tmp_path: Path) -> None:
-    """Nothing there counts priorities or pauses."""
-    file = tmp_path / "plain.yaml"
-    file.write_text("name: plain\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 1}\n")
-    made = one_sided(tmp_path / "run")
+def plain(made: Made) -> Recording:
+    """A recording as of a fabric of plain links: nothing there counts priorities or pauses."""
     path = made.finished()
     about = json.loads((path / "recording.json").read_text())
     about["tables"] = {"interfaces": about["tables"]["ports"]}
     (path / "recording.json").write_text(json.dumps(about))
     (path / "counters" / "ports.parquet").rename(path / "counters" / "interfaces.parquet")
-    assert read_topology(file).qos is None
-    with pytest.raises(UsageError, match="plain links"):
-        diagnose_run(Recording.open(path))
+    return Recording.open(path)
+
+
+def test_of_plain_links_it_is_not_known_whether_all_is_well(tmp_path: Path) -> None:
+    found = diagnose_run(plain(one_sided(tmp_path / "run")))
+    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert any("what plain links do not count" in line for line in found.missing)
+
+
+def test_of_plain_links_a_switch_that_is_dark_is_known(tmp_path: Path) -> None:
+    made = begun(tmp_path / "run")
+    during(made, "baseline", incast)
+    for number in range(1, 7):
+        gone = {"source": "kernel", "kind": "link", "node": "leaf1", "interface": f"swp{number}", "up": False}
+        made.event(made.ns + number, **gone, mtu=4200)
+    during(made, "observe", deaf)
+    found = diagnose_run(plain(made))
+    assert (found.causes[0].cause, found.causes[0].places) == ("leaf-dies", ("leaf1",))
 
 
 def routed(

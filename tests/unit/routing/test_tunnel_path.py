@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from ipaddress import ip_address
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -15,11 +13,12 @@ from lab.kernel import flow_hash
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
 from lab.model.overlay.plan import plan_overlay
-from lab.model.qos.resolve import resolve
-from lab.routing.tunnel_path import TunnelWalker, stations_of
+from lab.routing.station import stations_of
+
+from .tables import Tables, entry, untagged, vxlan, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from lab.routing.tunnel_path import TunnelWalker
 
 TOPOLOGY: Final = read_topology(Path(__file__).parents[3] / "topologies" / "roce-tenant.yaml")
 TENANT: Final = read_topology(Path(__file__).parents[3] / "topologies" / "tenant.yaml")
@@ -27,28 +26,13 @@ H2: Final = "02:1a:00:07:00:01"
 HOP: Final = "02:1a:00:ff:00:01"
 
 
-def device(name: str, kind: str, **data: Any) -> dict[str, Any]:
-    return {"ifname": name, "linkinfo": {"info_kind": kind, "info_data": data}}
-
-
-def vxlan(vni: int, local: str, tos: str = "0x1") -> dict[str, Any]:
-    return device(f"vni{vni}", "vxlan", id=vni, local=local, tos=tos, port_range={"low": 0, "high": 0})
-
-
-def untagged(name: str) -> dict[str, Any]:
-    return {"ifname": name, "vlans": [{"vlan": 10, "flags": ["PVID", "Egress Untagged"]}]}
-
-
-def entry(mac: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"mac": mac, "ifname": name, "flags": [], "state": "", **more}
-
-
-class Tables:
-    """What each node answers, by the words of the question."""
+class TwoSpines(Tables):
+    """Of h1 and h2, in one network, over two spines."""
 
     def __init__(self) -> None:
         ports = [untagged("vni10010"), untagged("swp3")]
-        self.said: dict[str, dict[str, list[dict[str, Any]]]] = {
+        super().__init__()
+        self.said |= {
             "h1": {"route get": [{"dev": "eth1"}], "neigh": [{"lladdr": H2, "state": ["STALE"]}]},
             "leaf1": {
                 "fdb": [entry(H2, "vni10010", vlan=10), entry(H2, "vni10010", dst="10.252.0.2")],
@@ -68,22 +52,12 @@ class Tables:
         for spine in ("spine1", "spine2"):
             self.said[spine] = {"route get": [{"dev": "swp2"}], "neigh": [{"lladdr": HOP, "state": ["REACHABLE"]}]}
 
-    def inside(self, node: str) -> Any:
-        def run(argv: Sequence[str], **_: Any) -> Any:
-            words = " ".join(argv)
-            key = next(key for key in self.said[node] if f" {key} " in f"{words} ")
-            return SimpleNamespace(stdout=json.dumps(self.said[node][key]), stderr="")
-
-        return SimpleNamespace(run=run, name=node, inside=lambda work: work())
-
     def walker(self, sport: int | None = None) -> TunnelWalker:
-        plan, overlay = plan_addresses(TOPOLOGY), plan_overlay(TOPOLOGY)
-        ends = [stations_of(host, plan[host], overlay)["eth1"] for host in ("h1", "h2")]
-        return TunnelWalker(TOPOLOGY, self.inside, resolve(TOPOLOGY), ends[0], ends[1], sport)
+        return walk(TOPOLOGY, self, "h1:eth1", "h2:eth1", sport)
 
 
 def test_both_ways_go_into_the_tunnel_and_out_of_it() -> None:
-    found = Tables().walker().paths()
+    found = TwoSpines().walker().paths()
     assert [[str(hop.end) for hop in hops] for hops in found] == [
         ["h1:eth1", "leaf1:swp1", "spine1:swp2", "leaf2:swp3"],
         ["h1:eth1", "leaf1:swp2", "spine2:swp2", "leaf2:swp3"],
@@ -111,7 +85,7 @@ def test_a_flow_has_one_outer_port_and_takes_the_uplink_that_the_kernel_says(
 
     monkeypatch.setattr(flow_hash, "hash_of", lambda _: 0)
     monkeypatch.setattr(flow_hash, "uplink_of", uplink_of)
-    (hops,) = Tables().walker(49476).paths()
+    (hops,) = TwoSpines().walker(49476).paths()
     assert [str(hop.end) for hop in hops[1:3]] == [f"leaf1:swp{number}", f"spine{number}:swp2"]
     ports = {hop.outer.sport for hop in hops if hop.outer}
     assert asked == [("10.252.0.1", "10.252.0.2", str(*ports), "4789")]
@@ -121,11 +95,11 @@ def test_an_uplink_that_no_next_hop_has_is_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(flow_hash, "hash_of", lambda _: 0)
     monkeypatch.setattr(flow_hash, "uplink_of", lambda *_: 0)
     with pytest.raises(OperationFailed, match=r"leaf1 has no route to 10.252.0.2 that it would take"):
-        Tables().walker(49476).paths()
+        TwoSpines().walker(49476).paths()
 
 
 def test_a_tunnel_that_does_not_inherit_loses_the_class_behind_it() -> None:
-    tables = Tables()
+    tables = TwoSpines()
     tables.said["leaf1"]["link"] = [vxlan(10010, "10.252.0.1", tos="0x0")]
     for hops in tables.walker().paths():
         assert [hop.priority for hop in hops] == [3, 3, 0, 0]
@@ -146,7 +120,7 @@ def test_a_tunnel_that_does_not_inherit_loses_the_class_behind_it() -> None:
     ],
 )
 def test_what_a_table_lacks_is_told(node: str, table: str, said: list[dict[str, Any]], told: str) -> None:
-    tables = Tables()
+    tables = TwoSpines()
     tables.said[node][table] = said
     with pytest.raises(OperationFailed, match=told):
         tables.walker().paths()

@@ -1,0 +1,45 @@
+"""Where packets begin and end: a host's interfaces that have addresses, in networks of the overlay or in none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lab.model.topology import Endpoint
+from lab.routing.path import Place
+
+if TYPE_CHECKING:
+    from lab.model.addressing import NodePlan
+    from lab.model.overlay.plan import OverlayPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A host's interface with an address.
+
+    ``place.end`` is its link's, or the bond of several; ``device`` may be a VLAN's on top of it.
+    """
+
+    place: Place
+    device: str
+    network: str = ""
+    """"" in the underlay."""
+    vlan: int = 0
+    """Of its tag; 0 without."""
+
+    def __str__(self) -> str:
+        return f"{self.place.end.node}:{self.device}"
+
+
+def stations_of(node: str, plan: NodePlan, overlay: OverlayPlan | None) -> dict[str, Station]:
+    """A host's interfaces that have an address, by their names; of several addresses the first."""
+    found = {
+        name: Station(Place(Endpoint(node, name), each.address.ip), name)
+        for name, each in plan.interfaces.items()
+        if each.address is not None
+    }
+    for own in overlay.hosts.get(node, ()) if overlay else ():
+        if own.addresses:
+            place = Place(Endpoint(node, own.parent), own.addresses[0].address.ip)
+            found[own.name] = Station(place, own.name, own.network, own.vlan)
+    return found
