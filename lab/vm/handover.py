@@ -17,7 +17,7 @@ from lab.errors import UsageError
 from lab.kernel import locks
 from lab.vm import walls
 from lab.vm.call_folder import CallFolder
-from lab.vm.machine import is_shared
+from lab.vm.machine import is_shared, is_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,10 +33,17 @@ _TOLD: Final = 3
 
 
 def to_stay(folder: Path) -> Path:
-    """A folder for what stays when the call has ended, absolute; UsageError for one that the host would not see."""
+    """A folder for what stays when the call has ended, absolute; UsageError for one that the host would not see.
+
+    Nor is it for one that is read-only, before anything is played that could not be kept.
+    """
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay what they are
+    remedy = "record in recordings/ of the checkout, or rocelab vm up --share"
     if absolute.is_relative_to(GUEST_CACHE):
-        raise UsageError(f"{folder} is not shared with the VM", "record below the checkout, or rocelab vm up --share")
+        raise UsageError(f"{folder} is not shared with the VM", remedy)
+    there = next(path for path in (absolute, *absolute.parents) if path.exists())
+    if os.statvfs(there).f_flag & os.ST_RDONLY:
+        raise UsageError(f"{folder} cannot be written", remedy)
     return absolute
 
 
@@ -88,7 +95,7 @@ class Handover:
     def _word(self, file: NamedFile) -> str:
         path = Path(os.path.normpath(self._here / file.text))
         real = path.resolve()
-        if is_shared(self._running, real):
+        if (is_writable if file.written else is_shared)(self._running, real):
             # The guest cannot read a link of the host's (lab/vm/walls.py).
             return str(real) if self._away or Path(file.text).is_absolute() or real != path else file.text
         # A device or a pipe the guest has itself, and a folder that it reads it does not see.

@@ -17,7 +17,7 @@ from lab.vm.qemu import CACHE, Accel, Guest, Share, Time
 from lab.vm.recipe import checkout, current_recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from lab.vm.recipe import Image
@@ -86,7 +86,7 @@ def _require(running: Running, wanted: Wanted) -> None:
     remedy = "rocelab vm down, then up again"
     if not is_shared(running, checkout()):
         raise UsageError(f"the VM is up and does not share {checkout()}", remedy)
-    if wanted.share and not is_shared(running, wanted.share):
+    if wanted.share and not is_writable(running, wanted.share):
         raise UsageError(f"the VM is up and does not share {wanted.share}", remedy)
     if wanted.extra and running.image.hash != current_recipe(wanted.extra).hash:
         raise UsageError(f"the VM is up without {wanted.extra}", remedy)
@@ -129,7 +129,19 @@ def last_fault(state: StateFolder) -> str:
 
 def is_shared(running: Running, path: Path) -> bool:
     """Whether the guest sees the host folder ``path`` at the same place."""
-    return any(path == share.path or share.path in path.parents for share in running.shares)
+    return _share_of(running.shares, path) is not None
+
+
+def is_writable(running: Running, path: Path) -> bool:
+    """Whether the guest may write to the host folder ``path``, which it sees at the same place."""
+    share = _share_of(running.shares, path)
+    return share is not None and share.writable
+
+
+def _share_of(shares: Iterable[Share], path: Path) -> Share | None:
+    """The innermost, which in the guest is mounted over the others."""
+    over = [share for share in shares if path.is_relative_to(share.path)]
+    return max(over, key=lambda share: len(share.path.parts), default=None)
 
 
 def _planned(image: Image, wanted: Wanted, state: StateFolder, progress: Progress) -> Guest:
@@ -151,7 +163,7 @@ def _planned(image: Image, wanted: Wanted, state: StateFolder, progress: Progres
         time=lives_in,
         cpus=1 if lives_in is Time.VIRTUAL else wanted.cpus or min(4, max(2, os.cpu_count() or 2)),
         memory_mib=wanted.memory_mib or _default_memory(),
-        shares=(*shares, Share(CACHE, walls.cache_for(image.guest_cache, user))),
+        shares=(*shares, Share(CACHE, walls.cache_for(image.guest_cache, user), writable=True)),
         tsc_khz=tsc.guest_khz(arch, lives_in),
         console=state.console,
         pid_file=state.pid_file,
@@ -205,11 +217,15 @@ def locked(state: StateFolder, progress: Progress) -> Iterator[None]:
 
 
 def _shares(extra: Path | None) -> tuple[Share, ...]:
-    """The user's folders."""
+    """The user's folders; UsageError for the checkout itself, whose code is run here, too."""
     root = checkout()
+    if extra == root:
+        raise UsageError(f"the VM reads {root}, and may not write there", "share a folder in it, or another")
     shares = [Share("checkout", root)]
-    if extra is not None and extra != root and root not in extra.parents:
-        shares.append(Share("extra", extra))
+    if kept := walls.folder_in(root, "recordings"):
+        shares.append(Share("recordings", kept, writable=True))
+    if extra is not None and not (kept and extra.is_relative_to(kept)):
+        shares.append(Share("extra", extra, writable=True))
     return tuple(shares)
 
 

@@ -50,6 +50,7 @@ class Share:
 
     tag: str
     path: Path
+    writable: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,8 @@ def _share_word(share: Share) -> str:
 def _share_device(share: Share) -> list[str]:
     security = walls.security_of(share.path)
     backend = f"local,id={share.tag},path={_escaped(share.path)},security_model={security},multidevs=remap"
+    if not share.writable:
+        backend += ",readonly=on"
     return ["-fsdev", backend, "-device", f"virtio-9p-pci,fsdev={share.tag},mount_tag={share.tag}"]
 
 

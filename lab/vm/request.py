@@ -6,12 +6,16 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+_PYTEST: Final = "PYTEST_ADDOPTS"
 BOOT_ENVIRONMENT = {
     "HOME": "/root",
+    "HYPOTHESIS_STORAGE_DIRECTORY": "/var/cache/hypothesis",  # by default below the checkout, as pytest's cache
     "LANG": "C.UTF-8",
     "LOGNAME": "root",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    _PYTEST: "-o cache_dir=/var/cache/pytest",
     "PYTEST_PLUGINS": "lab.testing.plugin",  # rocelab is not installed there, and has no entry points
+    "PYTHONPYCACHEPREFIX": "/var/cache/bytecode",
     "ROCELAB_IN_VM": "1",
     "SHELL": "/bin/bash",
     "USER": "root",
@@ -55,5 +59,6 @@ class Request:
 
     @property
     def whole_environment(self) -> dict[str, str]:
-        """All that the command finds in its environment."""
-        return BOOT_ENVIRONMENT | self.environment
+        """All that the command finds in its environment; the caller's words for pytest come after the guest's."""
+        words = [each[_PYTEST] for each in (BOOT_ENVIRONMENT, self.environment) if _PYTEST in each]
+        return BOOT_ENVIRONMENT | self.environment | {_PYTEST: " ".join(words)}

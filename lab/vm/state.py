@@ -63,7 +63,7 @@ class Running:
         """As text, to be read by ``from_json``."""
         data = asdict(self)
         data["image"] = str(self.image.folder)
-        data["shares"] = [{"tag": share.tag, "path": str(share.path)} for share in self.shares]
+        data["shares"] = [asdict(share) | {"path": str(share.path)} for share in self.shares]
         return json.dumps(data, indent=2) + "\n"
 
     @classmethod
@@ -74,7 +74,7 @@ class Running:
             data["accel"], data["time"] = Accel(data["accel"]), Time(data["time"])
             data["image"] = Image(Path(data["image"]))
             data["user"] = tuple(data["user"]) if data["user"] else None
-            data["shares"] = tuple(Share(share["tag"], Path(share["path"])) for share in data["shares"])
+            data["shares"] = tuple(Share(**share | {"path": Path(share["path"])}) for share in data["shares"])
             return cls(**data)
         except (ValueError, KeyError, TypeError) as error:
             raise OperationFailed(f"the VM's state file is damaged: {error}", "rocelab vm down") from error

@@ -1,6 +1,7 @@
 """What a guest can do to the host's files: whose QEMU is, and how it keeps the owners and modes that a guest gives.
 
-What a guest sees, its root can write to. What that makes on the host is plain files, of one user.
+It reads rocelab's code, and writes where results are kept and where the user lets it. What its root makes on the host
+are plain files, of one user.
 """
 
 from __future__ import annotations
@@ -49,6 +50,27 @@ def user_for(folders: Iterable[Path]) -> tuple[int, int] | None:
     owners = {(status.st_uid, status.st_gid) for status in map(os.stat, folders)}
     (owner, *others) = sorted(owners)
     return None if others or owner[0] == 0 else owner
+
+
+def folder_in(folder: Path, name: str) -> Path | None:
+    """A folder in ``folder`` and of the same owner, made where it is not there.
+
+    None where it cannot be made, or is a link, to which nothing is mounted.
+    """
+    made = folder / name
+    owner = folder.stat()
+    try:
+        made.mkdir(exist_ok=True)
+        descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        # One of root's, from when root recorded here: with it QEMU would stay root.
+        if os.geteuid() == os.fstat(descriptor).st_uid == 0:
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    finally:
+        os.close(descriptor)
+    return made
 
 
 def cache_for(folder: Path, user: tuple[int, int] | None) -> Path:

@@ -197,6 +197,58 @@ def test_files_written_in_the_guest_are_on_the_host(vm: Vm, tmp_path: Path) -> N
     vm("up", "--share", str(tmp_path), expect=2)
 
 
+WRITES = """
+cd {checkout}
+mount -o remount,rw . && mount -o remount,rw /rocelab
+grep -c '^checkout .* 9p rw,' /proc/mounts
+for path in lab/errors.py scripts/setup new; do
+    ! echo mine >> $path || echo $path was written
+    ! echo mine >> /rocelab/$path || echo /rocelab/$path was written
+done
+! mv lab mine && ! rm scripts/setup && ! chmod 777 scripts/setup && ! ln scripts/setup linked && ! mkdir new
+echo kept > recordings/{name} && cat /rocelab/recordings/{name}
+"""
+
+
+def test_the_guests_root_cannot_write_to_the_checkout(guest: Vm) -> None:
+    """Also where it takes its own mounts for writable: QEMU says no. What is recorded there is written."""
+    name = f"walls-{os.getpid()}"
+    before = (ROOT / "lab/errors.py").read_bytes()
+    script = WRITES.format(checkout=ROOT, name=name)
+    try:
+        program = guest.start("run", "--", "sh", "-c", script)
+        out, err = program.communicate(timeout=600)
+        assert (program.returncode, out) == (0, "2\nkept\n"), err
+        assert err.count("Read-only file system") == 11
+        assert (ROOT / "recordings" / name).read_text() == "kept\n"
+    finally:
+        (ROOT / "recordings" / name).unlink(missing_ok=True)
+    assert (ROOT / "lab/errors.py").read_bytes() == before
+    assert not (ROOT / "new").exists()
+
+
+def test_what_is_written_to_the_checkout_is_brought_there(guest: Vm) -> None:
+    name = f"walls-{os.getpid()}"
+    try:
+        guest("run", "-o", name, "--", "sh", "-c", 'echo named > "$1"', "sh", name)
+        assert (ROOT / name).read_text() == "named\n"
+    finally:
+        (ROOT / name).unlink(missing_ok=True)
+
+
+def test_a_folder_in_the_checkout_is_written_to_where_it_is_asked_for(vm: Vm) -> None:
+    folder = ROOT / f"walls-{os.getpid()}"
+    folder.mkdir()
+    try:
+        vm("up", "--share", str(folder))
+        vm("run", "--", "sh", "-c", "echo asked > out; ! touch ../new", cwd=folder)
+        assert (folder / "out").read_text() == "asked\n"
+    finally:
+        shutil.rmtree(folder)
+    vm("down")
+    vm("up", "--share", str(ROOT), expect=2)
+
+
 @pytest.fixture
 def anns(tmp_path: Path) -> Iterator[tuple[Vm, Path]]:
     """A VM that root starts from the checkout of somebody else, and the checkout."""
@@ -229,10 +281,10 @@ def test_qemu_is_whom_the_checkout_belongs_to_and_so_is_what_the_guests_root_mak
     user, group = ANN.split(":")
     assert [process[name].split() for name in ("Uid", "Gid", "Groups")] == [[user] * 4, [group] * 4, [group]]
     assert (process["CapPrm"], process["Seccomp"], process["NoNewPrivs"]) == ("0" * 16, "2", "1")
-    seen = vm("run", "--", "sh", "-ec", MAKE, cwd=checkout)
+    seen = vm("run", "--", "sh", "-ec", MAKE, cwd=checkout / "recordings")
     assert seen.split("\n") == ["1:4755", "/etc/shadow", "block special file", ""]
     for name in ("program", "link", "device"):
-        made = (checkout / name).lstat()
+        made = (checkout / "recordings" / name).lstat()
         assert (stat.filemode(made.st_mode), made.st_uid, made.st_gid) == ("-rw-r-----", *map(int, (user, group)))
     script = "echo result > result; echo all: > Makefile; ln -s result link"
     vm("run", "-o", "result", "-o", "link", "--", "sh", "-ec", script, cwd=tmp_path)
@@ -243,7 +295,7 @@ def test_qemu_is_whom_the_checkout_belongs_to_and_so_is_what_the_guests_root_mak
     vm("down")
     vm("up", "--time", "virtual")
     assert vm.status()["checkpoint"].startswith("booted-")
-    assert vm("run", "--", "cat", str(checkout / "program")) == "mine\n"
+    assert vm("run", "--", "cat", str(checkout / "recordings/program")) == "mine\n"
 
 
 def test_signals_reach_the_command(vm: Vm) -> None:

@@ -1,17 +1,21 @@
-"""The BPF objects that rocelab ships, built by the image's compiler; after a change to their sources, run::
+"""The BPF objects that rocelab ships, built by the VM's compiler; after a change to their sources, run::
 
-rocelab vm run -- python3 -m tests.vm.build_objects
+python -m tests.vm.build_objects
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
 import lab
 from lab.kernel import clang, process
+from lab.vm.call import inside_vm
 
+ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = tuple(sorted(Path(lab.__path__[0]).rglob("*.bpf.c")))
 
 
@@ -24,12 +28,22 @@ def build(source: Path, output: Path) -> Path:
 
 
 def main() -> None:
-    """Put the objects beside their sources, in place of the ones that were there."""
-    for source in SOURCES:
+    """Have the VM build the objects, and put them beside their sources, in place of the ones that were there."""
+    shipped = [clang.shipped(source) for source in SOURCES]
+    names = [str(path.relative_to(ROOT)) for path in shipped]
+    asked = [word for name in names for word in ("--output", name)]
+    there = ["python3", "-m", "tests.vm.build_objects", *names]
+    subprocess.run([sys.executable, "-m", "lab", "vm", "run", *asked, "--", *there], cwd=ROOT, check=True)
+    for source, made in zip(SOURCES, shipped, strict=True):
         for old in source.parent.glob(f"{source.stem}-*.o"):
-            old.unlink()
-        print(build(source, clang.shipped(source)))
+            if old != made:
+                old.unlink()
+    print(*names, sep="\n")
 
 
 if __name__ == "__main__":
-    main()
+    if inside_vm():
+        for each, output in zip(SOURCES, sys.argv[1:], strict=True):
+            build(each, Path(output))
+    else:
+        main()

@@ -1,8 +1,7 @@
 """Real queue pairs exchange every kind of packet that RC, UC and UD have, and every answer of a responder.
 
-The test vectors in tests/unit/wire/vectors are one such exchange over IPv4 and one over IPv6, recorded by::
-
-    rocelab vm run -- python3 -m tests.vm.record_vectors tests/unit/wire/vectors
+The test vectors in tests/unit/wire/vectors are one such exchange over IPv4 and one over IPv6; README.md there says by
+which command they were recorded.
 """
 
 from __future__ import annotations
@@ -151,11 +150,11 @@ def counted(nic: Nic, counter: str) -> Iterator[None]:
 
 
 def main() -> None:
-    folder = File(sys.argv[1])
+    """Record into the files that the command line names."""
     with two_hosts() as path:
         path.shape()
-        for name, pair in (("rxe-ipv4", path.pair), ("rxe-ipv6", path.pair6)):
-            (folder / f"{name}.pcapng").write_bytes(record(path, pair))
+        for name, pair in zip(sys.argv[1:], (path.pair, path.pair6), strict=True):
+            File(name).write_bytes(record(path, pair))
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ SOURCES = sorted(Path(lab.__path__[0]).rglob("*.bpf.c"))
 def test_the_package_ships_the_objects_of_its_sources_as_they_are(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where this fails, sources were changed: ``rocelab vm run -- python3 -m tests.vm.build_objects``."""
+    """Where this fails, sources were changed: ``python -m tests.vm.build_objects``."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert clang.compile_bpf(source).read_bytes()[:4] == b"\x7fELF"
     assert list(source.parent.glob(f"{source.stem}-*.o")) == [clang.shipped(source)]

@@ -62,7 +62,7 @@ def running(image: Image) -> Running:
         memory_mib=4096,
         image=image,
         kernel="7.2.12+deb13-amd64",
-        shares=(Share("checkout", Path("/home/ann/rocelab")), Share("cache", image.guest_cache)),
+        shares=(Share("checkout", Path("/home/ann/rocelab")), Share("cache", image.guest_cache, writable=True)),
         started=1.0,
         boot_seconds=4.8,
     )

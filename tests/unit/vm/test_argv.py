@@ -54,7 +54,7 @@ def test_what_a_guest_makes_is_plain_files_where_the_file_system_can_say_what_it
 
     def model() -> str:
         (backend,) = after(guest_argv(guest), "-fsdev")
-        return backend.partition("security_model=")[2]
+        return backend.partition("security_model=")[2].removesuffix(",readonly=on")
 
     refuses(errno.ENODATA)
     assert model() == "mapped-xattr,fmode=0640,dmode=0750,multidevs=remap"
@@ -115,6 +115,12 @@ def test_shared_paths_arrive_whatever_they_hold(guest: Guest, path: str) -> None
     assert base64.b64decode(word.partition("=")[2]).decode() == path
     (backend,) = after(argv, "-fsdev")
     assert f"path={path.replace(',', ',,')},security" in backend
+
+
+def test_qemu_writes_only_to_what_is_shared_to_be_written(guest: Guest) -> None:
+    shares = (Share("checkout", Path("/a")), Share("recordings", Path("/a/recordings"), writable=True))
+    backends = after(guest_argv(replace(guest, shares=shares)), "-fsdev")
+    assert [backend.endswith(",readonly=on") for backend in backends] == [True, False]
 
 
 def test_probe_has_neither_disk_nor_network(image: Image) -> None:

@@ -68,7 +68,7 @@ class Guest:
 def guest(tmp_path: Path, running: Running) -> Guest:
     state = StateFolder(tmp_path)
     mine = Image(tmp_path / "image")
-    here = (Share("checkout", Path.cwd()), Share("cache", mine.guest_cache))
+    here = (Share("checkout", Path.cwd()), Share("cache", mine.guest_cache, writable=True))
     alive = replace(running, pid=os.getpid(), pid_started=process_start(os.getpid()) or 0, shares=here, image=mine)
     state.record.write_text(alive.to_json())
     return Guest(state)
@@ -107,6 +107,14 @@ def test_what_a_command_leaves_in_the_background_does_not_hold_the_call(guest: G
     code, out, _ = guest.run("sh", "-c", "sleep 60 & echo $!")
     assert code == 0
     os.kill(int(out), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("words", ["", "-x --lf"])
+def test_pytest_keeps_its_cache_in_the_guest_whatever_the_caller_tells_it(words: str) -> None:
+    """The checkout is read-only there, and a warning that it cannot be kept would be an error."""
+    asked = replace(asking("pytest"), environment={"PYTEST_ADDOPTS": words} if words else {})
+    told = asked.whole_environment["PYTEST_ADDOPTS"]
+    assert told == f"-o cache_dir=/var/cache/pytest {words}".strip()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

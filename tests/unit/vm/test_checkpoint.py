@@ -48,10 +48,11 @@ def about(guest: Guest, saved: float = 1.0, *, automatic: bool = True) -> About:
     [
         lambda guest: replace(guest, memory_mib=guest.memory_mib + 1),
         lambda guest: replace(guest, shares=()),
+        lambda guest: replace(guest, shares=tuple(replace(share, writable=True) for share in guest.shares)),
         lambda guest: replace(guest, time=Time.VIRTUAL),
         lambda guest: replace(guest, tsc_khz=1),
     ],
-    ids=["memory", "shares", "time", "counter"],
+    ids=["memory", "shares", "writable", "time", "counter"],
 )
 def test_only_a_vm_of_the_same_kind_continues(guest: Guest, change: Callable[[Guest], Guest]) -> None:
     made = checkpoint.save("mine", about(guest), files)

@@ -1,10 +1,12 @@
 """What a call takes along and brings back; the guest is a program of this machine, in the folder that it is given."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
@@ -25,7 +27,11 @@ def guest(running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     image = Image(tmp_path / "image")
     monkeypatch.setattr(handover, "GUEST_CACHE", image.guest_cache)
     monkeypatch.chdir(tmp_path / "mine")
-    shares = (Share("checkout", tmp_path / "checkout"), Share("cache", image.guest_cache))
+    shares = (
+        Share("checkout", tmp_path / "checkout"),
+        Share("recordings", tmp_path / "checkout/recordings", writable=True),
+        Share("cache", image.guest_cache, writable=True),
+    )
     return replace(running, image=image, shares=shares)
 
 
@@ -86,6 +92,21 @@ def test_from_a_shared_folder_too(guest: Running, tmp_path: Path, monkeypatch: p
     assert run(guest, ["pwd"]) == f"{tmp_path}/checkout\n"
     run(guest, ["cp", "in", out], NamedFile("in"), result(out))
     assert Path(out).read_text() == "mine"
+
+
+def test_in_a_folder_that_the_guest_only_reads_what_is_written_takes_the_same_way(
+    guest: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And in one that it may write to, it is written at once."""
+    monkeypatch.chdir(tmp_path / "checkout")
+    for name in ("sub", "recordings"):
+        Path(name).mkdir()
+    script = 'echo "$1" > "$1"'
+    for text in ("out", "sub/out", f"{tmp_path}/checkout/abs"):
+        run(guest, ["sh", "-c", script, "sh", text], result(text))
+        assert Path(text).read_text().startswith(f"{handover.GUEST_CACHE}/calls/")
+    run(guest, ["sh", "-c", script, "sh", "recordings/x"], result("recordings/x"))
+    assert Path("recordings/x").read_text() == "recordings/x\n"
 
 
 def test_a_shared_link_is_named_by_what_it_leads_to(
@@ -250,3 +271,11 @@ def test_a_folder_of_the_call_is_none_for_what_is_to_stay(tmp_path: Path) -> Non
     assert handover.to_stay(tmp_path / "a" / ".." / "b") == tmp_path / "b"
     with pytest.raises(UsageError, match="runs is not shared with the VM"):
         handover.to_stay(handover.GUEST_CACHE / "calls" / "1" / "runs")
+
+
+def test_a_read_only_folder_is_none_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY if path == tmp_path else 0))
+    with pytest.raises(UsageError, match="a/runs cannot be written: record in recordings/ of the checkout"):
+        handover.to_stay(tmp_path / "a/runs")
+    (tmp_path / "a").mkdir()
+    assert handover.to_stay(tmp_path / "a/runs") == tmp_path / "a/runs"

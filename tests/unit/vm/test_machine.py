@@ -34,6 +34,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
     return folder
 
 
+def test_the_checkout_is_read_and_what_is_recorded_or_asked_for_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "rocelab"
+    root.mkdir()
+    monkeypatch.setattr(machine, "checkout", lambda: root)
+    ours = [("checkout", root, False), ("recordings", root / "recordings", True)]
+
+    def shares(extra: Path | None) -> list[tuple[str, Path, bool]]:
+        return [(share.tag, share.path, share.writable) for share in machine._shares(extra)]
+
+    assert shares(None) == shares(root / "recordings") == shares(root / "recordings/mine") == ours
+    for extra in (tmp_path, tmp_path / "mine", root / "mine"):
+        assert shares(extra) == [*ours, ("extra", extra, True)]
+    with pytest.raises(UsageError, match=r"the VM reads .*/rocelab, and may not write there: share a folder in it"):
+        shares(root)
+
+
 @pytest.fixture
 def stranger(folder: StateFolder) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is no VM, whose pid an old pid file holds."""

@@ -9,7 +9,8 @@ import pytest
 
 from lab.errors import OperationFailed
 from lab.vm import kvm
-from lab.vm.machine import is_shared
+from lab.vm.machine import is_shared, is_writable
+from lab.vm.qemu import Share
 from lab.vm.state import Running, StateFolder, parse_start, process_start, state_folder
 
 
@@ -102,3 +103,13 @@ def test_damaged_verdict_counts_as_none(tmp_path: Path) -> None:
 )
 def test_shared_folders(running: Running, path: str, shared: bool) -> None:
     assert is_shared(running, Path(path)) is shared
+    assert not is_writable(running, Path(path))
+
+
+def test_the_innermost_folder_says_whether_it_is_writable(running: Running) -> None:
+    tree = {"/home/ann": True, "/home/ann/rocelab": False, "/home/ann/rocelab/recordings": True}
+    shares = tuple(Share(path, Path(path), writable) for path, writable in tree.items())
+    for path, writable in (tree | {"/home": False}).items():
+        for order in (shares, shares[::-1]):
+            assert is_writable(replace(running, shares=order), Path(path)) is writable
+            assert is_writable(replace(running, shares=order), Path(path, "file")) is writable

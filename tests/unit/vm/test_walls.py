@@ -68,6 +68,27 @@ def test_a_users_guests_have_a_cache_in_which_what_is_roots_stays(
     assert chowned == [("cache-1001", 0, 100)] * 2
 
 
+def test_roots_folder_for_results_is_given_to_whom_its_folder_belongs_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[int, int]] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: 0)
+        patched.setattr(os, "fstat", lambda _: SimpleNamespace(st_uid=0))
+        patched.setattr(os, "fchown", lambda _, user, group: given.append((user, group)))
+        patched.setattr(Path, "stat", lambda _: SimpleNamespace(st_mode=stat.S_IFDIR, st_uid=ANN[0], st_gid=ANN[1]))
+        made = [walls.folder_in(tmp_path, "recordings") for _ in range(2)]
+    assert made == [tmp_path / "recordings"] * 2
+    assert given == [ANN] * 2
+
+
+def test_a_link_or_a_file_is_no_folder_for_results(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "file").touch()
+    assert walls.folder_in(tmp_path, "link") is None
+    assert walls.folder_in(tmp_path, "file") is None
+
+
 def test_a_calls_folder_is_given_whole_and_no_link_is_followed(
     tmp_path: Path, chowned: list[tuple[str, int, int]]
 ) -> None:
