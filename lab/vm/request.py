@@ -9,11 +9,11 @@ from typing import Any, Final
 _PYTEST: Final = "PYTEST_ADDOPTS"
 BOOT_ENVIRONMENT = {
     "HOME": "/root",
-    "HYPOTHESIS_STORAGE_DIRECTORY": "/var/cache/hypothesis",  # by default below the checkout, as pytest's cache
+    "HYPOTHESIS_STORAGE_DIRECTORY": "/var/cache/hypothesis",  # by default below the checkout
     "LANG": "C.UTF-8",
     "LOGNAME": "root",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    _PYTEST: "-o cache_dir=/var/cache/pytest",
+    _PYTEST: "-p no:cacheprovider",  # it would be in the checkout, which is read-only
     "PYTEST_PLUGINS": "lab.testing.plugin",  # rocelab is not installed there, and has no entry points
     "PYTHONPYCACHEPREFIX": "/var/cache/bytecode",
     "ROCELAB_IN_VM": "1",
