@@ -95,6 +95,7 @@ def test_a_state_that_was_saved_is_continued_from(machine: Machine) -> None:
 
 
 def test_a_vm_in_use_is_not_saved_and_not_harmed(machine: Machine) -> None:
+    machine("vm", "up", "--time", "virtual")
     reader = machine.start("vm", "run", "--", "sh", "-c", "echo here; read line; echo there")
     assert reader.stdout is not None
     assert reader.stdout.readline() == "here\n"
@@ -110,6 +111,7 @@ def test_a_vm_in_use_is_not_saved_and_not_harmed(machine: Machine) -> None:
 
 
 def test_a_save_that_is_killed_leaves_a_vm_that_goes_on(machine: Machine) -> None:
+    machine("vm", "up", "--time", "virtual")
     saving = machine.start("vm", "checkpoint", "save", "cut")
     while not (machine.state / "frozen").exists():
         assert saving.poll() is None
