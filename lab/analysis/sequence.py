@@ -74,7 +74,7 @@ class Resend:
 
     ``since`` is when the packet before it passed. ``back`` is how many PSNs it stepped back. ``again`` counts those
     of its packets that this place had seen before. ``cause`` is the answer that asked for it, or one of ``NOBODY``;
-    ``alone`` tells that after a NAK only these packets came again, and then new ones.
+    ``alone`` tells that after a NAK only its own packet came again, and then new ones.
     """
 
     time: int
@@ -298,7 +298,7 @@ class Sequence:
         if resend is None:
             return
         behind = went_on and self._due >= 0 and distance(self.front, self._due) > 0
-        resend.alone = behind and resend.asked and resend.cause != IMPLIED
+        resend.alone = behind and resend.packets == 1 and resend.asked and resend.cause != IMPLIED
         if resend.alone or (resend.asked and resend.packets == 1 and not resend.again):
             self._release()
             self._held = resend

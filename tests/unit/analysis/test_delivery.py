@@ -76,30 +76,6 @@ def test_only_the_lost_packet_again_is_selective_repeat() -> None:
         assert (step.psn, step.packets, step.alone, step.cause) == (3, 1, True, "PSN Sequence Error")
 
 
-@pytest.mark.parametrize("first", [1, 0xFFFFFD])
-def test_several_lost_packets_in_a_row_again_are_selective_repeat(first: int) -> None:
-    """What was behind them does not come again; a go-back-N would have it all."""
-    n = [first + offset for offset in range(9)]
-    before_the_loss = [packets.send(psn) for psn in n[:7]]
-    behind_the_loss = [packets.send(psn) for psn in (n[0], n[1], *n[4:7])]
-    for story in (before_the_loss, behind_the_loss):
-        again = [packets.ack(n[2], NAK), *(packets.send(n[place]) for place in (2, 3, 7, 8))]
-        facts = told([*story, *again, packets.ack(n[8])])
-        flow = requests(facts)
-        assert (flow.repeats, flow.go_back_n, flow.resent, flow.messages) == (2, 0, 2, {"SEND": 9})
-        (step,) = facts.go_back_n
-        assert (step.packets, step.alone) == (2, True)
-        assert "2 lost packets retransmitted alone" in "".join(finding.what for finding in facts.findings)
-
-
-def test_two_packets_that_were_only_overtaken_are_late_and_the_nak_is_still_answered() -> None:
-    story = [packets.send(psn) for psn in (1, 2, 5, 6)] + [packets.ack(3, NAK), packets.send(3), packets.send(4)]
-    facts = told([*story, packets.send(7), *(packets.send(psn) for psn in range(3, 9)), packets.ack(8)])
-    flow = requests(facts)
-    assert (flow.late, flow.repeats, flow.go_back_n, flow.resent) == (2, 0, 1, 5)
-    assert facts.go_back_n[0].cause == "PSN Sequence Error"
-
-
 def test_a_nak_for_what_was_only_overtaken_is_still_answered() -> None:
     """3 comes behind 4, but the NAK is under way: the requester goes back all the same."""
     story = [packets.send(psn) for psn in (1, 2, 4)] + [packets.ack(3, NAK), packets.send(3), packets.send(5)]
