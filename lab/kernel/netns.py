@@ -135,8 +135,7 @@ def create(names: Sequence[str], announce: Announce = lambda _cookies: None) -> 
 
     ``announce`` is told the cookie of each namespace before it gets its name: with both, ``own`` knows it again.
     """
-    with locks.locked(_STATE):
-        _share_directory()
+    with _shared_directory():
         for start in range(0, len(names), _AT_ONCE):
             chunk = names[start : start + _AT_ONCE]
             in_thread(lambda chunk=chunk: _create_here(chunk, announce))  # type: ignore[misc]
@@ -146,6 +145,18 @@ def prepare() -> None:
     """Have the directory as ``create`` makes it, and takes it away, for who else is about to put names into it."""
     with locks.locked(_STATE):
         _share_directory()
+
+
+@contextlib.contextmanager
+def _shared_directory() -> Iterator[None]:
+    """The directory while names are put into it; gone again when the first of them fails."""
+    with locks.locked(_STATE):
+        _share_directory()
+        try:
+            yield
+        except BaseException:
+            _remove_directory()
+            raise
 
 
 def _share_directory() -> None:
@@ -201,8 +212,7 @@ def adopt(processes: Mapping[str, int], announce: Announce) -> None:
 
     OperationFailed when a process has ended or a name is taken.
     """
-    with locks.locked(_STATE):
-        _share_directory()
+    with _shared_directory():
         process.allow_descriptors(len(processes))
         in_thread(lambda: _adopt_here(processes, announce))
 

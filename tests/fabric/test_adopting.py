@@ -55,11 +55,13 @@ def test_a_name_that_is_taken_is_told(theirs: int) -> None:
         netns.delete([NAME])
 
 
-def test_a_process_that_has_ended_is_told() -> None:
+def test_a_process_that_has_ended_is_told_and_leaves_nothing() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
+    before = snapshot.take()
     with pytest.raises(OperationFailed, match=f"process {process.pid}, for {NAME}, has ended"):
         netns.adopt({NAME: process.pid}, lambda _: None)
+    assert before.differences(snapshot.take()) == []
 
 
 def test_a_directory_that_is_prepared_goes_with_the_last_name() -> None:
