@@ -26,7 +26,6 @@ ROOT: Final = Path(__file__).parents[1]
 SECONDS: Final = ROOT / "tests/vm/seconds.json"
 """About how many seconds each file takes; the last line of a run has what it was."""
 _UNKNOWN: Final = 60.0
-_ARGUMENTS: Final = ("-p", "no:cacheprovider")
 _NO_TESTS: Final = 5
 """pytest's exit code when its arguments deselect all tests."""
 _INTERRUPTED: Final = 130
@@ -92,7 +91,7 @@ class Forks:
     """``tests.forks`` in a VM."""
 
     def __init__(self, vm: str, arguments: list[str]) -> None:
-        self._words = ["vm", "run", "--name", vm, "--", "python3", "-m", "tests.forks", *_ARGUMENTS, *arguments]
+        self._words = ["vm", "run", "--name", vm, "--", "python3", "-m", "tests.forks", *arguments]
         self._running: subprocess.Popen[str] | None = None
 
     def tested(self, file: str) -> tuple[int, str]:

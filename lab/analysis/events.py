@@ -56,10 +56,7 @@ class Events:
 
     def add_resend(self, flow: int, resend: Resend) -> None:
         """One more, which is over."""
-        if resend.alone:
-            self.repeats[flow] += resend.packets
-        else:
-            self.go_backs[flow] += 1
+        (self.repeats if resend.alone else self.go_backs)[flow] += 1
         if len(self.resends) < MAX_EVENTS:
             self.resends.append((flow, resend))
         self._note_full(len(self.resends))

@@ -273,15 +273,15 @@ class Sequence:
     def _cause(self, psn: int, time: int) -> str:
         """Which answer asks for a step back, which may show what the one before it was.
 
-        A NAK that was overtaken by the packet that it misses is still obeyed. And where only the first packets had
+        A NAK that was overtaken by the packet that it misses is still obeyed. And where only the NAK's packet had
         come again, the others may have been lost again: then they come now, and it was a go-back-N.
         """
         held, self._held = self._held, None
         if held is None:
             return self._ask(self._flow, psn, time)
         if held.psn == psn and not held.again and time - held.time < HOLDS:
-            self.late += held.packets
-            self.resent -= held.packets
+            self.late += 1
+            self.resent -= 1
             return held.cause
         held.alone &= not 0 < distance(psn, held.psn) < held.back  # what came with it was lost again
         self._told.resends.append(held)

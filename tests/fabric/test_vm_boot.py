@@ -92,6 +92,14 @@ def test_virtual_time_is_said_and_is_not_the_hosts(guest: Vm) -> None:
     guest("up", "--name", "other", "--time", "virtual", "--cpus", "2", expect=2)
 
 
+def test_folders_that_are_shared_are_mounted_once_however_often_that_is_asked_for(guest: Vm) -> None:
+    """What is bound over a folder above a share hides its place, as the checkout's does the recordings'."""
+    again = "cat /proc/mounts; echo ---; /usr/local/lib/rocelab/shares mount && cat /proc/mounts"
+    before, after = guest("run", "--", "sh", "-c", again).split("---\n")
+    assert after == before
+    assert before.count(" 9p ") > 3
+
+
 CLOCKS = """
 import json, time
 from lab.kernel import cycles
