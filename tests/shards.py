@@ -1,7 +1,8 @@
-"""The VM's tests on virtual-time VMs side by side, one for each core: ``python -m tests.shards [PYTEST ARGS]``.
+"""The VM's tests on a VM in virtual time for each core: ``python -m tests.shards [--long] [PYTEST ARGS]``.
 
-Each VM takes the next file, the longest first by ``tests/vm/seconds.json``. In virtual time they cannot disturb each
-other: a busy host makes a file take longer, and its tests find the same.
+They are those without the marker ``long``, or with ``--long`` those that have it. Each VM takes the next file, the
+longest first by ``tests/vm/seconds.json``. In virtual time they cannot disturb each other: a busy host makes a file
+take longer, and its tests find the same.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ ROOT: Final = Path(__file__).parents[1]
 SECONDS: Final = ROOT / "tests/vm/seconds.json"
 """About how many seconds each file takes; the last line of a run has what it was."""
 _UNKNOWN: Final = 60.0
+_LONG: Final = "--long"
+_MARK: Final = "mark.long"
 _NO_TESTS: Final = 5
 """pytest's exit code when its arguments deselect all tests."""
 _INTERRUPTED: Final = 130
@@ -71,10 +74,12 @@ class Outcome:
 class Shard(threading.Thread):
     """One VM, and the files that it takes."""
 
-    def __init__(self, number: int, files: queue.SimpleQueue[str], outcomes: queue.SimpleQueue[Outcome]) -> None:
+    def __init__(
+        self, number: int, files: queue.SimpleQueue[str], outcomes: queue.SimpleQueue[Outcome], arguments: list[str]
+    ) -> None:
         super().__init__(name=f"test{number}")
         self._files, self._outcomes = files, outcomes
-        self._forks = Forks(self.name, sys.argv[1:])
+        self._forks = Forks(self.name, arguments)
 
     def run(self) -> None:
         """Take files until there are none."""
@@ -135,10 +140,11 @@ def started(*words: str) -> subprocess.Popen[str]:
     )
 
 
-def test_files() -> list[str]:
-    """The VM's test files, the longest first."""
+def test_files(*, long: bool) -> list[str]:
+    """The VM's test files, the longest first; only those that have ``long`` tests when these are wanted."""
     known: dict[str, float] = json.loads(SECONDS.read_text(encoding="ascii"))
-    names = sorted(path.name for path in (ROOT / "tests/vm").glob("test_*.py"))
+    paths = sorted((ROOT / "tests/vm").glob("test_*.py"))
+    names = [path.name for path in paths if not long or _MARK in path.read_text(encoding="utf-8")]
     return [f"tests/vm/{name}" for name in sorted(names, key=lambda name: -known.get(name, _UNKNOWN))]
 
 
@@ -146,12 +152,14 @@ def main() -> int:
     """Run all files, show each one's output as it ends, and the sums; 1 when a test failed, 130 when interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
-    names = test_files()
+    long = sys.argv[1:2] == [_LONG]
+    arguments = ["-m", "long", *sys.argv[2:]] if long else ["-m", "not long", *sys.argv[1:]]
+    names = test_files(long=long)
     files: queue.SimpleQueue[str] = queue.SimpleQueue()
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     for name in names:
         files.put(name)
-    shards = [Shard(number, files, outcomes) for number in range(os.cpu_count() or 1)]
+    shards = [Shard(number, files, outcomes, arguments) for number in range(os.cpu_count() or 1)]
     try:
         for shard in shards:
             shard.start()
@@ -159,7 +167,7 @@ def main() -> int:
         for shard in shards:
             shard.join()
         if os.environ.get(_AGAIN):
-            ended = [outcome if outcome.good else retried(outcome, shards[0].name) for outcome in ended]
+            ended = [outcome if outcome.good else retried(outcome, shards[0].name, arguments) for outcome in ended]
     except KeyboardInterrupt:
         return _INTERRUPTED
     finally:
@@ -170,10 +178,10 @@ def main() -> int:
     return summarised(ended, time.monotonic() - began)
 
 
-def retried(outcome: Outcome, vm: str) -> Outcome:
+def retried(outcome: Outcome, vm: str, arguments: list[str]) -> Outcome:
     """Run what was red in a file a second time, and say so."""
     rocelab("vm", "up", "--name", vm, "--time", "virtual")
-    forks = Forks(vm, sys.argv[1:])
+    forks = Forks(vm, arguments)
     codes = []
     for test in outcome.red:
         code, output = forks.tested(test)

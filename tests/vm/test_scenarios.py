@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+LONG = pytest.mark.long
 KILLED = "pfc-storm"
 
 
@@ -45,6 +46,8 @@ def topology_of(scenario: str) -> str:
 
 NAMES = sorted(library.names(), key=lambda name: (topology_of(name) == topology_of(KILLED), topology_of(name), name))
 """Those of one topology come together, and those of the scenario that is killed last."""
+BRIEF = {"evpn-rt-mismatch", "gray-loss", "incast", "leaf-dies", "link-flap", "pfc-storm"}
+"""What CI has the time for: those that capture, and one each of paths, of the overlay and of hosts on two leaves."""
 FIRST = {
     "gray-loss": ("the first NAK", "infiniband.aeth.syndrome.opcode == 3"),
     "incast": ("the first packet that is marked (CE)", "ip.dsfield.ecn == 3 && infiniband"),
@@ -78,7 +81,7 @@ def octets(fabric: str) -> bytes:
     return port_maps.open_maps(fabric).config.tobytes() if lifecycle.open_fabric(fabric).qos else b""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(each, marks=() if each in BRIEF else LONG) for each in NAMES])
 def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, warm: Warm, tmp_path: Path) -> None:
     fabric = topology_of(name)
     warm.turn_to(fabric)
