@@ -25,7 +25,7 @@ from tests.forks import ENDED
 
 ROOT: Final = Path(__file__).parents[1]
 SECONDS: Final = ROOT / "tests/vm/seconds.json"
-"""About how many seconds each file takes; the last line of a run has what it was."""
+"""About how many seconds each file takes, ``long`` tests included; the last line of a run has what it was."""
 _UNKNOWN: Final = 60.0
 _LONG: Final = "--long"
 _MARK: Final = "mark.long"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def of_up(numbers: Mapping[str, int]) -> list[str]:

@@ -19,7 +19,7 @@ from .tenants import BLUE, BORDER, LEAVES, MTU, WITHOUT_H6, changed, fabric_of, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.long]
 OUTSIDE: Final = ("0.0.0.0/0", "203.0.113.0/24", "2001:db8:9::/48")
 ANSWERS: Final = {"203.0.113.1": "-4", "2001:db8:9::1": "-6"}
 

@@ -18,7 +18,7 @@ from .tenants import BLUE, BLUE6, LEAVES, MTU, RED, await_routes, changed, fabri
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.long]
 SPINES: Final = {"10.254.0.1": "spine1", "10.254.0.2": "spine2"}
 
 

@@ -18,7 +18,7 @@ from .tenants import BLUE, LEAVES, MTU, RED_APART, changed, fabric_of, frr, ping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.long]
 OWN: Final = {host: BLUE[host] for host in ("h1", "h3")}
 RED: Final = {"h2": "10.3.30.2", "h4": "10.3.30.3", "h6": "10.3.30.4"}
 GREEN: Final = {"h5": BLUE["h5"]}

@@ -19,7 +19,7 @@ from .tenants import BLUE, BLUE6, LEAVES, MTU, RED, WITHOUT_H6, changed, fabric_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.long]
 SPINES: Final = {"10.254.0.1": "spine1", "10.254.0.2": "spine2"}
 LOOPBACKS: Final = {f"10.25{kind}.0.{number}" for kind, number in itertools.product((2, 3), (1, 2, 3))}
 H6: Final = "10.0.0.10/31"

@@ -17,7 +17,7 @@ from lab.backends.state import all_fabrics
 from lab.kernel import process
 from tests.pytest_run import EXAMPLE, run
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(1200)]
 MORE: Final = """
 import pytest
 

@@ -93,7 +93,9 @@ def devices(fabric: Star) -> dict[str, dict[str, int]]:
     return counters.snapshot([device(fabric, host) for host in fabric.namespaces if host != SWITCH])
 
 
-@pytest.mark.parametrize("senders", [2, 4, 8])
+@pytest.mark.parametrize(
+    "senders", [pytest.param(2, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long), 8]
+)
 def test_an_incast_pauses_the_senders_and_loses_nothing(fabric: Star, senders: int) -> None:
     fabric.configure(SWITCH, *ROOMY)
     before, old = devices(fabric), ports(fabric)
@@ -119,7 +121,7 @@ def test_an_incast_pauses_the_senders_and_loses_nothing(fabric: Star, senders: i
     assert now[SWITCH, SINK_PORT]["queue"][PRIORITY]["ecn_marked"] > 0
 
 
-@pytest.mark.parametrize("rate", [20_000_000, 100_000_000])
+@pytest.mark.parametrize("rate", [pytest.param(20_000_000, marks=pytest.mark.long), 100_000_000])
 def test_writes_fill_a_port_to_its_rate(fabric: Star, rate: int) -> None:
     """By what the sink's interface received in four seconds: with FCS, preamble and gap, the rate."""
     fabric.configure(SWITCH, *ROOMY, *DEEP)

@@ -51,7 +51,14 @@ def mapped(fabric: Star, *assignments: str) -> None:
     fabric.configure(SWITCH, "map.dscp.8=1", "map.dscp.16=2", *ROOMY, *assignments)
 
 
-@pytest.mark.parametrize("weights", [(10, 20, 30), (1, 1, 1), (14, 15, 100)])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        (10, 20, 30),
+        pytest.param((1, 1, 1), marks=pytest.mark.long),
+        pytest.param((14, 15, 100), marks=pytest.mark.long),
+    ],
+)
 def test_weights_divide_a_saturated_link(fabric: Star, queues: Any, weights: tuple[int, int, int]) -> None:
     """Three hosts offer twice the link each, in three classes; shares are those of the weights within 2%."""
     mapped(fabric, *(f"scheduler.{queue}={weight}" for queue, weight in enumerate(weights)))
@@ -135,7 +142,7 @@ def test_a_port_taken_off_under_load_lets_traffic_go_on(fabric: Star, queues: An
     assert balanced(after)
 
 
-@pytest.mark.parametrize("rate", [20_000_000, 100_000_000])
+@pytest.mark.parametrize("rate", [pytest.param(20_000_000, marks=pytest.mark.long), 100_000_000])
 def test_a_port_carries_its_rate(rate: int) -> None:
     """TCP, lossless so that it always has something queued. The port's rate is set while it runs."""
     with build(star(2, f"{4 * rate}bit", 9000)) as fabric:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(600)]
 
 SENDERS: Final = 8
 NAME: Final = "spread"

@@ -14,7 +14,7 @@ from tests.random_kills import Killer, drawn
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(900)]
 SEED = 20261123
 SCENARIO = "slow-receiver"
 
