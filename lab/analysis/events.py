@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis.flows import MAX_FLOWS
+from lab.analysis.opcode_tables import ACKS, RNR
 from lab.analysis.sequence import Gap
 from lab.analysis.store import several, table
 
@@ -22,12 +23,14 @@ MAX_EVENTS: Final = 16384
 class Events:
     """Gaps and steps back; ``gap_counts``, ``go_backs`` and ``repeats`` count them by flow.
 
+    Of ``go_backs``, in ``rnr_retries`` the responder had asked to wait, and ``rnr_resent`` are the packets of these.
     Of gaps there may be one in every flow, so they are rows and no objects. ``round_began`` is when the packets began
     that are looked at, and until ``known_until`` all events were kept; both in ns since 1970.
     """
 
     def __init__(self) -> None:
         self.gap_counts, self.go_backs, self.repeats = several(3, MAX_FLOWS, np.uint32)
+        self.rnr_retries, self.rnr_resent = several(2, MAX_FLOWS, np.uint32)
         self.resends: list[tuple[int, Resend]] = []
         self.round_began = 0
         self.known_until = 2**63
@@ -57,6 +60,9 @@ class Events:
     def add_resend(self, flow: int, resend: Resend) -> None:
         """One more, which is over."""
         (self.repeats if resend.alone else self.go_backs)[flow] += 1
+        if resend.cause == ACKS[RNR] and not resend.alone:
+            self.rnr_retries[flow] += 1
+            self.rnr_resent[flow] += resend.packets
         if len(self.resends) < MAX_EVENTS:
             self.resends.append((flow, resend))
         self._note_full(len(self.resends))

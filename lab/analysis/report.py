@@ -163,6 +163,8 @@ class _Report:
             gaps=int(events.gap_counts[number]),
             go_back_n=int(events.go_backs[number]),
             repeats=int(events.repeats[number]),
+            rnr_retries=int(events.rnr_retries[number]),
+            rnr_resent=int(events.rnr_resent[number]),
             response_gaps=self._of.responses.gaps.get(number, 0),
             answers=_named(ops.ACKS, flows.acks[number]),
             marked=sums["ce"],

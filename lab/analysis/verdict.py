@@ -62,8 +62,13 @@ def _said(kind: str, meaning: str) -> _Sign:
 _SIGNS: Final = (
     _Sign(
         "packets or their ACKs were lost or reordered",
-        lambda flow: (flow.go_back_n, flow.resent - flow.repeats),
+        lambda flow: (flow.go_back_n - flow.rnr_retries, flow.resent - flow.repeats - flow.rnr_resent),
         lambda times, again: f"{counted(times, 'go-back-N episode')}, {counted(again, 'packet')} retransmitted",
+    ),
+    _Sign(
+        "nothing was lost: the responder had asked to wait and come again",
+        lambda flow: (flow.rnr_retries, flow.rnr_resent),
+        lambda times, again: f"{counted(times, 'RNR retry', 'RNR retries')}, {counted(again, 'packet')} sent again",
     ),
     _Sign(
         "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
