@@ -20,7 +20,7 @@ def summary_line(number: int, time: str, where: str, text: str) -> str:
 
 
 def print_headers(told: Explanation, taught: set[str] | None = None) -> None:
-    """Each header, each field with its value and meaning, and what is damaged.
+    """Each header, each field with its value and meaning, and why there is no more of a packet.
 
     A header whose name is not in ``taught`` comes with its figure and why it matters, and is in it from then on.
     """
@@ -34,7 +34,7 @@ def print_headers(told: Explanation, taught: set[str] | None = None) -> None:
             line = f"    {field.name:<{width}} {field.value:<24} {field.meaning}".rstrip()
             stdout.print(line, markup=False, highlight=False, soft_wrap=True)
     if told.fault:
-        stdout.print(f"  damaged: {told.fault}", style="red", markup=False, highlight=False, soft_wrap=True)
+        stdout.print(f"  stops here: {told.fault}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _teach(header: Header) -> None:

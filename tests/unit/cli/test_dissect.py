@@ -240,7 +240,7 @@ def test_explanation_of_pauses_and_tunnels(fabric_port: File) -> None:
     text = dissect(fabric_port).stdout
     assert "class 3: stop for 335.5 ms at the link's rate" in text
     assert text.count("VXLAN, a frame in a tunnel") == 2
-    assert "damaged: cut by the snap length: AETH would end at byte 108, captured are 106" in text
+    assert "stops here: cut by the snap length: AETH would end at byte 108, captured are 106" in text
 
 
 def test_headers_are_explained(exchange: File) -> None:
