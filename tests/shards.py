@@ -28,7 +28,8 @@ SECONDS: Final = ROOT / "tests/vm/seconds.json"
 """About how many seconds each file takes, ``long`` tests included; the last line of a run has what it was."""
 _UNKNOWN: Final = 60.0
 _LONG: Final = "--long"
-_MARK: Final = "mark.long"
+_MARKED: Final = re.compile(r"\bmark\.long\b")
+_ALL_MARKED: Final = re.compile(r"^pytestmark = .*\bmark\.long\b", re.MULTILINE)
 _NO_TESTS: Final = 5
 """pytest's exit code when its arguments deselect all tests."""
 _INTERRUPTED: Final = 130
@@ -141,10 +142,10 @@ def started(*words: str) -> subprocess.Popen[str]:
 
 
 def test_files(*, long: bool) -> list[str]:
-    """The VM's test files, the longest first; only those that have ``long`` tests when these are wanted."""
+    """The VM's test files that have tests to run, the longest first: any that is ``long``, or any that is not."""
     known: dict[str, float] = json.loads(SECONDS.read_text(encoding="ascii"))
-    paths = sorted((ROOT / "tests/vm").glob("test_*.py"))
-    names = [path.name for path in paths if not long or _MARK in path.read_text(encoding="utf-8")]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/vm").glob("test_*.py"))}
+    names = [name for name, text in texts.items() if (_MARKED.search(text) if long else not _ALL_MARKED.search(text))]
     return [f"tests/vm/{name}" for name in sorted(names, key=lambda name: -known.get(name, _UNKNOWN))]
 
 

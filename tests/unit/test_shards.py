@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests import shards
 from tests.shards import Outcome
 
 RED = Outcome("tests/vm/test_qos.py", 9.0, 1, """
@@ -33,3 +34,10 @@ def test_what_was_green_the_second_time_counts_as_passed() -> None:
 
 def test_nothing_to_run_is_no_failure() -> None:
     assert Outcome("tests/vm/test_qos.py", 0.1, 5, "19 deselected in 0.1s\n").good
+
+
+def test_a_file_is_run_where_it_has_tests_of_the_kind() -> None:
+    """A whole file of ``long`` tests, one that has some, and one that has none."""
+    whole, some, none = (f"tests/vm/test_{name}.py" for name in ("multihoming", "recording", "qos"))
+    assert {whole, some, none} & set(shards.test_files(long=True)) == {whole, some}
+    assert {whole, some, none} & set(shards.test_files(long=False)) == {some, none}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.long]
 
 LEAVES: Final = ("leaf1", "leaf2", "leaf3")
 ADDRESS: Final = {"h1": "10.1.10.1", "h2": "10.1.10.2", "h3": "10.1.10.3"}

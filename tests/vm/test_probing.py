@@ -57,6 +57,7 @@ def test_loss_is_seen_by_those_who_send() -> None:
     assert (first["cause"], first["places"]) == ("gray-loss", ["leaf1:swp1--spine1:swp1"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [("udp-filtered", "leaf1")], indirect=True)
 @pytest.mark.usefixtures("fault")
 def test_a_filter_lets_pings_through_and_counts_the_rest() -> None:
@@ -66,6 +67,7 @@ def test_a_filter_lets_pings_through_and_counts_the_rest() -> None:
     assert "answered: ping" in told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
@@ -85,6 +87,7 @@ def transfers() -> list[str]:
     return subprocess.run(["pgrep", "-x", "ib_write_bw"], capture_output=True, text=True, check=False).stdout.split()
 
 
+@pytest.mark.long
 def test_one_that_is_killed_leaves_no_transfers() -> None:
     """The next command about the fabric ends what it had running."""
     with running("diagnose", "--probe", "--seconds", "100") as diagnosing:

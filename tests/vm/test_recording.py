@@ -169,6 +169,7 @@ def moved(fabric: Fabric, tmp_path_factory: pytest.TempPathFactory) -> Recording
     return Recording.open(folder)
 
 
+@pytest.mark.long
 def test_a_transfer_takes_what_its_packets_take_on_the_link(moved: Recording) -> None:
     (alone,) = moved.transfers("alone")
     theory = on_the_wire(100 * (16 * PACKET + 16))  # RETH, 16 octets, on the first packet of each message
@@ -178,6 +179,7 @@ def test_a_transfer_takes_what_its_packets_take_on_the_link(moved: Recording) ->
     assert alone.end_ns < moved.phase("alone").end + 20_000_000
 
 
+@pytest.mark.long
 def test_an_incast_takes_as_long_as_the_link_that_all_share(moved: Recording) -> None:
     three = moved.transfers("incast")
     assert sorted(each.pair for each in three) == ["h1:h4", "h2:h4", "h3:h4"]
@@ -187,6 +189,7 @@ def test_an_incast_takes_as_long_as_the_link_that_all_share(moved: Recording) ->
     assert [each.end_ns for each in three] == sorted(each.end_ns for each in three)
 
 
+@pytest.mark.long
 def test_each_message_takes_its_request_and_its_packets(moved: Recording) -> None:
     (read,) = moved.transfers("one-by-one")
     assert (read.verb, read.messages, len(read.times)) == ("read", 40, 40)

@@ -145,7 +145,8 @@ def test_a_device_that_made_up_fail_is_left_alone(before: snapshot.Snapshot) -> 
     assert before.differences(snapshot.take()) == []
 
 
-@pytest.mark.parametrize("name", ["one-leaf", pytest.param("incast", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["one-leaf", "incast"])
 def test_every_lossless_topology_of_ours_converges_and_leaves_nothing(before: snapshot.Snapshot, name: str) -> None:
     rocelab("up", TOPOLOGIES / f"{name}.yaml", "--no-rdma")
     try:

@@ -81,7 +81,7 @@ def written(*words: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.parametrize("target", ["h2", "h3"])
+@pytest.mark.parametrize("target", [pytest.param("h2", marks=pytest.mark.long), "h3"])
 def test_a_pair_has_the_goodput_that_the_tunnels_headers_leave(target: str) -> None:
     """Bridged and routed: the links between switches are full, of which 50 bytes of each packet are no host's."""
     report = written("h1", target)
@@ -89,7 +89,7 @@ def test_a_pair_has_the_goodput_that_the_tunnels_headers_leave(target: str) -> N
     assert goodput(TUNNEL) < 0.99 * goodput(0), "a bound that can tell the two apart"
 
 
-@pytest.mark.parametrize("target", ["h2", "h3"])
+@pytest.mark.parametrize("target", [pytest.param("h2", marks=pytest.mark.long), "h3"])
 def test_path_tells_the_tunnel_and_the_way_of_a_flow_as_a_capture_has_it(target: str, tmp_path: Path) -> None:
     """Bridged and routed, two flows of each uplink: the outer source port, the uplink, and what is behind it."""
     files = {uplink: tmp_path / f"{uplink}.pcap" for uplink in ("swp1", "swp2")}
@@ -213,7 +213,7 @@ def test_an_incast_through_tunnels_is_paused_and_marked_and_loses_nothing(tmp_pa
     ):
         report = written("h1", "h3", "--pair", "h2:h3")
     after = ports()
-    message = MESSAGE * 8 / report["all"]["duration_s"]
+    message = MESSAGE * 8 / report["all"]["window_s"]
     assert report["all"]["goodput_bps"] == pytest.approx(goodput(TUNNEL), abs=len(report["pairs"]) * message)
     for pair in report["pairs"]:
         assert pair["goodput_bps"] == pytest.approx(goodput(TUNNEL) / 2, abs=2 * message), "to the messages under way"
