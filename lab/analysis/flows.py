@@ -9,7 +9,8 @@ import numpy as np
 from lab.analysis import opcode_tables as ops
 from lab.analysis.columns import CE
 from lab.analysis.keys import Keys
-from lab.analysis.store import several, table
+from lab.analysis.store import several, table, zeros
+from lab.wire.layers import RULES, Header
 
 if TYPE_CHECKING:
     from lab.analysis.batch import Batch, Flags, Ints
@@ -20,6 +21,7 @@ MAX_FLOWS: Final = 32768
 """Flows that are told apart; packets of others are only counted. Sorting needs their numbers in 16 bits."""
 _KEY: Final = 12  # interface, VNI, source, destination, destination QP, transport
 _NO_VNI: Final = 2**32 - 1
+_UDP: Final = RULES[Header.UDP].size
 _SUMS: Final = ("packets", "octets", "payload", "read", "cnps", "ce", "ect")
 
 
@@ -38,7 +40,7 @@ class Flows:
     """All flows of a capture; the arrays are indexed by flow number.
 
     ``payload`` is what the receiver took, ``read`` what of it answers READs. ``seen`` is the first time and
-    the last time, ``newest`` TTL and direction of the last packet.
+    the last time, ``newest`` TTL and direction of the last packet, ``port`` the first one's UDP source port.
     """
 
     def __init__(self, limit: int = MAX_FLOWS) -> None:
@@ -47,6 +49,7 @@ class Flows:
         self.acks = table(limit, len(ops.ACKS), np.uint32)
         self.seen = table(limit, 2)
         self.newest = table(limit, 2, np.uint8)
+        self.port = zeros(limit, np.uint16)
         self._keys = Keys(_KEY, limit)
 
     def __len__(self) -> int:
@@ -86,8 +89,13 @@ class Flows:
         row = roce.row
         words = [array[index, row] for array in (columns.src, columns.dst) for index in range(4)]
         transport = np.where(ops.CNP[roce.opcode], 0, roce.opcode >> 5)  # what CNPs slow down is RC
+        known = len(self)
         flow = self._keys.numbers([batch.interface[row], columns.vni[row], *words, roce.destqp, transport])
         self.untracked += int((flow < 0).sum())
+        if len(self) > known:
+            fresh = np.flatnonzero(flow >= known)[::-1]  # of what is written twice the last counts
+            at = columns.bth[row[fresh]] - _UDP
+            self.port[flow[fresh]] = batch.data[at].astype(np.uint16) << 8 | batch.data[at + 1]
         return flow
 
     def add(self, packets: Sorted) -> None:

@@ -1,8 +1,8 @@
 """Which stream answers which, from what answers must be like.
 
 An answer carries the PSN of a request that was sent before it, the other way between the same hosts. QPs that start
-at the same PSN and go on in step look alike in that; then a READ response names its READ's PSN, and MSN counts
-messages. Where several streams are left, nothing is said.
+at the same PSN and go on in step look alike in that; then Linux gives both directions one UDP source port, by their
+QPs, a READ response names its READ's PSN, and MSN counts messages. Where several streams are left, nothing is said.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lab.analysis import runs
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.sequence import MASK
 from lab.analysis.store import zeros
+from lab.wire.ports import source_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +33,7 @@ _TRIES: Final = 32
 _HEARD: Final = 64  # answers of one stream in one round that are weighed
 _PENDING: Final = 4096  # streams for which several are left
 _MANY: Final = 64  # streams that may be the one, beyond which more has to be known first
+_ALIKE: Final = 4  # streams that may have one source port: QPs 3 and 4, and 4 and 3
 _WEIGHED: Final = 100_000  # in all: a file with many thousands of streams between two hosts is not worth hours
 
 
@@ -90,7 +92,7 @@ class Pairing:
     def _weigh(self, stream: int, answers: Side, requests: _Sides) -> None:
         """Leave those of the possible peers that the answers of this round do not speak against."""
         there: Iterable[int] = self._possible.get(stream, self._streams.back(stream))
-        there = [other for other in there if self._streams.peer[other] < 0]
+        there = self._of_port(stream, [other for other in there if self._streams.peer[other] < 0])
         self._weighed += len(there)
         if len(there) > _MANY or self._weighed > _WEIGHED:
             return
@@ -99,6 +101,17 @@ class Pairing:
             possible = _heaviest({other: weight(answers, requests.first(other)) for other in possible})
         if possible and (stream in self._possible or len(self._possible) < _PENDING):
             self._possible[stream] = tuple(possible)
+
+    def _of_port(self, stream: int, there: list[int]) -> list[int]:
+        """The one of them that has this one's source port because of its QP; all of them where there is none.
+
+        Many streams of one port are those of a NIC that has no other, and one of them may have it by chance.
+        """
+        ports, qp = self._streams.port, self._streams.destqp
+        port = int(ports[stream])
+        same = np.array(there, np.int64)[ports[there] == port][: _ALIKE + 1].tolist()
+        due = [other for other in same if source_port(qp(stream), qp(other)) == port]
+        return due if len(due) == 1 and len(same) <= _ALIKE else there
 
     def _could(self, answers: Side, requests: Side | None, newest: int) -> bool:
         """Every answer comes after its request, and not long after."""

@@ -46,7 +46,7 @@ class Groups:
 
 
 class Streams:
-    """All streams. ``of`` is each flow's; ``peer`` and ``mtu`` (bytes, 0 where not known) are by stream.
+    """All streams. ``of`` is each flow's; by stream ``peer``, ``mtu`` (bytes, 0 where not known) and source ``port``.
 
     ``answers`` is by flow: the flow that brings its answers, at best on the same link, and -1 where none is known.
     """
@@ -58,6 +58,7 @@ class Streams:
         self._flows = flows
         self._keys = Keys(_KEY, MAX_FLOWS)
         self._pairs = Keys(_HOSTS, MAX_FLOWS)
+        self.port = zeros(MAX_FLOWS, np.uint16)
         self._pair = zeros(MAX_FLOWS, np.int32)
         """By stream: who sends to whom."""
         self._members, self._alike = Groups(self.of), Groups(self._pair)
@@ -75,6 +76,7 @@ class Streams:
         fresh = slice(before, len(self))
         self.peer[fresh] = -1
         self._pair[of] = self._pairs.numbers(words[:_HOSTS])
+        self.port[of] = self._flows.port[known:count]
         self.answers[known:count] = -1
         self.flows = count
         for stream in set(of[self.peer[of] >= 0].tolist()):
@@ -88,6 +90,10 @@ class Streams:
         """The streams that go the other way between the same hosts."""
         other = int(self.reverse(self.hosts(np.array([stream])))[0])
         return self._alike.of(other, len(self)) if other >= 0 else []
+
+    def destqp(self, stream: int) -> int:
+        """The QP that it goes to."""
+        return int(self._keys.rows[stream, _HOSTS])
 
     def hosts(self, streams: Ints) -> Ints:
         """Numbers that say who sends to whom, in which segment, for ``reverse``."""

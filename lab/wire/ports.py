@@ -72,6 +72,8 @@ IP_PROTOCOLS: Final = {
 
 ROCEV2_PORT: Final = 4791
 """UDP destination port of RoCEv2 (IBA vol. 1 annex A17.3.2.2)."""
+FIRST_SOURCE_PORT: Final = 0xC000
+"""The least UDP source port of RoCEv2 that Linux takes; it has the 14 bits from there (include/rdma/ib_verbs.h)."""
 VXLAN_PORT: Final = 4789
 """UDP destination port of VXLAN (RFC 7348 section 5)."""
 VXLAN_PORTS: Final = (VXLAN_PORT, 8472)
@@ -80,3 +82,16 @@ GENEVE_PORT: Final = 6081
 """RFC 8926 section 3.3."""
 MPLS_PORT: Final = 6635
 """RFC 7510 section 3."""
+
+
+def source_port(one: int, other: int) -> int:
+    """The UDP source port that Linux gives both directions of a connection of these two queue pairs.
+
+    So do mlx5, irdma, hns and rxe where the program asks for no flow label (``rdma_get_udp_sport``,
+    include/rdma/ib_verbs.h): the product of the QPNs, folded to 20 bits and then to 14.
+    """
+    product = one * other
+    product ^= product >> 20
+    product ^= product >> 40
+    label = product & 0xFFFFF
+    return FIRST_SOURCE_PORT | (label & 0x3FFF) ^ (label >> 14)

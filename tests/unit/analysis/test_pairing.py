@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lab.wire.opcodes import Opcode
 from tests.unit.analysis import packets
 from tests.unit.analysis.stories import NAK, told
@@ -75,3 +77,34 @@ def test_a_handshake_tells_who_answers_whom() -> None:
     facts = told([*greetings, *story])
     assert {flow.qp: flow.peer for flow in facts.flows if flow.qp in {0x20, 0x21}} == {0x20: 0x41, 0x21: 0x40}
     assert {flow.peer for flow in told(story).flows} == {None}
+
+
+def in_step(*pairs: tuple[int, int, int]) -> list[bytes]:
+    """QPs of the responder, of the requester, and their source port: all ask thrice, and then all are answered."""
+    there = {responder: replace(packets.THERE, entropy=port) for responder, _, port in pairs}
+    back = {requester: replace(packets.BACK, entropy=port) for _, requester, port in pairs}
+    story = [packets.send(psn, qp=qp, path=path) for psn in range(3) for qp, path in there.items()]
+    return story + [packets.ack(2, qp=qp, path=path) for qp, path in back.items()]
+
+
+def test_qps_in_step_are_told_apart_by_the_source_port_that_linux_gives_both_directions() -> None:
+    """As NCCL's: the port is the product of the QPNs, here below 2**14 (include/rdma/ib_verbs.h)."""
+    pairs = [(0x20 + place, 0x43 - place, 0xC000 | (0x20 + place) * (0x43 - place)) for place in range(4)]
+    facts = told(in_step(*pairs))
+    assert {flow.qp: flow.peer for flow in facts.flows if flow.messages} == {there: back for there, back, _ in pairs}
+
+
+def test_qps_crosswise_have_one_port_and_are_told_apart_by_their_numbers() -> None:
+    facts = told(in_step((0x20, 0x21, 0xC000 | 0x20 * 0x21), (0x21, 0x20, 0xC000 | 0x20 * 0x21)))
+    assert {flow.qp: flow.peer for flow in facts.flows if flow.messages} == {0x20: 0x21, 0x21: 0x20}
+
+
+def test_one_port_of_all_tells_nothing() -> None:
+    """Also where it is, by chance, the product of two of them."""
+    pairs = [(0x20 + place, 0x43 - place, 0xC000 | 0x20 * 0x41) for place in range(5)]
+    assert {flow.peer for flow in told(in_step(*pairs)).flows} == {None}
+
+
+def test_a_port_that_is_not_of_the_qps_tells_nothing() -> None:
+    """A flow label that the program asked for, say: 0xC123 is nobody's product."""
+    assert {flow.peer for flow in told(in_step((0x20, 0x43, 0xC123), (0x21, 0x42, 0xC123))).flows} == {None}

@@ -9,6 +9,7 @@ from pathlib import Path as File
 from typing import Final
 
 import pytest
+from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
 from lab.analysis.records import Reader
@@ -17,6 +18,7 @@ from lab.wire.build import Message, Path, rocev2
 from lab.wire.frame import Frame, Icrc, decode
 from lab.wire.headers import Feth, Placement, Selectivity
 from lab.wire.opcodes import Opcode
+from lab.wire.ports import source_port
 from lab.wire.rocev2 import BTH
 from lab.wire.syndrome import NO_CREDIT_COUNT, AckKind, NakCode, Syndrome
 from tests.unit.wire.opinions import FIELDS, ask_tshark, ours, theirs
@@ -136,3 +138,15 @@ def test_one_wrong_bit_is_noticed(file: File) -> None:
         damaged[-icrc.SIZE - 1] ^= 0x10  # of the data, or of the last header
         assert decode(bytes(damaged)).icrc is Icrc.BAD
         assert rebuilt(bytes(damaged)) != damaged
+
+
+@every_file
+def test_the_source_port_of_connections_is_of_both_qps(file: File) -> None:
+    """In these files both ends of a connection have the same number."""
+    found = set()
+    for data in packets(file):
+        packet = Ether(data)
+        if packet[BTH].OpCode < Opcode.UD_SEND_ONLY:
+            found.add((packet[BTH].DestQP, packet[UDP].sport))
+    assert len(found) > 1
+    assert found == {(qp, source_port(qp, qp)) for qp, _ in found}
