@@ -1,12 +1,13 @@
-"""Packets that one file has twice, because a mirror sent them as they came in and as they went out.
+"""Packets that one file has several times, because mirrors sent them as they came in and as they went out.
 
-Both have the same PSN and what goes with it, at almost the same time. Behind a router their TTLs differ, and further
-hops may follow; a switch leaves them alike in every header but a VLAN tag that may come or go. They are counted once.
+All have the same PSN and what goes with it, at almost the same time. Behind a router their TTLs differ, and further
+hops may follow; switches leave them alike in every header but a VLAN tag that may come or go. They are counted once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -42,10 +43,15 @@ _SHARE: Final = 4
 _SAMPLE: Final = 256
 _UNSETTLED: Final = 64
 _ENOUGH: Final = 8
-"""Packets of a link, the first ones, that decide whether it has each one twice, of which the last ones' copies may be
+"""Packets of a link, the first ones, that decide how often it has each one, of which the last ones' copies may be
 still to come; and how many it needs at least."""
+_OFTEN: Final = (4, 3, 2)
+"""Times that a link may have each one: two switches, both sides of each. ``_FORGOTTEN`` is a multiple of each."""
+_DIFFERENT: Final = 4
+"""Packets that are not alike, at least: an RNR NAK and what it refuses come again, all as often, too."""
 _ALONE: Final = 20
-"""At most one of so many may be there once. Go-back-N repeats no NAK, and hardly ever all else exactly once."""
+"""At most one of so many may be there another number of times. Go-back-N repeats no NAK, and hardly ever all else
+exactly once."""
 
 
 class Copies:
@@ -58,7 +64,7 @@ class Copies:
         self.counts: dict[int, int] = defaultdict(int)
         self.alike = 0
         self._links_of = links_of
-        self._doubled: dict[int, bool] = {}  # by link, once that is decided
+        self._times: dict[int, int] = {}  # that a link has each packet, once that is decided
         self._ttl = zeros(MAX_FLOWS, np.uint16)  # 1 + that of each flow's first packet; 0 before it
         self._waiting: dict[int, dict[_What, _Seen]] = {}
 
@@ -67,38 +73,39 @@ class Copies:
         flows = packets.flow[packets.starts]
         fresh = self._ttl[flows] == 0
         self._ttl[flows[fresh]] = packets.ttl[packets.starts[fresh]] + 1
-        doubled = self._decide(packets, flows)
+        times = self._decide(packets, flows)
         other = packets.ttl + 1 != self._ttl[packets.flow]
-        if not other.any() and not self._waiting and not doubled.any():
+        if not other.any() and not self._waiting and not (times > 1).any():
             return packets
         kept = np.ones(len(packets.flow), np.bool_)
-        mixed = np.logical_or.reduceat(other, packets.starts) | np.isin(flows, list(self._waiting)) | doubled
+        mixed = np.logical_or.reduceat(other, packets.starts) | np.isin(flows, list(self._waiting)) | (times > 1)
         ends = packets.ends
         for index in np.flatnonzero(mixed).tolist():
             span = slice(int(packets.starts[index]), int(ends[index]) + 1)
-            self._sift(packets, span, kept, alike=bool(doubled[index]))
+            self._sift(packets, span, kept, int(times[index]))
         return packets if kept.all() else _only(packets, kept)
 
-    def _decide(self, packets: Sorted, flows: Ints) -> Flags:
-        """By flow of the round: whether its link has every packet twice."""
+    def _decide(self, packets: Sorted, flows: Ints) -> Ints:
+        """By flow of the round: how often its link has every packet."""
         links = self._links_of(flows)
         present = np.flatnonzero(np.bincount(links)).tolist()
-        if undecided := [link for link in present if link not in self._doubled]:
+        if undecided := [link for link in present if link not in self._times]:
             by_packet = self._links_of(packets.flow)
             for link in undecided:
                 rows = np.flatnonzero((by_packet == link) & ~ops.CNP[packets.opcode])  # those have no PSN
                 if len(rows) >= _ENOUGH:
                     rows = rows[np.argsort(packets.at[rows])[:_SAMPLE]]
-                    self._doubled[link] = _is_doubled(packets, rows)
-        return np.isin(links, [link for link in present if self._doubled.get(link)])
+                    self._times[link] = _how_often(packets, rows)
+        return np.array([self._times.get(link, 1) for link in links.tolist()], np.int64)
 
-    def _sift(self, packets: Sorted, span: slice, kept: Flags, *, alike: bool) -> None:
+    def _sift(self, packets: Sorted, span: slice, kept: Flags, times: int) -> None:
+        alike = times > 1
         flow = int(packets.flow[span.start])
         known = flow in self._waiting
         waiting = self._waiting.get(flow, {})
         room = min(_WAITING, _ALL_WAITING // max(1, len(self._waiting)))
         near, copies, last = (_ALIKE if alike else _TOGETHER), [], 0
-        is_copy = _again if alike else _further
+        is_copy = partial(_again, times) if alike else _further
         for place, (*what, ttl, time) in enumerate(zip(*_told(packets, span), strict=True), span.start):
             last, key = max(last, time), tuple(what)
             seen = waiting.get(key)
@@ -120,9 +127,9 @@ class Copies:
                 self._waiting[flow] = {what: seen for what, seen in waiting.items() if last - seen[1] < near}
 
 
-def _again(ttls: bytes, ttl: int) -> bool:
-    """Whether every other one is a copy, as alike as they are."""
-    return ttls.count(ttl) & 1 == 1
+def _again(times: int, ttls: bytes, ttl: int) -> bool:
+    """Whether it is one of so many, behind the first, as alike as they are."""
+    return ttls.count(ttl) % times > 0
 
 
 def _further(ttls: bytes, ttl: int) -> bool:
@@ -145,16 +152,22 @@ def _told(packets: Sorted, rows: slice | Ints) -> list[list[int]]:
     return [column[rows].tolist() for column in columns]
 
 
-def _is_doubled(packets: Sorted, rows: Ints) -> bool:
-    """Whether these packets of a link, in the order of the file, are there twice."""
-    waiting: dict[_What, tuple[int, int]] = {}
+def _how_often(packets: Sorted, rows: Ints) -> int:
+    """How often these packets of a link, in the order of the file, are there; 1 where that differs."""
+    waiting: dict[_What, list[int]] = {}  # place of the first, how many, and when the last one was there
+    alike = []
     for place, (flow, *what, time) in enumerate(zip(packets.flow[rows].tolist(), *_told(packets, rows), strict=True)):
-        seen = waiting.pop((flow, *what), None)
-        if seen is None or abs(time - seen[1]) >= _ALIKE:
-            waiting[flow, *what] = (place, time)
+        seen = waiting.get((flow, *what))
+        if seen is None or abs(time - seen[2]) >= _ALIKE:
+            seen = waiting[flow, *what] = [place, 0, time]
+            alike.append(seen)
+        seen[1:] = [seen[1] + 1, time]
     settled = len(rows) - (_UNSETTLED if len(rows) == _SAMPLE else 0)  # of the last ones the copies are still to come
-    alone = sum(place < settled for place, _ in waiting.values())
-    return _ALONE * alone <= settled
+    counts = [count for place, count, _ in alike if place < settled]
+    if len(counts) < _DIFFERENT:
+        return 1
+    strays = ((times, sum(count % times > 0 for count in counts)) for times in _OFTEN)
+    return next((times for times, alone in strays if _ALONE * alone <= settled), 1)
 
 
 def _only(packets: Sorted, kept: Flags) -> Sorted:

@@ -231,8 +231,8 @@ def _file(facts: Facts) -> Iterator[Finding]:
         )
     if facts.copies_alike:
         yield Finding(
-            f"{counted(facts.copies_alike, 'packet')} in the file twice, alike in every header: each is counted once",
-            "the mirror shows both what came into a switch and what left it",
+            f"{counted(facts.copies_alike, 'packet')} in the file again, alike in every header: each is counted once",
+            "the mirror shows both what came into a switch and what left it, or several switches",
             note=True,
         )
     if copies := sum(flow.copies for flow in facts.flows) - facts.copies_alike:

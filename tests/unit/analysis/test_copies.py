@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from lab.analysis.facts import Facts
 
 
+RNR_NAK = 0x2E
+
+
 def at_times(events: Sequence[tuple[int, bytes]]) -> Facts:
     """Frames by their time in ns, at one link."""
     taken = [Record(START + time, 0, len(frame), Direction.UNKNOWN, frame) for time, frame in sorted(events)]
     return analyse(io.BytesIO(pcapng(taken, Interface("mirror", speed=10**11))), "f")
 
 
-def mirrored(story: Sequence[tuple[int, bytes]], later: int) -> list[tuple[int, bytes]]:
-    """Each frame as it comes into a switch, and ``later`` ns after that as it leaves it."""
-    return [(time + side * later, frame) for time, frame in story for side in (0, 1)]
+def mirrored(story: Sequence[tuple[int, bytes]], later: int, sides: int = 2) -> list[tuple[int, bytes]]:
+    """Each frame as it comes into a switch, and ``later`` ns after that as it leaves it, and so on."""
+    return [(time + side * later, frame) for time, frame in story for side in range(sides)]
 
 
 def conversation(messages: int) -> list[tuple[int, bytes]]:
@@ -49,18 +52,26 @@ def conversation(messages: int) -> list[tuple[int, bytes]]:
     return story
 
 
-@pytest.mark.parametrize("later", [1, 900, 3500, 20_000])
+@pytest.mark.parametrize(("later", "sides"), [(1, 2), (900, 2), (3500, 2), (20_000, 2), (1, 4), (3500, 3), (5000, 4)])
 @pytest.mark.parametrize("messages", [4, 200, 5000])
-def test_a_mirror_of_both_sides_of_a_switch_changes_nothing(later: int, messages: int) -> None:
-    """One round and several, and delays of none to twenty packets."""
+def test_a_mirror_of_both_sides_of_a_switch_changes_nothing(later: int, sides: int, messages: int) -> None:
+    """One round and several, delays of none to twenty packets, one switch and two, of which one side may lack."""
     story = conversation(messages)
-    once, twice = at_times(story), at_times(mirrored(story, later))
-    assert twice.copies_alike == len(story) == sum(flow.copies for flow in twice.flows)
+    once, often = at_times(story), at_times(mirrored(story, later, sides))
+    copies = (sides - 1) * len(story)
+    assert often.copies_alike == copies == sum(flow.copies for flow in often.flows)
     told = [(flow.packets, flow.messages, flow.resent, flow.go_back_n, flow.missing) for flow in once.flows]
-    assert [(flow.packets, flow.messages, flow.resent, flow.go_back_n, flow.missing) for flow in twice.flows] == told
-    (note,) = [finding for finding in twice.findings if "in the file twice" in finding.what]
+    assert [(flow.packets, flow.messages, flow.resent, flow.go_back_n, flow.missing) for flow in often.flows] == told
+    (note,) = [finding for finding in often.findings if "in the file again" in finding.what]
     assert note.note
-    assert f"{len(story)} packets in the file twice, alike" in note.what
+    assert f"{copies} packets in the file again, alike" in note.what
+
+
+def test_what_a_responder_refuses_again_and_again_is_no_copy() -> None:
+    """It is not ready, five times in a row, and the requester is back after 10 us each time."""
+    refused = [packets.send(1), packets.ack(1, RNR_NAK)] * 6
+    facts = at_times([(at * 5000, frame) for at, frame in enumerate(refused)])
+    assert (facts.copies_alike, sum(flow.packets for flow in facts.flows)) == (0, 12)
 
 
 def test_what_is_sent_again_is_no_copy() -> None:
