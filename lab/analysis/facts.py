@@ -35,13 +35,14 @@ class Flow:
     READs brought back, up to the last response. ``gaps`` counts jumps ahead and ``missing`` the PSNs in them;
     ``late`` packets filled a gap without others being sent again (reordered), ``resent`` ones stepped back, in
     ``go_back_n`` episodes, and ``repeats`` of them were only what was lost (selective repeat); ``rnr_retries`` of the
-    episodes, of ``rnr_resent`` packets, followed an RNR NAK; ``duplicates`` had been taken before. ``unseen`` PSNs
-    were acknowledged but not captured. What a link saw first counts as expected: of a QP whose first packet was lost
-    before, resent ones are duplicates. ``marked`` packets came with CE (RFC 3168), ``answers`` counts AETHs by what
-    they say (tables 43 and 46), ``cnps`` those sent to this QP (annex A17.9.3), ``round_trip`` times requests that
-    ask for an ACK to the AETH with their PSN, ``cnp_delay`` the time from the last packet that was seen marked the
-    other way to each of them; packets marked behind this place give none. ``peer`` is the QP of the other direction,
-    None when it was not found.
+    episodes, of ``rnr_resent`` packets, followed an RNR NAK; ``unanswered`` is the seconds from the last packet that
+    came back to its end where it asked twice or more in them, else 0; ``duplicates`` had been taken before.
+    ``unseen`` PSNs were acknowledged but not captured. What a link saw first counts as expected: of a QP whose first
+    packet was lost before, resent ones are duplicates. ``marked`` packets came with CE (RFC 3168), ``answers`` counts
+    AETHs by what they say (tables 43 and 46), ``cnps`` those sent to this QP (annex A17.9.3), ``round_trip`` times
+    requests that ask for an ACK to the AETH with their PSN, ``cnp_delay`` the time from the last packet that was seen
+    marked the other way to each of them; packets marked behind this place give none. ``peer`` is the QP of the other
+    direction, None when it was not found.
     """
 
     link: str
@@ -72,6 +73,7 @@ class Flow:
     repeats: int
     rnr_retries: int
     rnr_resent: int
+    unanswered: float
     duplicates: int
     out_of_sequence: int
     unseen: int

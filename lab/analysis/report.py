@@ -165,6 +165,7 @@ class _Report:
             repeats=int(events.repeats[number]),
             rnr_retries=int(events.rnr_retries[number]),
             rnr_resent=int(events.rnr_resent[number]),
+            unanswered=self._unanswered(number) if peer >= 0 else 0.0,
             response_gaps=self._of.responses.gaps.get(number, 0),
             answers=_named(ops.ACKS, flows.acks[number]),
             marked=sums["ce"],
@@ -176,6 +177,13 @@ class _Report:
             cnp_delay=_percentiles(answers.cnp_delay.get(number, _NO_TIMES)),
             round_trip=_percentiles(answers.round_trips.get(number, _NO_TIMES)),
         )
+
+    def _unanswered(self, number: int) -> float:
+        """Seconds since anything came back, on whatever link, where it has asked twice since then."""
+        seen, streams = self._of.flows.seen, self._of.streams
+        back = streams.members(int(streams.peer[streams.of[number]]))
+        heard = int(seen[back, 1].max())
+        return (int(seen[number, 1]) - heard) / 1e9 if self._of.events.stepped_twice(number, heard) else 0.0
 
     def _read_goodput(self, number: int, peer: int) -> float:
         """In bit/s: a READ begins with its request and lasts until its responses end, which may be in one of them."""

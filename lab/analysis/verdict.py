@@ -71,6 +71,11 @@ _SIGNS: Final = (
         lambda times, again: f"{counted(times, 'RNR retry', 'RNR retries')}, {counted(again, 'packet')} sent again",
     ),
     _Sign(
+        "the other end is gone, or packets get there no more, or nothing that it answers comes back",
+        lambda flow: (int(flow.unanswered > 0),),
+        lambda _: "asked again, twice or more, and was not answered any more",
+    ),
+    _Sign(
         "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
         lambda flow: (flow.repeats,),
         lambda times: f"{counted(times, 'lost packet')} retransmitted alone, as a NAK asked for",
