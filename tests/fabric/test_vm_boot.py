@@ -18,7 +18,7 @@ from lab.vm.recipe import cache_root
 from lab.vm.state import process_start
 from tests.patience import PATIENCE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
 ANN = "4711:4712"

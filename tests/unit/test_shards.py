@@ -38,6 +38,6 @@ def test_nothing_to_run_is_no_failure() -> None:
 
 def test_a_file_is_run_where_it_has_tests_of_the_kind() -> None:
     """A whole file of ``long`` tests, one that has some, and one that has none."""
-    whole, some, none = (f"tests/vm/test_{name}.py" for name in ("multihoming", "recording", "qos"))
+    whole, some, none = (f"tests/vm/test_{name}.py" for name in ("multihoming", "spin_up", "qos"))
     assert {whole, some, none} & set(shards.test_files(long=True)) == {whole, some}
     assert {whole, some, none} & set(shards.test_files(long=False)) == {some, none}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(900)]
 NAME = "incast"
 INCAST = ("rdma", "bw", "h1", "h4", "--pair", "h2:h4", "--pair", "h3:h4", "--duration", "3s", "--json")
 SENDERS = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")
@@ -169,7 +169,6 @@ def moved(fabric: Fabric, tmp_path_factory: pytest.TempPathFactory) -> Recording
     return Recording.open(folder)
 
 
-@pytest.mark.long
 def test_a_transfer_takes_what_its_packets_take_on_the_link(moved: Recording) -> None:
     (alone,) = moved.transfers("alone")
     theory = on_the_wire(100 * (16 * PACKET + 16))  # RETH, 16 octets, on the first packet of each message
@@ -179,7 +178,6 @@ def test_a_transfer_takes_what_its_packets_take_on_the_link(moved: Recording) ->
     assert alone.end_ns < moved.phase("alone").end + 20_000_000
 
 
-@pytest.mark.long
 def test_an_incast_takes_as_long_as_the_link_that_all_share(moved: Recording) -> None:
     three = moved.transfers("incast")
     assert sorted(each.pair for each in three) == ["h1:h4", "h2:h4", "h3:h4"]
@@ -189,7 +187,6 @@ def test_an_incast_takes_as_long_as_the_link_that_all_share(moved: Recording) ->
     assert [each.end_ns for each in three] == sorted(each.end_ns for each in three)
 
 
-@pytest.mark.long
 def test_each_message_takes_its_request_and_its_packets(moved: Recording) -> None:
     (read,) = moved.transfers("one-by-one")
     assert (read.verb, read.messages, len(read.times)) == ("read", 40, 40)
