@@ -69,7 +69,7 @@ def measure(topology: Topology) -> Run:
     fabric, watch = lifecycle.up(topology, registry.backend(registry.DEFAULT), timeout=_PATIENCE)
     up = time.monotonic() - began
     pids = [pid for switch in fabric.topology.switches for pid in fabric.router(switch.name).pids().values()]
-    busy, memory = sum(map(cpu_time, pids)), sum(map(_proportional_size, pids))
+    busy, memory = sum(map(cpu_time, pids)), sum(map(proportional_size, pids))
     switches = len(fabric.topology.switches)
     began = time.monotonic()
     lifecycle.down(fabric.state)
@@ -95,7 +95,7 @@ def cpu_time(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def _proportional_size(pid: int) -> int:
+def proportional_size(pid: int) -> int:
     """Bytes; pages that processes share are divided among them (PSS)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
@@ -152,10 +152,10 @@ def show(measured: list[dict[str, Any]]) -> None:
             stdout.print(f"{title}: grows with nodes to the power of {exponent(measured, key):.2f}", highlight=False)
 
 
-def exponent(measured: list[dict[str, Any]], key: str) -> float:
-    """The slope of a figure over the number of nodes, both in logarithms: 1 is in proportion."""
-    nodes, figures = ([math.log(entry[name]) for entry in measured] for name in ("nodes", key))
-    return statistics.linear_regression(nodes, figures).slope
+def exponent(measured: list[dict[str, Any]], key: str, *, over: str = "nodes") -> float:
+    """The slope of a figure over the number of nodes, or of another size, in logarithms: 1 is in proportion."""
+    sizes, figures = ([math.log(entry[name]) for entry in measured] for name in (over, key))
+    return statistics.linear_regression(sizes, figures).slope
 
 
 def _cell(value: object, unit: str) -> str:
