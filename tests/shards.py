@@ -84,25 +84,28 @@ class Shard(threading.Thread):
 
     def run(self) -> None:
         """Take files until there are none."""
-        up, said = rocelab("vm", "up", "--name", self.name, "--time", "virtual")
         with contextlib.suppress(queue.Empty):
             while True:
                 file, began = self._files.get_nowait(), time.monotonic()
-                code, output = (up, said) if up else self._forks.tested(file)
+                code, output = self._forks.tested(file)
                 self._outcomes.put(Outcome(file, time.monotonic() - began, code, output))
         self._forks.close()
 
 
 class Forks:
-    """``tests.forks`` in a VM."""
+    """``tests.forks`` in a VM, which is started where there is none, and again where it was lost."""
 
     def __init__(self, vm: str, arguments: list[str]) -> None:
+        self._start = ["vm", "up", "--name", vm, "--time", "virtual"]
         self._words = ["vm", "run", "--name", vm, "--", "python3", "-m", "tests.forks", *arguments]
         self._running: subprocess.Popen[str] | None = None
 
     def tested(self, file: str) -> tuple[int, str]:
-        """The exit code and the output of the tests in ``file``. Where the VM was lost, that of the loss."""
+        """The exit code and output of the tests in ``file``; where there is no VM (any more), what that gave."""
         if self._running is None or self._running.poll() is not None:
+            code, output = rocelab(*self._start)
+            if code:
+                return code, output
             self._running = started(*self._words)
         assert self._running.stdin
         assert self._running.stdout
@@ -181,7 +184,6 @@ def main() -> int:
 
 def retried(outcome: Outcome, vm: str, arguments: list[str]) -> Outcome:
     """Run what was red in a file a second time, and say so."""
-    rocelab("vm", "up", "--name", vm, "--time", "virtual")
     forks = Forks(vm, arguments)
     codes = []
     for test in outcome.red:

@@ -169,9 +169,8 @@ class NetnsBackend:
         _end_processes(cookies, groups)
         names = netns.own(cookies)
         homes = {cookies[name]: Namespace(name) for name in names}
-        for device, home in state.proofs(Kind.RDMA_DEVICE).items():
-            if home in homes and rxe.is_in(homes[home], device):
-                rxe.delete(device)
+        devices = state.proofs(Kind.RDMA_DEVICE).items()
+        rxe.delete(*(device for device, home in devices if home in homes and rxe.is_in(homes[home], device)))
         netns.delete(names)
         node_files.remove(cookies)
         for group in groups:

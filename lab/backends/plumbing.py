@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from lab.backends import overlay
 from lab.dataplane import attach, port_maps
 from lab.errors import EnvironmentLacks
-from lab.kernel import links, netns, probe, rtnl, tuning
+from lab.kernel import links, probe, rtnl, threads, tuning
 from lab.model.host_routes import host_routes
 from lab.model.overlay.plan import plan_overlay
 from lab.model.sysctls import HASH_SEED, sysctls_of
@@ -44,10 +44,10 @@ class Blueprint:
 
 def plumb(blueprint: Blueprint) -> None:
     """Build everything of a fabric that has no process, in namespaces that are there."""
-    netns.in_thread(lambda: _prepare(blueprint))
+    threads.in_thread(lambda: _prepare(blueprint))
     for start in range(0, len(blueprint.topology.links), _CABLES_AT_ONCE):
         _cable(blueprint, blueprint.topology.links[start : start + _CABLES_AT_ONCE])
-    netns.in_thread(lambda: _finish(blueprint))
+    threads.in_thread(lambda: _finish(blueprint))
 
 
 def _cable(blueprint: Blueprint, cables: Sequence[Link]) -> None:

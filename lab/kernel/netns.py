@@ -1,8 +1,4 @@
-"""Network namespaces under /run/netns, made in batches and without a process for each.
-
-Threads made for it are moved, never the main one: a signal's handler may run as soon as setns(2) returns, and whoever
-is in a node then seems to run there, to be ended with it.
-"""
+"""Network namespaces under /run/netns, made in batches and without a process for each."""
 
 from __future__ import annotations
 
@@ -11,14 +7,13 @@ import errno
 import os
 import socket
 import sys
-import threading
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import cgroup, connections, libc, locks, process, signals
+from lab.kernel import cgroup, connections, endings, libc, locks, process, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,29 +32,6 @@ _SELF: Final = "/proc/thread-self/ns/net"
 _SO_NETNS_COOKIE: Final = 71
 _AT_ONCE: Final = 64
 """Namespaces that are open at a time while they have no names."""
-
-
-def in_thread(work: Callable[[], T]) -> T:
-    """Run ``work`` in a thread of its own, whose namespaces end with it, and hand on its result or error.
-
-    Signals wait for its end: the caller must not start to undo what the thread is still doing.
-    """
-    outcome: list[T] = []
-    failure: list[BaseException] = []
-
-    def body() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised again, in the caller's thread
-            failure.append(error)
-
-    worker = threading.Thread(target=body)
-    with signals.held():
-        worker.start()
-        worker.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +81,7 @@ class Namespace:
             self.enter()
             return work()
 
-        return in_thread(body)
+        return threads.in_thread(body)
 
     def run(
         self, argv: process.Argv, *, timeout: float | None = 60, check: bool = True, stdin: str | None = None
@@ -138,7 +110,7 @@ def create(names: Sequence[str], announce: Announce = lambda _cookies: None) -> 
     with _shared_directory():
         for start in range(0, len(names), _AT_ONCE):
             chunk = names[start : start + _AT_ONCE]
-            in_thread(lambda chunk=chunk: _create_here(chunk, announce))  # type: ignore[misc]
+            threads.in_thread(lambda chunk=chunk: _create_here(chunk, announce))  # type: ignore[misc]
 
 
 def prepare() -> None:
@@ -214,7 +186,7 @@ def adopt(processes: Mapping[str, int], announce: Announce) -> None:
     """
     with _shared_directory():
         process.allow_descriptors(len(processes))
-        in_thread(lambda: _adopt_here(processes, announce))
+        threads.in_thread(lambda: _adopt_here(processes, announce))
 
 
 def _adopt_here(processes: Mapping[str, int], announce: Announce) -> None:
@@ -260,7 +232,9 @@ def _place(path: Path, cookie: int) -> None:
 
 def own(cookies: Mapping[str, int]) -> list[str]:
     """Those of the names that stand for the namespace with their cookie, or were to when somebody was killed."""
-    return in_thread(lambda: [name for name, cookie in cookies.items() if _cookie_at(NETNS_DIR / name) == cookie])
+    return threads.in_thread(
+        lambda: [name for name, cookie in cookies.items() if _cookie_at(NETNS_DIR / name) == cookie]
+    )
 
 
 def _cookie_at(path: Path) -> int:
@@ -285,15 +259,16 @@ def delete(names: Iterable[str]) -> None:
     TCP connections that outlive their programs are ended first, or they would keep a namespace for minutes.
     """
     names = list(names)
-    in_thread(lambda: _end_connections(names))
-    for name in names:
-        path = NETNS_DIR / name
-        try:
-            libc.unmount(path)
-        except OSError as error:
-            if error.errno not in {errno.EINVAL, errno.ENOENT}:
-                raise
-        path.unlink(missing_ok=True)
+    threads.in_thread(lambda: _end_connections(names))
+    with endings.ending():
+        for name in names:
+            path = NETNS_DIR / name
+            try:
+                libc.unmount(path)
+            except OSError as error:
+                if error.errno not in {errno.EINVAL, errno.ENOENT}:
+                    raise
+            path.unlink(missing_ok=True)
     tidy()
 
 
@@ -331,7 +306,7 @@ def inhabited(cookies: Mapping[str, int]) -> Iterator[dict[Place, str]]:
                         found[place] = name
             return found
 
-        yield in_thread(look) if names else {}
+        yield threads.in_thread(look) if names else {}
 
 
 def processes_in(places: Mapping[Place, str]) -> dict[int, str]:

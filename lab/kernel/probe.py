@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import CommandFailed, EnvironmentLacks, LabError
-from lab.kernel import bpf, clang, libbpf, libc, process, sockets, tuning
-from lab.kernel.netns import in_thread
+from lab.kernel import bpf, clang, endings, libbpf, libc, process, sockets, threads, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,13 +41,20 @@ class Finding:
 
 
 def in_new_namespace(work: Callable[[], T]) -> T:
-    """Run ``work`` in a thread with a network namespace of its own, which ends with it. Needs root."""
+    """Run ``work`` in a thread with a network namespace of its own, which ends afterwards. Needs root."""
+    kept: list[int] = []
 
     def body() -> T:
         libc.unshare(libc.CLONE_NEWNET)
+        kept.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
         return work()
 
-    return in_thread(body)
+    try:
+        return threads.in_thread(body)
+    finally:
+        with endings.ending():
+            for namespace in kept:
+                os.close(namespace)
 
 
 def has_qdisc(kind: str) -> bool:
@@ -105,19 +111,19 @@ def hash_seed() -> Finding:
 def rxe() -> Finding:
     """Whether a SoftRoCE device works inside a namespace (Linux 7.1).
 
-    Older kernels make the device too, but listen for its packets in the root namespace alone. The caller sees to it
-    that nothing else makes or removes such devices meanwhile: rxe races with itself.
+    Older kernels make the device too, but listen for its packets in the root namespace alone.
     """
     name = f"rl-probe-{os.getpid()}"
 
     def trial() -> None:
         process.run(["ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"])
-        process.run(["rdma", "link", "add", name, "type", "rxe", "netdev", "probe0"])
-        try:
-            if not sockets.waits("udp", ROCE_PORT):
-                raise EnvironmentLacks("listens in the root namespace only")
-        finally:
-            process.run(["rdma", "link", "del", name])
+        with endings.none_ending():
+            process.run(["rdma", "link", "add", name, "type", "rxe", "netdev", "probe0"])
+            try:
+                if not sockets.waits("udp", ROCE_PORT):
+                    raise EnvironmentLacks("listens in the root namespace only")
+            finally:
+                process.run(["rdma", "link", "del", name])
 
     return _try(trial)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
-from lab.kernel import locks, probe, process, sockets
+from lab.kernel import endings, locks, probe, process, sockets
 from lab.rdma import sysfs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from lab.kernel.netns import Namespace
 
@@ -63,7 +63,8 @@ def create(namespace: Namespace, device: str, netdev: str) -> None:
     Raises OperationFailed when it cannot be made, EnvironmentLacks on a kernel that does not give it a socket in
     the namespace (before 7.1).
     """
-    with one_at_a_time():
+    sysfs.require()
+    with locks.held(endings.RDMA_DEVICES):  # rxe races with itself
         try:
             namespace.run([_tool(), "link", "add", device, "type", "rxe", "netdev", netdev])
         except CommandFailed as error:
@@ -74,14 +75,19 @@ def create(namespace: Namespace, device: str, netdev: str) -> None:
     sysfs.wait_active(device)
 
 
-def delete(device: str) -> None:
-    """Take the device away and return when it is gone; fine when it is not there.
+def delete(*devices: str) -> None:
+    """Take the devices away and return when they are gone; fine when they are not there. Nothing ends meanwhile.
 
-    A program that has it open would block the kernel's removal for ever, beyond the reach of any signal, so that
+    A program that has one open would block the kernel's removal for ever, beyond the reach of any signal, so that
     is refused: OperationFailed names the program.
     """
-    if not sysfs.exists(device):
-        return
+    if there := [device for device in devices if sysfs.exists(device)]:
+        with endings.none_ending():
+            for device in there:
+                _delete(device)
+
+
+def _delete(device: str) -> None:
     holders: dict[int, str] = {}
 
     def released() -> bool:
@@ -89,13 +95,12 @@ def delete(device: str) -> None:
         holders.update(sysfs.users(device))
         return not holders
 
-    with one_at_a_time():
-        if not sysfs.until(released, timeout=2.0):
-            pid, name = next(iter(holders.items()))
-            raise OperationFailed(f"RDMA device {device} is in use by {name}", f"end it first: kill {pid}")
-        with contextlib.suppress(CommandFailed):  # it may have gone with its interface; what counts is below
-            process.run([_tool(), "link", "delete", device])
-        sysfs.wait_gone(device)
+    if not sysfs.until(released, timeout=2.0):
+        pid, name = next(iter(holders.items()))
+        raise OperationFailed(f"RDMA device {device} is in use by {name}", f"end it first: kill {pid}")
+    with contextlib.suppress(CommandFailed):  # it may have gone with its interface; what counts is below
+        process.run([_tool(), "link", "delete", device])
+    sysfs.wait_gone(device)
 
 
 def devices_in(namespace: Namespace) -> Mapping[str, str]:
@@ -121,17 +126,6 @@ def _netns_mode() -> str:
 
 def _listens(namespace: Namespace) -> bool:
     return namespace.inside(lambda: sockets.waits("udp", probe.ROCE_PORT))
-
-
-@contextlib.contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Hold the machine to one change: rxe races with itself. Others wait, in whatever process.
-
-    The lock is on the directory of the devices, so that it needs no file of its own.
-    """
-    sysfs.require()
-    with locks.held(sysfs.DEVICES):
-        yield
 
 
 def _creation_failure(

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel import endings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lab.model.addressing import Address
 
-DEVICES: Final = Path("/sys/class/infiniband")
+DEVICES: Final = endings.RDMA_DEVICES
 MAKE_AGAIN: Final = "rocelab down, then up, makes it again"
 """The remedy for a device that is missing."""
 _VERBS: Final = Path("/sys/class/infiniband_verbs")

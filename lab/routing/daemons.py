@@ -13,7 +13,7 @@ from signal import Signals
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import cgroup, libc, netns, process, tuning
+from lab.kernel import cgroup, libc, netns, process, threads, tuning
 from lab.kernel.files import read_theirs
 from lab.routing.render_segments import REACH, SCRIPT, TOOLS, reach_script
 
@@ -125,7 +125,7 @@ class Router:
 
     def start(self, config: RouterConfig, launches: Launches) -> None:
         """Start the daemons; each returns when it listens, so that the next one finds it."""
-        netns.in_thread(lambda: self._start(config, launches))
+        threads.in_thread(lambda: self._start(config, launches))
 
     def _start(self, config: RouterConfig, launches: Launches) -> None:
         binaries = find_daemons()

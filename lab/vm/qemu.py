@@ -83,9 +83,10 @@ class Guest:
 def guest_argv(guest: Guest) -> list[str]:
     """Start ``guest`` in the background; its disk is a throw-away copy-on-write view of the image.
 
-    It has no network. The only way in are the ports, whose sockets are in a folder that is its user's alone.
+    It has no network. The only way in are the ports, whose sockets are in a folder that is its user's alone. A fault
+    of the kernel ends it, of which it would else go on with half of its locks taken.
     """
-    kernel_words = ["quiet", "loglevel=3", "panic=-1", "mitigations=off", *_emulation_words(guest)]
+    kernel_words = ["quiet", "loglevel=3", "oops=panic", "panic=-1", "mitigations=off", *_emulation_words(guest)]
     kernel_words.append(clock.WORD + guest.time)
     kernel_words += map(_share_word, guest.shares)
     return [

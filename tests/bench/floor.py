@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lab.errors import CommandFailed
 from lab.kernel import libc, process, tuning
-from lab.kernel.netns import NETNS_DIR, in_thread
+from lab.kernel.netns import NETNS_DIR
+from lab.kernel.threads import in_thread
 
 if TYPE_CHECKING:
     from lab.model.topology import Topology

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from lab.dataplane import attach
 from lab.dataplane.layout import FIRST_INDEX
 from lab.dataplane.numbering import NodePorts
-from lab.kernel import links, netns, process, tuning
+from lab.kernel import links, netns, process, threads, tuning
 from lab.kernel.netns import Namespace
 from lab.kernel.rtnl import Batch
 from tests.inside import entered
@@ -101,7 +101,7 @@ def line(name: str, qos: NodeQos | None, programs: Programs | None) -> Iterator[
             batch.commit()
             tuning.write_sysctls({"net/ipv4/ip_forward": 1})
             process.run(["ip", "-batch", "-"], stdin=_SWITCH)
-        netns.in_thread(lambda: _steer(made))
+        threads.in_thread(lambda: _steer(made))
         with entered(made.sender):
             (_PKTGEN / "kpktgend_0").write_text("add_device eth1")
             for command in _GENERATE.split(";"):

@@ -11,7 +11,7 @@ import pytest
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
 from lab.kernel import process, signals
-from lab.kernel.netns import in_thread
+from lab.kernel.threads import in_thread
 
 
 def test_a_failure_is_told_by_the_last_line_of_the_program() -> None:

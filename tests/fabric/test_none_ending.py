@@ -1,0 +1,96 @@
+"""Namespaces that end, and what waits for them or has them wait: the kernel's own list of interfaces is the judge."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.errors import OperationFailed
+from lab.kernel import endings, libc, netns, probe, process
+from lab.kernel.netns import Namespace
+from lab.kernel.threads import in_thread
+from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
+MANY = 20
+
+
+@pytest.fixture(autouse=True)
+def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The lock is on a directory of the test: there may be no RDMA here."""
+    monkeypatch.setattr(endings, "RDMA_DEVICES", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def kept() -> Iterator[Namespace]:
+    name = f"rl-kept-{os.getpid()}"
+    netns.create([name])
+    yield Namespace(name)
+    netns.delete([name])
+
+
+def test_what_ended_before_has_gone_when_the_block_begins(kept: Namespace) -> None:
+    """Its interfaces' other ends are in a namespace that stays: these go when it is taken apart."""
+
+    def leave() -> None:
+        for number in range(MANY):
+            libc.unshare(libc.CLONE_NEWNET)
+            process.run(["ip", "link", "add", "x0", "type", "veth", "peer", f"x{number}", "netns", str(kept.path)])
+
+    in_thread(leave)
+    with endings.none_ending():
+        assert [name for _, name in kept.inside(socket.if_nameindex) if name != "lo"] == []
+
+
+def test_no_namespace_ends_within_the_block(kept: Namespace) -> None:
+    """Neither one with a name nor a trial's: both wait until it is over."""
+    other = f"rl-other-{os.getpid()}"
+    netns.create([other])
+    process.run(["ip", "-n", other, "link", "add", "x0", "type", "veth", "peer", "x0", "netns", str(kept.path)])
+    words = ["ip", "link", "add", "x1", "type", "veth", "peer", "x1", "netns", str(kept.path)]
+    ends = [
+        threading.Thread(target=netns.delete, args=([other],)),
+        threading.Thread(target=probe.in_new_namespace, args=(lambda: process.run(words),)),
+    ]
+    with endings.none_ending():
+        for end in ends:
+            end.start()
+            end.join(timeout=0.5)
+            assert end.is_alive()
+        assert {name for _, name in kept.inside(socket.if_nameindex)} == {"lo", "x0", "x1"}
+    for end in ends:
+        end.join(timeout=PATIENCE)
+        assert not end.is_alive()
+    with endings.none_ending():
+        assert {name for _, name in kept.inside(socket.if_nameindex)} == {"lo"}
+
+
+def test_what_the_block_waits_by_is_no_name_and_no_interface_of_ours() -> None:
+    before = socket.if_nameindex()
+    with endings.none_ending():
+        assert socket.if_nameindex() == before
+
+
+def test_a_kernel_that_does_not_come_to_an_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endings, "_PATIENCE", 0.05)
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(2, "witness0")])
+    descriptors = set(Path("/proc/self/fd").iterdir())
+    with pytest.raises(OperationFailed, match="namespaces that have ended"), endings.none_ending():
+        raise AssertionError
+    assert set(Path("/proc/self/fd").iterdir()) == descriptors
+
+
+def test_without_rdma_namespaces_end_at_once(monkeypatch: pytest.MonkeyPatch, devices: Path) -> None:
+    monkeypatch.setattr(endings, "RDMA_DEVICES", devices / "missing")
+    assert probe.in_new_namespace(lambda: 42) == 42
+    with pytest.raises(FileNotFoundError), endings.none_ending():
+        raise AssertionError
