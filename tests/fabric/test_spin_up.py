@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.kernel import process
 from lab.model.load import read_topology
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
@@ -142,7 +143,7 @@ def test_status_tells_a_dead_daemon_and_a_lost_link(fabric: str) -> None:
     """The checker's negative case; last in the module, because it breaks the fabric."""
     in_node("leaf4", "ip", "link", "set", "swp1", "down")
     pid = int((RUN / "nodes" / "leaf3" / "bgpd.pid").read_text())
-    subprocess.run(["kill", "-KILL", str(pid)], check=True)
+    process.kill([pid], meant=lambda _: True)  # and wait until it has ended
     done = rocelab("status", "--fabric", fabric, expect=1)
     assert "bgpd(DEAD)" in done.stdout
     report = json.loads(rocelab("status", "--fabric", fabric, "--json", expect=1).stdout)
