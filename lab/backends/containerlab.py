@@ -1,7 +1,7 @@
 """Fabrics whose nodes are containers that containerlab makes: links, ports and RDMA devices are ours as ever.
 
-The containers come without links. A lossless port knows its place by the index of its interface, which the kernel
-takes only at birth: so rocelab plugs all links itself, in the containers' namespaces, which it gives names.
+The containers come without links: rocelab plugs all of them itself, in the containers' namespaces, which it gives
+names, so that interfaces have the indexes planned for them, which the kernel takes only at birth.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane.layout import FIRST_INDEX
 from lab.dataplane.numbering import drain_name
 from lab.dataplane.port_maps import qdisc_kind
 from lab.errors import OperationFailed
@@ -47,9 +46,7 @@ def standing(fabric: Fabric, name: str) -> frozenset[str]:
     if not node.host:
         return frozenset()
     found = indices(fabric.namespace(name))
-    return frozenset(
-        each for each in node.interfaces if found.get(drain_name(each)) == FIRST_INDEX + node.drain(each)
-    )
+    return frozenset(each for each in node.interfaces if found.get(drain_name(each)) == node.index(node.drain(each)))
 
 
 def stale(fabric: Fabric, name: str, qos: NodeQos) -> frozenset[str]:
@@ -101,7 +98,7 @@ def remove(fabric: Fabric, maps: PortMaps, name: str, some: Collection[str]) -> 
 
 def _is_led(namespace: Namespace, node: NodePorts, interface: str) -> bool:
     """Whether what an interface receives goes through its drain."""
-    return namespace.inside(lambda: is_redirected(FIRST_INDEX + node.port(interface)))
+    return namespace.inside(lambda: is_redirected(node.index(node.port(interface))))
 
 
 def _await_empty(maps: PortMaps, namespace: Namespace, node: NodePorts, interface: str) -> None:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane.layout import FIRST_INDEX
 from lab.errors import EnvironmentLacks
 from lab.kernel import links, logical, probe, process, rtnl, tuning
 from lab.kernel.logical import Device
@@ -62,12 +61,12 @@ class Layer:
 
     def _bonds(self, node: str) -> dict[str, int]:
         """The indexes of a node's bonds, by their names: behind those of all ports."""
-        first = FIRST_INDEX + self._numbering.size
+        first = self._numbering.free_index
         return {bond.name: first + place for place, bond in enumerate(self._overlay.bonds.get(node, ()))}
 
     def _indexes(self, node: str) -> Iterator[int]:
         """Behind those of all ports and bonds."""
-        return count(FIRST_INDEX + self._numbering.size + len(self._bonds(node)))
+        return count(self._numbering.free_index + len(self._bonds(node)))
 
     def _index(self, node: str, interface: str) -> int:
         """Of a link's end or a bond."""

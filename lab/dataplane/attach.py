@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.dataplane.layout import FIRST_INDEX
 from lab.dataplane.numbering import drain_name
 from lab.kernel import links, tc
 
@@ -17,12 +16,13 @@ if TYPE_CHECKING:
 
 def attach(batch: rtnl.Batch, node: NodePorts, qos: NodeQos, programs: Programs) -> None:
     """Put clock and ports on a node's interfaces, none of which is up; ``batch`` is committed in its namespace."""
-    tc.set_root(batch, links.LOOPBACK_INDEX, programs.kind, node.clock)
-    tc.add_clsact(batch, links.LOOPBACK_INDEX)
-    tc.add_bpf_ingress(batch, links.LOOPBACK_INDEX, programs.tick, "tick")
+    clock = node.index(node.clock)
+    tc.set_root(batch, clock, programs.kind, node.clock)
+    tc.add_clsact(batch, clock)
+    tc.add_bpf_ingress(batch, clock, programs.tick, "tick")
     for interface in node.interfaces:
         port = node.port(interface)
-        index = FIRST_INDEX + port
+        index = node.index(port)
         tc.set_root(batch, index, programs.kind, port)
         tc.add_clsact(batch, index)
         tc.add_bpf_ingress(batch, index, programs.rx, "port_rx")
@@ -34,17 +34,18 @@ def attach(batch: rtnl.Batch, node: NodePorts, qos: NodeQos, programs: Programs)
 def add_drain(batch: rtnl.Batch, node: NodePorts, interface: str, kind: str) -> None:
     """Take what a NIC receives through a queue that is emptied at its drain rate; the NIC has its port already."""
     drain = node.drain(interface)
-    links.add_ifb(batch, FIRST_INDEX + drain, drain_name(interface))
-    tc.set_root(batch, FIRST_INDEX + drain, kind, drain)
-    links.set_up(batch, FIRST_INDEX + drain, drain_name(interface))
-    tc.add_ingress_redirect(batch, FIRST_INDEX + node.port(interface), FIRST_INDEX + drain)
+    index = node.index(drain)
+    links.add_ifb(batch, index, drain_name(interface))
+    tc.set_root(batch, index, kind, drain)
+    links.set_up(batch, index, drain_name(interface))
+    tc.add_ingress_redirect(batch, node.index(node.port(interface)), index)
 
 
 def bypass_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
     """Let a NIC's packets past its drain again; what waits there still goes on."""
-    tc.delete_ingress_redirect(batch, FIRST_INDEX + node.port(interface))
+    tc.delete_ingress_redirect(batch, node.index(node.port(interface)))
 
 
 def remove_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
     """Take a drain away that nothing goes through any more."""
-    links.delete(batch, FIRST_INDEX + node.drain(interface), drain_name(interface))
+    links.delete(batch, node.index(node.drain(interface)), drain_name(interface))

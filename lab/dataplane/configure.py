@@ -18,9 +18,9 @@ _PMAX_UNIT: Final = 2**32
 _NS: Final = 10**9
 
 
-def port_record(port: PortQos, node: NodePorts, mac: str) -> np.void:
-    """The configuration of an interface with the MAC address ``mac``."""
-    record = _empty(node)
+def port_record(port: PortQos, node: NodePorts, interface: str, mac: str) -> np.void:
+    """The configuration of a node's interface with the MAC address ``mac``."""
+    record = _empty(node, node.port(interface))
     record["rate"] = port.rate
     record["delay_ns"] = round(port.delay * _NS)
     watchdog = port.pfc.watchdog
@@ -39,9 +39,9 @@ def port_record(port: PortQos, node: NodePorts, mac: str) -> np.void:
     return record
 
 
-def drain_record(port: PortQos, node: NodePorts) -> np.void:
+def drain_record(port: PortQos, node: NodePorts, interface: str) -> np.void:
     """The configuration of the queue that a NIC is drained from: a link of its drain rate."""
-    record = _empty(node)
+    record = _empty(node, node.drain(interface))
     record["rate"] = port.drain or 0
     _classify(record, port)
     return record
@@ -49,7 +49,7 @@ def drain_record(port: PortQos, node: NodePorts) -> np.void:
 
 def clock_record(node: NodePorts) -> np.void:
     """The configuration of a node's clock."""
-    return _empty(node)
+    return _empty(node, node.clock)
 
 
 def node_record(qos: NodeQos, node: NodePorts) -> np.void:
@@ -61,9 +61,10 @@ def node_record(qos: NodeQos, node: NodePorts) -> np.void:
     return record
 
 
-def _empty(node: NodePorts) -> np.void:
+def _empty(node: NodePorts, port: int) -> np.void:
     record: np.void = np.zeros(1, CONFIG)[0]
     record["node"] = node.number
+    record["index"] = node.index(port)
     return record
 
 

@@ -20,8 +20,6 @@ _SIZES: Final = TYPES.enumeration("rl_size")
 _DROPS: Final = TYPES.enumeration("rl_drop")
 _EVENTS: Final = TYPES.enumeration("rl_event_kind")
 
-FIRST_INDEX: Final = _SIZES["RL_FIRST_INDEX"]
-"""A port's interface has this index plus the port's id, clear of the devices that modules put into new namespaces."""
 CLASSES: Final = _SIZES["RL_CLASSES"]
 NODE_PORTS: Final = _SIZES["RL_NODE_PORTS"]
 """Ids that one node may have."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos
 
-_OWN_ORDER: Final = ("queue", "group", "unused")
+_OWN_ORDER: Final = ("queue", "group")
 _CURVE: Final = ("kmin", "pmax")
 _SHARED: Final = ("pool_bytes", "drain_rate")
 """What of a node's record is configured; the rest is its state."""
@@ -33,9 +33,9 @@ def wanted(node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[int, np.void]:
     """The record of each port, and of each host's NIC's drain, by its id."""
     records = {}
     for interface, port in qos.ports.items():
-        records[node.port(interface)] = configure.port_record(port, node, plan.interfaces[interface].mac)
+        records[node.port(interface)] = configure.port_record(port, node, interface, plan.interfaces[interface].mac)
         if node.host:
-            records[node.drain(interface)] = configure.drain_record(port, node)
+            records[node.drain(interface)] = configure.drain_record(port, node, interface)
     return records
 
 
@@ -90,5 +90,5 @@ def _unlike(found: np.void, asked: np.void) -> Iterator[str]:
             for number in range(CLASSES):
                 ours, theirs = found[name][number], asked[name][number]
                 yield from (f"{name}[{number}].{field}" for field in ours.dtype.names if ours[field] != theirs[field])
-        elif name != "unused" and (found[name] != asked[name]).any():
+        elif (found[name] != asked[name]).any():
             yield name

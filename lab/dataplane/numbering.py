@@ -1,8 +1,8 @@
 """Which port is which: an id for every interface of a fabric, dealt out node by node.
 
-An id is the major number of the port's root qdisc, and its interface has the index ``FIRST_INDEX`` + id, so that
-``tc qdisc`` and ``ip link`` show it. Of each node the first id is its clock's, the last are those of the queues that
-its NICs are drained from, where it is a host.
+An id is the major number of the port's root qdisc, as ``tc qdisc`` shows it. The port's record has the index of its
+interface: any will do for the port's programs, and here it is ``FIRST_INDEX`` + id. Of each node the first id is its
+clock's, the last are those of the queues that its NICs are drained from, where it is a host.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane.layout import FIRST_INDEX, NODE_PORTS
+from lab.dataplane.layout import NODE_PORTS
 from lab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
     from lab.model.topology import Topology
 
+FIRST_INDEX: Final = 1000
+"""Clear of the devices that modules put into new namespaces."""
 CLOCK_INTERFACE: Final = "lo"
+_CLOCK_INDEX: Final = 1
+"""That of ``lo`` in every namespace."""
 _DRAIN_PREFIX: Final = "rx-"
 
 
@@ -57,6 +61,10 @@ class NodePorts:
         """The id of the queue that a host's NIC is drained from."""
         return self.port(interface) + len(self.interfaces)
 
+    def index(self, port: int) -> int:
+        """The index in the node's namespace of the interface that a port of the node is on."""
+        return _CLOCK_INDEX if port == self.clock else FIRST_INDEX + port
+
 
 def drain_name(interface: str) -> str:
     """The name of the ifb device through which a host takes in what ``interface`` receives."""
@@ -81,7 +89,12 @@ class Numbering:
 
     def index(self, node: str, interface: str) -> int:
         """The interface's index in its namespace."""
-        return FIRST_INDEX + self.nodes[node].port(interface)
+        return self.nodes[node].index(self.nodes[node].port(interface))
+
+    @property
+    def free_index(self) -> int:
+        """From here on no interface of any node has an index."""
+        return FIRST_INDEX + self.size
 
     @cached_property
     def names(self) -> Mapping[int, tuple[str, str]]:

@@ -196,9 +196,9 @@ def write(maps: PortMaps, numbering: Numbering, qos: Mapping[str, NodeQos], plan
         maps.config[node.clock] = configure.clock_record(node)
         for interface, port in qos[name].ports.items():
             mac = plan[name].interfaces[interface].mac
-            maps.config[node.port(interface)] = configure.port_record(port, node, mac)
+            maps.config[node.port(interface)] = configure.port_record(port, node, interface, mac)
             if node.host:
-                maps.config[node.drain(interface)] = configure.drain_record(port, node)
+                maps.config[node.drain(interface)] = configure.drain_record(port, node, interface)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.dataplane import attach
-from lab.dataplane.layout import FIRST_INDEX
 from lab.dataplane.numbering import NodePorts
 from lab.kernel import links, netns, process, threads, tuning
 from lab.kernel.netns import Namespace
@@ -35,6 +34,8 @@ PORTS: Final = NodePorts("s1", 0, 1, ("swp1", "swp2"), host=False)
 MAC: Final = "02:00:00:00:00:11"
 _NODES: Final = ("sender", "switch", "receiver")
 _MTU: Final = 1500
+_FAR: Final = 1000
+"""Index of the far ends, each in its own namespace."""
 _SWITCH: Final = """
 addr add 10.9.0.0/31 dev swp1
 addr add 10.9.0.2/31 dev swp2
@@ -97,7 +98,7 @@ def line(name: str, qos: NodeQos | None, programs: Programs | None) -> Iterator[
                 links.set_up(batch, links.LOOPBACK_INDEX, "lo")
                 attach.attach(batch, PORTS, qos, programs)
             for interface in PORTS.interfaces:
-                links.set_up(batch, FIRST_INDEX + PORTS.port(interface), interface)
+                links.set_up(batch, PORTS.index(PORTS.port(interface)), interface)
             batch.commit()
             tuning.write_sysctls({"net/ipv4/ip_forward": 1})
             process.run(["ip", "-batch", "-"], stdin=_SWITCH)
@@ -114,12 +115,12 @@ def _cable(host: Namespace, switch: Namespace, interface: str) -> None:
         batch = Batch()
         links.add_veth(
             batch,
-            links.VethEnd(near.fileno(), interface, FIRST_INDEX + PORTS.port(interface), MAC, _MTU),
-            links.VethEnd(far.fileno(), "eth1", FIRST_INDEX, "02:00:00:00:00:22", _MTU),
+            links.VethEnd(near.fileno(), interface, PORTS.index(PORTS.port(interface)), MAC, _MTU),
+            links.VethEnd(far.fileno(), "eth1", _FAR, "02:00:00:00:00:22", _MTU),
         )
         batch.commit()
     with entered(host):
-        links.set_up(batch, FIRST_INDEX, "eth1")
+        links.set_up(batch, _FAR, "eth1")
         batch.commit()
 
 

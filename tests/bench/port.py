@@ -95,7 +95,8 @@ def configure_switch(qos: NodeQos) -> None:
     maps = port_maps.open_maps(NAME, writable=True)
     maps.nodes[0] = configure.node_record(qos, forwarding.PORTS)
     for interface, port in qos.ports.items():
-        maps.config[forwarding.PORTS.port(interface)] = configure.port_record(port, forwarding.PORTS, forwarding.MAC)
+        record = configure.port_record(port, forwarding.PORTS, interface, forwarding.MAC)
+        maps.config[forwarding.PORTS.port(interface)] = record
 
 
 def measure(rounds: int, seconds: float) -> dict[str, object]:

@@ -12,7 +12,6 @@ from lab.backends.state import FabricState, Kind
 from lab.cli import counters as counters_command
 from lab.cli import qos as qos_command
 from lab.dataplane import port_maps
-from lab.dataplane.layout import FIRST_INDEX
 from lab.dataplane.numbering import NodePorts, Numbering, drain_name, number_ports
 from lab.dataplane.port_maps import PortMaps
 from lab.faults.kinds import cable
@@ -58,8 +57,8 @@ class Kernel:
 
     def indices(self, namespace: Namespace) -> dict[str, int]:
         """Of its drain alone, where it has one."""
-        index = FIRST_INDEX + self.node(namespace.name).drain("eth1")
-        return {DRAIN: index} if namespace.name in self.drains else {}
+        node = self.node(namespace.name)
+        return {DRAIN: node.index(node.drain("eth1"))} if namespace.name in self.drains else {}
 
     def roots(self, namespace: Namespace) -> dict[str, tuple[str, str]]:
         """Each port's qdisc."""

@@ -96,7 +96,7 @@ class Star:
             self.maps.nodes[name][ports.number] = record[name]
         for name in names:
             mac = self.plan[node].interfaces[name].mac
-            self.maps.config[ports.port(name)] = configure.port_record(qos.ports[name], ports, mac)
+            self.maps.config[ports.port(name)] = configure.port_record(qos.ports[name], ports, name, mac)
         return qos
 
     def port(self, node: str, interface: str = "eth1") -> PortQos:

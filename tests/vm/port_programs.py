@@ -47,7 +47,17 @@ UNSPEC, SHOT, REDIRECT = -1, 2, 7
 """TC_ACT_* of <linux/pkt_cls.h>."""
 MAC: Final = "02:00:00:00:00:11"
 INTERFACES: Final = ("swp1", "swp2")
-PORTS: Final = NodePorts("s1", 0, 1, INTERFACES, host=False)
+
+
+class Elsewhere(NodePorts):
+    """A node whose interfaces have indexes that nothing makes of the ports' ids."""
+
+    def index(self, port: int) -> int:
+        """Backwards, in sevens."""
+        return links.LOOPBACK_INDEX if port == self.clock else 500 - 7 * port
+
+
+PORTS: Final = Elsewhere("s1", 0, 1, INTERFACES, host=False)
 SWP1, SWP2 = (PORTS.port(name) for name in INTERFACES)
 RATE: Final = 100_000_000
 POOL: Final = 1_000_000
@@ -118,7 +128,7 @@ class Switch:
         self.maps.event_count[0] = 0
         self.maps.config[PORTS.clock] = configure.clock_record(PORTS)
         for interface in INTERFACES:
-            self.maps.config[PORTS.port(interface)] = configure.port_record(port, PORTS, MAC)
+            self.maps.config[PORTS.port(interface)] = configure.port_record(port, PORTS, interface, MAC)
         qos = NodeQos(POOL, dict.fromkeys(INTERFACES, port))
         self.maps.nodes[PORTS.number] = configure.node_record(qos, PORTS)
         self.maps.nodes["pool_bytes"] = POOL
@@ -155,11 +165,11 @@ class Switch:
 
     def rx(self, packet: bytes, port: int = SWP1, repeat: int = 1) -> Outcome:
         """``port_rx`` on a packet that comes in by a port."""
-        return self._run(self.programs.rx, packet, layout.FIRST_INDEX + port, 0, repeat)
+        return self._run(self.programs.rx, packet, PORTS.index(port), 0, repeat)
 
     def tx(self, packet: bytes, marked: int = 0, port: int = SWP2, repeat: int = 1) -> Outcome:
         """``port_tx`` on a packet that is to leave by a port, with the mark that it has."""
-        return self._run(self.programs.tx, packet, layout.FIRST_INDEX + port, marked, repeat)
+        return self._run(self.programs.tx, packet, PORTS.index(port), marked, repeat)
 
     def tick(self) -> Outcome:
         """``tick`` on the clock's token."""
@@ -244,7 +254,7 @@ def _connect(switch: Switch) -> None:
     with switch.inside.path.open() as inside, switch.outside.path.open() as outside:
         cables = Batch()
         for interface in INTERFACES:
-            index = layout.FIRST_INDEX + PORTS.port(interface)
+            index = PORTS.index(PORTS.port(interface))
             far = _far(PORTS.port(interface))
             links.add_veth(
                 cables,
@@ -263,7 +273,7 @@ def _connect(switch: Switch) -> None:
 
 def _bring_up(batch: Batch) -> None:
     for interface in INTERFACES:
-        links.set_up(batch, layout.FIRST_INDEX + PORTS.port(interface), interface)
+        links.set_up(batch, PORTS.index(PORTS.port(interface)), interface)
     batch.commit()
 
 

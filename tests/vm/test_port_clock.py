@@ -268,3 +268,20 @@ def test_a_port_is_refused_on_another_s_interface(ports: Switch) -> None:
         argv = ["tc", "qdisc", "replace", "dev", "swp2", "root", "handle", f"{handle:x}:", kind]
         with entered(ports.inside):
             assert (process.run(argv, check=False).returncode == 0) is taken
+
+
+@pytest.mark.parametrize("port", [SWP2, PORTS.clock, 4000])
+def test_the_number_of_another_port_or_of_none_makes_no_port_of_an_interface(ports: Switch, port: int) -> None:
+    """Packets go by as they do on any interface, and nobody counts them."""
+    ports.reset()
+    with entered(ports.inside):
+        process.run(["tc", "qdisc", "replace", "dev", "swp1", "root", "handle", f"{port:x}:", "pfifo"])
+    try:
+        assert ports.rx(data(0), SWP1).mark == 0
+        assert ports.tx(data(0), port=SWP1).mark == 0
+    finally:
+        with entered(ports.inside):
+            process.run(["tc", "qdisc", "delete", "dev", "swp1", "root"])
+            process.run(["tc", "qdisc", "add", "dev", "swp1", "root", "handle", f"{SWP1:x}:", ports.programs.kind])
+    assert not ports.maps.counters["priority"]["rx_packets"].any()
+    assert ports.rx(data(0), SWP1).mark != 0

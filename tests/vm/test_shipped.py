@@ -73,10 +73,10 @@ def test_a_verifier_that_refuses_them_is_told_alike_by_doctor_and_up(
 ) -> None:
     """As that of Linux 6.18 does: it has BPF qdiscs, and all of port_rx is too much for it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    checked = "if (!rl_find(&port, skb->ifindex - RL_FIRST_INDEX))\n\t\treturn TC_ACT_UNSPEC;"
+    checked = "if (!rl_find_at(&port, skb))\n\t\treturn TC_ACT_UNSPEC;"
     text = copy.read_text()
     assert checked in text
-    copy.write_text(text.replace(checked, "rl_find(&port, skb->ifindex - RL_FIRST_INDEX);", 1))
+    copy.write_text(text.replace(checked, "rl_find_at(&port, skb);", 1))
     monkeypatch.setattr(layout, "SOURCE", copy)
     found = port_maps.trial()
     assert found.present is False

@@ -26,6 +26,7 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct sk_buff {
+	struct net_device *dev;
 	__u32 len;
 	__u32 mark;
 	char cb[48];
@@ -49,6 +50,7 @@ struct gnet_stats_queue {
 
 struct net_device {
 	int ifindex;
+	struct Qdisc *qdisc;
 };
 
 struct netdev_queue {
@@ -86,6 +88,7 @@ struct Qdisc_ops {
 
 #pragma clang attribute pop
 
+extern void *bpf_cast_to_kern_ctx(void *context) __ksym;
 extern void bpf_kfree_skb(struct sk_buff *skb) __ksym;
 extern void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksym;
 extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __ksym;

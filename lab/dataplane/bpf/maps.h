@@ -142,6 +142,14 @@ static __always_inline bool rl_find(struct rl_port *port, __u32 id)
 	return true;
 }
 
+/* The port that a packet comes in by, or is about to leave by. A root qdisc of somebody else's may have any number. */
+static __always_inline bool rl_find_at(struct rl_port *port, struct __sk_buff *skb)
+{
+	const struct sk_buff *packet = bpf_cast_to_kern_ctx(skb);
+
+	return rl_find(port, packet->dev->qdisc->handle >> 16) && port->config->index == skb->ifindex;
+}
+
 static __always_inline struct rl_group *rl_find_group(__u32 port, __u32 group)
 {
 	__u32 key = port * RL_CLASSES + (group & (RL_CLASSES - 1));

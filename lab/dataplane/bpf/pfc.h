@@ -95,7 +95,7 @@ __noinline int rl_send_pfc(struct __sk_buff *skb, __u32 id, __u32 group, __u32 x
 	if (!classes)
 		return 0;
 	skb->mark = rl_mark(RL_KIND_PFC, group, classes | xoff);
-	refused = bpf_clone_redirect(skb, RL_FIRST_INDEX + id, 0) != 0;
+	refused = bpf_clone_redirect(skb, port.config->index, 0) != 0;
 	skb->mark = mark;
 	if (refused && rl_is_stale(id, group, xoff))
 		return 0;

@@ -45,7 +45,7 @@ int port_rx(struct __sk_buff *skb)
 	struct rl_port port;
 	__u32 priority, group;
 
-	if (!rl_find(&port, skb->ifindex - RL_FIRST_INDEX))
+	if (!rl_find_at(&port, skb))
 		return TC_ACT_UNSPEC;
 	if (skb->protocol == bpf_htons(RL_ETH_P_PAUSE)) {
 		rl_receive_pfc(skb, port.id);
@@ -79,7 +79,7 @@ int port_tx(struct __sk_buff *skb)
 
 	if (kind == RL_KIND_TOKEN || kind == RL_KIND_SPARE || kind == RL_KIND_KICK)
 		return TC_ACT_UNSPEC;
-	if (!rl_find(&port, skb->ifindex - RL_FIRST_INDEX))
+	if (!rl_find_at(&port, skb))
 		return TC_ACT_UNSPEC;
 	if (kind == RL_KIND_PFC)
 		return rl_write_pfc(skb, port.config) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
@@ -210,14 +210,6 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 	return skb;
 }
 
-/* The index of the interface that a port is on. */
-static __always_inline int rl_index_of(const struct rl_port *port)
-{
-	const struct rl_node *node = rl_find_node(port);
-
-	return node && node->first_port == port->id ? RL_LOOPBACK : RL_FIRST_INDEX + port->id;
-}
-
 SEC("struct_ops/rl_init")
 int BPF_PROG(rl_init, struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
 {
@@ -225,7 +217,7 @@ int BPF_PROG(rl_init, struct Qdisc *sch, struct nlattr *options, struct netlink_
 
 	if (!rl_find(&port, sch->handle >> 16))
 		return -22; /* EINVAL: the handle's major number is no port of this fabric */
-	if (sch->dev_queue->dev->ifindex != rl_index_of(&port))
+	if (sch->dev_queue->dev->ifindex != port.config->index)
 		return -22; /* or not that of this interface */
 	port.state->idle = 1;
 	return 0;

@@ -4,15 +4,13 @@
  * reads all of it, names too, in the object's BTF (lab/dataplane/layout.py).
  *
  * Units: bytes are those of the frame without its FCS (what the kernel counts), times are nanoseconds of
- * CLOCK_MONOTONIC, rates are bits per second. Every map is an array whose key is a port's id, except where told.
+ * CLOCK_MONOTONIC, rates are bits per second. Every map is an array whose key is a port's id, except where told. The id
+ * is the major number of the root qdisc of the port's interface.
  */
 #ifndef RL_PORT_H
 #define RL_PORT_H
 
-/* A port's interface has the index RL_FIRST_INDEX + id, so that a program knows its port without a look-up; the
- * major number of its root qdisc is the id itself. Only a node's clock, which sits on `lo`, has another index. */
 enum rl_size {
-	RL_FIRST_INDEX = 1000,
 	RL_CLASSES = 8, /* priorities, queues and priority groups: as many as a PFC frame has timers */
 	RL_DSCPS = 64,
 	RL_EVENTS = 65536, /* a power of two */
@@ -70,13 +68,13 @@ struct rl_config {
 	__u64 watchdog_restore_ns;
 	__u32 watchdog_forward; /* send through the pause instead of dropping */
 	__u32 node; /* key of `nodes` */
+	__u32 index; /* of the port's interface, in its namespace */
 	__u16 pause_quanta;
 	__u8 trust_pcp;
 	__u8 pfc_tx; /* priorities that are paused at the peer, one bit each */
 	__u8 pfc_rx; /* priorities whose pause is honoured */
 	__u8 lossless; /* priorities that are never dropped for a queue's limit */
 	__u8 mac[6];
-	__u8 unused[4];
 	__u8 dscp_to_priority[RL_DSCPS];
 	__u8 pcp_to_priority[RL_CLASSES];
 	__u8 priority_to_queue[RL_CLASSES];

@@ -34,7 +34,6 @@ def test_every_number_has_a_name_in_the_order_of_the_header(
 def test_sizes_are_those_of_the_header() -> None:
     plain = {name: int(value, 0) for name, value in re.findall(r"(RL_\w+) = (\w+),", declared("enum", "rl_size"))}
     assert plain["RL_CLASSES"] == layout.CLASSES == layout.COUNTERS["queue"].shape[0]
-    assert plain["RL_FIRST_INDEX"] == layout.FIRST_INDEX
     assert plain["RL_EVENTS"] == layout.EVENTS
     assert plain["RL_NODE_WORDS"] * 64 == layout.NODE_PORTS == layout.NODE["busy_ports"].shape[0] * 64
     assert plain["RL_CONTROL_SLOTS"] == layout.CONTROL_SLOTS

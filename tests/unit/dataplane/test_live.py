@@ -90,7 +90,7 @@ def test_a_change_reaches_the_record_and_leaves_what_is_counted() -> None:
     changed = change(QOS["leaf1"], Role.LEAF, ["swp3"], ["ecn.3.kmin=20KB", "pfc.tx=false", "buffer.pool=2MB"])
     live.rewrite(maps, NODE, changed, PLAN)
     mac = PLAN.interfaces["swp3"].mac
-    assert maps.config[NODE.port("swp3")] == configure.port_record(changed.ports["swp3"], NODE, mac)
+    assert maps.config[NODE.port("swp3")] == configure.port_record(changed.ports["swp3"], NODE, "swp3", mac)
     assert maps.nodes["pool_bytes"][NODE.number] == changed.shared
     assert maps.nodes["pool_used"][NODE.number] == 1234
     assert not any(live.differences(maps, NODE, changed, PLAN).values())
