@@ -94,6 +94,7 @@ def configure_switch(qos: NodeQos) -> None:
     """Write the switch's records."""
     maps = port_maps.open_maps(NAME, writable=True)
     maps.nodes[0] = configure.node_record(qos, forwarding.PORTS)
+    maps.config[forwarding.PORTS.clock] = configure.clock_record(forwarding.PORTS)
     for interface, port in qos.ports.items():
         record = configure.port_record(port, forwarding.PORTS, interface, forwarding.MAC)
         maps.config[forwarding.PORTS.port(interface)] = record
