@@ -175,6 +175,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who ends a whole process group is heard twice
         while not files.empty():  # interrupted: nobody takes another one
             files.get()
         for shard in shards:
