@@ -67,7 +67,7 @@ class Forwarding:
     """By interface that is no logical one."""
     mtus: Mapping[str, int]
     networks: frozenset[str]
-    """Those of its addresses, of which link-local ones are none."""
+    """Those of its addresses, of which link-local ones are none, nor those of the loopback, which all nodes have."""
     made_of: Mapping[str, str]
     """By interface, the MAC that its IPv6 link-local address was made of (RFC 4291 appendix A)."""
     tunnels: tuple[Tunnel, ...] = ()
@@ -92,7 +92,10 @@ def _forwarding(node: Mapping[str, Any]) -> Forwarding:
         macs={each["name"]: str(each["mac"]) for each in plain},
         mtus={each["name"]: int(each["mtu"]) for each in plain},
         networks=frozenset(
-            str(ip_interface(told).network) for each in interfaces for told in _global(each["addresses"])
+            str(ip_interface(told).network)
+            for each in interfaces
+            if each["name"] != "lo"
+            for told in _global(each["addresses"])
         ),
         made_of={each["name"]: mac for each in plain for mac in _made_of(each["addresses"])},
         tunnels=tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lab.diagnose.cause import Cause
-from lab.diagnose.symptoms import classes, losses, overlay, paths
+from lab.diagnose.symptoms import classes, floods, losses, overlay, paths
 
 OVERLAY_CAUSES: Final = (
     Cause(
@@ -97,5 +97,16 @@ OVERLAY_CAUSES: Final = (
         fix="give {node}'s gateways the MAC of all others; hosts that learnt the other ask anew",
         words="A host that knows the anycast gateway by its MAC sends to nobody there: it reaches nothing beyond its"
         " network until it asks anew.",
+    ),
+    Cause(
+        "spine-as-bottleneck", "a host broadcasts, and its leaf sends each frame to every other leaf",
+        needs=(floods.more_leaves_than_came,),
+        supports=(floods.an_uplink_drops,),
+        explains=("incast",),
+        rival="",
+        tell="rocelab counters --priority {priority}: all hosts of one network get what {node} sends",
+        fix="take {node} off its network and mend what broadcasts there; storm control at {peer}",
+        words="By ingress replication each broadcast leaves its leaf once for every VTEP of the network: an uplink is"
+        " full long before the host's own link is, and all that share its queue wait.",
     ),
 )  # fmt: skip

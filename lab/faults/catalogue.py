@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.faults.kinds.cable import LinkDelay, LinkJitter, LinkReorder
 from lab.faults.kinds.host import GidMoved, ProcessKilled, ProcessStopped, StaleNeighbour, WrongAddress, WrongGateway
 from lab.faults.kinds.link import LinkDown, LinkMtu, LinkRate, PowerLost
-from lab.faults.kinds.nic import GlobalPause, MalformedPfc, PausesIgnored, PauseStorm, SlowReceiver
+from lab.faults.kinds.nic import BroadcastStorm, GlobalPause, MalformedPfc, PausesIgnored, PauseStorm, SlowReceiver
 from lab.faults.kinds.node import CpuStarved, UdpFiltered
 from lab.faults.kinds.overlay import GatewayMac, NicMac, TunnelVni
 from lab.faults.kinds.packets import (
@@ -30,7 +30,8 @@ _ALL: Final[tuple[type[Fault[Any]], ...]] = (
     LinkDown, LinkCut, LinkLoss, LinkCorrupt, LinkDuplicate, LinkDelay, LinkJitter, LinkReorder,
     LinkMtu, LinkRate,
     PortConfig,
-    PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, NotEct, DscpRewritten,
+    PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, BroadcastStorm,
+    NotEct, DscpRewritten,
     PowerLost, DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, TunnelDscp, TunnelVni,
     GatewayMac, CpuStarved,
     NicMac, WrongAddress, WrongGateway, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled, StaleNeighbour,

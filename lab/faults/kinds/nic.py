@@ -6,7 +6,7 @@ from abc import abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from typing_extensions import override
 
 from lab.faults import attendant
@@ -30,6 +30,8 @@ _PER_PAUSE: Final = 4
 """Frames in the time that one pause lasts, so that none runs out when one is late."""
 _SHORTEST: Final = 1e-3
 """Seconds between two frames, where nobody says."""
+_UNICAST: Final = bytes.fromhex("020000000002")
+_EXPERIMENT: Final = bytes.fromhex("88b5")
 
 
 class SenderParameters(Parameters):
@@ -39,13 +41,51 @@ class SenderParameters(Parameters):
     """Time between two frames; by default a quarter of the pause that each asks for, and not under 1 ms."""
 
 
-S = TypeVar("S", bound=SenderParameters)
+S = TypeVar("S", bound=Parameters)
+C = TypeVar("C", bound=SenderParameters)
 
 
 class Sending(Fault[S], Generic[S]):
-    """A NIC sends a frame of MAC control for as long as the fault lasts: real frames, from the host's interface."""
+    """A NIC sends one frame again and again while the fault lasts: real frames, from the host's interface."""
 
     form: ClassVar = Form.NIC
+    sends: ClassVar[str]
+    """What they are, in words."""
+
+    @abstractmethod
+    def frame(self, mac: str) -> bytes:
+        """The frame of a NIC with this MAC."""
+
+    @abstractmethod
+    def period(self, rate: int) -> float:
+        """Seconds between two of them on a link of this rate."""
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the {self.sends} of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        end = self.end
+        frame = self.frame(neighbours.mac_address(self.namespace, end.interface))
+        rate = next(link.rate for link in self.fabric.topology.links if end in link.ends)
+        mark = f"{self.fabric.state.owner} {self.name} {end}"
+        return {"frame": frame.hex(), "every": self.period(rate), "mark": mark}
+
+    @override
+    def inject(self, before: Before) -> None:
+        words = [self.end.interface, str(before["every"]), before["frame"]]
+        attendant.start(self.namespace, before["mark"], "lab.faults.sender", words)
+
+    @override
+    def heal(self, before: Before) -> None:
+        attendant.end(self.namespace, before["mark"])
+
+
+class Controlling(Sending[C], Generic[C]):
+    """A NIC sends frames of MAC control."""
+
+    sends: ClassVar = "MAC control frames"
 
     @abstractmethod
     def packet(self) -> dict[str, Any]:
@@ -56,27 +96,41 @@ class Sending(Fault[S], Generic[S]):
         return frame
 
     @override
-    def claims(self) -> frozenset[str]:
-        return frozenset({f"the MAC control frames of {self.end}"})
+    def frame(self, mac: str) -> bytes:
+        return self.spoilt(craft(PacketSpec.model_validate({"src-mac": mac, **self.packet()})).frame)
 
     @override
-    def look(self) -> Before:
-        end = self.end
-        mac = neighbours.mac_address(self.namespace, end.interface)
-        frame = self.spoilt(craft(PacketSpec.model_validate({"src-mac": mac, **self.packet()})).frame)
-        rate = next(link.rate for link in self.fabric.topology.links if end in link.ends)
-        every = self.p.every or max(_SHORTEST, quanta_to_seconds(MAX_QUANTA, rate) / _PER_PAUSE)
-        return {"frame": frame.hex(), "every": every, "mark": f"{self.fabric.state.owner} {self.name} {end}"}
+    def period(self, rate: int) -> float:
+        return self.p.every or max(_SHORTEST, quanta_to_seconds(MAX_QUANTA, rate) / _PER_PAUSE)
+
+
+class BroadcastParameters(Parameters):
+    """How much."""
+
+    rate: Annotated[Rate, Field(le=100_000_000)] = 20_000_000
+    """Bit/s of frames; the program that sends them does not reach more than 100Mbit."""
+    size: Annotated[int, between(60, 9000)] = 4000
+    """Octets of each frame, its header among them and its FCS not."""
+
+
+class BroadcastStorm(Sending[BroadcastParameters]):
+    """A NIC sends broadcasts without end: its switch sends each to everybody else in its network.
+
+    What is inside is of no protocol (EtherType 0x88B5, for local experiments): hosts take it in and throw it away.
+    """
+
+    name: ClassVar = "broadcast-storm"
+    parameters: ClassVar = BroadcastParameters
+    sends: ClassVar = "broadcasts"
 
     @override
-    def inject(self, before: Before) -> None:
-        end = self.end
-        words = [end.interface, str(before["every"]), before["frame"]]
-        attendant.start(self.namespace, before["mark"], "lab.faults.sender", words)
+    def frame(self, mac: str) -> bytes:
+        header = b"\xff" * len(_UNICAST) + bytes.fromhex(mac.replace(":", "")) + _EXPERIMENT
+        return header.ljust(self.p.size, b"\0")
 
     @override
-    def heal(self, before: Before) -> None:
-        attendant.end(self.namespace, before["mark"])
+    def period(self, rate: int) -> float:
+        return self.p.size * 8 / self.p.rate
 
 
 class StormParameters(SenderParameters):
@@ -88,7 +142,7 @@ class StormParameters(SenderParameters):
     """How long each frame pauses for: 512 bit times of the link each."""
 
 
-class PauseStorm(Sending[StormParameters]):
+class PauseStorm(Controlling[StormParameters]):
     """A NIC whose receiver is stuck sends PFC frames without end (Guo et al., SIGCOMM 2016).
 
     The switch stops sending to it, fills up, and pauses whoever sends to it in turn: hop by hop, up to hosts that
@@ -103,7 +157,7 @@ class PauseStorm(Sending[StormParameters]):
         return {"kind": "pfc", "classes": ",".join(f"{each}={self.p.quanta}" for each in self.p.priority)}
 
 
-class GlobalPause(Sending[SenderParameters]):
+class GlobalPause(Controlling[SenderParameters]):
     """A NIC sends 802.3x PAUSE frames, which stop a link with all of its priorities where they are honoured."""
 
     name: ClassVar = "global-pause"
@@ -125,7 +179,6 @@ class Malformation(Enum):
 
 _DESTINATION: Final = slice(0, 6)
 _OPCODE: Final = slice(14, 16)
-_UNICAST: Final = bytes.fromhex("020000000002")
 _UNKNOWN: Final = bytes.fromhex("0102")
 _VECTORS: Final = {Malformation.VECTOR: 0xFF08, Malformation.NO_CLASS: 0}
 
@@ -138,7 +191,7 @@ class MalformedParameters(SenderParameters):
     for priorities that it does not enable (IEEE 802.3 clause 31, IEEE 802.1Q clause 36.1.3)."""
 
 
-class MalformedPfc(Sending[MalformedParameters]):
+class MalformedPfc(Controlling[MalformedParameters]):
     """A NIC sends PFC frames that are wrong; what a switch makes of them is its own affair."""
 
     name: ClassVar = "malformed-pfc"

@@ -7,9 +7,10 @@ looks like it and has not.
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lab.diagnose.facts import Facts, LinkChange, PortFacts
+from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts
 from lab.diagnose.forwarding import forwarding
 from lab.model.load import read_topology
 from lab.model.qos.headroom import VIRTUAL_REACTION
@@ -93,7 +94,8 @@ def _leaf(leaf: str, number: int) -> dict[str, Any]:
 
 def _host(number: int) -> dict[str, Any]:
     mac, address = f"02:1a:00:06:00:0{number}", f"10.1.{10 if number < 3 else 20}.{number + 1}/24"
-    return {"interfaces": [_plain("eth1", mac, 4300, address, f"fe80::1a:ff:fe06:{number}/64")]}
+    loopback = {"name": "lo", "mac": "00:00:00:00:00:00", "mtu": 65536, "kind": "", "addresses": ["127.0.0.1/8"]}
+    return {"interfaces": [loopback, _plain("eth1", mac, 4300, address, f"fe80::1a:ff:fe06:{number}/64")]}
 
 
 def routes() -> dict[str, dict[str, tuple[str, ...]]]:
@@ -164,6 +166,21 @@ DOWN = tuple(LinkChange(0.5, f"leaf3:swp{number}", up=False, mtu=4350) for numbe
 INHERITED = [of(leaf, f"vni{vni}", tos=0) for leaf, l2 in (("leaf1", 10010), ("leaf2", 10010), ("leaf3", 10020))
              for vni in (l2, 50010)]  # fmt: skip
 
+
+def flooded(copies: int) -> Facts:
+    """What h1 sends leaves leaf1 so many times, by two uplinks of which one is full; h2 and h3 get a part of it."""
+    sent = 2000
+    lanes = {
+        ("leaf1:swp3", 0): Lane("leaf1:swp3", 0, rx_packets=sent),
+        ("leaf1:swp1", 0): Lane("leaf1:swp1", 0, offered=copies * sent - 500, tx_packets=1000, drops={"shared": 700}),
+        ("leaf1:swp2", 0): Lane("leaf1:swp2", 0, offered=500, tx_packets=500),
+        **{(f"{host}:eth1", 0): Lane(f"{host}:eth1", 0, rx_packets=900) for host in ("h2", "h3")},
+    }
+    made = facts(of("h3", "eth1", addresses=["10.1.10.4/24"]), lanes=lanes)
+    drain = PortFacts("h2:rx-eth1", "", host=True)  # the queue of a slow receiver, which no cable leads to
+    return replace(made, ports={**made.ports, drain.name: drain})
+
+
 CASES: list[tuple[str, str, Facts, Facts]] = [
     ("evpn-vni-mismatch", "leaf2", facts(of("leaf2", "vni10010", vni=10011)),
      facts(of("leaf3", "vni10020", vni=10011))),
@@ -179,6 +196,7 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
     ("dscp-lost-in-vxlan", "leaf1", facts(all_of(*INHERITED[:2])), facts(all_of(*INHERITED))),
     ("duplicate-mac", "h2:eth1", facts(of("h2", "eth1", mac="02:1a:00:06:00:01")),
      facts(of("h3", "eth1", mac="02:1a:00:06:00:01"))),
+    ("spine-as-bottleneck", "h1:eth1", flooded(2), flooded(1)),
     ("gateway-mac-conflict", "leaf3", facts(of("leaf3", "vlan20", mac="02:1a:00:00:00:02")),
      facts(of("leaf3", "vlan4001", mac="02:1a:00:00:00:02"))),
 ]  # fmt: skip
