@@ -54,7 +54,7 @@ class NetnsBackend:
 
     def _check_programs(self, topology: Topology) -> None:
         """Refuse without what nodes are made with."""
-        if has_routers(topology):
+        if topology.switches and has_routers(topology):
             daemons.check()
         static.check(topology)
 

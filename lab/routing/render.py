@@ -80,8 +80,8 @@ class RouterConfig:
 
 
 def has_routers(topology: Topology) -> bool:
-    """Whether its switches route: those of plain VLANs only bridge, and have no daemons."""
-    return bool(topology.switches) and (topology.overlay is None or not topology.overlay.plain)
+    """Whether its switches, if it has any, route: those of plain VLANs only bridge, and have no daemons."""
+    return topology.overlay is None or not topology.overlay.plain
 
 
 def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -> RouterConfig:
