@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from lab.backends.state import Kind
 from lab.errors import OperationFailed
 from lab.kernel import netns
+from lab.kernel.bridges import SETTLED, tree_state
 from lab.kernel.interfaces import interfaces
-from lab.model.overlay.plan import plan_overlay
+from lab.model.overlay.plan import BRIDGE, plan_overlay
 from lab.rdma import rxe, sysfs
 from lab.routing.ospf import Neighbour, neighbours
+from lab.routing.render import has_routers
 from lab.routing.render_ospf import by_ospf
 from lab.routing.show import Session, sessions, sessions_and_liveness
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lab.backends.base import Fabric
+    from lab.kernel.bridges import TreeState
     from lab.kernel.interfaces import InterfaceState
     from lab.model.overlay.parts import External
     from lab.model.topology import Bfd, Node, Role
@@ -48,6 +51,8 @@ class NodeHealth:
     """State of each RDMA device: ACTIVE."""
     neighbours: tuple[Neighbour, ...] = ()
     """Of OSPF, where the underlay is."""
+    tree: TreeState | None = None
+    """Its part in the spanning tree, where it bridges plain VLANs."""
     complaint: str = ""
     """Why its router gave no answer, or which interfaces are gone."""
 
@@ -58,6 +63,7 @@ class NodeHealth:
         peers = all(session.established for session in self.sessions) and all(each.full for each in self.neighbours)
         verbs = all(state == "ACTIVE" for state in self.rdma.values())
         live = all(self.daemons.values()) and "down" not in self.bfd.values()
+        live = live and (self.tree is None or all(port.state in SETTLED for port in self.tree.ports))
         return not self.complaint and up and peers and verbs and live
 
 
@@ -89,7 +95,11 @@ def _examine(
     adjacent: list[Neighbour] = []
     router = fabric.router(name)
     outside = name in {external.host for external in externals}
-    if (node.role.is_switch or outside) and not complaint:
+    tree = None
+    if node.role.is_switch and not has_routers(fabric.topology):
+        tree = tree_state(fabric.namespace(name), BRIDGE)
+        complaint = complaint or ("" if tree else f"{BRIDGE} is gone, or in no spanning tree")
+    elif (node.role.is_switch or outside) and not complaint:
         daemons = {daemon: pid in alive for daemon, pid in router.pids().items()}
         try:
             if outside:
@@ -104,7 +114,7 @@ def _examine(
     missing = set(fabric.plan[name].interfaces) - set(states)
     if missing:
         complaint = complaint or f"interfaces {', '.join(sorted(missing))} are gone"
-    said = (tuple(peers), bfd, wanted, _rdma(fabric, node), tuple(adjacent))
+    said = (tuple(peers), bfd, wanted, _rdma(fabric, node), tuple(adjacent), tree)
     return NodeHealth(name, node.role, daemons, *said, complaint)
 
 

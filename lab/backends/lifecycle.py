@@ -14,6 +14,8 @@ from lab.errors import OperationFailed, UsageError
 from lab.kernel import signals
 from lab.routing.convergence import await_convergence
 from lab.routing.expect import expectations
+from lab.routing.render import has_routers
+from lab.routing.spanning_tree import await_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,9 +105,17 @@ def reopen(
 
 def _await(fabric: Fabric, timeout: float, watch: Stopwatch, progress: Progress) -> None:
     watch.note("convergence")
+
+    def told(done: int, total: int) -> None:
+        progress("convergence", done, total)
+
+    if not has_routers(fabric.topology):
+        await_tree(fabric.topology, fabric.namespace, timeout, told)
+        watch.note("")
+        return
     routers = {node.name: fabric.router(node.name) for node in fabric.topology.switches}
     expected = expectations(fabric.topology, fabric.plan)
-    await_convergence(routers, expected, timeout, lambda done, total: progress("convergence", done, total))
+    await_convergence(routers, expected, timeout, told)
     watch.note("")
 
 

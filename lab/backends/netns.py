@@ -17,7 +17,7 @@ from lab.model.overlay.plan import plan_overlay
 from lab.rdma import rxe
 from lab.routing import daemons, static
 from lab.routing.daemons import Router
-from lab.routing.render import render_external, render_router
+from lab.routing.render import has_routers, render_external, render_router
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +54,7 @@ class NetnsBackend:
 
     def _check_programs(self, topology: Topology) -> None:
         """Refuse without what nodes are made with."""
-        if topology.switches:
+        if topology.switches and has_routers(topology):
             daemons.check()
         static.check(topology)
 
@@ -126,7 +126,8 @@ class NetnsBackend:
             router.write(config)
             router.start(config, launches)
 
-        names = [*(node.name for node in fabric.topology.switches), *externals]
+        switches = fabric.topology.switches if has_routers(fabric.topology) else ()
+        names = [*(node.name for node in switches), *externals]
         process.allow_descriptors(_DAEMON_STARTERS * _DESCRIPTORS)
         progress("daemons", 0, len(names))
         with ThreadPoolExecutor(_DAEMON_STARTERS) as starters:

@@ -15,18 +15,20 @@ from lab.kernel import links, logical, probe, process, rtnl, tuning
 from lab.kernel.logical import Device
 from lab.model.overlay.intent import SEGMENT_MAC
 from lab.model.overlay.plan import BRIDGE
+from lab.model.overlay.spanning_tree import AGEING, FORWARD_DELAY, HELLO, MAX_AGE
 from lab.routing import daemons
 from lab.routing.render_segments import filters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from ipaddress import IPv4Address
 
     from lab.dataplane.numbering import Numbering
     from lab.kernel.rtnl import Batch
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.parts import Addressed, Gateway, HostInterface, LeafOverlay, Tunnel
+    from lab.model.overlay.parts import Addressed, Gateway, HostInterface, LeafOverlay, Port, Tunnel
     from lab.model.overlay.plan import OverlayPlan
+    from lab.model.overlay.spanning_tree import Bridged
     from lab.model.topology import Topology
 
 _FIRST_TABLE: Final = 300
@@ -47,14 +49,18 @@ class Layer:
         """Before its links come up: bonds take members that are down, and what is a bridge's port has no address."""
         leaf = self._overlay.leaves.get(node)
         self._add_bonds(node, SEGMENT_MAC if leaf is not None else "")
-        if leaf is not None:
-            tuning.write_sysctls({f"net/ipv6/conf/{port.interface}/disable_ipv6": 1 for port in leaf.ports})
+        ports = [port.interface for port in leaf.ports] if leaf is not None else []
+        if (bridged := self._overlay.bridges.get(node)) is not None:
+            ports = [*(port.interface for port in bridged.ports), *(trunk.interface for trunk in bridged.trunks)]
+        tuning.write_sysctls({f"net/ipv6/conf/{port}/disable_ipv6": 1 for port in ports})
 
     def lay(self, plan: NodePlan) -> None:
         """All that a node has of the overlay, once its links are there."""
         node = plan.node.name
         if (leaf := self._overlay.leaves.get(node)) is not None and plan.vtep is not None:
             self._lay_leaf(node, plan.vtep, leaf)
+        elif (bridged := self._overlay.bridges.get(node)) is not None:
+            self._lay_bridge(node, bridged)
         elif own := self._overlay.hosts.get(node):
             self._lay_host(plan, own)
             self._lay_router(node)
@@ -100,7 +106,7 @@ class Layer:
         for tunnel, device in tunnels.items():
             add_tunnel(batch, tunnel, device, vtep)
         _add_gateways(batch, leaf, bridge, gateways)
-        self._add_ports(batch, node, leaf, bridge.index)
+        self._add_ports(batch, node, leaf.ports, bridge.index)
         batch.commit()
         _tune(leaf)
         devices = [bridge, *vrfs.values(), *tunnels.values(), *gateways.values()]
@@ -120,8 +126,27 @@ class Layer:
             tuning.disable_offloads([bond.name for bond in leaf.bonds])
             process.run([process.find_tool("tc", "iproute2"), "-batch", "-"], stdin="\n".join(lines))
 
-    def _add_ports(self, batch: rtnl.Batch, node: str, leaf: LeafOverlay, bridge: int) -> None:
-        for port in leaf.ports:
+    def _lay_bridge(self, node: str, bridged: Bridged) -> None:
+        """The bridge of plain VLANs: its spanning tree begins as it goes up, with all ports in it."""
+        bridge = Device(BRIDGE, next(self._indexes(node)), bridged.mtu, bridged.mac)
+        tree = logical.Tree(bridged.priority, HELLO, MAX_AGE, FORWARD_DELAY, AGEING)
+        batch = rtnl.Batch()
+        logical.add_bridge(batch, bridge, tree)
+        self._add_ports(batch, node, bridged.ports, bridge.index)
+        for trunk in bridged.trunks:
+            index = self._index(node, trunk.interface)
+            logical.enslave(batch, index, bridge.index, trunk.interface)
+            logical.set_cost(batch, index, trunk.cost, trunk.interface)
+            for vlan in bridged.vlans:
+                logical.join_vlan(batch, index, vlan)
+        batch.commit()
+        tuning.write_sysctls({f"net/ipv6/conf/{BRIDGE}/disable_ipv6": 1})
+        tuning.disable_offloads([BRIDGE])
+        links.set_up(batch, bridge.index, BRIDGE)
+        batch.commit()
+
+    def _add_ports(self, batch: rtnl.Batch, node: str, ports: Sequence[Port], bridge: int) -> None:
+        for port in ports:
             index = self._index(node, port.interface)
             logical.enslave(batch, index, bridge, port.interface)
             if port.untagged:
@@ -235,7 +260,9 @@ def check_kernel(topology: Topology) -> None:
     """Raise EnvironmentLacks when the overlay asks for what this kernel has not got."""
     if topology.overlay is None:
         return
-    wanted = {"VXLAN": probe.device("vxlan"), "bridges that know VLANs": probe.vlan_bridge()}
+    wanted = {"bridges that know VLANs": probe.vlan_bridge()}
+    if not topology.overlay.plain:
+        wanted["VXLAN"] = probe.device("vxlan")
     if topology.overlay.tenants:
         wanted["VRF"] = probe.device("vrf")
     if topology.overlay.bonds:

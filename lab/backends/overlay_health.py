@@ -36,6 +36,8 @@ def examine_overlay(fabric: Fabric) -> OverlayHealth:
     overlay = plan_overlay(fabric.topology)
     if overlay is None:
         raise UsageError(f"fabric {fabric.name} has no overlay", "topologies/tenant.yaml is an example")
+    if overlay.bridges:
+        raise UsageError(f"fabric {fabric.name} is of plain VLANs and has no EVPN", "rocelab status shows its tree")
     expected = expected_overlay(fabric.topology, fabric.plan)
 
     def ask(leaf: str) -> tuple[list[EvpnRoute], list[Vni], list[Gap]]:

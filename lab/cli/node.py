@@ -60,4 +60,6 @@ def vtysh(
     if not node_of(fabric, node).role.is_switch and node not in (overlay.externals if overlay else ()):
         switches = ", ".join(switch.name for switch in fabric.topology.switches)
         raise UsageError(f"{node} is a host and runs no router", f"switches are {switches}")
+    if overlay is not None and overlay.bridges:
+        raise UsageError(f"{node} bridges plain VLANs and runs no router", f"rocelab exec {node} -- bridge link")
     sys.exit(_interact(fabric, node, fabric.router(node).vtysh(*(command or ()))))

@@ -14,6 +14,7 @@ from lab.errors import UsageError
 from lab.model.overlay.plan import plan_overlay
 from lab.model.suggest import suggest
 from lab.routing.path import Walker, check_port
+from lab.routing.render import has_routers
 from lab.routing.station import stations_of
 from lab.routing.tunnel_path import TunnelWalker
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from lab.routing.path import Path, Place
     from lab.routing.station import Station
     from lab.routing.tunnel_path import Hops
+
+_SHOWS = "rocelab status has the tree, and rocelab exec leaf1 -- bridge fdb what is behind which port"
 
 Host = Annotated[str, typer.Argument(help="Host, or host:interface.", autocompletion=node_names)]
 
@@ -41,6 +44,8 @@ def path(
     if sport is not None:
         check_port(sport)
     running = open_fabric(fabric)
+    if not has_routers(running.topology):
+        raise UsageError(f"fabric {running.name} is of plain VLANs, and path knows no bridges", _SHOWS)
     start, goal = _station(running, src), _station(running, dst)
     _check(start, goal, sport)
     hops: list[Hops] = []

@@ -14,12 +14,14 @@ from lab.cli.complete import FabricOption
 from lab.cli.evpn_tables import as_data, show_overlay
 from lab.cli.opening import reading
 from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.tree_table import as_tree, show_tree, tree_of
 from lab.errors import ExitCode
 from lab.units import format_rate, format_size, format_time
 
 if TYPE_CHECKING:
     from lab.backends.base import Fabric
     from lab.model.topology import Link
+    from lab.routing.spanning_tree import Tree
 
 
 def status(
@@ -35,11 +37,14 @@ def status(
         return
     with reading(name) as fabric:
         nodes = examine(fabric)
-    healthy = all(node.healthy for node in nodes)
+    tree = tree_of(fabric, nodes)
+    healthy = all(node.healthy for node in nodes) and not (tree and tree.gaps)
     if json:
-        print_json({"fabric": fabric.name, "healthy": healthy, "nodes": [_as_data(node) for node in nodes]})
+        described = {} if tree is None else {"tree": as_tree(tree)}
+        each = [_as_data(node) for node in nodes]
+        print_json({"fabric": fabric.name, "healthy": healthy, "nodes": each, **described})
     else:
-        _show(fabric, nodes)
+        _show(fabric, nodes, tree)
     if not healthy:
         sys.exit(ExitCode.FAIL)
 
@@ -59,7 +64,7 @@ def _as_data(node: NodeHealth) -> dict[str, object]:
     return asdict(node) | {"healthy": node.healthy}
 
 
-def _show(fabric: Fabric, nodes: list[NodeHealth]) -> None:
+def _show(fabric: Fabric, nodes: list[NodeHealth], tree: Tree | None) -> None:
     stdout.print(table(f"nodes of {fabric.name}", ("node", "role", "state", "daemons"), map(_node_row, nodes)))
     peers = ("router", "interface", "peer", "BGP", "BFD", "prefixes", "for")
     sessions = [
@@ -75,7 +80,10 @@ def _show(fabric: Fabric, nodes: list[NodeHealth]) -> None:
         for node in nodes
         for s in node.sessions
     ]
-    stdout.print(table("sessions", peers, sessions))
+    if tree is not None:
+        show_tree(tree)
+    else:
+        stdout.print(table("sessions", peers, sessions))
     adjacent = [
         (node.name, n.interface, n.description, f"OSPFv{n.version}", n.state, node.bfd.get(n.interface, "-"),
          format_time(n.uptime))

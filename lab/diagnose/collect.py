@@ -80,6 +80,8 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         missing.append("what plain links do not count: classes, pauses, marks and drops (`qos: lab` in a topology)")
     if not recording.devices:
         missing.append("counters of RDMA devices: what was sent again is not known")
+    if recording.topology.overlay is not None and recording.topology.overlay.plain:
+        missing.append("the spanning tree: which ports are blocked, and who is the root (`rocelab status`)")
     if recording.incomplete:
         missing.append(f"what came after {recording.seconds:.1f} s: {recording.why}")
     transfers = tuple(_transfers(recording, window, facts))

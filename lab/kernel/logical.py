@@ -37,6 +37,8 @@ _LACP, _FAST, _BY_PORTS = 4, 1, 1
 """Of bonds: mode 802.3ad, LACPDUs each second, the hash of addresses and ports (ip-link(8))."""
 _LOOKS: Final = 50
 """Milliseconds between looks at whether members are up."""
+_TICKS: Final = 100
+"""Of user space in a second: what bridges count their timers in."""
 _INHERIT: Final = 1
 """TOS of a tunnel: that of the packet inside (ip-link(8))."""
 _PVID_UNTAGGED: Final = 0x02 | 0x04
@@ -79,17 +81,38 @@ def _new(batch: Batch, device: Device, kind: str, data: Attributes, more: Attrib
     batch.add(encode(message, RTM_NEWLINK, CREATE), f"{kind} {device.name}")
 
 
-def add_bridge(batch: Batch, device: Device) -> None:
-    """A VLAN-aware bridge whose ports are in no VLAN until they are put in one; no spanning tree, no snooping.
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The part of a bridge in a spanning tree: its priority, and its timers in seconds if it is the root."""
 
-    Its MTU is said a second time: only what a bridge that is there is told does not follow its ports.
+    priority: int
+    hello: float
+    max_age: float
+    forward_delay: float
+    ageing: float
+    """After which its own table forgets an address that sends nothing."""
+
+
+def add_bridge(batch: Batch, device: Device, tree: Tree | None = None) -> None:
+    """A VLAN-aware bridge whose ports are in no VLAN until they are put in one; no snooping.
+
+    In a ``tree`` the kernel's own 802.1D runs: it has a daemon do that in the first namespace alone. Its MTU is said
+    a second time: only what a bridge that is there is told does not follow its ports.
     """
-    data = [
+    data: Attributes = [
         ("IFLA_BR_VLAN_FILTERING", 1),
         ("IFLA_BR_VLAN_DEFAULT_PVID", 0),
         ("IFLA_BR_MCAST_SNOOPING", 0),
-        ("IFLA_BR_STP_STATE", 0),
     ]
+    if tree is not None:
+        data += [
+            ("IFLA_BR_HELLO_TIME", round(tree.hello * _TICKS)),
+            ("IFLA_BR_MAX_AGE", round(tree.max_age * _TICKS)),
+            ("IFLA_BR_FORWARD_DELAY", round(tree.forward_delay * _TICKS)),
+            ("IFLA_BR_AGEING_TIME", round(tree.ageing * _TICKS)),
+            ("IFLA_BR_PRIORITY", tree.priority),
+        ]
+    data.append(("IFLA_BR_STP_STATE", int(tree is not None)))
     _new(batch, device, "bridge", data)
     _change(batch, device.index, [("IFLA_MTU", device.mtu)], f"mtu of {device.name}")
 
@@ -108,9 +131,18 @@ def add_vxlan(batch: Batch, device: Device, *, vni: int, local: IPv4Address) -> 
         ("IFLA_VXLAN_UDP_CSUM", 0),
     ]
     _new(batch, device, "vxlan", data)
-    port = [("IFLA_BRPORT_LEARNING", 0), ("IFLA_BRPORT_NEIGH_SUPPRESS", 1)]
+    port: Attributes = [("IFLA_BRPORT_LEARNING", 0), ("IFLA_BRPORT_NEIGH_SUPPRESS", 1)]
+    _change_port(batch, device.index, port, f"bridge port {device.name}")
+
+
+def set_cost(batch: Batch, index: int, cost: int, name: str) -> None:
+    """What a port of a bridge adds to the path to the root (IEEE 802.1D-1998 section 8.5.5.3), 1 to 65535."""
+    _change_port(batch, index, [("IFLA_BRPORT_COST", cost)], f"cost of {name}")
+
+
+def _change_port(batch: Batch, index: int, port: Attributes, what: str) -> None:
     slave = [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", {"attrs": port})]
-    _change(batch, device.index, [("IFLA_LINKINFO", {"attrs": slave})], f"bridge port {device.name}")
+    _change(batch, index, [("IFLA_LINKINFO", {"attrs": slave})], what)
 
 
 def add_vrf(batch: Batch, device: Device, table: int) -> None:

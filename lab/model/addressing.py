@@ -71,7 +71,7 @@ class InterfacePlan:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node: interfaces by name and, on switches, what its router is called and numbered."""
+    """One node: interfaces by name and, on switches with a router, what that is called and numbered."""
 
     node: Node
     interfaces: Mapping[str, InterfacePlan]
@@ -183,6 +183,8 @@ def _plan_switch(topology: Topology, node: Node, rank: int, interfaces: Mapping[
         Role.LEAF: pools.leaf_loopbacks,
     }[node.role]
     loopback4 = loopbacks.network_address + rank
+    if topology.overlay is not None and topology.overlay.plain:
+        return NodePlan(node, interfaces)
     if topology.overlay is not None and topology.overlay.underlay is Underlay.OSPF:
         interfaces = _lent(topology, node, interfaces, IPv4Interface(loopback4))
     return NodePlan(

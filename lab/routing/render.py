@@ -79,6 +79,11 @@ class RouterConfig:
         return self.header + "".join(text.removeprefix(self.header) for text in self.files.values())
 
 
+def has_routers(topology: Topology) -> bool:
+    """Whether its switches, if it has any, route: those of plain VLANs only bridge, and have no daemons."""
+    return topology.overlay is None or not topology.overlay.plain
+
+
 def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -> RouterConfig:
     """The configuration of switch ``name``."""
     bfd = topology.routing.bfd

@@ -26,8 +26,11 @@ _CONFIGURATION: Final = "write terminal"
 
 
 def forwarding_of(fabric: Fabric) -> dict[str, Any]:
-    """By name of each node of a fabric with an overlay, empty of another; what does not answer says why instead."""
-    if fabric.topology.overlay is None:
+    """By name of each node of a fabric with an overlay, empty of another and of plain VLANs, where nobody runs BGP.
+
+    What does not answer says why instead.
+    """
+    if fabric.topology.overlay is None or fabric.topology.overlay.plain:
         return {}
     with ThreadPoolExecutor() as readers:
         found = list(readers.map(lambda node: _of_node(fabric, node.name), fabric.topology.nodes))

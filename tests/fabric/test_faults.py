@@ -122,7 +122,7 @@ KINDS: Final = {
     "pause-storm h1": lambda: "0x8808" in said("leaf1", *CAPTURE),
     "global-pause h1 every=5ms": lambda: "0x8808" in said("leaf1", *CAPTURE),
     "malformed-pfc h1 what=vector": lambda: "0x8808" in said("leaf1", *CAPTURE),
-    "broadcast-storm h1 size=1000": lambda: "> ff:ff:ff:ff:ff:ff" in said("leaf1", *CAPTURE[:-1], "ether[12:2]=0x88b5"),
+    "broadcast-storm h1 size=1000": lambda: "> ff:ff:ff" in said("leaf1", *CAPTURE[:-1], "ether[12:2]=0x88b5"),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lab.backends import health, overlay_health
 from lab.cli.answers.base import Answer, Models
-from lab.kernel import interfaces
+from lab.kernel import bridges, interfaces
 from lab.model import summary, topology
 from lab.routing import evpn, show, tunnel_path
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made
     from lab.routing.tunnel_path import Hop
 else:
     _OTHERWISE = {health.NodeHealth: {"healthy": bool}, tunnel_path.Hop: {"end": str}}
-    _MODELS = Models((interfaces, show, evpn, topology), _OTHERWISE)
+    _MODELS = Models((interfaces, bridges, show, evpn, topology), _OTHERWISE)
     Hop = _MODELS.of(tunnel_path.Hop)
     NodeHealth, Summary = _MODELS.of(health.NodeHealth), _MODELS.of(summary.Summary)
     OverlayHealth = _MODELS.of(overlay_health.OverlayHealth)
@@ -47,12 +47,27 @@ class Up(Answer):
     """The VM continued from a checkpoint of it."""
 
 
+class SpanningTree(Answer):
+    """The tree of a fabric of plain VLANs; the ports are each node's."""
+
+    root: str
+    """The switch that all take for the root; "" where they do not agree."""
+    links: int
+    """Between switches."""
+    blocked: list[str]
+    """Those that are whole and carry nothing."""
+    gaps: list[str]
+    """Why it is no tree, or not yet."""
+
+
 class Status(Answer):
     """``rocelab status``."""
 
     fabric: str
     healthy: bool
     nodes: list[NodeHealth]
+    tree: SpanningTree | None = None
+    """Of plain VLANs alone."""
 
 
 class StatusEvpn(OverlayHealth):

@@ -83,7 +83,7 @@ class _Drawing:
     def _detail(self, node: Node) -> str:
         plan: NodePlan = self._plans[node.name]
         if node.role.is_switch:
-            return str(plan.loopback4)
+            return "" if plan.loopback4 is None else str(plan.loopback4)
         addresses = [str(port.address.ip) for port in plan.interfaces.values() if port.address is not None]
         return addresses[0] if len(addresses) == 1 else f"{len(addresses)} NICs"
 

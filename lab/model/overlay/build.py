@@ -58,7 +58,7 @@ def _network(name: str, spec: NetworkSpec, topology: Topology, bonds: Bonds) -> 
     return Network(
         name=name,
         vlan=spec.vlan,
-        l2vni=spec.l2vni,
+        l2vni=spec.l2vni or 0,
         tenant=spec.tenant or "",
         subnets=tuple(spec.subnets),
         gateways=tuple(spec.gateways),

@@ -48,11 +48,13 @@ class Design(StrEnum):
     """Sessions of its own, between the loopbacks of neighbouring switches, by the AS numbers of the underlay."""
     IBGP = "ibgp"
     """The same with one AS number for all: who is above reflects (RFC 4456)."""
+    VLANS = "vlans"
+    """None: no EVPN, no VXLAN and no underlay. Links between switches are trunks of one bridged network, a tree."""
 
     @property
     def of_loopbacks(self) -> bool:
         """Whether EVPN has sessions of its own."""
-        return self is not Design.EBGP
+        return self in {Design.EBGP_MULTIHOP, Design.IBGP}
 
 
 class Underlay(StrEnum):
@@ -91,6 +93,7 @@ class Network:
     name: str
     vlan: int
     l2vni: int
+    """0 in plain VLANs."""
     tenant: str = ""
     """Of whose VRF its gateways are; "" where it has none."""
     subnets: tuple[Subnet, ...] = ()
@@ -156,6 +159,11 @@ class Overlay:
     underlay: Underlay = Underlay.EBGP
     border: tuple[Border, ...] = ()
     bonds: tuple[Bond, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is plain VLANs with a spanning tree, and nothing over them."""
+        return self.design is Design.VLANS
 
     def partners(self, tenant: str) -> list[str]:
         """The tenants whose subnets ``tenant`` reaches besides its own."""

@@ -13,6 +13,7 @@ hosts of a network         the first free addresses of its subnets, in its order
 tagged host                ``eth1.10``
 router outside             ``lo``: the first address of each prefix that it tells
 bond n                     ``bondn``, at its host and at each of its leaves
+switch of plain VLANs      ``bridge``, with all its ports (``spanning_tree``)
 =========================  =============================================================
 
 A leaf's own MAC is 02:1a:<node, 2 bytes>:00:00: the interface that no interface is (``addressing``).
@@ -37,6 +38,7 @@ from lab.model.overlay.parts import (
     Tunnel,
     Vrf,
 )
+from lab.model.overlay.spanning_tree import Bridged, Trunk, cost_of, priority_of
 from lab.model.topology import Endpoint
 
 if TYPE_CHECKING:
@@ -85,8 +87,32 @@ class OverlayPlan:
 
     @cached_property
     def leaves(self) -> Mapping[str, LeafOverlay]:
-        """What each leaf with a network has."""
-        return {leaf: self._leaf(leaf, networks) for leaf, networks in self.members.items()}
+        """What each leaf with a network has for EVPN; nothing in plain VLANs."""
+        return (
+            {}
+            if self._overlay.plain
+            else {leaf: self._leaf(leaf, networks) for leaf, networks in self.members.items()}
+        )
+
+    @cached_property
+    def bridges(self) -> Mapping[str, Bridged]:
+        """The bridge of each switch of plain VLANs, the top tier first; none with EVPN."""
+        if not self._overlay.plain:
+            return {}
+        switches = enumerate(self._topology.switches)
+        return {switch.name: self._bridge(switch.name, rank) for rank, switch in switches}
+
+    def _bridge(self, name: str, rank: int) -> Bridged:
+        links = self._topology.links_of(name)
+        rates = {link.end_at(name).interface: link.rate for link in links}
+        return Bridged(
+            mac=mac_of(self.numbers[name], 0),
+            mtu=min(link.mtu for link in links),
+            priority=priority_of(rank),
+            vlans=tuple(network.vlan for network in self.networks),
+            ports=tuple(self._ports(name)),
+            trunks=tuple(Trunk(uplink, cost_of(rates[uplink])) for uplink in self._uplinks(name)),
+        )
 
     @cached_property
     def hosts(self) -> Mapping[str, tuple[HostInterface, ...]]:

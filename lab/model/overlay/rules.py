@@ -13,6 +13,7 @@ from lab.model.overlay.border_rules import check_border
 from lab.model.overlay.build import bonds_by_member
 from lab.model.overlay.ends import end_of
 from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Design, Underlay
+from lab.model.overlay.vlan_rules import check_design, check_plain
 from lab.model.suggest import suggest
 from lab.model.topology import Role
 from lab.model.validate import Finding
@@ -31,6 +32,7 @@ _TAKEN: Final = re.compile(r"(lo|bridge|default|all|any|(swp|eth|vlan|vni)[0-9]+
 
 def check_overlay(spec: OverlaySpec) -> Iterator[Finding]:
     """Every rule that can be checked on what is written."""
+    yield from check_design(spec)
     yield from _names_are_free(spec)
     yield from _numbers_used_once(spec)
     yield from _vlans_suffice(spec)
@@ -54,7 +56,11 @@ def _numbers_used_once(spec: OverlaySpec) -> Iterator[Finding]:
     vnis: dict[int, str] = {}
     vlans: dict[int, str] = {}
     wanted = [(vlans, "VLAN", network.vlan, ("networks", name, "vlan")) for name, network in spec.networks.items()]
-    wanted += [(vnis, "VNI", network.l2vni, ("networks", name, "l2vni")) for name, network in spec.networks.items()]
+    wanted += [
+        (vnis, "VNI", network.l2vni, ("networks", name, "l2vni"))
+        for name, network in spec.networks.items()
+        if network.l2vni is not None
+    ]
     wanted += [
         (vnis, "VNI", tenant.l3vni, ("tenants", name, "l3vni"))
         for name, tenant in spec.tenants.items()
@@ -131,7 +137,7 @@ def _subnets_are_disjoint(spec: OverlaySpec) -> Iterator[Finding]:
 
 
 def _underlay_has_as_numbers(spec: OverlaySpec) -> Iterator[Finding]:
-    if spec.underlay is Underlay.OSPF and spec.design is not Design.IBGP:
+    if spec.underlay is Underlay.OSPF and spec.design not in {Design.IBGP, Design.VLANS}:
         message = f"{spec.design} goes by the AS numbers of an underlay of eBGP, and this one is ospf"
         yield Finding(("overlay", "underlay"), message, "say design: ibgp")
 
@@ -198,6 +204,7 @@ def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[Finding
             yield from _subnets_have_room(built)
             yield from _mtu_fits(topology, built)
     yield from check_border(topology, spec)
+    yield from check_plain(topology)
 
 
 def _ends_are_hosts(
@@ -246,9 +253,11 @@ def _mtu_fits(topology: Topology, network: Network) -> Iterator[Finding]:
         link for link in topology.links if all(topology.node(end.node).role is not Role.HOST for end in link.ends)
     ]
     narrowest = min(between, key=_mtu, default=None)
-    if narrowest is not None and largest.mtu + VXLAN_OVERHEAD > narrowest.mtu:
-        needs, room = largest.mtu + VXLAN_OVERHEAD, narrowest.mtu - VXLAN_OVERHEAD
-        message = f"{largest.mtu} bytes on {largest} are {needs} in VXLAN, and {narrowest} takes {narrowest.mtu}"
+    overhead = 0 if topology.overlay is not None and topology.overlay.plain else VXLAN_OVERHEAD
+    if narrowest is not None and largest.mtu + overhead > narrowest.mtu:
+        needs, room = largest.mtu + overhead, narrowest.mtu - overhead
+        inside = " in VXLAN" if overhead else ""
+        message = f"{largest.mtu} bytes on {largest} are {needs}{inside}, and {narrowest} takes {narrowest.mtu}"
         yield Finding(
             path, message, f"mtu: {room} or less for hosts, or {needs} or more between switches (fabric_mtu)"
         )

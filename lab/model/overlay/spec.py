@@ -122,8 +122,8 @@ class NetworkSpec(_Section):
 
     vlan: Vlan
     """Its VLAN on every leaf; hosts that are tagged use it too."""
-    l2vni: Vni
-    """Its VNI."""
+    l2vni: Vni | None = None
+    """Its VNI; plain VLANs have none."""
     tenant: TenantName | None = None
     """Whose it is. Needed for gateways: they are in the tenant's VRF."""
     subnets: Annotated[list[Prefix], Field(max_length=2)] = []
@@ -167,7 +167,8 @@ class OverlaySpec(_Section):
 
     design: Annotated[Design, Field(strict=False)] = Design.EBGP
     """Which sessions carry EVPN's routes. ebgp: those of the underlay, hop by hop. ebgp-multihop: sessions between
-    the loopbacks of leaves and spines. ibgp: the same in one AS, spines reflect routes."""
+    the loopbacks of leaves and spines. ibgp: the same in one AS, spines reflect routes. vlans: none, and no VXLAN;
+    links between switches are trunks, and of them a spanning tree carries (IEEE 802.1D)."""
     underlay: Annotated[Underlay, Field(strict=False)] = Underlay.EBGP
     """What brings packets from leaf to leaf: ebgp, a session on each link, or ospf, one area, with design: ibgp."""
     gateway_mac: Mac = GATEWAY_MAC

@@ -1,0 +1,76 @@
+"""Whether what is asked of plain VLANs is something that they have: they bridge, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.model.overlay.intent import Design, Underlay
+from lab.model.topology import Role
+from lab.model.validate import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.model.overlay.spec import NetworkSpec, OverlaySpec
+    from lab.model.topology import Topology
+    from lab.model.yamltext import Path
+
+_OTHERWISE = "or choose a design with EVPN"
+
+
+def check_design(spec: OverlaySpec) -> Iterator[Finding]:
+    """What the design does not have, and of networks of EVPN what they must."""
+    if spec.design is not Design.VLANS:
+        for name, network in spec.networks.items():
+            if network.l2vni is None:
+                path = ("overlay", "networks", name, "l2vni")
+                yield Finding(path, "is missing", "add it: its VNI")
+        return
+    for key, what in (
+        ("tenants", "nothing is routed"),
+        ("leaks", "nothing is routed"),
+        ("border", "nothing is routed"),
+        ("bonds", "a host on two leaves is on one tree twice"),
+    ):
+        if getattr(spec, key):
+            yield _refused(("overlay", key), what, f"leave {key} out")
+    if spec.underlay is not Underlay.EBGP:
+        yield _refused(("overlay", "underlay"), "there is no underlay", "leave underlay out")
+    if "gateway_mac" in spec.model_fields_set:
+        yield _refused(("overlay", "gateway_mac"), "nothing is routed", "leave gateway_mac out")
+    for name, network in spec.networks.items():
+        yield from _only_bridged(name, network)
+
+
+def _only_bridged(name: str, network: NetworkSpec) -> Iterator[Finding]:
+    for key, what in (
+        ("l2vni", "there is no VXLAN"),
+        ("rd", "there are no routes"),
+        ("rt", "there are no routes"),
+        ("tenant", "nothing is routed"),
+        ("gateways", "nothing is routed"),
+    ):
+        if getattr(network, key):
+            yield _refused(("overlay", "networks", name, key), what, f"leave {key} out")
+
+
+def _refused(path: Path, why: str, remedy: str) -> Finding:
+    return Finding(path, f"is not of design vlans: {why}", f"{remedy}, {_OTHERWISE}")
+
+
+def check_plain(topology: Topology) -> Iterator[Finding]:
+    """Whether the rest of the fabric is of plain VLANs: no lossless port, no router, no host without a network."""
+    if topology.overlay is None or not topology.overlay.plain:
+        return
+    if topology.qos is not None:
+        yield _refused(("qos",), "lossless ports look for no class behind a tag", "leave qos out")
+    for name in topology.frr:
+        yield _refused(("frr", name), "switches run no router", f"leave the lines of {name} out")
+    attached = {attachment.end for network in topology.overlay.networks for attachment in network.attachments}
+    bonded = {member for bond in topology.overlay.bonds for member in bond.members}
+    for link in topology.links:
+        for end in link.ends:
+            if topology.node(end.node).role is Role.HOST and end not in attached | bonded:
+                who = end.node if len(topology.links_of(end.node)) == 1 else str(end)
+                message = f"{who} is in none, and with design vlans there is no underlay"
+                yield Finding(("overlay", "networks"), message, "name it in untagged or tagged of a network")
