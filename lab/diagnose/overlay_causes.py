@@ -98,4 +98,14 @@ OVERLAY_CAUSES: Final = (
         words="A host that knows the anycast gateway by its MAC sends to nobody there: it reaches nothing beyond its"
         " network until it asks anew.",
     ),
+    Cause(
+        "vlan-stp-blocked", "a spanning tree has lost a link, and waits before another one carries",
+        needs=(paths.a_tree_lost_a_link,),
+        explains=("link-flap",),
+        rival="link-flap",
+        tell="rocelab status: the states of ports, and which links are blocked",
+        fix="repair the link; or route between leaves, by EVPN: both uplinks carry, and a lost one is left at once",
+        words="Links that the tree has blocked carry only when what was heard of the root is forgotten, and ports"
+        " have listened and learnt: hosts behind the link are cut off meanwhile, and once more when it is repaired.",
+    ),
 )  # fmt: skip
