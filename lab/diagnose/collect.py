@@ -73,6 +73,7 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         ran=tuple(_ran(recording, window)),
         qos=qos,
         forwarding=_overlay(recording, window, missing),
+        bridged=recording.topology.overlay is not None and recording.topology.overlay.plain,
         plain=plain,
         current=current,
     )
@@ -80,7 +81,7 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         missing.append("what plain links do not count: classes, pauses, marks and drops (`qos: lab` in a topology)")
     if not recording.devices:
         missing.append("counters of RDMA devices: what was sent again is not known")
-    if recording.topology.overlay is not None and recording.topology.overlay.plain:
+    if facts.bridged:
         missing.append("the spanning tree: which ports are blocked, and who is the root (`rocelab status`)")
     if recording.incomplete:
         missing.append(f"what came after {recording.seconds:.1f} s: {recording.why}")

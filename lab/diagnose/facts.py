@@ -160,6 +160,8 @@ class Facts:
     """By node, what its ports are configured with."""
     forwarding: Mapping[str, Forwarding] = field(default_factory=dict)
     """By node of an overlay, what it forwarded by at the end of the window; empty where that is not known."""
+    bridged: bool = False
+    """Whether its switches bridge plain VLANs, and a spanning tree decides which links carry."""
     plain: bool = False
     """Whether no port counts priorities: of congestion, classes and losses nothing is known."""
     current: bool = False

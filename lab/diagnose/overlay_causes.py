@@ -109,4 +109,14 @@ OVERLAY_CAUSES: Final = (
         words="By ingress replication each broadcast leaves its leaf once for every VTEP of the network: an uplink is"
         " full long before the host's own link is, and all that share its queue wait.",
     ),
+    Cause(
+        "vlan-stp-blocked", "a spanning tree has lost a link, and waits before another one carries",
+        needs=(paths.a_tree_lost_a_link,),
+        explains=("link-flap",),
+        rival="link-flap",
+        tell="rocelab status: the states of ports, and which links are blocked",
+        fix="repair the link; or route between leaves, by EVPN: both uplinks carry, and a lost one is left at once",
+        words="Links that the tree has blocked carry only when what was heard of the root is forgotten, and ports"
+        " have listened and learnt: hosts behind the link are cut off meanwhile, and once more when it is repaired.",
+    ),
 )  # fmt: skip

@@ -163,6 +163,14 @@ def a_link_is_down(facts: Facts) -> Iterator[Sign]:
         yield Sign(link, tuple(seen), 0.96)
 
 
+def a_tree_lost_a_link(facts: Facts) -> Iterator[Sign]:
+    """A link between two bridges is down, or went down: the spanning tree waits before another takes its place."""
+    switches = set(facts.switches) if facts.bridged else set()
+    for sign in a_link_is_down(facts):
+        if {end.partition(":")[0] for end in sign.place.split("--")} <= switches:
+            yield sign
+
+
 def a_switch_is_dark(facts: Facts) -> Iterator[Sign]:
     """All links of a switch that has several are down, or went down."""
     down = {sign.place: sign for sign in a_link_is_down(facts)}

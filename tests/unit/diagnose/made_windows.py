@@ -226,6 +226,10 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
     ),
     ("leaf-dies", "leaf1", facts({}, down=frozenset(LEAF1)), facts({}, down=frozenset(LEAF1[:-1]))),
     (
+        "vlan-stp-blocked", "leaf1:swp1--spine1:swp1",
+        facts({}, links=(DOWN,), bridged=True), facts({}, links=(DOWN,)),
+    ),
+    (
         "link-flap", "leaf1:swp1--spine1:swp1",
         facts({}, links=(DOWN, replace(DOWN, seconds=1.5, up=True)),
               sessions=(SessionChange(0.6, "leaf1:swp1", "Active"),), devices=RETRIED),
