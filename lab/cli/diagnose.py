@@ -42,7 +42,7 @@ def diagnose(
     until: Annotated[float | None, typer.Option("--until", metavar="SECONDS", help="Up to there.")] = None,
     seconds: Annotated[float, typer.Option(help="How long a running fabric is looked at.")] = 10.0,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Ping and write a little between hosts meanwhile: where nobody does.")
+        bool, typer.Option("--probe", help="Ping, try all paths and write a little meanwhile: where nobody does.")
     ] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,

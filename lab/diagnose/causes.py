@@ -13,7 +13,7 @@ from typing import Final
 
 from lab.diagnose.cause import Cause
 from lab.diagnose.overlay_causes import OVERLAY_CAUSES
-from lab.diagnose.symptoms import classes, congestion, losses, marks, paths, pauses
+from lab.diagnose.symptoms import classes, congestion, losses, marks, paths, pauses, probes
 
 _BEHIND: Final = ("incast", "parking-lot", "victim-flow")
 """What a port that is stopped, or slow, does to those behind it."""
@@ -280,7 +280,7 @@ CAUSES: Final = (
     Cause(
         "gray-loss", "a link loses packets, and no counter of a device says so",
         needs=(losses.vanishes_on_a_link,),
-        supports=(losses.sent_again,),
+        supports=(losses.sent_again, probes.some_probes_vanish),
         excludes=(losses.only_small_ones_pass,),
         rival="link-flap",
         tell="rocelab counters {port} {peer}: sent at one end, received at the other",
@@ -291,7 +291,7 @@ CAUSES: Final = (
     Cause(
         "mtu-black-hole", "a link takes smaller packets than its neighbours: small works, large hangs",
         needs=(losses.only_small_ones_pass,),
-        supports=(losses.sent_again,),
+        supports=(losses.sent_again, probes.only_small_probes_pass),
         rival="gray-loss",
         tell="rocelab exec {node} -- ip link, and ping -M do -s 1472 and -s 8000 over each path",
         fix="rocelab exec {peer_node} -- ip link set {peer_interface} mtu 9000: one MTU end to end",
@@ -301,6 +301,7 @@ CAUSES: Final = (
     Cause(
         "mtu-black-hole", "a link has a smaller MTU than its neighbours",
         needs=(losses.smaller_than_its_siblings,),
+        supports=(probes.only_small_probes_pass,),
         rival="",
         tell="rocelab exec {node} -- ip link, and ping -M do -s 1472 and -s 8000 over each path",
         fix="rocelab exec {node} -- ip link set {interface} mtu 9000, and so at the other end: one MTU end to end",
@@ -320,7 +321,7 @@ CAUSES: Final = (
     Cause(
         "acl-4791", "a switch filters RoCE: ping works, RDMA times out",
         needs=(losses.swallowed_by_a_switch,),
-        supports=(losses.a_filter_counts,),
+        supports=(losses.a_filter_counts, probes.no_probe_passes),
         excludes=(losses.an_address_has_moved,),
         rival="gid-index",
         tell="rocelab exec {node} -- nft list ruleset: hits of a rule on udp dport 4791",

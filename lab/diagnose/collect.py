@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Transfer
+from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Swept, Transfer
 from lab.diagnose.forwarding import forwarding
 from lab.errors import InvalidInput, UsageError
 from lab.telemetry.folder import invalid
@@ -71,6 +71,7 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         readdressed=_readdressed(recording, window.end),
         sessions=tuple(_session_changes(recording, window)),
         ran=tuple(_ran(recording, window)),
+        swept=tuple(_swept(recording, window)),
         qos=qos,
         forwarding=_overlay(recording, window, missing),
         bridged=recording.topology.overlay is not None and recording.topology.overlay.plain,
@@ -298,6 +299,15 @@ def _ran(recording: Recording, window: Phase) -> Iterator[Ran]:
         if window.start <= command.ns and command.end_ns <= window.end:
             seconds = (command.ns - recording.clock.start) / _NS
             yield Ran(seconds, command.node, command.argv, command.exit_code, command.stdout)
+
+
+def _swept(recording: Recording, window: Phase) -> Iterator[Swept]:
+    for event in recording.events(source="caller", kind="note", during=window):
+        if event.data.get("text") == "swept":
+            (sent, came), (large_sent, large_came) = event.data["small"], event.data["large"]
+            path = tuple(str(port) for port in event.data["path"])
+            port, size = int(event.data["port"]), int(event.data["size"])
+            yield Swept(event.seconds, path, port, size, int(sent), int(came), int(large_sent), int(large_came))
 
 
 def _transfers(recording: Recording, window: Phase, facts: Facts) -> Iterator[Transfer]:

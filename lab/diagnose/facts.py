@@ -123,6 +123,23 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep over paths sent by one of them, from which ports, and what came: small packets, and large ones.
+
+    ``size`` is octets of a large one from its IP header on; ``port`` the UDP source port that chose the path.
+    """
+
+    seconds: float
+    path: tuple[str, ...]
+    port: int
+    size: int
+    sent: int
+    came: int
+    large_sent: int
+    large_came: int
+
+
+@dataclass(frozen=True, slots=True)
 class Transfer:
     """Work that was started: ``qps`` QPs from a host to another. What a job's owner knows; often nobody does."""
 
@@ -155,6 +172,8 @@ class Facts:
     """Hosts whose address was taken off and given back, before the window or in it, and when."""
     sessions: tuple[SessionChange, ...] = ()
     ran: tuple[Ran, ...] = ()
+    swept: tuple[Swept, ...] = ()
+    """Of each path that was swept; none where nobody probed."""
     transfers: tuple[Transfer, ...] = ()
     qos: Mapping[str, NodeQos] = field(default_factory=dict)
     """By node, what its ports are configured with."""

@@ -8,6 +8,7 @@ from lab.diagnose.sign import Evidence
 from lab.diagnose.symptoms.losses import only_small_ones_pass, sent_again, swallowed_by_a_switch, vanishes_on_a_link
 from lab.diagnose.symptoms.paths import a_link_goes_down, a_session_is_lost
 from lab.diagnose.symptoms.pauses import FOREVER, a_lossless_class_drops
+from lab.diagnose.symptoms.probes import probes_are_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _ANY = (
     a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch, sent_again,
-    a_link_goes_down, a_session_is_lost,
+    a_link_goes_down, a_session_is_lost, probes_are_missing,
 )  # fmt: skip
 
 

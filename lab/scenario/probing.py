@@ -20,6 +20,7 @@ from lab.model.topology import Role
 from lab.rdma.nic import nics_of, parse_pair
 from lab.scenario import programs
 from lab.scenario.patterns import ring
+from lab.scenario.sweeping import sweep_paths
 from lab.scenario.workload import ping_words
 
 if TYPE_CHECKING:
@@ -43,13 +44,16 @@ _SHARE: Final = 16
 
 @contextlib.contextmanager
 def probing(stage: Stage) -> Iterator[None]:
-    """Ping around the rings of hosts, ask for filters, then have those write a little that were reached, meanwhile.
+    """Ping around rings of hosts, sweep all paths, ask for filters; have those write meanwhile that were reached.
 
     All of it is recorded: the pings, the filters, and who could not begin. Killed, it leaves no transfers: the next
     command about the fabric ends them.
     """
-    pairs = [pair for hosts in rings(stage.fabric.topology) for pair in ring(hosts)]
+    hosts = rings(stage.fabric.topology)
+    pairs = [pair for each in hosts for pair in ring(each)]
     reached = _ping(stage, pairs)
+    for each in hosts:
+        sweep_paths(stage, each)
     for node in stage.fabric.topology.switches if process.which("nft") else ():
         stage.run(node.name, "nft", "list", "ruleset")
     able = [pair for pair in reached if all(nics_of(stage.fabric, host) for host in parse_pair(pair))]

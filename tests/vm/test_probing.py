@@ -58,6 +58,26 @@ def test_loss_is_seen_by_those_who_send() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "cause", "place", "told"),
+    [
+        (("link-mtu", "leaf2--spine2", "mtu=1500"), "mtu-black-hole", "leaf2:swp2--spine2:swp2", "of 100 small"),
+        (("link-loss", "spine2:swp2", "probability=0.1"), "gray-loss", "spine2:swp2--leaf2:swp2", "of 100 small"),
+        (("udp-filtered", "spine1"), "acl-4791", "spine1", "of 100 small packets and 0 of 10 of 9000 octets came"),
+    ],
+    indirect=["fault"],
+)
+@pytest.mark.usefixtures("fault")
+def test_a_sweep_finds_what_is_wrong_with_one_path_of_two(cause: str, place: str, told: str) -> None:
+    """By UDP source port, whatever hash and QPs would have it."""
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    assert (first["cause"], first["places"]) == (cause, [place])
+    said = [evidence["says"] for evidence in first["evidence"] if evidence["source"] == "sweep"]
+    assert any(told in line for line in said), first
+    assert all(place.partition(":")[0].replace("leaf2", "spine2") in line for line in said), first
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [("udp-filtered", "leaf1")], indirect=True)
 @pytest.mark.usefixtures("fault")
 def test_a_filter_lets_pings_through_and_counts_the_rest() -> None:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.sign import Evidence, Sign
+from lab.diagnose.symptoms import probes
 from lab.diagnose.symptoms.classes import mismatched
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import Facts
 
 _UNDER_WAY: Final = 3
-"""Packets that may be between two readings of a link's ends, where the RDMA devices say that some are missing."""
+"""Packets that may be between two readings of a link's ends, where RDMA devices or a sweep miss some."""
 _ASTRAY: Final = 20
 """The same where nobody says so: a sampler that was interrupted reads one end of a link later than the other."""
 _SWALLOWED: Final = 8
@@ -31,7 +32,7 @@ _GID: Final = re.compile(r"gids/(\d+):(\S+)")
 def _vanished(facts: Facts) -> Iterator[tuple[str, str, int, int, int, int]]:
     """Of each link and direction that loses: ends, packets and bytes lost, packets and bytes that came."""
     changed = {change.port for change in facts.links if not change.up}
-    missed = sum(_again(facts).values())
+    missed = sum(_again(facts).values()) + probes.missing(facts)
     if facts.devices and not missed:
         return
     dropped = sum(lane.dropped for lane in facts.lanes.values())  # which accounts for what is missing
@@ -105,6 +106,8 @@ def _too_large(facts: Facts, name: str, peer: str) -> list[Evidence]:
     """Why it is size that decides what passes from a port to its peer; empty where it is not."""
     if mtu := _told_mtu(facts, peer, name):
         return [Evidence("is its MTU, smaller than its peer's", peer, "ip link: mtu", mtu, facts.end)]
+    if seen := [sign for sign in probes.only_small_probes_pass(facts) if sign.place == f"{name}--{peer}"]:
+        return list(seen[0].evidence)
     for end, other, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):
         if (end, other) == (name, peer) and arrived and lost / (lost + arrived) > 0.02:
             large, small = lost_bytes / lost, arrived_bytes / arrived

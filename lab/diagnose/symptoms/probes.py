@@ -1,0 +1,82 @@
+"""What a sweep over every equal path tells: which sizes pass on which, and where those part that fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.sign import Evidence, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lab.diagnose.facts import Facts, Swept
+
+_FEW: Final = 3
+"""Packets of a size that are too few to say that none passes."""
+_MOST: Final = 0.5
+"""Of the small ones: where more are missing, it is not their size."""
+
+
+def missing(facts: Facts) -> int:
+    """Packets of the sweep that were sent and did not come."""
+    return sum(each.sent - each.came + each.large_sent - each.large_came for each in facts.swept)
+
+
+def only_small_probes_pass(facts: Facts) -> Iterator[Sign]:
+    """On a path small packets of a sweep pass and no large one does; on links that no path of large ones has."""
+    yield from _on_links(facts, _only_small, lambda each: each.large_came > 0)
+
+
+def some_probes_vanish(facts: Facts) -> Iterator[Sign]:
+    """On a path some packets of a sweep are lost, whatever their size; on links that no path without loss has."""
+    yield from _on_links(facts, _some, _clean)
+
+
+def no_probe_passes(facts: Facts) -> Iterator[Sign]:
+    """On a path nothing of a sweep passes; at switches that no path has on which anything does."""
+    failing = [each for each in facts.swept if each.sent >= _FEW and not each.came and not each.large_came]
+    passing = {node for each in facts.swept if each.came for node in _switches(each)}
+    for node in dict.fromkeys(node for each in failing for node in _switches(each)):
+        if node not in passing:
+            yield Sign(node, tuple(_line(each) for each in failing if node in _switches(each))[:2])
+
+
+def probes_are_missing(facts: Facts) -> Iterator[Sign]:
+    """Packets of a sweep do not come, whatever the reason."""
+    failing = [each for each in facts.swept if not _clean(each)]
+    if failing:
+        yield Sign("", tuple(map(_line, failing)))
+
+
+def _on_links(facts: Facts, fails: Callable[[Swept], bool], passes: Callable[[Swept], bool]) -> Iterator[Sign]:
+    failing = [each for each in facts.swept if fails(each)]
+    sound = {port for each in facts.swept if passes(each) for port in each.path}
+    for port in dict.fromkeys(port for each in failing for port in each.path):
+        if port not in sound and facts.peer(port):
+            yield Sign(f"{port}--{facts.peer(port)}", tuple(_line(each) for each in failing if port in each.path)[:2])
+
+
+def _only_small(swept: Swept) -> bool:
+    lost = swept.sent - swept.came
+    return swept.large_sent >= _FEW and not swept.large_came and swept.came > 0 and lost < swept.sent * _MOST
+
+
+def _some(swept: Swept) -> bool:
+    return swept.came > 0 and not _only_small(swept) and not _clean(swept)
+
+
+def _clean(swept: Swept) -> bool:
+    return swept.came == swept.sent and swept.large_came == swept.large_sent
+
+
+def _switches(swept: Swept) -> tuple[str, ...]:
+    return tuple(port.partition(":")[0] for port in swept.path[1:])
+
+
+def _line(swept: Swept) -> Evidence:
+    ports = " ".join(swept.path)
+    says = (
+        f"of {swept.sent} small packets and {swept.large_came} of {swept.large_sent} of {swept.size} octets came,"
+        f" by UDP source port {swept.port}: {ports}"
+    )
+    return Evidence(says, swept.path[0], "sweep", swept.came, swept.seconds)

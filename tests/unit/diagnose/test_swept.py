@@ -1,0 +1,106 @@
+"""What a sweep over paths shows where nobody else sends, and that of a healthy one it shows nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.diagnose.answer import Outcome
+from lab.diagnose.engine import diagnose
+from lab.diagnose.facts import Swept
+from lab.diagnose.symptoms import probes
+from tests.unit.diagnose.made_facts import PEERS, Lanes, facts, first
+
+if TYPE_CHECKING:
+    from lab.diagnose.facts import Facts
+
+QUIET = {"h1": {"completer_retry_err": 0}}
+THERE, BACK = ("leaf1", "leaf2"), ("leaf2", "leaf1")
+
+
+def path(leaves: tuple[str, str], spine: int) -> Swept:
+    """A path of incast by a spine, on which all comes."""
+    src, dst = leaves
+    hosts = {"leaf1": "h1", "leaf2": "h5"}
+    ports = (f"{hosts[src]}:eth1", f"{src}:swp{spine}", f"spine{spine}:swp{dst[-1]}", f"{dst}:swp3")
+    return Swept(1.0, ports, 61000 + spine, 9000, 100, 100, 10, 10)
+
+
+ALL = [path(leaves, spine) for leaves in (THERE, BACK) for spine in (1, 2)]
+
+
+def swept(*others: Swept, lanes: Lanes | None = None) -> Facts:
+    """All paths, with these instead of those of the same ports."""
+    instead = {each.path: each for each in others}
+    return facts(lanes or {}, devices=QUIET, swept=tuple(instead.get(each.path, each) for each in ALL))
+
+
+def link(came: int, octets: int) -> Lanes:
+    """What left h1 by spine1, all the way; so much of it came from leaf1 to spine1."""
+    whole, rest = (110, 101_000), (came, octets)
+    left = {"h1:eth1": whole, "leaf1:swp1": whole, "spine1:swp2": rest, "leaf2:swp3": rest}
+    lanes: Lanes = {port: {"tx_packets": packets, "tx_bytes": size} for port, (packets, size) in left.items()}
+    for port, sent in left.items():
+        packets, size = rest if port == "leaf1:swp1" else sent
+        lanes[PEERS[port]] = {"rx_packets": packets, "rx_bytes": size}
+    return lanes
+
+
+def places(signs: object) -> list[str]:
+    return [sign.place for sign in signs]  # type: ignore[attr-defined]
+
+
+def test_paths_of_the_fabric_are_paths() -> None:
+    for each in ALL:
+        for port, onward in zip(each.path, each.path[1:], strict=False):
+            assert PEERS[port].partition(":")[0] == onward.partition(":")[0]
+
+
+def test_where_all_comes_nothing_is_wrong() -> None:
+    found = diagnose(swept(lanes=link(110, 101_000)))
+    assert (found.outcome, found.causes) == (Outcome.HEALTHY, ())
+    for symptom in (probes.only_small_probes_pass, probes.some_probes_vanish, probes.no_probe_passes):
+        assert list(symptom(swept())) == []
+
+
+def test_a_black_hole_is_on_the_link_that_counts_it() -> None:
+    hole = replace(path(THERE, 1), large_came=0)
+    assert first(swept(hole, lanes=link(100, 11_000))) == ("mtu-black-hole", ("leaf1:swp1--spine1:swp1",))
+    assert first(swept(lanes=link(100, 11_000)))[0] == Outcome.HEALTHY.value
+
+
+def test_links_that_other_paths_use_are_not_suspected() -> None:
+    hole = replace(path(THERE, 1), large_came=0)
+    found = places(probes.only_small_probes_pass(swept(hole)))
+    assert found == ["leaf1:swp1--spine1:swp1", "spine1:swp2--leaf2:swp1"]
+
+
+def test_an_mtu_that_differs_is_surer_where_a_sweep_was_stopped_by_it() -> None:
+    mtus = {**dict.fromkeys(PEERS, 9000), "leaf1:swp1": 1500}
+    hole = replace(path(THERE, 1), large_came=0)
+    alone, both = (diagnose(replace(swept(*other), mtus=mtus)).causes[0] for other in ([], [hole]))
+    assert alone.cause == both.cause == "mtu-black-hole"
+    assert alone.confidence < both.confidence
+    assert "0 of 10 of 9000 octets" in " ".join(each.says for each in both.evidence)
+
+
+def test_loss_is_on_the_link_that_counts_it() -> None:
+    lossy = replace(path(THERE, 1), came=91, large_came=9)
+    assert first(swept(lossy, lanes=link(100, 92_000))) == ("gray-loss", ("leaf1:swp1--spine1:swp1",))
+    assert places(probes.only_small_probes_pass(swept(lossy))) == []
+
+
+def test_a_filter_is_at_the_switch_that_lets_nothing_out() -> None:
+    gone = [replace(path(leaves, 1), came=0, large_came=0) for leaves in (THERE, BACK)]
+    lanes = {"spine1:swp1": {"rx_packets": 110}, "spine1:swp2": {"rx_packets": 110}}
+    assert places(probes.no_probe_passes(swept(*gone))) == ["spine1"]
+    assert first(swept(*gone, lanes=lanes)) == ("acl-4791", ("spine1",))
+
+
+@pytest.mark.parametrize("came", [0, 60])
+def test_what_is_missing_without_a_cause_is_unknown(came: int) -> None:
+    found = diagnose(swept(replace(path(THERE, 1), came=came, large_came=0)))
+    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert found.unexplained[0].source == "sweep"
