@@ -41,6 +41,12 @@ class ContainerlabBackend(NetnsBackend):
 
     name: str = "containerlab"
 
+    def __init__(self, image: str = "") -> None:
+        """Have containers of ``image``, or of what is there; UsageError for what cannot be an image's name."""
+        if image:
+            export.check_image(image)
+        self._image = image
+
     def _check_programs(self, topology: Topology) -> None:
         """Refuse what containerlab would not take, and without it or Docker; FRR is in the image."""
         export.check(topology)
@@ -69,7 +75,7 @@ class ContainerlabBackend(NetnsBackend):
         state = fabric.state
         containers.refuse_taken(state.name)
         played = export.Played(state.owner, _sockets(fabric))
-        write(export.export_lab(fabric.topology, export.Images(containers.image()), played), state.lab)
+        write(export.export_lab(fabric.topology, export.Images(self._image or containers.image()), played), state.lab)
         netns.prepare()
         state.record(Kind.LAB, [state.name])
         containers.deploy(state.lab)

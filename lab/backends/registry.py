@@ -25,3 +25,10 @@ def backend(name: str) -> Backend:
     if name not in _BACKENDS:
         raise UsageError(f"no backend {name}", f"there is {', '.join(_BACKENDS)}")
     return _BACKENDS[name]()
+
+
+def of_image(name: str, image: str) -> Backend:
+    """The same, its nodes made of a container image; UsageError for a backend whose nodes are not containers."""
+    if isinstance(backend(name), ContainerlabBackend):
+        return ContainerlabBackend(image)
+    raise UsageError(f"nodes of backend {name} are of no image", f"--backend {ContainerlabBackend.name} has them")

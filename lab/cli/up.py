@@ -27,12 +27,17 @@ def up(
     file: Annotated[Path, typer.Argument(help="The topology, a YAML file.")],
     name: Annotated[str | None, typer.Option(help="Run it under another name.")] = None,
     backend: Annotated[str, typer.Option(help="What plays it.")] = registry.DEFAULT,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="What containers are made of: FRR. \\[default: rocelab's or FRR's own]"),
+    ] = None,
     rdma: Annotated[bool, typer.Option(help="Bring up RDMA devices where the topology asks for them.")] = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for convergence.")] = lifecycle.CONVERGENCE_TIMEOUT,
     restored: Annotated[bool, typer.Option(hidden=True, help="The VM continued from a checkpoint of it.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Build a fabric and wait until it has converged, then break it where its file declares faults."""
+    played_by = registry.backend(backend) if image is None else registry.of_image(backend, image)
     topology = read_topology(file, clock.reaction(), declared.check)
     print_advice(topology, file)
     if name is not None:
@@ -43,9 +48,7 @@ def up(
         if restored:
             fabric, watch = lifecycle.reopen(topology, progress=progress, timeout=timeout, waiting=tell)
         else:
-            fabric, watch = lifecycle.up(
-                topology, registry.backend(backend), progress=progress, timeout=timeout, waiting=tell
-            )
+            fabric, watch = lifecycle.up(topology, played_by, progress=progress, timeout=timeout, waiting=tell)
     declared.inject(fabric, tell)
     for advice in slot_advice(fabric, fabric.qos):
         warn(f"warning: {advice}")

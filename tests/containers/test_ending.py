@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.usefixtures("as_it_was")]
 
 NAME = "doomed"
+OTHER_IMAGE = "somebody/frr:other"
 
 
 @pytest.fixture
@@ -48,6 +49,17 @@ def test_down_undoes_a_deploy_whose_rocelab_was_killed(file: Path) -> None:
         up.kill()
         up.wait()
     rocelab("down", "--fabric", NAME, timeout=600)
+
+
+def test_containers_are_of_the_image_that_was_asked_for(file: Path) -> None:
+    docker("tag", BUILT_IMAGE, OTHER_IMAGE)
+    try:
+        rocelab("up", file, "--backend", "containerlab", "--image", OTHER_IMAGE, "--no-rdma", timeout=900)
+        ids = docker("ps", "--quiet").split()
+        assert set(docker("inspect", "--format", "{{.Config.Image}}", *ids).split()) == {OTHER_IMAGE}
+        rocelab("down", "--fabric", NAME, timeout=600)
+    finally:
+        docker("rmi", OTHER_IMAGE)
 
 
 def test_ctrl_c_undoes_a_deploy(file: Path) -> None:
