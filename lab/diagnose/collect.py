@@ -305,9 +305,10 @@ def _swept(recording: Recording, window: Phase) -> Iterator[Swept]:
     for event in recording.events(source="caller", kind="note", during=window):
         if event.data.get("text") == "swept":
             (sent, came), (large_sent, large_came) = event.data["small"], event.data["large"]
-            path = tuple(str(port) for port in event.data["path"])
+            first, *others = map(str, event.data["path"])
             port, size = int(event.data["port"]), int(event.data["size"])
-            yield Swept(event.seconds, path, port, size, int(sent), int(came), int(large_sent), int(large_came))
+            counts = (int(sent), int(came), int(large_sent), int(large_came))
+            yield Swept(event.seconds, (first, *others), port, size, *counts)
 
 
 def _transfers(recording: Recording, window: Phase, facts: Facts) -> Iterator[Transfer]:

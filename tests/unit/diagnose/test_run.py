@@ -397,3 +397,13 @@ def test_a_node_of_an_overlay_that_does_not_answer_is_missed(tmp_path: Path) -> 
 def test_forwarding_that_is_damaged_is_refused(tmp_path: Path, said: Any) -> None:
     with pytest.raises(InvalidInput, match="is damaged"):
         diagnose_run(Recording.open(tenant(tmp_path / "run", ("observe", said))), "observe")
+
+
+@pytest.mark.parametrize("path", [[], None])
+def test_a_sweep_that_is_damaged_is_refused(run: Path, path: Any) -> None:
+    recording = Recording.open(run)
+    told = {"path": path, "port": 61000, "size": 4200, "small": [100, 90], "large": [10, 0]}
+    note = {"ns": recording.phase("observe").start, "kind": "note", "text": "swept", **told}
+    files.append_line(recording.folder.notes, note)
+    with pytest.raises(InvalidInput, match="is damaged"):
+        diagnose_run(Recording.open(run))
