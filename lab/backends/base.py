@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from lab.kernel import clock
-from lab.model.addressing import plan_addresses
 from lab.model.qos.resolve import resolve
 
 if TYPE_CHECKING:
@@ -50,6 +49,9 @@ class Backend(Protocol):
     def namespace(self, state: FabricState, node: str) -> Namespace:
         """Where a node's programs run."""
 
+    def plan(self, state: FabricState, topology: Topology) -> Mapping[str, NodePlan]:
+        """Interfaces and addresses of each node."""
+
     def router(self, state: FabricState, node: str) -> Router:
         """The routing daemons of a switch."""
 
@@ -67,7 +69,7 @@ class Fabric:
     plan: Mapping[str, NodePlan] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plan", plan_addresses(self.topology))
+        object.__setattr__(self, "plan", self.backend.plan(self.state, self.topology))
 
     @cached_property
     def numbering(self) -> Numbering:

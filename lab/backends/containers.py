@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LAB: Final = "containerlab"
 _NODE: Final = "clab-node-name"
+_FILE: Final = "clab-topo-file"
 """Labels that containerlab gives each container."""
 _SSH: Final = Path("/etc/ssh/ssh_config.d")
 """Where containerlab leaves a file for each lab."""
@@ -128,6 +129,34 @@ def remove(folder: Path, lab: str, nodes: Iterable[str], owner: str) -> None:
 def of(owner: str) -> list[Container]:
     """The containers that have the fabric's word in their label, whether or not they run."""
     return _labelled(labels.OWNER, owner)
+
+
+def of_lab(lab: str, nodes: Iterable[str]) -> dict[str, Container]:
+    """The containers of a lab that others have deployed, all of which run.
+
+    UsageError when there is no such lab or it is a fabric's, EnvironmentLacks when a node is not there.
+    """
+    found = {container.node: container for container in _labelled(_LAB, lab)}
+    if not found:
+        raise UsageError(f"no lab {lab} is deployed", "containerlab inspect --all lists those that are")
+    if _docker("ps", "--all", "--quiet", "--filter", f"label={_LAB}={lab}", "--filter", f"label={labels.OWNER}"):
+        raise UsageError(f"lab {lab} is of a fabric of rocelab's", "rocelab ls lists those")
+    for node in nodes:
+        if node not in found:
+            raise EnvironmentLacks(f"node {node} of lab {lab} has no container", "deploy the lab anew")
+        if not found[node].pid:
+            raise EnvironmentLacks(f"the container of {node} does not run", f"docker start {found[node].name}")
+    return {node: found[node] for node in nodes}
+
+
+def file_of(lab: str) -> Path:
+    """The file that a lab was deployed from, by the label of its containers; UsageError when there is no such lab."""
+    if not (found := _labelled(_LAB, lab)):
+        raise UsageError(f"no lab {lab} is deployed", "containerlab inspect --all lists those that are")
+    said = _docker("inspect", "--format", f'{{{{index .Config.Labels "{_FILE}"}}}}', found[0].name)
+    if not Path(said).is_file():
+        raise UsageError(f"the file of lab {lab}, {said}, is not there", "rocelab adopt FILE takes it elsewhere")
+    return Path(said)
 
 
 def command(container: str, words: Sequence[str], *, terminal: bool) -> list[str]:

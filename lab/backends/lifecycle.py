@@ -79,7 +79,7 @@ def up(
             _await(fabric, timeout, watch, progress)
             state.mark_ready()
         except BaseException:
-            _remove(state, backend)
+            take_away(state, backend)
             raise
     return fabric, watch
 
@@ -124,10 +124,11 @@ def down(state: FabricState, waiting: Waiting | None = None) -> None:
     with state.locked(waiting):
         recorders.stop_all(state)
         names = state.recorded(Kind.BACKEND)
-        _remove(state, registry.backend(names[0] if names else registry.DEFAULT))
+        take_away(state, registry.backend(names[0] if names else registry.DEFAULT))
 
 
-def _remove(state: FabricState, backend: Backend) -> None:
+def take_away(state: FabricState, backend: Backend) -> None:
+    """Take away all that the journal names, and at last the journal; the fabric is locked."""
     with signals.held():  # a second Ctrl-C does not cut the cleaning up short
         backend.remove(state)
         state.forget()

@@ -12,6 +12,7 @@ from lab.backends.state import Kind
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 from lab.kernel import cgroup, netns, node_files, pins, process, signals
 from lab.kernel.netns import Namespace
+from lab.model.addressing import plan_addresses
 from lab.model.hosts import hosts_file
 from lab.model.overlay.plan import plan_overlay
 from lab.rdma import rxe
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lab.backends.base import Fabric, Progress
     from lab.backends.state import FabricState
     from lab.dataplane.port_maps import Programs
+    from lab.model.addressing import NodePlan
     from lab.model.topology import Topology
 
 PREFIX: Final = "rl-"
@@ -62,6 +64,10 @@ class NetnsBackend:
         """``rl-<fabric>.<node>``: neither name has a dot, so that no two nodes of the machine share one."""
         return Namespace(f"{PREFIX}{state.name}.{node}", state.groups / node)
 
+    def plan(self, state: FabricState, topology: Topology) -> Mapping[str, NodePlan]:  # noqa: ARG002 - it is built so
+        """The plan by which it is built."""
+        return plan_addresses(topology)
+
     def router(self, state: FabricState, node: str) -> Router:
         """The daemons of ``node``, with their files below the fabric's state."""
         return Router(node, self.namespace(state, node), state.node_directory(node))
@@ -83,7 +89,7 @@ class NetnsBackend:
             plumb(Blueprint(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs))
             node_files.write_hosts([namespace.name for namespace in namespaces.values()], hosts_file(fabric.plan))
             progress("plumbing", 1, 1)
-        _make_group(fabric.state)
+        make_group(fabric.state)
         self._start_routers(fabric, progress)
         self._start_rdma(fabric, progress)
 
@@ -186,7 +192,7 @@ def _refuse_taken(namespaces: Iterable[Namespace]) -> None:
             raise UsageError(f"namespace {namespace.name} exists and is not ours", "use another --name, or remove it")
 
 
-def _make_group(state: FabricState) -> None:
+def make_group(state: FabricState) -> None:
     """A cgroup for the fabric's programs, whose name no other can have; without one they are found all the same."""
     group = cgroup.place_for(f"{state.name}.{state.owner}")
     if group is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lab.backends.adopted import AdoptedBackend
 from lab.backends.containerlab import ContainerlabBackend
 from lab.backends.netns import NetnsBackend
 from lab.errors import UsageError
@@ -17,13 +18,15 @@ DEFAULT: Final = NetnsBackend.name
 _BACKENDS: Final[Mapping[str, type[Backend]]] = {
     NetnsBackend.name: NetnsBackend,
     ContainerlabBackend.name: ContainerlabBackend,
+    AdoptedBackend.name: AdoptedBackend,
 }
+_BUILDING: Final = (NetnsBackend.name, ContainerlabBackend.name)
 
 
 def backend(name: str) -> Backend:
     """The backend called ``name``; UsageError lists what there is."""
     if name not in _BACKENDS:
-        raise UsageError(f"no backend {name}", f"there is {', '.join(_BACKENDS)}")
+        raise UsageError(f"no backend {name}", f"there is {', '.join(_BUILDING)}")
     return _BACKENDS[name]()
 
 

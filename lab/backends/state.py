@@ -96,7 +96,7 @@ class FabricState:
 
     @property
     def lab(self) -> Path:
-        """Where containerlab finds the lab that a fabric's nodes are containers of; absent in other backends."""
+        """Of the lab that a fabric's nodes are containers of: its files, or what was found of it; else absent."""
         return self.directory / "lab"
 
     @property

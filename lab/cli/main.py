@@ -29,6 +29,7 @@ class Commands(LazyGroup):
         "topology": ("lab.cli.topology", "app"),
         "examples": ("lab.cli.examples", "app"),
         "up": ("lab.cli.up", "up"),
+        "adopt": ("lab.cli.adopt", "adopt"),
         "down": ("lab.cli.fabric", "down"),
         "ls": ("lab.cli.fabric", "list_fabrics"),
         "status": ("lab.cli.status", "status"),

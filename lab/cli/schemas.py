@@ -25,6 +25,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "doctor": machine.Doctor,
     "topology show": fabric.TopologyShow,
     "up": fabric.Up,
+    "adopt": fabric.Adopted,
     "ls": list[fabric.ListedFabric],
     "status": fabric.Status,
     "status --evpn": fabric.StatusEvpn,

@@ -82,7 +82,7 @@ def _neighbours(work: _Import) -> Iterator[ReadLink]:
 
 def _name_nodes(work: _Import, nodes: Iterable[str]) -> None:
     for node in nodes:
-        name = _plain(node, MAX_NODE_NAME)
+        name = plain_name(node, MAX_NODE_NAME)
         while name in work.names.values():
             name = f"{name[: MAX_NODE_NAME - 2]}-x"
         work.names[node] = name
@@ -90,15 +90,15 @@ def _name_nodes(work: _Import, nodes: Iterable[str]) -> None:
             work.notes.append(f"node {node} is called {name}")
 
 
-def _plain(name: str, limit: int) -> str:
-    """The nearest name that a fabric or a node may have."""
+def plain_name(name: str, limit: int) -> str:
+    """The nearest name that a fabric or a node may have, of at most ``limit`` characters."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower())[:limit].strip("-")
     return plain if plain[:1].isalpha() else f"n{plain}"[:limit]
 
 
 def _text(work: _Import, links: list[ReadLink]) -> str:
     said = work.lab.labels
-    data: dict[str, Any] = {"name": _plain(work.lab.name, MAX_FABRIC_NAME)}
+    data: dict[str, Any] = {"name": plain_name(work.lab.name, MAX_FABRIC_NAME)}
     if labels.DESCRIPTION in said:
         data["description"] = said[labels.DESCRIPTION]
     usual = _usual(links)

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lab.backends.adopted import refuse_change
 from lab.errors import LabError, OperationFailed, UsageError
 from lab.faults.ledger import Entry, Holder, Ledger
 from lab.faults.timing import attend as timed
@@ -25,8 +26,10 @@ def inject(fabric: Fabric, wish: Wish, *, holder: Holder | None = None, waiting:
     """Break it as wished, and return what is in the ledger now; on any failure the fabric is as it was.
 
     With a ``holder`` it lasts no longer than that process. Another command that has the fabric is waited for as in
-    ``lifecycle.up``. UsageError when the wish means nothing here, cannot be had, or is against a fault that is there.
+    ``lifecycle.up``. UsageError when the wish means nothing here, cannot be had, or is against a fault that is there,
+    and in a lab that was adopted.
     """
+    refuse_change(fabric, "breaks")
     understand(fabric, wish)
     with fabric.state.locked(waiting):
         fabric = _still(fabric)

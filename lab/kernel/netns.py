@@ -158,11 +158,15 @@ def tidy() -> None:
 
 
 def _remove_directory() -> None:
-    """Once the directory is empty, take away what is ours of the mount on it and itself."""
-    if NETNS_DIR.exists() and any(NETNS_DIR.iterdir()):
+    """Once no namespace has a name in it, take away what is ours of the mount on it and, when it is empty, itself.
+
+    Links to namespaces, as containerlab makes them, are in the directory below the mount, and stay.
+    """
+    entries = list(NETNS_DIR.iterdir()) if NETNS_DIR.exists() else []
+    if not all(entry.is_symlink() for entry in entries):
         return
     for mark, remove in ((_OUR_MOUNT, partial(libc.unmount, NETNS_DIR, 0)), (_OUR_DIRECTORY, NETNS_DIR.rmdir)):
-        if mark.exists():
+        if mark.exists() and not (entries and mark == _OUR_DIRECTORY):
             with contextlib.suppress(OSError):  # killed before it was made, or busy: somebody else's by now
                 remove()
             mark.unlink()
@@ -260,6 +264,11 @@ def delete(names: Iterable[str]) -> None:
     """
     names = list(names)
     threads.in_thread(lambda: _end_connections(names))
+    let_go(names)
+
+
+def let_go(names: Iterable[str]) -> None:
+    """Take names away from namespaces that others have, in which nothing ends by it. Missing names are fine."""
     with endings.ending():
         for name in names:
             path = NETNS_DIR / name

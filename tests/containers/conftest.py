@@ -22,6 +22,14 @@ def docker(*words: str, expect: int = 0) -> str:
     return done.stdout
 
 
+def containerlab(word: str, file: Path) -> None:
+    """Deploy or destroy the lab of a file, beside which are the copies that containerlab makes and leaves."""
+    clean = ["--cleanup"] if word == "destroy" else []
+    command: list[str | Path] = ["env", f"TMPDIR={file.parent}", "containerlab", word, "--topo", file, *clean]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def await_true(look: Callable[[], bool]) -> None:
     """Look until it is so."""
     deadline = time.monotonic() + PATIENCE

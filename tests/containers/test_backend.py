@@ -6,9 +6,12 @@ Judges are Docker, containerlab, the containers' own vtysh and ping, tc(8), rdma
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from typing import TYPE_CHECKING, Final
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
+import pexpect
 import pytest
 
 from lab.model.addressing import plan_addresses
@@ -146,6 +149,34 @@ def processes_of(node: str) -> dict[str, str]:
     """States of the programs in a container, as ps(1) says."""
     lines = docker("top", f"clab-{NAME}-{node}", "-eo", "pid,stat,comm").splitlines()[1:]
     return {comm: stat for _, stat, comm in map(str.split, lines)}
+
+
+def test_what_happens_in_containers_is_recorded(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    rocelab("record", "start", "first", "-o", folder, "--capture", "h1")
+    rocelab("rdma", "bw", "h1", "h4", "--duration", "1s", timeout=600)
+    told = rocelab_json("record", "stop")
+    assert (told["complete"], told["why"], told["captures"]) == (True, "", ["captures/packets.pcapng"])
+    assert {"h1:eth1", "h4:eth1", "leaf1:swp6"} <= {each["port"] for each in told["busiest"]}
+
+
+def test_a_shell_in_a_container_s_namespace_has_its_links() -> None:
+    child: Any = pexpect.spawn(
+        sys.executable, ["-m", "lab", "shell", "h1"], timeout=PATIENCE, encoding="utf-8",
+        env=os.environ | {"SHELL": "/bin/sh"},
+    )  # fmt: skip
+    child.expect_exact(f"{NAME}/h1# ")
+    child.sendline("ip -brief -4 address show dev eth1; exit 3")
+    child.expect_exact(address_of("h1"))
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 3
+
+
+def test_a_scenario_is_played_on_containers_that_are_there(tmp_path: Path) -> None:
+    rocelab("scenario", "run", "slow-receiver", "--output", tmp_path / "runs", timeout=1200)
+    assert rocelab_json("status")["healthy"]
+    assert set(docker("ps", "--format", "{{.Names}}").split()) == CONTAINERS
 
 
 def test_a_container_that_somebody_removed_or_started_again_is_told_in_a_line() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +11,7 @@ from lab.export.containerlab import BUILT_IMAGE
 from tests.fabric import snapshot
 from tests.fabric.command import hosts, rocelab, running
 
-from .conftest import await_true, docker, traces
+from .conftest import await_true, containerlab, docker, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,10 +80,3 @@ def test_a_lab_of_the_same_name_is_refused_and_left_alone(file: Path, tmp_path: 
     assert f"there is a lab {NAME} of containerlab's that is not ours" in refused.stderr
     assert docker("ps", "--all", "--no-trunc", "--quiet") == before
     containerlab("destroy", theirs)
-
-
-def containerlab(word: str, file: Path) -> None:
-    clean = ["--cleanup"] if word == "destroy" else []
-    command: list[str | Path] = ["env", f"TMPDIR={file.parent}", "containerlab", word, "--topo", file, *clean]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -13,6 +13,7 @@ from tests.fabric import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.fabric
 NAME = "rl-adopted"
@@ -43,6 +44,28 @@ def test_an_adopted_namespace_has_a_name_as_long_as_we_want(theirs: int) -> None
     netns.delete([NAME])
     assert identified(theirs).split() == []
     assert before.differences(snapshot.take()) == []
+
+
+def test_names_beside_links_that_others_have_go_and_the_links_stay(theirs: int, links_of_others: Path) -> None:
+    before = snapshot.take()
+    cookies: dict[str, int] = {}
+    netns.adopt({NAME: theirs}, cookies.update)
+    netns.let_go(netns.own(cookies))
+    assert links_of_others.is_symlink()
+    assert before.differences(snapshot.take()) == []
+
+
+@pytest.fixture
+def links_of_others(theirs: int) -> Iterator[Path]:
+    """A link to a namespace, in a directory that is no mount: as containerlab leaves it."""
+    made = not netns.NETNS_DIR.exists()
+    netns.NETNS_DIR.mkdir(exist_ok=True)
+    link = netns.NETNS_DIR / "clab-somebody-s"
+    link.symlink_to(f"/proc/{theirs}/ns/net")
+    yield link
+    link.unlink()
+    if made:
+        netns.NETNS_DIR.rmdir()
 
 
 def test_a_name_that_is_taken_is_told(theirs: int) -> None:

@@ -47,6 +47,16 @@ class Up(Answer):
     """The VM continued from a checkpoint of it."""
 
 
+class Adopted(Answer):
+    """``rocelab adopt``."""
+
+    fabric: str
+    nodes: int
+    links: int
+    left_out: list[str]
+    """What of the lab is not in the fabric, and why."""
+
+
 class SpanningTree(Answer):
     """The tree of a fabric of plain VLANs; the ports are each node's."""
 

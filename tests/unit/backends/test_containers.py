@@ -23,8 +23,13 @@ if not kept.exists():
 word, *words = sys.argv[1:]
 boxes = json.loads(kept.read_text())
 if word == "ps":
-    name, _, value = words[-1].removeprefix("label=").partition("=")
-    print(*[box["id"] for box in boxes if box["labels"].get(name) == value])
+    asked = [word.removeprefix("label=").partition("=") for word in words if word.startswith("label=")]
+    print(*[
+        box["id"] for box in boxes
+        if all(name in box["labels"] and value in ("", box["labels"][name]) for name, _, value in asked)
+    ])
+elif word == "inspect" and "clab-topo-file" in words[1]:
+    print("/labs/theirs.clab.yml")
 elif word == "inspect":
     for box in boxes:
         if box["id"] in words:
@@ -96,6 +101,38 @@ def test_ours_are_removed_with_what_containerlab_has_beside_them(docker: Docker,
     remove(folder)
     assert docker.left == ["clab-other-h1"]
     assert traces(folder) == {"clab-mine-h3"}, "what is no link is somebody else's"
+
+
+def test_a_lab_of_others_is_found_with_the_processes_of_its_nodes(docker: Docker) -> None:
+    docker.add("theirs", "r1", pid=41)
+    docker.add("theirs", "c1", pid=42)
+    docker.add("other", "r1", pid=43)
+    found = containers.of_lab("theirs", ["c1", "r1"])
+    assert {name: (box.name, box.pid) for name, box in found.items()} == {
+        "c1": ("clab-theirs-c1", 42),
+        "r1": ("clab-theirs-r1", 41),
+    }
+
+
+def test_a_lab_that_cannot_be_adopted_is_told(docker: Docker) -> None:
+    docker.add("theirs", "r1", pid=0)
+    docker.add("mine", "r1", "us")
+    with pytest.raises(UsageError, match="no lab nobody is deployed"):
+        containers.of_lab("nobody", [])
+    with pytest.raises(UsageError, match="lab mine is of a fabric of rocelab's"):
+        containers.of_lab("mine", ["r1"])
+    with pytest.raises(EnvironmentLacks, match="node c1 of lab theirs has no container"):
+        containers.of_lab("theirs", ["c1"])
+    with pytest.raises(EnvironmentLacks, match=r"the container of r1 does not run.*docker start clab-theirs-r1"):
+        containers.of_lab("theirs", ["r1"])
+
+
+def test_the_file_of_a_lab_is_in_its_labels_and_may_be_gone(docker: Docker) -> None:
+    docker.add("theirs", "r1")
+    with pytest.raises(UsageError, match=r"/labs/theirs\.clab\.yml, is not there"):
+        containers.file_of("theirs")
+    with pytest.raises(UsageError, match="no lab nobody is deployed"):
+        containers.file_of("nobody")
 
 
 def test_a_lab_of_others_that_has_our_name_keeps_what_it_has(docker: Docker, folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Whatever goes wrong in ``up``, all that the journal names is taken away, and the error is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from lab.backends.base import Fabric, Progress
 from lab.backends.state import FabricState, Kind
 from lab.errors import InvalidInput, OperationFailed, UsageError
 from lab.kernel.netns import Namespace
+from lab.model.addressing import NodePlan, plan_addresses
 from lab.model.load import renamed
 from lab.model.topology import Role, Topology
 from lab.routing.daemons import Router
@@ -39,6 +40,10 @@ class Recorder:
 
     def namespace(self, state: FabricState, node: str) -> Namespace:
         return Namespace(f"{state.name}.{node}")
+
+    def plan(self, state: FabricState, topology: Topology) -> Mapping[str, NodePlan]:
+        assert state.name == topology.name
+        return plan_addresses(topology)
 
     def router(self, state: FabricState, node: str) -> Router:
         return Router(node, self.namespace(state, node), state.node_directory(node))

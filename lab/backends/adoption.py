@@ -1,0 +1,75 @@
+"""Adopt a lab of containerlab that runs: each thing of ours is in the journal before it is made."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lab.backends import containers, lifecycle, seen
+from lab.backends.adopted import AdoptedBackend, kept
+from lab.backends.base import Fabric
+from lab.backends.netns import make_group
+from lab.backends.seen import Seen
+from lab.backends.state import FabricState, Kind
+from lab.errors import EnvironmentLacks, UsageError
+from lab.kernel import netns, node_files, process
+from lab.model.hosts import hosts_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.backends.containers import Container
+    from lab.kernel.locks import Waiting
+    from lab.kernel.netns import Namespace
+    from lab.model.topology import Topology
+
+
+def adopt(topology: Topology, lab: str, waiting: Waiting | None = None) -> Fabric:
+    """Have a lab that runs as a fabric; on any failure nothing of ours is left.
+
+    Waits as ``lifecycle.up`` does. UsageError when its name is in use, there is no such lab, or it is a fabric's;
+    EnvironmentLacks when it is not all there.
+    """
+    if os.geteuid() != 0:
+        raise EnvironmentLacks("entering a lab's namespaces needs root", "use sudo, or --vm")
+    boxes = containers.of_lab(lab, topology.by_name)
+    _check_namespaces(boxes)
+    state, backend = FabricState(topology.name), AdoptedBackend()
+    with state.locked(waiting):
+        if state.exists():
+            raise UsageError(f"fabric {state.name} exists", "use another --name, or rocelab down")
+        try:
+            state.begin(backend.name)
+            state.save_topology(topology)
+            return _take(state, topology, backend, boxes)
+        except BaseException:
+            lifecycle.take_away(state, backend)
+            raise
+
+
+def _take(state: FabricState, topology: Topology, backend: AdoptedBackend, boxes: Mapping[str, Container]) -> Fabric:
+    namespaces = {node: backend.namespace(state, node) for node in boxes}
+    names = {namespaces[node].name: box.pid for node, box in boxes.items()}
+    netns.adopt(names, lambda cookies: state.record(Kind.NAMESPACE, cookies))
+    found = {node: Seen(box.name, box.pid, _addresses(namespaces[node])) for node, box in boxes.items()}
+    seen.save(kept(state), found)
+    fabric = Fabric(state, topology, backend)
+    node_files.write_hosts([namespace.name for namespace in namespaces.values()], hosts_file(fabric.plan))
+    make_group(state)
+    state.mark_ready()
+    return fabric
+
+
+def _addresses(namespace: Namespace) -> str:
+    return namespace.run([process.find_tool("ip", "iproute2"), "-json", "address"]).stdout
+
+
+def _check_namespaces(boxes: Mapping[str, Container]) -> None:
+    """Raise UsageError for a node that has no namespace of its own: it may be the machine's."""
+    taken = {netns.place_of("self"): "this machine", netns.place_of(1): "this machine"}
+    for node, box in boxes.items():
+        place = netns.place_of(box.pid)
+        if place in taken:
+            message = f"node {node} has no network namespace of its own: it has that of {taken[place]}"
+            raise UsageError(message, "take its network-mode out of the lab's file, and deploy it anew")
+        taken[place] = node

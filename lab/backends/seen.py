@@ -1,0 +1,74 @@
+"""What an adopted lab was found to be: addresses, MACs and containers, kept for the commands to come."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from typing import TYPE_CHECKING, Any
+
+from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel import files
+from lab.model.addressing import InterfacePlan, NodePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from lab.model.addressing import Interface
+    from lab.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One node: its container with its first process, and what ``ip -json address`` says in it."""
+
+    container: str
+    pid: int
+    addresses: str
+
+
+def save(file: Path, nodes: Mapping[str, Seen]) -> None:
+    """Keep it, at one stroke."""
+    kept = {name: [seen.container, seen.pid, seen.addresses] for name, seen in nodes.items()}
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    with files.replaced(file) as fresh:
+        fresh.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def load(file: Path) -> dict[str, Seen]:
+    """What ``save`` has kept; OperationFailed when it is gone."""
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OperationFailed(f"{file} is gone", "rocelab down, then rocelab adopt again") from None
+    return {name: Seen(container, int(pid), addresses) for name, (container, pid, addresses) in kept.items()}
+
+
+def plan_of(topology: Topology, nodes: Mapping[str, Seen]) -> dict[str, NodePlan]:
+    """Each node as it was found; EnvironmentLacks where an interface of a link is not there."""
+    plans = {}
+    for node in topology.nodes:
+        there = {each["ifname"]: each for each in json.loads(nodes[node.name].addresses)}
+        interfaces = {}
+        for link in topology.links_of(node.name):
+            name = link.end_at(node.name).interface
+            if name not in there:
+                raise EnvironmentLacks(f"{node.name} has no interface {name}", "deploy the lab anew")
+            address = next(iter(_addresses(there[name])), None)
+            interfaces[name] = InterfacePlan(name, there[name].get("address", ""), address)
+        loopback = list(_addresses(there.get("lo", {})))
+        v4 = next((each.ip for each in loopback if isinstance(each, IPv4Interface)), None)
+        v6 = next((each.ip for each in loopback if isinstance(each, IPv6Interface)), None)
+        plans[node.name] = NodePlan(node, interfaces, loopback4=v4, loopback6=v6)
+    return plans
+
+
+def _addresses(said: Mapping[str, Any]) -> Iterable[Interface]:
+    """The global addresses of an interface, IPv4's first."""
+    found = [
+        ip_interface(f"{each['local']}/{each['prefixlen']}")
+        for each in said.get("addr_info", [])
+        if each.get("scope") == "global" and "local" in each
+    ]
+    return sorted(found, key=lambda each: each.version)

@@ -1,0 +1,53 @@
+"""``rocelab adopt``: a lab of containerlab that runs, looked at as a fabric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.backends import adoption, containers
+from lab.cli.opening import tell
+from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.model.load import renamed
+from lab.units import counted
+
+if TYPE_CHECKING:
+    from lab.backends.base import Fabric
+
+_SUFFIXES = {".yml", ".yaml"}
+
+
+def adopt(
+    lab: Annotated[str, typer.Argument(metavar="LAB|FILE", help="A deployed lab's name, or its topology file.")],
+    name: Annotated[str | None, typer.Option(help="Have it under another name.", show_default=False)] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Look at a lab that containerlab has deployed as at a fabric; rocelab down gives it back as it was."""
+    from lab.export.adopted import as_topology  # noqa: PLC0415 - as models in topology
+    from lab.export.lab_reader import read_lab  # noqa: PLC0415
+
+    file = Path(lab) if "/" in lab or Path(lab).suffix in _SUFFIXES else containers.file_of(lab)
+    read = read_lab(file)
+    topology, left_out = as_topology(read)
+    fabric = adoption.adopt(topology if name is None else renamed(topology, name), read.name, tell)
+    for note in left_out:
+        typer.echo(f"left out: {note}", err=True)
+    if as_json:
+        links = len(topology.links)
+        print_json({"fabric": fabric.name, "nodes": len(topology.nodes), "links": links, "left_out": left_out})
+    else:
+        _show(fabric)
+
+
+def _show(fabric: Fabric) -> None:
+    rows = []
+    for node in fabric.topology.nodes:
+        interfaces = fabric.plan[node.name].interfaces.items()
+        known = " ".join(f"{name} {each.address}" if each.address else name for name, each in interfaces)
+        ends = " ".join(link.other(link.end_at(node.name)).node for link in fabric.topology.links_of(node.name))
+        rows.append((node.name, node.role, known, ends))
+    stdout.print(table(f"lab {fabric.name}, adopted", ("node", "role", "interfaces", "to"), rows))
+    what = f"{counted(len(rows), 'node')}, {counted(len(fabric.topology.links), 'link')}"
+    stdout.print(f"{what}; rocelab down gives it back", highlight=False)

@@ -1,0 +1,241 @@
+"""``rocelab adopt``: a lab that containerlab has deployed is looked at, and given back as it was.
+
+Judges are Docker, ip(8), tc(8), tshark and the containers' own vtysh; nothing of rocelab deploys the lab.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import pexpect
+import pytest
+
+from lab.export.containerlab import BUILT_IMAGE, DEFINITION, Images, export_lab
+from lab.export.folder import write
+from lab.model.addressing import plan_addresses
+from lab.model.load import read_topology
+from tests.fabric import snapshot
+from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
+from tests.patience import PATIENCE
+
+from .conftest import await_true, containerlab, docker, traces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(1500)
+
+TOPOLOGY: Final = read_topology(TOPOLOGIES / "clos-2x2.yaml")
+NAME: Final = TOPOLOGY.name
+PLAN: Final = plan_addresses(TOPOLOGY)
+_LOOKED: Final = (
+    "ip -details -json address",
+    "ip -json route show table all",
+    "ip -6 -json route show table all",
+    "tc -json qdisc show",
+    "for n in $(ls /sys/class/net); do tc filter show dev $n ingress; tc filter show dev $n egress; done",
+    "grep -rs . /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/core /proc/sys/net/ipv4/fib*",
+    "grep -s . /sys/class/net/*/queues/*/rps_cpus; cat /etc/hosts",
+)
+"""What there is of a node; times that pass are taken out of it."""
+_BETWEEN: Final = "=========="
+_PASSING: Final = ("valid_life_time", "preferred_life_time", "expires")
+
+
+def container(node: str) -> str:
+    return f"clab-{NAME}-{node}"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The file of the lab, which is deployed and converged."""
+    folder = tmp_path_factory.mktemp("theirs") / "lab"
+    write(export_lab(TOPOLOGY, Images(BUILT_IMAGE)), folder)
+    containerlab("deploy", folder / DEFINITION)
+    for switch in TOPOLOGY.switches:
+        await_true(lambda name=switch.name: "Established" in sessions(name) and "Active" not in sessions(name))  # type: ignore[misc]
+    yield folder / DEFINITION
+    containerlab("destroy", folder / DEFINITION)
+
+
+def sessions(switch: str) -> str:
+    return docker("exec", container(switch), "vtysh", "-c", "show bgp ipv4 unicast summary json")
+
+
+def theirs() -> dict[str, list[str]]:
+    """Each container of the lab and what is in its namespace, as its own programs say; sessions, too."""
+    found = {}
+    for node in TOPOLOGY.nodes:
+        said = docker("inspect", "--format", "{{.Id}} {{.State.Pid}} {{.State.StartedAt}}", container(node.name))
+        looked = docker("exec", container(node.name), "sh", "-c", f"; echo {_BETWEEN}; ".join(_LOOKED))
+        found[node.name] = [said, *map(without_times, looked.split(_BETWEEN))]
+    for switch in TOPOLOGY.switches:
+        peers = json.loads(sessions(switch.name))["peers"]
+        found[switch.name] += [f"{name} {peer['connectionsEstablished']}" for name, peer in sorted(peers.items())]
+    return found
+
+
+def without_times(text: str) -> str:
+    if not text.lstrip().startswith("["):
+        return "\n".join(sorted(line for line in text.splitlines() if not any(word in line for word in _PASSING)))
+    data = json.loads(text)
+    for entry in data:
+        for each in (entry, *entry.get("addr_info", [])):
+            for word in _PASSING:
+                each.pop(word, None)
+    return json.dumps(sorted(data, key=json.dumps), sort_keys=True)
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(file: Path) -> Iterator[None]:
+    """The lab and the machine are as before, once there is no fabric."""
+    assert file.is_file()
+    before, there, lab = snapshot.take(), traces(), theirs()
+    yield
+    rocelab("down", "--all", timeout=600)
+    assert theirs() == lab
+    assert before.differences(snapshot.take()) == []
+    assert traces() == there
+
+
+def test_a_lab_is_adopted_by_its_file_and_looked_at(file: Path, tmp_path: Path) -> None:
+    told = rocelab_json("adopt", file)
+    assert told == {"fabric": NAME, "nodes": len(TOPOLOGY.nodes), "links": len(TOPOLOGY.links), "left_out": []}
+    status = rocelab_json("status")
+    assert status["healthy"], status
+    leaf = next(node for node in status["nodes"] if node["name"] == "leaf1")
+    assert {"zebra", "bgpd", "bfdd"} <= {daemon for daemon, lives in leaf["daemons"].items() if lives}
+    assert {session["state"] for session in leaf["sessions"]} == {"Established"}
+    paths = rocelab_json("path", TOPOLOGY.hosts[0].name, TOPOLOGY.hosts[-1].name)["paths"]
+    assert len(paths) == 2
+    pinged = rocelab("exec", "h1", "--", "ping", "-c", "1", "-W", "5", TOPOLOGY.hosts[-1].name).stdout
+    assert " 0% packet loss" in pinged
+    ours = rocelab("vtysh", "leaf1", "-c", "show bgp ipv4 unicast summary json").stdout
+    assert json.loads(ours)["routerId"] == str(PLAN["leaf1"].loopback4)
+    assert captured("h1", tmp_path / "h1.pcapng") == {address_of("h1"), address_of(TOPOLOGY.hosts[-1].name)}
+
+
+def captured(host: str, file: Path) -> set[str]:
+    """Who sends ICMP past a host, as tshark says of what rocelab captures there."""
+    with running("capture", host, "-o", file, "--packets", "2", "--filter", f"dst {host} or src {host}") as capture:
+        await_true(file.exists)
+        rocelab("exec", host, "--", "ping", "-c", "4", "-i", "0.2", address_of(TOPOLOGY.hosts[-1].name))
+        assert capture.wait(PATIENCE) == 0
+    words = ["tshark", "-r", str(file), "-Y", "icmp", "-T", "fields", "-e", "ip.src"]
+    return set(subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout.split())
+
+
+def address_of(host: str) -> str:
+    (nic,) = PLAN[host].interfaces.values()
+    assert nic.address is not None
+    return str(nic.address.ip)
+
+
+@pytest.mark.usefixtures("file")
+def test_a_lab_is_adopted_by_its_name_under_another_one() -> None:
+    assert rocelab_json("adopt", NAME, "--name", "mine")["fabric"] == "mine"
+    assert rocelab_json("ls")[0]["fabric"] == "mine"
+    broken = rocelab("fault", "inject", "daemon-killed", "leaf1", "daemon=bgpd", expect=2).stderr
+    assert "rocelab breaks only fabrics of its own" in broken
+    assert "has no lossless ports" in rocelab("counters", expect=2).stderr
+    assert "has no lossless ports" in rocelab("qos", "set", "h1", "nic.drain=50Mbit", expect=2).stderr
+    assert "fabric mine exists" in rocelab("adopt", NAME, "--name", "mine", expect=2).stderr
+
+
+def test_a_shell_in_a_lab_s_node_has_its_links(file: Path) -> None:
+    rocelab("adopt", file)
+    child: Any = pexpect.spawn(
+        sys.executable, ["-m", "lab", "shell", "h1"], timeout=PATIENCE, encoding="utf-8",
+        env=os.environ | {"SHELL": "/bin/sh"},
+    )  # fmt: skip
+    child.expect_exact(f"{NAME}/h1# ")
+    child.sendline("ip -brief -4 address show dev eth1; exit 3")
+    child.expect_exact(address_of("h1"))
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 3
+
+
+def test_down_ends_what_was_started_there_and_nothing_else(file: Path) -> None:
+    rocelab("adopt", file)
+    before = docker("top", container("h1"), "-eo", "pid,args")
+    with running("exec", "h1", "--", "sh", "-c", "echo there; exec sleep infinity") as ours:
+        assert ours.stdout is not None
+        assert ours.stdout.readline() == "there\n"
+        rocelab("down", "--fabric", NAME)
+        assert ours.wait(PATIENCE) != 0
+    assert docker("top", container("h1"), "-eo", "pid,args") == before
+
+
+def test_an_adopting_that_is_killed_is_undone(file: Path) -> None:
+    with running("adopt", file) as adopting:
+        await_true(lambda: has_begun() or adopting.poll() is not None)
+        adopting.kill()
+        adopting.wait()
+    assert has_begun()
+    rocelab("down", "--fabric", NAME, timeout=600)
+
+
+def has_begun() -> bool:
+    return NAME in {entry["fabric"] for entry in json.loads(rocelab("ls", "--json").stdout)}
+
+
+def test_what_cannot_be_adopted_is_told_in_a_line(tmp_path: Path) -> None:
+    assert "no lab nowhere is deployed" in rocelab("adopt", "nowhere", expect=2).stderr
+    assert "there is no file" in rocelab("adopt", tmp_path / "nothing.yml", expect=2).stderr
+    other = tmp_path / "other.clab.yml"
+    nodes = ", ".join(f"{name}: {{kind: linux}}" for name in ("leaf1", "leaf9"))
+    other.write_text(f"name: {NAME}\ntopology: {{nodes: {{{nodes}}}}}\n")
+    assert f"node leaf9 of lab {NAME} has no container" in rocelab("adopt", other, expect=4).stderr
+    nodes = "leaf1: {kind: linux}, spine1: {kind: linux}"
+    ends = "{endpoints: ['leaf1:eth99', 'spine1:swp1']}"
+    other.write_text(f"name: {NAME}\ntopology: {{nodes: {{{nodes}}}, links: [{ends}]}}\n")
+    assert "leaf1 has no interface eth99" in rocelab("adopt", other, expect=4).stderr
+
+
+def test_a_node_that_has_no_namespace_of_its_own_is_refused(tmp_path: Path) -> None:
+    with small_lab(tmp_path, "shared", h1="host"):
+        said = rocelab("adopt", "shared", expect=2).stderr
+        assert "node h1 has no network namespace of its own: it has that of this machine" in said
+        docker("stop", "--time", "0", "clab-shared-h1")
+        assert "the container of h1 does not run" in rocelab("adopt", "shared", expect=4).stderr
+
+
+def test_what_becomes_of_a_lab_that_was_adopted_is_told(tmp_path: Path) -> None:
+    part = tmp_path / "part.clab.yml"
+    part.write_text("name: pair\ntopology: {nodes: {h1: {kind: linux}}}\n")
+    with small_lab(tmp_path, "pair", h1="none", h2="container:h1"):
+        said = rocelab("adopt", "pair", expect=2).stderr
+        assert "node h2 has no network namespace of its own: it has that of h1" in said
+        rocelab("adopt", part)
+        assert rocelab_json("status")["healthy"]
+        docker("restart", "--time", "0", "clab-pair-h1")
+        (node,) = json.loads(rocelab("status", "--json", expect=1).stdout)["nodes"]
+        assert node["complaint"] == "its container was removed or started again: rocelab down, then rocelab adopt"
+    assert "rl-pair.h1" in namespaces()
+    rocelab("down", "--fabric", "pair")
+    assert "rl-pair.h1" not in namespaces()
+
+
+def namespaces() -> str:
+    return subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+@contextlib.contextmanager
+def small_lab(folder: Path, name: str, **modes: str) -> Iterator[None]:
+    """A lab of hosts in which each has its network-mode, and no links."""
+    file = folder / f"{name}.clab.yml"
+    made = f"kind: linux, image: '{BUILT_IMAGE}', entrypoint: sleep, cmd: infinity"
+    nodes = ", ".join(f"{node}: {{{made}, network-mode: '{mode}'}}" for node, mode in modes.items())
+    file.write_text(f"name: {name}\nmgmt: {{skip-when-unused: true}}\ntopology: {{nodes: {{{nodes}}}}}\n")
+    containerlab("deploy", file)
+    try:
+        yield
+    finally:
+        containerlab("destroy", file)
