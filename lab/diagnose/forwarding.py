@@ -18,6 +18,8 @@ _INHERIT: Final = 1
 _LINK_LOCAL: Final = "fe80:"
 _EVPN: Final = re.compile(r"^ address-family l2vpn evpn\n(.*?)^ exit-address-family", re.DOTALL | re.MULTILINE)
 _VNI: Final = re.compile(r"^  vni (\d+)\n(.*?)^  exit-vni", re.DOTALL | re.MULTILINE)
+_SEGMENT: Final = re.compile(r"^interface (\S+)\n((?: .*\n)*? evpn mh es-id .*\n(?: .*\n)*)", re.MULTILINE)
+_IDENTITY: Final = re.compile(r"^ evpn mh es-(id|sys-mac) (\S+)", re.MULTILINE)
 _TARGET: Final = re.compile(r"^ *route-target (import|export|both) (\S+)", re.MULTILINE)
 
 
@@ -74,6 +76,10 @@ class Forwarding:
     gateways: tuple[Gateway, ...] = ()
     evpn: Evpn | None = None
     """None of a host, and where BGP did not answer."""
+    bonds: Mapping[str, str] = field(default_factory=dict)
+    """By member, the bond that it is in."""
+    segments: Mapping[str, str] = field(default_factory=dict)
+    """By bond, what its Ethernet segment is known by (RFC 7432 section 5): the system's MAC and a number."""
 
 
 def forwarding(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Forwarding]:
@@ -108,6 +114,8 @@ def _forwarding(node: Mapping[str, Any]) -> Forwarding:
             for each in interfaces if each["kind"] == "vlan" and (told := _global(each["addresses"]))
         ),
         evpn=_evpn(str(node["bgp"])) if "bgp" in node else None,
+        bonds={each["name"]: str(each["bond"]) for each in interfaces if "bond" in each},
+        segments=_segments(str(node.get("mgmt", ""))),
     )  # fmt: skip
 
 
@@ -142,3 +150,11 @@ def _evpn(configuration: str) -> Evpn:
     tells = re.search(r"^  advertise-all-vni$", family, re.MULTILINE) is not None
     announced = re.findall(r"^  network (\S+)", configuration, re.MULTILINE)
     return Evpn(tells, tuple(activated), said["import"], said["export"], tuple(announced))
+
+
+def _segments(configuration: str) -> dict[str, str]:
+    found = {}
+    for bond, lines in _SEGMENT.findall(configuration):
+        identity = dict(_IDENTITY.findall(lines))
+        found[bond] = " ".join(identity[word] for word in ("sys-mac", "id") if word in identity)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lab.diagnose.cause import Cause
-from lab.diagnose.symptoms import classes, floods, losses, overlay, paths
+from lab.diagnose.symptoms import classes, floods, losses, overlay, paths, segments
 
 OVERLAY_CAUSES: Final = (
     Cause(
@@ -97,6 +97,15 @@ OVERLAY_CAUSES: Final = (
         fix="give {node}'s gateways the MAC of all others; hosts that learnt the other ask anew",
         words="A host that knows the anycast gateway by its MAC sends to nobody there: it reaches nothing beyond its"
         " network until it asks anew.",
+    ),
+    Cause(
+        "esi-mismatch", "a leaf has another identifier for a host's Ethernet segment than the host's other leaves",
+        needs=(segments.a_bond_has_two_segments,),
+        rival="",
+        tell="rocelab vtysh {node} -c 'show evpn es': no VTEP beside its own segment, and it forwards",
+        fix="rocelab vtysh {node}: the evpn mh es-id and es-sys-mac that the bond has at its other leaves",
+        words="To EVPN the host is two: each of its leaves forwards what is flooded, and gives back to the host what"
+        " it floods itself. Others have one way to it, and its MAC moves whenever it speaks by the other leaf.",
     ),
     Cause(
         "spine-as-bottleneck", "a host broadcasts, and its leaf sends each frame to every other leaf",

@@ -1,13 +1,15 @@
 """What the devices of an overlay forward by, now: interfaces, tunnels, whom they flood to, and what BGP runs with.
 
 Of each node its ``interfaces`` (``name``, ``mac``, ``mtu``, ``kind``, ``addresses``; a VLAN's ``vlan``; a tunnel's
-``vni``, ``local`` address, ``tos`` and ``vlan``), of a leaf its ``fdb`` as ``bridge -json`` has it, of a switch
-``bgp``: what its daemon runs with. It is what an engineer reads from the devices, and nothing of what was meant.
+``vni``, ``local`` address, ``tos`` and ``vlan``; a member's ``bond``), of a leaf its ``fdb`` as ``bridge -json`` has
+it, of a switch ``bgp``: what bgpd runs with, and where it has bonds ``mgmt``: what its interfaces do. It is what an
+engineer reads from the devices, and nothing of what was meant.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import LabError
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from lab.kernel.netns import Namespace
 
 _BRIDGE: Final = "fdb show\nvlan show\n"
-_DAEMON: Final = "bgpd"
+_BGP: Final = "bgpd"
+_OF_INTERFACES: Final = ("mgmtd", "zebra")
+"""Who knows what FRR's interfaces are configured with: since FRR 10 the first."""
 _CONFIGURATION: Final = "write terminal"
 
 
@@ -41,11 +45,19 @@ def _of_node(fabric: Fabric, name: str) -> dict[str, Any]:
     try:
         found = _interfaces(fabric.namespace(name))
         if fabric.topology.node(name).role.is_switch:
-            with Vty(fabric.router(name).directory / f"{_DAEMON}.vty") as vty:
-                found["bgp"] = vty.answer_to(_CONFIGURATION)
+            sockets = fabric.router(name).directory
+            found["bgp"] = _said(sockets / f"{_BGP}.vty")
+            if any(each["kind"] == "bond" for each in found["interfaces"]):
+                known = [sockets / f"{daemon}.vty" for daemon in _OF_INTERFACES]
+                found["mgmt"] = _said(next(filter(Path.exists, known), known[-1]))
     except LabError as error:
         return {"complaint": str(error)}
     return found
+
+
+def _said(socket: Path) -> str:
+    with Vty(socket) as vty:
+        return vty.answer_to(_CONFIGURATION)
 
 
 def _interfaces(namespace: Namespace) -> dict[str, Any]:
@@ -71,6 +83,8 @@ def _interface(shown: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "vxlan":
         tos = int(str(data.get("tos", 0)), 0)
         found |= {"vni": data.get("id", 0), "local": data.get("local", ""), "tos": tos}
+    if link.get("info_slave_kind") == "bond":
+        found["bond"] = shown.get("master", "")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.diagnose.sign import Evidence, Sign
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _TUNNEL_BYTES: Final = 50
 """What VXLAN adds to a packet over IPv4 (RFC 7348 section 5): Ethernet, IP, UDP and VXLAN headers."""
 _HALF: Final = 0.5
+Name = TypeVar("Name")
 
 
 def _leaves(facts: Facts) -> dict[str, tuple[Tunnel, ...]]:
@@ -40,7 +41,7 @@ def _networks(facts: Facts) -> Iterator[tuple[str, dict[str, Tunnel]]]:
     return ((address, leaves) for address, leaves in found.items() if len(leaves) > 1)
 
 
-def _odd(values: Mapping[str, object]) -> list[str]:
+def odd_ones(values: Mapping[Name, object]) -> list[Name]:
     """Those that have not what more than half of all have; all of them where nothing is had by so many."""
     common, count = Counter(values.values()).most_common(1)[0]
     most = count > len(values) * _HALF
@@ -54,7 +55,7 @@ def a_leaf_has_another_vni(facts: Facts) -> Iterator[Sign]:
         vnis = {leaf: tunnel.vni for leaf, tunnel in leaves.items()}
         if len(set(vnis.values())) < 2:
             continue
-        odd = _odd(vnis)
+        odd = odd_ones(vnis)
         misnamed = [leaf for leaf in odd if str(vnis[leaf]) not in leaves[leaf].device]
         guilty = misnamed if misnamed and len(odd) == len(vnis) else odd
         seen = tuple(
@@ -201,7 +202,7 @@ def gateways_have_two_macs(facts: Facts) -> Iterator[Sign]:
     }
     if len(set(macs.values())) < 2:
         return
-    odd = _odd(macs)
+    odd = odd_ones(macs)
     for leaf in odd:
         seen = (
             Evidence(f"gateways have {', '.join(sorted(each))}", name, "ip link", len(each), facts.end)

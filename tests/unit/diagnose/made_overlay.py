@@ -181,6 +181,38 @@ def flooded(copies: int) -> Facts:
     return replace(made, ports={**made.ports, drain.name: drain})
 
 
+MGMT = """frr version 10.3
+!
+interface swp1
+ no link-detect
+exit
+!
+interface {bond}
+ evpn mh es-sys-mac {mac}
+ evpn mh es-id {number}
+ evpn mh es-df-pref 40000
+exit
+!
+"""
+"""As FRR's mgmtd writes it."""
+
+
+def bonded(*numbers: str, bond: str = "bond1", mac: str = "02:1a:00:00:00:02") -> Facts:
+    """h1 is on leaf1, leaf2 and so on by one bond, and they have these numbers of its segment."""
+    legs = {f"h1:eth{leg}": (f"leaf{leg}", "swp4") for leg, _ in enumerate(numbers, 1)}
+
+    def change(said: Nodes) -> None:
+        for (leg, (leaf, port)), number in zip(legs.items(), numbers, strict=True):
+            said[leaf]["interfaces"].append(_plain(port, f"02:1a:00:04:0{leaf[-1]}:04", 4300) | {"bond": bond})
+            said[leaf]["mgmt"] = MGMT.format(bond=bond, number=number, mac=mac)
+            said["h1"]["interfaces"].append(_plain(leg.partition(":")[2], "", 4300) | {"bond": "bond0"})
+
+    made = facts(change)
+    ends = {name: PortFacts(name, f"{leaf}:{port}", host=True) for name, (leaf, port) in legs.items()}
+    others = {f"{leaf}:{port}": PortFacts(f"{leaf}:{port}", name, host=False) for name, (leaf, port) in legs.items()}
+    return replace(made, ports={**made.ports, **ends, **others})
+
+
 CASES: list[tuple[str, str, Facts, Facts]] = [
     ("evpn-vni-mismatch", "leaf2", facts(of("leaf2", "vni10010", vni=10011)),
      facts(of("leaf3", "vni10020", vni=10011))),
@@ -196,6 +228,9 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
     ("dscp-lost-in-vxlan", "leaf1", facts(all_of(*INHERITED[:2])), facts(all_of(*INHERITED))),
     ("duplicate-mac", "h2:eth1", facts(of("h2", "eth1", mac="02:1a:00:06:00:01")),
      facts(of("h3", "eth1", mac="02:1a:00:06:00:01"))),
+    ("esi-mismatch", "leaf2", bonded("1", "9"), bonded("1", "1")),
+    ("esi-mismatch", "leaf1", bonded("9", "1"), bonded("9", "9")),
+    ("esi-mismatch", "leaf3", bonded("7", "7", "1", bond="po5"), bonded("7", "7", "7", bond="po5")),
     ("spine-as-bottleneck", "h1:eth1", flooded(2), flooded(1)),
     ("gateway-mac-conflict", "leaf3", facts(of("leaf3", "vlan20", mac="02:1a:00:00:00:02")),
      facts(of("leaf3", "vlan4001", mac="02:1a:00:00:00:02"))),

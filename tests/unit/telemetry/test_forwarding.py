@@ -38,6 +38,16 @@ PORT = {
     "linkinfo": {"info_kind": "veth"},
     "addr_info": [{"family": "inet6", "local": "fe80::9c7f:11ff:fe33:fd7b", "prefixlen": 64, "scope": "link"}],
 }  # fmt: skip
+BOND = {
+    "ifindex": 6, "ifname": "bond1", "mtu": 4300, "address": "02:1a:00:00:00:02",
+    "linkinfo": {"info_kind": "bond", "info_data": {"mode": "802.3ad"}, "info_slave_kind": "bridge"}, "addr_info": [],
+    "master": "bridge",
+}  # fmt: skip
+LEG = {
+    "ifindex": 7, "ifname": "swp2", "mtu": 4300, "address": "02:1a:00:00:00:02", "master": "bond1",
+    "linkinfo": {"info_kind": "veth", "info_slave_kind": "bond", "info_slave_data": {"state": "ACTIVE"}},
+    "addr_info": [],
+}  # fmt: skip
 FDB = [{"mac": "00:00:00:00:00:00", "ifname": "vni10010", "dst": "10.252.0.2", "flags": ["self"]}]
 VLANS = [{"ifname": "vni10010", "vlans": [{"vlan": 10, "flags": ["PVID", "Egress Untagged"]}]}]
 
@@ -48,6 +58,7 @@ class Daemon:
     def __init__(self, path: Path) -> None:
         if "leaf3" in str(path):
             raise OperationFailed("no daemon listens there")
+        self.says = {"bgpd": "router bgp 1\n", "zebra": "interface bond1\n", "mgmtd": "interface bond2\n"}[path.stem]
 
     def __enter__(self) -> Daemon:
         return self
@@ -56,7 +67,7 @@ class Daemon:
         """Hang up."""
 
     def answer_to(self, command: str) -> str:
-        return {"write terminal": "router bgp 1\n"}[command]
+        return {"write terminal": self.says}[command]
 
 
 class Node:
@@ -68,7 +79,8 @@ class Node:
     def run(self, words: Sequence[str], stdin: str = "") -> SimpleNamespace:
         leaf = self.name.startswith("leaf")
         if words[0] == "ip":
-            return SimpleNamespace(stdout=json.dumps([TUNNEL, GATEWAY] if leaf else [PORT]))
+            bonded = [BOND, LEG] if self.name == "leaf2" else []
+            return SimpleNamespace(stdout=json.dumps([TUNNEL, GATEWAY, *bonded] if leaf else [PORT]))
         assert leaf, "a node without tunnels is not asked for their FDB"
         assert (words[0], stdin) == ("bridge", "fdb show\nvlan show\n")
         return SimpleNamespace(stdout=f"{json.dumps(FDB)}\n{json.dumps(VLANS)}\n")
@@ -101,6 +113,19 @@ def test_hosts_and_spines_have_interfaces(fabric: Any) -> None:
         "addresses": ["fe80::9c7f:11ff:fe33:fd7b/64"],
     }]}  # fmt: skip
     assert found["spine1"].keys() == {"interfaces", "bgp"}
+
+
+def test_a_leaf_with_bonds_says_what_its_interfaces_are_configured_with(fabric: Any, tmp_path: Path) -> None:
+    """zebra does; and mgmtd, where there is one."""
+    found = forwarding_of(fabric)
+    assert (found["leaf2"]["bgp"], found["leaf2"]["mgmt"]) == ("router bgp 1\n", "interface bond1\n")
+    assert "mgmt" not in found["leaf1"]
+    (tmp_path / "leaf2").mkdir()
+    (tmp_path / "leaf2" / "mgmtd.vty").touch()
+    assert forwarding_of(fabric)["leaf2"]["mgmt"] == "interface bond2\n"
+    assert {each["name"]: each.get("bond") for each in found["leaf2"]["interfaces"]} == {
+        "vni10010": None, "vlan10": None, "bond1": None, "swp2": "bond1",
+    }  # fmt: skip
 
 
 def test_one_that_does_not_answer_says_so(fabric: Any) -> None:

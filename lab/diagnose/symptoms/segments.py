@@ -1,0 +1,54 @@
+"""What the leaves of a bonded host say of its Ethernet segment, each compared with the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.diagnose.sign import Evidence, Sign
+from lab.diagnose.symptoms.overlay import odd_ones
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.diagnose.facts import Facts
+
+Segments = dict[tuple[str, str], str]
+"""By leaf and its bond, what the segment is known by there."""
+
+
+def _hosts(facts: Facts) -> dict[tuple[str, str], Segments]:
+    """By host and its bond, the segments of the leaves that its members are cabled to."""
+    found: dict[tuple[str, str], Segments] = {}
+    for port in facts.ports.values():
+        peer = facts.ports.get(port.peer)
+        leaf = facts.forwarding.get(port.node)
+        if peer is None or leaf is None or not peer.host or peer.node not in facts.forwarding:
+            continue
+        bond = leaf.bonds.get(port.interface, "")
+        theirs = facts.forwarding[peer.node].bonds.get(peer.interface, "")
+        if theirs and bond in leaf.segments:
+            found.setdefault((peer.node, theirs), {})[port.node, bond] = leaf.segments[bond]
+    return found
+
+
+def a_bond_has_two_segments(facts: Facts) -> Iterator[Sign]:
+    """Leaves of one bond have two segments for it; of two leaves, it is whose number is not in its bond's name."""
+    for (host, theirs), segments in _hosts(facts).items():
+        if len(set(segments.values())) < 2:
+            continue
+        odd = odd_ones(segments)
+        guilty = [end for end in odd if not _has_its_number(end[1], segments[end])] or odd
+        seen = _evidence(facts, f"{host}'s {theirs}", segments)
+        for leaf, _ in guilty:
+            yield Sign(leaf, seen, 0.9 if len(guilty) < len(segments) else 0.6)
+
+
+def _has_its_number(bond: str, segment: str) -> bool:
+    return bond.rstrip("0123456789") + segment.rsplit(maxsplit=1)[-1] == bond
+
+
+def _evidence(facts: Facts, whose: str, segments: Mapping[tuple[str, str], str]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(f"segment of {bond}, which leads to {whose}: {segment}", leaf, "show running-config", 1, facts.end)
+        for (leaf, bond), segment in segments.items()
+    )
