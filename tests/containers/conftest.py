@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pexpect
 import pytest
 
 from tests.patience import PATIENCE
@@ -28,6 +31,20 @@ def containerlab(word: str, file: Path) -> None:
     command: list[str | Path] = ["env", f"TMPDIR={file.parent}", "containerlab", word, "--topo", file, *clean]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def a_shell_has_its_links(fabric: str, node: str, address: str) -> None:
+    """``rocelab shell`` of a node shows its prompt, its address, and ends with the shell's exit code."""
+    child: Any = pexpect.spawn(
+        sys.executable, ["-m", "lab", "shell", node], timeout=PATIENCE, encoding="utf-8",
+        env=os.environ | {"SHELL": "/bin/sh"},
+    )  # fmt: skip
+    child.expect_exact(f"{fabric}/{node}# ")
+    child.sendline("ip -brief -4 address show dev eth1; exit 3")
+    child.expect_exact(address)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 3
 
 
 def await_true(look: Callable[[], bool]) -> None:

@@ -6,12 +6,9 @@ Judges are Docker, containerlab, the containers' own vtysh and ping, tc(8), rdma
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import pexpect
 import pytest
 
 from lab.model.addressing import plan_addresses
@@ -21,7 +18,7 @@ from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
 from tests.patience import PATIENCE
 
-from .conftest import await_true, docker, traces
+from .conftest import a_shell_has_its_links, await_true, docker, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,16 +158,7 @@ def test_what_happens_in_containers_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_shell_in_a_container_s_namespace_has_its_links() -> None:
-    child: Any = pexpect.spawn(
-        sys.executable, ["-m", "lab", "shell", "h1"], timeout=PATIENCE, encoding="utf-8",
-        env=os.environ | {"SHELL": "/bin/sh"},
-    )  # fmt: skip
-    child.expect_exact(f"{NAME}/h1# ")
-    child.sendline("ip -brief -4 address show dev eth1; exit 3")
-    child.expect_exact(address_of("h1"))
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 3
+    a_shell_has_its_links(NAME, "h1", address_of("h1"))
 
 
 def test_a_scenario_is_played_on_containers_that_are_there(tmp_path: Path) -> None:
