@@ -1,7 +1,7 @@
 """Two leaves of a bonded host have two identifiers for its Ethernet segment: what is flooded comes twice, and back.
 
 Story
-    Given  h1 is on leaf1 and leaf2 by one bond, whose segment both know by the same identifier; h2 is on leaf1 alone
+    Given  h1 is on leaf1 and leaf2 by one bond, whose segment both know by number 1; h2 is on leaf1 alone
     When   leaf2 has number 9 for it, and leaf1 number 1
     Then   neither has anybody to share its segment with: each forwards what is flooded, and h1 gets two copies
     And    what h1 floods by one leaf comes back to it by the other, which knows of no horizon
@@ -25,12 +25,12 @@ from collections import Counter
 from typing import Annotated, Any, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
-from lab.scenario.overlay import frr, nothing_changes, ping_each, reaches
-from lab.scenario.workload import commands, said, show_routing
+from lab.scenario.overlay import frr, nothing_changes, ping_each, reaches, show_ways, ways_shown, ways_to
+from lab.scenario.workload import commands, show_routing
 
-RIGHT, WRONG, FAR = "leaf1", "leaf2", "leaf3"
-LEAVES: Final = (RIGHT, WRONG)
-BOND, TUNNEL = "bond1", "vni10010"
+WRONG, FAR = "leaf2", "leaf3"
+LEAVES: Final = ("leaf1", WRONG)
+BOND, VNI = "bond1", 10010
 MAC: Final = "02:1a:00:05:00:01"
 """h1's, as those of h1 and h2 on the next lines are made of theirs."""
 H1, H2 = "fe80::1a:ff:fe05:1", "fe80::1a:ff:fe06:1"
@@ -41,8 +41,6 @@ ALL: Final = "ff02::1"
 """All nodes of the link (RFC 4291 section 2.7.1): each of them answers every copy."""
 FLOODS: Final = 5
 SHOW: Final = "show evpn es json"
-FDB: Final = ("bridge", "-json", "fdb", "show", "dev", TUNNEL)
-HOPS: Final = ("ip", "-json", "nexthop", "show")
 PHASES: Final = ("baseline", "observe", "verify")
 
 
@@ -77,22 +75,17 @@ def run(stage: Stage, p: Params) -> None:
 def _is_shared(stage: Stage) -> bool:
     """Whether one of the leaves forwards for both, and leaf3 sends by both; to wait for, and not recorded."""
     forwards = [_forwards(_shown(stage, leaf)) for leaf in LEAVES]
-    return forwards == [True, False] and len(_ways_now(stage)) == len(LEAVES)
+    return forwards == [True, False] and len(ways_to(stage, FAR, VNI, MAC)) == len(LEAVES)
 
 
 def _is_split(stage: Stage) -> bool:
     """Whether each leaf forwards for itself, and leaf3 sends by one; to wait for, and not recorded."""
-    return all(_forwards(_shown(stage, leaf)) for leaf in LEAVES) and len(_ways_now(stage)) == 1
+    return all(_forwards(_shown(stage, leaf)) for leaf in LEAVES) and len(ways_to(stage, FAR, VNI, MAC)) == 1
 
 
 def _shown(stage: Stage, leaf: str) -> str:
     words = stage.fabric.router(leaf).vtysh(SHOW)
     return stage.fabric.namespace(leaf).run(words, check=False).stdout
-
-
-def _ways_now(stage: Stage) -> set[str]:
-    leaf = stage.fabric.namespace(FAR)
-    return _ways(leaf.run(FDB).stdout, leaf.run(HOPS).stdout)
 
 
 def _look(stage: Stage, p: Params) -> None:
@@ -101,8 +94,7 @@ def _look(stage: Stage, p: Params) -> None:
         stage.run(host, "ping", "-n", "-c", str(FLOODS), "-i", "0.2", "-W", "1", f"{ALL}%{interface}")
     for leaf in LEAVES:
         frr(stage, leaf, SHOW)
-    stage.run(FAR, *FDB)
-    stage.run(FAR, *HOPS)
+    show_ways(stage, FAR, VNI)
 
 
 def _own(shown: str) -> dict[str, Any]:
@@ -113,21 +105,7 @@ def _own(shown: str) -> dict[str, Any]:
 
 def _forwards(shown: str) -> bool:
     """Whether a leaf forwards what is flooded to its segment."""
-    segment = _own(shown)
-    return bool(segment) and "nonDF" not in segment["flags"]
-
-
-def _ways(database: str, hops: str) -> set[str]:
-    """The tunnels' ends by which h1's MAC is reached: those of the group of next hops that it has."""
-    known = {hop["id"]: hop for hop in json.loads(hops or "[]")}
-    groups = {entry["nhid"] for entry in json.loads(database) if entry["mac"] == MAC and "nhid" in entry}
-    members = [member["id"] for group in groups for member in known[group].get("group", ({"id": group},))]
-    return {known[member]["gateway"] for member in members}
-
-
-def _segments(rec: Recording, phase: str) -> dict[str, str]:
-    """What FRR of each leaf says in a phase."""
-    return {each.node: each.stdout for each in commands(rec, phase, "vtysh")}
+    return "nonDF" not in _own(shown).get("flags", ("nonDF",))
 
 
 def _copies(rec: Recording, phase: str, sender: str, answering: str) -> set[int]:
@@ -140,7 +118,7 @@ def _copies(rec: Recording, phase: str, sender: str, answering: str) -> set[int]
 
 def each_leaf_has_a_segment_of_its_own(rec: Recording, p: Params) -> Verdict:
     """One identifier before and after, with one that forwards; two meanwhile, and both do."""
-    shown = [_segments(rec, phase) for phase in PHASES]
+    shown = [{each.node: each.stdout for each in commands(rec, phase, "vtysh")} for phase in PHASES]
     names = [{_own(said_by[leaf]).get("esi", "") for leaf in LEAVES} for said_by in shown]
     forwarding = [sum(_forwards(said_by[leaf]) for leaf in LEAVES) for said_by in shown]
     right = [len(each) for each in names] == [1, 2, 1] and forwarding == [1, 2, 1]
@@ -167,7 +145,7 @@ def h2_gets_one(rec: Recording, p: Params) -> Verdict:
 
 def there_is_one_way_to_h1(rec: Recording, p: Params) -> Verdict:
     """leaf3 has both leaves as next hops of h1's MAC before and after, and one meanwhile."""
-    ways = [_ways(said(rec, phase, "bridge"), said(rec, phase, "ip")) for phase in PHASES]
+    ways = [ways_shown(rec, phase, MAC) for phase in PHASES]
     return expect([len(each) for each in ways] == [2, 1, 2], f"ways to {MAC}: {[sorted(each) for each in ways]}")
 
 

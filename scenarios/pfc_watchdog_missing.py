@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.counted import mbits, paused_share
 from lab.scenario.workload import show_pauses, show_queue
 
 TO_HOSTS: Final = {leaf: tuple(f"{leaf}:swp{number}" for number in range(3, 7)) for leaf in ("leaf1", "leaf2")}
@@ -84,7 +85,7 @@ def seen(rec: Recording, leaf: str, *phases: str) -> int:
 
 def rate(rec: Recording, leaf: str, phase: str) -> float:
     """What the innocent receiver at a leaf gets, in Mb/s."""
-    return rec.port(INNOCENT[leaf]).tx_bytes(3).during(phase).rate() * 8 / 1e6
+    return mbits(rec, INNOCENT[leaf], phase)
 
 
 def pauses(rec: Recording, leaf: str, phase: str) -> int:
@@ -94,13 +95,12 @@ def pauses(rec: Recording, leaf: str, phase: str) -> int:
 
 def held(rec: Recording, leaf: str, phase: str) -> float:
     """The share of a phase in which a leaf kept a spine from sending: of the one that it kept longest."""
-    paused = max(rec.port(port).paused(3).during(phase).delta() for port in SPINES[leaf])
-    return paused / 1e6 / rec.phase(phase).seconds
+    return paused_share(rec, phase, *SPINES[leaf])
 
 
 def stopped(rec: Recording, leaf: str, phase: str) -> float:
     """The share of a phase in which a leaf was paused towards the NIC that storms."""
-    return rec.port(STUCK[leaf]).paused(3).during(phase).delta() / 1e6 / rec.phase(phase).seconds
+    return paused_share(rec, phase, STUCK[leaf])
 
 
 def a_watchdog_contains_it(rec: Recording, p: Params) -> Verdict:

@@ -33,7 +33,7 @@ _COUNTERS: Final = {
     "tx_packets": "tx_prio{n}_packets", "pauses_in": "rx_prio{n}_pause", "resumes_in": "rx_prio{n}_resume",
     "ignored": "rx_prio{n}_pause_ignored", "pauses_out": "tx_prio{n}_pause", "resumes_out": "tx_prio{n}_resume",
     "offered": "queue{n}_offered_packets", "marked": "queue{n}_ecn_marked", "not_ect": "queue{n}_not_ect",
-    "refused": "pg{n}_drop_packets", "storms": "queue{n}_storms",
+    "refused": "pg{n}_drop_packets", "storms": "queue{n}_storms", "restored": "queue{n}_restored",
 }  # fmt: skip
 """What a lane's growth is read from."""
 _MAIN_TABLE: Final = 254

@@ -49,6 +49,7 @@ class Lane:
     refused: int = 0
     headroom: int = 0
     storms: int = 0
+    restored: int = 0
     storms_so_far: int = 0
 
     @property

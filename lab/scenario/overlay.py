@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lab.scenario.verdict import Verdict
     from lab.telemetry.recording import Recording
 
+_HOPS: Final = ("ip", "-json", "nexthop", "show")
 FLOODED: Final = "00:00:00:00:00:00"
 """The MAC of the entries by which a VXLAN device floods (bridge(8))."""
 
@@ -41,6 +42,30 @@ def show_fdb(stage: Stage, leaf: str, vni: int) -> None:
 def macs_behind(rec: Recording, phase: str, vtep: str) -> set[str]:
     """The MACs behind a VTEP as the one ``show_fdb`` of a phase had them; UsageError when there was none."""
     return _behind(said(rec, phase, "bridge"), vtep)
+
+
+def _ways(database: str, hops: str, mac: str) -> set[str]:
+    known = {hop["id"]: hop for hop in json.loads(hops or "[]")}
+    groups = {entry["nhid"] for entry in json.loads(database or "[]") if entry["mac"] == mac and "nhid" in entry}
+    members = [member["id"] for group in groups for member in known[group].get("group", ({"id": group},))]
+    return {str(known[member]["gateway"]) for member in members}
+
+
+def ways_to(stage: Stage, leaf: str, vni: int, mac: str) -> set[str]:
+    """The VTEPs by which a leaf sends to a MAC of a segment now; to wait for, and not recorded."""
+    database, hops = (stage.fabric.namespace(leaf).run(words).stdout for words in (_words(vni), _HOPS))
+    return _ways(database, hops, mac)
+
+
+def show_ways(stage: Stage, leaf: str, vni: int) -> None:
+    """Record by which VTEPs a leaf sends to the MACs of segments: groups of next hops."""
+    show_fdb(stage, leaf, vni)
+    stage.run(leaf, *_HOPS)
+
+
+def ways_shown(rec: Recording, phase: str, mac: str) -> set[str]:
+    """The VTEPs to a MAC as the one ``show_ways`` of a phase had them; UsageError when there was none."""
+    return _ways(said(rec, phase, "bridge"), said(rec, phase, "ip"), mac)
 
 
 def _paths(shown: str) -> int:

@@ -15,6 +15,10 @@ FOREVER: Final = 0.98
 """Share of a window in which a port is paused that has no end to its pause."""
 _FELT: Final = 0.02
 """Share of a window in which a port is paused and anybody notices."""
+_AGAIN: Final = 2
+"""Storms that were called over and came again, so that it is no chance."""
+_MOSTLY: Final = 0.5
+"""Share of a window in which a port is paused by a storm with gaps."""
 _BEGUN: Final = 0.2
 """Share of a window that a storm must have lasted to be told from a pause that happens to end behind it."""
 
@@ -184,6 +188,28 @@ def storm_unseen_by_a_watchdog(facts: Facts) -> Iterator[Sign]:
             says = "a pause storm that its watchdog did not see"
             unseen = Evidence(says, port, f"queue{lane.priority}_storms", 0, facts.end)
             yield Sign(port, (*sign.evidence, unseen, *elsewhere), 0.97, lane.priority)
+
+
+def watchdog_takes_gaps_for_the_end(facts: Facts) -> Iterator[Sign]:
+    """A host pauses its port most of the time, and the watchdog there calls the storm over in the gaps between."""
+    for lane in _towards_hosts(facts):
+        if min(lane.storms, lane.restored) < _AGAIN or lane.resumes_in or lane.paused <= _MOSTLY:
+            continue
+        gap = facts.seconds * (1 - lane.paused) / max(lane.pauses_in, 1)
+        known = facts.config(lane.port) if facts.current else None
+        if known and known.pfc.watchdog.restoration > gap:
+            continue
+        seen = [
+            counted(facts, lane, "storms that its watchdog has seen", "queue{n}_storms", lane.storms),
+            counted(facts, lane, "of them called over", "queue{n}_restored", lane.restored),
+            _counted(facts, lane, "pauses_in", f"{facts.peer(lane.port)} pauses it, and sends no XON"),
+            _share(facts, lane),
+        ]
+        if known:
+            says = f"seconds to restore, less than the {gap * 1e3:.0f} ms between two pauses"
+            seen.append(Evidence(says, lane.port, "qos pfc.watchdog.restoration", known.pfc.watchdog.restoration,
+                                 facts.end))  # fmt: skip
+        yield Sign(lane.port, tuple(seen), 0.97 if known else 0.85, lane.priority)
 
 
 def watchdog_on_a_sibling_only(facts: Facts) -> Iterator[Sign]:

@@ -32,6 +32,9 @@ STORM: dict[str, dict[str, Any]] = {
 }
 CIRCLE = {port: {**STUCK, "pauses_in": 12} for port in ("leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1")}
 WATCHED = configured(*(f"leaf1:swp{number}" for number in (3, 4, 5, 6)), watchdog={"enabled": True})
+LOOP = {"pauses_in": 5, "paused": 0.84, "storms": 5, "restored": 4, "drops": {"watchdog": 900}}
+"""A pause each 0.4 s, with gaps of 64 ms."""
+QUICK = configured("leaf2:swp6", watchdog={"enabled": True, "restoration": 0.01})
 DEEP = {"depth": 250_000.0, "deepest": 302_000, "shallowest": 90_000, "spread": 90_000}
 TWINS = with_lanes(full("leaf1:swp6", **DEEP, marked=PACKETS // 2), full("leaf2:swp6", **DEEP))
 TWINS["leaf2:swp3"] = {"pauses_out": 40, "resumes_out": 40, "rx_bytes": FULL // 2, "rx_packets": PACKETS // 2}
@@ -118,6 +121,14 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
                          {"leaf2:swp6": {"drops": {"watchdog": 900}, "shallowest": 0}})),
     ),
     ("pfc-watchdog-missing", "leaf2", facts({}, qos=WATCHED, current=True), facts({}, qos=WATCHED)),
+    (
+        "pfc-watchdog-loop", "leaf2:swp6",
+        facts({"leaf2:swp6": LOOP}, qos=QUICK, current=True), facts({"leaf2:swp6": LOOP}, current=True),
+    ),
+    (
+        "pfc-watchdog-loop", "leaf2:swp6",
+        facts({"leaf2:swp6": LOOP}), facts({"leaf2:swp6": {**LOOP, "resumes_in": 5}}),
+    ),
     ("pfc-deadlock", "leaf1:swp1", facts(CIRCLE), facts({**CIRCLE, "spine1:swp2": {**STUCK, "tx_packets": 9}})),
     (
         "slow-receiver", "h4:eth1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lab.dataplane.names import COUNTERS, Scope
@@ -16,13 +17,15 @@ from lab.telemetry import folder as files
 from tests.unit.telemetry.made import RDMA, STEP, Made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 Growth: TypeAlias = dict[str, float]
 """By how much counters grow, ``h4:eth1 tx_prio3_pause`` of a port or ``h4 out_of_seq_request`` of an RDMA device."""
 Tale: TypeAlias = dict[str, Growth]
 """What happens in each phase."""
+Told: TypeAlias = "Sequence[tuple[int, dict[str, Any]]]"
+"""Events of a phase: ms from its beginning, and what they tell."""
 
 NS: Final = 10**9
 MBIT: Final = 10**6 // 8
@@ -31,10 +34,12 @@ _NUMBERED: Final = re.compile(r"^((?:rx|tx)_prio|queue|pg)(\d)_")
 _BY_NAME: Final = {counter.name: counter for counter in COUNTERS}
 
 
-def outcomes(folder: Path, scenario: str, tale: Tale, seconds: float = 1.0) -> dict[str, str]:
+def outcomes(
+    folder: Path, scenario: str, tale: Tale, seconds: float = 1.0, events: Mapping[str, Told] = MappingProxyType({})
+) -> dict[str, str]:
     """What the checks say of a recording with these phases, each of so many seconds, as ``pass``, ``fail`` or so.
 
-    Counters grow meanwhile; gauges are set before it begins.
+    Counters grow meanwhile; gauges are set before it begins. ``events`` are those of each phase.
     """
     topology = read_topology(library.topology_of(library.find(scenario)))
     making = Made(folder / "run", topology, hosts=[host.name for host in topology.hosts])
@@ -45,6 +50,8 @@ def outcomes(folder: Path, scenario: str, tale: Tale, seconds: float = 1.0) -> d
         for key, amount in growth.items():
             _write(making, key, amount, gauge=True)
         making.phase(name)
+        for after, event in events.get(name, ()):
+            making.event(making.ns + after * 10**6, **event)
         for key, amount in growth.items():
             _write(making, key, amount, gauge=False)
         making.ns += int(seconds * NS) - STEP
@@ -52,10 +59,12 @@ def outcomes(folder: Path, scenario: str, tale: Tale, seconds: float = 1.0) -> d
     return {check: verdict.outcome.value for check, verdict in judge(making.finished()).verdicts.items()}
 
 
-def failing(folder: Path, scenario: str, tale: Tale, changes: Tale) -> set[str]:
+def failing(
+    folder: Path, scenario: str, tale: Tale, changes: Tale, events: Mapping[str, Told] = MappingProxyType({})
+) -> set[str]:
     """The checks that fail where a phase has other counts; all others pass, or this raises."""
     changed = {name: {**growth, **changes.get(name, {})} for name, growth in tale.items()}
-    found = outcomes(folder, scenario, changed)
+    found = outcomes(folder, scenario, changed, events=events)
     assert set(found.values()) <= {"pass", "fail"}, found
     return {check for check, outcome in found.items() if outcome == "fail"}
 
