@@ -156,5 +156,6 @@ def _segments(configuration: str) -> dict[str, str]:
     found = {}
     for bond, lines in _SEGMENT.findall(configuration):
         identity = dict(_IDENTITY.findall(lines))
-        found[bond] = " ".join(identity[word] for word in ("sys-mac", "id") if word in identity)
+        if "id" in identity:
+            found[bond] = " ".join(identity[word] for word in ("sys-mac", "id") if word in identity)
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.diagnose.answer import Outcome
+from lab.diagnose.forwarding import forwarding
 from lab.diagnose.run import diagnose_run
 from lab.errors import InvalidInput
 from lab.model.qos.store import dump_node
@@ -152,3 +153,17 @@ def test_a_node_of_an_overlay_that_does_not_answer_is_missed(tmp_path: Path) -> 
 def test_forwarding_that_is_damaged_is_refused(tmp_path: Path, said: Any) -> None:
     with pytest.raises(InvalidInput, match="is damaged"):
         diagnose_run(Recording.open(tenant(tmp_path / "run", ("observe", said))), "observe")
+
+
+@pytest.mark.parametrize(
+    ("lines", "segment"),
+    [
+        (" evpn mh es-id 7\n evpn mh es-sys-mac 02:1a:00:00:00:02\n", {"bond1": "02:1a:00:00:00:02 7"}),
+        (" evpn mh es-id 00:01:02:03:04:05:06:07:08:09\n", {"bond1": "00:01:02:03:04:05:06:07:08:09"}),
+        (" evpn mh es-sys-mac 02:1a:00:00:00:02\n", {}),
+        (" evpn mh es-id  \n", {}),
+    ],
+)
+def test_a_segment_has_a_number(lines: str, segment: dict[str, str]) -> None:
+    said = {"interfaces": [], "mgmt": f"interface swp1\nexit\n!\ninterface bond1\n{lines}exit\n"}
+    assert forwarding({"leaf1": said})["leaf1"].segments == segment
