@@ -42,8 +42,8 @@ _LOOKED: Final = (
 )
 """What there is of a node; times that pass are taken out of it."""
 _OF_DOCKER: Final = ("cgroup_device", "/run/docker/netns/default")
-"""Programs that each container gets when it starts, which the kernel frees when it likes once they are replaced; and a
-name of this machine's namespace, which Docker keeps once a container was in it."""
+"""Programs that each container gets when it starts, which the kernel frees when it likes once they are replaced; and
+a name of this machine's namespace, which Docker keeps once a container was in it."""
 _BETWEEN: Final = "=========="
 _PASSING: Final = ("valid_life_time", "preferred_life_time", "expires")
 
