@@ -144,7 +144,7 @@ def each_gets_out_first(rec: Recording, p: Params) -> Verdict:
 
 
 def waiting_longer_mends_it(rec: Recording, p: Params) -> Verdict:
-    """The pauses go on, leaf2 sees one storm, it is not over in any gap, and h7 gets what it got."""
+    """The pauses go on, leaf2 sees at most one more storm, it is not over in any gap, and h7 gets what it got."""
     seen, over = _counted(rec, "leaf2", "fix", "verify")
     before, after = (mbits(rec, INNOCENT["leaf2"], phase) for phase in ("before", "verify"))
     told = f"{seen} storm seen, {over} over; h7 gets {after:.1f} Mb/s, before {before:.1f}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lab.telemetry.recording import Recording
 
-LOSSLESS = 3
+LOSSLESS: Final = 3
 """The priority of RDMA."""
 
 

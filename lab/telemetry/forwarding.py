@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BRIDGE: Final = "fdb show\nvlan show\n"
 _BGP: Final = "bgpd"
 _OF_INTERFACES: Final = ("mgmtd", "zebra")
-"""Who knows what FRR's interfaces are configured with: since FRR 10 the first."""
+"""Who knows what FRR's interfaces are configured with: the first, where it runs (seen in FRR 10.3)."""
 _CONFIGURATION: Final = "write terminal"
 
 
