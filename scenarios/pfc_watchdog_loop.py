@@ -44,8 +44,8 @@ TICK: Final = 0.005
 """Seconds by which a port's clock may be late."""
 SEEN: Final = 0.5
 """Seconds until a storm is seen, and what it has held up is gone."""
-SETTLING: Final = 2.0
-"""Seconds: a storm is seen, and a QP that stood still sends again."""
+SETTLING: Final = 3.0
+"""Seconds: QPs of which packets were dropped send again after 1.07, and the storm is seen 0.6 after that at most."""
 
 
 class Params(Parameters):
