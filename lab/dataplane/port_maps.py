@@ -141,7 +141,7 @@ def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
     Each port holds as many packets as it has ``slots``.
 
     EnvironmentLacks where the kernel cannot do it or, with its reason, will not. Nothing is left behind before the
-    pins are there, and ``pins.unpin`` takes them away, however many they are.
+    pins are there, and ``pins.unpin_own`` takes them away, however many they are.
     """
     with _opened(numbering.size, len(numbering.nodes), slots) as program:
         program.set_qdisc_id("port", qdisc_kind(fabric))

@@ -126,7 +126,7 @@ class Object:
                 for name, each in self._links.items():
                     _check(library().bpf_link__pin(each, os.fsencode(pins.link_path(folder, name))))
         except BaseException:
-            pins.unpin(folder)
+            pins.unpin_own(folder, owner)
             raise
 
     def _maps(self) -> Iterator[tuple[str, int]]:

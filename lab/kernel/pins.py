@@ -62,13 +62,16 @@ def create(folder: Path, owner: str) -> None:
 def unpin_own(folder: Path, owner: str) -> None:
     """``unpin`` what ``create`` made of ``folder`` for this owner, whole or not, and nothing of anybody else's.
 
+    It has the owner's name before anything in it goes: whoever ends in the midst of it knows the rest again.
     UsageError where the BPF file system is not seen, as in ``ip netns exec``.
     """
     if not BPF_FILES.is_mount():
         raise UsageError(f"{folder} is not seen from here", "leave the node, then rocelab down")
-    unpin(folder.with_name(owner))
+    leaving = folder.with_name(owner)
+    unpin(leaving)
     if (folder / owner).is_dir():
-        unpin(folder)
+        folder.rename(leaving)
+        unpin(leaving)
 
 
 def unpin(folder: Path) -> None:

@@ -1,5 +1,7 @@
 """Folders of pins, as far as any file system shows; tests/vm/test_bpf.py has the rest."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,37 @@ def test_its_owner_finds_a_folder_whatever_step_was_the_last(
     before = set(files.rglob("*")) - {one.parent}
     pins.unpin_own(one, "other")
     assert set(files.rglob("*")) - {one.parent} == before
+    pins.unpin_own(one, "me")
+    assert list(files.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_its_owner_finds_what_is_left_of_a_folder_whichever_of_it_was_the_last_to_go(
+    number: int, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six things are in it, and itself: whose it was is not to be what goes first."""
+    one = files / "rocelab/one"
+    pins.create(one, "me")
+    places = [pins.map_path(one, "ports"), pins.program_path(one, "port")]
+    for place in places:
+        place.touch()
+    gone: list[object] = []
+
+    def dying(real: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any, **options: Any) -> None:
+            if len(gone) == number:
+                raise Killed
+            real(*arguments, **options)
+            gone.append(arguments)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", dying(os.rmdir))
+        patch.setattr(os, "unlink", dying(os.unlink))
+        with pytest.raises(Killed):
+            pins.unpin_own(one, "me")
+    assert len(gone) == number
     pins.unpin_own(one, "me")
     assert list(files.iterdir()) == []
 
