@@ -11,10 +11,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks
-from lab.kernel import links, logical, probe, process, rtnl, tuning
+from lab.kernel import links, logical, multicast, probe, process, rtnl, tuning
 from lab.kernel.logical import Device
-from lab.model.overlay.intent import SEGMENT_MAC
-from lab.model.overlay.plan import BRIDGE
+from lab.model.overlay.intent import SEGMENT_MAC, Flooding
+from lab.model.overlay.plan import BRIDGE, TERMINATION
 from lab.model.overlay.spanning_tree import AGEING, FORWARD_DELAY, HELLO, MAX_AGE
 from lab.routing import daemons
 from lab.routing.render_segments import filters
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _FIRST_TABLE: Final = 300
 """Routing table of a host's first address in a network, when it has several."""
+_MEMBERSHIPS: Final = "net/ipv4/igmp_max_memberships"
+_USUAL_MEMBERSHIPS: Final = 20
+"""Groups that a socket may be in, unless more are said to be (ip(7))."""
 _UNTRACKED: Final = "accept_untracked_na"
 """Since Linux 5.19."""
 
@@ -116,6 +119,7 @@ class Layer:
         for gateway, device in gateways.items():
             for address in gateway.addresses:
                 links.add_address(batch, device.index, address)
+        _end_groups(batch, leaf, next(free))
         batch.commit()
         self._filter(leaf)
 
@@ -194,8 +198,20 @@ def _add_address(batch: rtnl.Batch, addressed: Addressed, index: int, table: int
 
 def add_tunnel(batch: Batch, tunnel: Tunnel, device: Device, vtep: IPv4Address) -> None:
     """A tunnel from the address ``vtep``, in its VLAN of the bridge; still down."""
-    logical.add_vxlan(batch, device, vni=tunnel.vni, local=vtep)
+    flooding = multicast.flooding_to(tunnel.group) if tunnel.group is not None else None
+    logical.add_vxlan(batch, device, vni=tunnel.vni, local=vtep, flooding=flooding)
     logical.join_vlan(batch, device.index, tunnel.vlan, untagged=True)
+
+
+def _end_groups(batch: Batch, leaf: LeafOverlay, index: int) -> None:
+    """Where packets to the groups of tunnels end: pimd routes them there, and the kernel takes them in."""
+    groups = [tunnel.group for tunnel in leaf.tunnels if tunnel.group is not None]
+    if not groups:
+        return
+    logical.add_dummy(batch, Device(TERMINATION, index, leaf.mtu))
+    links.set_up(batch, index, TERMINATION)
+    for group in groups:
+        multicast.take_in(batch, index, group)
 
 
 def change_vni(plan: NodePlan, leaf: LeafOverlay, name: str, vni: int) -> None:
@@ -250,6 +266,9 @@ def _tune(leaf: LeafOverlay) -> None:
     """Only gateways have addresses. They take the word of hosts that answer another leaf, whose MAC is theirs too."""
     silent = (BRIDGE, *(tunnel.name for tunnel in leaf.tunnels))
     tuning.write_sysctls({f"net/ipv6/conf/{name}/disable_ipv6": 1 for name in silent})
+    groups = [tunnel for tunnel in leaf.tunnels if tunnel.group is not None]
+    if groups:  # all tunnels are in theirs by one socket, and so is the dummy
+        tuning.write_sysctls({_MEMBERSHIPS: max(_USUAL_MEMBERSHIPS, len(groups))})
     for gateway in leaf.gateways:
         tuning.write_sysctls({f"net/ipv4/conf/{gateway.name}/arp_accept": 1})
         if tuning.has_sysctl(untracked := f"net/ipv6/conf/{gateway.name}/{_UNTRACKED}"):
@@ -263,6 +282,8 @@ def check_kernel(topology: Topology) -> None:
     wanted = {"bridges that know VLANs": probe.vlan_bridge()}
     if not topology.overlay.plain:
         wanted["VXLAN"] = probe.device("vxlan")
+    if topology.overlay.flooding is Flooding.MULTICAST:
+        wanted["VXLAN by multicast routes"] = probe.routed_tunnel()
     if topology.overlay.tenants:
         wanted["VRF"] = probe.device("vrf")
     if topology.overlay.bonds:

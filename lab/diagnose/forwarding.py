@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, ip_interface
+from ipaddress import IPv6Address, ip_address, ip_interface
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -33,7 +33,12 @@ class Tunnel:
     local: str
     inherits: bool
     floods_to: frozenset[str] = frozenset()
-    """The addresses of other leaves' tunnels to which it sends what is for all."""
+    """The addresses of other leaves' tunnels to which it sends what is for all, or that of a group."""
+
+    @property
+    def heard_by(self) -> frozenset[str]:
+        """What others flood to for it to hear: its own address, or the group to which it floods itself."""
+        return frozenset({self.local, *(each for each in self.floods_to if ip_address(each).is_multicast)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,9 @@ def _forwarding(node: Mapping[str, Any]) -> Forwarding:
 
 
 def _global(addresses: list[str]) -> tuple[str, ...]:
-    return tuple(each for each in addresses if not each.startswith(_LINK_LOCAL))
+    return tuple(
+        each for each in addresses if not each.startswith(_LINK_LOCAL) and not ip_interface(each).ip.is_multicast
+    )
 
 
 def _made_of(addresses: list[str]) -> Iterator[str]:

@@ -76,7 +76,7 @@ def _new(batch: Batch, device: Device, kind: str, data: Attributes, more: Attrib
         attributes.append(("IFLA_ADDRESS", device.mac))
     if device.master:
         attributes.append(("IFLA_MASTER", device.master))
-    about = [("IFLA_INFO_KIND", kind), ("IFLA_INFO_DATA", {"attrs": data})]
+    about = [("IFLA_INFO_KIND", kind), *([("IFLA_INFO_DATA", {"attrs": data})] if data else [])]
     message["attrs"] = [*attributes, ("IFLA_LINKINFO", {"attrs": about})]
     batch.add(encode(message, RTM_NEWLINK, CREATE), f"{kind} {device.name}")
 
@@ -117,12 +117,15 @@ def add_bridge(batch: Batch, device: Device, tree: Tree | None = None) -> None:
     _change(batch, device.index, [("IFLA_MTU", device.mtu)], f"mtu of {device.name}")
 
 
-def add_vxlan(batch: Batch, device: Device, *, vni: int, local: IPv4Address) -> None:
+def add_vxlan(
+    batch: Batch, device: Device, *, vni: int, local: IPv4Address, flooding: Attributes | None = None
+) -> None:
     """A tunnel of one VNI from the address ``local``, which learns nothing: EVPN tells it where MACs are.
 
-    The outer header has the DSCP of the packet inside, and no UDP checksum (RFC 7348 section 5).
+    The outer header has the DSCP of the packet inside, and no UDP checksum (RFC 7348 section 5). It may tell to whom
+    frames for all go as well; ``flooding`` is for a group in place of that.
     """
-    data = [
+    data: Attributes = [
         ("IFLA_VXLAN_ID", vni),
         ("IFLA_VXLAN_LOCAL", str(local)),
         ("IFLA_VXLAN_PORT", VXLAN_PORT),
@@ -130,7 +133,7 @@ def add_vxlan(batch: Batch, device: Device, *, vni: int, local: IPv4Address) -> 
         ("IFLA_VXLAN_TOS", _INHERIT),
         ("IFLA_VXLAN_UDP_CSUM", 0),
     ]
-    _new(batch, device, "vxlan", data)
+    _new(batch, device, "vxlan", [*data, *(flooding or [])])
     port: Attributes = [("IFLA_BRPORT_LEARNING", 0), ("IFLA_BRPORT_NEIGH_SUPPRESS", 1)]
     _change_port(batch, device.index, port, f"bridge port {device.name}")
 
@@ -143,6 +146,11 @@ def set_cost(batch: Batch, index: int, cost: int, name: str) -> None:
 def _change_port(batch: Batch, index: int, port: Attributes, what: str) -> None:
     slave = [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", {"attrs": port})]
     _change(batch, index, [("IFLA_LINKINFO", {"attrs": slave})], what)
+
+
+def add_dummy(batch: Batch, device: Device) -> None:
+    """An interface that leads nowhere."""
+    _new(batch, device, "dummy", [])
 
 
 def add_vrf(batch: Batch, device: Device, table: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from lab.errors import CommandFailed, EnvironmentLacks, LabError
+from lab.errors import CommandFailed, EnvironmentLacks, LabError, OperationFailed
 from lab.kernel import bpf, clang, endings, libbpf, libc, process, sockets, threads, tuning
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _ARGUMENTS: Final[Mapping[str, Sequence[str]]] = {
     "vrf": ("table", "10"),
     "tbf": ("rate", "1gbit", "burst", "10kb", "latency", "1ms"),
 }
+_SENDER, _GROUP = IPv4Address("192.0.2.1"), IPv4Address("239.0.0.1")
+"""Of the tunnel that is tried."""
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -76,6 +79,35 @@ def namespaces() -> Finding:
 def device(kind: str) -> Finding:
     """Whether the kernel makes interfaces of this kind (``veth``, ``vxlan``, ``vrf``)."""
     return _try_command("ip", "link", "add", "probe0", "type", kind, *_ARGUMENTS.get(kind, ()))
+
+
+def routed_tunnel() -> Finding:
+    """Whether VXLAN devices send to their groups by multicast routes (Linux 6.17).
+
+    No kernel says whether a device does, and older ones ignore that it is told to. One that knows refuses a number
+    that is neither yes nor no.
+    """
+    from lab.kernel import logical, multicast, rtnl  # noqa: PLC0415 -- as in bpf_qdisc
+
+    def add(index: int, routed: int) -> None:
+        batch = rtnl.Batch()
+        tunnel = logical.Device(f"probe{index}", index, 1500, master=2)
+        flooding = multicast.flooding_to(_GROUP, routed=routed)
+        logical.add_vxlan(batch, tunnel, vni=index, local=_SENDER, flooding=flooding)
+        batch.commit()
+
+    def trial() -> None:
+        batch = rtnl.Batch()
+        logical.add_bridge(batch, logical.Device("probe2", 2, 1500))
+        batch.commit()
+        add(3, routed=1)
+        try:
+            add(4, routed=2)
+        except OperationFailed:
+            return
+        raise EnvironmentLacks("since Linux 6.17")
+
+    return _try(trial)
 
 
 def load_bonding() -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from lab.kernel.netns import Namespace
 
+ANYBODY: Final = "0.0.0.0"  # noqa: S104 -- no address to listen on: the source of a tree that all senders share
+"""The source of a route for whatever is sent to a group."""
+_RTMGRP_IPV4_MROUTE: Final = 0x20
 _RTMGRP_IPV4_ROUTE: Final = 0x40
 _RTMGRP_IPV6_ROUTE: Final = 0x400
 
@@ -32,6 +35,16 @@ def routes(namespace: Namespace, protocol: str = "bgp") -> dict[str, frozenset[s
     return found
 
 
+def trees(namespace: Namespace) -> dict[tuple[str, str], frozenset[str]]:
+    """By which interfaces multicast routes that are in use go on, by source, ``ANYBODY`` for all, and group."""
+    said = json.loads(namespace.run(["ip", "-json", "mroute", "show"]).stdout or "[]")
+    return {
+        (route["src"], route["dst"]): frozenset(hop["oif"] for hop in route.get("multipath", ()))
+        for route in said
+        if route.get("state") == "resolved"
+    }
+
+
 class RouteNews:
     """Listens to the routing tables of many namespaces at once, without reading what changed."""
 
@@ -43,7 +56,7 @@ class RouteNews:
             listener = namespace.inside(_route_socket)
             self._opened.enter_context(listener)
             listener.setblocking(False)
-            listener.bind((0, _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_ROUTE))
+            listener.bind((0, _RTMGRP_IPV4_MROUTE | _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_ROUTE))
             self._selector.register(listener, selectors.EVENT_READ, namespace.name)
 
     def __enter__(self) -> RouteNews:

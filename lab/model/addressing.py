@@ -9,7 +9,7 @@ loopback of super-spine n       10.255.0.0/16 + n       fdc0:0:0:3::n
 VTEP of leaf n                  10.252.0.0/16 + n       -
 host link n, leaf and host end  10.0.0.0/9 + 2n, 2n + 1 fdc0:0:1:n::1/64 and ::2/64
 switch to switch                unnumbered              link-local (RFC 5549)
-switch to switch, with OSPF     the loopback's address  link-local
+with OSPF or PIM                the loopback's address  link-local
 ==============================  ======================  ===========================
 
 Ranks n count from 1, host links from 0. The pools are those of ``topology.Addressing``; a topology may choose others.
@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lab.model.overlay.intent import Underlay
 from lab.model.overlay.plan import mac_of, plan_overlay
 from lab.model.topology import Endpoint, HostFamily, Node, Role, SeedPolicy, Topology
 
@@ -57,7 +56,7 @@ class InterfacePlan:
     address: Interface | None = None
     gateway: Address | None = None
     borrowed: IPv4Interface | None = None
-    """The loopback's address on a link between switches, where OSPF is: it has no unnumbered links without any."""
+    """The loopback's address on a link between switches, for OSPF and PIM: neither has unnumbered links without."""
     bond: str = ""
     """The host's bond that it is a member of."""
 
@@ -185,7 +184,7 @@ def _plan_switch(topology: Topology, node: Node, rank: int, interfaces: Mapping[
     loopback4 = loopbacks.network_address + rank
     if topology.overlay is not None and topology.overlay.plain:
         return NodePlan(node, interfaces)
-    if topology.overlay is not None and topology.overlay.underlay is Underlay.OSPF:
+    if topology.overlay is not None and topology.overlay.borrows:
         interfaces = _lent(topology, node, interfaces, IPv4Interface(loopback4))
     return NodePlan(
         node=node,

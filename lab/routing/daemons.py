@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import threading
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,9 @@ _OF_MANAGER: Final = Path("/etc/frr/zebra.conf")
 """What mgmtd, where there is one, tells zebra, which takes no VRFs from a file then; in the router's own mounts."""
 OLDEST: Final = (8, 4)
 _START_TIMEOUT: Final = 120.0
+_POLL: Final = 0.02
+_ROUTED: Final = Path("/proc/thread-self/net/ip_mr_vif")
+"""By which interfaces the kernel routes multicast: a line each, with the number first, behind one of headings."""
 _ASKED: Final = ("tc", "bridge")
 _SCRIPTING: Final = "--enable-scripting"
 _NET_ADMIN: Final = struct.pack("<5I", 0x02000001, 1 << 12, 0, 0, 0)
@@ -94,12 +98,26 @@ class Launches:
             if self._given_up:
                 launcher.kill()
 
+    @property
+    def given_up(self) -> bool:
+        """Whether nobody waits for them any more."""
+        return self._given_up
+
     def give_up(self) -> None:
         """End all that were started and all that will be; what they have left behind is for the undo to end."""
         with self._lock:
             self._given_up = True
             for launcher in self._launchers:
                 launcher.kill()
+
+
+def _await_multicast(launches: Launches) -> None:
+    """Wait until pimd of the calling thread's namespace routes by the loopback: asked of it before, it dies."""
+    deadline = time.monotonic() + _START_TIMEOUT
+    while not any(line.split()[1] == "lo" for line in _ROUTED.read_text().splitlines()):
+        if launches.given_up or time.monotonic() > deadline:
+            raise OperationFailed("pimd does not route by lo", "rocelab doctor")
+        time.sleep(_POLL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +157,13 @@ class Router:
                 _install(config.script, reach_script(str(self.directory)))
             for daemon in (*manager, *config.files):
                 self._launch(self._command(binaries, daemon), daemon, group, launches)
-            self._configure(config.own, launches)
+            if config.late:
+                _await_multicast(launches)
+                self._configure(config.late, "what it is to ask for", launches)
+            self._configure(config.own, "its lines of frr", launches)
 
-    def _configure(self, lines: Sequence[str], launches: Launches) -> None:
-        """Hand the user's lines to the daemons; OperationFailed when one is not taken."""
+    def _configure(self, lines: Sequence[str], what: str, launches: Launches) -> None:
+        """Hand lines to the daemons; OperationFailed when one is not taken."""
         if not lines:
             return
         with os.fdopen(os.memfd_create(f"{self.name}-vtysh"), "r+", errors="replace") as printed:
@@ -152,7 +173,7 @@ class Router:
             printed.seek(0)
             said = " ".join(printed.read().split()) or "vtysh says nothing"
         if code:
-            raise OperationFailed(f"{self.name}: FRR does not take its lines of frr: {said}", "correct the topology")
+            raise OperationFailed(f"{self.name}: FRR does not take {what}: {said}", "correct the topology")
 
     def _part_from_host(self) -> None:
         """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.

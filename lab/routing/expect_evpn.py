@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from lab.model.overlay.plan import plan_overlay
+from lab.kernel.routes import ANYBODY, trees
+from lab.model.overlay.plan import TERMINATION, plan_overlay
 from lab.routing.gap import Gap, compare
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Vteps = frozenset[str]
 _NOBODY = "00:00:00:00:00:00"
 """The MAC of the entries by which a VXLAN device floods (bridge(8))."""
+_ANY: Final = frozenset({"any other switch"})
 _EVERYTHING = {"-4": "0.0.0.0/0", "-6": "::/0"}
 """What iproute2 calls default."""
 _MAPPED = "::ffff:"
@@ -44,6 +46,29 @@ class Floods:
             if entry["mac"] == _NOBODY and "dst" in entry:
                 actual.setdefault(entry["ifname"], set()).add(entry["dst"])
         return compare(leaf, self.vteps, {name: frozenset(peers) for name, peers in actual.items()}, "tunnel to")
+
+
+@dataclass(frozen=True)
+class Trees:
+    """What is sent to a group ends here, and what the leaf itself sends to it goes on by another switch."""
+
+    vtep: str
+    uplinks: frozenset[str]
+    groups: Mapping[str, bool]
+    """Whether there is another leaf in it."""
+
+    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+        """Where the kernel's multicast routes have no such branch; by which uplink is the hash's choice."""
+        there = trees(namespace)
+        wanted, actual = {}, {}
+        for group, others in self.groups.items():
+            wanted[f"tree to {group}"] = ending = frozenset({TERMINATION})
+            actual[f"tree to {group}"] = ending & there.get((ANYBODY, group), frozenset())
+            if others:
+                goes_on = self.uplinks & there.get((self.vtep, group), frozenset())
+                wanted[f"tree from {self.vtep} to {group}"] = _ANY
+                actual[f"tree from {self.vtep} to {group}"] = _ANY if goes_on else frozenset()
+        return compare(leaf, wanted, actual, "branch to")
 
 
 @dataclass(frozen=True)
@@ -120,10 +145,18 @@ def _expected(
     for other, networks in overlay.members.items():
         for network in networks:
             on.setdefault(network.name, set()).add(other)
-    floods = {f"vni{network.l2vni}": _addresses(on[network.name] - {name}, vteps) for network in leaf.networks}
+    floods = {
+        f"vni{network.l2vni}": _addresses(on[network.name] - {name}, vteps)
+        if network.group is None
+        else frozenset({str(network.group)})
+        for network in leaf.networks
+    }
     routes = dict(_outside(overlay, name, leaf, vteps, plan))
     routes |= dict(_routes(overlay, leaf, {key: _addresses(there, vteps) for key, there in on.items()}))
     found: list[Expectation] = [Floods(floods)]
+    if groups := {str(net.group): len(on[net.name]) > 1 for net in leaf.networks if net.group is not None}:
+        uplinks = frozenset(each.name for each in plan[name].interfaces.values() if each.borrowed is not None)
+        found.append(Trees(vteps[name], uplinks, groups))
     if leaf.bonds:
         members = {bond.name: frozenset(bond.members) for bond in leaf.bonds}
         found.append(Segments(members, {bond.name: _addresses(bond.others, vteps) for bond in leaf.bonds}))

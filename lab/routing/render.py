@@ -16,6 +16,7 @@ from lab.model.topology import Role
 from lab.routing.render_evpn import bgp_family, bgp_sessions, bgp_vrfs, policies, speaks_as, zebra_vrfs
 from lab.routing.render_external import external_router
 from lab.routing.render_ospf import Timers, by_ospf, ospf6_lines, ospf_lines
+from lab.routing.render_pim import asked_for, pim_lines
 from lab.routing.render_segments import script, segment_lines, zebra_lines
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class RouterConfig:
     staticd: str = ""
     ospfd: str = ""
     ospf6d: str = ""
+    pimd: str = ""
+    late: tuple[str, ...] = ()
+    """Lines for pimd, which come when it has the interfaces."""
     own: tuple[str, ...] = ()
     """The user's lines, which come when the daemons run."""
     managed: str = ""
@@ -70,6 +74,7 @@ class RouterConfig:
             "ospf6d": self.ospf6d,
             "bgpd": self.bgpd,
             "staticd": self.staticd,
+            "pimd": self.pimd,
         }
         return {daemon: text for daemon, text in texts.items() if text}
 
@@ -94,6 +99,7 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
     tenants = bgp_vrfs(topology, plan[name], leaf, MAXIMUM_PATHS)
     timers = Timers(KEEPALIVE, HOLD_TIME, _BFD_PROFILE if bfd.enabled else "")
     ospf, ospf6 = (tuple(lines(topology, plan[name], timers)) for lines in (ospf_lines, ospf6_lines))
+    pim = tuple(pim_lines(topology, overlay, plan, name))
     return RouterConfig(
         header=header,
         zebra=header + _text(_NO_GROUPS, *zebra_lines(overlay, name)),
@@ -109,6 +115,8 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
         staticd=header if own else "",
         ospfd=header + _text(*ospf) if ospf else "",
         ospf6d=header + _text(*ospf6) if ospf6 else "",
+        pimd=header + _text(*pim) if pim else "",
+        late=tuple(asked_for(topology, overlay, plan, name)),
         own=own,
         managed=_text(*zebra_vrfs(leaf), *segment_lines(leaf)),
         script=script(overlay, name),

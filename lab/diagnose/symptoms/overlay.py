@@ -119,7 +119,7 @@ def is_not_flooded_to(facts: Facts) -> Iterator[Sign]:
     for address, leaves in _networks(facts):
         for leaf, mine in leaves.items():
             silent = [
-                other for other, theirs in leaves.items() if other != leaf and mine.local not in theirs.floods_to
+                other for other, theirs in leaves.items() if other != leaf and not mine.heard_by & theirs.floods_to
             ]
             for other in silent:
                 says = f"entries that flood {address}'s network to {mine.local}, {leaf}'s tunnel"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.model.overlay.ends import Bonds, find_end
-from lab.model.overlay.intent import Attachment, Bond, Border, Network, Overlay, Tenant
+from lab.model.overlay.intent import Attachment, Bond, Border, Flooding, Network, Overlay, Tenant, default_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,9 @@ def make_overlay(spec: OverlaySpec, topology: Topology) -> Overlay:
         tenants=tuple(
             Tenant(name, tenant.l3vni or 0, tenant.rd or 0, tenant.rt or "") for name, tenant in spec.tenants.items()
         ),
-        networks=tuple(_network(name, network, topology, by_end) for name, network in spec.networks.items()),
+        networks=tuple(
+            _network(name, network, topology, by_end, spec.flooding) for name, network in spec.networks.items()
+        ),
         design=spec.design,
         gateway_mac=spec.gateway_mac,
         leaks=tuple((pair[0], pair[1]) for pair in spec.leaks),
@@ -34,6 +36,7 @@ def make_overlay(spec: OverlaySpec, topology: Topology) -> Overlay:
             if end is not None
         ),
         bonds=bonds,
+        flooding=spec.flooding,
     )
 
 
@@ -52,7 +55,7 @@ def bonds_by_member(bonds: Iterable[Bond]) -> Bonds:
     return {member: bond.end for bond in bonds for member in bond.members}
 
 
-def _network(name: str, spec: NetworkSpec, topology: Topology, bonds: Bonds) -> Network:
+def _network(name: str, spec: NetworkSpec, topology: Topology, bonds: Bonds, flooding: Flooding) -> Network:
     ends = [(text, False) for text in spec.untagged] + [(text, True) for text in spec.tagged]
     found = [(find_end(topology, text, bonds), tagged) for text, tagged in ends]
     return Network(
@@ -65,4 +68,5 @@ def _network(name: str, spec: NetworkSpec, topology: Topology, bonds: Bonds) -> 
         attachments=tuple(Attachment(end, tagged) for end, tagged in found if end is not None),
         rd=spec.rd or 0,
         rt=spec.rt or "",
+        group=(spec.group or default_group(spec.l2vni or 0)) if flooding is Flooding.MULTICAST else None,
     )

@@ -35,8 +35,25 @@ MAX_VRF_NAME: Final = 15
 """Characters: a tenant's VRF is an interface."""
 
 
+_SCOPED: Final = 239 << 24
+"""239.0.0.0/8, which is administratively scoped (RFC 2365): a fabric's own to use."""
 RD_RANGE: Final = (10_000, 65_535)
 """Numbers of explicit route distinguishers: FRR counts its own from 1."""
+
+
+def default_group(vni: int) -> IPv4Address | None:
+    """The multicast group of a VNI of which none is said: 239 (RFC 2365) and its 24 bits, which no other VNI has.
+
+    None where it would be an address that switches flood to all ports: its MAC is that of 224.0.0.0/24 (RFC 4541
+    section 2.1.2).
+    """
+    group = IPv4Address(_SCOPED + vni)
+    return None if is_flooded(group) else group
+
+
+def is_flooded(group: IPv4Address) -> bool:
+    """Whether the MAC of a group is that of one in 224.0.0.0/24: its low 23 bits decide (RFC 1112 section 6.4)."""
+    return int(group) & 0x7FFFFF < 256
 
 
 class Design(StrEnum):
@@ -55,6 +72,15 @@ class Design(StrEnum):
     def of_loopbacks(self) -> bool:
         """Whether EVPN has sessions of its own."""
         return self in {Design.EBGP_MULTIHOP, Design.IBGP}
+
+
+class Flooding(StrEnum):
+    """What becomes of a frame for all of a network: broadcast, multicast, unknown addresses."""
+
+    INGRESS = "ingress-replication"
+    """The leaf sends one copy to each other leaf (RFC 8365 section 5.1.3)."""
+    MULTICAST = "multicast"
+    """The leaf sends one to the network's group, and the underlay copies where ways part (RFC 7348 section 4.2)."""
 
 
 class Underlay(StrEnum):
@@ -102,6 +128,8 @@ class Network:
     rd: int = 0
     rt: str = ""
     """As a tenant's."""
+    group: IPv4Address | None = None
+    """To which its leaves flood; None where they send copies."""
 
     def gateway_of(self, subnet: Subnet) -> Address | None:
         """The gateway in ``subnet``, if it has one."""
@@ -159,6 +187,12 @@ class Overlay:
     underlay: Underlay = Underlay.EBGP
     border: tuple[Border, ...] = ()
     bonds: tuple[Bond, ...] = ()
+    flooding: Flooding = Flooding.INGRESS
+
+    @property
+    def borrows(self) -> bool:
+        """Whether links between switches have the address of the loopback, for OSPF or for PIM."""
+        return self.underlay is Underlay.OSPF or self.flooding is Flooding.MULTICAST
 
     @property
     def plain(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Interface, ip_interface
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Tunnel:
 
     vni: int
     vlan: int
+    group: IPv4Address | None = None
+    """To which it floods; None where FRR says to whom."""
 
     @property
     def name(self) -> str:

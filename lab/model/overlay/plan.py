@@ -5,6 +5,7 @@ what                       how
 =========================  =============================================================
 bridge of a leaf           ``bridge``, VLAN-aware, with the leaf's ports that hosts are on
 tunnel of a VNI            ``vni10010``, in its VLAN, from the leaf's VTEP address
+end of multicast           ``ipmr-lo``, which is in the groups of the tunnels
 VLAN of an L3VNI           the highest that no network has: 4094, 4093, ...
 VRF of tenant n            its name, table 1000 + n
 gateway of a network       ``vlan10``: the gateways' addresses, one MAC on all leaves
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from lab.model.topology import Link, Topology
 
 BRIDGE: Final = "bridge"
+TERMINATION: Final = "ipmr-lo"
+"""By which FRR's pimd knows where packets to the groups of tunnels are to end."""
 _PREFERRED: Final = 32767
 """FRR's own preference for being a segment's designated forwarder."""
 _MOST_PREFERRED: Final = 40000
@@ -222,7 +225,7 @@ class OverlayPlan:
             networks=networks,
             ports=tuple(self._ports(leaf)),
             tunnels=(
-                *(Tunnel(network.l2vni, network.vlan) for network in networks),
+                *(Tunnel(network.l2vni, network.vlan, network.group) for network in networks),
                 *(Tunnel(vrf.l3vni, vrf.vlan) for vrf in routed),
             ),
             vrfs=vrfs,

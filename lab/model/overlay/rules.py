@@ -12,6 +12,7 @@ from lab.model.overlay.bond_rules import check_bonds
 from lab.model.overlay.border_rules import check_border
 from lab.model.overlay.build import bonds_by_member
 from lab.model.overlay.ends import end_of
+from lab.model.overlay.flooding_rules import check_groups, check_multicast
 from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Design, Underlay
 from lab.model.overlay.vlan_rules import check_design, check_plain
 from lab.model.suggest import suggest
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from lab.model.overlay.spec import NetworkSpec, OverlaySpec
     from lab.model.topology import Link, Topology
 
-_TAKEN: Final = re.compile(r"(lo|bridge|default|all|any|(swp|eth|vlan|vni)[0-9]+)$")
+_TAKEN: Final = re.compile(r"(lo|ipmr-lo|bridge|default|all|any|(swp|eth|vlan|vni)[0-9]+)$")
 """Names of interfaces that a leaf has, and words of FRR."""
 
 
@@ -44,6 +45,7 @@ def check_overlay(spec: OverlaySpec) -> Iterator[Finding]:
     yield from _underlay_has_as_numbers(spec)
     yield from _targets_used_once(spec)
     yield from _leaks_fit(spec)
+    yield from check_groups(spec)
 
 
 def _names_are_free(spec: OverlaySpec) -> Iterator[Finding]:
@@ -205,6 +207,7 @@ def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[Finding
             yield from _mtu_fits(topology, built)
     yield from check_border(topology, spec)
     yield from check_plain(topology)
+    yield from check_multicast(topology, spec)
 
 
 def _ends_are_hosts(

@@ -18,8 +18,10 @@ from lab.model.overlay.intent import (
     VLAN_RANGE,
     VNI_RANGE,
     Design,
+    Flooding,
     Subnet,
     Underlay,
+    is_flooded,
 )
 from lab.model.topology import MAX_NODE_NAME
 
@@ -29,6 +31,7 @@ _HOST_END: Final = f"{NAME[:-1]}(?::(?:eth|{BOND})[1-9][0-9]{{0,3}})?$"
 LARGEST_ASN: Final = 4_199_999_999
 """Above it are the fabric's own (RFC 6996)."""
 _TARGET: Final = "^([0-9]{1,10}):([0-9]{1,10})$"
+_SOURCE_SPECIFIC: Final = ip_network("232.0.0.0/8")
 _MAC: Final = "^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$"
 
 
@@ -47,6 +50,23 @@ def _address(value: Any) -> IPv4Address | IPv6Address:
         return ip_address(text)
     except ValueError as error:
         raise ValueError(f"{text!a} is not an address; write it like 10.1.0.1 or fd00:1::1") from error
+
+
+def _group(value: Any) -> IPv4Address:
+    text = written(value, "group", "239.1.1.10")
+    try:
+        group = IPv4Address(text)
+    except ValueError as error:
+        raise ValueError(f"{text!a} is not an IPv4 address; write it like 239.1.1.10") from error
+    if not group.is_multicast:
+        raise ValueError(f"{group} is not a multicast group; take one of 239.0.0.0/8 (RFC 2365)")
+    if group in _SOURCE_SPECIFIC:
+        raise ValueError(f"{group} is for known sources (RFC 4607); take one of 239.0.0.0/8")
+    if is_flooded(group):
+        raise ValueError(
+            f"{group} has a MAC of 224.0.0.0/24, which switches flood (RFC 4541); take 239.1.1.1 or the like"
+        )
+    return group
 
 
 def _mac(value: Any) -> str:
@@ -96,6 +116,9 @@ Prefix: TypeAlias = Annotated[
 Gateway: TypeAlias = Annotated[
     Any, PlainValidator(_address), WithJsonSchema({"type": "string", "examples": ["10.1.0.1", "fd00:1::1"]})
 ]
+Group: TypeAlias = Annotated[
+    Any, PlainValidator(_group), WithJsonSchema({"type": "string", "format": "ipv4", "examples": ["239.1.1.10"]})
+]
 Mac: TypeAlias = Annotated[
     str, PlainValidator(_mac), WithJsonSchema({"type": "string", "pattern": _MAC, "examples": [GATEWAY_MAC]})
 ]
@@ -136,6 +159,8 @@ class NetworkSpec(_Section):
     """The number of its route distinguisher, behind each leaf's loopback; otherwise FRR's own."""
     rt: RouteTarget | None = None
     """Its route target, imported and exported, like 65000:10010; otherwise FRR's own, of AS and VNI."""
+    group: Group | None = None
+    """To which its leaves flood with flooding: multicast; otherwise 239 and the three bytes of its VNI."""
     tagged: list[HostEnd] = []
     """Hosts that send and receive it with its VLAN's tag, on an interface like eth1.10."""
 
@@ -171,6 +196,9 @@ class OverlaySpec(_Section):
     links between switches are trunks, and of them a spanning tree carries (IEEE 802.1D)."""
     underlay: Annotated[Underlay, Field(strict=False)] = Underlay.EBGP
     """What brings packets from leaf to leaf: ebgp, a session on each link, or ospf, one area, with design: ibgp."""
+    flooding: Annotated[Flooding, Field(strict=False)] = Flooding.INGRESS
+    """What becomes of broadcasts. ingress-replication: a leaf sends a copy to each other leaf. multicast: one to the
+    network's group, which PIM-SM brings to all (RFC 7761)."""
     gateway_mac: Mac = GATEWAY_MAC
     """The MAC address of every gateway, the same on all leaves."""
     tenants: Annotated[dict[TenantName, TenantSpec], _NAMED_ONLY] = {}

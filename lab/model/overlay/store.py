@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
-from typing import Any
+from ipaddress import IPv4Address, ip_address, ip_network
+from typing import Any, Final
 
-from lab.model.overlay.intent import Attachment, Bond, Border, Design, Network, Overlay, Tenant, Underlay
+from lab.model.overlay.intent import Attachment, Bond, Border, Design, Flooding, Network, Overlay, Tenant, Underlay
 from lab.model.topology import Endpoint
+
+_LATER: Final[tuple[Any, ...]] = (0, "", "")
+"""Distinguisher, target and group of a network that was stored before there were any."""
 
 
 def dump_overlay(overlay: Overlay) -> dict[str, Any]:
@@ -18,6 +21,7 @@ def dump_overlay(overlay: Overlay) -> dict[str, Any]:
         "networks": [_dump_network(network) for network in overlay.networks],
         "leaks": [list(pair) for pair in overlay.leaks],
         "underlay": overlay.underlay,
+        "flooding": overlay.flooding,
         "bonds": [
             [bond.number, [[end.node, end.interface] for end in bond.members], bond.forwarder]
             for bond in overlay.bonds
@@ -40,14 +44,15 @@ def _dump_network(network: Network) -> list[Any]:
         [[each.end.node, each.end.interface, each.tagged] for each in network.attachments],
         network.rd,
         network.rt,
+        "" if network.group is None else str(network.group),
     ]
 
 
 def restore_overlay(data: dict[str, Any]) -> Overlay:
     """The overlay that ``dump_overlay`` wrote; ValueError, TypeError or KeyError when the data is damaged.
 
-    Recordings of before there were leaks, distinguishers and targets have none, an underlay of eBGP, no border and no
-    bonds.
+    Recordings of before there were leaks, distinguishers and targets have none, an underlay of eBGP, no border, no
+    bonds and no groups.
     """
     return Overlay(
         tenants=tuple(Tenant(*each) for each in data["tenants"]),
@@ -64,11 +69,13 @@ def restore_overlay(data: dict[str, Any]) -> Overlay:
             Bond(int(number), tuple(Endpoint(*end) for end in members), str(forwarder))
             for number, members, forwarder in data.get("bonds", ())
         ),
+        flooding=Flooding(data.get("flooding", Flooding.INGRESS)),
     )
 
 
 def _network(*data: Any) -> Network:
-    name, vlan, l2vni, tenant, subnets, gateways, attachments, *explicit = data
+    name, vlan, l2vni, tenant, subnets, gateways, attachments, *later = data
+    rd, rt, group = (*later, *_LATER[len(later) :])
     return Network(
         name,
         vlan,
@@ -77,5 +84,7 @@ def _network(*data: Any) -> Network:
         tuple(map(ip_network, subnets)),
         tuple(map(ip_address, gateways)),
         tuple(Attachment(Endpoint(node, interface), tagged) for node, interface, tagged in attachments),
-        *explicit,
+        rd,
+        rt,
+        IPv4Address(group) if group else None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.model.overlay.intent import Design, Underlay
+from lab.model.overlay.intent import Design, Flooding, Underlay
 from lab.model.topology import Role
 from lab.model.validate import Finding
 
@@ -34,6 +34,8 @@ def check_design(spec: OverlaySpec) -> Iterator[Finding]:
     ):
         if getattr(spec, key):
             yield _refused(("overlay", key), what, f"leave {key} out")
+    if spec.flooding is not Flooding.INGRESS:
+        yield _refused(("overlay", "flooding"), "bridges send copies by themselves", "leave flooding out")
     if spec.underlay is not Underlay.EBGP:
         yield _refused(("overlay", "underlay"), "there is no underlay", "leave underlay out")
     if "gateway_mac" in spec.model_fields_set:
@@ -47,6 +49,7 @@ def _only_bridged(name: str, network: NetworkSpec) -> Iterator[Finding]:
         ("l2vni", "there is no VXLAN"),
         ("rd", "there are no routes"),
         ("rt", "there are no routes"),
+        ("group", "there is no VXLAN"),
         ("tenant", "nothing is routed"),
         ("gateways", "nothing is routed"),
     ):

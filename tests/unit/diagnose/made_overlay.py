@@ -181,6 +181,19 @@ def flooded(copies: int) -> Facts:
     return replace(made, ports={**made.ports, drain.name: drain})
 
 
+def grouped(*groups: str) -> Facts:
+    """leaf1, leaf2 and so on flood to groups, each of which they are in by a dummy, and to nobody else."""
+
+    def change(said: Nodes) -> None:
+        for number, group in enumerate(groups, 1):
+            dummy = {"name": "ipmr-lo", "mac": "", "mtu": 4300, "kind": "dummy", "addresses": [f"{group}/32"]}
+            said[f"leaf{number}"]["interfaces"].append(dummy)
+            for entry in said[f"leaf{number}"]["fdb"]:
+                entry["dst"] = group
+
+    return facts(change)
+
+
 MGMT = """frr version 10.3
 !
 interface swp1

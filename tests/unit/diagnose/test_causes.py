@@ -10,6 +10,7 @@ import pytest
 from lab.diagnose.answer import Outcome
 from lab.diagnose.causes import CAUSES
 from lab.diagnose.engine import diagnose
+from lab.diagnose.symptoms import overlay
 from lab.scenario import library
 from tests.unit.diagnose import made_overlay
 from tests.unit.diagnose.made_facts import (
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 def test_it_is_named_first_and_where(cause: str, place: str, there: Facts, _: Facts) -> None:
     found, places = first(there)
     assert (found, places[0]) == (cause, place)
+
+
+def test_leaves_that_flood_to_one_group_flood_to_each_other_and_those_of_two_do_not() -> None:
+    assert diagnose(made_overlay.grouped("239.1.1.10", "239.1.1.10")).outcome is Outcome.HEALTHY
+    apart = overlay.is_not_flooded_to(made_overlay.grouped("239.1.1.10", "239.1.1.11"))
+    assert {sign.place for sign in apart} == {"leaf1", "leaf2"}
 
 
 @pytest.mark.parametrize(("cause", "_", "__", "absent"), CASES)

@@ -50,7 +50,7 @@ def test_lines_that_a_daemon_does_not_take_are_given_up_with_the_rest(
     threading.Thread(target=give_up).start()
     began = time.monotonic()
     with pytest.raises(OperationFailed, match="leaf: FRR does not take its lines of frr: vtysh says nothing"):
-        Router("leaf", Namespace("rl-none.leaf"), tmp_path)._configure(["router bgp"], launches)
+        Router("leaf", Namespace("rl-none.leaf"), tmp_path)._configure(["router bgp"], "its lines of frr", launches)
     assert launches.there.is_set()
     assert time.monotonic() - began < PATIENCE
 
@@ -58,7 +58,7 @@ def test_lines_that_a_daemon_does_not_take_are_given_up_with_the_rest(
 def test_what_vtysh_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Router, "vtysh", lambda *_: ["sh", "-c", "echo '% Unknown'; echo command >&2; exit 1"])
     with pytest.raises(OperationFailed, match="leaf: FRR does not take its lines of frr: % Unknown command"):
-        Router("leaf", Namespace("rl-none.leaf"), tmp_path)._configure(["router bgp"], Launches())
+        Router("leaf", Namespace("rl-none.leaf"), tmp_path)._configure(["router bgp"], "its lines of frr", Launches())
 
 
 def test_a_daemon_that_the_manager_configures_is_given_no_file(

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lab.kernel.netns import Namespace
+from lab.kernel.routes import ANYBODY
 from lab.routing.evpn import EvpnRoute, advertised, parse_routes, parse_vnis
-from lab.routing.expect_evpn import Floods, Segments, TenantRoutes
+from lab.routing.expect_evpn import Floods, Segments, TenantRoutes, Trees
 
 DATA = Path(__file__).parent / "data"
 
@@ -106,6 +107,52 @@ def test_a_vtep_that_is_missing_or_too_much_is_told(monkeypatch: pytest.MonkeyPa
     )
     (gap,) = Floods({"vni10010": frozenset({"10.252.0.2"})}).gaps("leaf1", answers(monkeypatch, said))
     assert str(gap) == "leaf1: vni10010 has no tunnel to 10.252.0.2 and has one too many to 10.252.0.9"
+
+
+@pytest.mark.parametrize(
+    ("to", "own", "told"),
+    [
+        (["ipmr-lo", "swp1"], ["swp2"], []),
+        (["swp1"], ["swp2"], ["leaf1: tree to 239.1.1.10 has no branch to ipmr-lo"]),
+        (["ipmr-lo"], ["pimreg"], ["leaf1: tree from 10.252.0.1 to 239.1.1.10 has no branch to any other switch"]),
+        (
+            [],
+            [],
+            [
+                "leaf1: tree to 239.1.1.10 has no branch to ipmr-lo",
+                "leaf1: tree from 10.252.0.1 to 239.1.1.10 has no branch to any other switch",
+            ],
+        ),
+    ],
+)
+def test_a_tree_that_does_not_reach_a_leaf_or_does_not_leave_it_is_told(
+    monkeypatch: pytest.MonkeyPatch, to: list[str], own: list[str], told: list[str]
+) -> None:
+    """As ``ip -json mroute`` of iproute2 6.15 has it; a route that waits for pimd is none."""
+    said = [
+        {
+            "src": source,
+            "dst": "239.1.1.10",
+            "iif": by,
+            "multipath": [{"oif": name} for name in names],
+            "state": state,
+        }
+        for source, by, names, state in (
+            ("10.252.0.1", "lo", own, "resolved"),
+            (ANYBODY, "swp1", to, "resolved"),
+            ("10.252.0.2", "unresolved", ["ipmr-lo"], "unresolved"),
+        )
+    ]
+    trees = Trees("10.252.0.1", frozenset({"swp1", "swp2"}), {"239.1.1.10": True})
+    assert [str(gap) for gap in trees.gaps("leaf1", answers(monkeypatch, json.dumps(said)))] == told
+
+
+def test_a_leaf_that_is_alone_in_a_group_sends_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [
+        {"src": ANYBODY, "dst": "239.1.1.10", "iif": "swp1", "multipath": [{"oif": "ipmr-lo"}], "state": "resolved"}
+    ]
+    trees = Trees("10.252.0.1", frozenset({"swp1"}), {"239.1.1.10": False})
+    assert trees.gaps("leaf1", answers(monkeypatch, json.dumps(said))) == []
 
 
 def test_a_subnet_of_a_tenant_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from lab.model.topology import Bfd, HostFamily, Topology
 from lab.routing import daemons
 from lab.routing.daemons import Router
 from lab.routing.render import RouterConfig, advertised, render_external, render_router
+from lab.routing.render_pim import rendezvous_points
 from lab.routing.render_segments import filters, reach_script
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -119,6 +120,33 @@ def test_links_between_switches_borrow_the_loopbacks_address_for_ospf() -> None:
     assert {name: str(each.borrowed) for name, each in plan["leaf3"].interfaces.items()} == {
         "swp1": "10.253.0.3/32", "swp2": "10.253.0.3/32", "swp3": "None", "swp4": "None"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("router", ["spine1", "leaf2"])
+def test_flooding_by_multicast_matches_the_golden_file(router: str) -> None:
+    """The rendezvous point asks for what each leaf of its group sends; leaves hear of their groups from zebra."""
+    topology = read_topology(TOPOLOGIES / "multicast.yaml")
+    config = render_router(topology, plan_addresses(topology), router)
+    text = f"{config.pimd}### late\n" + "".join(f"{line}\n" for line in config.late)
+    assert text == (GOLDEN / f"multicast-{router}.conf").read_text()
+
+
+def test_rendezvous_points_are_of_the_top_tier_in_turn() -> None:
+    networks = "".join(
+        f"    n{n}: {{vlan: {n}, l2vni: 100{n}0, subnets: [10.1.{n}.0/24], untagged: [h{n}]}}\n" for n in range(1, 5)
+    )
+    shape = (
+        "generate: {shape: clos, superspines: 2, pods: 2, spines_per_pod: 2, leaves_per_pod: 2, fabric_mtu: 9050}\n"
+    )
+    topology = load_topology(f"name: big\n{shape}overlay:\n  flooding: multicast\n  networks:\n{networks}")
+    points = rendezvous_points(topology, plan_addresses(topology))
+    assert list(map(str, points.values())) == ["10.255.0.1", "10.255.0.2", "10.255.0.1", "10.255.0.2"]
+
+
+def test_pim_runs_nowhere_else() -> None:
+    topology = read_topology(TOPOLOGIES / "l2vni.yaml")
+    config = render_router(topology, plan_addresses(topology), "leaf1")
+    assert list(config.files) == ["zebra", "bfdd", "bgpd"]
 
 
 def bordered() -> Topology:
