@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import CommandFailed, EnvironmentLacks, LabError, OperationFailed
-from lab.kernel import bpf, clang, endings, libbpf, libc, process, sockets, threads, tuning
+from lab.kernel import bpf, clang, endings, libbpf, libc, process, routes, sockets, threads, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +82,7 @@ def device(kind: str) -> Finding:
 
 
 def routed_tunnel() -> Finding:
-    """Whether VXLAN devices send to their groups by multicast routes (Linux 6.17).
+    """Whether the kernel routes multicast, and VXLAN devices send to their groups by these routes (Linux 6.17).
 
     No kernel says whether a device does, and older ones ignore that it is told to. One that knows refuses a number
     that is neither yes nor no.
@@ -97,6 +97,8 @@ def routed_tunnel() -> Finding:
         batch.commit()
 
     def trial() -> None:
+        if not routes.MULTICAST.exists():
+            raise EnvironmentLacks("without CONFIG_IP_MROUTE")
         batch = rtnl.Batch()
         logical.add_bridge(batch, logical.Device("probe2", 2, 1500))
         batch.commit()

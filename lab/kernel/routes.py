@@ -7,6 +7,7 @@ import json
 import os
 import selectors
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 ANYBODY: Final = "0.0.0.0"  # noqa: S104 -- no address to listen on: the source of a tree that all senders share
 """The source of a route for whatever is sent to a group."""
+MULTICAST: Final = Path("/proc/thread-self/net/ip_mr_vif")
+"""By what interfaces the calling thread's namespace routes multicast: a line each, behind one of headings."""
 _RTMGRP_IPV4_MROUTE: Final = 0x20
 _RTMGRP_IPV4_ROUTE: Final = 0x40
 _RTMGRP_IPV6_ROUTE: Final = 0x400
@@ -43,6 +46,11 @@ def trees(namespace: Namespace) -> dict[tuple[str, str], frozenset[str]]:
         for route in said
         if route.get("state") == "resolved"
     }
+
+
+def multicast_interfaces() -> frozenset[str]:
+    """By which interfaces a daemon has the calling thread's namespace route multicast."""
+    return frozenset(line.split()[1] for line in MULTICAST.read_text().splitlines()[1:])
 
 
 class RouteNews:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel import cgroup, libc, netns, process, threads, tuning
 from lab.kernel.files import read_theirs
+from lab.kernel.routes import multicast_interfaces
 from lab.routing.render_segments import REACH, SCRIPT, TOOLS, reach_script
 
 if TYPE_CHECKING:
@@ -34,9 +35,8 @@ _OF_MANAGER: Final = Path("/etc/frr/zebra.conf")
 """What mgmtd, where there is one, tells zebra, which takes no VRFs from a file then; in the router's own mounts."""
 OLDEST: Final = (8, 4)
 _START_TIMEOUT: Final = 120.0
+_MULTICAST: Final = "pimd"
 _POLL: Final = 0.02
-_ROUTED: Final = Path("/proc/thread-self/net/ip_mr_vif")
-"""By which interfaces the kernel routes multicast: a line each, with the number first, behind one of headings."""
 _ASKED: Final = ("tc", "bridge")
 _SCRIPTING: Final = "--enable-scripting"
 _NET_ADMIN: Final = struct.pack("<5I", 0x02000001, 1 << 12, 0, 0, 0)
@@ -111,15 +111,6 @@ class Launches:
                 launcher.kill()
 
 
-def _await_multicast(launches: Launches) -> None:
-    """Wait until pimd of the calling thread's namespace routes by the loopback: asked of it before, it dies."""
-    deadline = time.monotonic() + _START_TIMEOUT
-    while not any(line.split()[1] == "lo" for line in _ROUTED.read_text().splitlines()):
-        if launches.given_up or time.monotonic() > deadline:
-            raise OperationFailed("pimd does not route by lo", "rocelab doctor")
-        time.sleep(_POLL)
-
-
 @dataclass(frozen=True, slots=True)
 class Router:
     """The daemons of one switch: where they run and where they keep their files.
@@ -158,7 +149,7 @@ class Router:
             for daemon in (*manager, *config.files):
                 self._launch(self._command(binaries, daemon), daemon, group, launches)
             if config.late:
-                _await_multicast(launches)
+                self._await_multicast(launches)
                 self._configure(config.late, "what it is to ask for", launches)
             self._configure(config.own, "its lines of frr", launches)
 
@@ -174,6 +165,15 @@ class Router:
             said = " ".join(printed.read().split()) or "vtysh says nothing"
         if code:
             raise OperationFailed(f"{self.name}: FRR does not take {what}: {said}", "correct the topology")
+
+    def _await_multicast(self, launches: Launches) -> None:
+        """Wait until pimd routes by the loopback of the calling thread's namespace: told of groups before it dies."""
+        deadline = time.monotonic() + _START_TIMEOUT
+        while "lo" not in multicast_interfaces():
+            ended = netns.place_of(self.pids()[_MULTICAST]) is None  # the node has no name in these mounts
+            if launches.given_up or ended or time.monotonic() > deadline:
+                raise OperationFailed(f"{self.name}: {_MULTICAST} does not route by lo", self.last_words(_MULTICAST))
+            time.sleep(_POLL)
 
     def _part_from_host(self) -> None:
         """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.

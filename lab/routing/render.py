@@ -99,7 +99,7 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
     tenants = bgp_vrfs(topology, plan[name], leaf, MAXIMUM_PATHS)
     timers = Timers(KEEPALIVE, HOLD_TIME, _BFD_PROFILE if bfd.enabled else "")
     ospf, ospf6 = (tuple(lines(topology, plan[name], timers)) for lines in (ospf_lines, ospf6_lines))
-    pim = tuple(pim_lines(topology, overlay, plan, name))
+    pim = tuple(pim_lines(topology, plan, name))
     return RouterConfig(
         header=header,
         zebra=header + _text(_NO_GROUPS, *zebra_lines(overlay, name)),

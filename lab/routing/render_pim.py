@@ -41,12 +41,10 @@ def _senders(overlay: OverlayPlan, plans: Mapping[str, NodePlan]) -> Iterator[tu
                 yield tunnel.group, vtep
 
 
-def pim_lines(
-    topology: Topology, overlay: OverlayPlan | None, plans: Mapping[str, NodePlan], name: str
-) -> Iterator[str]:
+def pim_lines(topology: Topology, plans: Mapping[str, NodePlan], name: str) -> Iterator[str]:
     """What pimd of a switch reads; nothing where leaves send copies."""
     points = rendezvous_points(topology, plans)
-    if overlay is None or not points:
+    if not points:
         return
     for group, point in points.items():
         yield f"ip pim rp {point} {group}/{group.max_prefixlen}"

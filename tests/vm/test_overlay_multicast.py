@@ -10,11 +10,12 @@ import contextlib
 import itertools
 import json
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.fabric import snapshot
+from tests.fabric import resident, snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
 from .on_the_wire import captured, fields
@@ -141,3 +142,27 @@ def test_status_finds_a_leaf_that_is_in_no_tree() -> None:
         assert f"leaf2: tree to {GROUP} has no branch to ipmr-lo" in said.stdout + said.stderr
     finally:
         speak_pim("leaf2", "swp1", "ip pim")
+    deadline = time.monotonic() + 60
+    while resident.ended("status", "--evpn", timeout=120).returncode:
+        assert time.monotonic() < deadline
+
+
+def test_a_leaf_is_in_more_groups_than_a_socket_may_be_in_by_itself(tmp_path: Path) -> None:
+    """ip(7): igmp_max_memberships, 20. All tunnels join by one socket, and so does what takes their packets in."""
+    numbers = range(10, 32)
+    networks = "".join(f"    n{n}: {{vlan: {n}, l2vni: {10000 + n}, tagged: [h1, h2]}}\n" for n in numbers)
+    shape = "generate: {shape: leaf-spine, spines: 1, leaves: 2, fabric_mtu: 9050}\n"
+    file = tmp_path / "many.yaml"
+    file.write_text(f"name: many\n{shape}overlay:\n  flooding: multicast\n  networks:\n{networks}")
+    rocelab("up", file, "--no-rdma")
+    try:
+        said = json.loads(subprocess.run(
+            ["ip", "netns", "exec", "rl-many.leaf1", "ip", "-json", "maddress", "show"],
+            capture_output=True, text=True, timeout=120, check=True,
+        ).stdout)  # fmt: skip
+        joined = {each["ifname"]: {one.get("address") for one in each["maddr"]} for each in said}
+        groups = {f"239.0.39.{n + 10000 - 39 * 256}" for n in numbers}
+        assert groups <= joined["lo"]
+        assert groups <= joined["ipmr-lo"]
+    finally:
+        rocelab("down", "--fabric", "many")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import process
+from lab.kernel import process, routes
 from lab.kernel.netns import Namespace
 from lab.routing import daemons
 from lab.routing.daemons import Launches, Router
@@ -59,6 +60,44 @@ def test_what_vtysh_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Router, "vtysh", lambda *_: ["sh", "-c", "echo '% Unknown'; echo command >&2; exit 1"])
     with pytest.raises(OperationFailed, match="leaf: FRR does not take its lines of frr: % Unknown command"):
         Router("leaf", Namespace("rl-none.leaf"), tmp_path)._configure(["router bgp"], "its lines of frr", Launches())
+
+
+def ended() -> int:
+    """What was the id of a process."""
+    with subprocess.Popen(["true"]) as process:
+        return process.pid
+
+
+def listing(interface: str, file: Path) -> Path:
+    """One interface that multicast is routed by, as Linux 7.3 lists it."""
+    file.write_text(
+        "Interface      BytesIn  PktsIn  BytesOut PktsOut Flags Local    Remote\n"
+        f" 0 {interface:<10}        0       0         0       0 00008 00000001 00000000\n"
+    )
+    return file
+
+
+def test_pimd_that_routes_by_the_loopback_is_waited_for_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "MULTICAST", listing("lo", tmp_path / "ip_mr_vif"))
+    Router("spine1", Namespace("rl-none.spine1"), tmp_path)._await_multicast(Launches())
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_pimd_that_has_ended_or_that_nobody_wants_is_not_waited_for(
+    given_up: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "MULTICAST", listing("swp1", tmp_path / "ip_mr_vif"))
+    pid = os.getpid() if given_up else ended()
+    (tmp_path / "pimd.pid").write_text(f"{pid}\n")
+    launches = Launches()
+    if given_up:
+        launches.give_up()
+    began = time.monotonic()
+    with pytest.raises(OperationFailed, match="spine1: pimd does not route by lo: its log is empty"):
+        Router("spine1", Namespace("rl-none.spine1"), tmp_path)._await_multicast(launches)
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_a_daemon_that_the_manager_configures_is_given_no_file(
