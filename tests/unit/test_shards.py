@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from tests import shards
 from tests.shards import Outcome
-
-if TYPE_CHECKING:
-    import pytest
 
 RED = Outcome("tests/vm/test_qos.py", 9.0, 1, """
 FAILED or not, a line of somebody's output
@@ -21,16 +18,18 @@ FAILED tests/vm/test_qos.py::test_pauses - OSError: gone
 LOST = Outcome("tests/vm/test_qos.py", 9.0, 4, "the VM is gone\n")
 
 
-def test_results_are_those_of_the_last_line() -> None:
+def test_what_is_run_again_is_what_was_red() -> None:
+    assert RED.red == ["tests/vm/test_qos.py::test_marks[h1 - h2]", "tests/vm/test_qos.py::test_pauses"]
+    assert LOST.red == ["tests/vm/test_qos.py"]
+
+
+def test_what_was_green_the_second_time_counts_as_passed() -> None:
+    assert not RED.good
     assert RED.counts == {"passed": 17, "failed": 2, "error": 1, "skipped": 1}
-
-
-def test_what_is_red_or_lost_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    good = Outcome("tests/vm/test_port.py", 1.0, 0, "3 passed in 1.0s\n")
-    assert shards.summarised([good], 1.0) == 0
-    for bad in (RED, LOST):
-        assert shards.summarised([good, bad], 1.0) == 1
-        assert f"FAILED {bad.file}\n" in capsys.readouterr().out
+    mended = replace(RED, again=True)
+    assert mended.good
+    assert mended.red == []
+    assert mended.counts == {"passed": 20, "failed": 0, "error": 0, "skipped": 1}
 
 
 def test_nothing_to_run_is_no_failure() -> None:
