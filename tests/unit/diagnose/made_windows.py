@@ -293,5 +293,10 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "rehash-on-failure", "leaf1:swp1--spine1:swp1",
         _four_ways({"leaf1:swp2": LINK, "leaf1:swp4": LINK}), _four_ways({"leaf1:swp2": LINK}),
     ),
+    (
+        "rehash-on-failure", "leaf1:swp1--spine1:swp1",
+        _four_ways({"leaf1:swp1": {"rx_packets": 7, "rx_bytes": 7 * 62}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
+        _four_ways({"leaf1:swp1": {"rx_packets": 7, "rx_bytes": 7 * 1078}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
+    ),
     *made_overlay.CASES,
 ]  # fmt: skip
