@@ -1,7 +1,8 @@
 """Labs of containerlab that somebody else has deployed: looked at, and given back as they were.
 
-Nothing in their namespaces is changed. What is ours is a second name for each namespace, the files of these names,
-and the cgroup of programs that commands start there.
+Nothing in their namespaces is changed, but where they were asked to have lossless ports or RDMA devices. What else is
+ours is a second name for each namespace, the files of these names, and the cgroup of programs that commands start
+there.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from lab.errors import UsageError
 from lab.kernel import cgroup, netns, node_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import NoReturn
 
-    from lab.backends.base import Fabric
+    from lab.backends.base import Fabric, Progress
     from lab.backends.state import FabricState
     from lab.model.addressing import NodePlan
     from lab.model.topology import Topology
@@ -40,6 +41,22 @@ class AdoptedBackend(NetnsBackend):
         """Its addresses as they were found."""
         return seen.plan_of(topology, seen.load(kept(state)))
 
+    def indexes(self, state: FabricState) -> Mapping[str, Mapping[str, int]]:
+        """Those that the interfaces were found with."""
+        return seen.indexes(seen.load(kept(state)))
+
+    def furnish(self, fabric: Fabric, progress: Progress) -> None:
+        """Lossless ports and RDMA devices, where its topology has any, on the lab as it was found."""
+        from lab.backends import adopted_ports  # noqa: PLC0415 - pyroute2 and NumPy, which only this needs
+
+        nodes = fabric.numbering.nodes
+        if fabric.topology.qos is not None:
+            had = {name: adopted_ports.look(fabric.namespace(name), node) for name, node in nodes.items()}
+            adopted_ports.save(replaced(fabric.state), had)
+            with self._ports(fabric, progress) as programs:
+                adopted_ports.put_on(fabric, programs, had)
+        self._start_rdma(fabric, progress)
+
     def router(self, state: FabricState, node: str) -> Router:
         """The daemons in the container of ``node``, whose sockets are where FRR has them."""
         found = seen.load(kept(state))[node]
@@ -55,21 +72,41 @@ class AdoptedBackend(NetnsBackend):
         return found
 
     def remove(self, state: FabricState) -> None:
-        """What commands have started there, then the names; whatever has the namespaces keeps them."""
+        """What commands have started there, devices, ports, and the names; who has the namespaces keeps them."""
         refuse_inside(state)
         groups = [Path(name) for name in state.recorded(Kind.GROUP)]
         for group in groups:
             cgroup.end(group)
         cookies = state.proofs(Kind.NAMESPACE)
-        netns.let_go(netns.own(cookies))
+        names = netns.own(cookies)
+        self._remove_rdma(state, names)
+        self._take_ports_off(state, names)
+        netns.let_go(names)
         node_files.remove(cookies)
         for group in groups:
             cgroup.remove(group)
+        self._remove_programs(state)
+
+    def _take_ports_off(self, state: FabricState, names: Collection[str]) -> None:
+        if not replaced(state).exists():
+            return
+        from lab.backends import adopted_ports  # noqa: PLC0415 - see furnish
+        from lab.dataplane.port_maps import qdisc_kind  # noqa: PLC0415 - see furnish
+
+        for node, had in adopted_ports.load(replaced(state)).items():
+            namespace = self.namespace(state, node)
+            if namespace.name in names:
+                adopted_ports.take_off(namespace, qdisc_kind(state.name), had)
 
 
 def kept(state: FabricState) -> Path:
     """The file of what was found."""
     return state.lab / "seen.json"
+
+
+def replaced(state: FabricState) -> Path:
+    """The file of what ports have taken the place of."""
+    return state.lab / "replaced.json"
 
 
 def refuse_change(fabric: Fabric, what: str) -> None:

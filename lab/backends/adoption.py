@@ -7,31 +7,36 @@ from typing import TYPE_CHECKING
 
 from lab.backends import containers, lifecycle, seen
 from lab.backends.adopted import AdoptedBackend, kept
-from lab.backends.base import Fabric
+from lab.backends.base import Fabric, silent
 from lab.backends.netns import make_group
 from lab.backends.seen import Seen
 from lab.backends.state import FabricState, Kind
+from lab.dataplane import port_maps
 from lab.errors import EnvironmentLacks, UsageError
 from lab.kernel import netns, node_files, process
 from lab.model.hosts import hosts_file
+from lab.rdma import rxe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lab.backends.base import Progress
     from lab.backends.containers import Container
     from lab.kernel.locks import Waiting
     from lab.kernel.netns import Namespace
     from lab.model.topology import Topology
 
 
-def adopt(topology: Topology, lab: str, waiting: Waiting | None = None) -> Fabric:
+def adopt(topology: Topology, lab: str, waiting: Waiting | None = None, progress: Progress = silent) -> Fabric:
     """Have a lab that runs as a fabric; on any failure nothing of ours is left.
 
-    Waits as ``lifecycle.up`` does. UsageError when its name is in use, there is no such lab, or it is a fabric's;
-    EnvironmentLacks when it is not all there.
+    With ``qos`` its links get lossless ports, and hosts with ``rdma`` an RDMA device on each NIC. Waits as
+    ``lifecycle.up`` does. UsageError when its name is in use, there is no such lab, or it is a fabric's;
+    EnvironmentLacks when it is not all there, this machine lacks what it takes, or a port's place is taken.
     """
     if os.geteuid() != 0:
         raise EnvironmentLacks("entering a lab's namespaces needs root", "use sudo, or --vm")
+    _check_kernel(topology)
     boxes = containers.of_lab(lab, topology.by_name)
     _check_namespaces(boxes)
     state, backend = FabricState(topology.name), AdoptedBackend()
@@ -41,27 +46,45 @@ def adopt(topology: Topology, lab: str, waiting: Waiting | None = None) -> Fabri
         try:
             state.begin(backend.name)
             state.save_topology(topology)
-            return _take(state, topology, backend, boxes)
+            return _take(state, topology, backend, boxes, progress)
         except BaseException:
             lifecycle.take_away(state, backend)
             raise
 
 
-def _take(state: FabricState, topology: Topology, backend: AdoptedBackend, boxes: Mapping[str, Container]) -> Fabric:
+def _take(
+    state: FabricState,
+    topology: Topology,
+    backend: AdoptedBackend,
+    boxes: Mapping[str, Container],
+    progress: Progress,
+) -> Fabric:
     namespaces = {node: backend.namespace(state, node) for node in boxes}
     names = {namespaces[node].name: box.pid for node, box in boxes.items()}
     netns.adopt(names, lambda cookies: state.record(Kind.NAMESPACE, cookies))
     found = {node: Seen(box.name, box.pid, _addresses(namespaces[node])) for node, box in boxes.items()}
     seen.save(kept(state), found)
+    topology = seen.with_their_mtus(topology, found)
+    if topology.qos is not None:
+        seen.refuse_others(topology, found)
+    state.save_topology(topology)
     fabric = Fabric(state, topology, backend)
     node_files.write_hosts([namespace.name for namespace in namespaces.values()], hosts_file(fabric.plan))
     make_group(state)
+    backend.furnish(fabric, progress)
     state.mark_ready()
     return fabric
 
 
+def _check_kernel(topology: Topology) -> None:
+    if topology.qos is not None:
+        port_maps.check()
+    if any(host.rdma for host in topology.hosts):
+        rxe.check()
+
+
 def _addresses(namespace: Namespace) -> str:
-    return namespace.run([process.find_tool("ip", "iproute2"), "-json", "address"]).stdout
+    return namespace.run([process.find_tool("ip", "iproute2"), "-details", "-json", "address"]).stdout
 
 
 def _check_namespaces(boxes: Mapping[str, Container]) -> None:

@@ -52,6 +52,9 @@ class Backend(Protocol):
     def plan(self, state: FabricState, topology: Topology) -> Mapping[str, NodePlan]:
         """Interfaces and addresses of each node."""
 
+    def indexes(self, state: FabricState) -> Mapping[str, Mapping[str, int]]:
+        """The index of each interface of each node, where somebody else has made them; empty where they are ours."""
+
     def router(self, state: FabricState, node: str) -> Router:
         """The routing daemons of a switch."""
 
@@ -77,7 +80,7 @@ class Fabric:
         # NumPy takes seconds to import in a busy software-emulated VM, and most commands touch no port.
         from lab.dataplane.numbering import number_ports  # noqa: PLC0415
 
-        return number_ports(self.topology)
+        return number_ports(self.topology, self.backend.indexes(self.state))
 
     @cached_property
     def qos(self) -> Mapping[str, NodeQos]:

@@ -68,6 +68,10 @@ class NetnsBackend:
         """The plan by which it is built."""
         return plan_addresses(topology)
 
+    def indexes(self, state: FabricState) -> Mapping[str, Mapping[str, int]]:  # noqa: ARG002 - it makes them all
+        """None: they have the indexes that are planned."""
+        return {}
+
     def router(self, state: FabricState, node: str) -> Router:
         """The daemons of ``node``, with their files below the fabric's state."""
         return Router(node, self.namespace(state, node), state.node_directory(node))
@@ -83,7 +87,8 @@ class NetnsBackend:
 
         namespaces = {node.name: fabric.namespace(node.name) for node in fabric.topology.nodes}
         _refuse_taken(namespaces.values())
-        with self._ports(fabric, progress) as programs:
+        ports = contextlib.nullcontext() if fabric.topology.qos is None else self._ports(fabric, progress)
+        with ports as programs:
             self._make_nodes(fabric, namespaces, progress)
             progress("plumbing", 0, 1)
             plumb(Blueprint(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs))
@@ -100,11 +105,8 @@ class NetnsBackend:
         netns.create(names, lambda cookies: fabric.state.record(Kind.NAMESPACE, cookies))
 
     @contextlib.contextmanager
-    def _ports(self, fabric: Fabric, progress: Progress) -> Iterator[Programs | None]:
-        """The programs of the emulated ports, configured; None for a fabric without QoS."""
-        if fabric.topology.qos is None:
-            yield None
-            return
+    def _ports(self, fabric: Fabric, progress: Progress) -> Iterator[Programs]:
+        """The programs of the emulated ports of a fabric with QoS, configured."""
         from lab.dataplane import port_maps, slots  # noqa: PLC0415 - see deploy
 
         progress("ports", 0, 1)
@@ -175,13 +177,22 @@ class NetnsBackend:
         refuse_inside(state)
         _end_processes(cookies, groups)
         names = netns.own(cookies)
-        homes = {cookies[name]: Namespace(name) for name in names}
-        devices = state.proofs(Kind.RDMA_DEVICE).items()
-        rxe.delete(*(device for device, home in devices if home in homes and rxe.is_in(homes[home], device)))
+        self._remove_rdma(state, names)
         netns.delete(names)
         node_files.remove(cookies)
         for group in groups:
             cgroup.remove(group)
+        self._remove_programs(state)
+
+    def _remove_rdma(self, state: FabricState, names: Iterable[str]) -> None:
+        """The RDMA devices of the journal that are in these namespaces, which are ours."""
+        cookies = state.proofs(Kind.NAMESPACE)
+        homes = {cookies[name]: Namespace(name) for name in names}
+        devices = state.proofs(Kind.RDMA_DEVICE).items()
+        rxe.delete(*(device for device, home in devices if home in homes and rxe.is_in(homes[home], device)))
+
+    def _remove_programs(self, state: FabricState) -> None:
+        """The pins of the ports' programs, on which no interface depends any more."""
         for name in state.recorded(Kind.DATAPLANE):
             pins.unpin_own(pins.folder_of(name), state.owner)
 

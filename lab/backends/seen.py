@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 from typing import TYPE_CHECKING, Any
 
 from lab.errors import EnvironmentLacks, OperationFailed
 from lab.kernel import files
 from lab.model.addressing import InterfacePlan, NodePlan
+from lab.model.topology import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,11 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One node: its container with its first process, and what ``ip -json address`` says in it."""
+    """One node: its container with its first process, and what ``ip -details -json address`` says in it."""
 
     container: str
     pid: int
     addresses: str
+
+    @property
+    def interfaces(self) -> list[dict[str, Any]]:
+        """Each interface, as ip(8) tells it."""
+        told: list[dict[str, Any]] = json.loads(self.addresses)
+        return told
 
 
 def save(file: Path, nodes: Mapping[str, Seen]) -> None:
@@ -45,11 +52,38 @@ def load(file: Path) -> dict[str, Seen]:
     return {name: Seen(container, int(pid), addresses) for name, (container, pid, addresses) in kept.items()}
 
 
+def indexes(nodes: Mapping[str, Seen]) -> dict[str, dict[str, int]]:
+    """The index of each interface of each node."""
+    return {name: {each["ifname"]: each["ifindex"] for each in seen.interfaces} for name, seen in nodes.items()}
+
+
+def with_their_mtus(topology: Topology, nodes: Mapping[str, Seen]) -> Topology:
+    """The topology with the MTU that each link has: of its two ends the larger one."""
+    mtus = {
+        Endpoint(name, each["ifname"]): int(each["mtu"]) for name, seen in nodes.items() for each in seen.interfaces
+    }
+    links = tuple(
+        replace(link, mtu=max(mtus.get(end, 0) for end in link.ends) or link.mtu) for link in topology.links
+    )
+    return replace(topology, links=links)
+
+
+def refuse_others(topology: Topology, nodes: Mapping[str, Seen]) -> None:
+    """EnvironmentLacks for a link end that is no veth: nothing tells what a port would do to it."""
+    for link in topology.links:
+        for end in link.ends:
+            there = {each["ifname"]: each for each in nodes[end.node].interfaces}
+            kind = there.get(end.interface, {}).get("linkinfo", {}).get("info_kind", "physical")
+            if end.interface in there and kind != "veth":
+                message = f"{end} is {kind}, and a lossless port goes on a veth"
+                raise EnvironmentLacks(message, "adopt the lab without --qos")
+
+
 def plan_of(topology: Topology, nodes: Mapping[str, Seen]) -> dict[str, NodePlan]:
     """Each node as it was found; EnvironmentLacks where an interface of a link is not there."""
     plans = {}
     for node in topology.nodes:
-        there = {each["ifname"]: each for each in json.loads(nodes[node.name].addresses)}
+        there = {each["ifname"]: each for each in nodes[node.name].interfaces}
         interfaces = {}
         for link in topology.links_of(node.name):
             name = link.end_at(node.name).interface

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.backends import adoption, containers
+from lab.backends.qos import slot_advice
+from lab.cli.advice import warn
 from lab.cli.opening import tell
 from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.progress import stages
 from lab.model.load import renamed
 from lab.units import counted
 
@@ -22,16 +25,28 @@ _SUFFIXES = {".yml", ".yaml"}
 def adopt(
     lab: Annotated[str, typer.Argument(metavar="LAB|FILE", help="A deployed lab's name, or its topology file.")],
     name: Annotated[str | None, typer.Option(help="Have it under another name.", show_default=False)] = None,
+    qos: Annotated[
+        str | None,
+        typer.Option(metavar="PRESET", help="Put lossless ports on its links. \\[default: none, it is looked at]"),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Rate of ports whose links say none, like 100Mbit. \\[default: 1Gbit]")
+    ] = None,
+    rdma: Annotated[bool, typer.Option("--rdma", help="Bring up an RDMA device on each NIC of its hosts.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Look at a lab that containerlab has deployed as at a fabric; rocelab down gives it back as it was."""
-    from lab.export.adopted import as_topology  # noqa: PLC0415 - as models in topology
+    """Have a lab that containerlab has deployed as a fabric; rocelab down gives it back as it was."""
+    from lab.export.adopted import as_topology, furnished  # noqa: PLC0415 - as models in topology
     from lab.export.lab_reader import read_lab  # noqa: PLC0415
 
     file = Path(lab) if "/" in lab or Path(lab).suffix in _SUFFIXES else containers.file_of(lab)
     read = read_lab(file)
-    topology, left_out = as_topology(read)
-    fabric = adoption.adopt(topology if name is None else renamed(topology, name), read.name, tell)
+    topology, left_out = as_topology(read, rate)
+    topology = furnished(topology if name is None else renamed(topology, name), qos, rdma=rdma)
+    with stages() as progress:
+        fabric = adoption.adopt(topology, read.name, tell, progress)
+    for advice in slot_advice(fabric, fabric.qos):
+        warn(f"warning: {advice}")
     for note in left_out:
         typer.echo(f"left out: {note}", err=True)
     if as_json:

@@ -15,18 +15,21 @@ if TYPE_CHECKING:
 
 
 def attach(batch: rtnl.Batch, node: NodePorts, qos: NodeQos, programs: Programs) -> None:
-    """Put clock and ports on a node's interfaces, none of which is up; ``batch`` is committed in its namespace."""
+    """Put clock and ports on a node's interfaces; ``batch`` is committed in its namespace.
+
+    Programs first: they let everything pass until there is a port, whose queues want to be told of each packet.
+    """
     clock = node.index(node.clock)
-    tc.set_root(batch, clock, programs.kind, node.clock)
     tc.add_clsact(batch, clock)
     tc.add_bpf_ingress(batch, clock, programs.tick, "tick")
+    tc.set_root(batch, clock, programs.kind, node.clock)
     for interface in node.interfaces:
         port = node.port(interface)
         index = node.index(port)
-        tc.set_root(batch, index, programs.kind, port)
         tc.add_clsact(batch, index)
         tc.add_bpf_ingress(batch, index, programs.rx, "port_rx")
         tc.add_bpf_egress(batch, index, programs.tx, "port_tx")
+        tc.set_root(batch, index, programs.kind, port)
         if qos.ports[interface].drain is not None:
             add_drain(batch, node, interface, programs.kind)
 

@@ -1,8 +1,9 @@
 """Which port is which: an id for every interface of a fabric, dealt out node by node.
 
 An id is the major number of the port's root qdisc, as ``tc qdisc`` shows it. The port's record has the index of its
-interface: any will do for the port's programs, and here it is ``FIRST_INDEX`` + id. Of each node the first id is its
-clock's, the last are those of the queues that its NICs are drained from, where it is a host.
+interface: any will do for the port's programs. Interfaces that rocelab makes have ``FIRST_INDEX`` + id, others what
+they were found with. Of each node the first id is its clock's, the last are those of the queues that its NICs are
+drained from, where it is a host.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 FIRST_INDEX: Final = 1000
 """Clear of the devices that modules put into new namespaces."""
 CLOCK_INTERFACE: Final = "lo"
+_FOREIGN_INDEX: Final = 1 << 24
+"""Clear of what the kernel deals out to devices that others make."""
 _CLOCK_INDEX: Final = 1
 """That of ``lo`` in every namespace."""
 _DRAIN_PREFIX: Final = "rx-"
@@ -37,6 +40,8 @@ class NodePorts:
     interfaces: tuple[str, ...]
     host: bool
     """Whether its NICs may be drained slowly: each has a queue behind it, with an id of its own."""
+    found: tuple[int, ...] = ()
+    """The indexes of the interfaces where somebody else has made them; empty where they are ours."""
 
     @property
     def clock(self) -> int:
@@ -63,7 +68,12 @@ class NodePorts:
 
     def index(self, port: int) -> int:
         """The index in the node's namespace of the interface that a port of the node is on."""
-        return _CLOCK_INDEX if port == self.clock else FIRST_INDEX + port
+        if port == self.clock:
+            return _CLOCK_INDEX
+        if not self.found:
+            return FIRST_INDEX + port
+        place = port - self.clock - 1
+        return self.found[place] if place < len(self.found) else _FOREIGN_INDEX + port
 
 
 def drain_name(interface: str) -> str:
@@ -106,16 +116,18 @@ class Numbering:
         }
 
 
-def number_ports(topology: Topology) -> Numbering:
+def number_ports(topology: Topology, found: Mapping[str, Mapping[str, int]] | None = None) -> Numbering:
     """Deal out ids: the same topology gives the same ones.
 
-    UsageError for a node with more lossless ports than its clock looks at.
+    ``found`` are the indexes that interfaces have, by node, where somebody else has made them. UsageError for a node
+    with more lossless ports than its clock looks at.
     """
     nodes = {}
     free = 1
     for number, node in enumerate(topology.nodes):
         interfaces = tuple(link.end_at(node.name).interface for link in topology.links_of(node.name))
-        nodes[node.name] = NodePorts(node.name, number, free, interfaces, host=not node.role.is_switch)
+        indexes = tuple(found[node.name][each] for each in interfaces) if found else ()
+        nodes[node.name] = NodePorts(node.name, number, free, interfaces, not node.role.is_switch, indexes)
         if topology.qos is not None and nodes[node.name].count > NODE_PORTS:
             most = (NODE_PORTS - 1) // (1 if node.role.is_switch else 2)
             raise UsageError(

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import UsageError
 from lab.export import labels
 from lab.export.from_lab import plain_name
 from lab.export.roles import roles_of
-from lab.model.topology import MAX_FABRIC_NAME, MAX_NODE_NAME, Bfd, Endpoint, Link, Node, Routing, Topology
-from lab.units import parse_rate, parse_time
+from lab.model.qos.presets import PRESETS
+from lab.model.qos.profile import QosIntent
+from lab.model.topology import (
+    MAX_FABRIC_NAME,
+    MAX_NODE_NAME,
+    RATE_RANGE,
+    Bfd,
+    Endpoint,
+    Link,
+    Node,
+    Routing,
+    Topology,
+)
+from lab.units import format_rate, parse_rate, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +37,12 @@ MTU: Final = 9500
 _NODE: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NODE_NAME - 1}}}", re.ASCII)
 
 
-def as_topology(lab: ReadLab) -> tuple[Topology, list[str]]:
-    """The lab as a topology, and what of it is left out, a line each.
+def as_topology(lab: ReadLab, rate: str | None = None) -> tuple[Topology, list[str]]:
+    """The lab as a topology, and what of it is left out, a line each. Links that do not say their rate have ``rate``.
 
-    UsageError when no node is left, or one has a name that no namespace of ours can have.
+    UsageError when no node is left, or one has a name that no namespace of ours can have, or a rate that is none.
     """
+    unsaid = RATE if rate is None else _rate(rate)
     notes = list(lab.left_out)
     if not lab.nodes:
         raise UsageError(f"nothing of lab {lab.name} can be adopted", f"it has to be of kind linux; {notes[0]}")
@@ -36,28 +50,50 @@ def as_topology(lab: ReadLab) -> tuple[Topology, list[str]]:
         if not _NODE.fullmatch(name):
             raise UsageError(f"node {name!r} of lab {lab.name} cannot be adopted", _rule())
     nodes = tuple(Node(name, role) for name, role in roles_of(lab).items())
-    links = tuple(_links(lab, notes))
+    links = tuple(_links(lab, notes, unsaid))
     return Topology(plain_name(lab.name, MAX_FABRIC_NAME), nodes, links, Routing(bfd=_bfd(lab))), notes
+
+
+def _rate(text: str) -> int:
+    try:
+        rate = parse_rate(text)
+    except ValueError as error:
+        raise UsageError(f"--rate {text} is no rate", str(error)) from error
+    low, high = RATE_RANGE
+    if not low <= rate <= high:
+        raise UsageError(f"--rate {text} is no rate", f"it is {format_rate(low)} to {format_rate(high)}")
+    return rate
+
+
+def furnished(topology: Topology, qos: str | None, *, rdma: bool) -> Topology:
+    """The same with lossless ports by a preset, and RDMA devices on its hosts; UsageError for no preset's name."""
+    nodes = tuple(replace(node, rdma=rdma and not node.role.is_switch) for node in topology.nodes)
+    topology = replace(topology, nodes=nodes)
+    if qos is None:
+        return topology
+    if qos not in PRESETS:
+        raise UsageError(f"--qos {qos} is no preset", f"there is {', '.join(PRESETS)}")
+    return replace(topology, qos=QosIntent(fabric=(qos,)))
 
 
 def _rule() -> str:
     return f"names have letters, digits, - and _, and are at most {MAX_NODE_NAME} long"
 
 
-def _links(lab: ReadLab, notes: list[str]) -> Iterator[Link]:
+def _links(lab: ReadLab, notes: list[str], unsaid: int) -> Iterator[Link]:
     for link in lab.links:
         (one, _), (other, _) = link.ends
         if one == other:
             notes.append(f"link {link}: both its ends are at {one}")
         else:
-            yield _link(link)
+            yield _link(link, unsaid)
 
 
-def _link(link: ReadLink) -> Link:
+def _link(link: ReadLink, unsaid: int) -> Link:
     here, there = (Endpoint(*end) for end in link.ends)
     rate, delay = link.labels.get(labels.RATE), link.labels.get(labels.DELAY)
     try:
-        said = parse_rate(rate) if rate else RATE, link.mtu or MTU, parse_time(delay) if delay else 0.0
+        said = parse_rate(rate) if rate else unsaid, link.mtu or MTU, parse_time(delay) if delay else 0.0
     except ValueError as error:
         raise UsageError(f"link {link} has a label that means nothing", str(error)) from error
     return Link(here, there, *said)

@@ -68,6 +68,12 @@ def each_attribute(data: bytes) -> Iterator[tuple[int, bytes]]:
         offset += _aligned(max(length, _ATTRIBUTE.size))
 
 
+def attribute(kind: int, value: bytes) -> bytes:
+    """One attribute, as it stands in a message."""
+    length = _ATTRIBUTE.size + len(value)
+    return (_ATTRIBUTE.pack(length, kind) + value).ljust(_aligned(length), b"\0")
+
+
 def text(value: bytes) -> str:
     """A string as the kernel sends it."""
     return value.rstrip(b"\0").decode(errors="replace")

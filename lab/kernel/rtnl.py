@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel.nlmsg import BUFFER, ERROR, messages, text
+from lab.kernel.nlmsg import BUFFER, ERROR, HEADER, messages, text
 
 if TYPE_CHECKING:
     from lab.kernel.nlmsg import Message
@@ -47,6 +47,11 @@ def encode(message: Any, kind: int, flags: int = 0) -> bytes:
     message["header"]["flags"] = _REQUEST_ACK | flags
     message.encode()
     return bytes(message.data)
+
+
+def enclose(content: bytes, kind: int, flags: int = 0) -> bytes:
+    """A message whose content is bytes already, as a request of type ``kind`` (RTM_*)."""
+    return HEADER.pack(HEADER.size + len(content), kind, _REQUEST_ACK | flags, 0, 0) + content
 
 
 @dataclass

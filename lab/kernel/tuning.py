@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Final
 from lab.kernel import libc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _SIOCETHTOOL: Final = 0x8946
+_STEERING: Final = "/sys/class/net/{}/queues/rx-0/rps_cpus"
 _OFFLOADS_OFF: Final = (0x15, 0x17, 0x1F, 0x22, 0x24, 0x2C)
 """ETHTOOL_SRXCSUM, STXCSUM, STSO, SUFO, SGSO and SGRO of <linux/ethtool.h>."""
+_GFEATURES: Final = 0x3A
+_SFEATURES: Final = 0x3B
+_WORDS: Final = 8
+"""Of features, at most: Linux 7 has two."""
 _UNSUPPORTED: Final = 95
 
 
@@ -50,16 +55,44 @@ def _write(path: str, text: str) -> None:
 
 def disable_offloads(interfaces: Iterable[str]) -> None:
     """Make every interface carry the frames that a wire would: no segmentation, merging or missing checksums."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+    with _ethtool() as control:
         for interface in interfaces:
             for command in _OFFLOADS_OFF:
-                value = array.array("I", [command, 0])
-                request = struct.pack("16sP16x", interface.encode(), value.buffer_info()[0])
                 try:
-                    fcntl.ioctl(control, _SIOCETHTOOL, request)
+                    _ask(control, interface, array.array("I", [command, 0]))
                 except OSError as error:
                     if error.errno != _UNSUPPORTED:
                         raise
+
+
+def features(interfaces: Iterable[str]) -> dict[str, list[int]]:
+    """What of each interface's features is asked for, words of 32 bits (struct ethtool_gfeatures)."""
+    found = {}
+    with _ethtool() as control:
+        for interface in interfaces:
+            answer = array.array("I", [_GFEATURES, _WORDS, *[0] * (4 * _WORDS)])
+            _ask(control, interface, answer)
+            found[interface] = list(answer[3 : 2 + 4 * min(answer[1], _WORDS) : 4])
+    return found
+
+
+def set_features(wanted: Mapping[str, Sequence[int]]) -> None:
+    """Ask for the features that ``features`` has told, of those that the interface lets be asked for."""
+    with _ethtool() as control:
+        for interface, words in wanted.items():
+            answer = array.array("I", [_GFEATURES, len(words), *[0] * (4 * len(words))])
+            _ask(control, interface, answer)
+            pairs = [part for word, free in zip(words, answer[2::4], strict=True) for part in (free, word)]
+            _ask(control, interface, array.array("I", [_SFEATURES, len(words), *pairs]))
+
+
+def _ethtool() -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def _ask(control: socket.socket, interface: str, value: array.array[int]) -> None:
+    """SIOCETHTOOL with a command and its data, which the kernel's answer takes the place of."""
+    fcntl.ioctl(control, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
 
 
 def own_mounts() -> None:
@@ -83,10 +116,28 @@ def _mount_points() -> list[str]:
 
 def steer_receive(cpu_of: Mapping[str, int]) -> None:
     """Let one CPU alone receive from each interface, so that a veth cannot reorder; needs ``own_mounts``."""
+    set_steering({interface: _cpu_mask(cpu) for interface, cpu in cpu_of.items()})
+
+
+def steering(interfaces: Iterable[str]) -> dict[str, str]:
+    """The CPUs that receive from each interface, as the kernel prints sets; needs ``own_mounts``."""
+    with _own_sys():
+        return {name: Path(_STEERING.format(name)).read_text(encoding="ascii").strip() for name in interfaces}
+
+
+def set_steering(masks: Mapping[str, str]) -> None:
+    """Let these CPUs receive from each interface; needs ``own_mounts``."""
+    with _own_sys():
+        for interface, mask in masks.items():
+            _write(_STEERING.format(interface), mask)
+
+
+@contextlib.contextmanager
+def _own_sys() -> Iterator[None]:
+    """/sys of the namespace that the thread is in."""
     libc.mount("sysfs", "/sys", "sysfs")
     try:
-        for interface, cpu in cpu_of.items():
-            _write(f"/sys/class/net/{interface}/queues/rx-0/rps_cpus", _cpu_mask(cpu))
+        yield
     finally:
         libc.unmount("/sys")
 

@@ -74,11 +74,17 @@ def theirs() -> dict[str, list[str]]:
     for node in TOPOLOGY.nodes:
         said = docker("inspect", "--format", "{{.Id}} {{.State.Pid}} {{.State.StartedAt}}", container(node.name))
         looked = docker("exec", container(node.name), "sh", "-c", f"; echo {_BETWEEN}; ".join(_LOOKED))
-        found[node.name] = [said, *map(without_times, looked.split(_BETWEEN))]
+        found[node.name] = [said, *map(without_times, looked.split(_BETWEEN)), features(said.split()[1], node.name)]
     for switch in TOPOLOGY.switches:
         peers = json.loads(sessions(switch.name))["peers"]
         found[switch.name] += [f"{name} {peer['connectionsEstablished']}" for name, peer in sorted(peers.items())]
     return found
+
+
+def features(pid: str, node: str) -> str:
+    """What ethtool, which no container has, says of a node's interfaces."""
+    asked = [["nsenter", "--target", pid, "--net", "ethtool", "-k", name] for name in PLAN[node].interfaces]
+    return "".join(subprocess.run(words, capture_output=True, text=True, check=True).stdout for words in asked)
 
 
 def without_times(text: str) -> str:
@@ -152,6 +158,21 @@ def test_a_lab_is_adopted_by_its_name_under_another_one() -> None:
 def test_a_shell_in_a_lab_s_node_has_its_links(file: Path) -> None:
     rocelab("adopt", file)
     a_shell_has_its_links(NAME, "h1", address_of("h1"))
+
+
+def test_ports_and_devices_come_and_go_while_it_runs(file: Path) -> None:
+    """Sessions live on, and shapers, offloads and steering come back: ``as_it_was`` compares."""
+    rocelab("adopt", file, "--qos", "lab", "--rdma", timeout=600)
+    status = rocelab_json("status")
+    assert status["healthy"], status
+    measured = rocelab_json("rdma", "bw", "h1", TOPOLOGY.hosts[-1].name, "--iterations", "200")
+    assert measured["pairs"][0]["messages"] == 200
+    assert not any(host.get("out_of_seq_request", 0) for host in measured["counters"].values())
+    told = rocelab_json("counters")
+    assert told["unbalanced"] == []
+    counted = [names for node in told["nodes"].values() for names in node["interfaces"].values()]
+    assert [name for names in counted for name in names if "_drop_" in name] == []
+    assert sum(names.get("rx_prio3_packets", 0) for names in told["nodes"]["leaf2"]["interfaces"].values()) > 0
 
 
 def test_down_ends_what_was_started_there_and_nothing_else(file: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import struct
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab.errors import LabError
-from lab.kernel import bpf, clang, links, netns, tc
+from lab.kernel import bpf, clang, links, netns, queueing, tc
 from lab.kernel.links import VethEnd
 from lab.kernel.netns import Namespace
 from lab.kernel.rtnl import Batch
@@ -52,6 +53,82 @@ def spaces() -> Iterator[tuple[Namespace, Namespace]]:
             batch.commit()
     yield here, there
     netns.delete([here.name, there.name])
+
+
+SHAPERS = (
+    (("root", "handle", "1:", "tbf", "rate", "9gbit", "burst", "90000", "limit", "900000", "overhead", "24"),),
+    (
+        (
+            "root",
+            "handle",
+            "5:",
+            "netem",
+            "delay",
+            "2ms",
+            "300us",
+            "25%",
+            "loss",
+            "1%",
+            "rate",
+            "80mbit",
+            "limit",
+            "77",
+        ),
+    ),
+    (
+        (
+            "root",
+            "handle",
+            "1:",
+            "tbf",
+            "rate",
+            "80mbit",
+            "burst",
+            "9000",
+            "latency",
+            "30ms",
+            "linklayer",
+            "ethernet",
+        ),
+        (
+            "parent",
+            "1:1",
+            "handle",
+            "2:",
+            "netem",
+            "delay",
+            "1ms",
+            "reorder",
+            "5%",
+            "50%",
+            "gap",
+            "3",
+            "limit",
+            "1000",
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("shapers", SHAPERS, ids=("tbf", "netem", "both"))
+def test_shapers_come_back_as_tc_has_shown_them(
+    spaces: tuple[Namespace, Namespace], shapers: tuple[tuple[str, ...], ...]
+) -> None:
+    here, _ = spaces
+    for words in shapers:
+        here.run(["tc", "qdisc", "add", "dev", "eth1", *words])
+    before = here.run(["tc", "-details", "qdisc", "show", "dev", "eth1"]).stdout
+    kept = here.inside(lambda: queueing.queues(VETH))
+    here.run(["tc", "qdisc", "del", "dev", "eth1", "root"])
+    assert here.run(["tc", "-details", "qdisc", "show", "dev", "eth1"]).stdout != before
+    batch = Batch()
+    queueing.put_back(batch, VETH, kept)
+    here.inside(batch.commit)
+    assert without_seeds(here.run(["tc", "-details", "qdisc", "show", "dev", "eth1"]).stdout) == without_seeds(before)
+
+
+def without_seeds(text: str) -> str:
+    return re.sub(r" seed \d+", "", text)
 
 
 def shown(space: Namespace, *words: str) -> list[dict[str, Any]]:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.backends import adoption, registry, seen
+from lab.backends import adopted_ports, adoption, registry, seen
 from lab.backends.adopted import kept, refuse_change
+from lab.backends.adopted_ports import Replaced
 from lab.backends.base import Fabric
 from lab.backends.seen import Seen
 from lab.backends.state import FabricState
+from lab.dataplane.numbering import number_ports
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.kernel.queueing import Queue
 from lab.model.topology import Endpoint, Link, Node, Role, Topology
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ THEIRS = Topology(
 def interface(name: str, mac: str, *addresses: tuple[str, str]) -> dict[str, Any]:
     said = [{"local": each.partition("/")[0], "prefixlen": int(each.partition("/")[2]), "scope": scope}
             for each, scope in addresses]  # fmt: skip
-    return {"ifname": name, "address": mac, "addr_info": said}
+    return {"ifname": name, "ifindex": len(name), "mtu": 1500, "address": mac, "addr_info": said}
 
 
 ROUTER = [
@@ -100,3 +103,42 @@ def test_only_root_adopts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_backends_that_build_are_listed() -> None:
     with pytest.raises(UsageError, match=r"there is netns, containerlab$"):
         registry.backend("k8s")
+
+
+def veths(kind: str = "veth", mtu: int = 9500) -> dict[str, Seen]:
+    """The lab, with ends of links as ``ip -details`` tells them."""
+    router = ROUTER[1] | {"linkinfo": {"info_kind": "veth"}, "mtu": 1400, "ifindex": 7}
+    client = CLIENT[0] | {"linkinfo": {"info_kind": kind}, "mtu": mtu, "ifindex": 9}
+    return {
+        "r1": Seen("clab-theirs-r1", 41, json.dumps([router])),
+        "c1": Seen("clab-theirs-c1", 42, json.dumps([client])),
+    }
+
+
+def test_links_have_the_larger_mtu_that_was_found_at_their_ends() -> None:
+    assert seen.with_their_mtus(THEIRS, veths(mtu=1300)).links[0].mtu == 1400
+    assert seen.with_their_mtus(THEIRS, veths(mtu=4000)).links[0].mtu == 4000
+
+
+def test_a_port_goes_on_a_veth_alone() -> None:
+    seen.refuse_others(THEIRS, veths())
+    with pytest.raises(EnvironmentLacks, match="c1:data0 is macvlan, and a lossless port goes on a veth"):
+        seen.refuse_others(THEIRS, veths("macvlan"))
+
+
+def test_ports_have_the_indexes_that_were_found() -> None:
+    numbering = number_ports(THEIRS, seen.indexes(veths()))
+    router, client = numbering.nodes["r1"], numbering.nodes["c1"]
+    assert numbering.index("r1", "eth1") == 7
+    assert numbering.index("c1", "data0") == 9
+    assert router.index(router.clock) == client.index(client.clock) == 1
+    assert client.index(client.drain("data0")) > 2**24
+
+
+def test_what_ports_take_the_place_of_is_kept(tmp_path: Path) -> None:
+    queue = Queue(0xFFFFFFFF, 0x10000, "tbf", "2800")
+    had = {"r1": {"eth1": Replaced(7, (queue,), (1, 2), "0", 0), "lo": Replaced(1, ())}}
+    file = tmp_path / "replaced.json"
+    assert adopted_ports.load(file) == {}
+    adopted_ports.save(file, had)
+    assert adopted_ports.load(file) == had

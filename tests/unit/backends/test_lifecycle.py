@@ -45,6 +45,10 @@ class Recorder:
         assert state.name == topology.name
         return plan_addresses(topology)
 
+    def indexes(self, state: FabricState) -> Mapping[str, Mapping[str, int]]:
+        assert state.name
+        return {}
+
     def router(self, state: FabricState, node: str) -> Router:
         return Router(node, self.namespace(state, node), state.node_directory(node))
 

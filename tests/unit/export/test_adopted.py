@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.errors import UsageError
-from lab.export.adopted import MTU, RATE, as_topology
+from lab.export.adopted import MTU, RATE, as_topology, furnished
 from lab.export.lab_reader import read_lab
 from lab.model.topology import Endpoint, Role
 
@@ -95,3 +95,26 @@ def test_bfd_is_judged_where_an_export_says_that_it_runs(tmp_path: Path) -> None
 def test_what_is_no_lab_of_ours_to_look_at_is_refused(tmp_path: Path, written: str, instead: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         as_topology(lab_of(tmp_path, LAB.replace(written, instead)))
+
+
+def test_links_that_do_not_say_their_rate_have_the_one_that_is_given(tmp_path: Path) -> None:
+    topology, _ = as_topology(lab_of(tmp_path), "40Mbit")
+    assert {str(link): link.rate for link in topology.links} == {
+        "Leaf_1:eth1--spine1:eth1": 40_000_000,
+        "Leaf_2:eth1--spine1:eth2": 40_000_000,
+        "Leaf_1:peer--Leaf_2:peer": 40_000_000,
+        "Leaf_1:eth7--client:data0": 100_000_000,
+    }
+    with pytest.raises(UsageError, match="--rate fast is no rate"):
+        as_topology(lab_of(tmp_path), "fast")
+
+
+def test_ports_and_devices_are_there_where_they_are_asked_for(tmp_path: Path) -> None:
+    topology, _ = as_topology(lab_of(tmp_path))
+    assert furnished(topology, None, rdma=False) == topology
+    asked = furnished(topology, "sonic", rdma=True)
+    assert asked.qos is not None
+    assert asked.qos.fabric == ("sonic",)
+    assert [node.name for node in asked.nodes if node.rdma] == ["client"]
+    with pytest.raises(UsageError, match="--qos loud is no preset"):
+        furnished(topology, "loud", rdma=False)

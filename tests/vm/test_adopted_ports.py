@@ -1,0 +1,244 @@
+"""Lossless ports on a lab that others have made: it keeps its sessions, and has back what it had before.
+
+h1 -- r1 -- h3      namespaces, links and addresses by plain ip(8), of processes as containers have; Docker is a
+h2 --+              script. ip(8), tc(8) and ethtool(8) judge what was, what is, and what is again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.fabric import snapshot
+from tests.fabric.command import injected, rocelab, rocelab_json
+from tests.fake_docker import Docker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.vm
+
+NAME: Final = "theirs"
+NODES: Final = ("h1", "h2", "h3", "r1")
+MTU: Final = 4300
+LAB: Final = f"""
+name: {NAME}
+topology:
+  defaults: {{kind: linux}}
+  nodes: {{h1: {{}}, h2: {{}}, h3: {{}}, r1: {{image: frr}}}}
+  links:
+    - endpoints: ["h1:eth1", "r1:eth1"]
+    - endpoints: ["h2:eth1", "r1:eth2"]
+    - endpoints: ["h3:eth1", "r1:eth3"]
+"""
+TBF: Final = (
+    "tc qdisc add dev eth1 root handle 1: tbf rate 80mbit burst 9000 limit 100000 overhead 24 linklayer ethernet"
+)
+LOOKED: Final = (
+    "ip -details -json -pretty address",
+    "ip -json -pretty route",
+    "tc -json -pretty qdisc show",
+    "for n in $(ls /sys/class/net); do tc filter show dev $n ingress; tc filter show dev $n egress; done 2>&1",
+    "for n in $(ls /sys/class/net); do ethtool -k $n; done",
+    "grep -s . /sys/class/net/*/queues/*/rps_cpus",
+)
+"""What there is of a node."""
+SENT: Final = 4000
+PAYLOAD: Final = 1000
+SEND: Final = f"""
+import socket
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 26 << 2)
+for _ in range({SENT}):
+    out.sendto(bytes({PAYLOAD}), ("10.0.3.2", 9))
+"""
+TALK: Final = """
+import socket, sys
+if sys.argv[1:]:
+    line = socket.create_connection((sys.argv[1], 9000)).makefile("rw")
+    for word in sys.stdin:
+        line.write(word); line.flush()
+        print(line.readline(), end="", flush=True)
+else:
+    listening = socket.create_server(("", 9000))
+    print(flush=True)
+    line = listening.accept()[0].makefile("rw")
+    for word in line:
+        line.write(word); line.flush()
+"""
+
+
+class Theirs:
+    """The lab: a process for each node, whose namespace it is."""
+
+    def __init__(self, pids: dict[str, int], file: Path) -> None:
+        self.pids = pids
+        self.file = file
+
+    def enter(self, node: str) -> list[str]:
+        return ["nsenter", f"--net=/proc/{self.pids[node]}/ns/net"]
+
+    def sh(self, node: str, script: str) -> str:
+        """What a script prints in a node, with a /sys of its own."""
+        words = [*self.enter(node), "unshare", "--mount", "sh", "-ec", f"mount -t sysfs none /sys; {script}"]
+        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    def looked(self) -> list[str]:
+        """All of every node, line by line."""
+        script = "; ".join(f"{words} || true" for words in LOOKED)
+        return [f"{node} {line.strip()}" for node in NODES for line in self.sh(node, script).splitlines()]
+
+    def talk(self, node: str, *words: str) -> subprocess.Popen[str]:
+        command = [*self.enter(node), "python3", "-c", TALK, *words]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Theirs]:
+    """Their lab; afterwards, when rocelab has taken down what is its own, all of it is as it was."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    docker = Docker(tmp_path / "bin")
+    (tmp_path / "theirs.clab.yml").write_text(LAB)
+    with ExitStack() as stack:
+        pids = {}
+        for node in NODES:
+            words = ["unshare", "--net", "sh", "-c", "echo; exec cat"]
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stack.enter_context(process)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            stack.callback(process.stdin.close)
+            process.stdout.readline()
+            pids[node] = process.pid
+            docker.add(NAME, node, pid=process.pid)
+        lab = Theirs(pids, tmp_path / "theirs.clab.yml")
+        build(lab)
+        before, machine = lab.looked(), snapshot.take()
+        yield lab
+        rocelab("down", "--all")
+        assert lab.looked() == before
+        assert machine.differences(snapshot.take()) == []
+
+
+def build(lab: Theirs) -> None:
+    lab.sh("r1", "ip link set lo up; sysctl -qw net.ipv4.ip_forward=1")
+    for number, host in enumerate(("h1", "h2", "h3"), start=1):
+        near, far = f"address add 10.0.{number}.2/24 dev eth1", f"address add 10.0.{number}.1/24 dev eth{number}"
+        lab.sh("r1", f"ip link add eth{number} mtu {MTU} type veth peer name eth1 mtu {MTU} netns {lab.pids[host]}")
+        lab.sh("r1", f"ip {far}; ip link set eth{number} addrgenmode none up")
+        lab.sh(host, f"ip link set lo up; ip {near}; ip link set eth1 addrgenmode none up")
+        lab.sh(host, f"ip route add default via 10.0.{number}.1")
+        lab.sh(host, "until ip link show eth1 | grep -q 'state UP'; do sleep 0.02; done")
+    lab.sh("h2", TBF)
+
+
+def adopt(lab: Theirs) -> None:
+    rocelab("adopt", lab.file, "--qos", "lab", "--rate", "100Mbit")
+
+
+def kinds(lab: Theirs, node: str) -> dict[str, str]:
+    """The root qdisc of each device, as tc says."""
+    told = json.loads(lab.sh(node, "tc -json qdisc show"))
+    return {each["dev"]: each["kind"] for each in told if each.get("root")}
+
+
+def test_two_senders_of_one_link_are_paused_and_nothing_is_lost(theirs: Theirs) -> None:
+    adopt(theirs)
+    assert kinds(theirs, "r1") == dict.fromkeys(("lo", "eth1", "eth2", "eth3"), f"rl_{NAME}")
+    senders = [subprocess.Popen([*theirs.enter(host), "python3", "-c", SEND]) for host in ("h1", "h2")]
+    assert [sender.wait(120) for sender in senders] == [0, 0]
+    theirs.sh("h1", "ping -q -c 1 -W 10 -Q 104 10.0.3.2")  # of the same class, it comes behind all that waited
+    router = rocelab_json("counters", "r1")["nodes"]["r1"]["interfaces"]
+    assert router["eth3"]["tx_prio3_packets"] == 2 * SENT + 1
+    assert sum(router[f"eth{number}"].get("tx_prio3_pause", 0) for number in (1, 2)) > 0
+    told = rocelab_json("counters")
+    assert told["unbalanced"] == []
+    each = [names for node in told["nodes"].values() for names in node["interfaces"].values()]
+    assert [name for names in each for name in names if "_drop_" in name] == []
+
+
+def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
+    with theirs.talk("h3") as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        with theirs.talk("h1", "10.0.3.2") as client:
+            assert client.stdin is not None
+            assert client.stdout is not None
+            for step in (lambda: None, lambda: adopt(theirs), lambda: rocelab("down", "--all")):
+                step()
+                client.stdin.write("word\n")
+                client.stdin.flush()
+                assert client.stdout.readline() == "word\n"
+
+
+def test_a_drain_and_other_changes_go_with_the_ports(theirs: Theirs) -> None:
+    adopt(theirs)
+    rocelab("qos", "set", "h3", "nic.drain=50Mbit")
+    assert kinds(theirs, "h3")["rx-eth1"] == f"rl_{NAME}"
+    theirs.sh("h1", "ping -q -c 3 -i 0.01 -W 10 10.0.3.2")
+
+
+def test_what_somebody_else_has_put_there_since_stays(theirs: Theirs) -> None:
+    adopt(theirs)
+    theirs.sh("h1", "tc qdisc replace dev eth1 root handle 77: pfifo limit 5")
+    rocelab("down", "--all")
+    assert kinds(theirs, "h1")["eth1"] == "pfifo"
+    theirs.sh("h1", "tc qdisc del dev eth1 root")
+
+
+def test_an_adopting_that_is_killed_is_undone(theirs: Theirs) -> None:
+    words = ("adopt", str(theirs.file), "--qos", "lab", "--rate", "100Mbit")
+    before = theirs.looked()
+    for call, number in (("qdisc", 1), ("qdisc", 2), ("netlink", 9), ("mount", 7), ("bpf", 3), ("journal", 3)):
+        assert injected(f"{call}:{number}:after:SIGKILL", *words).returncode == -signal.SIGKILL, (call, number)
+        rocelab("down", "--all")
+        assert theirs.looked() == before, (call, number)
+
+
+def test_a_down_that_is_killed_is_finished_by_the_next(theirs: Theirs) -> None:
+    before = theirs.looked()
+    for call, number in (("qdisc", 1), ("netlink", 2), ("netlink", 5), ("mount", 2), ("umount", 5)):
+        adopt(theirs)
+        done = injected(f"{call}:{number}:before:SIGKILL", "down", "--all")
+        assert done.returncode == -signal.SIGKILL, (call, number)
+        rocelab("down", "--all")
+        assert theirs.looked() == before, (call, number)
+
+
+@pytest.mark.parametrize(
+    ("theirs_is", "away", "said"),
+    [
+        ("tc qdisc add dev eth1 root fq_codel", "tc qdisc del dev eth1 root", "h1:eth1 has a qdisc fq_codel"),
+        ("tc qdisc add dev eth1 clsact", "tc qdisc del dev eth1 clsact", "h1:eth1 has filters of its own"),
+        ("tc qdisc add dev lo clsact", "tc qdisc del dev lo clsact", "h1:lo has filters of its own"),
+    ],
+)
+def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs, theirs_is: str, away: str, said: str) -> None:
+    theirs.sh("h1", theirs_is)
+    before = theirs.looked()
+    assert said in rocelab("adopt", theirs.file, "--qos", "lab", expect=4).stderr
+    assert theirs.looked() == before
+    rocelab("adopt", theirs.file)
+    rocelab("down", "--all")
+    assert theirs.looked() == before
+    theirs.sh("h1", away)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--qos", "loud"), "--qos loud is no preset"),
+        (("--rate", "fast"), "--rate fast is no rate"),
+        (("--qos", "lab", "--rate", "1bit"), "--rate 1bit is no rate"),
+    ],
+)
+def test_what_cannot_be_a_port_is_told(theirs: Theirs, words: tuple[str, ...], said: str) -> None:
+    assert said in rocelab("adopt", theirs.file, *words, expect=2).stderr
