@@ -10,6 +10,7 @@ import os
 import signal
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -20,6 +21,15 @@ from lab.doctor.remedies import this_host
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # What a shell starts in the background is deaf to Ctrl-C, and so is what that starts: tests send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """SIGTERM is Ctrl-C once: fixtures take down what they have made, VMs among it."""
+    signal.signal(signal.SIGTERM, lambda *_: None)  # who ends a whole process group is heard twice
+    raise KeyboardInterrupt
+
+
+signal.signal(signal.SIGTERM, _interrupt)
 
 # Commands of tests run where the tests do, whatever VM is up; a test about the VM says --vm.
 os.environ["ROCELAB_VM"] = "0"
