@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lab.dataplane.attach import attach
 from lab.dataplane.numbering import CLOCK_INTERFACE, drain_name
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from lab.dataplane.numbering import NodePorts
     from lab.dataplane.port_maps import Programs
     from lab.kernel.netns import Namespace
-
-_CLOCK_INDEX: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def _look_here(namespace: Namespace, node: NodePorts) -> dict[str, Replaced]:
         name: Replaced(index, tuple(queueing.queues(index)), tuple(features[name]), cpus[name], _drain(node, name))
         for name, index in zip(node.interfaces, node.found, strict=True)
     }
-    found[CLOCK_INTERFACE] = Replaced(_CLOCK_INDEX, tuple(queueing.queues(_CLOCK_INDEX)))
+    found[CLOCK_INTERFACE] = Replaced(links.LOOPBACK_INDEX, tuple(queueing.queues(links.LOOPBACK_INDEX)))
     for name, each in found.items():
         _check(f"{node.node}:{name}", each)
     return found
@@ -86,11 +84,8 @@ def save(file: Path, nodes: Mapping[str, Mapping[str, Replaced]]) -> None:
 
 
 def load(file: Path) -> dict[str, dict[str, Replaced]]:
-    """What ``save`` has kept, by node and interface; nothing where nothing was."""
-    try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+    """What ``save`` has kept, by node and interface."""
+    kept = json.loads(file.read_text(encoding="utf-8"))
     return {node: {name: _restored(**each) for name, each in found.items()} for node, found in kept.items()}
 
 
@@ -139,7 +134,7 @@ def take_off(namespace: Namespace, kind: str, kept: Mapping[str, Replaced]) -> N
         tuning.set_features({name: each.features for name, each in nics.items()})
         tuning.set_steering({name: each.cpus for name, each in nics.items()})
 
-    indices_here = {CLOCK_INTERFACE: _CLOCK_INDEX, **indices(namespace)}
+    indices_here = {CLOCK_INTERFACE: links.LOOPBACK_INDEX, **indices(namespace)}
     threads.in_thread(take)
 
 

@@ -45,7 +45,6 @@ def adopt(topology: Topology, lab: str, waiting: Waiting | None = None, progress
             raise UsageError(f"fabric {state.name} exists", "use another --name, or rocelab down")
         try:
             state.begin(backend.name)
-            state.save_topology(topology)
             return _take(state, topology, backend, boxes, progress)
         except BaseException:
             lifecycle.take_away(state, backend)

@@ -58,40 +58,46 @@ def indexes(nodes: Mapping[str, Seen]) -> dict[str, dict[str, int]]:
 
 
 def with_their_mtus(topology: Topology, nodes: Mapping[str, Seen]) -> Topology:
-    """The topology with the MTU that each link has: of its two ends the larger one."""
-    mtus = {
-        Endpoint(name, each["ifname"]): int(each["mtu"]) for name, seen in nodes.items() for each in seen.interfaces
-    }
-    links = tuple(
-        replace(link, mtu=max(mtus.get(end, 0) for end in link.ends) or link.mtu) for link in topology.links
-    )
-    return replace(topology, links=links)
+    """The topology with the MTU that each link has: of its two ends the larger one.
+
+    EnvironmentLacks where an interface of a link is not there.
+    """
+    there = _ends(nodes)
+    links = [replace(link, mtu=max(_found(there, end)["mtu"] for end in link.ends)) for link in topology.links]
+    return replace(topology, links=tuple(links))
 
 
 def refuse_others(topology: Topology, nodes: Mapping[str, Seen]) -> None:
-    """EnvironmentLacks for a link end that is no veth: nothing tells what a port would do to it."""
-    for link in topology.links:
-        for end in link.ends:
-            there = {each["ifname"]: each for each in nodes[end.node].interfaces}
-            kind = there.get(end.interface, {}).get("linkinfo", {}).get("info_kind", "physical")
-            if end.interface in there and kind != "veth":
-                message = f"{end} is {kind}, and a lossless port goes on a veth"
-                raise EnvironmentLacks(message, "adopt the lab without --qos")
+    """EnvironmentLacks for a link end that is no veth, or not there: nothing tells what a port would do to it."""
+    there = _ends(nodes)
+    for end in (end for link in topology.links for end in link.ends):
+        kind = _found(there, end).get("linkinfo", {}).get("info_kind", "physical")
+        if kind != "veth":
+            message = f"{end} is {kind}, and a lossless port goes on a veth"
+            raise EnvironmentLacks(message, "adopt the lab without --qos")
+
+
+def _ends(nodes: Mapping[str, Seen]) -> dict[Endpoint, dict[str, Any]]:
+    """All interfaces of all nodes."""
+    return {Endpoint(name, each["ifname"]): each for name, seen in nodes.items() for each in seen.interfaces}
+
+
+def _found(there: Mapping[Endpoint, dict[str, Any]], end: Endpoint) -> dict[str, Any]:
+    if end not in there:
+        raise EnvironmentLacks(f"{end.node} has no interface {end.interface}", "deploy the lab anew")
+    return there[end]
 
 
 def plan_of(topology: Topology, nodes: Mapping[str, Seen]) -> dict[str, NodePlan]:
     """Each node as it was found; EnvironmentLacks where an interface of a link is not there."""
-    plans = {}
+    plans, there = {}, _ends(nodes)
     for node in topology.nodes:
-        there = {each["ifname"]: each for each in nodes[node.name].interfaces}
         interfaces = {}
-        for link in topology.links_of(node.name):
-            name = link.end_at(node.name).interface
-            if name not in there:
-                raise EnvironmentLacks(f"{node.name} has no interface {name}", "deploy the lab anew")
-            address = next(iter(_addresses(there[name])), None)
-            interfaces[name] = InterfacePlan(name, there[name].get("address", ""), address)
-        loopback = list(_addresses(there.get("lo", {})))
+        for end in (link.end_at(node.name) for link in topology.links_of(node.name)):
+            found = _found(there, end)
+            address = next(iter(_addresses(found)), None)
+            interfaces[end.interface] = InterfacePlan(end.interface, found.get("address", ""), address)
+        loopback = list(_addresses(there.get(Endpoint(node.name, "lo"), {})))
         v4 = next((each.ip for each in loopback if isinstance(each, IPv4Interface)), None)
         v6 = next((each.ip for each in loopback if isinstance(each, IPv6Interface)), None)
         plans[node.name] = NodePlan(node, interfaces, loopback4=v4, loopback6=v6)

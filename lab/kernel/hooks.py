@@ -12,9 +12,10 @@ from lab.kernel.dump import dump
 from lab.kernel.nlmsg import attributes, text
 
 # Of <linux/rtnetlink.h> and <linux/pkt_cls.h>.
-_GETQDISC: Final = 38
+GETQDISC: Final = 38
 _GETTFILTER: Final = 46
-_TCMSG: Final = struct.Struct("=BxxxiIII")
+TCMSG: Final = struct.Struct("=BxxxiIII")
+"""struct tcmsg: family, index, handle, parent, information; GETQDISC asks for one of each qdisc."""
 _TCA_OPTIONS, _TCA_BPF_NAME, _TCA_BPF_ID = 2, 7, 11
 CLSACT: Final = 0xFFFFFFF1
 """The parent of the qdisc that has the hooks: TC_H_CLSACT of <linux/pkt_sched.h>."""
@@ -51,8 +52,8 @@ def filters(index: int) -> list[Filter]:
     """The filters on an interface of the calling thread's namespace; OperationFailed when the kernel tells none."""
     found = []
     for hook, parent in PARENTS.items():
-        for each in dump(_GETTFILTER, _TCMSG, _TCMSG.pack(0, index, 0, parent, 0)):
-            *_, information = _TCMSG.unpack(each.fixed)
+        for each in dump(_GETTFILTER, TCMSG, TCMSG.pack(0, index, 0, parent, 0)):
+            *_, information = TCMSG.unpack(each.fixed)
             options = attributes(each.attributes.get(_TCA_OPTIONS, b""))
             name, program = options.get(_TCA_BPF_NAME, b""), options.get(_TCA_BPF_ID, b"")
             if options:  # the first message of each only says that there is one
@@ -68,5 +69,5 @@ def is_redirected(index: int) -> bool:
 
 def has_hooks(index: int) -> bool:
     """Whether filters can be put on an interface of the calling thread's namespace."""
-    places = [_TCMSG.unpack(each.fixed) for each in dump(_GETQDISC, _TCMSG)]
+    places = [TCMSG.unpack(each.fixed) for each in dump(GETQDISC, TCMSG)]
     return any(of == index and parent == CLSACT for _, of, _, parent, _ in places)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.kernel.dump import dump
+from lab.kernel.hooks import GETQDISC, TCMSG
 from lab.kernel.nlmsg import attributes, text
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64 = 3, 4, 16, 23
 _STATS64: Final = struct.Struct("=8Q")
 """Packets, bytes, errors and drops, received and sent of each: the beginning of struct rtnl_link_stats64."""
 _UP: Final = 6
-_GETQDISC: Final = 38
-_TCMSG: Final = struct.Struct("=BxxxiIII")
 _TCA_KIND, _TCA_STATS2, _TCA_STATS_QUEUE = 1, 7, 3
 _TC_H_ROOT: Final = 0xFFFFFFFF
 _U32: Final = struct.Struct("=I")
@@ -76,7 +75,7 @@ def indices(namespace: Namespace) -> dict[str, int]:
 def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
     """Kind and handle (``rl_t``, ``3:``) of each interface's root qdisc."""
     return {
-        name: (text(queue.attributes[_TCA_KIND]), f"{_TCMSG.unpack(queue.fixed)[2] >> 16:x}:")
+        name: (text(queue.attributes[_TCA_KIND]), f"{TCMSG.unpack(queue.fixed)[2] >> 16:x}:")
         for name, _, queue in _links(namespace)
         if queue
     }
@@ -84,7 +83,7 @@ def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
 
 def _links(namespace: Namespace) -> Iterator[tuple[str, Listed, Listed | None]]:
     """Each interface's name, itself, and its root qdisc if it has one."""
-    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(_GETQDISC, _TCMSG)))
+    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(GETQDISC, TCMSG)))
     roots = dict(_roots(queues))
     for link in links:
         yield text(link.attributes[_IFLA_IFNAME]), link, roots.get(_IFINFOMSG.unpack(link.fixed)[2])
@@ -93,7 +92,7 @@ def _links(namespace: Namespace) -> Iterator[tuple[str, Listed, Listed | None]]:
 def _roots(queues: list[Listed]) -> Iterator[tuple[int, Listed]]:
     """Each interface's index and root qdisc."""
     for queue in queues:
-        _, index, _, parent, _ = _TCMSG.unpack(queue.fixed)
+        _, index, _, parent, _ = TCMSG.unpack(queue.fixed)
         if parent == _TC_H_ROOT:
             yield index, queue
 

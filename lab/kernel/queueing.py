@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.kernel.dump import dump
-from lab.kernel.hooks import CLSACT
+from lab.kernel.hooks import CLSACT, GETQDISC, TCMSG
 from lab.kernel.nlmsg import attribute, text
 from lab.kernel.rtnl import CREATE, enclose
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 # Of <linux/rtnetlink.h> and <linux/pkt_sched.h>.
 _NEWQDISC: Final = 36
-_GETQDISC: Final = 38
-_TCMSG: Final = struct.Struct("=BxxxiIII")
 _TCA_KIND, _TCA_OPTIONS = 1, 2
 _ROOT: Final = 0xFFFFFFFF
 DEFAULT: Final = "noqueue"
@@ -41,8 +38,8 @@ class Queue:
 def queues(index: int) -> list[Queue]:
     """The qdiscs of an interface of the calling thread's namespace, its root first; its hooks are none."""
     found = []
-    for each in dump(_GETQDISC, _TCMSG):
-        _, of, handle, parent, _ = _TCMSG.unpack(each.fixed)
+    for each in dump(GETQDISC, TCMSG):
+        _, of, handle, parent, _ = TCMSG.unpack(each.fixed)
         if of == index and parent != CLSACT:
             options = each.attributes.get(_TCA_OPTIONS, b"").hex()
             found.append(Queue(parent, handle, text(each.attributes[_TCA_KIND]), options))
@@ -54,7 +51,7 @@ def put_back(batch: Batch, index: int, kept: Sequence[Queue]) -> None:
     for queue in kept:
         if queue.kind == DEFAULT:
             continue
-        place = _TCMSG.pack(0, index, queue.handle, queue.parent, 0)
+        place = TCMSG.pack(0, index, queue.handle, queue.parent, 0)
         kind = attribute(_TCA_KIND, queue.kind.encode() + b"\0")
         content = place + kind + attribute(_TCA_OPTIONS, bytes.fromhex(queue.options))
         batch.add(enclose(content, _NEWQDISC, CREATE), f"qdisc {queue.kind}")

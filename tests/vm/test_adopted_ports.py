@@ -50,7 +50,7 @@ LOOKED: Final = (
     "grep -s . /sys/class/net/*/queues/*/rps_cpus",
 )
 """What there is of a node."""
-SENT: Final = 4000
+SENT: Final = 20_000
 PAYLOAD: Final = 1000
 SEND: Final = f"""
 import socket
@@ -154,6 +154,9 @@ def test_two_senders_of_one_link_are_paused_and_nothing_is_lost(theirs: Theirs) 
     adopt(theirs)
     assert kinds(theirs, "r1") == dict.fromkeys(("lo", "eth1", "eth2", "eth3"), f"rl_{NAME}")
     senders = [subprocess.Popen([*theirs.enter(host), "python3", "-c", SEND]) for host in ("h1", "h2")]
+    trees = rocelab_json("congestion", "--for", "0.5s")
+    assert [(tree["priority"], tree["end"]) for tree in trees] == [(3, "r1:eth3")]
+    assert {pause["peer"] for pause in trees[0]["pauses"]} == {"h1:eth1", "h2:eth1"}
     assert [sender.wait(120) for sender in senders] == [0, 0]
     theirs.sh("h1", "ping -q -c 1 -W 10 -Q 104 10.0.3.2")  # of the same class, it comes behind all that waited
     router = rocelab_json("counters", "r1")["nodes"]["r1"]["interfaces"]
@@ -163,6 +166,19 @@ def test_two_senders_of_one_link_are_paused_and_nothing_is_lost(theirs: Theirs) 
     assert told["unbalanced"] == []
     each = [names for node in told["nodes"].values() for names in node["interfaces"].values()]
     assert [name for names in each for name in names if "_drop_" in name] == []
+
+
+def test_pauses_that_are_sent_there_are_counted_and_told(theirs: Theirs) -> None:
+    adopt(theirs)
+    rocelab("craft", "pfc", "--classes", "3=65535", "--count", "5", "--send", "h1:eth1")
+    router = rocelab_json("counters", "r1")["nodes"]["r1"]["interfaces"]
+    assert {name: router["eth1"].get(name, 0) for name in ("rx_prio3_pause", "rx_prio4_pause")} == {
+        "rx_prio3_pause": 5, "rx_prio4_pause": 0
+    }  # fmt: skip
+    ports = rocelab_json("qos", "show")["nodes"]["r1"]["ports"]
+    assert {name: (port["rate"], port["mtu"], port["kernel_differs"]) for name, port in ports.items()} == {
+        f"eth{number}": (100_000_000, MTU, []) for number in (1, 2, 3)
+    }
 
 
 def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
