@@ -63,7 +63,8 @@ ARCHES = {
         qemu_package="qemu-system-x86",
         qemu_machine="q35",
         # QEMU 7.2, the first that translates AVX, gets some of it wrong: NumPy's argsort ended in a protection fault.
-        emulated_cpu="max,avx=off,avx2=off,f16c=off,fma=off,vaes=off",
+        # Where `rep movsb` is said to be fast, the kernel and glibc copy with it, an instruction an octet.
+        emulated_cpu="max,avx=off,avx2=off,f16c=off,fma=off,vaes=off,erms=off,fsrm=off",
         console="ttyS0",
         nop=b"\x90",
         back=_x86_back,

@@ -74,10 +74,10 @@ def test_accelerator(guest: Guest, accel: Accel, words: str) -> None:
 
 def test_an_emulated_guest_starts_on_one_cpu_and_is_told_its_clock(guest: Guest, arm_guest: Guest) -> None:
     def words(guest: Guest) -> list[str]:
-        return [word for word in after(guest_argv(guest), "-append")[0].split() if word[:3] in {"max", "tsc"}]
+        return [word for word in after(guest_argv(guest), "-append")[0].split() if word[:3] in {"ini", "max", "tsc"}]
 
-    assert words(guest) == ["maxcpus=1", "tsc_early_khz=2596130", "tsc=reliable"]
-    assert words(arm_guest) == words(replace(guest, tsc_khz=None)) == ["maxcpus=1"]
+    assert words(guest) == ["init_on_alloc=0", "maxcpus=1", "tsc_early_khz=2596130", "tsc=reliable"]
+    assert words(arm_guest) == words(replace(guest, tsc_khz=None)) == ["init_on_alloc=0", "maxcpus=1"]
     assert words(replace(guest, accel=Accel.KVM)) == []
 
 
@@ -91,10 +91,10 @@ def test_virtual_time_is_one_thread_that_counts_instructions(guest: Guest) -> No
     assert not {"-icount", "-rtc"} & set(guest_argv(guest))
 
 
-def test_an_emulated_guest_sees_no_avx(guest: Guest, arm_guest: Guest) -> None:
+def test_an_emulated_guest_sees_neither_avx_nor_fast_strings(guest: Guest, arm_guest: Guest) -> None:
     model, *without = after(guest_argv(replace(guest, accel=Accel.TCG)), "-cpu")[0].split(",")
     assert model == "max"
-    assert {"avx=off", "avx2=off"} <= set(without)
+    assert {"avx=off", "avx2=off", "erms=off", "fsrm=off"} <= set(without)
     assert after(guest_argv(replace(guest, accel=Accel.KVM)), "-cpu") == ["max"]
     assert after(guest_argv(replace(arm_guest, accel=Accel.TCG)), "-cpu") == ["max"]
 
