@@ -14,9 +14,12 @@ from typing import NoReturn
 
 import pytest
 
+from lab.backends.containerlab import ContainerlabBackend
+from lab.backends.netns import NetnsBackend
 from lab.doctor.capabilities import CAPABILITIES, look
 from lab.doctor.features import FABRIC, RDMA
 from lab.doctor.remedies import this_host
+from tests import backend
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # What a shell starts in the background is deaf to Ctrl-C, and so is what that starts: tests send it.
@@ -38,6 +41,17 @@ HERE = Path(__file__).parent
 _PORT = (*RDMA.needs, "VXLAN", "VRF", "netem", "BTF", "BPF qdisc")
 NEEDS = {"fabric": FABRIC.needs, "vm": _PORT, "stress": _PORT, "containers": (*_PORT, "containerlab", "Docker")}
 """What each marker needs. Tests below the directory of the same name carry the marker without saying so."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What plays the fabrics of the tests that run on any (marker ``backends``)."""
+    names = (NetnsBackend.name, ContainerlabBackend.name)
+    parser.addoption("--backend", choices=names, default=names[0], help="for the tests with the marker backends")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell tests/backend.py."""
+    backend.choose(config.getoption("backend"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

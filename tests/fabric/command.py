@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lab.cli.schemas import ANSWERS, adapter
+from tests import backend
 from tests.fabric import resident
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ TOPOLOGIES = ROOT / "topologies"
 
 def argv(*words: str | Path) -> list[str]:
     """The command line of ``rocelab words...``."""
-    return [sys.executable, "-m", "lab", *map(str, words)]
+    return [sys.executable, "-m", "lab", *backend.words(*map(str, words))]
 
 
 def rocelab(*words: str | Path, expect: int = 0, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """Run it to its end and check its exit code."""
-    done = resident.ended(*map(str, words), timeout=timeout)
+    done = resident.ended(*backend.words(*map(str, words)), timeout=backend.patience(timeout))
     assert done.returncode == expect, f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}"
     return done
 

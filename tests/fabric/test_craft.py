@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 
 NAME = "inject"
 H1, LEAF1 = Namespace(f"rl-{NAME}.h1"), Namespace(f"rl-{NAME}.leaf1")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = [pytest.mark.fabric, pytest.mark.backends]
+
 NAME: Final = "faulty"
 SWITCHES: Final = ("spine1", "spine2", "leaf1", "leaf2")
 SERVERS: Final = ("h1", "h2", "h3", "h4")

@@ -20,7 +20,7 @@ from tests.pings import ping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 
 NAME = "impaired"
 SEED = 20161

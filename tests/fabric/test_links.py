@@ -12,7 +12,7 @@ import pytest
 from tests.fabric.command import rocelab, rocelab_json
 from tests.patience import PATIENCE
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 
 TEXT = """
 name: links

@@ -18,6 +18,8 @@ from tests.patience import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = [pytest.mark.fabric, pytest.mark.backends]
+
 NAME = "paths"
 PACKETS = 500
 """So many of a flow, beside which the daemons' own packets are few."""

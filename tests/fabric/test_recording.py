@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
 
-pytestmark = pytest.mark.fabric
+pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 NAME = "recorded"
 TOPOLOGY = f"name: {NAME}\ngenerate: {{shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 1}}\n"
 KILLS = 4

@@ -10,6 +10,7 @@ from lab.backends import lifecycle, registry
 from lab.faults import engine
 from lab.faults.wish import Wish, parse_words
 from lab.model.load import load_topology
+from tests import backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @contextmanager
 def built(topology: str) -> Iterator[Fabric]:
     """The fabric of a topology's text, for as long as the block lasts."""
-    fabric, _ = lifecycle.up(load_topology(topology), registry.backend(registry.DEFAULT))
+    fabric, _ = lifecycle.up(load_topology(topology), registry.backend(backend.chosen()))
     yield fabric
     lifecycle.down(fabric.state)
 

@@ -23,7 +23,7 @@ from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.long, pytest.mark.timeout(600)]
 NAME = "incast"
 STATE = FabricState(NAME)
 ORDINARY = (

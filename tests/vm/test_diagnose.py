@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600)]
 NAME: Final = "incast"
 WINDOW: Final = 1.5
 BEHIND: Final = 5.0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(300)]
 NAME: Final = "faulty-port"
 TOPOLOGY: Final = f"""
 name: {NAME}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.long, pytest.mark.timeout(300)]
 NAME: Final = "on-event"
 TOPOLOGY: Final = f"""
 name: {NAME}

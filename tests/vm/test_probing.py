@@ -17,7 +17,7 @@ from tests.fabric.command import TOPOLOGIES, rocelab, running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600)]
 NAME: Final = "incast"
 WINDOW: Final = "3"
 

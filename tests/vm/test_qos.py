@@ -25,9 +25,10 @@ from lab.cli.main import app
 from lab.dataplane import counters, port_maps
 from lab.kernel import netns, pins
 from lab.model.load import load_topology
+from tests import backend
 from tests.inside import entered
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(300)]
 RATE = 4_000_000
 SIZE = 1400
 FRAME = SIZE + 8 + 20 + 14
@@ -49,7 +50,7 @@ links: [{{ends: [h1, leaf1]}}, {{ends: [h2, leaf1]}}]
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[Fabric]:
     topology = load_topology(TOPOLOGY)
-    built, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT))
+    built, _ = lifecycle.up(topology, registry.backend(backend.chosen()))
     yield built
     lifecycle.down(built.state)
     assert not built.state.directory.exists()

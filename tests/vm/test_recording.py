@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
 
-pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.long, pytest.mark.timeout(900)]
 NAME = "incast"
 INCAST = ("rdma", "bw", "h1", "h4", "--pair", "h2:h4", "--pair", "h3:h4", "--duration", "3s", "--json")
 SENDERS = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(300)]
 NAME = "tools"
 HOPS = ({"leaf1"}, {"spine1", "spine2"}, {"leaf2"}, {"h3"})
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(900)]
 NAME = "incast"
 SINK = "leaf1:swp6"
 WRITE = ("rdma", "bw", "h1", "h4", "--duration", "8s")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lab.backends.base import Fabric
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600)]
 NAME = "incast"
 LINK = 100e6
 SEGMENT = 9000 - 20 - 20 - 12
