@@ -154,12 +154,15 @@ def _holds(container: Any, part: str | int) -> bool:
 
 _MISSING: Final = {"missing", "union_tag_not_found"}
 _SHAPELESS: Final = {"union_tag_not_found", "union_tag_invalid"}
+_NUMBERS: Final = {"int_type", "int_from_float"}
+_EXAMPLE: Final = 4
+"""A whole number that is in the bounds of whatever has no larger minimum."""
 
 _FORMS: Final[dict[str, tuple[str, str]]] = {
     "greater_than_equal": ("{input} is too small", "choose {ge} or more"),
     "less_than_equal": ("{input} is too big", "choose {le} or less"),
-    "int_type": ("{input} is not a whole number", "write digits only, like 4"),
-    "int_from_float": ("{input} is not a whole number", "write digits only, like 4"),
+    "int_type": ("{input} is not a whole number", "write digits only, like {example}"),
+    "int_from_float": ("{input} is not a whole number", "write digits only, like {example}"),
     "bool_type": ("{input} is neither true nor false", "write true or false"),
     "string_type": ("{input} is not text", "put it in quotes"),
     "list_type": ("must be a list, not {input}", "write its items as `- ...` lines or in [ ]"),
@@ -189,6 +192,8 @@ def _explain(detail: ErrorDetails, data: Value, schema: Mapping[str, Any]) -> Fi
         return Finding(path, "is missing", f"add it: {meaning[:1].lower()}{meaning[1:].rstrip('.')}")
     message, remedy = _FORMS.get(kind, (detail["msg"].replace("{", "{{"), "see `rocelab topology schema`"))
     values = {"input": show(detail["input"]), **context}
+    if kind in _NUMBERS:
+        values["example"] = max(_EXAMPLE, schema_at(schema, detail["loc"]).get("minimum", _EXAMPLE))
     return Finding(path, message.format(**values), remedy.format(**values))
 
 

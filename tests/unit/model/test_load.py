@@ -103,6 +103,16 @@ def test_renamed_checks_the_name(small: Topology) -> None:
         renamed(small, "../other")
 
 
+@pytest.mark.parametrize("written", ["rd: 50.50.50.50:50", "rd: 10000.5", "l3vni: fifty", "l3vni: 0.5"])
+def test_what_is_said_in_place_of_a_number_that_is_none_is_accepted(written: str) -> None:
+    text = "name: t\nnodes: {leaf1: {role: leaf}}\noverlay: {tenants: {blue: {%s}}}"
+    with pytest.raises(InvalidInput, match="is not a whole number") as caught:
+        load_topology(text % written)
+    (problem,) = caught.value.problems
+    key, _, _ = written.partition(" ")
+    assert load_topology(text % f"{key} {problem.remedy.split()[-1]}").overlay is not None
+
+
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
