@@ -94,6 +94,9 @@ def _check(start: Station, goal: Station, sport: int | None) -> None:
         inside, outside = (start, goal) if start.network else (goal, start)
         message = f"{inside} is in network {inside.network} and {outside} in none"
         raise UsageError(message, "name two hosts in networks, or two in none")
+    if start.network != goal.network and start.subnet and goal.place.address in start.subnet:
+        message = f"{goal.place.address} of {goal} is in {start}'s own subnet, and in network {goal.network}"
+        raise UsageError(message, "name two hosts of one network, or of two that are routed to each other")
     if sport is not None and start.vlan:
         raise UsageError(f"{start} has no RDMA device: it is of a VLAN", "leave --sport out")
 

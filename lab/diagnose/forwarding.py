@@ -75,6 +75,8 @@ class Forwarding:
     mtus: Mapping[str, int]
     networks: frozenset[str]
     """Those of its addresses, of which link-local ones are none, nor those of the loopback, which all nodes have."""
+    vnis: Mapping[str, frozenset[int]]
+    """By port of its bridge, those that its VLANs are in; none in recordings of before VLANs were kept."""
     made_of: Mapping[str, str]
     """By interface, the MAC that its IPv6 link-local address was made of (RFC 4291 appendix A)."""
     tunnels: tuple[Tunnel, ...] = ()
@@ -95,6 +97,7 @@ def forwarding(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Forwarding]:
 def _forwarding(node: Mapping[str, Any]) -> Forwarding:
     interfaces = node["interfaces"]
     plain = [each for each in interfaces if each["kind"] in {"", "veth"} and each["name"] != "lo"]
+    vnis = {int(each["vlan"]): int(each["vni"]) for each in interfaces if each["kind"] == "vxlan" and "vlan" in each}
     flooded: dict[str, set[str]] = {}
     for entry in node.get("fdb", ()):
         if entry.get("mac") == _FLOOD and "dst" in entry:
@@ -108,6 +111,10 @@ def _forwarding(node: Mapping[str, Any]) -> Forwarding:
             if each["name"] != "lo"
             for told in _global(each["addresses"])
         ),
+        vnis={
+            each["name"]: frozenset(vnis[vlan] for vlan in map(int, each["vlans"]) if vlan in vnis)
+            for each in interfaces if "vlans" in each
+        },
         made_of={each["name"]: mac for each in plain for mac in _made_of(each["addresses"])},
         tunnels=tuple(
             Tunnel(each["name"], int(each["vni"]), int(each.get("vlan", 0)), str(each["local"]),

@@ -10,6 +10,7 @@ from lab.routing.path import Place
 
 if TYPE_CHECKING:
     from lab.model.addressing import NodePlan
+    from lab.model.overlay.intent import Subnet
     from lab.model.overlay.plan import OverlayPlan
 
 
@@ -26,6 +27,8 @@ class Station:
     """"" in the underlay."""
     vlan: int = 0
     """Of its tag; 0 without."""
+    subnet: Subnet | None = None
+    """Of a network: other networks may have the same."""
 
     def __str__(self) -> str:
         return f"{self.place.end.node}:{self.device}"
@@ -40,6 +43,7 @@ def stations_of(node: str, plan: NodePlan, overlay: OverlayPlan | None) -> dict[
     }
     for own in overlay.hosts.get(node, ()) if overlay else ():
         if own.addresses:
-            place = Place(Endpoint(node, own.parent), own.addresses[0].address.ip)
-            found[own.name] = Station(place, own.name, own.network, own.vlan)
+            address = own.addresses[0].address
+            place = Place(Endpoint(node, own.parent), address.ip)
+            found[own.name] = Station(place, own.name, own.network, own.vlan, address.network)
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import OperationFailed
 from lab.kernel import process
 from lab.model.hosts import addresses_of
-from lab.model.overlay.tenancy import tenants_of_ends
+from lab.model.overlay.tenancy import reach_of_ends
 from lab.model.topology import Role
 from lab.rdma.nic import nics_of, parse_pair
 from lab.scenario import programs
@@ -68,13 +68,13 @@ def probing(stage: Stage) -> Iterator[None]:
 
 def rings(topology: Topology) -> list[list[str]]:
     """Hosts that can reach each other, two or more, in an order in which neighbours are at different leaves."""
-    tenants = tenants_of_ends(topology)
-    found: dict[str, dict[str, list[str]]] = {}
+    reach = reach_of_ends(topology)
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for host in topology.having(Role.HOST):
         for link in topology.links_of(host.name)[:1]:
             end = link.end_at(host.name)
-            if topology.overlay is None or end in tenants:
-                at = found.setdefault(tenants.get(end, ""), {}).setdefault(link.other(end).node, [])
+            if topology.overlay is None or end in reach:
+                at = found.setdefault(reach.get(end, ("", "")), {}).setdefault(link.other(end).node, [])
                 at.append(host.name)
     dealt = [_dealt(list(leaves.values())) for leaves in found.values()]
     return [hosts for hosts in dealt if len(hosts) > 1]

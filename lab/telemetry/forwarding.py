@@ -1,9 +1,9 @@
 """What the devices of an overlay forward by, now: interfaces, tunnels, whom they flood to, and what BGP runs with.
 
 Of each node its ``interfaces`` (``name``, ``mac``, ``mtu``, ``kind``, ``addresses``; a VLAN's ``vlan``; a tunnel's
-``vni``, ``local`` address, ``tos`` and ``vlan``; a member's ``bond``), of a leaf its ``fdb`` as ``bridge -json`` has
-it, of a switch ``bgp``: what bgpd runs with, and where it has bonds ``mgmt``: what its interfaces do. It is what an
-engineer reads from the devices, and nothing of what was meant.
+``vni``, ``local`` address, ``tos`` and ``vlan``; the ``vlans`` of a bridge's other ports; a member's ``bond``), of a
+leaf its ``fdb`` as ``bridge -json`` has it, of a switch ``bgp``: what bgpd runs with, and where it has bonds
+``mgmt``: what its interfaces do. It is what an engineer reads from the devices, and nothing of what was meant.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ def _interface(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_its_vlan(interface: dict[str, Any], vlans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A tunnel with the VLAN of the bridge that it carries."""
+    """A tunnel with the VLAN of the bridge that it carries, any other port with all of its VLANs."""
     own = [each["vlan"] for entry in vlans if entry["ifname"] == interface["name"] for each in entry.get("vlans", ())]
-    return {**interface, "vlan": own[0]} if interface["kind"] == "vxlan" and own else interface
+    if not own or interface["kind"] == "bridge":
+        return interface
+    return {**interface, "vlan": own[0]} if interface["kind"] == "vxlan" else {**interface, "vlans": own}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lab.diagnose.networks import share_a_network
 from lab.diagnose.sign import Evidence, Sign, counted
 
 if TYPE_CHECKING:
@@ -60,13 +61,11 @@ def _flooding(facts: Facts) -> Iterator[tuple[list[Lane], list[Lane], Lane]]:
 
 def _is_heard_by_all(facts: Facts, lane: Lane) -> bool:
     """Whether several others are in the network of a port's host, and each gets a good part of what it sends."""
-    host = facts.peer(lane.port)
-    mine = facts.forwarding.get(host.partition(":")[0])
+    mine = facts.ports.get(facts.peer(lane.port))
     others = [
         facts.lane(port.name, lane.priority).rx_packets
         for port in facts.ports.values()
-        if port.host and port.peer and port.name != host and mine is not None
-        and (its := facts.forwarding.get(port.node)) is not None and its.networks & mine.networks
+        if port.host and port.peer and mine is not None and share_a_network(facts, port, mine)
     ]  # fmt: skip
     return len(others) > 1 and lane.rx_packets > 0 and min(others) > _HEARD * lane.rx_packets
 

@@ -6,6 +6,7 @@ from collections import Counter
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from lab.diagnose.networks import share_a_network
 from lab.diagnose.sign import Evidence, Sign
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def hosts_have_one_mac(facts: Facts) -> Iterator[Sign]:
         if port.host and node is not None and (mac := node.macs.get(port.interface)):
             having.setdefault(mac, []).append(port)
     for mac, ports in having.items():
-        shared = [port for port in ports if any(_share_a_network(facts, port, other) for other in ports)]
+        shared = [port for port in ports if any(share_a_network(facts, port, other) for other in ports)]
         made_of = {port.name: facts.forwarding[port.node].made_of.get(port.interface, mac) for port in shared}
         clones = [name for name, was in made_of.items() if was != mac]
         seen = [Evidence(f"has the MAC {mac}", name, "ip link", len(shared), facts.end) for name in made_of]
@@ -228,10 +229,3 @@ def hosts_have_one_mac(facts: Facts) -> Iterator[Sign]:
                 Evidence(f"its link-local address was made of {made_of[name]}", name, "ip -6 address", 1, facts.end)
             ]
             yield Sign(name, (*seen, *(was if name in clones else [])), 0.95 if name in clones else 0.8)
-
-
-def _share_a_network(facts: Facts, one: PortFacts, other: PortFacts) -> bool:
-    """Whether two hosts have addresses of one network."""
-    return one.node != other.node and bool(
-        facts.forwarding[one.node].networks & facts.forwarding[other.node].networks
-    )

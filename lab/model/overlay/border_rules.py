@@ -37,18 +37,24 @@ def check_border(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
             remedy = "have it untagged in a network with a tenant and gateways"
             yield Finding(path, f"{end} has no gateway to speak to", remedy)
         else:
-            own = [each for each in networks if each.tenant == home.tenant]
+            own = [
+                subnet
+                for each in networks
+                if each.tenant == home.tenant
+                for subnet in each.subnets
+                if each.gateway_of(subnet) is not None
+            ]
             yield from _prefixes_fit(number, border, home, own, told)
         players.add(end.node)
 
 
 def _prefixes_fit(
-    number: int, border: BorderSpec, home: Network, own: list[Network], told: dict[tuple[str, Subnet], str]
+    number: int, border: BorderSpec, home: Network, own: list[Subnet], told: dict[tuple[str, Subnet], str]
 ) -> Iterator[Finding]:
-    """``told`` is who tells what in each tenant so far."""
+    """``own`` are the tenant's routed subnets; ``told`` is who tells what in each tenant so far."""
     for place, prefix in enumerate(border.prefixes):
         path = ("overlay", "border", number, "prefixes", place)
-        inside = next((net for each in own for net in each.subnets if _is_within(prefix, net)), None)
+        inside = next((net for net in own if _is_within(prefix, net)), None)
         if prefix.version not in {gateway.version for gateway in home.gateways}:
             message = f"{prefix} has no session: network {home.name} has no gateway of IPv{prefix.version}"
             yield Finding(path, message, "give the network one, or leave the prefix out")

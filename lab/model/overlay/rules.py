@@ -20,7 +20,7 @@ from lab.model.topology import Role
 from lab.model.validate import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lab.model.overlay.ends import Bonds
     from lab.model.overlay.intent import Network, Subnet
@@ -120,11 +120,14 @@ def _routed_tenants_have_l3vnis(spec: OverlaySpec) -> Iterator[Finding]:
 
 
 def _subnets_are_disjoint(spec: OverlaySpec) -> Iterator[Finding]:
-    """In the order of their addresses a subnet that overlaps any before it overlaps the one that reaches farthest."""
+    """Those that are routed, in each VRF; of what is only bridged every network may have the same.
+
+    In the order of their addresses a subnet that overlaps any before it overlaps the one that reaches farthest.
+    """
     placed: dict[tuple[str, int], list[tuple[Subnet, int, str]]] = {}
     for name, network in spec.networks.items():
         for number, subnet in enumerate(network.subnets):
-            if network.tenant is not None:
+            if network.tenant is not None and network.is_routed(subnet):
                 placed.setdefault((network.tenant, subnet.version), []).append((subnet, number, name))
     for (tenant, _), subnets in placed.items():
         widest: tuple[Subnet, int, str] | None = None
@@ -178,12 +181,17 @@ def _leaked_apart(spec: OverlaySpec, path: tuple[str | int, ...], one: str, othe
     for name in (one, other):
         if spec.tenants[name].l3vni is None:
             yield Finding(path, f"{name} is not routed", "give the tenant an l3vni")
-    owned = {name: [net for net in spec.networks.values() if net.tenant == name] for name in (one, other)}
-    for mine in (subnet for network in owned[one] for subnet in network.subnets):
-        for theirs in (subnet for network in owned[other] for subnet in network.subnets):
+    owned = {name: list(_routed_subnets(spec, name)) for name in (one, other)}
+    for mine in owned[one]:
+        for theirs in owned[other]:
             if mine.version == theirs.version and mine.overlaps(theirs):
                 message = f"{mine} of {one} and {theirs} of {other} overlap"
                 yield Finding(path, message, "choose disjoint subnets for tenants that reach each other")
+
+
+def _routed_subnets(spec: OverlaySpec, tenant: str) -> Iterator[Subnet]:
+    for network in (each for each in spec.networks.values() if each.tenant == tenant):
+        yield from filter(network.is_routed, network.subnets)
 
 
 def _place(placed: tuple[Subnet, int, str]) -> tuple[int, int]:
@@ -202,6 +210,7 @@ def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[Finding
     for name, network in spec.networks.items():
         yield from _ends_are_hosts(topology, name, network, untagged, bonds)
     if topology.overlay is not None:
+        yield from _hosts_tell_networks_apart(topology.overlay.networks)
         for built in topology.overlay.networks:
             yield from _subnets_have_room(built)
             yield from _mtu_fits(topology, built)
@@ -229,6 +238,20 @@ def _ends_are_hosts(
             seen.add(end)
             if key == "untagged":
                 untagged.setdefault(end, name)
+
+
+def _hosts_tell_networks_apart(networks: Sequence[Network]) -> Iterator[Finding]:
+    """A host has one table for all its interfaces: of two with one subnet it would use the first alone."""
+    homes: dict[str, list[Network]] = {}
+    for network in networks:
+        for host in dict.fromkeys(attachment.end.node for attachment in network.attachments):
+            for other in homes.setdefault(host, []):
+                for number, subnet in enumerate(network.subnets):
+                    if any(subnet.version == theirs.version and subnet.overlaps(theirs) for theirs in other.subnets):
+                        path = ("overlay", "networks", network.name, "subnets", number)
+                        message = f"{subnet} is on {host} already: it is in network {other.name} too"
+                        yield Finding(path, message, "choose disjoint subnets, or take another host")
+            homes[host].append(network)
 
 
 def _subnets_have_room(network: Network) -> Iterator[Finding]:

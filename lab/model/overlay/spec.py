@@ -164,6 +164,10 @@ class NetworkSpec(_Section):
     tagged: list[HostEnd] = []
     """Hosts that send and receive it with its VLAN's tag, on an interface like eth1.10."""
 
+    def is_routed(self, subnet: Subnet) -> bool:
+        """Whether one of its subnets has a gateway, in it as rules ask or not, and so is in the tenant's VRF."""
+        return any(gateway.version == subnet.version for gateway in self.gateways)
+
 
 class BorderSpec(_Section):
     """A router outside the fabric, played by a host, and what it tells its leaf by eBGP, in the tenant's VRF."""

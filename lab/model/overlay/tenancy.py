@@ -10,6 +10,7 @@ from lab.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lab.model.overlay.intent import Network
     from lab.model.topology import Endpoint, Topology
 
 MAX_TENANTS: Final = 250
@@ -64,12 +65,29 @@ def _network(tenant: int, rail: int, vlan: int, own: list[str], several: bool) -
 def tenants_of_ends(topology: Topology) -> Mapping[Endpoint, str]:
     """The tenant of each host's end: of the network that it is in without a tag, or else of its first."""
     found: dict[Endpoint, str] = {}
+    for tagged in (False, True):
+        for end, network in _of_tenants(topology, tagged=tagged):
+            found.setdefault(end, network.tenant)
+    return found
+
+
+def reach_of_ends(topology: Topology) -> Mapping[Endpoint, tuple[str, str]]:
+    """What hosts' ends that reach each other by their first addresses share: a tenant and "", or a bridged network.
+
+    Of what is only bridged the tenant's other networks may have the same addresses. Ends without any are left out.
+    """
+    return {
+        end: (network.tenant, "" if network.gateway_of(network.subnets[0]) is not None else network.name)
+        for end, network in _of_tenants(topology, tagged=False)
+        if network.subnets
+    }
+
+
+def _of_tenants(topology: Topology, *, tagged: bool) -> Iterator[tuple[Endpoint, Network]]:
+    """Hosts' ends in networks that are a tenant's: of a bond its members."""
     overlay = topology.overlay
     members = {bond.end: bond.members for bond in (overlay.bonds if overlay else ())}
-    for tagged in (False, True):
-        for network in overlay.networks if overlay else ():
-            for attachment in network.attachments:
-                if network.tenant and attachment.tagged is tagged:
-                    for end in members.get(attachment.end, (attachment.end,)):
-                        found.setdefault(end, network.tenant)
-    return found
+    for network in overlay.networks if overlay else ():
+        for attachment in network.attachments:
+            if network.tenant and attachment.tagged is tagged:
+                yield from ((end, network) for end in members.get(attachment.end, (attachment.end,)))

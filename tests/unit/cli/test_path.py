@@ -56,6 +56,12 @@ def test_two_hosts_between_which_there_is_no_way_are_told() -> None:
         _check(inside, inside, None)
 
 
+def test_the_address_of_another_network_with_the_same_subnet_is_nobodys_on_the_way() -> None:
+    blue, red = (_station(running(TENANT), host) for host in ("h1", "h4"))
+    with pytest.raises(UsageError, match=r"10\.1\.10\.3 of h4:eth1 is in h1:eth1's own subnet, and in network lan"):
+        _check(blue, red, None)
+
+
 def test_a_tagged_host_has_no_flow_of_rdma() -> None:
     tagged, other = (_station(running(TENANT), host) for host in ("h6", "h2"))
     _check(tagged, other, None)

@@ -12,6 +12,16 @@ from lab.model.topology import Topology
 from lab.routing.expect_evpn import Floods, TenantRoutes, expected_overlay
 
 TOPOLOGIES = Path(__file__).parents[4] / "topologies"
+BRIDGED = """
+name: bridged
+generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 3, fabric_mtu: 9050}
+overlay:
+  tenants: {blue: {l3vni: 50010}}
+  networks:
+    web: {vlan: 10, l2vni: 10010, tenant: blue, subnets: [10.1.0.0/24], gateways: [10.1.0.1], untagged: [h1, h2]}
+    one: {vlan: 20, l2vni: 10020, tenant: blue, subnets: [10.1.0.0/24], untagged: [h3, h4]}
+    two: {vlan: 30, l2vni: 10030, tenant: blue, subnets: [10.1.0.0/24], untagged: [h5, h6]}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +126,27 @@ def test_without_an_overlay_nothing_is_expected_of_one() -> None:
     plain = read_topology(TOPOLOGIES / "clos-2x2.yaml")
     assert plan_overlay(plain) is None
     assert expected_overlay(plain, plan_addresses(plain)) == {}
+
+
+def test_networks_that_are_only_bridged_may_have_one_subnet() -> None:
+    """Within each the hosts' addresses differ, and the tenant's VRF has the one that is routed, and no other."""
+    planned = plan_overlay(load_topology(BRIDGED))
+    assert planned is not None
+    addresses = {host: str(own[0].addresses[0].address) for host, own in planned.hosts.items()}
+    assert addresses == {"h1": "10.1.0.2/24", "h2": "10.1.0.3/24", "h3": "10.1.0.1/24", "h4": "10.1.0.2/24",
+                         "h5": "10.1.0.1/24", "h6": "10.1.0.2/24"}  # fmt: skip
+    (vrf,) = planned.leaves["leaf1"].vrfs
+    assert list(map(str, vrf.subnets)) == ["10.1.0.0/24"]
+    assert [gateway.vlan for gateway in planned.leaves["leaf1"].gateways if gateway.addresses] == [10]
+
+
+def test_what_is_only_bridged_may_have_its_router_outside() -> None:
+    """Which tells the subnet: in the VRF nobody else has it."""
+    text = BRIDGED.replace("[10.1.0.0/24], gateways: [10.1.0.1]", "[10.9.0.0/24], gateways: [10.9.0.1]")
+    topology = load_topology(f"{text}  border: [{{router: h1, asn: 65010, prefixes: [10.1.0.0/24]}}]\n")
+    expected = expected_overlay(topology, plan_addresses(topology))["leaf2"]
+    (routes,) = (each.vteps for each in expected if isinstance(each, TenantRoutes))
+    assert routes == {("blue", prefix): {"10.252.0.1"} for prefix in ("10.9.0.0/24", "10.1.0.0/24")}
 
 
 def test_only_so_many_networks_as_there_are_vlans() -> None:

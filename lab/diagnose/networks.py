@@ -1,0 +1,33 @@
+"""Which hosts are in one network of an overlay: several networks may have one subnet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.diagnose.facts import Facts, PortFacts
+
+
+def share_a_network(facts: Facts, one: PortFacts, other: PortFacts) -> bool:
+    """Whether two hosts' ports are in one network: by the VNIs of their leaves' ports.
+
+    By the subnets of their addresses where a recording has no VLANs of ports.
+    """
+    if one.node == other.node:
+        return False
+    mine, theirs = _vnis(facts, one), _vnis(facts, other)
+    if mine is None or theirs is None:
+        return bool(_subnets(facts, one) & _subnets(facts, other))
+    return bool(mine & theirs)
+
+
+def _vnis(facts: Facts, port: PortFacts) -> frozenset[int] | None:
+    """None where that is not known."""
+    leaf, _, interface = port.peer.partition(":")
+    node = facts.forwarding.get(leaf)
+    return node.vnis.get(node.bonds.get(interface, interface)) if node else None
+
+
+def _subnets(facts: Facts, port: PortFacts) -> frozenset[str]:
+    node = facts.forwarding.get(port.node)
+    return node.networks if node else frozenset()
