@@ -6,12 +6,12 @@ shortest path of switches (RFC 7938 section 6.1). With OSPF the cost of a path i
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from lab.kernel.routes import routes
 from lab.model.topology import Role
+from lab.routing.distance import distances, switch_links
 from lab.routing.expect_evpn import expected_overlay
 from lab.routing.gap import compare
 from lab.routing.render import advertised
@@ -55,7 +55,7 @@ def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[st
     leaves = [node.name for node in topology.having(Role.LEAF)]
     expected: dict[str, Routes] = {leaf: {} for leaf in leaves}
     for target in leaves:
-        distance = _distances(topology, target)
+        distance = distances(topology, target)
         prefixes = [str(prefix) for prefix in advertised(plan[target])]
         for leaf in leaves:
             if leaf != target:
@@ -64,32 +64,9 @@ def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[st
     return expected
 
 
-def _switch_links(topology: Topology, node: str) -> list[tuple[str, str]]:
-    """Interface and neighbour, for each link of ``node`` to a switch."""
-    found = []
-    for link in topology.links_of(node):
-        here = link.end_at(node)
-        there = link.other(here).node
-        if topology.node(there).role.is_switch:
-            found.append((here.interface, there))
-    return found
-
-
-def _distances(topology: Topology, target: str) -> dict[str, int]:
-    distance = {target: 0}
-    queue = deque([target])
-    while queue:
-        node = queue.popleft()
-        for _, neighbour in _switch_links(topology, node):
-            if neighbour not in distance:
-                distance[neighbour] = distance[node] + 1
-                queue.append(neighbour)
-    return distance
-
-
 def _first_hops(topology: Topology, leaf: str, distance: Mapping[str, int]) -> frozenset[str]:
     return frozenset(
         interface
-        for interface, neighbour in _switch_links(topology, leaf)
+        for interface, neighbour in switch_links(topology, leaf)
         if distance.get(neighbour, len(distance)) == distance.get(leaf, 0) - 1
     )

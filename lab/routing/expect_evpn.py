@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.kernel.routes import ANYBODY, trees
+from lab.model.overlay.intent import Design, Underlay
 from lab.model.overlay.plan import TERMINATION, plan_overlay
+from lab.routing.distance import distances
 from lab.routing.gap import Gap, compare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
-    from lab.model.overlay.intent import Address
+    from lab.model.overlay.intent import Address, Subnet
     from lab.model.overlay.parts import External, LeafOverlay
     from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Topology
@@ -135,12 +137,13 @@ def expected_overlay(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[s
     if overlay is None:
         return {}
     vteps = {leaf: str(plan[leaf].vtep) for leaf in overlay.leaves}
-    return {name: _expected(overlay, name, leaf, vteps, plan) for name, leaf in overlay.leaves.items()}
+    return {name: _expected(topology, overlay, name, vteps, plan) for name in overlay.leaves}
 
 
 def _expected(
-    overlay: OverlayPlan, name: str, leaf: LeafOverlay, vteps: Mapping[str, str], plan: Mapping[str, NodePlan]
+    topology: Topology, overlay: OverlayPlan, name: str, vteps: Mapping[str, str], plan: Mapping[str, NodePlan]
 ) -> list[Expectation]:
+    leaf = overlay.leaves[name]
     on: dict[str, set[str]] = {}
     for other, networks in overlay.members.items():
         for network in networks:
@@ -151,15 +154,16 @@ def _expected(
         else frozenset({str(network.group)})
         for network in leaf.networks
     }
-    routes = dict(_outside(overlay, name, leaf, vteps, plan))
-    routes |= dict(_routes(overlay, leaf, {key: _addresses(there, vteps) for key, there in on.items()}))
+    distance = _compared(topology, name)
+    members = {key: _addresses(_nearest(there, distance), vteps) for key, there in on.items()}
+    routes = {**dict(_outside(overlay, name, distance, vteps, plan)), **dict(_routes(overlay, leaf, members))}
     found: list[Expectation] = [Floods(floods)]
     if groups := {str(net.group): len(on[net.name]) > 1 for net in leaf.networks if net.group is not None}:
         uplinks = frozenset(each.name for each in plan[name].interfaces.values() if each.borrowed is not None)
         found.append(Trees(vteps[name], uplinks, groups))
     if leaf.bonds:
-        members = {bond.name: frozenset(bond.members) for bond in leaf.bonds}
-        found.append(Segments(members, {bond.name: _addresses(bond.others, vteps) for bond in leaf.bonds}))
+        legs = {bond.name: frozenset(bond.members) for bond in leaf.bonds}
+        found.append(Segments(legs, {bond.name: _addresses(bond.others, vteps) for bond in leaf.bonds}))
     if routes:
         found.append(TenantRoutes(routes, {str(vrf.table): vrf.name for vrf in leaf.vrfs}))
     return found
@@ -168,7 +172,7 @@ def _expected(
 def _routes(
     overlay: OverlayPlan, leaf: LeafOverlay, members: Mapping[str, Vteps]
 ) -> Iterator[tuple[tuple[str, str], Vteps]]:
-    """VRF, prefix and next hops; ``members`` are the VTEPs of each network's leaves."""
+    """VRF, prefix and next hops; ``members`` are the VTEPs of each network's nearest leaves."""
     own = {network.name for network in leaf.networks}
     for vrf in (each for each in leaf.vrfs if each.l3vni):
         for network in overlay.networks:
@@ -181,16 +185,42 @@ def _routes(
 
 
 def _outside(
-    overlay: OverlayPlan, name: str, leaf: LeafOverlay, vteps: Mapping[str, str], plan: Mapping[str, NodePlan]
+    overlay: OverlayPlan,
+    name: str,
+    distance: Mapping[str, int],
+    vteps: Mapping[str, str],
+    plan: Mapping[str, NodePlan],
 ) -> Iterator[tuple[tuple[str, str], Vteps]]:
-    """What routers outside tell: a border leaf sends it to the router, all others to the border leaf."""
-    tenants = {vrf.name for vrf in leaf.vrfs}
+    """What routers outside tell: a border leaf sends it to its own routers, all others to the nearest border leaves.
+
+    In one AS, too, a border leaf prefers what it has by eBGP (RFC 4271 section 9.1.2.2).
+    """
+    tenants = {vrf.name for vrf in overlay.leaves[name].vrfs}
+    telling: dict[tuple[str, Subnet], list[External]] = {}
     for external in overlay.externals.values():
         for prefix in external.prefixes if external.tenant in tenants else ():
-            hop = vteps[external.leaf]
-            if external.leaf == name:
-                hop = str(_near(external, prefix.version, plan))
-            yield (external.tenant, str(prefix)), frozenset({hop})
+            telling.setdefault((external.tenant, prefix), []).append(external)
+    for (tenant, prefix), routers in telling.items():
+        own = frozenset(str(_near(each, prefix.version, plan)) for each in routers if each.leaf == name)
+        yield (tenant, str(prefix)), own or _addresses(_nearest({each.leaf for each in routers}, distance), vteps)
+
+
+def _compared(topology: Topology, name: str) -> Mapping[str, int]:
+    """How far other leaves are as a leaf's BGP compares their routes (RFC 4271 section 9.1.2.2 a and e).
+
+    By AS path; in one AS by the cost that OSPF has of the next hop, and where the underlay is eBGP, which has none,
+    by nothing: empty.
+    """
+    overlay = topology.overlay
+    if overlay is None or (overlay.design is Design.IBGP and overlay.underlay is Underlay.EBGP):
+        return {}
+    return distances(topology, name)
+
+
+def _nearest(leaves: Collection[str], distance: Mapping[str, int]) -> list[str]:
+    """Those whose routes a leaf takes."""
+    least = min(distance.get(leaf, 0) for leaf in leaves)
+    return [leaf for leaf in leaves if distance.get(leaf, 0) == least]
 
 
 def _near(external: External, version: int, plan: Mapping[str, NodePlan]) -> Address:

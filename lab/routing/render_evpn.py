@@ -83,7 +83,7 @@ def policies(leaf: LeafOverlay | None) -> Iterator[str]:
     It comes before what it is for: by a route map that is not there yet bgpd tells all, until 5 s after it is.
     """
     for vrf in leaf.vrfs if leaf else ():
-        outside = [prefix for each in _outside(leaf, vrf.name) for prefix in each.prefixes]
+        outside = dict.fromkeys(prefix for each in _outside(leaf, vrf.name) for prefix in each.prefixes)
         for family, version in _FAMILIES.items() if vrf.leaks else ():
             name = f"{vrf.name}-{family}"
             word = "ip" if version == 4 else "ipv6"
@@ -154,7 +154,9 @@ def bgp_vrfs(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None, paths
                 yield f" address-family {family} unicast"
                 yield "  redistribute connected"
                 yield from (f"  neighbor {peer} activate" for _, peer in peers if peer.version == version)
-                yield f"  maximum-paths {'ibgp ' if asn != plan.asn else ''}{paths}"
+                yield f"  maximum-paths {paths}"
+                if asn != plan.asn:
+                    yield f"  maximum-paths ibgp {paths}"
                 for other in vrf.leaks:
                     yield f"  import vrf {other}"
                 yield " exit-address-family"

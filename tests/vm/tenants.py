@@ -108,11 +108,12 @@ def routes_of(leaf: str) -> tuple[set[tuple[str, str, str]], set[tuple[str, str,
 
 
 def ways(leaf: str, vrf: str, prefix: str) -> list[str]:
-    """Where a leaf's kernel sends what is for a prefix, as its BGP has it."""
+    """Where a leaf's kernel sends what is for a prefix, as its BGP has it: all next hops, in order."""
     family = "-6" if ":" in prefix else "-4"
     words = ("ip", "-json", family, "route", "show", "vrf", vrf, "proto", "bgp", "exact", prefix)
     found = json.loads(said(leaf, *words))
-    return [route["gateway"].removeprefix("::ffff:") for route in found]
+    hops = [hop for route in found for hop in route.get("nexthops", [route])]
+    return sorted(hop["gateway"].removeprefix("::ffff:") for hop in hops)
 
 
 def greet_gateways() -> Iterator[tuple[str, str]]:

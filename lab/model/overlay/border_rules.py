@@ -20,7 +20,6 @@ def check_border(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
     """Every rule about them; the hosts and networks themselves are others' business."""
     networks = topology.overlay.networks if topology.overlay is not None else ()
     players: set[str] = set()
-    told: dict[tuple[str, Subnet], str] = {}
     for number, border in enumerate(spec.border):
         path = ("overlay", "border", number, "router")
         if BOND in border.router.partition(":")[2]:
@@ -44,14 +43,12 @@ def check_border(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
                 for subnet in each.subnets
                 if each.gateway_of(subnet) is not None
             ]
-            yield from _prefixes_fit(number, border, home, own, told)
+            yield from _prefixes_fit(number, border, home, own)
         players.add(end.node)
 
 
-def _prefixes_fit(
-    number: int, border: BorderSpec, home: Network, own: list[Subnet], told: dict[tuple[str, Subnet], str]
-) -> Iterator[Finding]:
-    """``own`` are the tenant's routed subnets; ``told`` is who tells what in each tenant so far."""
+def _prefixes_fit(number: int, border: BorderSpec, home: Network, own: list[Subnet]) -> Iterator[Finding]:
+    """``own`` are the tenant's routed subnets. What one router tells another may tell too."""
     for place, prefix in enumerate(border.prefixes):
         path = ("overlay", "border", number, "prefixes", place)
         inside = next((net for net in own if _is_within(prefix, net)), None)
@@ -60,10 +57,8 @@ def _prefixes_fit(
             yield Finding(path, message, "give the network one, or leave the prefix out")
         elif inside is not None:
             yield Finding(path, f"{prefix} is in {inside} of {home.tenant}", "tell what is outside the fabric")
-        elif (home.tenant, prefix) in told:
-            message = f"{prefix} is told to {home.tenant} by {told[home.tenant, prefix]} already"
-            yield Finding(path, message, "have one router tell it")
-        told.setdefault((home.tenant, prefix), border.router)
+        elif prefix in border.prefixes[:place]:
+            yield Finding(path, f"{prefix} is told by {border.router} already", "name it once")
 
 
 def _is_within(prefix: Subnet, subnet: Subnet) -> bool:

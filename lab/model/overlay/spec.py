@@ -177,7 +177,8 @@ class BorderSpec(_Section):
     asn: Annotated[int, Field(ge=1, le=LARGEST_ASN)]
     """Its AS number."""
     prefixes: Annotated[list[Prefix], Field(min_length=1)]
-    """What it tells: 0.0.0.0/0 for a default route. Of others it has the first address, which answers."""
+    """What it tells: 0.0.0.0/0 for a default route. Of others it has the first address, which answers. Several
+    routers may tell one: a border leaf sends by its own, others by all border leaves that are nearest."""
 
 
 class BondSpec(_Section):

@@ -120,3 +120,72 @@ overlay:
         ("blue", "0.0.0.0/0"): frozenset({"10.1.0.3"}), ("blue", "2001:db8::/48"): frozenset({link_local})
     }  # fmt: skip
     assert far.vteps == dict.fromkeys(near.vteps, frozenset({"10.252.0.2"}))
+
+
+OUTSIDE = {"0.0.0.0/0", "2001:db8::/48"}
+EXITS = """
+name: exits
+generate:
+  {shape: clos, pods: 2, superspines: 1, spines_per_pod: 1, leaves_per_pod: 3, hosts_per_leaf: 1, fabric_mtu: 9050}
+overlay:
+  tenants: {blue: {l3vni: 50010}}
+  networks:
+    web: {vlan: 10, l2vni: 10010, tenant: blue, subnets: [10.1.0.0/24], gateways: [10.1.0.1], untagged: [h1, h4]}
+    two:
+      {vlan: 20, l2vni: 10020, tenant: blue, subnets: [10.2.0.0/24, "fd00:2::/64"], gateways: [10.2.0.1, "fd00:2::1"],
+       untagged: [h2, h5]}
+    six: {vlan: 60, l2vni: 10060, tenant: blue, subnets: [10.6.0.0/24], gateways: [10.6.0.1], untagged: [h3]}
+  border:
+    - {router: h2, asn: 65010, prefixes: [0.0.0.0/0, "2001:db8::/48"]}
+    - {router: h3, asn: 65011, prefixes: [0.0.0.0/0]}
+    - {router: h5, asn: 65010, prefixes: [0.0.0.0/0, "2001:db8::/48"]}
+"""
+
+
+def _outside(text: str, leaf: str) -> dict[str, frozenset[str]]:
+    """What a leaf must have of what is outside."""
+    topology = load_topology(text)
+    expected = expected_overlay(topology, plan_addresses(topology))[leaf]
+    (routes,) = (each.vteps for each in expected if isinstance(each, TenantRoutes))
+    return {prefix: hops for (_, prefix), hops in routes.items() if prefix in OUTSIDE}
+
+
+def test_what_several_routers_tell_is_by_the_nearest_border_leaves_and_there_by_their_own() -> None:
+    """h1 to h3 are in one pod, h4 to h6 in the other: AS paths are two switches longer from there."""
+    assert _outside(EXITS, "leaf1") == {
+        "0.0.0.0/0": {"10.252.0.2", "10.252.0.3"}, "2001:db8::/48": {"10.252.0.2"}
+    }  # fmt: skip
+    assert _outside(EXITS, "leaf4") == {prefix: {"10.252.0.5"} for prefix in OUTSIDE}
+    assert _outside(EXITS, "leaf3") == {"0.0.0.0/0": {"10.6.0.2"}, "2001:db8::/48": {"10.252.0.2"}}
+    assert _outside(EXITS, "leaf5")["0.0.0.0/0"] == {"10.2.0.3"}
+
+
+def test_in_one_as_no_border_leaf_is_nearer_but_by_ospf() -> None:
+    """Reflected routes have the AS path that they came with; a leaf still prefers its own router."""
+    text = EXITS.replace("overlay:\n", "overlay:\n  design: ibgp\n")
+    assert _outside(text, "leaf4")["0.0.0.0/0"] == {f"10.252.0.{number}" for number in (2, 3, 5)}
+    assert _outside(text, "leaf3")["0.0.0.0/0"] == {"10.6.0.2"}
+    over_ospf = text.replace("ibgp\n", "ibgp\n  underlay: ospf\n")
+    assert _outside(over_ospf, "leaf4") == _outside(EXITS, "leaf4")
+
+
+def test_a_subnet_comes_from_the_nearest_of_its_leaves() -> None:
+    """leaf2 and leaf5 have it, and leaf1 is in the pod of the one."""
+    for design, vteps in (("ebgp", {"10.252.0.2"}), ("ibgp", {"10.252.0.2", "10.252.0.5"})):
+        topology = load_topology(EXITS.replace("overlay:\n", f"overlay:\n  design: {design}\n"))
+        expected = expected_overlay(topology, plan_addresses(topology))["leaf1"]
+        (routes,) = (each.vteps for each in expected if isinstance(each, TenantRoutes))
+        assert routes["blue", "10.2.0.0/24"] == vteps
+
+
+def test_a_leaf_with_two_routers_sends_by_both() -> None:
+    """In a fabric of two tiers all other leaves are as near."""
+    shape = "generate: {shape: leaf-spine, spines: 2, leaves: 3, hosts_per_leaf: 2, fabric_mtu: 9050}\n"
+    text = f"name: two\n{shape}{EXITS[EXITS.index('overlay:') :]}"
+    text = text.replace("[h2, h5]", "[h6, h5]").replace("router: h2", "router: h6")
+    assert _outside(text, "leaf3") == {
+        "0.0.0.0/0": {"10.2.0.2", "10.2.0.3"}, "2001:db8::/48": {"fe80::1a:ff:fe0a:1", "fe80::1a:ff:fe0b:1"}
+    }  # fmt: skip
+    assert _outside(text, "leaf1") == {
+        "0.0.0.0/0": {"10.252.0.2", "10.252.0.3"}, "2001:db8::/48": {"10.252.0.3"}
+    }  # fmt: skip

@@ -149,14 +149,7 @@ def test_pim_runs_nowhere_else() -> None:
     assert list(config.files) == ["zebra", "bfdd", "bgpd"]
 
 
-def bordered() -> Topology:
-    """h6 is a router outside, in a network of blue's of its own; blue leaks to red."""
-    text = (TOPOLOGIES / "tenant.yaml").read_text().replace("      tagged: [h6]\n", "")
-    text = text.replace("[10.1.10.0/24]\n      gateways: [10.1.10.1]\n      untagged: [h2, h4]",
-                        "[10.3.30.0/24]\n      gateways: [10.3.30.1]\n      untagged: [h2, h4]")  # fmt: skip
-    return load_topology(
-        text
-        + """
+BORDER = """
     wan:
       vlan: 40
       l2vni: 10040
@@ -168,7 +161,19 @@ def bordered() -> Topology:
   border:
     - {router: h6, asn: 65010, prefixes: [0.0.0.0/0, 203.0.113.0/24, "2001:db8:9::/48"]}
 """
+
+
+def bordered(more: str = "", *changes: tuple[str, str]) -> Topology:
+    """h6 is a router outside, in a network of blue's of its own; blue leaks to red."""
+    text = (TOPOLOGIES / "tenant.yaml").read_text() + BORDER + more
+    red_apart = (
+        "[10.1.10.0/24]\n      gateways: [10.1.10.1]\n      untagged: [h2, h4]",
+        "[10.3.30.0/24]\n      gateways: [10.3.30.1]\n      untagged: [h2, h4]",
     )
+    for old, new in (("      tagged: [h6]\n", ""), red_apart, *changes):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return load_topology(text)
 
 
 def test_a_border_leaf_and_its_router_match_the_golden_file() -> None:
@@ -181,6 +186,22 @@ def test_a_border_leaf_and_its_router_match_the_golden_file() -> None:
     leaf = render_router(topology, plan, "leaf3")
     assert router.bgpd + leaf.bgpd == (GOLDEN / "border-leaf3-h6.conf").read_text()
     assert list(map(str, overlay.externals["h6"].addresses)) == ["203.0.113.1/32", "2001:db8:9::1/128"]
+
+
+def test_two_routers_of_one_leaf_have_sessions_and_tell_a_prefix_once() -> None:
+    """A prefix list has it once. In one AS the paths of EVPN are of iBGP and those of routers of eBGP: both count."""
+    two = bordered(
+        "    - {router: h5, asn: 65011, prefixes: [203.0.113.0/24]}\n",
+        ("untagged: [h5]", "tagged: [h1]"),
+        ("untagged: [h6]", "untagged: [h6, h5]"),
+        ("overlay:\n", "overlay:\n  design: ibgp\n"),
+    )
+    text = render_router(two, plan_addresses(two), "leaf3").bgpd
+    assert text.count("permit 203.0.113.0/24") == 1
+    vrf = text.partition("vrf blue\n")[2].partition("\nexit\n")[0]
+    assert " neighbor 10.9.0.2 remote-as 65010\n" in vrf
+    assert " neighbor 10.9.0.3 remote-as 65011\n" in vrf
+    assert vrf.count("  maximum-paths 64\n  maximum-paths ibgp 64\n") == 2
 
 
 def test_other_leaves_have_no_session_with_the_router() -> None:

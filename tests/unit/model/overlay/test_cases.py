@@ -76,7 +76,7 @@ def test_subnets_and_what_is_outside_come_by_type_5_from_whose_they_are(fabric: 
         for leaf, routes in fabric.routes.items()
         for (vrf, prefix), hops in routes.vteps.items()
     }
-    assert found == {key: {_hop(fabric, key, by)} for key, by in wanted.routes.items()}
+    assert found == {key: {_hop(fabric, key, each) for each in by.split()} for key, by in wanted.routes.items()}
 
 
 def test_gateways_are_on_every_leaf_of_their_network_with_one_mac(fabric: Fabric, wanted: Wanted) -> None:

@@ -19,7 +19,7 @@ class Wanted:
     routers: Mapping[int, str] = field(default_factory=dict)
     """L3VNI: the leaves that have it."""
     routes: Mapping[str, str] = field(default_factory=dict)
-    """Leaf, tenant and prefix: the leaf that tells it by type 5, or a router outside, or another of its tenants."""
+    """Leaf, tenant and prefix: the leaves that tell it by type 5, or a router outside, or another of its tenants."""
     gateways: Mapping[str, str] = field(default_factory=dict)
     """Address: the leaves that have it, all with one MAC."""
     lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -7,6 +7,11 @@ _ESI = "03:02:1a:00:00:00:02:00:00:0"
 _BOTH = "route-target import 65:101\nroute-target export 65:101"
 _PES = "pe1 pe2 pe3"
 _ALL4 = "bordertor11 bordertor12 tor21 tor22"
+_EXITS = {
+    "bordertor11": ("192.0.2.4/30", "2001:db8:144:2::/64"),
+    "bordertor12": ("192.0.2.12/30", "2001:db8:144:3::/64"),
+    "bordertor11 bordertor12": ("198.51.102.0/24", "2001:db8:81:3::/64"),
+}
 FRR = {
     "bgp_evpn_mh/test_evpn_mh": Wanted(
         floods={1000: _TORS},
@@ -95,22 +100,27 @@ FRR = {
         },
     ),
     "bgp_evpn_three_tier_clos_topo1/test_bgp_evpn_v4_v6_vtep": Wanted(
-        floods={1000111: _ALL4, 1011: "bordertor11"},
+        floods={1000111: _ALL4, 1011: "bordertor11", 1012: "bordertor12"},
         routers={104002: _ALL4},
         ways={
             "bridged 1000111": "host111-host121 host111-host211 host111-host221 host121-host211 host121-host221 "
             "host211-host221",
-            "routed": "ext1-host111",
-            "routed 104002": "ext1-host121 ext1-host211 ext1-host221",
+            "routed": "ext1-host111 ext2-host121",
+            "routed 104002": "ext1-ext2 ext1-host121 ext1-host211 ext1-host221 ext2-host111 ext2-host211 "
+            "ext2-host221",
         },
         routes={
             "bordertor11 vrf2 198.51.102.0/24": "192.0.2.6",
             "bordertor11 vrf2 2001:db8:81:3::/64": "ext1",
+            "bordertor12 vrf2 198.51.102.0/24": "192.0.2.14",
+            "bordertor12 vrf2 2001:db8:81:3::/64": "ext2",
         }
         | {
-            f"{leaf} vrf2 {prefix}": "bordertor11"
-            for leaf in ("bordertor12", "tor21", "tor22")
-            for prefix in ("198.51.102.0/24", "2001:db8:81:3::/64", "192.0.2.4/30", "2001:db8:144:2::/64")
+            f"{leaf} vrf2 {prefix}": border
+            for border, prefixes in _EXITS.items()
+            for leaf in _ALL4.split()
+            for prefix in prefixes
+            if leaf not in border.split()
         },
         gateways={"192.168.11.1/24 fd00:60:1:1::1/64": _ALL4},
     ),
@@ -131,13 +141,13 @@ FRR = {
         lines={"leaf1": ("ip pim rp 10.254.0.1 239.1.1.1/32",), "spine": ("ip pim rp 10.254.0.1 239.1.1.1/32",)},
     ),
     "evpn_type5_test_topo1/test_evpn_type5_topo1": Wanted(
-        floods={1001: "e1", 1002: "e1", 1003: "d1", 1004: "d2"},
-        routers={75100: "e1 d1", 75200: "e1 d2"},
-        ways={"routed 75100": "r1-r3", "routed 75200": "r2-r4"},
+        floods={1001: "e1", 1002: "e1", 1003: "d1", 1004: "d2", 1005: "d2"},
+        routers={75100: "e1 d1 d2", 75200: "e1 d2"},
+        ways={"routed 75100": "r1-r3 r1-r5 r3-r5", "routed 75200": "r2-r4"},
         routes={
             "e1 red 10.1.1.1/32": "10.8.1.2",
             "e1 red fd00:10::1/128": "r1",
-            "e1 red 10.40.1.1/32": "d1",
+            "e1 red 10.40.1.1/32": "d1 d2",
             "e1 red 10.8.3.0/30": "d1",
             "e1 red fd00:8:3::/64": "d1",
             "d1 red 10.40.1.1/32": "10.8.3.2",
@@ -145,6 +155,15 @@ FRR = {
             "d1 red fd00:10::1/128": "e1",
             "d1 red 10.8.1.0/30": "e1",
             "d1 red fd00:8:1::/64": "e1",
+            "e1 red 10.8.5.0/30": "d2",
+            "d1 red 10.8.5.0/30": "d2",
+            "d2 red 10.40.1.1/32": "10.8.5.2",
+            "d2 red 10.1.1.1/32": "e1",
+            "d2 red fd00:10::1/128": "e1",
+            "d2 red 10.8.1.0/30": "e1",
+            "d2 red fd00:8:1::/64": "e1",
+            "d2 red 10.8.3.0/30": "d1",
+            "d2 red fd00:8:3::/64": "d1",
             "e1 blue 10.20.1.1/32": "10.8.2.2",
             "e1 blue 10.40.1.2/32": "d2",
             "e1 blue 10.8.4.0/30": "d2",
