@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final
 
 _VOLATILE = ("nf_conntrack_count", "/neigh/", "tcp_fastopen_key", "stable_secret")
 _WATCHED = (
@@ -131,10 +130,6 @@ def _sysctls() -> list[str]:
     return found
 
 
-_EXITING: Final = 0x4
-"""Of a process that will run no more code of its own (PF_EXITING of linux/sched.h; proc_pid_stat(5): flags)."""
-
-
 def _processes() -> list[str]:
     """Programs of the kinds that a fabric starts; other people's come and go."""
     found = []
@@ -144,8 +139,7 @@ def _processes() -> list[str]:
                 name, state = (entry / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
             except OSError:
                 continue
-            # Its parent, init, has yet to read its exit code; or the kernel is at it, and has left the cgroup before.
-            ended = state.split()[0] == "Z" or int(state.split()[6]) & _EXITING
+            ended = state.split()[0] == "Z"  # its parent, init, has yet to read its exit code
             if not ended and (name in _PROGRAMS or name.startswith("ib_")):
                 found.append(f"{name} {entry.name}")
     return found
