@@ -11,21 +11,18 @@ if TYPE_CHECKING:
 def share_a_network(facts: Facts, one: PortFacts, other: PortFacts) -> bool:
     """Whether two hosts' ports are in one network: by the VNIs of their leaves' ports.
 
-    By the subnets of their addresses where a recording has no VLANs of ports.
+    By the subnets of their addresses where one has none: its leaf has lost the tunnel, or a recording is an old one.
     """
     if one.node == other.node:
         return False
     mine, theirs = _vnis(facts, one), _vnis(facts, other)
-    if mine is None or theirs is None:
-        return bool(_subnets(facts, one) & _subnets(facts, other))
-    return bool(mine & theirs)
+    return bool(mine & theirs) if mine and theirs else bool(_subnets(facts, one) & _subnets(facts, other))
 
 
-def _vnis(facts: Facts, port: PortFacts) -> frozenset[int] | None:
-    """None where that is not known."""
+def _vnis(facts: Facts, port: PortFacts) -> frozenset[int]:
     leaf, _, interface = port.peer.partition(":")
     node = facts.forwarding.get(leaf)
-    return node.vnis.get(node.bonds.get(interface, interface)) if node else None
+    return node.vnis.get(node.bonds.get(interface, interface), frozenset()) if node else frozenset()
 
 
 def _subnets(facts: Facts, port: PortFacts) -> frozenset[str]:

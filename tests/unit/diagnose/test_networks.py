@@ -32,6 +32,16 @@ def test_hosts_are_in_the_network_of_their_leafs_port(other: str, shared: bool) 
     assert share_a_network(made, made.ports["h1:eth1"], made.ports[f"{other}:eth1"]) is shared
 
 
+def _a_tunnel_is_lost(said: Nodes) -> None:
+    _ports_have_vlans(said)
+    said["leaf2"]["interfaces"] = [each for each in said["leaf2"]["interfaces"] if each.get("vlan") != 10]
+
+
+def test_of_a_leaf_that_has_lost_its_tunnel_subnets_tell() -> None:
+    made = facts(_a_tunnel_is_lost)
+    assert share_a_network(made, made.ports["h1:eth1"], made.ports["h2:eth1"])
+
+
 def test_a_mac_that_two_networks_have_is_no_duplicate() -> None:
     """In a recording without VLANs of ports it is taken for one, by the subnet."""
     assert list(hosts_have_one_mac(facts(_ports_have_vlans))) == []
