@@ -30,6 +30,8 @@ _CPU: Final = "cpu"
 _UNLIMITED: Final = "max"
 _PERIOD: Final = 100_000
 """Microseconds in which a share is counted: the kernel's own default."""
+_LATE: Final = 0.1
+"""Seconds until a group is looked at again for who joined it when the others had been killed: no event tells."""
 
 
 def place_for(name: str) -> Path | None:
@@ -114,7 +116,6 @@ def end(group: Path, timeout: float = 10.0) -> None:
         raise UsageError(f"{group} is not seen from here", "leave the node, then rocelab down")
     deadline = time.monotonic() + timeout
     try:
-        (group / _KILL).write_text("1")
         events = os.open(group / _EVENTS, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
@@ -124,7 +125,8 @@ def end(group: Path, timeout: float = 10.0) -> None:
         while b"populated 1" in os.pread(events, 4096, 0):
             if time.monotonic() > deadline:
                 raise OperationFailed(f"processes of {group} cannot be ended", "they hang in the kernel; see dmesg")
-            changed.poll(max(0.0, deadline - time.monotonic()) * 1000)
+            (group / _KILL).write_text("1")
+            changed.poll(_LATE * 1000)
     finally:
         os.close(events)
 

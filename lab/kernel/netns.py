@@ -300,22 +300,27 @@ def inhabited(cookies: Mapping[str, int]) -> Iterator[dict[Place, str]]:
     They stay while this is held, so that no other can be taken for one of them.
     """
     names = {cookie: name for name, cookie in cookies.items()}
-    somebody = {place: pid for pid, place in _places().items()}
-    process.allow_descriptors(len(somebody))
     with contextlib.ExitStack() as stack:
+        yield threads.in_thread(lambda: _look_for(names, stack)) if names else {}
 
-        def look() -> dict[Place, str]:
-            found = {}
-            for place, pid in somebody.items():
-                with contextlib.suppress(OSError):  # it ended, or is not ours to look at
-                    namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-                    stack.callback(os.close, namespace)
-                    libc.setns(namespace, libc.CLONE_NEWNET)
-                    if name := names.get(own_cookie()):
-                        found[place] = name
-            return found
 
-        yield threads.in_thread(look) if names else {}
+def _look_for(names: Mapping[int, str], stack: contextlib.ExitStack) -> dict[Place, str]:
+    """The namespaces with these cookies, held by ``stack``; in whatever namespace that leaves the calling thread."""
+    known: dict[Place, str | None] = {}
+    for pid in _running():
+        with contextlib.suppress(OSError):  # it ended, or is not ours to look at
+            namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            state = os.fstat(namespace)
+            place = state.st_dev, state.st_ino
+            if place in known:
+                os.close(namespace)
+                continue
+            if len(known) % _AT_ONCE == 0:
+                process.allow_descriptors(_AT_ONCE)
+            stack.callback(os.close, namespace)
+            libc.setns(namespace, libc.CLONE_NEWNET)
+            known[place] = names.get(own_cookie())
+    return {place: name for place, name in known.items() if name}
 
 
 def processes_in(places: Mapping[Place, str]) -> dict[int, str]:
@@ -349,5 +354,15 @@ def _place_at(path: str) -> Place | None:
 
 
 def _places() -> dict[int, Place]:
-    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]  # noqa: PTH208 - as above
-    return {pid: place for pid in pids if (place := place_of(pid)) is not None}
+    return {pid: place for pid in _running() if (place := place_of(pid)) is not None}
+
+
+def _running() -> Iterator[int]:
+    """Every process id, to be looked at before the next one is asked for.
+
+    Who has ended by then may have left another, which is younger than the list: lists end with one that has none.
+    """
+    seen: set[int] = set()
+    while younger := {int(entry) for entry in os.listdir("/proc") if entry.isdigit()} - seen:  # noqa: PTH208 - as above
+        yield from younger
+        seen |= younger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,22 @@ def test_a_group_that_does_not_end_is_told(group: Path, monkeypatch: pytest.Monk
     program.wait()
 
 
+def test_who_comes_into_a_group_that_is_being_ended_ends_too(group: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program is of its group some time after it was forked, which may be when the others have been killed."""
+    late: list[process.Process] = []
+    read = os.pread
+
+    def pread(descriptor: int, size: int, offset: int) -> bytes:
+        if not late:
+            with cgroup.opened(group) as members:
+                late.append(process.start(["sleep", "600"], group=members))
+        return read(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    cgroup.end(group)
+    assert late[0].wait(PATIENCE) == -9
+
+
 def test_who_is_in_a_group_knows(group: Path) -> None:
     script = f"from pathlib import Path; from lab.kernel import cgroup; print(cgroup.holds_us(Path({str(group)!r})))"
     assert not cgroup.holds_us(group)
@@ -98,6 +115,38 @@ def test_daemons_end_though_their_namespace_has_lost_its_name(
     assert ("/rocelab/" in group) == (start is rocelab)
     subprocess.run(["ip", "netns", "delete", "rl-ending.leaf"], check=True)
     assert start("down", "--fabric", "ending").returncode == 0
+
+
+@pytest.fixture
+def forking() -> Iterator[tuple[process.Process, dict[str, int]]]:
+    """Who is alone in a namespace, and ends at a line of input when it has started another; and the cookie."""
+    cookies: dict[str, int] = {}
+    netns.create(["rl-forking"], cookies.update)
+    program = Namespace("rl-forking").start(["sh", "-c", "read line; sleep 600 &"], stdin=process.PIPE)
+    yield program, cookies
+    with netns.inhabited(cookies) as places:
+        process.kill(netns.processes_in(places), meant=lambda _: True)
+    program.communicate()
+    netns.delete(["rl-forking"])
+
+
+@pytest.mark.parametrize("call", ["open", "stat"])
+def test_who_ends_as_we_look_is_not_all_that_is_there(
+    call: str, forking: tuple[process.Process, dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon goes into the background after /proc was listed, and its parent ends before it is looked at."""
+    program, cookies = forking
+    meant = getattr(os, call)
+
+    def when_it_has_ended(path: str, *words: int, **named: int) -> object:
+        if path == f"/proc/{program.pid}/ns/net" and program.poll() is None:
+            program.communicate("end\n")
+        return meant(path, *words, **named)
+
+    monkeypatch.setattr(os, call, when_it_has_ended)
+    with netns.inhabited(cookies) as places:
+        (left,) = netns.processes_in(places)
+    assert left != program.pid
 
 
 def test_a_pid_that_is_somebody_elses_by_now_is_not_touched() -> None:
