@@ -27,6 +27,10 @@ TRAP: Final = "ROCELAB_TEST_TRAP"
 _ADDRESS: Final = "ROCELAB_TEST_RESIDENT"
 """Where one listens that a parent has started for many sessions of pytest (tests/forks.py)."""
 _KILLED: Final = 128
+_MARK: Final = "STARTED_BY_TESTS"
+os.environ.setdefault(_MARK, os.urandom(8).hex())
+MARK: Final = f"{_MARK}={os.environ[_MARK]}"
+"""In the environment of all that our commands start, however late it ends and whatever its parent is by then."""
 
 
 class Begun:

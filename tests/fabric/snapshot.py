@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,6 +11,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, fields
 from pathlib import Path
+
+from tests.fabric import resident
 
 _VOLATILE = ("nf_conntrack_count", "/neigh/", "tcp_fastopen_key", "stable_secret")
 _WATCHED = (
@@ -28,7 +31,7 @@ _WATCHED = (
     "/sys/fs/cgroup/unified/rocelab",
 )
 _PROGRAMS = {"vtysh", "ip", "tc", "rdma", *(path.name[:15] for path in Path("/usr/lib/frr").glob("*"))}
-"""What a fabric starts, by the 15 letters that the kernel keeps of a name; and all of perftest."""
+"""What a fabric has in its namespaces, by the 15 letters that the kernel keeps of a name; and all of perftest."""
 _PINNED = Path("/sys/fs/bpf/rocelab")
 _OF_FABRICS = ("port", "probe", "rl_", "tick", "event", "groups", "nodes", "slots", "impair", "truth")
 """How the names of programs and maps begin that a fabric has, or the trial before it."""
@@ -64,7 +67,8 @@ class Snapshot:
 
 
 def take() -> Snapshot:
-    """The host as it is now."""
+    """The host as it is now, and our resident, which is there from the first command to the last, on it."""
+    resident.address()
     return Snapshot(
         links=_said("ip", "-o", "link"),
         addresses=_without_lifetimes(_said("ip", "-o", "addr")),
@@ -131,17 +135,21 @@ def _sysctls() -> list[str]:
 
 
 def _processes() -> list[str]:
-    """Programs of the kinds that a fabric starts; other people's come and go."""
+    """What our commands started, whatever it is, and programs of a fabric's kinds in any namespace but ours.
+
+    Other people's come and go, ``bgpd --version`` too. Who is ending, or has and was not waited for, has neither
+    environment nor namespace.
+    """
+    home = Path("/proc/self/ns/net").stat().st_ino
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
-                name, state = (entry / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
-            except OSError:
-                continue
-            ended = state.split()[0] == "Z"  # its parent, init, has yet to read its exit code
-            if not ended and (name in _PROGRAMS or name.startswith("ib_")):
-                found.append(f"{name} {entry.name}")
+            with contextlib.suppress(OSError):
+                name = (entry / "comm").read_text().rstrip("\n")
+                ours = resident.MARK.encode() in (entry / "environ").read_bytes().split(b"\0")
+                of_kind = name in _PROGRAMS or name.startswith("ib_")
+                if ours or (of_kind and (entry / "ns/net").stat().st_ino != home):
+                    found.append(f"{name} {entry.name}")
     return found
 
 
