@@ -3,11 +3,13 @@
 FRR elects designated forwarders, and tells its dataplane of them and of the leaves that share a segment. The kernel
 takes neither (FRR's issue 15400). So each bond has filters of tc(8), all of which are there from the start::
 
-    uplink, ingress   a VXLAN packet has a mark by who sent it: the leaf's number, or OTHERS; decapsulation keeps it
-    L3VNI, ingress    no mark: what is routed is not flooded
-    bond, egress      marked  -> chain FLOODED, or of a leaf of the same segment SPLIT
+    uplink, ingress   a VXLAN packet gets a priority by its leaf's number, or by OTHERS; decapsulation keeps it
+    L3VNI, ingress    none: what is routed is not flooded
+    bond, egress      of another -> chain FLOODED, or of a leaf of the same segment SPLIT
                       SPLIT   drops what is flooded: it was given to the host over there (RFC 8365 section 8.3.1)
                       FLOODED drops or passes what is flooded, as the leaf is not the designated forwarder or is
+
+It is a priority (socket(7)), which no qdisc of ours looks at, because the mark is a lossless port's own.
 
 What is flooded is broadcast and multicast. Packets that the bridge has no entry for come by each leaf: Debian's
 kernel does not say which these are (l2_miss of tc-flower(8) needs NET_TC_SKB_EXT).
@@ -37,17 +39,19 @@ REACH: Final = "reach"
 TOOLS: Final = "/etc/frr/scripts"
 """Where the script is, with a tc(8) and a bridge(8) that may change things: who zebra runs as may not."""
 OTHERS: Final = 0xFFFF
-"""The mark of leaves that share no segment; the marks of others are their numbers, which are smaller."""
+"""The number of leaves that share no segment; others have their own, which is smaller."""
+_SENDERS: Final = 0x10000
+"""Priorities begin here that say who sent: those of a leaf's own packets are below 16."""
 FLOODED, SPLIT = 2, 1
 """Chains."""
 _FIRST, _SECOND = 201, 202
 """Priorities: impairments have those up to 99, and see packets before."""
 _MANY: Final = "dst_mac 01:00:00:00:00:00/01:00:00:00:00:00"
-_LUA_BOND, _LUA_MARK = (f'", {name}, "' for name in ("bond", "mark"))
+_LUA_BOND, _LUA_SENDER = (f'", {name}, "' for name in ("bond", "sender"))
 """Ends of a text in Lua, a variable, and the text again."""
 _LUA: Final = """\
--- Of each bond: by which marks what its other leaves have sent is known, and the tunnel of its network.
-local marks, tunnels = {{
+-- Of each bond: by which priorities what its other leaves have sent is known, and the tunnel of its network.
+local senders, tunnels = {{
 {0}}}, {{
 {7}}}
 
@@ -56,7 +60,7 @@ local function forward(bond, port)
   local chain = port.sph_filter_cnt > 0 and {2} or {3}
   local flooded = port.flags % 2 == 1 and "drop" or "pass"
   local tc = io.popen("{1}/tc -batch -", "w")
-  for _, mark in ipairs(marks[bond]) do
+  for _, sender in ipairs(senders[bond]) do
     tc:write({4}, chain, "\\n")
   end
   tc:write({5}, flooded, "\\n")
@@ -72,7 +76,7 @@ local function reach()
 end
 
 function on_rib_process_dplane_results(ctx)
-  if ctx.br_port and marks[ctx.zd_ifname] then
+  if ctx.br_port and senders[ctx.zd_ifname] then
     forward(ctx.zd_ifname, ctx.br_port)
   elseif ctx.macinfo and ctx.macinfo.nhg_id > 0 and ctx.macinfo.update_flags % 2 == 1 then
     reach()
@@ -123,25 +127,32 @@ def filters(leaf: LeafOverlay, vteps: Mapping[str, str], numbers: Mapping[str, i
         return
     others = sorted({other for bond in leaf.bonds for other in bond.others})
     for uplink in leaf.uplinks:
-        yield f"qdisc add dev {uplink} clsact"
+        yield f"qdisc replace dev {uplink} clsact"
         arrives = f"filter add dev {uplink} ingress protocol ip pref"
         tunnel = f"flower ip_proto udp dst_port {VXLAN_PORT}"
         for other in others:
-            yield f"{arrives} {_FIRST} {tunnel} src_ip {vteps[other]} action skbedit mark {numbers[other]} pass"
-        yield f"{arrives} {_SECOND} {tunnel} action skbedit mark {OTHERS} pass"
+            yield f"{arrives} {_FIRST} {tunnel} src_ip {vteps[other]} action {_told(numbers[other])}"
+        yield f"{arrives} {_SECOND} {tunnel} action {_told(OTHERS)}"
     for vrf in (each for each in leaf.vrfs if each.l3vni):
         yield f"qdisc add dev vni{vrf.l3vni} clsact"
-        yield f"filter add dev vni{vrf.l3vni} ingress protocol all pref {_FIRST} matchall action skbedit mark 0 pass"
+        routed = f"dev vni{vrf.l3vni} ingress protocol all pref {_FIRST} matchall"
+        yield f"filter add {routed} action skbedit priority 0 pass"
     for bond in leaf.bonds:
         yield f"qdisc add dev {bond.name} clsact"
-        for mark in (*sorted(numbers[other] for other in bond.others), OTHERS):
-            yield f"filter add {_chosen(bond.name, mark)} {FLOODED}"
+        for number in (*sorted(numbers[other] for other in bond.others), OTHERS):
+            yield f"filter add {_chosen(bond.name, _SENDERS + number)} {FLOODED}"
         for chain in (SPLIT, FLOODED):
             yield f"filter add {_rule(bond.name, chain)} drop"
 
 
-def _chosen(bond: str, mark: int | str) -> str:
-    return f"dev {bond} egress protocol all pref {_FIRST} handle {mark} fw action goto chain"
+def _told(number: int) -> str:
+    """That the sender has this number: tc reads hexadecimal here, and decimal below."""
+    return f"skbedit priority {_SENDERS + number:x} pass"
+
+
+def _chosen(bond: str, sender: int | str) -> str:
+    match = f"basic match 'meta(priority eq {sender})'"
+    return f"dev {bond} egress protocol all pref {_FIRST} handle {sender} {match} action goto chain"
 
 
 def _rule(bond: str, chain: int) -> str:
@@ -154,9 +165,9 @@ def script(overlay: OverlayPlan | None, name: str) -> str:
     if leaf is None or overlay is None:
         return ""
     tunnels = "".join(f'  {bond.name} = "{_tunnel(leaf, bond.name)}",\n' for bond in leaf.bonds)
-    marks = {bond.name: [overlay.numbers[other] for other in bond.others] for bond in leaf.bonds}
-    known = "".join(f"  {bond} = {{{', '.join(map(str, numbers))}}},\n" for bond, numbers in marks.items())
-    rules = (_chosen(_LUA_BOND, _LUA_MARK), _rule(_LUA_BOND, FLOODED))
+    senders = {bond.name: [_SENDERS + overlay.numbers[other] for other in bond.others] for bond in leaf.bonds}
+    known = "".join(f"  {bond} = {{{', '.join(map(str, numbers))}}},\n" for bond, numbers in senders.items())
+    rules = (_chosen(_LUA_BOND, _LUA_SENDER), _rule(_LUA_BOND, FLOODED))
     return _LUA.format(known, TOOLS, SPLIT, FLOODED, *(f'"filter replace {rule} "' for rule in rules), REACH, tunnels)
 
 

@@ -108,8 +108,7 @@ class TunnelWalker(Walker):
             device = route.get("dev") or route.get("type")
             raise OperationFailed(f"{node} sends them to {device}, not {self.src.device}", STATUS)
         mac, frame = self._resolved(node, _gateway(route, str(target)), self.src.device, _Frame("", self.src.vlan))
-        priority = self._class(self.src.place.end, frame)
-        yield from self._leave((), self.src.place.end, replace(frame, mac=mac, priority=priority), mac)
+        yield from self._leave((), self.src.place.end, replace(frame, mac=mac), mac)
 
     def _arrive(self, hops: Hops, at: Endpoint, frame: _Frame) -> Iterator[Hops]:
         if at.node == self.dst.place.end.node:
@@ -204,10 +203,12 @@ class TunnelWalker(Walker):
 
     def _leave(self, hops: Hops, end: Endpoint, frame: _Frame, mac: str) -> Iterator[Hops]:
         for leg, onward in self._legs(end, frame):
-            queue = None
-            if frame.priority is not None:
-                queue = self.qos[leg.node].ports[leg.interface].priority_to_queue[frame.priority]
-            hop = Hop(leg, onward.looked, mac, frame.outer, frame.priority, queue)
+            priority, queue = frame.priority, None
+            if priority is None:  # it comes from nowhere: the port by which it leaves gives it its class
+                priority = self._class(leg, frame)
+            if priority is not None:
+                queue = self.qos[leg.node].ports[leg.interface].priority_to_queue[priority]
+            hop = Hop(leg, onward.looked, mac, frame.outer, priority, queue)
             yield from self._arrive((*hops, hop), self._far(leg), frame)
 
     def _legs(self, end: Endpoint, frame: _Frame) -> Iterator[tuple[Endpoint, _Frame]]:

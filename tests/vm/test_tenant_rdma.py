@@ -9,14 +9,13 @@ import json
 import subprocess
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.rdma.counters import meaning
-from lab.units import WIRE_OVERHEAD
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
+from .lossless import MESSAGE, TUNNEL, goodput, grown, ports, written
 from .on_the_wire import captured, fields
 
 if TYPE_CHECKING:
@@ -25,24 +24,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 NAME: Final = "roce-tenant"
-RATE: Final = 100e6
-MESSAGE: Final = 65536
-PACKETS: Final = MESSAGE // 4096
-HEADERS: Final = 14 + 20 + 8 + 12 + 4
-"""Of each packet: Ethernet, IPv4, UDP, BTH, ICRC (IBA vol. 1, A17.3)."""
-RETH: Final = 16
-"""Of the first of a message."""
-TUNNEL: Final = 50
-"""IPv4, UDP, VXLAN and the inner Ethernet header (RFC 7348)."""
 BOTTLENECK: Final = "spine1:swp3"
 UPLINKS: Final = {"leaf1": "spine1:swp1", "leaf2": "spine1:swp2"}
 """The port of spine1 that each is at, once it has no other spine."""
 H1, H2, H3 = "10.1.10.2", "10.1.10.3", "10.1.20.2"
-
-
-def goodput(tunnel: int) -> float:
-    """Bit/s of data on a full link, where each packet has so many bytes more."""
-    return RATE * MESSAGE / (MESSAGE + RETH + PACKETS * (HEADERS + tunnel + WIRE_OVERHEAD))
 
 
 def said(node: str, *argv: str) -> str:
@@ -57,34 +42,10 @@ def fabric() -> Iterator[None]:
     rocelab("down", "--fabric", NAME)
 
 
-def ports() -> dict[str, dict[str, int]]:
-    """All counters of all ports, by their names."""
-    nodes = rocelab_json("counters", "--all", "--fabric", NAME)["nodes"]
-    return {f"{node}:{name}": port for node, each in nodes.items() for name, port in each["interfaces"].items()}
-
-
-def grown(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], port: str, counter: str) -> int:
-    return after[port].get(counter, 0) - before[port].get(counter, 0)
-
-
-def written(*words: str) -> dict[str, Any]:
-    """What ``rdma bw`` reports of writes that lose nothing, in the NICs' own words and the ports'."""
-    report: dict[str, Any] = rocelab_json("rdma", "bw", *words, "--duration", "2", "--fabric", NAME)
-    trouble = {
-        (host, counter): count
-        for host, counters in report["counters"].items()
-        for counter, count in counters.items()
-        if meaning(counter).trouble
-    }
-    assert trouble == {}
-    assert report["balance"]["dropped"] == 0
-    return report
-
-
 @pytest.mark.parametrize("target", [pytest.param("h2", marks=pytest.mark.long), "h3"])
 def test_a_pair_has_the_goodput_that_the_tunnels_headers_leave(target: str) -> None:
     """Bridged and routed: the links between switches are full, of which 50 bytes of each packet are no host's."""
-    report = written("h1", target)
+    report = written(NAME, "h1", target)
     assert report["all"]["goodput_bps"] == pytest.approx(goodput(TUNNEL), rel=0.002)
     assert goodput(TUNNEL) < 0.99 * goodput(0), "a bound that can tell the two apart"
 
@@ -206,13 +167,13 @@ def one_spine() -> None:
 
 @pytest.mark.usefixtures("one_spine")
 def test_an_incast_through_tunnels_is_paused_and_marked_and_loses_nothing(tmp_path: Path) -> None:
-    before = ports()
+    before = ports(NAME)
     with (
         captured(f"rl-{NAME}.spine1", "swp3", tmp_path / "spine.pcap", "-Qout", "udp port 4789"),
         captured(f"rl-{NAME}.h3", "eth1", tmp_path / "host.pcap", "-Qin", "udp port 4791"),
     ):
-        report = written("h1", "h3", "--pair", "h2:h3")
-    after = ports()
+        report = written(NAME, "h1", "h3", "--pair", "h2:h3")
+    after = ports(NAME)
     message = MESSAGE * 8 / report["all"]["window_s"]
     assert report["all"]["goodput_bps"] == pytest.approx(goodput(TUNNEL), abs=len(report["pairs"]) * message)
     for pair in report["pairs"]:

@@ -20,9 +20,6 @@ def check_bonds(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
     """Every rule about them."""
     numbers: dict[int, int] = {}
     taken: dict[Endpoint, int] = {}
-    if spec.bonds and topology.qos is not None:
-        message = "has no bonds: a lossless port (qos) is one link's"
-        yield Finding(("overlay", "bonds"), message, "leave qos out, or bonds")
     for place, bond in enumerate(spec.bonds):
         path = ("overlay", "bonds", place)
         if bond.number in numbers:

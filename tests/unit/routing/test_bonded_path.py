@@ -13,14 +13,15 @@ import pytest
 
 from lab.errors import OperationFailed
 from lab.kernel import bonding, flow_hash
-from lab.model.load import read_topology
+from lab.model.load import load_topology, read_topology
 
 from .tables import Tables, entry, untagged, vxlan, walk
 
 if TYPE_CHECKING:
     from lab.routing.tunnel_path import TunnelWalker
 
-TOPOLOGY: Final = read_topology(Path(__file__).parents[3] / "topologies" / "multihomed.yaml")
+FILE: Final = Path(__file__).parents[3] / "topologies" / "multihomed.yaml"
+TOPOLOGY: Final = read_topology(FILE)
 H1, H2, H3 = (f"02:1a:00:{number:02x}:00:01" for number in (5, 6, 7))
 HOP: Final = "02:1a:00:ff:00:01"
 GROUP: Final = 536870913
@@ -99,6 +100,14 @@ def test_a_bond_may_take_each_of_its_legs(tables: Multihomed) -> None:
     assert tables.ways("h1", "h3") == [BY_LEAF1, BY_LEAF2]
     hops = tables.walker("h1", "h3").paths()[1]
     assert [each.said for each in hops[0].looked if each.table == "bond"] == ["bond1, layer3+4: eth2, 1 of 2"]
+
+
+def test_each_leg_gives_what_leaves_by_it_a_class(tables: Multihomed) -> None:
+    tables.towards("leaf3")
+    lossless = load_topology(FILE.read_text().replace("name: multihomed", "name: multihomed\nqos: lab"))
+    ways = walk(lossless, tables, "h1:bond1", "h3:eth1").paths()
+    assert [[str(hop.end) for hop in hops] for hops in ways] == [BY_LEAF1, BY_LEAF2]
+    assert {(hop.priority, hop.queue) for hops in ways for hop in hops} == {(3, 3)}
 
 
 @pytest.mark.parametrize(("hashed", "way"), [(4, BY_LEAF1), (7, BY_LEAF2)])
