@@ -48,6 +48,8 @@ pytestmark = [pytest.mark.vm]
 
 LOST = 0.010
 """Seconds in which the clock is back, at the latest."""
+SPARES = 8
+"""RL_SPARES of clock.h."""
 _GIVEN_UP = 5.0
 LONG_PRIORITY = 4
 LONG = bytes(
@@ -147,6 +149,21 @@ class TestLoss:
             process.run(["sysctl", "-qw", f"net.core.netdev_max_backlog={limit}"])
             flood.close()
         assert late < LOST
+        resumes(ports, wire)
+
+    def test_what_takes_its_place_may_be_lost_as_well(self, going: tuple[Switch, Wire]) -> None:
+        """While a backlog is full a spare is lost every 3 ms, and nobody else need come by."""
+        ports, wire = going
+        spares = ports.maps.ports["state"]["spares"]
+        waited(lambda: spares[PORTS.clock] == SPARES, "all spares to be there")
+        words = ["dev", "lo", "ingress", "pref", "1", "matchall"]
+        with entered(ports.inside):
+            process.run(["tc", "filter", "add", *words, "action", "drop"])
+            before = int(ports.maps.nodes["ticks"][0])
+            waited(lambda: spares[PORTS.clock] <= SPARES - 3, "three to be lost")
+            assert ports.maps.nodes["ticks"][0] == before
+            process.run(["tc", "filter", "delete", *words[:-1]])
+        assert ticks_on(ports) < LOST
         resumes(ports, wire)
 
     def test_lo_may_be_down_and_any_packet_ticks(self, going: tuple[Switch, Wire]) -> None:

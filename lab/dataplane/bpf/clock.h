@@ -6,9 +6,10 @@
  *                             ▲            └── spare, while no token comes back ──► lo ──► tick     │
  *                             └─────────────────────────────────────────────────────────────────────┘
  *
- * A token can be lost: lo is down, or the backlog of the CPU is full when lo hands it over. So a spare waits in lo's
- * qdisc, and a packet that comes in by any port of the node finds the clock overdue and winds it up again, or is itself
- * what ticks. Each token has a generation: one that was given up and turns up after all is dropped.
+ * A token can be lost: lo is down, or the backlog of the CPU is full when lo hands it over. So spares wait in lo's
+ * qdisc, which go one by one until a token comes back; and a packet that comes in by any port of the node finds the
+ * clock overdue and winds it up again, or is itself what ticks. Each token has a generation: one that was given up and
+ * turns up after all is dropped.
  */
 #ifndef RL_CLOCK_H
 #define RL_CLOCK_H
@@ -21,7 +22,7 @@
 #define RL_MIN_TICK 50000ull
 #define RL_MAX_TICK 1000000ull
 #define RL_OVERDUE 3000000ull /* ns after which a token that was due is taken for lost */
-#define RL_SPARES 2
+#define RL_SPARES 8 /* each that is lost as well takes RL_OVERDUE: of a backlog that is full, 24 ms */
 #define RL_GENERATIONS 8 /* what a mark has bits for */
 
 /* Set bits, with a full barrier: without its result the instruction is unordered on ARM64. */
