@@ -317,7 +317,7 @@ def test_bonds_match_the_golden_file(router: str) -> None:
 
 
 def test_the_filters_of_bonds_match_the_golden_file() -> None:
-    """leaf1's, of a tenant that is routed: what is routed has no mark."""
+    """leaf1's, of a tenant that is routed: what is routed says no sender."""
     text = (TOPOLOGIES / "multihomed.yaml").read_text()
     text = text.replace("untagged: [h1, h2, h3]", "untagged: [h1, h2, h3]\n      tenant: blue")
     bonded = load_topology(text.replace("  networks:\n", "  tenants:\n    blue: {l3vni: 50010}\n  networks:\n"))
