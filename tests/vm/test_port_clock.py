@@ -125,6 +125,19 @@ def without(ports: Switch, device: str) -> Iterator[None]:
             process.run(["ip", "link", "set", device, "up"])
 
 
+@contextmanager
+def losing(ports: Switch, *action: str) -> Iterator[None]:
+    """An action of tc's for all that lo gives back meanwhile, before the clock has it."""
+    words = ["dev", "lo", "ingress", "pref", "1", "matchall"]
+    with entered(ports.inside):
+        process.run(["tc", "filter", "add", *words, "action", *action])
+    try:
+        yield
+    finally:
+        with entered(ports.inside):
+            process.run(["tc", "filter", "delete", *words[:-1]])
+
+
 class TestLoss:
     def test_a_token_that_lo_loses_on_its_way_is_replaced(self, going: tuple[Switch, Wire]) -> None:
         """What is not of the clock's generation is dropped where a token of a full backlog would be missed."""
@@ -151,19 +164,41 @@ class TestLoss:
         assert late < LOST
         resumes(ports, wire)
 
+    def test_the_first_one_may_be_lost(self, ports: Switch) -> None:
+        """What winds the clock up leaves a spare as well: none has come round yet, and nobody else need come by."""
+        first = data(PRIORITY)
+        once = ("police", "rate", "8kbit", "burst", str(len(first)), "conform-exceed", "continue/drop")
+        ports.set_group(SWP1, GROUP, bytes=XOFF_AT)
+        with ports.wire() as wire, losing(ports, *once):
+            ports.rx(first)
+            assert wire.next() == frame(PRIORITY)
+            assert ticks_on(ports) < LOST
+            assert revived(ports) == 1
+            resumes(ports, wire)
+
     def test_what_takes_its_place_may_be_lost_as_well(self, going: tuple[Switch, Wire]) -> None:
         """While a backlog is full a spare is lost every 3 ms, and nobody else need come by."""
         ports, wire = going
         spares = ports.maps.ports["state"]["spares"]
         waited(lambda: spares[PORTS.clock] == SPARES, "all spares to be there")
-        words = ["dev", "lo", "ingress", "pref", "1", "matchall"]
-        with entered(ports.inside):
-            process.run(["tc", "filter", "add", *words, "action", "drop"])
+        with losing(ports, "drop"):
             before = int(ports.maps.nodes["ticks"][0])
             waited(lambda: spares[PORTS.clock] <= SPARES - 3, "three to be lost")
             assert ports.maps.nodes["ticks"][0] == before
-            process.run(["tc", "filter", "delete", *words[:-1]])
         assert ticks_on(ports) < LOST
+        resumes(ports, wire)
+
+    def test_the_last_packet_of_many_leaves_a_spare(self, going: tuple[Switch, Wire]) -> None:
+        """However many are lost while a backlog is full: when its last packet is looked at, it is so no longer."""
+        ports, wire = going
+        spares = ports.maps.ports["state"]["spares"]
+        ports.set_group(SWP1, GROUP, bytes=XOFF_AT, paused=1, refresh_at=2**63)
+        with losing(ports, "drop"):
+            waited(lambda: not spares[PORTS.clock], "all spares to be lost")
+            ports.maps.nodes["tick_at"] = time.monotonic_ns() + 10**9  # for a second nobody finds it late
+            ports.rx(data(0))
+            assert spares[PORTS.clock] == 1
+        ticks_on(ports)
         resumes(ports, wire)
 
     def test_lo_may_be_down_and_any_packet_ticks(self, going: tuple[Switch, Wire]) -> None:

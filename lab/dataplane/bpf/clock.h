@@ -159,7 +159,17 @@ __noinline __u64 rl_tick_node(struct __sk_buff *skb, __u32 clock, __u64 now)
 	return soonest;
 }
 
-/* A packet has come in while a pause lasts: whether the clock still goes. */
+/* Have a spare in lo's qdisc. */
+static __always_inline void rl_keep_spare(struct __sk_buff *skb, const struct rl_port *clock)
+{
+	if (clock->state->spares >= RL_SPARES)
+		return;
+	skb->mark = rl_mark(RL_KIND_SPARE, 0, clock->id);
+	bpf_clone_redirect(skb, RL_LOOPBACK, 0);
+}
+
+/* A packet has come in while a pause lasts, or begins one: whether the clock still goes, and has a spare. So the last
+ * packet of a full backlog, which is what loses tokens, leaves one behind that finds room. */
 __noinline int rl_watch_clock(struct __sk_buff *skb, __u32 id)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -169,12 +179,16 @@ __noinline int rl_watch_clock(struct __sk_buff *skb, __u32 id)
 	if (!rl_find(&port, id))
 		return 0;
 	node = rl_find_node(&port);
-	if (!node || !rl_is_overdue(node, now))
+	if (!node || !rl_find(&port, node->first_port))
+		return 0;
+	if (!port.state->spares)
+		rl_keep_spare(skb, &port);
+	if (!rl_is_overdue(node, now))
 		return 0;
 	__sync_fetch_and_add(&node->revived, 1);
 	__sync_lock_test_and_set(&node->ticking, 1);
 	if (!rl_wind(skb, node, now))
-		rl_tick_node(skb, node->first_port, now);
+		rl_tick_node(skb, port.id, now);
 	return 0;
 }
 
@@ -202,15 +216,6 @@ static __always_inline __u32 rl_take_token(const struct rl_port *clock, struct r
 		return 0;
 	}
 	return rl_mark(RL_KIND_TOKEN, generation % RL_GENERATIONS, clock->id);
-}
-
-/* Have a spare in lo's qdisc. */
-static __always_inline void rl_keep_spare(struct __sk_buff *skb, const struct rl_port *clock)
-{
-	if (clock->state->spares >= RL_SPARES)
-		return;
-	skb->mark = rl_mark(RL_KIND_SPARE, 0, clock->id);
-	bpf_clone_redirect(skb, RL_LOOPBACK, 0);
 }
 
 /* The spare, when the token has not come back; none is kept where the clock has stopped. */
