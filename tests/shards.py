@@ -35,6 +35,8 @@ _NO_TESTS: Final = 5
 _INTERRUPTED: Final = 130
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
 _COUNTED: Final = ("passed", "failed", "error", "skipped")
+_SLOWEST: Final = ("--durations=4", "--durations-min=5")
+_DURATION: Final = re.compile(r"^[\d.]+s (setup|call|teardown) ")
 _RED: Final = re.compile(r"^(?:FAILED|ERROR) (tests/vm/[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 _AGAIN: Final = "ROCELAB_AGAIN"
 """In the environment: what was red is run a second time. What was red at first is printed nevertheless."""
@@ -157,7 +159,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     long = sys.argv[1:2] == [_LONG]
-    arguments = ["-m", "long", *sys.argv[2:]] if long else ["-m", "not long", *sys.argv[1:]]
+    wanted = ["-m", "long", *sys.argv[2:]] if long else ["-m", "not long", *sys.argv[1:]]
+    arguments = [*_SLOWEST, *wanted]
     names = test_files(long=long)
     files: queue.SimpleQueue[str] = queue.SimpleQueue()
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
@@ -196,9 +199,11 @@ def retried(outcome: Outcome, vm: str, arguments: list[str]) -> Outcome:
 
 
 def shown(outcome: Outcome) -> Outcome:
-    """Print what a file's tests said: all of it when one failed, else the last line."""
+    """Print what a file's tests said: all of it when one failed, else the last line, and what took long in it."""
     lines = outcome.output.rstrip().splitlines() or ["it printed nothing"]
-    print("\n".join(lines[-1:] if outcome.good else lines), flush=True)
+    if outcome.good:
+        lines = [line for line in lines[:-1] if _DURATION.match(line)] + lines[-1:]
+    print("\n".join(lines), flush=True)
     print(f"--- {outcome.file}: {outcome.seconds:.0f} s, exit code {outcome.code}", flush=True)
     return outcome
 

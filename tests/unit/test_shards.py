@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tests import shards
 from tests.shards import Outcome
+
+if TYPE_CHECKING:
+    import pytest
 
 RED = Outcome("tests/vm/test_qos.py", 9.0, 1, """
 FAILED or not, a line of somebody's output
@@ -41,3 +45,14 @@ def test_a_file_is_run_where_it_has_tests_of_the_kind() -> None:
     whole, some, none = (f"tests/vm/test_{name}.py" for name in ("multihoming", "spin_up", "qos"))
     assert {whole, some, none} & set(shards.test_files(long=True)) == {whole, some}
     assert {whole, some, none} & set(shards.test_files(long=False)) == {some, none}
+
+
+def test_of_a_green_file_the_sums_are_shown_and_what_took_long(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = "24.13s call     tests/vm/test_a.py::test_b"
+    said = f"..\n==== slowest 4 durations ====\n{slow}\n2 passed in 30.00s\n"
+    shards.shown(Outcome("tests/vm/test_a.py", 200.0, 0, said))
+    assert capsys.readouterr().out.splitlines() == [
+        slow,
+        "2 passed in 30.00s",
+        "--- tests/vm/test_a.py: 200 s, exit code 0",
+    ]
