@@ -7,7 +7,6 @@ names, so that interfaces have the indexes planned for them, which the kernel ta
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
 from signal import Signals
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,7 @@ from lab.backends.state import Kind
 from lab.errors import OperationFailed
 from lab.export import containerlab as export
 from lab.export.folder import write
-from lab.kernel import netns
+from lab.kernel import inhabitants, netns, process
 from lab.routing.daemons import Router
 
 if TYPE_CHECKING:
@@ -31,9 +30,10 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
 
 _WATCHDOG: Final = "watchfrr"
+_STARTER: Final = "/usr/lib/frr/watchfrr.sh"
+"""The watchdog's script: it starts a daemon, with the options and the configuration that it has in the container."""
 _PATIENCE: Final = 90.0
-"""Seconds in which it starts a daemon again; it waits a minute after the last time."""
-_LOOK: Final = 0.2
+"""Seconds for it."""
 
 
 class ContainerlabBackend(NetnsBackend):
@@ -114,9 +114,8 @@ class ContainerRouter(Router):
 
     def pids(self) -> dict[str, int]:
         """Process ids of the daemons as this machine counts, and 0 for one that has ended."""
-        started = [path.stem for path in sorted(self.directory.glob("*.pid"))]
-        found = {daemon: netns.programs(self.namespace, daemon) for daemon in started}
-        return {daemon: pids[0] if pids else 0 for daemon, pids in found.items()}
+        ours = inhabitants.inner_pids(self.namespace)
+        return {daemon: ours.get(pid, 0) for daemon, pid in Router.pids(self).items()}
 
     def signal(self, daemon: str, number: Signals) -> None:
         """The same, while FRR's watchdog sleeps, which would mend at once what is to be broken."""
@@ -127,13 +126,17 @@ class ContainerRouter(Router):
             Router.signal(self, _WATCHDOG, number)
 
     def start_again(self, daemon: str) -> None:
-        """Wake FRR's watchdog, which starts it; OperationFailed when it does not."""
+        """Start a daemon that has ended as FRR's watchdog would, and wake that; OperationFailed when none comes.
+
+        Fine when it runs. The watchdog itself would start all others anew when it is zebra, and may wait a minute.
+        """
+        if not self.lives(daemon):
+            start = containers.command(self.container, [_STARTER, "start", daemon], terminal=False)
+            done = process.run(start, timeout=_PATIENCE, check=False)
+            if not self.lives(daemon):
+                said = " ".join((done.stdout + done.stderr).split()) or "its script says nothing"
+                raise OperationFailed(f"{self.name}: {daemon} does not start: {said}", "rocelab down, then up")
         Router.signal(self, _WATCHDOG, Signals.SIGCONT)
-        deadline = time.monotonic() + _PATIENCE
-        while not self.lives(daemon):
-            if time.monotonic() > deadline:
-                raise OperationFailed(f"{self.name}: FRR's watchdog does not start {daemon}", "rocelab down, then up")
-            time.sleep(_LOOK)
 
     def vtysh(self, *commands: str) -> list[str]:
         """The container's own vtysh."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from lab.backends.state import Kind
 from lab.errors import OperationFailed
-from lab.kernel import netns
+from lab.kernel import inhabitants
 from lab.kernel.bridges import SETTLED, tree_state
 from lab.kernel.interfaces import interfaces
 from lab.model.overlay.plan import BRIDGE, plan_overlay
@@ -69,8 +69,8 @@ class NodeHealth:
 
 def examine(fabric: Fabric) -> list[NodeHealth]:
     """The health of every node, read in parallel."""
-    with netns.inhabited(fabric.state.proofs(Kind.NAMESPACE)) as places:
-        alive = netns.processes_in(places)
+    with inhabitants.inhabited(fabric.state.proofs(Kind.NAMESPACE)) as places:
+        alive = inhabitants.processes_in(places)
     overlay = plan_overlay(fabric.topology)
     externals = list(overlay.externals.values()) if overlay else []
     gone = fabric.backend.complaints(fabric.state)

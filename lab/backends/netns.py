@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.backends.state import Kind
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import cgroup, netns, node_files, pins, process, signals
+from lab.kernel import cgroup, inhabitants, netns, node_files, pins, process, signals
 from lab.kernel.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.hosts import hosts_file
@@ -227,8 +227,8 @@ def _end_processes(cookies: Mapping[str, int], groups: Iterable[Path]) -> None:
     for group in groups:
         cgroup.end(group)
     for _ in range(_SWEEPS):
-        with netns.inhabited(cookies) as places:
-            found = netns.processes_in(places)
+        with inhabitants.inhabited(cookies) as places:
+            found = inhabitants.processes_in(places)
             if not found:
                 return
             process.kill(found, meant=lambda pid, places=places: netns.place_of(pid) in places)  # type: ignore[misc]

@@ -76,7 +76,9 @@ class RouteNews:
         self._opened.close()
 
     def watch_process(self, pid: int, name: str) -> None:
-        """Also report ``name`` as soon as the process ends; ProcessLookupError when it has ended already."""
+        """Also report ``name`` as soon as the process ends; ProcessLookupError when it has ended, or is 0: nobody."""
+        if not pid:
+            raise ProcessLookupError(f"no process for {name}")
         descriptor = os.pidfd_open(pid)
         self._opened.callback(os.close, descriptor)
         self._selector.register(descriptor, selectors.EVENT_READ, name)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from lab.backends.containerlab import ContainerRouter
 from lab.errors import OperationFailed
 from lab.kernel import netns
 from tests.fabric import snapshot
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.fabric
 NAME = "rl-adopted"
+WATCHED: Final = """
+cp "$(command -v sleep)" "$0/watchfrr.sh"; cp "$0/watchfrr.sh" "$0/watchfrr"
+"$0/watchfrr.sh" 600 & "$0/watchfrr" 600 &
+echo $! > "$0/watchfrr.pid"; echo; exec cat
+"""
+"""FRR's watchdog, and a script of its own, which has nearly its name."""
 
 
 @pytest.fixture
@@ -93,3 +100,27 @@ def test_a_directory_that_is_prepared_goes_with_the_last_name() -> None:
     netns.create([NAME])
     netns.delete([NAME])
     assert before.differences(snapshot.take()) == []
+
+
+def said_by_pgrep(name: str, beside: int) -> list[int]:
+    words = ["pgrep", "--exact", name, "--ns", str(beside), "--nslist", "net"]
+    return [int(pid) for pid in subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()]
+
+
+def test_a_container_s_daemon_is_the_process_that_its_file_names(tmp_path: Path) -> None:
+    """By the container's own count, whatever else runs there, or was started there from outside with that number."""
+    command = ["unshare", "--net", "--pid", "--fork", "sh", "-c", WATCHED, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        netns.adopt({NAME: process.pid}, lambda _: None)
+        try:
+            router = ContainerRouter("r1", netns.Namespace(NAME), tmp_path, "clab-theirs-r1")
+            (watchdog,) = said_by_pgrep("watchfrr", process.pid)
+            assert router.pids() == {"watchfrr": watchdog}
+            (tmp_path / "watchfrr.pid").write_text(f"{process.pid}\n")
+            assert router.pids() == {"watchfrr": 0}
+        finally:
+            netns.delete([NAME])
+            process.stdin.close()

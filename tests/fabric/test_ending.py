@@ -12,7 +12,7 @@ import pytest
 
 from lab.backends.state import FabricState
 from lab.errors import OperationFailed
-from lab.kernel import cgroup, netns, process
+from lab.kernel import cgroup, inhabitants, netns, process
 from lab.kernel.netns import Namespace
 from tests.fabric.command import argv, hosts, rocelab, rocelab_json
 from tests.patience import PATIENCE
@@ -124,8 +124,8 @@ def forking() -> Iterator[tuple[process.Process, dict[str, int]]]:
     netns.create(["rl-forking"], cookies.update)
     program = Namespace("rl-forking").start(["sh", "-c", "read line; sleep 600 &"], stdin=process.PIPE)
     yield program, cookies
-    with netns.inhabited(cookies) as places:
-        process.kill(netns.processes_in(places), meant=lambda _: True)
+    with inhabitants.inhabited(cookies) as places:
+        process.kill(inhabitants.processes_in(places), meant=lambda _: True)
     program.communicate()
     netns.delete(["rl-forking"])
 
@@ -144,8 +144,8 @@ def test_who_ends_as_we_look_is_not_all_that_is_there(
         return meant(path, *words, **named)
 
     monkeypatch.setattr(os, call, when_it_has_ended)
-    with netns.inhabited(cookies) as places:
-        (left,) = netns.processes_in(places)
+    with inhabitants.inhabited(cookies) as places:
+        (left,) = inhabitants.processes_in(places)
     assert left != program.pid
 
 
@@ -156,8 +156,8 @@ def test_a_pid_that_is_somebody_elses_by_now_is_not_touched() -> None:
     inside = Namespace("rl-reused").start(["sleep", "600"])
     outside = process.start(["sleep", "600"])
     try:
-        with netns.inhabited(cookies) as places:
-            assert netns.processes_in(places) == {inside.pid: "rl-reused"}
+        with inhabitants.inhabited(cookies) as places:
+            assert inhabitants.processes_in(places) == {inside.pid: "rl-reused"}
             process.kill([inside.pid, outside.pid], meant=lambda pid: netns.place_of(pid) in places)
         assert inside.wait(PATIENCE) == -9
         assert outside.poll() is None

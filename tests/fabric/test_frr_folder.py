@@ -11,7 +11,7 @@ import pytest
 
 from lab.backends.state import FABRICS
 from lab.errors import OperationFailed
-from lab.kernel import netns, process
+from lab.kernel import inhabitants, netns, process
 from lab.kernel.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
@@ -45,8 +45,8 @@ def router(config: RouterConfig) -> Iterator[Router]:
     made = Router("leaf", NODE, FABRICS / "folder" / "nodes" / "leaf")
     made.write(config)
     yield made
-    with netns.inhabited(cookies) as places:
-        process.kill(netns.processes_in(places), meant=lambda pid: netns.place_of(pid) in places)
+    with inhabitants.inhabited(cookies) as places:
+        process.kill(inhabitants.processes_in(places), meant=lambda pid: netns.place_of(pid) in places)
     netns.delete([NODE.name])
     shutil.rmtree(FABRICS / "folder")
     for folder in (FABRICS, FABRICS.parent):

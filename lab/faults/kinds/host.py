@@ -13,7 +13,7 @@ from lab.errors import UsageError
 from lab.faults.fault import Fault, Parameters
 from lab.faults.kinds.addresses import Addressed
 from lab.faults.place import Form
-from lab.kernel import ip, netns, process
+from lab.kernel import inhabitants, ip, process
 from lab.wire.packet_values import Mac
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class ProcessStopped(Fault[ProgramParameters]):
 
     @override
     def look(self) -> Before:
-        if not netns.programs(self.namespace, self.p.name):
+        if not inhabitants.programs(self.namespace, self.p.name):
             raise UsageError(
                 f"no program {self.p.name}... runs in {self.place.node}", f"rocelab exec {self.place.node} -- ps"
             )
@@ -187,8 +187,8 @@ class ProcessStopped(Fault[ProgramParameters]):
         self._send(signal.SIGCONT)
 
     def _send(self, number: signal.Signals) -> None:
-        pids = netns.programs(self.namespace, self.p.name)
-        process.send(pids, number, meant=lambda pid: pid in netns.programs(self.namespace, self.p.name))
+        pids = inhabitants.programs(self.namespace, self.p.name)
+        process.send(pids, number, meant=lambda pid: pid in inhabitants.programs(self.namespace, self.p.name))
 
 
 class ProcessKilled(ProcessStopped):
