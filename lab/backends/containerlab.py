@@ -130,13 +130,18 @@ class ContainerRouter(Router):
 
         Fine when it runs. The watchdog itself would start all others anew when it is zebra, and may wait a minute.
         """
-        if not self.lives(daemon):
-            start = containers.command(self.container, [_STARTER, "start", daemon], terminal=False)
-            done = process.run(start, timeout=_PATIENCE, check=False)
+        try:
             if not self.lives(daemon):
-                said = " ".join((done.stdout + done.stderr).split()) or "its script says nothing"
-                raise OperationFailed(f"{self.name}: {daemon} does not start: {said}", "rocelab down, then up")
-        Router.signal(self, _WATCHDOG, Signals.SIGCONT)
+                self._start_alone(daemon)
+        finally:
+            Router.signal(self, _WATCHDOG, Signals.SIGCONT)
+
+    def _start_alone(self, daemon: str) -> None:
+        start = containers.command(self.container, [_STARTER, "start", daemon], terminal=False)
+        done = process.run(start, timeout=_PATIENCE, check=False)
+        if not self.lives(daemon):
+            said = " ".join((done.stdout + done.stderr).split()) or "its script says nothing"
+            raise OperationFailed(f"{self.name}: {daemon} does not start: {said}", "rocelab down, then up")
 
     def vtysh(self, *commands: str) -> list[str]:
         """The container's own vtysh."""
