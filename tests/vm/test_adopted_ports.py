@@ -228,32 +228,26 @@ def test_a_down_that_is_killed_is_finished_by_the_next(theirs: Theirs, call: str
     assert injected(f"{call}:{number}:before:SIGKILL", "down", "--all").returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(
-    ("theirs_is", "away", "said"),
-    [
-        ("tc qdisc add dev eth1 root fq_codel", "tc qdisc del dev eth1 root", "h1:eth1 has a qdisc fq_codel"),
-        ("tc qdisc add dev eth1 clsact", "tc qdisc del dev eth1 clsact", "h1:eth1 has filters of its own"),
-        ("tc qdisc add dev lo clsact", "tc qdisc del dev lo clsact", "h1:lo has filters of its own"),
-    ],
-)
-def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs, theirs_is: str, away: str, said: str) -> None:
-    theirs.sh("h1", theirs_is)
-    before = theirs.looked()
-    assert said in rocelab("adopt", theirs.file, "--qos", "lab", expect=4).stderr
-    assert theirs.looked() == before
-    rocelab("adopt", theirs.file)
-    rocelab("down", "--all")
-    assert theirs.looked() == before
-    theirs.sh("h1", away)
+def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs) -> None:
+    for kind, device, said in (
+        ("root fq_codel", "eth1", "h1:eth1 has a qdisc fq_codel"),
+        ("clsact", "eth1", "h1:eth1 has filters of its own"),
+        ("clsact", "lo", "h1:lo has filters of its own"),
+    ):
+        theirs.sh("h1", f"tc qdisc add dev {device} {kind}")
+        before = theirs.looked()
+        assert said in rocelab("adopt", theirs.file, "--qos", "lab", expect=4).stderr
+        assert theirs.looked() == before
+        rocelab("adopt", theirs.file)
+        rocelab("down", "--all")
+        assert theirs.looked() == before
+        theirs.sh("h1", f"tc qdisc del dev {device} {kind}")
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_what_cannot_be_a_port_is_told(theirs: Theirs) -> None:
+    for words, said in (
         (("--qos", "loud"), "--qos loud is no preset"),
         (("--rate", "fast"), "--rate fast is no rate"),
         (("--qos", "lab", "--rate", "1bit"), "--rate 1bit is no rate"),
-    ],
-)
-def test_what_cannot_be_a_port_is_told(theirs: Theirs, words: tuple[str, ...], said: str) -> None:
-    assert said in rocelab("adopt", theirs.file, *words, expect=2).stderr
+    ):
+        assert said in rocelab("adopt", theirs.file, *words, expect=2).stderr

@@ -96,7 +96,7 @@ def test_goodput_agrees_with_the_byte_counters_of_a_router_on_the_way(path: Path
 
 
 def test_pairs_run_at_the_same_time(path: Path) -> None:
-    both = measure_bandwidth([path.pair, path.pair], BandwidthTest(duration=10))
+    both = measure_bandwidth([path.pair, path.pair], BandwidthTest(duration=4))
     # Each has the whole link while the other has not begun or has ended: the sum of their rates may be above it, what
     # was carried from the first's beginning to the last's end may not.
     assert total(both).goodput_bps < 1.01 * THEORY
