@@ -93,7 +93,8 @@ def _bpf() -> tuple[str, ...]:
     """What is in the kernel by its type and name, pinned or not, where fabrics can have lossless ports.
 
     It outlives the fabric: the kernel takes namespaces down behind everybody's back, and frees what their interfaces
-    had. So where there is no fabric, that is waited for.
+    had. So where there is no fabric, that is waited for. Programs of cgroups are left out: systemd's and Docker's
+    come and go with their units and containers, some time after these, and rocelab loads none.
     """
     if not Path("/sys/class/infiniband").exists() or not shutil.which("bpftool"):
         return ()
@@ -101,7 +102,8 @@ def _bpf() -> tuple[str, ...]:
     deadline = time.monotonic() + _SETTLING
     while any(map(_is_ours, found)) and not _is_pinned() and time.monotonic() < deadline:
         found = _bpf_objects()
-    return tuple(f"{entry['what']} {entry['type']} {entry.get('name', '')}" for entry in found)
+    counted = [entry for entry in found if not entry["type"].startswith("cgroup_")]
+    return tuple(f"{entry['what']} {entry['type']} {entry.get('name', '')}" for entry in counted)
 
 
 def _is_pinned() -> bool:
