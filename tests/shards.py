@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,9 +37,6 @@ _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfa
 _COUNTED: Final = ("passed", "failed", "error", "skipped")
 _SLOWEST: Final = ("--durations=4", "--durations-min=5")
 _DURATION: Final = re.compile(r"^[\d.]+s (setup|call|teardown) ")
-_RED: Final = re.compile(r"^(?:FAILED|ERROR) (tests/vm/[^\s\[]+(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
-_AGAIN: Final = "ROCELAB_AGAIN"
-"""In the environment: what was red is run a second time. What was red at first is printed nevertheless."""
 
 
 @dataclass(frozen=True)
@@ -50,28 +47,18 @@ class Outcome:
     seconds: float
     code: int
     output: str
-    again: bool = False
-    """Its red tests were green when they were run again."""
-
-    @property
-    def red(self) -> list[str]:
-        """The tests that failed, as pytest names them; the whole file where it did not come to name any."""
-        return [] if self.good else list(dict.fromkeys(_RED.findall(self.output))) or [self.file]
 
     @property
     def counts(self) -> dict[str, int]:
         """Tests by result, of pytest's last line."""
         lines = [line for line in self.output.splitlines() if _COUNT.search(line)] or [""]
         found = {word.removesuffix("s"): int(number) for number, word in _COUNT.findall(lines[-1])}
-        counted = {word: found.get(word, 0) for word in _COUNTED}
-        if self.again:
-            counted |= {"passed": counted["passed"] + counted["failed"] + counted["error"], "failed": 0, "error": 0}
-        return counted
+        return {word: found.get(word, 0) for word in _COUNTED}
 
     @property
     def good(self) -> bool:
-        """Whether nothing failed, or not twice, or nothing was asked for."""
-        return self.again or self.code in {0, _NO_TESTS}
+        """Whether nothing failed, or nothing was asked for."""
+        return self.code in {0, _NO_TESTS}
 
 
 class Shard(threading.Thread):
@@ -173,8 +160,6 @@ def main() -> int:
         ended = [shown(outcomes.get()) for _ in names]
         for shard in shards:
             shard.join()
-        if os.environ.get(_AGAIN):
-            ended = [outcome if outcome.good else retried(outcome, shards[0].name, arguments) for outcome in ended]
     except KeyboardInterrupt:
         return _INTERRUPTED
     finally:
@@ -184,18 +169,6 @@ def main() -> int:
         for shard in shards:
             rocelab("vm", "down", "--name", shard.name)
     return summarised(ended, time.monotonic() - began)
-
-
-def retried(outcome: Outcome, vm: str, arguments: list[str]) -> Outcome:
-    """Run what was red in a file a second time, and say so."""
-    forks = Forks(vm, arguments)
-    codes = []
-    for test in outcome.red:
-        code, output = forks.tested(test)
-        print(f"=== red at first, run again: {test}\n{output.rstrip()}", flush=True)
-        codes.append(code)
-    forks.close()
-    return replace(outcome, again=not any(codes))
 
 
 def shown(outcome: Outcome) -> Outcome:
@@ -214,9 +187,6 @@ def summarised(ended: list[Outcome], seconds: float) -> int:
     bad = [outcome.file for outcome in ended if not outcome.good]
     for file in bad:
         print(f"FAILED {file}")
-    for outcome in ended:
-        if outcome.again:
-            print(f"red at first, green when run again: {outcome.file}")
     print(json.dumps({Path(outcome.file).name: round(outcome.seconds) for outcome in ended}))
     failed = sums["failed"] + sums["error"]
     print(f"{sums['passed']} passed, {failed} failed, {sums['skipped']} skipped in {seconds:.0f} s")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests import shards
@@ -22,18 +21,16 @@ FAILED tests/vm/test_qos.py::test_pauses - OSError: gone
 LOST = Outcome("tests/vm/test_qos.py", 9.0, 4, "the VM is gone\n")
 
 
-def test_what_is_run_again_is_what_was_red() -> None:
-    assert RED.red == ["tests/vm/test_qos.py::test_marks[h1 - h2]", "tests/vm/test_qos.py::test_pauses"]
-    assert LOST.red == ["tests/vm/test_qos.py"]
-
-
-def test_what_was_green_the_second_time_counts_as_passed() -> None:
-    assert not RED.good
+def test_results_are_those_of_the_last_line() -> None:
     assert RED.counts == {"passed": 17, "failed": 2, "error": 1, "skipped": 1}
-    mended = replace(RED, again=True)
-    assert mended.good
-    assert mended.red == []
-    assert mended.counts == {"passed": 20, "failed": 0, "error": 0, "skipped": 1}
+
+
+def test_what_is_red_or_lost_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    good = Outcome("tests/vm/test_port.py", 1.0, 0, "3 passed in 1.0s\n")
+    assert shards.summarised([good], 1.0) == 0
+    for bad in (RED, LOST):
+        assert shards.summarised([good, bad], 1.0) == 1
+        assert f"FAILED {bad.file}\n" in capsys.readouterr().out
 
 
 def test_nothing_to_run_is_no_failure() -> None:
