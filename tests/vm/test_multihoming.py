@@ -1,6 +1,7 @@
 """A host on two leaves by LACP and an Ethernet segment: who tells what, what comes twice, and what fails over.
 
-The judges are FRR's own show commands, the kernel's tables, ping and tshark. One fabric, since each takes a while.
+Whichever way is flooded. The judges are FRR's own show commands, the kernel's tables, ping and tshark. One fabric for
+all tests of a way, since each takes a while.
 """
 
 from __future__ import annotations
@@ -44,14 +45,17 @@ LEAVES: Final = ("leaf1", "leaf2", "leaf3")
 MTU: Final = 4300
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fabric() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True, params=["ingress-replication", "multicast"])
+def flooding(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     load_bonding()  # a module stays, and brings tls with it
     before = snapshot.take()
-    rocelab("up", TOPOLOGIES / "multihomed.yaml")
+    file = tmp_path_factory.mktemp("fabric") / "multihomed.yaml"
+    example = (TOPOLOGIES / "multihomed.yaml").read_text()
+    file.write_text(example.replace("\noverlay:\n", f"\noverlay:\n  flooding: {request.param}\n"))
+    rocelab("up", file)
     for host, other in (("h1", "h3"), ("h2", "h1"), ("h3", "h2")):  # a leaf tells the MAC of a host that has spoken
         said(host, "ping", "-nqc1", "-W2", ADDRESS[other], check=False)
-    yield
+    yield request.param
     rocelab("down", "--fabric", "multihomed")
     assert before.differences(snapshot.take()) == []
 
@@ -79,9 +83,12 @@ def test_every_pair_reaches_each_other_at_full_mtu_once() -> None:
         assert "duplicates" not in report, (pair, report)
 
 
-def test_each_leaf_tells_of_its_segments_and_macs_and_nothing_else() -> None:
-    """RFC 7432: type 1 of the segment and of the network, 2 of MACs, 3, and 4; each by its teller and segment."""
-    wanted = {(3, leaf, "") for leaf in LEAVES}
+def test_each_leaf_tells_of_its_segments_and_macs_and_nothing_else(flooding: str) -> None:
+    """RFC 7432: type 1 of the segment and of the network, 2 of MACs, 3, and 4; each by its teller and segment.
+
+    Who floods to a group wants no copies: FRR tells no route of type 3 then.
+    """
+    wanted = {(3, leaf, "") for leaf in LEAVES if flooding == "ingress-replication"}
     wanted |= {(kind, leaf, ESI) for kind in (1, 4) for leaf in ("leaf1", "leaf2")}
     wanted |= {(2, leaf, MAC["h1"]) for leaf in ("leaf1", "leaf2")} | {
         (2, "leaf1", MAC["h2"]),
@@ -102,7 +109,8 @@ def test_each_leaf_tells_of_its_segments_and_macs_and_nothing_else() -> None:
     answer = rocelab_json("status", "--evpn")
     assert answer["healthy"]
     kinds = {(each["route"]["type"], each["route"]["esi"]) for each in answer["routes"]}
-    assert kinds == {(1, ESI), (2, ESI), (2, ""), (3, ""), (4, ESI)}
+    copied = {(3, "")} if flooding == "ingress-replication" else set()
+    assert kinds == {(1, ESI), (2, ESI), (2, ""), (4, ESI)} | copied
 
 
 def test_flows_to_h1_take_both_leaves(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether the flooding that an overlay asks for can be: its groups, and what goes with multicast."""
+"""Whether the flooding that an overlay asks for can be: its groups, and where they meet."""
 
 from __future__ import annotations
 
@@ -37,12 +37,7 @@ def check_groups(spec: OverlaySpec) -> Iterator[Finding]:
 
 
 def check_multicast(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
-    """What cannot go with it, and what has not been made to, is refused."""
-    if spec.flooding is not Flooding.MULTICAST:
-        return
-    path = ("overlay", "flooding")
-    if not topology.having(Role.SPINE):
-        yield Finding(path, "multicast has no rendezvous point: there is no spine", "leave flooding out")
-    if spec.bonds:
-        message = "multicast does not go with bonds: their leaves tell copies from each other by who sent them"
-        yield Finding(path, message, "leave flooding out, or bonds")
+    """It has a rendezvous point."""
+    if spec.flooding is Flooding.MULTICAST and not topology.having(Role.SPINE):
+        message = "multicast has no rendezvous point: there is no spine"
+        yield Finding(("overlay", "flooding"), message, "leave flooding out")

@@ -16,6 +16,7 @@ FRR = {
     "bgp_evpn_mh/test_evpn_mh": Wanted(
         floods={1000: _TORS},
         ways={"bridged 1000": "d11-d21 d11-d22 d12-d21 d12-d22", "bridged or bridged 1000": "d11-d12 d21-d22"},
+        groups={1000: "239.1.1.100"},
         segments={
             "torm11 bond1": f"{_ESI}1 torm12",
             "torm11 bond2": f"{_ESI}2 torm12",
