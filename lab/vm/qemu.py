@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import functools
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from lab.kernel import clock
+from lab.kernel import clock, process
 from lab.vm import walls
 from lab.vm.frames import PORT_NAME
 
@@ -97,7 +98,7 @@ def guest_argv(guest: Guest) -> list[str]:
         *("-device", f"virtio-serial-pci,max_ports={len(guest.ports) + 1}"),
         *(word for number, path in enumerate(guest.ports) for word in _port_device(number, path)),
         *(word for share in guest.shares for word in _share_device(share)),
-        *(("-runas", f"{guest.user[0]}:{guest.user[1]}") if guest.user else ()),
+        *_becoming(guest),
         *("-qmp", f"unix:{_escaped(guest.monitor)},server=on,wait=off"),
         *("-serial", f"file:{_escaped(guest.console)}", "-pidfile", str(guest.pid_file), "-daemonize"),
     ]
@@ -155,6 +156,19 @@ def _disk(guest: Guest) -> list[str]:
     # Nobody else can have it, and QEMU's own two descriptors of it would be in each other's way.
     drive = f"file=/dev/fdset/1,file.locking=off,format=qcow2,{opened}"
     return [*given, "-drive", drive, *device, "-incoming", "defer"]
+
+
+def _becoming(guest: Guest) -> list[str]:
+    """Options by which QEMU becomes the guest's user. Those of 10.0 are new, and it has no others."""
+    if guest.user is None:
+        return []
+    name = f"{guest.user[0]}:{guest.user[1]}"
+    return ["-runas", name] if "-runas" in _help(guest.arch.qemu) else ["-run-with", f"user={name}"]
+
+
+@functools.cache
+def _help(program: str) -> str:
+    return process.run([program, "-help"]).stdout
 
 
 def _port_device(number: int, path: Path) -> list[str]:

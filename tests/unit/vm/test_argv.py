@@ -38,9 +38,20 @@ def test_qemu_is_in_its_sandbox(guest: Guest, image: Image) -> None:
         assert after(argv, "-sandbox") == ["on,obsolete=deny,resourcecontrol=deny"]
 
 
-def test_qemu_becomes_whom_the_folders_belong_to(guest: Guest) -> None:
-    assert "-runas" not in guest_argv(guest)
-    assert after(guest_argv(replace(guest, user=(1000, 100))), "-runas") == ["1000:100"]
+@pytest.mark.parametrize(
+    ("told", "option", "value"),
+    [
+        ("-run-with [async-teardown=on|off]\n-runas user     change to user id user", "-runas", "1000:100"),
+        ("-run-with [async-teardown=on|off][,chroot=dir][user=username|uid:gid]", "-run-with", "user=1000:100"),
+    ],
+    ids=("Debian 12", "Debian 13"),
+)
+def test_qemu_becomes_whom_the_folders_belong_to(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch, told: str, option: str, value: str
+) -> None:
+    monkeypatch.setattr("lab.vm.qemu._help", lambda _: told)
+    assert option not in guest_argv(guest)
+    assert after(guest_argv(replace(guest, user=(1000, 100))), option) == [value]
 
 
 def test_what_a_guest_makes_is_plain_files_where_the_file_system_can_say_what_it_meant(
