@@ -18,6 +18,7 @@ from lab.dataplane.numbering import number_ports
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 from lab.kernel.queueing import Queue
 from lab.model.topology import Endpoint, Link, Node, Role, Topology
+from tests.fake_docker import Docker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +69,9 @@ def test_a_link_whose_interface_is_gone_is_told() -> None:
         seen.plan_of(THEIRS, found(client=[]))
 
 
-def test_later_commands_know_what_was_found(root: Path) -> None:
+def test_later_commands_know_what_was_found(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Docker(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
     state = FabricState("theirs")
     state.directory.mkdir(parents=True)
     seen.save(kept(state), found())

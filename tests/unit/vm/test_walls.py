@@ -76,7 +76,8 @@ def test_roots_folder_for_results_is_given_to_whom_its_folder_belongs_to(
         patched.setattr(os, "geteuid", lambda: 0)
         patched.setattr(os, "fstat", lambda _: SimpleNamespace(st_uid=0))
         patched.setattr(os, "fchown", lambda _, user, group: given.append((user, group)))
-        patched.setattr(Path, "stat", lambda _: SimpleNamespace(st_mode=stat.S_IFDIR, st_uid=ANN[0], st_gid=ANN[1]))
+        folder = SimpleNamespace(st_mode=stat.S_IFDIR, st_uid=ANN[0], st_gid=ANN[1])
+        patched.setattr(Path, "stat", lambda *_, **__: folder)
         made = [walls.folder_in(tmp_path, "recordings") for _ in range(2)]
     assert made == [tmp_path / "recordings"] * 2
     assert given == [ANN] * 2
