@@ -51,7 +51,7 @@ FIELDS = ("ip.src", "ip.dst", "infiniband.bth.destqp", "infiniband.bth.psn")
 
 @dataclass(frozen=True)
 class Rates:
-    """Packets per second, and bytes: of the file, and the most that rocelab had in memory.
+    """Packets per second, and bytes: of the file, and the most memory that was rocelab's own.
 
     ``flood_memory`` is that for a file of many flows, all of which lost packets.
     """
@@ -120,7 +120,7 @@ def show(rates: Rates) -> None:
     title = f"QP table of {rates.packets:,} packets, {format_size(rates.file_size)}"
     stdout.print(table(title, ("", "packets/s", "rocelab is faster by"), rows))
     stdout.print(
-        f"rocelab's memory at most: {format_size(rates.memory)}; for {rates.flood_flows:,} flows that all lost "
+        f"rocelab's own memory at most: {format_size(rates.memory)}; for {rates.flood_flows:,} flows that all lost "
         f"packets: {format_size(rates.flood_memory)}"
     )
 
