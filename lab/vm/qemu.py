@@ -159,7 +159,7 @@ def _disk(guest: Guest) -> list[str]:
 
 
 def _becoming(guest: Guest) -> list[str]:
-    """Options by which QEMU becomes the guest's user. Those of 10.0 are new, and it has no others."""
+    """Options by which QEMU becomes the guest's user: -runas, which Debian 13's has no more, or its successor."""
     if guest.user is None:
         return []
     name = f"{guest.user[0]}:{guest.user[1]}"

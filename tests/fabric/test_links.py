@@ -97,7 +97,7 @@ def test_a_link_carries_no_more_than_its_rate_with_preamble_and_gap_counted(
     """
     route = json.loads(in_node(node, "ip", "-json", "-4" if family == "ipv4" else "-6", "route", "show", "default"))
     gateway = min(route, key=lambda each: int(each["metric"]))["gateway"]
-    with iperf_server("leaf1"), subprocess.Popen(in_words(node, "iperf3", "-c", gateway, "-t", "4", "-J")) as client:
+    with iperf_server("leaf1"), subprocess.Popen(in_words(node, "iperf3", "-c", gateway, "-t", "4")) as client:
         seconds, octets, packets = map(float, in_node(node, "python3", "-c", COUNT).split())
         assert client.wait(PATIENCE) == 0
     shaper = json.loads(in_node(node, "tc", "-json", "qdisc", "show", "dev", "eth1"))[0]
