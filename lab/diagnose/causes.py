@@ -3,14 +3,16 @@
 A cause is there at a place where all that it ``needs`` is seen and nothing that ``excludes`` it. The symptom that it
 needs first says where, and how sure it is; of what ``supports`` it, each that is seen adds to that. What it
 ``explains`` is its consequence, and no answer of its own. Adding a cause is adding a row, and a symptom where that is
-new. A cause that can be known in two ways has two rows. Names are those of the scenarios that show them. In ``tell``
-and ``fix``, ``{place}``, ``{node}``, ``{port}``, ``{peer}`` and ``{priority}`` stand for where it is.
+new. A cause that can be known in two ways has two rows. Names are those of the scenarios that show them,
+and without one those of the faults. In ``tell`` and ``fix``, ``{place}``, ``{node}``, ``{port}``, ``{peer}`` and
+``{priority}`` stand for where it is.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from lab.diagnose.address_causes import ADDRESS_CAUSES
 from lab.diagnose.cause import Cause
 from lab.diagnose.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.pause_causes import PAUSE_CAUSES
@@ -256,4 +258,5 @@ CAUSES: Final = (
         fault=False,
     ),
     *OVERLAY_CAUSES,
+    *ADDRESS_CAUSES,
 )  # fmt: skip

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Swept, Transfer
+from lab.diagnose.facts import Asked, Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Swept, Transfer
 from lab.diagnose.forwarding import forwarding
+from lab.diagnose.stacks import stacks
 from lab.errors import InvalidInput, UsageError
 from lab.telemetry.folder import invalid
 
@@ -72,6 +73,8 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         sessions=tuple(_session_changes(recording, window)),
         ran=tuple(_ran(recording, window)),
         swept=tuple(_swept(recording, window)),
+        asked=tuple(_asked(recording, window)),
+        stacks=stacks(_state(recording), recording, window.end),
         qos=qos,
         forwarding=_overlay(recording, window, missing),
         bridged=recording.topology.overlay is not None and recording.topology.overlay.plain,
@@ -309,6 +312,13 @@ def _swept(recording: Recording, window: Phase) -> Iterator[Swept]:
             port, size = int(event.data["port"]), int(event.data["size"])
             counts = (int(sent), int(came), int(large_sent), int(large_came))
             yield Swept(event.seconds, (first, *others), port, size, *counts)
+
+
+def _asked(recording: Recording, window: Phase) -> Iterator[Asked]:
+    for event in recording.events(source="caller", kind="note", during=window):
+        if event.data.get("text") == "asked":
+            port, macs = f"{event.node}:{event.data['port']}", frozenset(map(str, event.data["answers"]))
+            yield Asked(event.seconds, port, str(event.data["address"]), macs)
 
 
 def _transfers(recording: Recording, window: Phase, facts: Facts) -> Iterator[Transfer]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.diagnose.forwarding import Forwarding
+    from lab.diagnose.stacks import Stack
     from lab.model.qos.port import NodeQos, PortQos
 
 
@@ -141,6 +142,16 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A question by ARP for an address, the port that it was sent from, and the MACs that answered."""
+
+    seconds: float
+    port: str
+    address: str
+    macs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Transfer:
     """Work that was started: ``qps`` QPs from a host to another. What a job's owner knows; often nobody does."""
 
@@ -175,6 +186,9 @@ class Facts:
     ran: tuple[Ran, ...] = ()
     swept: tuple[Swept, ...] = ()
     """Of each path that was swept; none where nobody probed."""
+    asked: tuple[Asked, ...] = ()
+    stacks: Mapping[str, Stack] = field(default_factory=dict)
+    """By node, its IP stack at the end of the window."""
     transfers: tuple[Transfer, ...] = ()
     qos: Mapping[str, NodeQos] = field(default_factory=dict)
     """By node, what its ports are configured with."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lab.diagnose.sign import Evidence
 from lab.diagnose.symptoms.losses import only_small_ones_pass, sent_again, swallowed_by_a_switch, vanishes_on_a_link
+from lab.diagnose.symptoms.neighbours import a_ping_is_not_answered, nobody_answers
 from lab.diagnose.symptoms.paths import a_link_goes_down, a_session_is_lost
 from lab.diagnose.symptoms.pauses import FOREVER, a_lossless_class_drops
 from lab.diagnose.symptoms.probes import probes_are_missing
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 _ANY = (
     a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch, sent_again,
-    a_link_goes_down, a_session_is_lost, probes_are_missing,
+    a_link_goes_down, a_session_is_lost, probes_are_missing, a_ping_is_not_answered, nobody_answers,
 )  # fmt: skip
 
 
 def trouble(facts: Facts) -> Iterator[Evidence]:
-    """Losses, packets that are sent again, links and sessions that go, ports that stand still."""
+    """Losses, packets that are sent again, links and sessions that go, who is silent, ports that stand still."""
     for symptom in _ANY:
         for sign in symptom(facts):
             yield from sign.evidence[:2]

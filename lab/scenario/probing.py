@@ -19,6 +19,7 @@ from lab.model.overlay.tenancy import reach_of_ends
 from lab.model.topology import Role
 from lab.rdma.nic import nics_of, parse_pair
 from lab.scenario import programs
+from lab.scenario.asking import ask_around
 from lab.scenario.patterns import ring
 from lab.scenario.sweeping import sweep_paths
 from lab.scenario.workload import ping_words
@@ -44,14 +45,15 @@ _SHARE: Final = 16
 
 @contextlib.contextmanager
 def probing(stage: Stage) -> Iterator[None]:
-    """Ping around rings of hosts, sweep all paths, ask for filters; have those write meanwhile that were reached.
+    """Ping around rings of hosts, ask by ARP, sweep all paths, look for filters; have those write that were reached.
 
-    All of it is recorded: the pings, the filters, and who could not begin. Killed, it leaves no transfers: the next
-    command about the fabric ends them.
+    All of it is recorded: the pings, the answers, the filters, and who could not begin. Killed, it leaves no
+    transfers: the next command about the fabric ends them.
     """
     hosts = rings(stage.fabric.topology)
     pairs = [pair for each in hosts for pair in ring(each)]
     reached = _ping(stage, pairs)
+    ask_around(stage, pairs)
     for each in hosts:
         sweep_paths(stage, each)
     for node in stage.fabric.topology.switches if process.which("nft") else ():

@@ -24,7 +24,7 @@ _IFINFOMSG: Final = struct.Struct("=BxHiII")
 _NDMSG: Final = struct.Struct("=BxxxiHBB")
 _RTMSG: Final = struct.Struct("=BBBBBBBBI")
 _NEXT_HOP: Final = struct.Struct("=HBBi")
-_IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE = 3, 4, 16
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE = 1, 3, 4, 16
 _NDA_DST, _NDA_LLADDR = 1, 2
 _RTA_DST, _RTA_OIF, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 9, 15
 _UP: Final = 6
@@ -91,6 +91,7 @@ class KernelNews:
             "admin_up": bool(flags & _IFF_UP) and not gone,
             "up": found[_IFLA_OPERSTATE][0] == _UP and not gone,
             "mtu": struct.unpack("=I", found[_IFLA_MTU])[0],
+            "mac": found.get(_IFLA_ADDRESS, b"").hex(":"),
             "gone": gone,
         }
         return self._news_of("link", number, [name], state)

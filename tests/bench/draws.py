@@ -180,6 +180,27 @@ def _flap(chance: random.Random) -> Drawn:
     return Drawn("link-flap", (("link-down", end, {}),), (f"{leaf}--{spine}",), pairs, qps=8, flaps=True)
 
 
+def _stale(chance: random.Random) -> Drawn:
+    src, dst, _ = _ends(chance)
+    pairs = _across(chance, src, dst, 2)
+    host = pairs[0].partition(":")[2]
+    entry = ("stale-neighbour", _access(host), {"of": f"10.0.0.{2 * _number(host) + 1}"})
+    return Drawn("stale-neighbour", (entry,), (_access(host),), pairs, qps=4)
+
+
+def _wrong_address(chance: random.Random) -> Drawn:
+    src, dst, _ = _ends(chance)
+    pairs = _across(chance, src, dst, 2)
+    host = pairs[0].partition(":")[chance.choice((0, 2))]
+    address = chance.choice((f"10.0.0.{2 * _number(host) + 1}/24", f"10.7.0.{chance.randint(1, 200)}/31"))
+    return Drawn("wrong-address", (("wrong-address", host, {"address": address}),), (host,), pairs, qps=4)
+
+
+def _number(host: str) -> int:
+    """Its rank, from 0: the fabric's host links are numbered so."""
+    return [each for hosts in HOSTS.values() for each in hosts].index(host)
+
+
 _DRAWS: Final[dict[str, Callable[[random.Random], Drawn]]] = {
     "gray-loss": _gray_loss,
     "mtu-black-hole": _mtu,
@@ -194,5 +215,7 @@ _DRAWS: Final[dict[str, Callable[[random.Random], Drawn]]] = {
     "pfc-storm": _storm,
     "headroom-too-small": _headroom,
     "link-flap": _flap,
+    "stale-neighbour": _stale,
+    "wrong-address": _wrong_address,
 }
 CAUSES: Final = tuple(_DRAWS)

@@ -8,7 +8,7 @@ from typing import Any
 from lab.diagnose.facts import Facts, LinkChange, PortFacts, Ran, SessionChange, Transfer
 from lab.model.load import read_topology
 from lab.scenario import library
-from tests.unit.diagnose import made_overlay
+from tests.unit.diagnose import made_addresses, made_overlay
 from tests.unit.diagnose.made_facts import (
     FULL,
     PACKETS,
@@ -299,4 +299,5 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         _four_ways({"leaf1:swp1": {"rx_packets": 7, "rx_bytes": 7 * 1078}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
     ),
     *made_overlay.CASES,
+    *made_addresses.CASES,
 ]  # fmt: skip

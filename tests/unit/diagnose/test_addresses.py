@@ -1,0 +1,201 @@
+"""Addresses, gateways and neighbours: what is healthy of them, what is wrong, and how exactly it is told where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lab.diagnose.answer import Outcome
+from lab.diagnose.engine import diagnose
+from lab.diagnose.facts import Ran
+from lab.diagnose.run import diagnose_run
+from lab.telemetry import folder as files
+from lab.telemetry.recording import Recording
+from tests.unit.diagnose import made_facts
+from tests.unit.diagnose.made_addresses import MACS, NOBODY, SILENCE, asked, facts, sending, stacks
+from tests.unit.diagnose.made_facts import ADDRESSES, HOSTS, Lanes, first, named
+from tests.unit.diagnose.recorded import begun, during
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lab.diagnose.facts import Facts
+
+HOSTS_ENDS = [f"{host}:eth1" for host in HOSTS]
+ANSWERED = asked("leaf1:swp3", ADDRESSES["h1"], MACS["h1:eth1"])
+
+
+def test_where_all_is_as_it_should_be_nothing_is_wrong() -> None:
+    found = diagnose(facts(ANSWERED, asked("h1:eth1", "10.0.0.0", MACS["leaf1:swp3"])))
+    assert (found.outcome, found.causes) == (Outcome.HEALTHY, ())
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        facts(ran=(SILENCE,)),
+        facts(asked("leaf1:swp3", ADDRESSES["h1"])),
+    ],
+    ids=["ping", "arp"],
+)
+def test_silence_without_a_cause_is_unknown(made: Facts) -> None:
+    found = diagnose(made)
+    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert ADDRESSES["h1"] in found.unexplained[0].says
+
+
+@pytest.mark.parametrize(
+    "words", [("-s", "8972", ADDRESSES["h1"]), ("-s", "56", "192.0.2.1")], ids=["large", "to nobody"]
+)
+def test_a_ping_that_need_not_be_answered_is_no_sign(words: tuple[str, ...]) -> None:
+    assert diagnose(facts(ran=(Ran(1.0, "h5", ("ping", *words), 1, ""),))).outcome is Outcome.HEALTHY
+
+
+def test_of_two_networks_as_long_the_cable_is_named() -> None:
+    """Nothing tells which end is right."""
+    made = facts(h1={"networks": {"eth1": frozenset({"10.200.0.8/31"})}})
+    assert first(made) == ("wrong-address", ("h1:eth1--leaf1:swp3",))
+
+
+def test_ends_that_share_a_network_of_one_ip_version_may_differ_in_none_of_the_other() -> None:
+    both = {"eth1": frozenset({"10.200.0.8/31", "fd00::/64"})}
+    made = facts(h1={"networks": both}, leaf1={"networks": {"swp3": frozenset({"10.0.0.0/31", "fd00::/64"})}})
+    assert first(made)[0] == "wrong-address"
+    assert diagnose(facts(h1={"networks": {"eth1": frozenset({"fd00::/64"})}})).outcome is Outcome.HEALTHY
+
+
+def test_a_port_of_a_bridge_is_in_no_network_and_its_cable_has_many_macs() -> None:
+    """Its MAC is not known as one: who is behind the cable's other end is anybody of the VLAN."""
+    swapped = {**sending("h1", "eth1", "10.0.0.0", NOBODY), "networks": {"eth1": frozenset({"10.1.0.0/24"})}}
+    bridged = {name: mac for name, mac in stacks({})["leaf1"].macs.items() if name != "swp3"}
+    assert diagnose(facts(leaf1={"macs": bridged}, h1=swapped)).outcome is Outcome.HEALTHY
+
+
+def test_in_a_network_who_answers_tells_that_an_entry_is_stale() -> None:
+    """Of a bridged port no cable does."""
+    bridged = {name: mac for name, mac in stacks({})["leaf1"].macs.items() if name != "swp3"}
+    entry = sending("h1", "eth1", "10.1.0.9", NOBODY)
+    made = facts(asked("h1:eth1", "10.1.0.9", MACS["h2:eth1"]), leaf1={"macs": bridged}, h1=entry)
+    assert first(made) == ("stale-neighbour", ("h1:eth1",))
+
+
+def test_two_switches_that_answer_for_a_gateway_are_no_two_hosts() -> None:
+    made = facts(asked("h1:eth1", "10.1.0.1", MACS["leaf1:swp1"], MACS["leaf2:swp1"]))
+    assert diagnose(made).outcome is Outcome.HEALTHY
+
+
+def test_of_hosts_with_one_address_both_are_named_and_neither_is_sure() -> None:
+    found = diagnose(facts(asked("h3:eth1", "10.1.0.9", MACS["h1:eth1"], MACS["h2:eth1"])))
+    assert named(found) == ("wrong-address", ("h1:eth1", "h2:eth1"))
+    assert found.causes[0].confidence < 0.9
+
+
+def test_what_a_switch_swallows_for_it_is_no_filter() -> None:
+    """Packets come to leaf1 and leave for nobody: that is the entry's consequence."""
+    lanes: Lanes = {"leaf1:swp1": {"rx_packets": 400}, "spine1:swp1": {"tx_packets": 400}}
+    stale = stacks({"leaf1": sending("leaf1", "swp3", ADDRESSES["h1"], NOBODY)})
+    assert first(made_facts.facts(lanes))[0] == "acl-4791"
+    assert [each.cause for each in diagnose(made_facts.facts(lanes, stacks=stale)).causes] == ["stale-neighbour"]
+
+
+def kernel(here: str, peer: str, address: str, other: str, neighbour: str = "") -> dict[str, Any]:
+    """What the kernel of a node said at the beginning: a link, its network, a gateway, and who is there."""
+    interface, network = here.partition(":")[2], "10.0.0.0/31"
+    return {
+        "links": [{"ifname": interface, "address": MACS[here], "flags": ["LOWER_UP"], "mtu": 9000}],
+        "routes": [
+            {"dst": network, "dev": interface, "protocol": "kernel", "scope": "link", "prefsrc": address},
+            {"dst": "fe80::/64", "dev": interface, "protocol": "kernel"},
+            {"type": "local", "dst": address, "dev": interface, "table": "local", "protocol": "kernel"},
+            *([{"dst": "default", "gateway": other, "dev": interface}] if here in HOSTS_ENDS else []),
+        ],
+        "neighbours": [
+            {"dst": other, "dev": interface, "lladdr": neighbour or MACS[peer], "state": ["REACHABLE"]},
+            {"dst": "10.0.0.99", "dev": interface, "lladdr": NOBODY, "state": ["STALE"]},
+        ],
+    }  # fmt: skip
+
+
+def recorded(path: Path, *events: dict[str, Any], host: dict[str, Any] | None = None) -> Recording:
+    """A quiet second of h1 and leaf1, and what their kernels told before it."""
+    made = begun(path)
+    state = files.read_json(made.folder.state("before"))
+    assert state is not None
+    state["h1"] |= host or kernel("h1:eth1", "leaf1:swp3", "10.0.0.1", "10.0.0.0")
+    state["leaf1"] |= kernel("leaf1:swp3", "h1:eth1", "10.0.0.0", "10.0.0.1")
+    files.write_json(made.folder.state("before"), state)
+    for told in events:
+        made.event(made.ns, **told)
+    during(made, "observe", lambda _: None)
+    return Recording.open(made.finished())
+
+
+def neighbour(node: str, mac: str, state: str = "reachable") -> dict[str, Any]:
+    """The kernel tells of what leaf1 or h1 knows the other by."""
+    interface, address = ("swp3", "10.0.0.1") if node == "leaf1" else ("eth1", "10.0.0.0")
+    return {"source": "kernel", "kind": "neighbour", "node": node, "interface": interface, "address": address,
+            "mac": mac, "state": state}  # fmt: skip
+
+
+def route(prefix: str, *interfaces: str) -> dict[str, Any]:
+    """The kernel of h1 tells of a network on its link, or that it is gone."""
+    return {"source": "kernel", "kind": "route", "node": "h1", "prefix": prefix, "interfaces": list(interfaces),
+            "type": "unicast", "protocol": "kernel", "table": 254, "gone": not interfaces}  # fmt: skip
+
+
+def link(mac: str) -> dict[str, Any]:
+    """The NIC of h1 has a MAC address."""
+    return {
+        "source": "kernel",
+        "kind": "link",
+        "node": "h1",
+        "interface": "eth1",
+        "up": True,
+        "mtu": 9000,
+        "mac": mac,
+    }
+
+
+REPLACED = [link(NOBODY), neighbour("leaf1", NOBODY)]
+
+
+@pytest.mark.parametrize(
+    ("events", "answer"),
+    [
+        ([], ("healthy", ())),
+        ([neighbour("leaf1", NOBODY, "permanent")], ("stale-neighbour", ("leaf1:swp3",))),
+        ([neighbour("leaf1", NOBODY, "stale")], ("healthy", ())),
+        ([neighbour("leaf1", NOBODY), neighbour("leaf1", "", "failed")], ("healthy", ())),
+        ([neighbour("h1", NOBODY)], ("stale-neighbour", ("h1:eth1",))),
+        (REPLACED[:1], ("stale-neighbour", ("leaf1:swp3",))),
+        (REPLACED, ("healthy", ())),
+        ([route("10.0.0.0/31"), route("10.200.0.8/31", "eth1")], ("wrong-address", ("h1:eth1--leaf1:swp3",))),
+        ([route("10.0.0.0/31")], ("healthy", ())),
+    ],
+)
+def test_what_the_kernel_told_last_counts(
+    tmp_path: Path, events: list[dict[str, Any]], answer: tuple[str, tuple[str, ...]]
+) -> None:
+    assert named(diagnose_run(recorded(tmp_path / "run", *events), "observe")) == answer
+
+
+def test_a_gateway_is_looked_for_among_the_addresses_of_switches(tmp_path: Path) -> None:
+    host = kernel("h1:eth1", "leaf1:swp3", "10.0.0.1", "10.0.0.0")
+    host["routes"][-1]["gateway"] = "10.0.0.77"
+    found = diagnose_run(recorded(tmp_path / "run", host=host), "observe")
+    assert named(found) == ("wrong-gateway", ("h1:eth1",))
+    assert "10.0.0.77" in found.causes[0].evidence[0].says
+
+
+def test_answers_by_arp_are_of_the_window(tmp_path: Path) -> None:
+    made = begun(tmp_path / "run")
+    during(made, "before", lambda _: None)
+    made.phase("observe")
+    note = {"kind": "note", "text": "asked", "node": "leaf1", "port": "swp3", "address": "10.0.0.1", "answers": []}
+    files.append_line(made.folder.notes, {"ns": made.ns, **note})
+    during(made, "observe", lambda _: None)
+    recording = Recording.open(made.finished())
+    assert diagnose_run(recording, "before").outcome is Outcome.HEALTHY
+    found = diagnose_run(recording, "observe")
+    assert (found.outcome, found.unexplained[0].of) == (Outcome.UNKNOWN, "leaf1:swp3")
