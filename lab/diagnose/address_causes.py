@@ -43,7 +43,7 @@ ADDRESS_CAUSES: Final = (
     ),
     Cause(
         "wrong-gateway", "a host's default route leads to an address that no switch has",
-        needs=(neighbours.has_no_switch_for_gateway,),
+        needs=(neighbours.leads_to_nobody_who_forwards,),
         supports=(neighbours.a_ping_is_not_answered,),
         nearby=("acl-4791", "gid-index"),
         rival="wrong-address",

@@ -62,18 +62,17 @@ def two_hosts_answer(facts: Facts) -> Iterator[Sign]:
             yield Sign(port, (Evidence(says, port, "arp", len(answering), each.seconds),), 0.6)
 
 
-def has_no_switch_for_gateway(facts: Facts) -> Iterator[Sign]:
-    """The next hop of a host's default route is no address of a switch."""
-    gateways = frozenset(address for switch in facts.switches if switch in facts.stacks
-                         for address in facts.stacks[switch].own)  # fmt: skip
+def leads_to_nobody_who_forwards(facts: Facts) -> Iterator[Sign]:
+    """The next hop of a host's default route is no address of a switch, nor of a host with several links."""
+    links = Counter(port.node for port in facts.ports.values())
+    forwarding = [stack for node, stack in facts.stacks.items() if node in facts.switches or links[node] > 1]
+    gateways = frozenset(address for stack in forwarding for address in stack.own)
     for port in facts.ports.values():
         stack = facts.stacks.get(port.node)
-        if not port.host or stack is None or not gateways:
-            continue
-        for interface, gateway in stack.gateways.items():
-            if f"{port.node}:{interface}" == port.name and gateway not in gateways:
-                says = f"its default route leads to {gateway}, which no switch has"
-                yield Sign(port.name, (Evidence(says, port.name, "ip route", 1, facts.end),), 0.95)
+        gateway = stack.gateways.get(port.name.partition(":")[2], "") if stack and port.host else ""
+        if gateways and gateway and gateway not in gateways:
+            says = f"its default route leads to {gateway}, which no switch has"
+            yield Sign(port.name, (Evidence(says, port.name, "ip route", 1, facts.end),), 0.95)
 
 
 def nobody_answers(facts: Facts) -> Iterator[Sign]:

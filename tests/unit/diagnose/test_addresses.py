@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -89,6 +90,14 @@ def test_of_hosts_with_one_address_both_are_named_and_neither_is_sure() -> None:
     found = diagnose(facts(asked("h3:eth1", "10.1.0.9", MACS["h1:eth1"], MACS["h2:eth1"])))
     assert named(found) == ("wrong-address", ("h1:eth1", "h2:eth1"))
     assert found.causes[0].confidence < 0.9
+
+
+def test_a_host_with_several_links_may_be_a_gateway_and_one_with_a_single_link_is_none() -> None:
+    elsewhere = {"gateways": {"eth1": ADDRESSES["h2"]}}
+    assert first(facts(h1=elsewhere)) == ("wrong-gateway", ("h1:eth1",))
+    made = facts(h1=elsewhere)
+    second = {**made.ports, "h2:eth2": replace(made.ports["h2:eth1"], name="h2:eth2", peer="")}
+    assert diagnose(replace(made, ports=second)).outcome is Outcome.HEALTHY
 
 
 def test_what_a_switch_swallows_for_it_is_no_filter() -> None:
