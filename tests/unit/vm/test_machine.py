@@ -156,8 +156,11 @@ def test_a_qemu_that_does_not_start_is_told_in_one_line(
 
 
 def test_down_ends_a_qemu_that_was_never_recorded(folder: StateFolder) -> None:
-    argv = ["sh", "-c", WAITS, "qemu", "-pidfile", str(folder.pid_file)]
-    qemu = subprocess.Popen(argv, stdin=subprocess.PIPE)
+    """It is known by its words, which a process has none of for a moment after exec: it runs when it speaks."""
+    argv = ["sh", "-c", f"echo runs; {WAITS}", "qemu", "-pidfile", str(folder.pid_file)]
+    qemu = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert qemu.stdout is not None
+    assert qemu.stdout.readline() == b"runs\n"
     folder.pid_file.write_text(f"{qemu.pid}\n")
     assert machine.down(folder)
     assert qemu.wait() == -9
