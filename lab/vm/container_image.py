@@ -54,6 +54,7 @@ def bootstrap(start: Path, arch: Arch, layer: Path, *, mirror: str | None, apt_o
         "--mode=unshare",
         "--format=tar",
         "--variant=essential",
+        f"--keyring={debian.KEYRING}",
         f"--architectures={arch.debian}",
         f"--include={','.join(PACKAGES)}",
         *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")),

@@ -92,6 +92,7 @@ def bootstrap(
         "--mode=unshare",
         "--format=directory",
         "--variant=minbase",
+        f"--keyring={KEYRING}",  # beside those of /etc/apt/trusted.gpg.d, which on Ubuntu are not Debian's
         f"--architectures={recipe.arch.debian}",
         f"--include={','.join(recipe.packages)}",
         f"--dpkgopt={recipe.guest / 'dpkg-excludes'}",

@@ -145,6 +145,7 @@ def test_bootstrap_names_no_mirror_of_its_own(recipe: Recipe) -> None:
     assert argv[-2:] == ["trixie", "/tree"]
     assert not [word for word in argv if "://" in word]
     assert "--customize-hook=sync-in '/s t' /" in argv
+    assert f"--keyring={debian.KEYRING}" in argv
 
 
 def test_bootstrap_takes_the_mirror_and_the_proxy_of_the_host(recipe: Recipe) -> None:

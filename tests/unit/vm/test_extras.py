@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.vm import container_image, extras
+from lab.vm import container_image, debian, extras
 from lab.vm.arch import ARCHES
 
 AMD64 = ARCHES["x86_64"]
@@ -100,6 +100,6 @@ def test_the_layer_is_frr_of_the_suite_from_the_given_mirror() -> None:
         apt_options=["A::B 1"],
     )
     assert argv[-3:] == ["trixie", "/y/layer.tar", "http://mirror.invalid/debian"]
-    assert {"--format=tar", "--architectures=amd64", "--aptopt=A::B 1"} <= set(argv)
+    assert {"--format=tar", "--architectures=amd64", "--aptopt=A::B 1", f"--keyring={debian.KEYRING}"} <= set(argv)
     assert any(word.startswith("--include=frr,") for word in argv)
     assert "--customize-hook=upload /x/frr-start /usr/local/bin/frr-start" in argv
