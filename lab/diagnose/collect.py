@@ -57,15 +57,16 @@ def _collected(recording: Recording, window: Phase) -> Facts:
     missing: list[str] = []
     plain = not any(_counts_priorities(recording, port) for port in recording.ports)
     qos, current = _configuration(recording, window, missing)
-    links = (*_links_before(recording), *_link_changes(recording, window.end))
+    state = _state(recording)
+    links = (*_links_before(recording, state), *_link_changes(recording, window.end))
     facts = Facts(
         start=(window.start - start) / _NS,
         end=(window.end - start) / _NS,
         ports=dict(_ports(recording, window, plain)),
         lanes=dict(_lanes(recording, window)),
         devices={device.partition(":")[0]: _device(recording, device, window) for device in recording.devices},
-        addresses=_addresses(recording),
-        routes=_routes(recording, window, missing),
+        addresses=_addresses(recording, state),
+        routes=_routes(recording, state, window, missing),
         links=tuple(each for each in links if each.seconds >= (window.start - start) / _NS),
         mtus=_mtus(links, (window.start - start) / _NS),
         down=frozenset(port for port, up in {each.port: each.up for each in links}.items() if not up),
@@ -74,9 +75,9 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         ran=tuple(_ran(recording, window)),
         swept=tuple(_swept(recording, window)),
         asked=tuple(_asked(recording, window)),
-        stacks=stacks(_state(recording), recording, window.end),
+        stacks=stacks(state, recording, window.end),
         qos=qos,
-        forwarding=_overlay(recording, window, missing),
+        forwarding=_overlay(recording, state, window, missing),
         bridged=recording.topology.overlay is not None and recording.topology.overlay.plain,
         plain=plain,
         current=current,
@@ -181,12 +182,14 @@ def _configuration(recording: Recording, window: Phase, missing: list[str]) -> t
         return {}, False
 
 
-def _overlay(recording: Recording, window: Phase, missing: list[str]) -> dict[str, Forwarding]:
+def _overlay(
+    recording: Recording, state: Mapping[str, Any], window: Phase, missing: list[str]
+) -> dict[str, Forwarding]:
     """What the nodes of an overlay forwarded by as the window ended; empty where there is none."""
     said = recording.forwarding_at(window.end)
     found = forwarding(said)
     missing += [f"what {node} forwards by: it did not answer" for node in said if node not in found]
-    tunnelled = any("dst" in entry for state in _state(recording).values() for entry in state.get("fdb", ()))
+    tunnelled = any("dst" in entry for node in state.values() for entry in node.get("fdb", ()))
     if tunnelled and not said:
         missing.append("the overlay: tunnels, gateways and what BGP runs with")
     return found
@@ -201,20 +204,21 @@ def _state(recording: Recording) -> Mapping[str, Any]:
         return {}
 
 
-def _addresses(recording: Recording) -> dict[str, str]:
+def _addresses(recording: Recording, state: Mapping[str, Any]) -> dict[str, str]:
     """Of each host the address by which its own kernel sends: prefsrc of the route of its link."""
     found: dict[str, str] = {}
     hosts = {host.name for host in recording.topology.hosts}
-    for node, state in _state(recording).items():
-        for route in state.get("routes", ()) if node in hosts else ():
+    for node, known in state.items():
+        for route in known.get("routes", ()) if node in hosts else ():
             if route.get("protocol") == "kernel" and route.get("scope") == "link" and "prefsrc" in route:
                 found.setdefault(node, str(route["prefsrc"]))
     return found
 
 
-def _routes(recording: Recording, window: Phase, missing: list[str]) -> dict[str, dict[str, tuple[str, ...]]]:
+def _routes(
+    recording: Recording, state: Mapping[str, Any], window: Phase, missing: list[str]
+) -> dict[str, dict[str, tuple[str, ...]]]:
     """By switch and prefix the next hops' interfaces: those of the beginning, and what the kernel told since."""
-    state = _state(recording)
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for switch in recording.topology.switches:
         routes = found.setdefault(switch.name, {})
@@ -251,11 +255,11 @@ def _outgoing(route: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(str(hop["dev"]) for hop in hops if "dev" in hop))
 
 
-def _links_before(recording: Recording) -> Iterator[LinkChange]:
+def _links_before(recording: Recording, state: Mapping[str, Any]) -> Iterator[LinkChange]:
     """Links as the recording found their ends; an older rocelab did not look."""
     cabled = {str(end) for link in recording.topology.links for end in link.ends}
-    for node, state in _state(recording).items():
-        for link in state.get("links", ()):
+    for node, known in state.items():
+        for link in known.get("links", ()):
             if (port := f"{node}:{link['ifname']}") in cabled:
                 yield LinkChange(-1.0, port, "LOWER_UP" in link["flags"], int(link["mtu"]))
 
