@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _IN_USE: Final = frozenset({"reachable", "permanent", "delay", "probe"})
 """States of an entry that the kernel sends by; one that is stale it asks for again (NUD, <linux/neighbour.h>)."""
 _LINK_LOCAL: Final = "fe80:"
+_MAIN_TABLE: Final = 254
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,18 @@ def _networks(state: Mapping[str, Any], events: list[Event]) -> dict[str, frozen
         if route.get("protocol") == "kernel" and {"dev", "dst"} <= route.keys() and "table" not in route:
             found.setdefault(str(route["dev"]), set()).add(str(route["dst"]))
     for event in events:
-        if event.kind == "route" and event.data.get("protocol") == "kernel":
+        if event.kind == "route" and _is_connected(event):
             prefix = str(event.data["prefix"])
             for networks in found.values():
                 networks.discard(prefix)
             for interface in event.data.get("interfaces", ()):
                 found.setdefault(str(interface), set()).add(prefix)
     return {interface: frozenset(filter(_is_global, networks)) for interface, networks in found.items()}
+
+
+def _is_connected(event: Event) -> bool:
+    """Whether a route is of a network on a link, and of no VRF, whose prefixes may be the same."""
+    return event.data.get("protocol") == "kernel" and event.data.get("table", _MAIN_TABLE) == _MAIN_TABLE
 
 
 def _is_global(network: str) -> bool:

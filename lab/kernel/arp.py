@@ -29,9 +29,9 @@ _ETHERNET: Final = 14
 _IPV4_OVER_ETHERNET: Final = (1, 0x0800, 6, 4)
 _REQUEST, _REPLY = 1, 2
 _PACKET: Final = 64
-PATIENCE: Final = 1.0
+_PATIENCE: Final = 1.0
 """Seconds in which answers count: as long as a host waits before it asks again (RFC 1122, 2.3.2.1)."""
-ROUNDS: Final = 2
+_ROUNDS: Final = 2
 """How often each question is asked: one frame may be lost."""
 
 
@@ -66,7 +66,7 @@ def ask(questions: Sequence[Question]) -> list[frozenset[str]]:
         for (namespace, interface), here in asked.items():
             made = opened.enter_context(namespace.inside(partial(_socket, interface)))
             sockets.register(made, selectors.EVENT_READ, _Asking(made, here))
-        for _ in range(ROUNDS):
+        for _ in range(_ROUNDS if questions else 0):
             for key in sockets.get_map().values():
                 _send(key.data)
             for there, mac, address in _answers(sockets):
@@ -94,7 +94,7 @@ def _send(asking: _Asking) -> None:
 
 def _answers(sockets: selectors.BaseSelector) -> Iterator[tuple[Sequence[Question], str, IPv4Address]]:
     """What was asked by a socket, who answered there and for which address, for as long as answers count."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + _PATIENCE
     while (left := deadline - time.monotonic()) > 0:
         for key, _ in sockets.select(left):
             if answer := _answer(_received(key.data.socket)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.sign import Evidence, Sign
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 _SMALL: Final = 1024
 """Octets of a ping that every link takes: IPv6 asks 1280 of each (RFC 8200 section 5)."""
-
-_Lengths: TypeAlias = frozenset[tuple[int, int]]
-"""IP versions, and lengths of prefixes."""
 
 
 def sends_to_another_mac(facts: Facts) -> Iterator[Sign]:
@@ -37,16 +34,14 @@ def is_in_another_network(facts: Facts) -> Iterator[Sign]:
 
     Of one that nobody else is as long as, the end is named that has it.
     """
-    counts = Counter(length for port in facts.ports for length in _lengths(_networks(facts, port)))
-    usual = frozenset(length for length, count in counts.items() if count > 1)
-    for port in facts.ports.values():
-        if not port.host or not _mac(facts, port.name) or not _mac(facts, port.peer):
-            continue
-        both = {end: _networks(facts, end) for end in (port.name, port.peer)}
-        for version in (4, 6):
-            here, there = ({each for each in of if ip_network(each).version == version} for of in both.values())
-            if here and there and not here & there:
-                odd = [end for end, of in both.items() if not _lengths(of) & usual]
+    for version in (4, 6):
+        counts = Counter(length for port in facts.ports for length in _lengths(_networks(facts, port, version)))
+        for port in facts.ports.values():
+            if not port.host or not _mac(facts, port.name) or not _mac(facts, port.peer):
+                continue
+            both = {end: _networks(facts, end, version) for end in (port.name, port.peer)}
+            if all(both.values()) and not frozenset.intersection(*both.values()):
+                odd = [end for end, of in both.items() if all(counts[each] == 1 for each in _lengths(of))]
                 place = odd[0] if len(odd) == 1 else "--".join(sorted(both))
                 yield Sign(place, tuple(_is_in(facts, end, sorted(of)) for end, of in both.items()), 0.95)
 
@@ -101,14 +96,16 @@ def _mac(facts: Facts, port: str) -> frozenset[str]:
     return frozenset({mac} - {""})
 
 
-def _networks(facts: Facts, port: str) -> frozenset[str]:
+def _networks(facts: Facts, port: str, version: int) -> frozenset[str]:
+    """Of one IP version, those on the link of a port."""
     node, _, interface = port.partition(":")
     stack = facts.stacks.get(node)
-    return stack.networks.get(interface, frozenset()) if stack else frozenset()
+    networks = stack.networks.get(interface, frozenset()) if stack else frozenset()
+    return frozenset(each for each in networks if ip_network(each).version == version)
 
 
-def _lengths(networks: frozenset[str]) -> _Lengths:
-    return frozenset((network.version, network.prefixlen) for network in map(ip_network, networks))
+def _lengths(networks: frozenset[str]) -> set[int]:
+    return {ip_network(each).prefixlen for each in networks}
 
 
 def _is_in(facts: Facts, port: str, networks: list[str]) -> Evidence:

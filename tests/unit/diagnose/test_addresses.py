@@ -14,7 +14,7 @@ from lab.diagnose.run import diagnose_run
 from lab.telemetry import folder as files
 from lab.telemetry.recording import Recording
 from tests.unit.diagnose import made_facts
-from tests.unit.diagnose.made_addresses import MACS, NOBODY, SILENCE, asked, facts, sending, stacks
+from tests.unit.diagnose.made_addresses import MACS, NETWORKS, NOBODY, SILENCE, asked, facts, sending, stacks
 from tests.unit.diagnose.made_facts import ADDRESSES, HOSTS, Lanes, first, named
 from tests.unit.diagnose.recorded import begun, during
 
@@ -64,6 +64,13 @@ def test_ends_that_share_a_network_of_one_ip_version_may_differ_in_none_of_the_o
     made = facts(h1={"networks": both}, leaf1={"networks": {"swp3": frozenset({"10.0.0.0/31", "fd00::/64"})}})
     assert first(made)[0] == "wrong-address"
     assert diagnose(facts(h1={"networks": {"eth1": frozenset({"fd00::/64"})}})).outcome is Outcome.HEALTHY
+
+
+def test_an_ip_version_that_is_as_usual_does_not_hide_the_odd_length_of_the_other() -> None:
+    six = {host: f"fd00:{number}::/64" for number, host in enumerate(HOSTS)}
+    changed = {host: {"networks": {"eth1": NETWORKS[host] | {six[host]}}} for host in HOSTS}
+    changed["h1"] = {"networks": {"eth1": frozenset({"10.0.0.0/29", six["h1"]})}}
+    assert first(made_facts.facts({}, stacks=stacks(changed))) == ("wrong-address", ("h1:eth1",))
 
 
 def test_a_port_of_a_bridge_is_in_no_network_and_its_cable_has_many_macs() -> None:
@@ -181,6 +188,8 @@ REPLACED = [link(NOBODY), neighbour("leaf1", NOBODY)]
         (REPLACED, ("healthy", ())),
         ([route("10.0.0.0/31"), route("10.200.0.8/31", "eth1")], ("wrong-address", ("h1:eth1--leaf1:swp3",))),
         ([route("10.0.0.0/31")], ("healthy", ())),
+        ([route("10.200.0.8/31", "eth1") | {"table": 1001}], ("healthy", ())),
+        ([route("10.0.0.0/31") | {"table": 1001}, route("10.200.0.8/31", "eth1")], ("healthy", ())),
     ],
 )
 def test_what_the_kernel_told_last_counts(
