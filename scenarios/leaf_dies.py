@@ -43,8 +43,8 @@ ON_TWO, ON_ONE = "h1:h3", "h2:h3"
 ADDRESS: Final = "10.1.10.3"
 BY_LEAF1: Final = 2
 """ICMP's identifier of pings that h1's bond gives to leaf1, by the driver's hash."""
-INTERVAL, PACKETS = 1.0, 3
-"""Of BFD and of LACP."""
+INTERVAL, PACKETS, SLOW = 1.0, 3, 30.0
+"""Of BFD and of LACP; and of LACP when twice as many have been missed (Slow_Periodic_Time of IEEE 802.1AX)."""
 TICK: Final = 0.1
 """Seconds of Linux between two looks at LACP's timers."""
 _NS: Final = 10**9
@@ -89,7 +89,7 @@ def _mend(stage: Stage, *entries: Entry) -> None:
 
 
 def _until_whole(stage: Stage) -> None:
-    stage.until(lambda: _legs(stage) == {"eth1", "eth2"}, "h1's bond to use both legs")
+    stage.until(lambda: _legs(stage) == {"eth1", "eth2"}, "h1's bond to use both legs", SLOW + 5)
     for host in ("h1", "h2"):
         stage.until(partial(reaches, stage, host, ADDRESS), f"{host} to reach h3")
 
