@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import queue
+import subprocess
 import sys
 import threading
 from collections import defaultdict
@@ -28,10 +29,10 @@ from tests.bench import healthy, random_faults, run_kills, shares
 from tests.bench.shares import ROOT, rocelab
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterable, Sequence
     from types import ModuleType
 
+_INTERRUPTED: Final = 130
 _SHOWN: Final = 5
 """Lines of what a run said that came to no verdict."""
 
@@ -81,29 +82,44 @@ class Player(threading.Thread):
     ) -> None:  # fmt: skip
         super().__init__(name=f"play{number}", daemon=True)
         self._asked, self._work, self._played = asked, work, played
+        self._ending = threading.Event()
 
     def run(self) -> None:
         """Play until there is nothing to play."""
         up = rocelab("vm", "up", "--name", self.name, "--time", "virtual")
         with suppress(queue.Empty):
-            while True:
+            while not self._ending.is_set():
                 for name in self._work.get_nowait():
                     self._played.put(self._play(name) if not up.returncode else Played(name, 1, (), up.stderr))
                 self._in_vm("down", "--all")
+
+    def end(self) -> None:
+        """Take the VM down, which ends what is played in it; nothing is begun after that, and no VM for it."""
+        self._ending.set()
+        rocelab("vm", "down", "--name", self.name)
 
     def _play(self, name: str) -> Played:
         seeds, folder = self._asked.seeds, self._asked.output / name
         done = self._in_vm(
             "scenario", "run", name, "--keep", "--repeat", str(seeds), "--json", "--output", str(folder)
         )
-        try:
-            runs = json.loads(done.stdout)
-        except ValueError:
-            return Played(name, seeds, (), "\n".join(done.stderr.splitlines()[-_SHOWN:]))
-        return Played(name, seeds, runs)
+        return answered(name, seeds, done)
 
     def _in_vm(self, *words: str) -> subprocess.CompletedProcess[str]:
+        if self._ending.is_set():
+            return subprocess.CompletedProcess(words, _INTERRUPTED, "", "interrupted")
         return rocelab("vm", "run", "--name", self.name, "--", "rocelab", *words)
+
+
+def answered(name: str, asked: int, done: subprocess.CompletedProcess[str]) -> Played:
+    """What ``rocelab scenario run --json`` answered: its runs, or why one of them came to no verdict."""
+    try:
+        runs = json.loads(done.stdout)
+    except ValueError:
+        runs = None
+    if isinstance(runs, list):
+        return Played(name, asked, runs)
+    return Played(name, asked, (), "\n".join(done.stderr.splitlines()[-_SHOWN:]))
 
 
 def by_topology(names: Iterable[str]) -> list[list[str]]:
@@ -133,7 +149,7 @@ def play(asked: argparse.Namespace) -> list[Played]:
         return [told(played.get()) for _ in asked.names]
     finally:
         for player in players:
-            rocelab("vm", "down", "--name", player.name)
+            player.end()
 
 
 def told(played: Played) -> Played:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from lab.model.load import read_topology
 from lab.scenario import library
 from lab.telemetry.recording import Recording
 from tests.bench import draws, healthy, random_faults
-from tests.bench.catalogue import Played, by_topology, halved
+from tests.bench.catalogue import Played, answered, by_topology, halved
 from tests.bench.shares import shares_of
 from tests.fabric.command import TOPOLOGIES
 from tests.random_kills import KINDS, LATER, drawn
@@ -44,6 +46,12 @@ def test_what_did_not_pass_is_told_first() -> None:
         ("check-0", 3, ["pass", "pass", "pass"]),
         ("check-1", 1, ["fail", "unknown", "pass"]),
     ]
+
+
+@pytest.mark.parametrize("answer", [json.dumps({"error": {"kind": "OperationFailed", "exit_code": 1}}), ""])
+def test_a_run_without_a_verdict_is_told_in_its_own_words(answer: str) -> None:
+    played = answered("leaf-dies", 5, subprocess.CompletedProcess((), 1, answer, "mend\nerror: not within 30 s\n"))
+    assert (played.good, played.passed, played.said) == (False, 0, "mend\nerror: not within 30 s")
 
 
 def test_scenarios_of_one_fabric_stay_together_until_a_vm_would_have_most() -> None:
