@@ -67,7 +67,7 @@ def test_an_incast_is_capacity() -> None:
     ("fault", "cause", "place"),
     [
         (("pause-storm", "h4"), "pfc-storm", "h4:eth1"),
-        (("pauses-ignored", "h1"), "pfc-one-sided", "h1:eth1"),
+        pytest.param(("pauses-ignored", "h1"), "pfc-one-sided", "h1:eth1", marks=pytest.mark.long),
         (("port-config", "leaf1:swp6", "set=ecn.3.enabled=false"), "ecn-missing-one-leaf", "leaf1:swp6"),
     ],
 )

@@ -95,6 +95,7 @@ def test_goodput_agrees_with_the_byte_counters_of_a_router_on_the_way(path: Path
     assert near_theory(result.goodput_bps)
 
 
+@pytest.mark.long
 def test_pairs_run_at_the_same_time(path: Path) -> None:
     both = measure_bandwidth([path.pair, path.pair], BandwidthTest(duration=4))
     # Each has the whole link while the other has not begun or has ended: the sum of their rates may be above it, what

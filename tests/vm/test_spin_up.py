@@ -90,7 +90,9 @@ class TestRunning:
         assert all(row.split("\t")[2] in {"2", "0"} for row in rows)
         assert all(link["dropped"] == 0 for link in json.loads(stdout)["links"])
 
-    @pytest.mark.parametrize(("pace", "period"), [("500", 1 / 500), ("8Mbit", 1058 * 8 / 8e6)])
+    @pytest.mark.parametrize(
+        ("pace", "period"), [("500", 1 / 500), pytest.param("8Mbit", 1058 * 8 / 8e6, marks=pytest.mark.long)]
+    )
     def test_crafted_packets_keep_the_pace_asked_for(self, tmp_path: Path, pace: str, period: float) -> None:
         """Frames of 1058 octets, headers included: the slope of all arrivals, by tshark, and what the sender says."""
         file = tmp_path / "paced.pcapng"

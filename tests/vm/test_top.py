@@ -91,6 +91,7 @@ def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(fabric: Fabr
     assert {each["node"] for each in told["queue_pairs"]} == {"h1", "h4"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("fabric")
 def test_on_a_terminal_it_shows_the_ports_and_leaves_nothing_behind() -> None:
     words = argv("top", "--fabric", NAME)
