@@ -35,6 +35,12 @@ _PROGRAMS = {"vtysh", "ip", "tc", "rdma", *(path.name[:15] for path in Path("/us
 _PINNED = Path("/sys/fs/bpf/rocelab")
 _OF_FABRICS = ("port", "probe", "rl_", "tick", "event", "groups", "nodes", "slots", "impair", "truth")
 """How the names of programs and maps begin that a fabric has, or the trial before it."""
+TC_FILTERS = (
+    r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/filter show dev \1 ingress\nfilter show dev \1 egress/p' "
+    "| tc -force -batch - 2>/dev/null"
+)
+"""A shell's line that shows the filters of all of a node's interfaces, where there can be some. One tc for all: of an
+interface that is not there it has modprobe(8) asked for two modules, each time."""
 _SETTLING = 30.0
 """Seconds in which the kernel frees what nobody has any more."""
 

@@ -21,6 +21,7 @@ from lab.faults import engine
 from lab.faults.ledger import Ledger
 from lab.faults.wish import Wish, parse_words
 from lab.kernel.netns import Namespace
+from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, hosts, rocelab, rocelab_json, running
 from tests.patience import PATIENCE
 
@@ -33,14 +34,14 @@ pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 NAME: Final = "faulty"
 SWITCHES: Final = ("spine1", "spine2", "leaf1", "leaf2")
 SERVERS: Final = ("h1", "h2", "h3", "h4")
-_SHOWN: Final = """
+_SHOWN: Final = f"""
 ip -o link | sed 's/ promiscuity.*//'
 ip -o addr | sed 's/valid_lft.*//'
 ip rule; ip -6 rule
 ip route show table all
 ip -6 route show table all | sed 's/ expires [0-9a-z]*//'
 ip neigh show nud permanent; tc qdisc
-for i in eth1 swp1 swp2 swp3; do tc filter show dev $i ingress; tc filter show dev $i egress; done 2>/dev/null
+{snapshot.TC_FILTERS}
 sysctl net.ipv4.fib_multipath_hash_policy net.ipv6.fib_multipath_hash_policy
 """
 

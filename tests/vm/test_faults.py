@@ -21,6 +21,7 @@ from lab.faults.kinds.packets import Impaired
 from lab.kernel import process
 from lab.rdma import rxe, sysfs
 from lab.wire.packet_spec import PacketSpec
+from tests.fabric import snapshot
 from tests.vm.faulty import built, inject
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ qos: lab
 nodes: {{leaf1: {{role: leaf}}, h1: {{role: host}}, h2: {{role: host}}}}
 links: [{{ends: [h1, leaf1]}}, {{ends: [h2, leaf1]}}]
 """
-_SHOWN: Final = """
+_SHOWN: Final = f"""
 ip -o addr | sed 's/valid_lft.*//'; ip route show table all; tc qdisc; nft list ruleset
-for i in eth1 swp1 swp2; do tc filter show dev $i ingress; tc filter show dev $i egress; done 2>/dev/null; true
+{snapshot.TC_FILTERS}; true
 """
 
 
@@ -58,6 +59,7 @@ def healed(fabric: Fabric) -> Iterator[None]:
 def state(fabric: Fabric) -> list[str]:
     """All that the faults below could have changed."""
     shown = [fabric.namespace(name).run(["sh", "-c", _SHOWN]).stdout for name in ("h1", "h2", "leaf1")]
+    assert all("port_rx" in each for each in shown)
     ports = port_maps.open_maps(NAME).ports
     asked = [ports["config"], ports["cable"], ports["state"]["disturbed"]]
     group = fabric.namespace("h1").group
