@@ -86,7 +86,7 @@ class Player(threading.Thread):
 
     def run(self) -> None:
         """Play until there is nothing to play."""
-        up = rocelab("vm", "up", "--name", self.name, "--time", "virtual")
+        up = self._rocelab("vm", "up", "--name", self.name, "--time", "virtual")
         with suppress(queue.Empty):
             while not self._ending.is_set():
                 for name in self._work.get_nowait():
@@ -106,9 +106,12 @@ class Player(threading.Thread):
         return answered(name, seeds, done)
 
     def _in_vm(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self._rocelab("vm", "run", "--name", self.name, "--", "rocelab", *words)
+
+    def _rocelab(self, *words: str) -> subprocess.CompletedProcess[str]:
         if self._ending.is_set():
             return subprocess.CompletedProcess(words, _INTERRUPTED, "", "interrupted")
-        return rocelab("vm", "run", "--name", self.name, "--", "rocelab", *words)
+        return rocelab(*words)
 
 
 def answered(name: str, asked: int, done: subprocess.CompletedProcess[str]) -> Played:

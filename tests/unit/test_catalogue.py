@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import queue
 import random
 import subprocess
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,15 +18,12 @@ from lab.faults.wish import find_kind, place_of, read_parameters
 from lab.model.load import read_topology
 from lab.scenario import library
 from lab.telemetry.recording import Recording
-from tests.bench import draws, healthy, random_faults
+from tests.bench import catalogue, draws, healthy, random_faults
 from tests.bench.catalogue import Played, answered, by_topology, halved
 from tests.bench.shares import shares_of
 from tests.fabric.command import TOPOLOGIES
 from tests.random_kills import KINDS, LATER, drawn
 from tests.unit.telemetry.made import Made
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def run(*outcomes: str) -> dict[str, Any]:
@@ -52,6 +52,27 @@ def test_what_did_not_pass_is_told_first() -> None:
 def test_a_run_without_a_verdict_is_told_in_its_own_words(answer: str) -> None:
     played = answered("leaf-dies", 5, subprocess.CompletedProcess((), 1, answer, "mend\nerror: not within 30 s\n"))
     assert (played.good, played.passed, played.said) == (False, 0, "mend\nerror: not within 30 s")
+
+
+def test_who_has_been_ended_begins_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the start, and in the midst of a group of scenarios: a command in a VM would start it again."""
+    said: list[tuple[str, ...]] = []
+    work: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+    work.put(["incast", "pfc-storm"])
+
+    def rocelab(*words: str) -> subprocess.CompletedProcess[str]:
+        said.append(words)
+        if "incast" in words:
+            player.end()
+        return subprocess.CompletedProcess(words, 0, "[]", "")
+
+    monkeypatch.setattr(catalogue, "rocelab", rocelab)
+    asked = argparse.Namespace(seeds=5, output=Path("recordings"))
+    player = catalogue.Player(0, asked, work, queue.SimpleQueue())
+    player.run()
+    assert [words[:2] for words in said] == [("vm", "up"), ("vm", "run"), ("vm", "down")]
+    player.run()
+    assert len(said) == 3
 
 
 def test_scenarios_of_one_fabric_stay_together_until_a_vm_would_have_most() -> None:
