@@ -211,9 +211,11 @@ def test_files_of_any_folder_go_in_and_results_come_back(guest: Vm, tmp_path: Pa
 def test_files_written_in_the_guest_are_on_the_host(booting: Vm, tmp_path: Path) -> None:
     shared = tmp_path / "my captures"
     shared.mkdir()
-    booting("up", "--share", str(shared))
+    booting("up", "--share", str(shared), "--memory", "1024")
     booting("run", "--", "sh", "-c", "echo from the guest > out.txt", cwd=shared)
     assert (shared / "out.txt").read_text() == "from the guest\n"
+    total = int(booting("run", "--", "awk", '$1 == "MemTotal:" { print $2 }', "/proc/meminfo"))
+    assert 768 < total / 1024 < 1024  # what the kernel keeps for itself is not in it
     booting("up", "--share", str(tmp_path), expect=2)
 
 
