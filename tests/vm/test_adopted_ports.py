@@ -222,14 +222,12 @@ def test_an_adopting_that_is_killed_is_undone(theirs: Theirs, call: str, number:
     assert injected(f"{call}:{number}:after:SIGKILL", *words).returncode == -signal.SIGKILL
 
 
-@pytest.mark.long
 @at(("netlink", 5), ("qdisc", 1), ("netlink", 2), ("mount", 2), ("umount", 5))
 def test_a_down_that_is_killed_is_finished_by_the_next(theirs: Theirs, call: str, number: int) -> None:
     adopt(theirs)
     assert injected(f"{call}:{number}:before:SIGKILL", "down", "--all").returncode == -signal.SIGKILL
 
 
-@pytest.mark.long
 def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs) -> None:
     for kind, device, said in (
         ("root fq_codel", "eth1", "h1:eth1 has a qdisc fq_codel"),
