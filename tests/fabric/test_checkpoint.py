@@ -144,6 +144,7 @@ def test_a_fabric_that_was_up_before_is_there_at_once(machine: Machine, topology
     assert len(machine.names("a fabric that `up` has built")) == 2
 
 
+@pytest.mark.long
 def test_a_damaged_checkpoint_is_removed_and_the_fabric_built(machine: Machine, topology: Path) -> None:
     machine("vm", "down")
     for folder in machine.checkpoints.glob("[bu]*-*"):

@@ -67,7 +67,7 @@ def overtaken(fabric: Star) -> int:
 
 def write(fabric: Star, pairs: list[tuple[int, int]]) -> None:
     """Hosts write to hosts, all at once, until nothing is under way."""
-    measure_bandwidth([Pair(nic(fabric, src), nic(fabric, dst)) for src, dst in pairs], BandwidthTest(duration=10))
+    measure_bandwidth([Pair(nic(fabric, src), nic(fabric, dst)) for src, dst in pairs], BandwidthTest(duration=5))
     settle(fabric)
 
 

@@ -45,7 +45,7 @@ LOOKED: Final = (
     "ip -details -json -pretty address",
     "ip -json -pretty route",
     "tc -json -pretty qdisc show",
-    "for n in $(ls /sys/class/net); do tc filter show dev $n ingress; tc filter show dev $n egress; done 2>&1",
+    snapshot.TC_FILTERS,
     "for n in $(ls /sys/class/net); do ethtool -k $n; done",
     "grep -s . /sys/class/net/*/queues/*/rps_cpus",
 )

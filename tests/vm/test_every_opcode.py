@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .conftest import Path
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.long]
 
 
 def test_every_opcode_is_what_tshark_reads(path: Path, tmp_path: File) -> None:

@@ -15,7 +15,7 @@ import pytest
 from lab.kernel import probe, process
 from lab.rdma import rxe, sysfs
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(900)]
 TIMES: Final = 60
 NEIGHBOURS: Final = 3
 DEVICE: Final = f"ending-{os.getpid()}"

@@ -107,6 +107,7 @@ def test_on_a_terminal_it_shows_the_ports_and_leaves_nothing_behind() -> None:
     assert samplers() == []
 
 
+@pytest.mark.long
 def test_who_only_reads_samples_ends_them_by_leaving(fabric: Fabric) -> None:
     stream = argv("top", "--stream", "--fabric", fabric.name)
     with subprocess.Popen(stream, stdout=subprocess.PIPE, cwd=ROOT) as sampler:
