@@ -94,6 +94,7 @@ class Killer:
         self._folder = folder
         self.name = read_topology(TOPOLOGY).name
         self._octets = b""
+        self._lines: dict[str, int] = {}
         self._before = snapshot.take()
 
     def warm(self) -> None:
@@ -109,7 +110,8 @@ class Killer:
         with _begun(scenario, output) as command:
             done = command.end(PATIENCE)
         assert done.returncode in JUDGED, done.stderr
-        return _told(_recording(output))[0]
+        self._lines[scenario], _ = _told(_recording(output))
+        return self._lines[scenario]
 
     def run(self, kill: Kill) -> Outcome:
         """Play, kill, and look."""
@@ -126,7 +128,7 @@ class Killer:
                 done = command.end(PATIENCE)
         outcome.code, outcome.said = done.returncode, done.stderr.strip().rpartition("\n")[2]
         outcome.wrong += _spoken(done.returncode, done.stderr, outcome.killed)
-        _look_at_the_recording(outcome, output)
+        _look_at_the_recording(outcome, output, self._lines[kill.scenario])
         self._look_at_the_fabric(outcome)
         return outcome
 
@@ -184,8 +186,8 @@ def _begun(scenario: str, output: Path) -> Begun:
     return Begun("scenario", "run", scenario, "--keep", "--output", str(output), "--set", f"hold={HOLD}")
 
 
-def _look_at_the_recording(outcome: Outcome, output: Path) -> None:
-    """It can be read, and where the run was cut short no check says anything."""
+def _look_at_the_recording(outcome: Outcome, output: Path, whole: int) -> None:
+    """It can be read, and where the run was cut short, of ``whole`` lines, no check says anything."""
     folder = _recording(output)
     if folder is None or not Folder(folder).about.exists():
         outcome.verdict = "none"
@@ -200,8 +202,12 @@ def _look_at_the_recording(outcome: Outcome, output: Path) -> None:
         return
     if recording.incomplete and outcome.verdict != "unknown":
         outcome.wrong.append(f"a recording that is incomplete is judged {outcome.verdict}")
-    if outcome.killed.startswith("command") and not recording.incomplete:
-        outcome.wrong.append("its command was killed, and the recording is called complete")
+    lines, _ = _told(folder)
+    if outcome.killed.startswith("command") and not recording.incomplete and lines < whole:
+        # With all of its lines it may be: the command was killed when it had ended its recording.
+        outcome.wrong.append(
+            f"its command was killed, and the recording is called complete with {lines} of {whole} lines"
+        )
 
 
 def _spoken(code: int, said: str, killed: str) -> list[str]:
