@@ -110,7 +110,7 @@ class Killer:
         with _begun(scenario, output) as command:
             done = command.end(PATIENCE)
         assert done.returncode in JUDGED, done.stderr
-        self._lines[scenario], _ = _told(_recording(output))
+        self._lines[scenario], _ = told(_recording(output))
         return self._lines[scenario]
 
     def run(self, kill: Kill) -> Outcome:
@@ -128,7 +128,7 @@ class Killer:
                 done = command.end(PATIENCE)
         outcome.code, outcome.said = done.returncode, done.stderr.strip().rpartition("\n")[2]
         outcome.wrong += _spoken(done.returncode, done.stderr, outcome.killed)
-        _look_at_the_recording(outcome, output, self._lines[kill.scenario])
+        look_at_the_recording(outcome, output, self._lines[kill.scenario])
         self._look_at_the_fabric(outcome)
         return outcome
 
@@ -186,7 +186,7 @@ def _begun(scenario: str, output: Path) -> Begun:
     return Begun("scenario", "run", scenario, "--keep", "--output", str(output), "--set", f"hold={HOLD}")
 
 
-def _look_at_the_recording(outcome: Outcome, output: Path, whole: int) -> None:
+def look_at_the_recording(outcome: Outcome, output: Path, whole: int) -> None:
     """It can be read, and where the run was cut short, of ``whole`` lines, no check says anything."""
     folder = _recording(output)
     if folder is None or not Folder(folder).about.exists():
@@ -202,7 +202,7 @@ def _look_at_the_recording(outcome: Outcome, output: Path, whole: int) -> None:
         return
     if recording.incomplete and outcome.verdict != "unknown":
         outcome.wrong.append(f"a recording that is incomplete is judged {outcome.verdict}")
-    lines, _ = _told(folder)
+    lines, _ = told(folder)
     if outcome.killed.startswith("command") and not recording.incomplete and lines < whole:
         # With all of its lines it may be: the command was killed when it had ended its recording.
         outcome.wrong.append(
@@ -225,7 +225,7 @@ def _comes(kill: Kill, command: Begun, output: Path) -> bool:
     """Wait for the moment of a kill; False when the command has ended before."""
     growths, size = 0, -1
     while not command.is_over(_POLL):
-        lines, now = _told(_recording(output))
+        lines, now = told(_recording(output))
         if lines > kill.line or (lines == kill.line and growths >= kill.later):
             return True
         if lines == kill.line and now != size:
@@ -237,7 +237,7 @@ def _recording(output: Path) -> Path | None:
     return next(iter(output.iterdir()), None)
 
 
-def _told(folder: Path | None) -> tuple[int, int]:
+def told(folder: Path | None) -> tuple[int, int]:
     """How many lines a recording has come to, and how long its log is."""
     if folder is None:
         return 0, 0

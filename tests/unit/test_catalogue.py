@@ -17,12 +17,13 @@ from lab.diagnose.causes import CAUSES
 from lab.faults.wish import find_kind, place_of, read_parameters
 from lab.model.load import read_topology
 from lab.scenario import library
+from lab.telemetry import folder as files
 from lab.telemetry.recording import Recording
 from tests.bench import catalogue, draws, healthy, random_faults
 from tests.bench.catalogue import Played, answered, by_topology, halved
 from tests.bench.shares import shares_of
 from tests.fabric.command import TOPOLOGIES
-from tests.random_kills import KINDS, LATER, drawn
+from tests.random_kills import KINDS, LATER, Outcome, drawn, look_at_the_recording, told
 from tests.unit.telemetry.made import Made
 
 
@@ -146,3 +147,19 @@ def test_kills_are_drawn_by_their_seed_from_all_that_a_run_tells() -> None:
     assert {kill.wanted[0] for kill in kills} == set(KINDS)
     assert {kill.line for kill in kills if kill.scenario == "incast"} == set(range(10))
     assert {kill.later for kill in kills} == set(range(LATER + 1))
+
+
+def test_the_recording_of_a_command_that_was_killed_is_complete_with_all_of_its_lines_only(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", read_topology(TOPOLOGIES / "incast.yaml"))
+    files.write_json(made.folder.facts("params"), {"scenario": "incast", "seed": 1, "params": {}})
+    made.phase("alone")
+    made.sample()
+    made.phase("")
+    lines, _ = told(made.finished())
+    assert lines == 2
+    (kill,) = drawn(1, 1, {"incast": lines})
+    whole, short = Outcome(kill, "command"), Outcome(kill, "command")
+    look_at_the_recording(whole, tmp_path, lines)
+    look_at_the_recording(short, tmp_path, lines + 1)
+    assert whole.wrong == []
+    assert short.wrong == ["its command was killed, and the recording is called complete with 2 of 3 lines"]
