@@ -101,7 +101,6 @@ def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, warm: Warm
         assert [[str(each.number)] for each in found if each.what == what] == [first]
 
 
-@LONG
 def test_one_that_is_killed_leaves_a_fabric_that_heals_and_a_recording_that_says_so(
     warm: Warm, tmp_path: Path
 ) -> None:
