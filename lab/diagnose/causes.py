@@ -16,7 +16,7 @@ from lab.diagnose.address_causes import ADDRESS_CAUSES
 from lab.diagnose.cause import Cause
 from lab.diagnose.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.pause_causes import PAUSE_CAUSES
-from lab.diagnose.symptoms import classes, congestion, losses, marks, paths, probes
+from lab.diagnose.symptoms import classes, congestion, hosts, losses, marks, paths, probes
 
 CAUSES: Final = (
     *PAUSE_CAUSES,
@@ -227,6 +227,16 @@ CAUSES: Final = (
         tell="rocelab exec {node} -- nft list ruleset: hits of a rule on udp dport 4791",
         fix="permit UDP 4791 at {node}",
         words="RDMA comes to the switch and does not leave it, no port counts a drop, and everything else passes.",
+    ),
+    Cause(
+        "acl-4791", "a host filters RoCE: ping works, RDMA times out",
+        needs=(hosts.a_host_takes_nothing_in,),
+        supports=(losses.a_filter_counts, hosts.no_probe_leaves),
+        excludes=(losses.an_address_has_moved,),
+        rival="gid-index",
+        tell="rocelab exec {node} -- nft list ruleset: hits of a rule on udp dport 4791",
+        fix="permit UDP 4791 at {node}, in both directions",
+        words="RDMA comes to its NIC and not to its RDMA device, which answers nobody; everything else passes.",
     ),
     Cause(
         "parking-lot", "PFC divides by port: the nearer a sender is, the more it gets",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.diagnose.facts import Asked, Facts, Lane, LinkChange, PortFacts, Ran, SessionChange, Swept, Transfer
+from lab.diagnose.facts import Asked, Facts, GaveUp, Lane, LinkChange, PortFacts, Ran, SessionChange, Swept, Transfer
 from lab.diagnose.forwarding import forwarding
 from lab.diagnose.stacks import stacks
 from lab.errors import InvalidInput, UsageError
@@ -74,6 +74,7 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         sessions=tuple(_session_changes(recording, window)),
         ran=tuple(_ran(recording, window)),
         swept=tuple(_swept(recording, window)),
+        gave_up=tuple(_gave_up(recording, window)),
         asked=tuple(_asked(recording, window)),
         stacks=stacks(state, recording, window.end),
         qos=qos,
@@ -323,6 +324,12 @@ def _asked(recording: Recording, window: Phase) -> Iterator[Asked]:
         if event.data.get("text") == "asked":
             port, macs = f"{event.node}:{event.data['port']}", frozenset(map(str, event.data["answers"]))
             yield Asked(event.seconds, port, str(event.data["address"]), macs)
+
+
+def _gave_up(recording: Recording, window: Phase) -> Iterator[GaveUp]:
+    for event in recording.events(source="caller", kind="note", during=window):
+        if event.data.get("text") == "gave up" and "pair" in event.data:
+            yield GaveUp(event.seconds, str(event.data["pair"]), str(event.data["said"]))
 
 
 def _transfers(recording: Recording, window: Phase, facts: Facts) -> Iterator[Transfer]:

@@ -152,6 +152,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class GaveUp:
+    """Work between hosts that could not begin, or ended before its time, and what its program said last."""
+
+    seconds: float
+    pairs: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
 class Transfer:
     """Work that was started: ``qps`` QPs from a host to another. What a job's owner knows; often nobody does."""
 
@@ -187,6 +196,7 @@ class Facts:
     swept: tuple[Swept, ...] = ()
     """Of each path that was swept; none where nobody probed."""
     asked: tuple[Asked, ...] = ()
+    gave_up: tuple[GaveUp, ...] = ()
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     """By node, its IP stack at the end of the window."""
     transfers: tuple[Transfer, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.diagnose.sign import Evidence
+from lab.diagnose.symptoms.hosts import a_host_takes_nothing_in, no_probe_leaves, somebody_gave_up
 from lab.diagnose.symptoms.losses import only_small_ones_pass, sent_again, swallowed_by_a_switch, vanishes_on_a_link
 from lab.diagnose.symptoms.neighbours import a_ping_is_not_answered, nobody_answers
 from lab.diagnose.symptoms.paths import a_link_goes_down, a_session_is_lost
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _ANY = (
     a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch, sent_again,
     a_link_goes_down, a_session_is_lost, probes_are_missing, a_ping_is_not_answered, nobody_answers,
+    a_host_takes_nothing_in, no_probe_leaves, somebody_gave_up,
 )  # fmt: skip
 
 

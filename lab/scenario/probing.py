@@ -45,7 +45,7 @@ _SHARE: Final = 16
 
 @contextlib.contextmanager
 def probing(stage: Stage) -> Iterator[None]:
-    """Ping around rings of hosts, ask by ARP, sweep all paths, look for filters; have those write that were reached.
+    """Ping around rings of hosts, ask by ARP, sweep all paths, have those write that were reached; look for filters.
 
     All of it is recorded: the pings, the answers, the filters, and who could not begin. Killed, it leaves no
     transfers: the next command about the fabric ends them.
@@ -56,8 +56,6 @@ def probing(stage: Stage) -> Iterator[None]:
     ask_around(stage, pairs)
     for each in hosts:
         sweep_paths(stage, each)
-    for node in stage.fabric.topology.switches if process.which("nft") else ():
-        stage.run(node.name, "nft", "list", "ruleset")
     able = [pair for pair in reached if all(nics_of(stage.fabric, host) for host in parse_pair(pair))]
     with programs.marked(stage.fabric.state), contextlib.ExitStack() as going:
         try:
@@ -65,6 +63,8 @@ def probing(stage: Stage) -> Iterator[None]:
                 going.enter_context(stage.writing(*able, qps=_QPS, size=_MESSAGE, pace=_pace(stage.fabric.topology)))
         except OperationFailed as error:
             stage.recorder.note("gave up", pair=", ".join(able), said=str(error))
+        for node in stage.fabric.topology.nodes if process.which("nft") else ():
+            stage.run(node.name, "nft", "list", "ruleset")
         yield
 
 

@@ -57,6 +57,22 @@ def test_loss_is_seen_by_those_who_send() -> None:
     assert (first["cause"], first["places"]) == ("gray-loss", ["leaf1:swp1--spine1:swp1"])
 
 
+@pytest.mark.parametrize("fault", [("udp-filtered", "h5")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_a_filter_of_a_host_is_found_there() -> None:
+    """Its NIC counts what its RDMA device never gets, and the writes of the probes end."""
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    assert (first["cause"], first["places"], first["confidence"]) == ("acl-4791", ["h5"], 0.99)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", [("link-mtu", "h1--leaf1", "mtu=1500")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_a_hosts_link_that_takes_smaller_packets_than_its_siblings_is_found() -> None:
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    assert (first["cause"], first["places"]) == ("mtu-black-hole", ["h1:eth1--leaf1:swp3"])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "cause", "place", "told"),

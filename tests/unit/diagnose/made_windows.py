@@ -48,6 +48,8 @@ LAST = {
     "leaf1:swp3": {"rx_packets": 1290, "rx_bytes": 5_360_100},
     "h1:eth1": {"tx_packets": 1290, "tx_bytes": 5_360_100},
 }
+DEAF = {"leaf2:swp3": {"tx_packets": 1290}, "h5:eth1": {"rx_packets": 1290}}
+UNANSWERED = {"h1": {"completer_retry_err": 8}}
 MOVED = {
     "leaf1:swp3": {"rx_packets": 16, "rx_bytes": 66_720}, "h1:eth1": {"tx_packets": 16, "tx_bytes": 66_720},
 }  # fmt: skip
@@ -280,6 +282,11 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "acl-4791", "leaf1",
         facts(LAST, devices={"h1": {"completer_retry_err": 10}}, ran=(RULE,)),
         facts({**LAST, "leaf1:swp6": {"tx_packets": 1290}, "h4:eth1": {"rx_packets": 1290}}, ran=(RULE,)),
+    ),
+    (
+        "acl-4791", "h5",
+        facts(DEAF, devices={**UNANSWERED, "h5": {"rcvd_pkts": 0}}),
+        facts(DEAF, devices={"h1": {"sent_pkts": 1290}, "h5": {"rcvd_pkts": 0}}),
     ),
     ("parking-lot", "leaf1:swp6", _parking_lot(FULL // 2, FULL // 4), _parking_lot(FULL // 3, FULL // 3)),
     ("victim-flow", "h7:eth1", _victim(0.6), _victim(0.05)),

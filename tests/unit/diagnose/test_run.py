@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from lab.cli.main import app
 from lab.cli.schemas import adapter
 from lab.diagnose.answer import Outcome
+from lab.diagnose.collect import collect
 from lab.diagnose.run import diagnose_run
 from lab.errors import InvalidInput, UsageError
 from lab.model.qos.store import dump_node
@@ -201,6 +202,23 @@ def test_of_plain_links_a_switch_that_is_dark_is_known(tmp_path: Path) -> None:
     during(made, "observe", deaf)
     found = diagnose_run(plain(made))
     assert (found.causes[0].cause, found.causes[0].places) == ("leaf-dies", ("leaf1",))
+
+
+def test_work_that_gave_up_is_told_in_the_window_in_which_it_did(run: Path) -> None:
+    recording = Recording.open(run)
+    note = {
+        "ns": recording.phase("observe").start,
+        "kind": "note",
+        "text": "gave up",
+        "pair": "h1:h5",
+        "said": "broke",
+    }
+    files.append_line(recording.folder.notes, note)
+    recording = Recording.open(run)
+    phases = {name: collect(recording, recording.phase(name)).gave_up for name in ("baseline", "observe")}
+    assert {name: [(each.pairs, each.said) for each in told] for name, told in phases.items()} == {
+        "baseline": [], "observe": [("h1:h5", "broke")],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("path", [[], None])

@@ -9,8 +9,8 @@ import pytest
 
 from lab.diagnose.answer import Outcome
 from lab.diagnose.engine import diagnose
-from lab.diagnose.facts import Swept
-from lab.diagnose.symptoms import probes
+from lab.diagnose.facts import GaveUp, Ran, Swept
+from lab.diagnose.symptoms import hosts, probes
 from tests.unit.diagnose.made_facts import PEERS, Lanes, facts, first
 
 if TYPE_CHECKING:
@@ -97,6 +97,44 @@ def test_a_filter_is_at_the_switch_that_lets_nothing_out() -> None:
     lanes = {"spine1:swp1": {"rx_packets": 110}, "spine1:swp2": {"rx_packets": 110}}
     assert places(probes.no_probe_passes(swept(*gone))) == ["spine1"]
     assert first(swept(*gone, lanes=lanes)) == ("acl-4791", ("spine1",))
+
+
+def test_a_filter_of_a_host_is_at_the_host_that_takes_nothing_in_and_lets_nothing_out() -> None:
+    """What the sweep sent there is for no device, and what its kernel does not let go is for nobody."""
+    mute = [replace(path(BACK, spine), sent=0, came=0, large_sent=0, large_came=0) for spine in (1, 2)]
+    assert places(hosts.no_probe_leaves(swept(*mute))) == ["h5"]
+    assert places(hosts.no_probe_leaves(swept(mute[0]))) == []
+    late = {"h1": {"completer_retry_err": 8}, "h5": {"rcvd_pkts": 0}}
+    rule = Ran(1.0, "h5", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 12 bytes 960 drop")
+    for came, confidence in ((227, None), (228, 0.6)):
+        there = replace(swept(*mute[1:], lanes={"h5:eth1": {"rx_packets": came}}), devices=late)
+        assert [each.confidence for each in diagnose(there).causes] == [confidence] * (confidence is not None)
+    there = replace(swept(*mute, lanes={"h5:eth1": {"rx_packets": 240}}), devices=late, ran=(rule,))
+    found = diagnose(there).causes[0]
+    assert (found.cause, found.places, found.confidence) == ("acl-4791", ("h5",), 0.99)
+
+
+def test_a_host_of_which_counters_are_not_known_is_not_called_deaf() -> None:
+    deaf = swept(lanes={"h5:eth1": {"rx_packets": 900}})
+    gave_up = (GaveUp(1.0, "h1:h5", "the QP broke"),)
+    assert places(hosts.a_host_takes_nothing_in(replace(deaf, gave_up=gave_up))) == []
+    known = replace(deaf, gave_up=gave_up, devices={"h5": {"rcvd_pkts": 0}})
+    assert places(hosts.a_host_takes_nothing_in(known)) == ["h5"]
+    some = replace(known, devices={"h5": {"rcvd_pkts": 1}})
+    assert places(hosts.a_host_takes_nothing_in(some)) == []
+
+
+def test_a_fabric_on_which_work_gives_up_is_not_called_healthy() -> None:
+    found = diagnose(replace(swept(), gave_up=(GaveUp(1.5, "h1:h5", "the QP broke"),)))
+    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert [(each.says, each.of, each.at) for each in found.unexplained] == [("the QP broke", "h1:h5", 1.5)]
+
+
+def test_a_hosts_mtu_is_a_fault_where_a_sweep_was_stopped_by_it() -> None:
+    mtus = {**dict.fromkeys(PEERS, 9000), "h1:eth1": 1500, "leaf1:swp3": 1500}
+    stopped = [replace(path(BACK, spine), large_came=0) for spine in (1, 2)]
+    assert first(replace(swept(*stopped), mtus=mtus)) == ("mtu-black-hole", ("h1:eth1--leaf1:swp3",))
+    assert diagnose(replace(swept(), mtus=mtus)).outcome is Outcome.HEALTHY
 
 
 @pytest.mark.parametrize("came", [0, 60])

@@ -1,0 +1,63 @@
+"""What a host does with RDMA's packets that its NIC counts: whether its device has them, and gets rid of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.sign import Evidence, Sign
+from lab.diagnose.symptoms import losses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import Facts
+
+_SOME: Final = 8
+"""Packets that must have come to a host before it means anything that its RDMA device has none."""
+_UNANSWERED: Final = ("completer_retry_err", "retry_exceeded_err")
+
+
+def a_host_takes_nothing_in(facts: Facts) -> Iterator[Sign]:
+    """Packets of a lossless class come to a host, more than a sweep sent there, and none to its RDMA device.
+
+    Somebody misses its answers, or a filter of its own has hits: what was under way when a transfer ended is neither.
+    """
+    missed = facts.gave_up or any(device.get(name) for device in facts.devices.values() for name in _UNANSWERED)
+    filtered = {sign.place for sign in losses.a_filter_counts(facts)}
+    for host in dict.fromkeys(port.node for port in facts.ports.values() if port.host):
+        if facts.devices.get(host, {"rcvd_pkts": 1}).get("rcvd_pkts") or not (missed or host in filtered):
+            continue
+        came = sum(
+            facts.lane(port.name, number).rx_packets
+            for port in facts.ports_of(host)
+            for number in facts.lossless(port.name)
+        )
+        if came - _swept_to(facts, host) >= _SOME:
+            seen = (
+                Evidence("packets of a lossless class came to its NIC", host, "rx_prioN_packets", came, facts.end),
+                Evidence("packets came to its RDMA device", host, "rcvd_pkts", 0, facts.end),
+            )
+            yield Sign(host, seen, 0.6)
+
+
+def no_probe_leaves(facts: Facts) -> Iterator[Sign]:
+    """A host's kernel takes none of a sweep's packets from it, on no path."""
+    for host in dict.fromkeys(each.path[0].partition(":")[0] for each in facts.swept):
+        mine = [each for each in facts.swept if each.path[0].partition(":")[0] == host]
+        if not any(each.sent or each.large_sent for each in mine):
+            says = f"packets of a sweep that its kernel let go, on {len(mine)} paths"
+            yield Sign(host, (Evidence(says, host, "sweep", 0, mine[0].seconds),), 0.6)
+
+
+def somebody_gave_up(facts: Facts) -> Iterator[Sign]:
+    """A transfer could not begin, or ended before its time."""
+    seen = tuple(Evidence(each.said, each.pairs, "transfer", 0, each.seconds) for each in facts.gave_up)
+    if seen:
+        yield Sign("", seen)
+
+
+def _swept_to(facts: Facts, host: str) -> int:
+    """Packets of a sweep that came to it: they are of a queue pair that no device has."""
+    return sum(
+        each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]).partition(":")[0] == host
+    )
