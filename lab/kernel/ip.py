@@ -51,6 +51,12 @@ def attempt(namespace: Namespace, version: str, line: str) -> None:
     namespace.run([find_tool("ip", "iproute2"), version, *line.split()], check=False)
 
 
+def forget_cache(namespace: Namespace) -> None:
+    """Forget what routers have said of routes: redirects, and smaller MTUs, kept for ten minutes (RFC 1191)."""
+    for version in _VERSIONS:
+        attempt(namespace, version, "route flush cache")
+
+
 def link_local(namespace: Namespace, interface: str) -> str:
     """The IPv6 link-local address of an interface (RFC 4291 section 2.5.6); OperationFailed when it has none."""
     for state in ask(namespace, "-6", "addr", "show", "dev", interface, "scope", "link"):

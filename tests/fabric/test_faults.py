@@ -171,6 +171,20 @@ def test_a_fault_is_seen_and_its_healing_leaves_no_difference(fault: str) -> Non
         assert after == before
 
 
+def test_what_hosts_were_told_of_a_smaller_mtu_is_forgotten_with_its_healing() -> None:
+    """The kernel would keep it for ten minutes (net.ipv4.route.mtu_expires), and large packets would find no way."""
+
+    def passes() -> bool:
+        return node("h3").run(["ping", "-c1", "-W1", "-Mdo", "-s4000", "10.0.0.1"], check=False).returncode == 0
+
+    assert passes()
+    engine.inject(lifecycle.open_fabric(NAME), Wish("link-mtu", "h1--leaf1", {"mtu": "1500"}))
+    until(lambda: not passes() and "mtu 1500" in said("h3", "ip", "route", "get", "10.0.0.1"))
+    engine.heal(lifecycle.open_fabric(NAME))
+    assert "mtu" not in said("h3", "ip", "route", "get", "10.0.0.1")
+    until(passes)
+
+
 def test_a_link_flaps_by_the_clock_and_is_up_at_the_end() -> None:
     before = state()
     done = rocelab_json("fault", "inject", "link-down", "h1", "--every", "300ms", "--for", "100ms", "--times", "3")

@@ -50,10 +50,13 @@ def no_probe_leaves(facts: Facts) -> Iterator[Sign]:
 
 
 def somebody_gave_up(facts: Facts) -> Iterator[Sign]:
-    """A transfer could not begin, or ended before its time."""
-    seen = tuple(Evidence(each.said, each.pairs, "transfer", 0, each.seconds) for each in facts.gave_up)
+    """A transfer could not begin, or ended before its time; its program's last line says why."""
+    seen = []
+    for each in facts.gave_up:
+        last = each.said.strip().rpartition("\n")[2].strip()
+        seen.append(Evidence(f"gave up: {last}", each.pairs, "transfer", 0, each.seconds))
     if seen:
-        yield Sign("", seen)
+        yield Sign("", tuple(seen))
 
 
 def _swept_to(facts: Facts, host: str) -> int:

@@ -41,6 +41,23 @@ def no_probe_passes(facts: Facts) -> Iterator[Sign]:
             yield Sign(node, tuple(_line(each) for each in failing if node in _switches(each))[:2])
 
 
+def only_small_pings_pass(facts: Facts) -> set[str]:
+    """Hosts at either end of pings that may not be fragmented: a small one is answered, and a large one is not."""
+    answered: dict[tuple[str, str], dict[int, bool]] = {}
+    for ran in facts.ran:
+        if ran.argv[:1] == ("ping",) and "do" in ran.argv and "-s" in ran.argv[:-1]:
+            size = ran.argv[ran.argv.index("-s") + 1]
+            if size.isdigit():
+                answered.setdefault((ran.node, ran.argv[-1]), {})[int(size)] = not ran.exit_code
+    host_of = {address: host for host, address in facts.addresses.items()}
+    return {
+        host
+        for (node, address), sizes in answered.items()
+        if sizes[min(sizes)] and not sizes[max(sizes)]
+        for host in (node, host_of.get(address, ""))
+    }
+
+
 def probes_are_missing(facts: Facts) -> Iterator[Sign]:
     """Packets of a sweep do not come, whatever the reason."""
     failing = [each for each in facts.swept if not _clean(each)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
-from lab.errors import UsageError
+from lab.errors import OperationFailed, UsageError
 from lab.faults.fault import Fault, Parameters
 from lab.faults.kinds.addresses import Addressed
 from lab.faults.kinds.port import Configured
@@ -107,7 +108,8 @@ class MtuParameters(Parameters):
 class LinkMtu(Fault[MtuParameters]):
     """One link has a smaller MTU than all others: small packets pass, large ones vanish there.
 
-    At one end, leaf1:swp1, the other end still sends what that one does not take.
+    At one end, leaf1:swp1, the other end still sends what that one does not take. Where it is at both, a switch says
+    so (ICMP), and a host that was told would send no more than that for ten minutes: healing has it forget.
     """
 
     name: ClassVar = "link-mtu"
@@ -132,6 +134,9 @@ class LinkMtu(Fault[MtuParameters]):
     @override
     def heal(self, before: Before) -> None:
         self._set({end: before[str(end)] for end in self.place.ends})
+        for host in self.fabric.topology.hosts:
+            with contextlib.suppress(OperationFailed):  # one that is gone remembers nothing
+                ip.forget_cache(self.fabric.namespace(host.name))
 
     def _set(self, wanted: Mapping[Endpoint, int]) -> None:
         for end, mtu in wanted.items():

@@ -11,7 +11,7 @@ from lab.diagnose.answer import Outcome
 from lab.diagnose.engine import diagnose
 from lab.diagnose.facts import GaveUp, Ran, Swept
 from lab.diagnose.symptoms import hosts, probes
-from tests.unit.diagnose.made_facts import PEERS, Lanes, facts, first
+from tests.unit.diagnose.made_facts import ADDRESSES, PEERS, Lanes, facts, first
 
 if TYPE_CHECKING:
     from lab.diagnose.facts import Facts
@@ -125,9 +125,9 @@ def test_a_host_of_which_counters_are_not_known_is_not_called_deaf() -> None:
 
 
 def test_a_fabric_on_which_work_gives_up_is_not_called_healthy() -> None:
-    found = diagnose(replace(swept(), gave_up=(GaveUp(1.5, "h1:h5", "the QP broke"),)))
+    found = diagnose(replace(swept(), gave_up=(GaveUp(1.5, "h1:h5", "WR flush\n the QP broke\n"),)))
     assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
-    assert [(each.says, each.of, each.at) for each in found.unexplained] == [("the QP broke", "h1:h5", 1.5)]
+    assert [(each.says, each.of, each.at) for each in found.unexplained] == [("gave up: the QP broke", "h1:h5", 1.5)]
 
 
 def test_a_hosts_mtu_is_a_fault_where_a_sweep_was_stopped_by_it() -> None:
@@ -135,6 +135,17 @@ def test_a_hosts_mtu_is_a_fault_where_a_sweep_was_stopped_by_it() -> None:
     stopped = [replace(path(BACK, spine), large_came=0) for spine in (1, 2)]
     assert first(replace(swept(*stopped), mtus=mtus)) == ("mtu-black-hole", ("h1:eth1--leaf1:swp3",))
     assert diagnose(replace(swept(), mtus=mtus)).outcome is Outcome.HEALTHY
+
+
+@pytest.mark.parametrize(("small", "large", "named"), [(0, 1, ["mtu-black-hole"]), (0, 0, []), (1, 1, [])])
+def test_or_where_a_large_ping_was(small: int, large: int, named: list[str]) -> None:
+    mtus = {**dict.fromkeys(PEERS, 9000), "h3:eth1": 1500, "leaf1:swp5": 1500}
+    pings = [("ping", "-M", "do", "-s", size, ADDRESSES["h3"]) for size in ("56", "8952", "x")]
+    ran = tuple(Ran(1.0, "h6", argv, code, "") for argv, code in zip(pings, (small, large, 1), strict=True))
+    found = diagnose(replace(swept(), mtus=mtus, ran=ran)).causes
+    assert [(each.cause, each.places) for each in found if each.cause == "mtu-black-hole"] == [
+        (cause, ("h3:eth1--leaf1:swp5",)) for cause in named
+    ]
 
 
 @pytest.mark.parametrize("came", [0, 60])
