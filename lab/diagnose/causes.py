@@ -208,6 +208,16 @@ CAUSES: Final = (
         words="Nothing large passes there now. What is larger than that, and goes that way, would not arrive.",
     ),
     Cause(
+        "mtu-black-hole", "a host's link takes smaller packets than those of its siblings",
+        needs=(hosts.a_host_has_a_smaller_mtu,),
+        supports=(probes.only_small_probes_pass,),
+        rival="",
+        tell="rocelab exec {node} -- ip link, beside that of {peer_node}, and ping -M do -s 1472 and -s 8000 to it",
+        fix="rocelab exec {node} -- ip link set {interface} mtu 9000, and so at the other end: one MTU end to end",
+        words="Small packets pass and large ones do not. RDMA connections that are made now agree on smaller ones,"
+        " which hides it.",
+    ),
+    Cause(
         "gid-index", "a program uses a GID index at which its address is not any more",
         needs=(losses.an_address_has_moved,),
         supports=(losses.swallowed_by_a_switch,),

@@ -1,11 +1,11 @@
-"""What a host does with RDMA's packets that its NIC counts: whether its device has them, and gets rid of its own."""
+"""What a host does with packets that its NIC counts: whether its RDMA device has them, and gets rid of its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.sign import Evidence, Sign
-from lab.diagnose.symptoms import losses
+from lab.diagnose.symptoms import losses, probes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,27 @@ def no_probe_leaves(facts: Facts) -> Iterator[Sign]:
         if not any(each.sent or each.large_sent for each in mine):
             says = f"packets of a sweep that its kernel let go, on {len(mine)} paths"
             yield Sign(host, (Evidence(says, host, "sweep", 0, mine[0].seconds),), 0.6)
+
+
+def a_host_has_a_smaller_mtu(facts: Facts) -> Iterator[Sign]:
+    """A host's link has a smaller MTU at an end than its switch has towards another, and stopped a sweep or a ping.
+
+    Where it stopped none, hosts may well differ.
+    """
+    stopped = {end for sign in probes.only_small_probes_pass(facts) for end in sign.place.split("--")}
+    stopped |= {port.name for host in probes.only_small_pings_pass(facts) for port in facts.ports_of(host)}
+    for switch in facts.switches:
+        ports = [port for port in facts.ports_of(switch) if facts.is_host(port.peer)]
+        largest = max((facts.mtus.get(port.name, 0) for port in ports), default=0)
+        for port in ports:
+            says = f"is its MTU, and a port of {switch} to a host has {largest}"
+            seen = [
+                Evidence(says, end, "ip link: mtu", facts.mtus[end], facts.end)
+                for end in (port.peer, port.name)
+                if port.peer in stopped and 0 < facts.mtus.get(end, 0) < largest
+            ]
+            if seen:
+                yield Sign(f"{port.peer}--{port.name}", tuple(seen), 0.8)
 
 
 def somebody_gave_up(facts: Facts) -> Iterator[Sign]:

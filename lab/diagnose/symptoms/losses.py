@@ -79,22 +79,18 @@ def only_small_ones_pass(facts: Facts) -> Iterator[Sign]:
 
 
 def smaller_than_its_siblings(facts: Facts) -> Iterator[Sign]:
-    """A link has a smaller MTU at an end than another one of the switch there, to a switch, or to a host.
-
-    Hosts may well differ: there a sweep or a ping must have been stopped by it.
-    """
-    stopped = {end for sign in probes.only_small_probes_pass(facts) for end in sign.place.split("--")}
-    stopped |= {port.name for host in probes.only_small_pings_pass(facts) for port in facts.ports_of(host)}
+    """A link between switches has a smaller MTU at an end than another link of the switch there."""
     told: dict[str, list[Evidence]] = {}
     for switch in facts.switches:
-        for hosts, whom in ((False, "a switch"), (True, "a host")):
-            ports = [port for port in facts.ports_of(switch) if port.peer and facts.is_host(port.peer) is hosts]
-            largest = max((facts.mtus.get(port.name, 0) for port in ports), default=0)
-            for port in ports:
-                if 0 < facts.mtus.get(port.name, 0) < largest and (not hosts or port.peer in stopped):
-                    says = f"is its MTU, and another port of {switch} to {whom} has {largest}"
-                    line = Evidence(says, port.name, "ip link: mtu", facts.mtus[port.name], facts.end)
-                    told.setdefault("--".join(sorted((port.name, port.peer))), []).append(line)
+        ports = [port for port in facts.ports_of(switch) if port.peer and not facts.is_host(port.peer)]
+        largest = max((facts.mtus.get(port.name, 0) for port in ports), default=0)
+        for port in ports:
+            if 0 < facts.mtus.get(port.name, 0) < largest:
+                link = "--".join(sorted((port.name, port.peer)))
+                says = f"is its MTU, and another port of {switch} to a switch has {largest}"
+                told.setdefault(link, []).append(
+                    Evidence(says, port.name, "ip link: mtu", facts.mtus[port.name], facts.end)
+                )
     for link, seen in told.items():
         yield Sign(link, tuple(seen), 0.8)
 

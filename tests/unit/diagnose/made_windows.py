@@ -10,6 +10,7 @@ from lab.model.load import read_topology
 from lab.scenario import library
 from tests.unit.diagnose import made_addresses, made_overlay
 from tests.unit.diagnose.made_facts import (
+    ADDRESSES,
     FULL,
     PACKETS,
     PEERS,
@@ -59,6 +60,10 @@ DOWN = LinkChange(0.5, "leaf1:swp1", up=False, mtu=9000)
 LEAF1 = [port for port in PEERS if port.startswith("leaf1")]
 LEAF2 = [port for port in PEERS if port.startswith("leaf2")]
 RULE = Ran(1.0, "leaf1", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 1290 bytes 5360100 drop")
+PINGS = tuple(
+    Ran(1.0, "h5", ("ping", "-M", "do", "-s", size, ADDRESSES["h1"]), code, "")
+    for size, code in (("56", 0), ("8952", 1))
+)
 
 
 def _one_path() -> dict[str, dict[str, tuple[str, ...]]]:
@@ -272,6 +277,11 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "mtu-black-hole", "leaf1:swp1--spine1:swp1",
         facts({}, mtus={**dict.fromkeys(PEERS, 9000), "leaf1:swp1": 1500}),
         facts({}, mtus={**dict.fromkeys(PEERS, 9000), "leaf1:swp3": 1500}),
+    ),
+    (
+        "mtu-black-hole", "h1:eth1--leaf1:swp3",
+        facts({}, mtus={**dict.fromkeys(PEERS, 9000), "h1:eth1": 1500}, ran=PINGS),
+        facts({}, mtus={**dict.fromkeys(PEERS, 9000), "h1:eth1": 1500}, ran=PINGS[:1]),
     ),
     (
         "gid-index", "h5:eth1",
