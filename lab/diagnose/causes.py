@@ -16,7 +16,10 @@ from lab.diagnose.address_causes import ADDRESS_CAUSES
 from lab.diagnose.cause import Cause
 from lab.diagnose.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.pause_causes import PAUSE_CAUSES
-from lab.diagnose.symptoms import classes, congestion, hosts, losses, marks, paths, probes
+from lab.diagnose.symptoms import classes, congestion, daemons, hosts, losses, marks, paths, probes
+
+_UNROUTED: Final = ("one-path-only", "hash-polarisation", "elephant-collision", "rehash-on-failure", "acl-4791")
+"""What a switch whose routes nobody renews looks like besides."""
 
 CAUSES: Final = (
     *PAUSE_CAUSES,
@@ -133,6 +136,25 @@ CAUSES: Final = (
         fix="use more QPs for each pair, or pin paths",
         words="Nothing is broken: the hash drew the same way for flows that are few. Each has half of what it could"
         " have.",
+    ),
+    Cause(
+        "daemon-killed", "a routing daemon of a switch is gone",
+        needs=(daemons.a_daemon_is_gone,),
+        explains=_UNROUTED,
+        rival="daemon-stopped",
+        tell="rocelab exec {node} -- ps -e: which of zebra, bgpd, bfdd and ospfd there are",
+        fix="start it again, with all of FRR: on a switch systemctl restart frr",
+        words="Links and ports are as they were. Its neighbours drop what they learnt of it as their timers run out.",
+    ),
+    Cause(
+        "daemon-stopped", "a routing daemon of a switch stands still",
+        needs=(daemons.a_daemon_stands_still,),
+        explains=_UNROUTED,
+        rival="daemon-killed",
+        tell="rocelab exec {node} -- ps -eo stat,comm: T is stopped, D waits for the kernel, R loops",
+        fix="have it go on (kill -CONT), or start FRR again: on a switch systemctl restart frr",
+        words="Its sockets are open and it answers nobody. Its neighbours drop what they learnt of it as their timers"
+        " run out.",
     ),
     Cause(
         "one-path-only", "a switch uses one of its equal paths",

@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.diagnose.facts import Asked, Facts, GaveUp, Lane, LinkChange, PortFacts, Ran, SessionChange, Swept, Transfer
+from lab.diagnose.facts import (
+    Asked,
+    Facts,
+    GaveUp,
+    Lane,
+    LinkChange,
+    PortFacts,
+    Ran,
+    SessionChange,
+    Silence,
+    Swept,
+    Transfer,
+)
 from lab.diagnose.forwarding import forwarding
 from lab.diagnose.stacks import stacks
 from lab.errors import InvalidInput, UsageError
@@ -72,6 +84,7 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         down=frozenset(port for port, up in {each.port: each.up for each in links}.items() if not up),
         readdressed=_readdressed(recording, window.end),
         sessions=tuple(_session_changes(recording, window)),
+        silences=tuple(_silences(recording, window)),
         ran=tuple(_ran(recording, window)),
         swept=tuple(_swept(recording, window)),
         gave_up=tuple(_gave_up(recording, window)),
@@ -300,6 +313,12 @@ def _session_changes(recording: Recording, window: Phase) -> Iterator[SessionCha
     for event in recording.events(source="routing", kind="bgp", during=window):
         if event.data.get("before"):
             yield SessionChange(event.seconds, f"{event.node}:{event.interface}", str(event.data["state"]))
+
+
+def _silences(recording: Recording, window: Phase) -> Iterator[Silence]:
+    for kind in ("daemon_silent", "daemon_lost"):
+        for event in recording.events(source="routing", kind=kind, during=window):
+            yield Silence(event.seconds, event.node, str(event.data["daemon"]), kind == "daemon_lost")
 
 
 def _ran(recording: Recording, window: Phase) -> Iterator[Ran]:

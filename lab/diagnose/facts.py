@@ -152,6 +152,16 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """A routing daemon that did not answer for a second, or that has gone: then nobody listens at its socket."""
+
+    seconds: float
+    node: str
+    daemon: str
+    gone: bool
+
+
+@dataclass(frozen=True, slots=True)
 class GaveUp:
     """Work between hosts that could not begin, or ended before its time, and what its program said last."""
 
@@ -192,6 +202,7 @@ class Facts:
     readdressed: Mapping[str, float] = field(default_factory=dict)
     """Hosts whose address was taken off and given back, before the window or in it, and when."""
     sessions: tuple[SessionChange, ...] = ()
+    silences: tuple[Silence, ...] = ()
     ran: tuple[Ran, ...] = ()
     swept: tuple[Swept, ...] = ()
     """Of each path that was swept; none where nobody probed."""

@@ -16,6 +16,7 @@ from lab.routing.vty import Vty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from lab.routing.daemons import Router
 
@@ -38,10 +39,12 @@ class _Daemon:
     next_look: int
     waiting: bool = False
     known: dict[str, tuple[str, float]] = field(default_factory=dict)
+    told: bool = False
+    """Whether it is known that it has gone."""
 
 
 class Sessions:
-    """Asks without ever waiting: who does not answer is told of, once."""
+    """Asks without ever waiting: who has gone is told of, once; who had when this began, too."""
 
     def __init__(self, routers: Mapping[str, Router], now: int) -> None:
         self._daemons: list[_Daemon] = []
@@ -51,7 +54,7 @@ class Sessions:
                 if path.exists():
                     # Not all in one moment: an answer is work for a daemon.
                     later = now + INTERVAL * len(self._daemons) // (2 * max(1, len(routers)))
-                    self._daemons.append(_Daemon(node, name, Vty(path), later))
+                    self._daemons.append(_Daemon(node, name, _connected(path), later))
 
     @property
     def descriptors(self) -> list[int]:
@@ -61,13 +64,14 @@ class Sessions:
     def look(self, now: int) -> Iterator[dict[str, Any]]:
         """Ask those whose turn it is, and tell what has changed by the answers that are there."""
         for daemon in self._daemons:
-            if daemon.vty is None:
-                continue
-            try:
-                yield from self._look_at(daemon, daemon.vty, now)
-            except (OperationFailed, ValueError, KeyError, AttributeError, TypeError):
-                daemon.vty.close()
-                daemon.vty = None
+            if daemon.vty is not None:
+                try:
+                    yield from self._look_at(daemon, daemon.vty, now)
+                except (OperationFailed, ValueError, KeyError, AttributeError, TypeError):
+                    daemon.vty.close()
+                    daemon.vty = None
+            if daemon.vty is None and not daemon.told:
+                daemon.told = True
                 yield {"source": "routing", "kind": "daemon_lost", "node": daemon.node, "daemon": daemon.name}
 
     def _look_at(self, daemon: _Daemon, vty: Vty, now: int) -> Iterator[dict[str, Any]]:
@@ -89,6 +93,13 @@ class Sessions:
         for daemon in self._daemons:
             if daemon.vty is not None:
                 daemon.vty.close()
+
+
+def _connected(path: Path) -> Vty | None:
+    try:
+        return Vty(path)
+    except OperationFailed:
+        return None
 
 
 def changes(

@@ -114,6 +114,15 @@ def test_an_address_that_is_wrong_is_found_where_it_is(request: pytest.FixtureRe
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("fault", [("daemon-killed", "leaf1"), ("daemon-stopped", "leaf1")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_a_daemon_that_does_not_answer_is_named(request: pytest.FixtureRequest) -> None:
+    """Also one that had died before anybody looked."""
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    assert (first["cause"], first["places"]) == (request.node.callspec.params["fault"][0], ["leaf1"])
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [("udp-filtered", "leaf1")], indirect=True)
 @pytest.mark.usefixtures("fault")
 def test_a_filter_lets_pings_through_and_counts_the_rest() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lab.diagnose.facts import Facts, LinkChange, PortFacts, Ran, SessionChange, Transfer
+from lab.diagnose.facts import Facts, LinkChange, PortFacts, Ran, SessionChange, Silence, Transfer
 from lab.model.load import read_topology
 from lab.scenario import library
 from tests.unit.diagnose import made_addresses, made_overlay
@@ -64,6 +64,10 @@ PINGS = tuple(
     Ran(1.0, "h5", ("ping", "-M", "do", "-s", size, ADDRESSES["h1"]), code, "")
     for size, code in (("56", 0), ("8952", 1))
 )
+
+
+def _silent(*seconds: float) -> tuple[Silence, ...]:
+    return tuple(Silence(each, "leaf1", "bgpd", gone=False) for each in seconds)
 
 
 def _one_path() -> dict[str, dict[str, tuple[str, ...]]]:
@@ -282,6 +286,16 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "mtu-black-hole", "h1:eth1--leaf1:swp3",
         facts({}, mtus={**dict.fromkeys(PEERS, 9000), "h1:eth1": 1500}, ran=PINGS),
         facts({}, mtus={**dict.fromkeys(PEERS, 9000), "h1:eth1": 1500}, ran=PINGS[:1]),
+    ),
+    (
+        "daemon-killed", "leaf1",
+        facts({}, silences=(Silence(0.1, "leaf1", "bgpd", gone=True),), routes=_one_path()),
+        facts({}, silences=tuple(Silence(0.1, node, "bgpd", gone=True) for node in routes())),
+    ),
+    (
+        "daemon-stopped", "leaf1",
+        facts({}, silences=_silent(0.0, 1.0, 1.9), routes=_one_path()),
+        facts({}, silences=_silent(0.0, 1.9)),
     ),
     (
         "gid-index", "h5:eth1",

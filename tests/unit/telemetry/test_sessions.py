@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import socket
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from lab.telemetry.sessions import changes
+from lab.telemetry.sessions import Sessions, changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NS = 10**9
 
@@ -46,3 +51,15 @@ def test_bfd_is_told_likewise() -> None:
     known: dict[str, tuple[str, float]] = {}
     assert told(known, [{"interface": "swp1", "status": "up"}], 1, "bfdd") == [("swp1", "", "up")]
     assert told(known, [{"interface": "swp1", "status": "down"}], 2, "bfdd") == [("swp1", "up", "down")]
+
+
+def test_a_daemon_that_had_gone_before_is_told_of_once(tmp_path: Path) -> None:
+    """Its socket is still there, and nobody listens."""
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "bgpd.vty"))
+    router: Any = SimpleNamespace(directory=tmp_path)
+    sessions = Sessions({"leaf1": router}, 0)
+    assert sessions.descriptors == []
+    lost = {"source": "routing", "kind": "daemon_lost", "node": "leaf1", "daemon": "bgpd"}
+    assert [list(sessions.look(now * NS)) for now in (0, 1)] == [[lost], []]
+    sessions.close()
