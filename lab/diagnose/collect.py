@@ -316,9 +316,17 @@ def _session_changes(recording: Recording, window: Phase) -> Iterator[SessionCha
 
 
 def _silences(recording: Recording, window: Phase) -> Iterator[Silence]:
-    for kind in ("daemon_silent", "daemon_lost"):
-        for event in recording.events(source="routing", kind=kind, during=window):
-            yield Silence(event.seconds, event.node, str(event.data["daemon"]), kind == "daemon_lost")
+    gone: dict[tuple[str, str], float] = {}
+    for event in recording.events(source="routing"):
+        daemon = event.node, str(event.data.get("daemon"))
+        if event.kind == "daemon_silent" and window.start <= event.ns <= window.end:
+            yield Silence(event.seconds, *daemon, gone=False)
+        elif event.kind == "daemon_lost" and event.ns <= window.end:
+            gone[daemon] = event.seconds
+        elif event.kind == "daemon_back" and event.ns <= window.start:
+            gone.pop(daemon, None)
+    for (node, name), seconds in gone.items():
+        yield Silence(seconds, node, name, gone=True)
 
 
 def _ran(recording: Recording, window: Phase) -> Iterator[Ran]:

@@ -35,16 +35,17 @@ class _Daemon:
 
     node: str
     name: str
+    path: Path
     vty: Vty | None
     next_look: int
     waiting: bool = False
     known: dict[str, tuple[str, float]] = field(default_factory=dict)
-    told: bool = False
-    """Whether it is known that it has gone."""
+    lost: bool = False
+    """Whether it has been told that it has gone."""
 
 
 class Sessions:
-    """Asks without ever waiting: who has gone is told of, once; who had when this began, too."""
+    """Asks without ever waiting: who has gone, or had when this began, is told of once, and again when he is back."""
 
     def __init__(self, routers: Mapping[str, Router], now: int) -> None:
         self._daemons: list[_Daemon] = []
@@ -54,7 +55,7 @@ class Sessions:
                 if path.exists():
                     # Not all in one moment: an answer is work for a daemon.
                     later = now + INTERVAL * len(self._daemons) // (2 * max(1, len(routers)))
-                    self._daemons.append(_Daemon(node, name, _connected(path), later))
+                    self._daemons.append(_Daemon(node, name, path, _connected(path), later))
 
     @property
     def descriptors(self) -> list[int]:
@@ -70,9 +71,12 @@ class Sessions:
                 except (OperationFailed, ValueError, KeyError, AttributeError, TypeError):
                     daemon.vty.close()
                     daemon.vty = None
-            if daemon.vty is None and not daemon.told:
-                daemon.told = True
-                yield {"source": "routing", "kind": "daemon_lost", "node": daemon.node, "daemon": daemon.name}
+            elif now >= daemon.next_look:
+                daemon.vty, daemon.next_look = _connected(daemon.path), now + INTERVAL
+            if daemon.lost is not (daemon.vty is None):
+                daemon.lost, daemon.waiting = daemon.vty is None, False
+                kind = "daemon_lost" if daemon.lost else "daemon_back"
+                yield {"source": "routing", "kind": kind, "node": daemon.node, "daemon": daemon.name}
 
     def _look_at(self, daemon: _Daemon, vty: Vty, now: int) -> Iterator[dict[str, Any]]:
         said = vty.answer() if daemon.waiting else None

@@ -53,7 +53,7 @@ def test_bfd_is_told_likewise() -> None:
     assert told(known, [{"interface": "swp1", "status": "down"}], 2, "bfdd") == [("swp1", "up", "down")]
 
 
-def test_a_daemon_that_had_gone_before_is_told_of_once(tmp_path: Path) -> None:
+def test_a_daemon_that_had_gone_before_is_told_of_once_and_when_it_is_back(tmp_path: Path) -> None:
     """Its socket is still there, and nobody listens."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "bgpd.vty"))
@@ -62,4 +62,10 @@ def test_a_daemon_that_had_gone_before_is_told_of_once(tmp_path: Path) -> None:
     assert sessions.descriptors == []
     lost = {"source": "routing", "kind": "daemon_lost", "node": "leaf1", "daemon": "bgpd"}
     assert [list(sessions.look(now * NS)) for now in (0, 1)] == [[lost], []]
-    sessions.close()
+    (tmp_path / "bgpd.vty").unlink()
+    with socket.socket(socket.AF_UNIX) as back:
+        back.bind(str(tmp_path / "bgpd.vty"))
+        back.listen()
+        assert [list(sessions.look(now * NS)) for now in (2, 3)] == [[lost | {"kind": "daemon_back"}], []]
+        assert len(sessions.descriptors) == 1
+        sessions.close()
