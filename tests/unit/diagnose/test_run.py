@@ -221,6 +221,22 @@ def test_work_that_gave_up_is_told_in_the_window_in_which_it_did(run: Path) -> N
     }  # fmt: skip
 
 
+def test_a_daemon_is_gone_in_each_window_from_its_loss_until_it_is_back(tmp_path: Path) -> None:
+    made = begun(tmp_path / "run")
+    told = {"source": "routing", "node": "leaf1", "daemon": "bgpd"}
+    for phase, kind in (("first", ""), ("lost", "daemon_lost"), ("on", ""), ("back", "daemon_back"), ("last", "")):
+        if kind:
+            made.event(made.ns + 10**6, kind=kind, **told)
+        during(made, phase, incast)
+    recording = Recording.open(made.finished())
+    gone = {each.name: collect(recording, each).silences for each in recording.phases}
+    assert {name for name, found in gone.items() if found} == {"lost", "on", "back"}
+    assert {(each.node, each.daemon, each.gone) for found in gone.values() for each in found} == {
+        ("leaf1", "bgpd", True)
+    }
+    assert diagnose_run(recording, "on").causes[0].cause == "daemon-killed"
+
+
 @pytest.mark.parametrize("path", [[], None])
 def test_a_sweep_that_is_damaged_is_refused(run: Path, path: Any) -> None:
     recording = Recording.open(run)
