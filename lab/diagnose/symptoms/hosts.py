@@ -25,7 +25,8 @@ def a_host_takes_nothing_in(facts: Facts) -> Iterator[Sign]:
     missed = facts.gave_up or any(device.get(name) for device in facts.devices.values() for name in _UNANSWERED)
     filtered = {sign.place for sign in losses.a_filter_counts(facts)}
     for host in dict.fromkeys(port.node for port in facts.ports.values() if port.host):
-        if facts.devices.get(host, {"rcvd_pkts": 1}).get("rcvd_pkts") or not (missed or host in filtered):
+        counters = facts.devices.get(host)
+        if counters is None or counters.get("rcvd_pkts", 0) or not (missed or host in filtered):
             continue
         came = sum(
             facts.lane(port.name, number).rx_packets
