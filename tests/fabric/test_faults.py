@@ -185,6 +185,14 @@ def test_what_hosts_were_told_of_a_smaller_mtu_is_forgotten_with_its_healing() -
     until(passes)
 
 
+def test_a_fabric_whose_daemon_has_died_is_recorded_and_diagnosed() -> None:
+    engine.inject(lifecycle.open_fabric(NAME), Wish("daemon-killed", "leaf1", {}))
+    until(lambda: "bgpd" not in comms("leaf1"))
+    said = rocelab("diagnose", "--fabric", NAME, "--seconds", "1", "--json", expect=1).stdout
+    found = json.loads(said)["causes"]
+    assert [(each["cause"], each["places"]) for each in found] == [("daemon-killed", ["leaf1"])]
+
+
 def test_a_link_flaps_by_the_clock_and_is_up_at_the_end() -> None:
     before = state()
     done = rocelab_json("fault", "inject", "link-down", "h1", "--every", "300ms", "--for", "100ms", "--times", "3")
