@@ -12,6 +12,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from lab.dataplane import counters
+from lab.dataplane.port_maps import open_maps
 from lab.errors import OperationFailed
 from lab.kernel import process
 from lab.model.hosts import addresses_of
@@ -41,6 +43,9 @@ _MESSAGE: Final = 16384
 """Octets: four packets, so that one that is lost has followers who tell."""
 _SHARE: Final = 16
 """Of its link's rate a host sends one part in so many."""
+_LOOK: Final = 0.1
+"""Seconds in which a port that may not send at all is told from one that is paused now and then."""
+_ALWAYS: Final = 0.99
 
 
 @contextlib.contextmanager
@@ -49,6 +54,9 @@ def probing(stage: Stage) -> Iterator[None]:
 
     All of it is recorded: the pings, the answers, the filters, and who could not begin. Killed, it leaves no
     transfers: the next command about the fabric ends them.
+
+    Nobody writes while a port may not send at all: what stands in its queue belongs to queue pairs, and when their
+    program ends rxe waits up to 51 s for each of them, one after the other.
     """
     hosts = rings(stage.fabric.topology)
     pairs = [pair for each in hosts for pair in ring(each)]
@@ -56,6 +64,9 @@ def probing(stage: Stage) -> Iterator[None]:
     ask_around(stage, pairs)
     for each in hosts:
         sweep_paths(stage, each)
+    if standing := _standing(stage):
+        stage.recorder.note("held back", said=f"nobody writes: {', '.join(standing)} may not send")
+        reached = []
     able = [pair for pair in reached if all(nics_of(stage.fabric, host) for host in parse_pair(pair))]
     with programs.marked(stage.fabric.state), contextlib.ExitStack() as going:
         try:
@@ -66,6 +77,20 @@ def probing(stage: Stage) -> Iterator[None]:
         for node in stage.fabric.topology.nodes if process.which("nft") else ():
             stage.run(node.name, "nft", "list", "ruleset")
         yield
+
+
+def _standing(stage: Stage) -> list[str]:
+    """Ports that may not send, in any priority, for as long as they are looked at."""
+    maps, nodes = open_maps(stage.fabric.name), stage.fabric.numbering.nodes
+    first = {name: counters.read(maps, node) for name, node in nodes.items()}
+    time.sleep(_LOOK)
+    grown = {name: counters.moved(counters.read(maps, node), first[name]) for name, node in nodes.items()}
+    return [
+        f"{name}:{interface}"
+        for name, movement in grown.items()
+        for interface in stage.fabric.qos[name].ports
+        if max(movement.port(interface)["priority"]["paused_ns"]) >= _ALWAYS * movement.seconds * 1e9
+    ]
 
 
 def rings(topology: Topology) -> list[list[str]]:

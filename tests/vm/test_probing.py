@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600)]
 NAME: Final = "incast"
 WINDOW: Final = "3"
+UNWRITTEN: Final = 51.2
+"""Seconds of rxe's patience with a queue pair: less than that, and nobody has waited for one."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,6 +57,17 @@ def test_loss_is_seen_by_those_who_send() -> None:
     """Of what the probes send one in twenty is lost; without them nobody would send anything."""
     first = diagnosed("--probe", expect=1)["causes"][0]
     assert (first["cause"], first["places"]) == ("gray-loss", ["leaf1:swp1--spine1:swp1"])
+
+
+@pytest.mark.parametrize("fault", [("pause-storm", "h2")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_nobody_writes_into_a_storm() -> None:
+    """Its packets would keep queue pairs, for whose end rxe waits for minutes; the storm is named without."""
+    began = time.monotonic()
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    assert (first["cause"], first["places"]) == ("pfc-storm", ["h2:eth1"])
+    assert time.monotonic() - began < UNWRITTEN
+    assert transfers() == []
 
 
 @pytest.mark.parametrize("fault", [("udp-filtered", "h5")], indirect=True)
