@@ -104,6 +104,8 @@ def _collected(recording: Recording, window: Phase) -> Facts:
         missing.append("the spanning tree: which ports are blocked, and who is the root (`rocelab status`)")
     if recording.incomplete:
         missing.append(f"what came after {recording.seconds:.1f} s: {recording.why}")
+    notes = recording.events(source="caller", kind="note", during=window)
+    missing += [str(note.data["said"]) for note in notes if note.data.get("text") == "held back"]
     transfers = tuple(_transfers(recording, window, facts))
     if not transfers:
         missing.append("who writes to whom: no transfer was noted")

@@ -65,7 +65,9 @@ def probing(stage: Stage) -> Iterator[None]:
     for each in hosts:
         sweep_paths(stage, each)
     if standing := _standing(stage):
-        stage.recorder.note("held back", said=f"nobody writes: {', '.join(standing)} may not send")
+        stage.recorder.note(
+            "held back", said=f"what writes would show: {', '.join(standing)} may not send, so none began"
+        )
         reached = []
     able = [pair for pair in reached if all(nics_of(stage.fabric, host) for host in parse_pair(pair))]
     with programs.marked(stage.fabric.state), contextlib.ExitStack() as going:

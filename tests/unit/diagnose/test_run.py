@@ -221,6 +221,20 @@ def test_work_that_gave_up_is_told_in_the_window_in_which_it_did(run: Path) -> N
     }  # fmt: skip
 
 
+def test_why_probes_did_not_write_is_told_with_what_is_not_known(run: Path) -> None:
+    recording = Recording.open(run)
+    note = {
+        "ns": recording.phase("observe").start,
+        "kind": "note",
+        "text": "held back",
+        "said": "h2:eth1 may not send",
+    }
+    files.append_line(recording.folder.notes, note)
+    recording = Recording.open(run)
+    assert "h2:eth1 may not send" in diagnose_run(recording, "observe").missing
+    assert "h2:eth1 may not send" not in diagnose_run(recording, "baseline").missing
+
+
 def test_a_daemon_is_gone_in_each_window_from_its_loss_until_it_is_back(tmp_path: Path) -> None:
     made = begun(tmp_path / "run")
     told = {"source": "routing", "node": "leaf1", "daemon": "bgpd"}
