@@ -46,18 +46,21 @@ sysctl net.ipv4.fib_multipath_hash_policy net.ipv6.fib_multipath_hash_policy
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fabric() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def whole() -> Iterator[dict[str, str]]:
+    """A fabric's state before anything has been broken."""
     rocelab("up", TOPOLOGIES / "clos-2x2.yaml", "--name", NAME, "--no-rdma")
-    yield
+    yield state()
     rocelab("down", "--fabric", NAME)
     assert not FabricState(NAME).faults.exists()
 
 
 @pytest.fixture(autouse=True)
-def healed() -> Iterator[None]:
+def healed(whole: dict[str, str]) -> Iterator[None]:
+    """A daemon that is started again has yet to learn its routes: the next test is not to begin before."""
     yield
     engine.heal(lifecycle.open_fabric(NAME))
+    until_state(whole)
 
 
 def node(name: str) -> Namespace:
@@ -84,6 +87,19 @@ def until(done: Callable[[], bool], timeout: float = PATIENCE) -> None:
     while not done():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.1)
+
+
+def until_state(expected: dict[str, str]) -> None:
+    found: dict[str, str] = {}
+
+    def same() -> bool:
+        found.update(state())
+        return found == expected
+
+    try:
+        until(same)
+    finally:
+        assert found == expected
 
 
 def pings(source: str, target: str) -> bool:
@@ -152,23 +168,13 @@ def comms(name: str) -> str:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", KINDS)
-def test_a_fault_is_seen_and_its_healing_leaves_no_difference(fault: str) -> None:
+def test_a_fault_is_seen_and_its_healing_leaves_no_difference(fault: str, whole: dict[str, str]) -> None:
     kind, place, *words = shlex.split(fault)
-    before = state()
     entry = engine.inject(lifecycle.open_fabric(NAME), Wish(kind, place, parse_words(words)))
     until(KINDS[fault])
     assert engine.running(lifecycle.open_fabric(NAME)) == (entry,)
     assert engine.heal(lifecycle.open_fabric(NAME), [entry.number]) == [entry]
-    after: dict[str, str] = {}
-
-    def same() -> bool:
-        after.update(state())
-        return after == before
-
-    try:
-        until(same)
-    finally:
-        assert after == before
+    until_state(whole)
 
 
 def test_what_hosts_were_told_of_a_smaller_mtu_is_forgotten_with_its_healing() -> None:
@@ -193,42 +199,38 @@ def test_a_fabric_whose_daemon_has_died_is_recorded_and_diagnosed() -> None:
     assert [(each["cause"], each["places"]) for each in found] == [("daemon-killed", ["leaf1"])]
 
 
-def test_a_link_flaps_by_the_clock_and_is_up_at_the_end() -> None:
-    before = state()
+def test_a_link_flaps_by_the_clock_and_is_up_at_the_end(whole: dict[str, str]) -> None:
     done = rocelab_json("fault", "inject", "link-down", "h1", "--every", "300ms", "--for", "100ms", "--times", "3")
     assert (done["came"], done["interrupted"]) == (3, False)
     downs = node("leaf1").run(["ip", "-j", "-d", "-s", "-s", "link", "show", "swp3"]).stdout
     assert json.loads(downs)[0]["stats64"]["tx"]["carrier_changes"] >= 6
-    until(lambda: state() == before)
+    until_state(whole)
 
 
-def test_ctrl_c_heals() -> None:
-    before = state()
+def test_ctrl_c_heals(whole: dict[str, str]) -> None:
     with running("fault", "inject", "link-cut", "h1", "--for", "600s", "--json") as command:
         until(lambda: len(rocelab_json("fault", "ls")) == 2)
         command.send_signal(signal.SIGINT)
         assert command.wait(PATIENCE) == 0
     assert rocelab_json("fault", "ls") == []
-    assert state() == before
+    assert state() == whole
 
 
-def test_the_next_command_heals_what_a_killed_one_left() -> None:
-    before = state()
+def test_the_next_command_heals_what_a_killed_one_left(whole: dict[str, str]) -> None:
     with running("fault", "inject", "link-cut", "h1", "--for", "600s") as command:
         until(lambda: len(Ledger.of(FabricState(NAME)).entries()) == 2)
         command.kill()
         command.wait(PATIENCE)
     assert "healed link-cut at h1, whose command was killed" in rocelab("status").stderr
-    assert state() == before
+    assert state() == whole
 
 
-def test_what_runs_in_the_background_is_ended_by_healing() -> None:
-    before = state()
+def test_what_runs_in_the_background_is_ended_by_healing(whole: dict[str, str]) -> None:
     rocelab("fault", "inject", "link-cut", "h1", "--every", "300ms", "--for", "200ms", "--background")
     until(lambda: any(each["timing"] for each in rocelab_json("fault", "ls")))
     rocelab("fault", "heal", "--all")
     assert rocelab_json("fault", "ls") == []
-    assert state() == before
+    assert state() == whole
 
 
 def senders() -> list[str]:
