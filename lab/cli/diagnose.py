@@ -159,7 +159,7 @@ def _tell(heading: str, cause: Found) -> None:
 
 
 def _evidence(title: str, lines: tuple[Evidence, ...]) -> None:
-    rows = [(each.of, f"{each.value:g}", each.says, each.source, f"{each.at:.1f} s") for each in lines]
+    rows = [(each.of, f"{each.value:g}", each.says, each.source, f"{max(0.0, each.at):.1f} s") for each in lines]
     stdout.print(table(title, ("at", "figure", "what", "counter or source", "by"), rows))
 
 

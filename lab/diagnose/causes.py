@@ -14,107 +14,17 @@ from typing import Final
 
 from lab.diagnose.address_causes import ADDRESS_CAUSES
 from lab.diagnose.cause import Cause
+from lab.diagnose.class_causes import CLASS_CAUSES
 from lab.diagnose.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.pause_causes import PAUSE_CAUSES
-from lab.diagnose.symptoms import classes, congestion, daemons, hosts, losses, marks, paths, probes
+from lab.diagnose.symptoms import congestion, daemons, hosts, losses, paths, probes
 
 _UNROUTED: Final = ("one-path-only", "hash-polarisation", "elephant-collision", "rehash-on-failure", "acl-4791")
 """What a switch whose routes nobody renews looks like besides."""
 
 CAUSES: Final = (
     *PAUSE_CAUSES,
-    Cause(
-        "ecn-missing-one-leaf", "a port marks nothing: it has no ECN profile",
-        needs=(marks.deep_and_unmarked,),
-        supports=(marks.no_profile_bound,),
-        excludes=(marks.kmin_beyond_reach,),
-        rival="ecn-above-xoff",
-        tell="rocelab qos show {place}: whether ecn.{priority} is enabled, or its kmin above XOFF",
-        fix="rocelab qos set {place} ecn.{priority}.enabled=true",
-        words="Its queue is as deep as that of its siblings, which mark, and it marks nothing. Only PFC is left.",
-    ),
-    Cause(
-        "ecn-missing-one-leaf", "ports have no ECN profile, and others have",
-        needs=(marks.no_profile_bound,),
-        rival="",
-        tell="rocelab qos show {place}: ecn.{priority}.enabled",
-        fix="rocelab qos set {place} ecn.{priority}.enabled=true",
-        words="Nothing waits there now. Under load it would mark nothing.",
-    ),
-    Cause(
-        "ecn-above-xoff", "Kmin lies above XOFF: PFC acts before ECN",
-        needs=(marks.deep_and_unmarked,),
-        supports=(marks.kmin_beyond_reach,),
-        excludes=(marks.no_profile_bound,),
-        rival="ecn-missing-one-leaf",
-        tell="rocelab qos show {place}: whether ecn.{priority} is enabled, or its kmin above XOFF",
-        fix="rocelab qos set {place} ecn.{priority}.kmin=... below XOFF: Kmin < Kmax < XOFF",
-        words="The queue never reaches Kmin: senders are paused before. PFC has become the congestion control.",
-    ),
-    Cause(
-        "ecn-above-xoff", "Kmin lies above XOFF",
-        needs=(marks.kmin_beyond_reach,),
-        rival="",
-        tell="rocelab qos show {place}: ecn.{priority}.kmin, and XOFF",
-        fix="rocelab qos set {place} ecn.{priority}.kmin=... below XOFF: Kmin < Kmax < XOFF",
-        words="Nothing waits there now. Under load PFC would act before ECN.",
-    ),
-    Cause(
-        "ecn-too-low", "a queue marks what waits for nothing: Kmin is too low",
-        needs=(marks.marks_though_shallow,),
-        rival="ecn-off-by-3kb",
-        tell="rocelab qos show {place}: ecn.{priority}.kmin, beside that of a sibling",
-        fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
-        words="Packets are marked though less waits than what its siblings mark above. DCQCN would cut its senders"
-        " down to a crawl.",
-    ),
-    Cause(
-        "ecn-off-by-3kb", "a port's thresholds are a little off those of its siblings",
-        needs=(marks.marks_otherwise_at_the_same_depth,),
-        supports=(marks.thresholds_differ,),
-        rival="ecn-too-low",
-        tell="rocelab qos show {place}: ecn.{priority}.kmin and kmax, beside those of a sibling",
-        fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
-        words="At the same depth it marks far more, or fewer, of its packets than its sibling. Nothing is dropped and"
-        " nobody is paused; a collective waits for the flow that is marked most.",
-    ),
-    Cause(
-        "ecn-off-by-3kb", "a port's thresholds are a little off those of its siblings",
-        needs=(marks.thresholds_differ,),
-        rival="",
-        tell="rocelab qos show {place}: ecn.{priority}.kmin and kmax, beside those of a sibling",
-        fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
-        words="One profile was typed differently. Under load it marks earlier or later than its siblings.",
-    ),
-    Cause(
-        "not-ect", "hosts send without ECT: what should be marked cannot be",
-        needs=(marks.not_capable,),
-        rival="ecn-missing-one-leaf",
-        tell="rocelab exec {node} -- tcpdump -v -c 5 -n udp dst port 4791: the two bits behind the DSCP",
-        fix="give the job its traffic class again (--tclass 106: DSCP 26, ECT(0))",
-        words="The queue is above Kmin and chose packets to mark, whose ECN bits are 00. Its senders are blind, and"
-        " only PFC stops them.",
-    ),
-    Cause(
-        "dscp-map-mismatch", "a node maps the DSCP of RoCE to another class than its neighbours",
-        needs=(classes.mapped_otherwise,),
-        supports=(classes.map_differs,),
-        explains=("incast",),
-        nearby=("headroom-too-small", "pfc-one-sided"),
-        rival="pfc-one-sided",
-        tell="rocelab qos show {node}: map.dscp.26, beside that of a neighbour",
-        fix="rocelab qos set {node} map.dscp.26=3, one map everywhere",
-        words="Between two nodes a packet changes its class. A pause of the lossless class stops nothing there:"
-        " nothing of that class waits; its neighbour fills its headroom, and drops.",
-    ),
-    Cause(
-        "dscp-map-mismatch", "a node's DSCP map differs from that of the others",
-        needs=(classes.map_differs,),
-        rival="",
-        tell="rocelab qos show {node}: map.dscp.26, beside that of a neighbour",
-        fix="rocelab qos set {node} map.dscp.26=3, one map everywhere",
-        words="Nothing of that DSCP passes now. When it does, it is in another class there.",
-    ),
+    *CLASS_CAUSES,
     Cause(
         "hash-polarisation", "a switch sends all QPs by one of its equal ways",
         needs=(paths.many_flows_on_one_uplink,),
@@ -141,8 +51,9 @@ CAUSES: Final = (
         "daemon-killed", "a routing daemon of a switch is gone",
         needs=(daemons.a_daemon_is_gone,),
         explains=_UNROUTED,
+        nearby=("vtep-unreachable",),
         rival="daemon-stopped",
-        tell="rocelab exec {node} -- ps -e: which of zebra, bgpd, bfdd and ospfd there are",
+        tell="rocelab exec {node} -- ps -e: whether zebra and those that tell it routes are there",
         fix="start it again, with all of FRR: on a switch systemctl restart frr",
         words="Links and ports are as they were. Its neighbours drop what they learnt of it as their timers run out.",
     ),
@@ -150,6 +61,7 @@ CAUSES: Final = (
         "daemon-stopped", "a routing daemon of a switch stands still",
         needs=(daemons.a_daemon_stands_still,),
         explains=_UNROUTED,
+        nearby=("vtep-unreachable",),
         rival="daemon-killed",
         tell="rocelab exec {node} -- ps -eo stat,comm: T is stopped, D waits for the kernel, R loops",
         fix="have it go on (kill -CONT), or start FRR again: on a switch systemctl restart frr",
@@ -269,6 +181,16 @@ CAUSES: Final = (
         tell="rocelab exec {node} -- nft list ruleset: hits of a rule on udp dport 4791",
         fix="permit UDP 4791 at {node}, in both directions",
         words="RDMA comes to its NIC and not to its RDMA device, which answers nobody; everything else passes.",
+    ),
+    Cause(
+        "link-rate", "a link came up slower than its siblings",
+        needs=(congestion.slower_than_its_siblings,),
+        explains=("incast", "victim-flow"),
+        rival="incast",
+        tell="rocelab qos show {place}: rate, beside that of a sibling; on a switch ethtool {interface}: speed",
+        fix="clean or replace optic and cable of {place}, and give both ends the speed of their siblings",
+        words="Equal paths are chosen as if links were equal: this one is full while its siblings have room, and"
+        " what waits for it pauses all who send there.",
     ),
     Cause(
         "parking-lot", "PFC divides by port: the nearer a sender is, the more it gets",

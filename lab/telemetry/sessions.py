@@ -1,5 +1,7 @@
 """BGP and BFD sessions of all routers, asked once a second over the daemons' own sockets, and told as they change.
 
+The other daemons have no sessions to tell of; they are asked whether they are there, as watchfrr(8) asks them.
+
 A change is told when it is seen: up to a second late. Of a session that went down and came up between two looks, its
 age tells. What the kernel says of links and routes is exact, and beside it.
 """
@@ -25,8 +27,13 @@ INTERVAL: Final = _NS
 """Between two looks at a daemon."""
 _YOUNGER: Final = 1.5
 """Seconds by which a session must have become younger; its age is told in whole seconds."""
-_COMMANDS: Final = {"bgpd": "show bgp summary json", "bfdd": "show bfd peers json"}
+_PRESENT: Final = "echo present"
+_COMMANDS: Final = {
+    "bgpd": "show bgp summary json", "bfdd": "show bfd peers json",
+    "zebra": _PRESENT, "ospfd": _PRESENT, "ospf6d": _PRESENT, "pimd": _PRESENT,
+}  # fmt: skip
 _KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd"}
+"""What changes of their sessions are called."""
 
 
 @dataclass
@@ -82,7 +89,8 @@ class Sessions:
         said = vty.answer() if daemon.waiting else None
         if said is not None:
             daemon.waiting = False
-            yield from changes(daemon.node, daemon.name, daemon.known, json.loads(said), now)
+            if daemon.name in _KINDS:
+                yield from changes(daemon.node, daemon.name, daemon.known, json.loads(said), now)
         if now < daemon.next_look:
             return
         if daemon.waiting:

@@ -78,6 +78,15 @@ def test_a_filter_of_a_host_is_found_there() -> None:
     assert (first["cause"], first["places"], first["confidence"]) == ("acl-4791", ["h5"], 0.99)
 
 
+@pytest.mark.parametrize("fault", [("dscp-rewritten", "h6", "dscp=10")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_a_host_that_sends_in_a_lossy_class_is_found() -> None:
+    """Nothing is lost, and both ends of its link count the same priority."""
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    assert (first["cause"], first["places"]) == ("dscp-rewritten", ["h6"])
+    assert [line["source"] for line in first["evidence"] if line["of"] == "h6:eth1"] == ["tx_prio0_packets"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("fault", [("link-mtu", "h1--leaf1", "mtu=1500")], indirect=True)
 @pytest.mark.usefixtures("fault")
@@ -127,7 +136,11 @@ def test_an_address_that_is_wrong_is_found_where_it_is(request: pytest.FixtureRe
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", [("daemon-killed", "leaf1"), ("daemon-stopped", "leaf1")], indirect=True)
+@pytest.mark.parametrize(
+    "fault",
+    [("daemon-killed", "leaf1"), ("daemon-killed", "leaf1", "daemon=zebra"), ("daemon-stopped", "leaf1")],
+    indirect=True,
+)
 @pytest.mark.usefixtures("fault")
 def test_a_daemon_that_does_not_answer_is_named(request: pytest.FixtureRequest) -> None:
     """Also one that had died before anybody looked."""
@@ -151,6 +164,7 @@ def test_a_filter_lets_pings_through_and_counts_the_rest() -> None:
     [
         (("link-down", "leaf1:swp1"), "link-flap"),
         (("link-mtu", "leaf1--spine1", "mtu=1500"), "mtu-black-hole"),
+        (("link-rate", "leaf1--spine1", "rate=25Mbit"), "link-rate"),
     ],
     indirect=["fault"],
 )

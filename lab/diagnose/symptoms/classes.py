@@ -68,6 +68,24 @@ def map_differs(facts: Facts) -> Iterator[Sign]:
                 )
 
 
+def sent_in_a_lossy_class(facts: Facts) -> Iterator[Sign]:
+    """What a host's RDMA device sends leaves its NIC, and in none of the classes that are lossless anywhere."""
+    lossless = {number for port in facts.ports for number in facts.lossless(port)}
+    for host, counters in facts.devices.items() if lossless else ():
+        lanes = [facts.lane(port.name, n) for port in facts.ports_of(host) if port.host for n in range(8)]
+        sent = counters.get("sent_pkts", 0)
+        kept = sum(lane.tx_packets for lane in lanes if lane.priority in lossless)
+        lossy = [lane for lane in lanes if lane.priority not in lossless and lane.tx_packets > _TOLD * sent]
+        if lossy and sent >= _MANY and kept < (1 - _TOLD) * sent:
+            says, counter = f"packets sent in priority {lossy[0].priority}", f"tx_prio{lossy[0].priority}_packets"
+            seen = (
+                Evidence("packets sent by its RDMA device", host, "sent_pkts", sent, facts.end),
+                Evidence("packets of lossless classes that left it", host, "tx_prioN_packets", kept, facts.end),
+                Evidence(says, lossy[0].port, counter, lossy[0].tx_packets, facts.end),
+            )
+            yield Sign(host, seen, 0.9)
+
+
 def _differs(facts: Facts, node: str) -> bool:
     maps = Counter(port.dscp_to_priority for qos in facts.qos.values() for port in qos.ports.values())
     if len(maps) < 2:

@@ -51,6 +51,28 @@ def _full(facts: Facts, lane: Lane) -> tuple[Evidence, ...]:
     )
 
 
+def slower_than_its_siblings(facts: Facts) -> Iterator[Sign]:
+    """A link between switches is slower than another of each of its switches, or its ends do not agree on its rate.
+
+    By their own configuration. How fast a host is meant to be nobody knows, nor of a switch whose links are all slow.
+    """
+    trunks = [port for port in facts.ports.values() if not port.host and port.peer and not facts.is_host(port.peer)]
+    fastest: dict[str, float] = {}
+    for port in trunks:
+        fastest[port.node] = max(facts.rate(port.name), fastest.get(port.node, 0.0))
+    for port in trunks if facts.current else ():
+        ends = {end: facts.rate(end) for end in (port.name, port.peer)}
+        siblings = [fastest.get(end.partition(":")[0], 0.0) for end in ends]
+        below = all(rate < sibling for rate, sibling in zip(ends.values(), siblings, strict=True))
+        if port.name < port.peer and all(ends.values()) and (below or len(set(ends.values())) > 1):
+            seen = (
+                Evidence(f"Mb/s is its rate, and {sibling / 1e6:g} that of the fastest port to a switch there",
+                         end, "qos rate", round(rate / 1e6, 3), facts.end)
+                for (end, rate), sibling in zip(ends.items(), siblings, strict=True)
+            )  # fmt: skip
+            yield Sign(f"{port.name}--{port.peer}", tuple(seen), 0.9)
+
+
 def _sender(facts: Facts, host: str, priority: int) -> Lane:
     """What a host sends: of its busiest NIC."""
     lanes = [facts.lane(port.name, priority) for port in facts.ports_of(host) if port.host]

@@ -42,6 +42,8 @@ TWINS["leaf2:swp3"] = {"pauses_out": 40, "resumes_out": 40, "rx_bytes": FULL // 
 STANDING = {"depth": 43_000.0, "deepest": 48_000, "shallowest": 38_000, "spread": 6_000}
 SLOW = {"tx_bytes": FULL // 4, "tx_packets": 1000}
 UPLINK = {"tx_bytes": FULL, "tx_packets": PACKETS, "depth": 250_000.0, "deepest": 290_000, "marked": PACKETS}
+CROWDED = {"leaf1:swp1": {**DEEP, "tx_bytes": FULL // 4, "tx_packets": PACKETS // 4, "marked": PACKETS // 8}}
+"""A link of 25 Mb/s that is full."""
 SENDERS = {"leaf1:swp3": {"pauses_out": 50}, "leaf1:swp4": {"pauses_out": 50}}
 LINK = {"tx_bytes": 20_000_000, "tx_packets": 5000}
 RETRIED = {"h1": {"completer_retry_err": 10, "rcvd_seq_err": 10}, "h5": {"out_of_seq_request": 10}}
@@ -296,6 +298,30 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "daemon-stopped", "leaf1",
         facts({}, silences=_silent(0.0, 1.0, 1.9), routes=_one_path()),
         facts({}, silences=_silent(0.0, 1.9)),
+    ),
+    (
+        "daemon-killed", "leaf1",
+        facts({}, silences=(Silence(0.1, "leaf1", "zebra", gone=True),)), facts({}),
+    ),
+    (
+        "link-rate", "leaf1:swp1--spine1:swp1",
+        facts({}, qos=configured("leaf1:swp1", "spine1:swp1", rate=25 * 10**6), current=True),
+        facts({}, qos=configured("h1:eth1", "leaf1:swp3", rate=25 * 10**6), current=True),
+    ),
+    (
+        "link-rate", "leaf1:swp1--spine1:swp1",
+        facts(CROWDED, qos=configured("leaf1:swp1", rate=25 * 10**6), current=True),
+        facts(CROWDED, qos=configured("leaf1:swp1", rate=25 * 10**6)),
+    ),
+    (
+        "link-rate", "leaf1:swp2--spine2:swp1",
+        facts({}, qos=configured("leaf1:swp2", "spine2:swp1", rate=10**7), current=True),
+        facts({}, qos=configured("leaf1:swp1", "leaf1:swp2", "spine1:swp1", "spine2:swp1", rate=10**7), current=True),
+    ),
+    (
+        "dscp-rewritten", "h1",
+        facts({"h1:eth1/0": {"tx_packets": 500}, "h1:eth1": {"tx_packets": 9}}, devices={"h1": {"sent_pkts": 500}}),
+        facts({"h1:eth1/0": {"tx_packets": 500}, "h1:eth1": {"tx_packets": 500}}, devices={"h1": {"sent_pkts": 500}}),
     ),
     (
         "gid-index", "h5:eth1",

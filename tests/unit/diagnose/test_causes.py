@@ -18,12 +18,13 @@ from tests.unit.diagnose.made_facts import (
     FULL,
     PACKETS,
     Lanes,
+    configured,
     facts,
     first,
     full,
     incast,
 )
-from tests.unit.diagnose.made_windows import CASES, DEEP, RETRIED, SLOW, STANDING, STORM, TWINS
+from tests.unit.diagnose.made_windows import CASES, CROWDED, DEEP, RETRIED, SLOW, STANDING, STORM, TWINS
 
 if TYPE_CHECKING:
     from lab.diagnose.facts import Facts
@@ -72,6 +73,12 @@ def test_an_answer_has_evidence_and_leaves_no_blank(_: str, __: str, there: Fact
 
 def test_capacity_is_no_fault() -> None:
     assert diagnose(facts(incast())).outcome is Outcome.CAPACITY
+
+
+def test_a_full_link_that_is_slower_than_its_siblings_is_no_capacity() -> None:
+    slow = facts(CROWDED, qos=configured("leaf1:swp1", "spine1:swp1", rate=25 * 10**6))
+    assert diagnose(slow).outcome is Outcome.CAPACITY
+    assert [each.cause for each in diagnose(replace(slow, current=True)).causes] == ["link-rate"]
 
 
 def test_nothing_is_healthy() -> None:

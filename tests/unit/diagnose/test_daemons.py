@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from lab.diagnose.engine import diagnose
 from lab.diagnose.facts import Silence
 from lab.diagnose.symptoms import daemons
+from tests.unit.diagnose import made_overlay
 from tests.unit.diagnose.made_facts import SECONDS, facts
 
 
@@ -27,6 +31,13 @@ def silent(*seconds: float) -> tuple[Silence, ...]:
 def test_one_that_has_answered_in_between_was_only_busy(seconds: tuple[float, ...], seen: bool) -> None:
     found = [sign.place for sign in daemons.a_daemon_stands_still(facts({}, silences=silent(*seconds)))]
     assert found == ["leaf1"] * seen
+
+
+def test_a_tunnel_that_nobody_tells_of_is_a_consequence_of_its_leafs_dead_daemon() -> None:
+    (unreachable,) = (there for cause, _, there, _ in made_overlay.CASES if cause == "vtep-unreachable")
+    for node, causes in (("leaf3", {"daemon-killed"}), ("leaf1", {"daemon-killed", "vtep-unreachable"})):
+        found = diagnose(replace(unreachable, silences=(Silence(0.1, node, "ospfd", gone=True),)))
+        assert {each.cause for each in found.causes} == causes
 
 
 def test_two_daemons_that_are_silent_in_turn_are_two() -> None:

@@ -69,3 +69,21 @@ def test_a_daemon_that_had_gone_before_is_told_of_once_and_when_it_is_back(tmp_p
         assert [list(sessions.look(now * NS)) for now in (2, 3)] == [[lost | {"kind": "daemon_back"}], []]
         assert len(sessions.descriptors) == 1
         sessions.close()
+
+
+def test_one_without_sessions_is_asked_whether_it_is_there(tmp_path: Path) -> None:
+    """vtysh's protocol: a command ends with a zero, an answer with three and a status."""
+    router: Any = SimpleNamespace(directory=tmp_path)
+    with socket.socket(socket.AF_UNIX) as zebra:
+        zebra.bind(str(tmp_path / "zebra.vty"))
+        zebra.listen()
+        sessions = Sessions({"leaf1": router}, 0)
+        with zebra.accept()[0] as heard:
+            assert list(sessions.look(0)) == []
+            assert heard.recv(99) == b"enable\0echo present\0"
+            heard.send(b"\0\0\0\0present\n\0\0\0\0")
+            assert [list(sessions.look(now * NS)) for now in (1, 2)] == [
+                [], [{"source": "routing", "kind": "daemon_silent", "node": "leaf1", "daemon": "zebra"}],
+            ]  # fmt: skip
+        assert [event["kind"] for event in sessions.look(3 * NS)] == ["daemon_lost"]
+        sessions.close()
