@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from lab.backends import lifecycle
+from lab.model.topology import Role
 from tests.fabric.command import TOPOLOGIES, rocelab, running
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600)]
 NAME: Final = "incast"
 WINDOW: Final = "3"
+LEARNT: Final = 60.0
+"""Seconds in which daemons have long learnt of each other again."""
 UNWRITTEN: Final = 51.2
 """Seconds of rxe's patience with a queue pair: less than that, and nobody has waited for one."""
 
@@ -33,9 +37,22 @@ def fabric() -> Iterator[None]:
 
 @pytest.fixture
 def fault(request: pytest.FixtureRequest) -> Iterator[None]:
+    """It is healed, and all routes are there again, before the next test begins."""
+    before = routes()
     rocelab("fault", "inject", *request.param)
     yield
     rocelab("fault", "heal", "--all")
+    deadline = time.monotonic() + LEARNT
+    while (after := routes()) != before:
+        assert time.monotonic() < deadline, after
+        time.sleep(0.1)
+
+
+def routes() -> dict[str, str]:
+    """What the kernel of each switch has."""
+    fabric = lifecycle.open_fabric(NAME)
+    switches = [node.name for node in fabric.topology.nodes if node.role is not Role.HOST]
+    return {name: fabric.namespace(name).run(["ip", "route"]).stdout for name in switches}
 
 
 def diagnosed(*options: str, expect: int) -> dict[str, Any]:
