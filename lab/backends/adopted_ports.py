@@ -1,7 +1,8 @@
 """Lossless ports on a lab that somebody else has deployed: what they take the place of is kept, and put back.
 
-That is the qdisc of each interface, what it asks the kernel to merge and leave out (offloads), and the CPUs that
-receive from it. The interfaces stay up, with their addresses, routes, neighbours and sessions.
+That is the qdisc of each interface, how much it lets one hold, what it asks the kernel to merge and leave out
+(offloads), and the CPUs that receive from it. The interfaces stay up, with their addresses, routes, neighbours and
+sessions.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What an interface had before it had a port. ``features`` and ``cpus`` are of ``lab.kernel.tuning``."""
+    """What an interface had before it had a port; ``length``, ``features`` and ``cpus`` of ``lab.kernel.tuning``."""
 
     index: int
     queues: tuple[Queue, ...]
+    length: int = 0
+    """Where it is 0 the kernel makes it 1000 as it puts a qdisc there."""
     features: tuple[int, ...] = ()
     cpus: str = ""
     drain: int = 0
@@ -53,8 +56,11 @@ def _look_here(namespace: Namespace, node: NodePorts) -> dict[str, Replaced]:
     tuning.own_mounts()
     namespace.enter()
     features, cpus = tuning.features(node.interfaces), tuning.steering(node.interfaces)
+    lengths = tuning.queue_lengths(node.interfaces)
     found = {
-        name: Replaced(index, tuple(queueing.queues(index)), tuple(features[name]), cpus[name], _drain(node, name))
+        name: Replaced(
+            index, tuple(queueing.queues(index)), lengths[name], tuple(features[name]), cpus[name], _drain(node, name)
+        )
         for name, index in zip(node.interfaces, node.found, strict=True)
     }
     found[CLOCK_INTERFACE] = Replaced(links.LOOPBACK_INDEX, tuple(queueing.queues(links.LOOPBACK_INDEX)))
@@ -131,6 +137,7 @@ def take_off(namespace: Namespace, kind: str, kept: Mapping[str, Replaced]) -> N
                 links.delete(batch, each.drain, drain_name(name))
         batch.commit()
         nics = {name: each for name, each in there.items() if each.features}
+        tuning.set_queue_lengths({name: each.length for name, each in nics.items()})
         tuning.set_features({name: each.features for name, each in nics.items()})
         tuning.set_steering({name: each.cpus for name, each in nics.items()})
 

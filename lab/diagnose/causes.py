@@ -189,8 +189,8 @@ CAUSES: Final = (
         rival="incast",
         tell="rocelab qos show {place}: rate, beside that of a sibling; on a switch ethtool {interface}: speed",
         fix="clean or replace optic and cable of {place}, and give both ends the speed of their siblings",
-        words="Equal paths are chosen as if links were equal: this one is full while its siblings have room, and"
-        " what waits for it pauses all who send there.",
+        words="Equal paths are chosen as if links were equal: this one is full before its siblings are, and what"
+        " waits for it has everybody paused who sends there.",
     ),
     Cause(
         "parking-lot", "PFC divides by port: the nearer a sender is, the more it gets",

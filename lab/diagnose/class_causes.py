@@ -107,7 +107,7 @@ CLASS_CAUSES: Final = (
         rival="dscp-map-mismatch",
         tell="rocelab exec {node} -- tcpdump -v -c 5 -n udp dst port 4791: a tos of 0x6a is DSCP 26 and ECT(0)",
         fix="give the job its traffic class (--tclass 106: DSCP 26, ECT(0)), and take off {node} what rewrites it",
-        words="Both ends of its link agree on the class, and nothing holds it back there: no PFC, no ECN. Under load"
-        " its packets are dropped like anybody's.",
+        words="Both ends of its link agree on the class, in which no pause holds it back: under load its packets are"
+        " dropped like anybody's.",
     ),
 )  # fmt: skip

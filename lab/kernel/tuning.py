@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SIOCETHTOOL: Final = 0x8946
 _STEERING: Final = "/sys/class/net/{}/queues/rx-0/rps_cpus"
+_QUEUE_LENGTH: Final = "/sys/class/net/{}/tx_queue_len"
 _OFFLOADS_OFF: Final = (0x15, 0x17, 0x1F, 0x22, 0x24, 0x2C)
 """ETHTOOL_SRXCSUM, STXCSUM, STSO, SUFO, SGSO and SGRO of <linux/ethtool.h>."""
 _GFEATURES: Final = 0x3A
@@ -130,6 +131,19 @@ def set_steering(masks: Mapping[str, str]) -> None:
     with _own_sys():
         for interface, mask in masks.items():
             _write(_STEERING.format(interface), mask)
+
+
+def queue_lengths(interfaces: Iterable[str]) -> dict[str, int]:
+    """Packets that each interface lets its qdisc hold (txqueuelen of ip-link(8)); needs ``own_mounts``."""
+    with _own_sys():
+        return {name: int(Path(_QUEUE_LENGTH.format(name)).read_text(encoding="ascii")) for name in interfaces}
+
+
+def set_queue_lengths(wanted: Mapping[str, int]) -> None:
+    """Let the qdisc of each interface hold so many packets; needs ``own_mounts``."""
+    with _own_sys():
+        for interface, length in wanted.items():
+            _write(_QUEUE_LENGTH.format(interface), str(length))
 
 
 @contextlib.contextmanager

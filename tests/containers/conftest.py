@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pexpect
 import pytest
@@ -16,6 +17,19 @@ from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_LOOKED: Final = (
+    "ip -details -json address",
+    "ip -json route show table all",
+    "ip -6 -json route show table all",
+    "tc -json qdisc show",
+    "for n in $(ls /sys/class/net); do tc filter show dev $n ingress; tc filter show dev $n egress; done",
+    "grep -rs . /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/core /proc/sys/net/ipv4/fib*",
+    "grep -s . /sys/class/net/*/queues/*/rps_cpus; cat /etc/hosts",
+)
+"""What there is of a node; times that pass are taken out of it."""
+_BETWEEN: Final = "=========="
+_PASSING: Final = ("valid_life_time", "preferred_life_time", "expires")
 
 
 def docker(*words: str, expect: int = 0) -> str:
@@ -53,6 +67,26 @@ def await_true(look: Callable[[], bool]) -> None:
     while not look():
         assert time.monotonic() < deadline, "nothing comes any more"
         time.sleep(0.5)
+
+
+def seen_in(container: str, *interfaces: str) -> list[str]:
+    """Which container it is, and what is in its namespace, as its own programs say, and ethtool, which it has not."""
+    who = docker("inspect", "--format", "{{.Id}} {{.State.Pid}} {{.State.StartedAt}}", container)
+    looked = docker("exec", container, "sh", "-c", f"; echo {_BETWEEN}; ".join(_LOOKED)).split(_BETWEEN)
+    asked = [["nsenter", "--target", who.split()[1], "--net", "ethtool", "-k", name] for name in interfaces]
+    features = [subprocess.run(words, capture_output=True, text=True, check=True).stdout for words in asked]
+    return [who, *map(_without_times, looked), *features]
+
+
+def _without_times(text: str) -> str:
+    if not text.lstrip().startswith("["):
+        return "\n".join(sorted(line for line in text.splitlines() if not any(word in line for word in _PASSING)))
+    data = json.loads(text)
+    for entry in data:
+        for each in (entry, *entry.get("addr_info", [])):
+            for word in _PASSING:
+                each.pop(word, None)
+    return json.dumps(sorted(data, key=json.dumps), sort_keys=True)
 
 
 def traces() -> tuple[str, ...]:

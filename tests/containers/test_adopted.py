@@ -16,11 +16,12 @@ from lab.export.containerlab import BUILT_IMAGE, DEFINITION, Images, export_lab
 from lab.export.folder import write
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
+from lab.telemetry.recording import Recording
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
 from tests.patience import PATIENCE
 
-from .conftest import a_shell_has_its_links, await_true, containerlab, docker, traces
+from .conftest import a_shell_has_its_links, await_true, containerlab, docker, seen_in, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,21 +32,9 @@ pytestmark = pytest.mark.timeout(1500)
 TOPOLOGY: Final = read_topology(TOPOLOGIES / "clos-2x2.yaml")
 NAME: Final = TOPOLOGY.name
 PLAN: Final = plan_addresses(TOPOLOGY)
-_LOOKED: Final = (
-    "ip -details -json address",
-    "ip -json route show table all",
-    "ip -6 -json route show table all",
-    "tc -json qdisc show",
-    "for n in $(ls /sys/class/net); do tc filter show dev $n ingress; tc filter show dev $n egress; done",
-    "grep -rs . /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/core /proc/sys/net/ipv4/fib*",
-    "grep -s . /sys/class/net/*/queues/*/rps_cpus; cat /etc/hosts",
-)
-"""What there is of a node; times that pass are taken out of it."""
 _OF_DOCKER: Final = ("cgroup_device", "/run/docker/netns/default")
 """Programs that each container gets when it starts, which the kernel frees when it likes once they are replaced; and
 a name of this machine's namespace, which Docker keeps once a container was in it."""
-_BETWEEN: Final = "=========="
-_PASSING: Final = ("valid_life_time", "preferred_life_time", "expires")
 
 
 def container(node: str) -> str:
@@ -72,30 +61,11 @@ def theirs() -> dict[str, list[str]]:
     """Each container of the lab and what is in its namespace, as its own programs say; sessions, too."""
     found = {}
     for node in TOPOLOGY.nodes:
-        said = docker("inspect", "--format", "{{.Id}} {{.State.Pid}} {{.State.StartedAt}}", container(node.name))
-        looked = docker("exec", container(node.name), "sh", "-c", f"; echo {_BETWEEN}; ".join(_LOOKED))
-        found[node.name] = [said, *map(without_times, looked.split(_BETWEEN)), features(said.split()[1], node.name)]
+        found[node.name] = seen_in(container(node.name), *PLAN[node.name].interfaces)
     for switch in TOPOLOGY.switches:
         peers = json.loads(sessions(switch.name))["peers"]
         found[switch.name] += [f"{name} {peer['connectionsEstablished']}" for name, peer in sorted(peers.items())]
     return found
-
-
-def features(pid: str, node: str) -> str:
-    """What ethtool, which no container has, says of a node's interfaces."""
-    asked = [["nsenter", "--target", pid, "--net", "ethtool", "-k", name] for name in PLAN[node].interfaces]
-    return "".join(subprocess.run(words, capture_output=True, text=True, check=True).stdout for words in asked)
-
-
-def without_times(text: str) -> str:
-    if not text.lstrip().startswith("["):
-        return "\n".join(sorted(line for line in text.splitlines() if not any(word in line for word in _PASSING)))
-    data = json.loads(text)
-    for entry in data:
-        for each in (entry, *entry.get("addr_info", [])):
-            for word in _PASSING:
-                each.pop(word, None)
-    return json.dumps(sorted(data, key=json.dumps), sort_keys=True)
 
 
 @pytest.fixture(autouse=True)
@@ -173,6 +143,31 @@ def test_ports_and_devices_come_and_go_while_it_runs(file: Path) -> None:
     counted = [names for node in told["nodes"].values() for names in node["interfaces"].values()]
     assert [name for names in counted for name in names if "_drop_" in name] == []
     assert sum(names.get("rx_prio3_packets", 0) for names in told["nodes"]["leaf2"]["interfaces"].values()) > 0
+
+
+def test_one_with_ports_is_watched_recorded_and_diagnosed(file: Path, tmp_path: Path) -> None:
+    """Its own daemons are heard, tshark counts what the ports do, and nothing is wrong."""
+    rocelab("adopt", file, "--qos", "lab", "--rdma", timeout=600)
+    rocelab("record", "start", "theirs", "-o", tmp_path, "--capture", "h1")
+    with running("rdma", "bw", "h1", TOPOLOGY.hosts[-1].name, "--duration", "5s") as writer:
+        await_true(lambda: rocelab_json("top")["ports"]["h1:eth1"]["tx_bps"] > 0)
+        assert writer.wait(PATIENCE) == 0
+    assert rocelab_json("record", "stop")["complete"]
+    recording = Recording.open(tmp_path / "theirs")
+    heard = {(event.node, event.interface) for event in recording.events(kind="bgp", source="routing")}
+    assert heard == {
+        (switch.name, peer) for switch in TOPOLOGY.switches for peer in json.loads(sessions(switch.name))["peers"]
+    }
+    capture = str(tmp_path / "theirs" / "captures" / "packets.pcapng")
+    words = ["tshark", "-r", capture, "-Y", f"infiniband && ip.src == {address_of('h1')}"]
+    seen = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout.splitlines()
+    assert len(seen) == recording.port("h1:eth1").tx_packets(3).delta() > 0
+    assert diagnosed(tmp_path / "theirs") == diagnosed("--probe", "--seconds", "2") == ("healthy", [])
+
+
+def diagnosed(*words: str | Path) -> tuple[str, list[dict[str, object]]]:
+    answer = rocelab_json("diagnose", *words)
+    return answer["outcome"], answer["causes"] + answer["unexplained"]
 
 
 def test_down_ends_what_was_started_there_and_nothing_else(file: Path) -> None:

@@ -140,7 +140,7 @@ def test_ports_have_the_indexes_that_were_found() -> None:
 
 def test_what_ports_take_the_place_of_is_kept(tmp_path: Path) -> None:
     queue = Queue(0xFFFFFFFF, 0x10000, "tbf", "2800")
-    had = {"r1": {"eth1": Replaced(7, (queue,), (1, 2), "0", 0), "lo": Replaced(1, ())}}
+    had = {"r1": {"eth1": Replaced(7, (queue,), 500, (1, 2), "0", 0), "lo": Replaced(1, ())}}
     file = tmp_path / "replaced.json"
     adopted_ports.save(file, had)
     assert adopted_ports.load(file) == had
