@@ -112,6 +112,18 @@ CAUSES: Final = (
         words="Each time it goes, its session is lost, routes change, and what was under way is sent again.",
     ),
     Cause(
+        "link-cut", "a link is up, and what is sent into it does not arrive",
+        needs=(losses.nothing_arrives, paths.a_session_is_lost),
+        excludes=(losses.only_small_ones_pass,),
+        explains=(*_UNROUTED, "incast"),
+        nearby=("vtep-unreachable",),
+        rival="gray-loss",
+        tell="rocelab counters {port} {peer}: sent at one end, received at the other, in both directions",
+        fix="replace optic and cable of {place}; BFD or UDLD on every link takes such a one out of use",
+        words="Neither end has lost its carrier, and only a protocol between the two ends notices, whose timers run"
+        " out. Until then each sends into it.",
+    ),
+    Cause(
         "gray-loss", "a link loses packets, and no counter of a device says so",
         needs=(losses.vanishes_on_a_link,),
         supports=(losses.sent_again, probes.some_probes_vanish),

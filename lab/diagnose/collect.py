@@ -312,9 +312,20 @@ def _mtus(links: tuple[LinkChange, ...], begin: float) -> dict[str, int]:
 
 
 def _session_changes(recording: Recording, window: Phase) -> Iterator[SessionChange]:
-    for event in recording.events(source="routing", kind="bgp", during=window):
-        if event.data.get("before"):
-            yield SessionChange(event.seconds, f"{event.node}:{event.interface}", str(event.data["state"]))
+    """What changed in the window, and sessions that are not established as it begins and ends."""
+    missing: dict[str, SessionChange] = {}
+    for event in recording.events(source="routing", kind="bgp"):
+        change = SessionChange(event.seconds, f"{event.node}:{event.interface}", str(event.data["state"]))
+        if event.ns > window.end:
+            break
+        if event.ns >= window.start and event.data.get("before"):
+            missing.pop(change.port, None)
+            yield change
+        elif change.state == "Established":
+            missing.pop(change.port, None)
+        else:
+            missing[change.port] = change
+    yield from missing.values()
 
 
 def _silences(recording: Recording, window: Phase) -> Iterator[Silence]:

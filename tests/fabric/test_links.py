@@ -172,7 +172,7 @@ def test_a_delay_without_netem_is_refused(tmp_path: Path) -> None:
             text=True,
             check=True,
         ).stdout
-        average = float(said.split("= ")[1].split("/")[1])
-        assert 40 <= average < 45
+        least = float(said.split("= ")[1].split("/")[0])  # the first one may wait for a neighbour's answer besides
+        assert 40 <= least < 41
     finally:
         rocelab("down", "--fabric", "slow")

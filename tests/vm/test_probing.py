@@ -182,6 +182,7 @@ def test_a_filter_lets_pings_through_and_counts_the_rest() -> None:
         (("link-down", "leaf1:swp1"), "link-flap"),
         (("link-mtu", "leaf1--spine1", "mtu=1500"), "mtu-black-hole"),
         (("link-rate", "leaf1--spine1", "rate=25Mbit"), "link-rate"),
+        (("link-cut", "leaf1:swp1"), "link-cut"),
     ],
     indirect=["fault"],
 )

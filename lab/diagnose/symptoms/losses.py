@@ -62,6 +62,22 @@ def vanishes_on_a_link(facts: Facts) -> Iterator[Sign]:
             yield Sign(f"{name}--{peer}", seen, 0.9 if facts.devices else 0.6)
 
 
+def nothing_arrives(facts: Facts) -> Iterator[Sign]:
+    """All that leaves one end of a link does not come to the other, and neither end has lost its carrier."""
+    dark = facts.down | {change.port for change in facts.links if not change.up}
+    for name, port in facts.ports.items():
+        if port.peer not in facts.ports or dark & {name, port.peer}:
+            continue
+        left = sum(lane.tx_packets for lane in facts.by_port.get(name, ()))
+        came = sum(lane.rx_packets for lane in facts.by_port.get(port.peer, ()))
+        if left > _UNDER_WAY and not came:
+            seen = (
+                Evidence("packets that left it", name, "tx_prioN_packets", left, facts.end),
+                Evidence("packets that came", port.peer, "rx_prioN_packets", came, facts.end),
+            )
+            yield Sign(f"{name}--{port.peer}", seen, 0.9)
+
+
 def only_small_ones_pass(facts: Facts) -> Iterator[Sign]:
     """What vanishes on a link is larger than what comes, or the end that receives takes less than its peer sends."""
     for name, peer, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):

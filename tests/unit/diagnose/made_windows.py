@@ -62,6 +62,8 @@ DOWN = LinkChange(0.5, "leaf1:swp1", up=False, mtu=9000)
 LEAF1 = [port for port in PEERS if port.startswith("leaf1")]
 LEAF2 = [port for port in PEERS if port.startswith("leaf2")]
 RULE = Ran(1.0, "leaf1", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 1290 bytes 5360100 drop")
+DARK = {"leaf1:swp1/6": {"tx_packets": 4}, "leaf1:swp1": {"rx_packets": 4}, "spine1:swp1": {"tx_packets": 4}}
+ACTIVE = (SessionChange(-0.1, "spine1:swp1", "Active"),)
 PINGS = tuple(
     Ran(1.0, "h5", ("ping", "-M", "do", "-s", size, ADDRESSES["h1"]), code, "")
     for size, code in (("56", 0), ("8952", 1))
@@ -263,6 +265,18 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "link-flap", "leaf1:swp1--spine1:swp1",
         facts({}, down=frozenset({"leaf1:swp1", "spine1:swp1"})),
         facts({}, down=frozenset({"leaf1:br0"})),
+    ),
+    (
+        "link-cut", "leaf1:swp1--spine1:swp1",
+        facts(DARK, sessions=ACTIVE, routes=_one_path()), facts(DARK, routes=_one_path()),
+    ),
+    (
+        "link-cut", "leaf1:swp1--spine1:swp1",
+        facts(DARK, sessions=ACTIVE), facts(with_lanes(DARK, {"spine1:swp1": {"rx_packets": 1}}), sessions=ACTIVE),
+    ),
+    (
+        "link-cut", "leaf1:swp1--spine1:swp1",
+        facts(DARK, sessions=ACTIVE), facts(DARK, sessions=ACTIVE, down=frozenset({"spine1:swp1"})),
     ),
     (
         "gray-loss", "leaf1:swp1--spine1:swp1",

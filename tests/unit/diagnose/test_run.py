@@ -251,6 +251,25 @@ def test_a_daemon_is_gone_in_each_window_from_its_loss_until_it_is_back(tmp_path
     assert diagnose_run(recording, "on").causes[0].cause == "daemon-killed"
 
 
+def test_a_session_is_lost_in_each_window_until_it_is_established_again(tmp_path: Path) -> None:
+    """Also where it has never been, as the first look at it tells: that has no state before."""
+    made = begun(tmp_path / "run")
+    told = {"source": "routing", "kind": "bgp", "node": "leaf1", "interface": "swp1"}
+    states = {"never": ("Active", ""), "on": (), "up": ("Established", "Active"), "well": (),
+              "lost": ("Idle", "Established"), "yet": ()}  # fmt: skip
+    for phase, change in states.items():
+        if change:
+            made.event(made.ns + 10**6, state=change[0], before=change[1], **told)
+        during(made, phase, incast)
+    recording = Recording.open(made.finished())
+    found = {each.name: [change.state for change in collect(recording, each).sessions] for each in recording.phases}
+    assert found == {
+        "never": ["Active"], "on": ["Active"], "up": ["Established"], "well": [], "lost": ["Idle"], "yet": ["Idle"],
+    }  # fmt: skip
+    assert diagnose_run(recording, "yet").outcome is Outcome.UNKNOWN
+    assert diagnose_run(recording, "well").outcome is Outcome.CAPACITY
+
+
 @pytest.mark.parametrize("path", [[], None])
 def test_a_sweep_that_is_damaged_is_refused(run: Path, path: Any) -> None:
     recording = Recording.open(run)
