@@ -138,7 +138,7 @@ def build(lab: Theirs) -> None:
         lab.sh(host, f"ip route add default via 10.0.{number}.1")
         lab.sh(host, "until ip link show eth1 | grep -q 'state UP'; do sleep 0.02; done")
     lab.sh("h2", TBF)
-    lab.sh("h1", "ip link set eth1 txqueuelen 0")  # as containerlab makes them
+    lab.sh("h3", "ip link set eth1 txqueuelen 0")  # as containerlab makes them
 
 
 def adopt(lab: Theirs) -> None:
