@@ -122,28 +122,33 @@ def steer_receive(cpu_of: Mapping[str, int]) -> None:
 
 def steering(interfaces: Iterable[str]) -> dict[str, str]:
     """The CPUs that receive from each interface, as the kernel prints sets; needs ``own_mounts``."""
-    with _own_sys():
-        return {name: Path(_STEERING.format(name)).read_text(encoding="ascii").strip() for name in interfaces}
+    return _read_each(_STEERING, interfaces)
 
 
 def set_steering(masks: Mapping[str, str]) -> None:
     """Let these CPUs receive from each interface; needs ``own_mounts``."""
-    with _own_sys():
-        for interface, mask in masks.items():
-            _write(_STEERING.format(interface), mask)
+    _write_each(_STEERING, masks)
 
 
 def queue_lengths(interfaces: Iterable[str]) -> dict[str, int]:
     """Packets that each interface lets its qdisc hold (txqueuelen of ip-link(8)); needs ``own_mounts``."""
-    with _own_sys():
-        return {name: int(Path(_QUEUE_LENGTH.format(name)).read_text(encoding="ascii")) for name in interfaces}
+    return {name: int(said) for name, said in _read_each(_QUEUE_LENGTH, interfaces).items()}
 
 
 def set_queue_lengths(wanted: Mapping[str, int]) -> None:
     """Let the qdisc of each interface hold so many packets; needs ``own_mounts``."""
+    _write_each(_QUEUE_LENGTH, wanted)
+
+
+def _read_each(file: str, interfaces: Iterable[str]) -> dict[str, str]:
     with _own_sys():
-        for interface, length in wanted.items():
-            _write(_QUEUE_LENGTH.format(interface), str(length))
+        return {name: Path(file.format(name)).read_text(encoding="ascii").strip() for name in interfaces}
+
+
+def _write_each(file: str, values: Mapping[str, str | int]) -> None:
+    with _own_sys():
+        for name, value in values.items():
+            _write(file.format(name), str(value))
 
 
 @contextlib.contextmanager

@@ -204,17 +204,16 @@ def test_of_plain_links_a_switch_that_is_dark_is_known(tmp_path: Path) -> None:
     assert (found.causes[0].cause, found.causes[0].places) == ("leaf-dies", ("leaf1",))
 
 
-def test_work_that_gave_up_is_told_in_the_window_in_which_it_did(run: Path) -> None:
+def noted(run: Path, text: str, **told: Any) -> Recording:
+    """The run with a note of its caller more, as the phase ``observe`` begins."""
     recording = Recording.open(run)
-    note = {
-        "ns": recording.phase("observe").start,
-        "kind": "note",
-        "text": "gave up",
-        "pair": "h1:h5",
-        "said": "broke",
-    }
+    note = {"ns": recording.phase("observe").start, "kind": "note", "text": text, **told}
     files.append_line(recording.folder.notes, note)
-    recording = Recording.open(run)
+    return Recording.open(run)
+
+
+def test_work_that_gave_up_is_told_in_the_window_in_which_it_did(run: Path) -> None:
+    recording = noted(run, "gave up", pair="h1:h5", said="broke")
     phases = {name: collect(recording, recording.phase(name)).gave_up for name in ("baseline", "observe")}
     assert {name: [(each.pairs, each.said) for each in told] for name, told in phases.items()} == {
         "baseline": [], "observe": [("h1:h5", "broke")],
@@ -222,15 +221,7 @@ def test_work_that_gave_up_is_told_in_the_window_in_which_it_did(run: Path) -> N
 
 
 def test_why_probes_did_not_write_is_told_with_what_is_not_known(run: Path) -> None:
-    recording = Recording.open(run)
-    note = {
-        "ns": recording.phase("observe").start,
-        "kind": "note",
-        "text": "held back",
-        "said": "h2:eth1 may not send",
-    }
-    files.append_line(recording.folder.notes, note)
-    recording = Recording.open(run)
+    recording = noted(run, "held back", said="h2:eth1 may not send")
     assert "h2:eth1 may not send" in diagnose_run(recording, "observe").missing
     assert "h2:eth1 may not send" not in diagnose_run(recording, "baseline").missing
 
@@ -272,9 +263,6 @@ def test_a_session_is_lost_in_each_window_until_it_is_established_again(tmp_path
 
 @pytest.mark.parametrize("path", [[], None])
 def test_a_sweep_that_is_damaged_is_refused(run: Path, path: Any) -> None:
-    recording = Recording.open(run)
-    told = {"path": path, "port": 61000, "size": 4200, "small": [100, 90], "large": [10, 0]}
-    note = {"ns": recording.phase("observe").start, "kind": "note", "text": "swept", **told}
-    files.append_line(recording.folder.notes, note)
+    recording = noted(run, "swept", path=path, port=61000, size=4200, small=[100, 90], large=[10, 0])
     with pytest.raises(InvalidInput, match="is damaged"):
-        diagnose_run(Recording.open(run))
+        diagnose_run(recording)
