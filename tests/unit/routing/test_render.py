@@ -32,7 +32,8 @@ def small() -> Topology:
 @pytest.mark.parametrize("router", ["spine1", "leaf2"])
 def test_matches_the_golden_file(small: Topology, router: str) -> None:
     config = render_router(small, plan_addresses(small), router)
-    text = "".join(f"### {daemon}.conf\n{content}" for daemon, content in config.files.items())
+    files = {**config.files, "interfaces": config.managed}
+    text = "".join(f"### {name}.conf\n{content}" for name, content in files.items())
     assert text == (GOLDEN / f"clos-2x2-{router}.conf").read_text()
 
 
@@ -41,7 +42,7 @@ def test_an_overlay_matches_the_golden_file(router: str) -> None:
     """A spine hands EVPN's routes on; a leaf has a VRF for each tenant of its networks."""
     tenants = read_topology(TOPOLOGIES / "tenant.yaml")
     config = render_router(tenants, plan_addresses(tenants), router)
-    text = f"### vrfs\n{config.managed}### bgpd.conf\n{config.bgpd}"
+    text = f"### interfaces and vrfs\n{config.managed}### bgpd.conf\n{config.bgpd}"
     assert text == (GOLDEN / f"tenant-{router}.conf").read_text()
 
 
@@ -93,7 +94,7 @@ def over_ospf() -> Topology:
 
 def test_an_underlay_of_ospf_matches_the_golden_file() -> None:
     config = render_router(over_ospf(), plan_addresses(over_ospf()), "leaf3")
-    assert list(config.files) == ["zebra", "bfdd", "ospfd", "ospf6d", "bgpd"]
+    assert list(config.files) == ["zebra", "ospfd", "ospf6d", "bgpd", "bfdd"]
     assert config.ospfd + config.ospf6d + config.bgpd == (GOLDEN / "ospf-leaf3.conf").read_text()
 
 
@@ -110,7 +111,7 @@ def test_ospf_without_bfd_and_hosts_of_ipv6() -> None:
 def test_ospf_runs_nowhere_else() -> None:
     topology = read_topology(TOPOLOGIES / "tenant.yaml")
     config = render_router(topology, plan_addresses(topology), "leaf3")
-    assert list(config.files) == ["zebra", "bfdd", "bgpd"]
+    assert list(config.files) == ["zebra", "bgpd", "bfdd"]
     borrowed = [each.borrowed for plan in plan_addresses(topology).values() for each in plan.interfaces.values()]
     assert set(borrowed) == {None}
 
@@ -146,7 +147,7 @@ def test_rendezvous_points_are_of_the_top_tier_in_turn() -> None:
 def test_pim_runs_nowhere_else() -> None:
     topology = read_topology(TOPOLOGIES / "l2vni.yaml")
     config = render_router(topology, plan_addresses(topology), "leaf1")
-    assert list(config.files) == ["zebra", "bfdd", "bgpd"]
+    assert list(config.files) == ["zebra", "bgpd", "bfdd"]
 
 
 BORDER = """
@@ -251,7 +252,7 @@ def test_of_three_tiers_each_reflects_to_those_below() -> None:
 def test_without_tenants_leaves_take_the_family_and_have_no_vrf() -> None:
     bridged = read_topology(TOPOLOGIES / "l2vni.yaml")
     config = render_router(bridged, plan_addresses(bridged), "leaf1")
-    assert config.managed == ""
+    assert "vrf" not in config.managed
     assert "advertise-all-vni" in config.bgpd
     assert "vrf" not in config.bgpd
 

@@ -39,7 +39,7 @@ def test_lines_come_last_and_static_routes_have_their_daemon(own: Topology) -> N
     plan = plan_addresses(own)
     with_lines, without = (render_router(own, plan, name) for name in ("leaf1", "leaf2"))
     assert with_lines.own == ("ip route 10.9.0.0/24 blackhole", "router bgp 4200100001", "nonsense here")
-    assert list(with_lines.files) == ["zebra", "bfdd", "bgpd", "staticd"]
+    assert list(with_lines.files) == ["zebra", "bgpd", "bfdd", "staticd"]
     assert (without.own, "staticd" in without.files) == ((), False)
 
 
