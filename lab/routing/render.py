@@ -34,8 +34,8 @@ HOLD_TIME: Final = 9
 CONNECT_RETRY: Final = 1
 """Seconds between attempts to open a session."""
 COALESCE: Final = 0
-"""Milliseconds that a first neighbour waits to be told, in case others come that are told the same. FRR's own is 1,000
-and 50 for each neighbour: 2.6 s at a spine of 32 leaves, in which no leaf learns of another."""
+"""Milliseconds that a first neighbour waits to be told, in case others come that are told the same. FRR's own is
+1,000 and 50 for each neighbour: 2.6 s at a spine of 32 leaves, in which no leaf learns of another."""
 MAXIMUM_PATHS: Final = 64
 
 _NO_GROUPS: Final = "no zebra nexthop kernel enable"
