@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import socket
 import sys
 import time
@@ -30,7 +29,7 @@ from lab.model.load import load_topology
 from lab.model.overlay.plan import plan_overlay
 from lab.routing.evpn import routes_at
 from lab.units import format_time
-from tests.bench.bringup import cpu_time, exponent, proportional_size
+from tests.bench.bringup import cpu_time, exponent, frr_floor, proportional_size, start_cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,8 +101,8 @@ def _networks(*, bridged: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"lan{number}", network if bridged else network | routed
 
 
-def measure(topology: Topology) -> Run:
-    """The fabric without its overlay, and then with it."""
+def measure(topology: Topology, starting: float) -> Run:
+    """The fabric without its overlay, and then with it; ``starting`` is of one switch."""
     overlay = plan_overlay(topology)
     assert overlay is not None
     backend = registry.backend(registry.DEFAULT)
@@ -115,7 +114,7 @@ def measure(topology: Topology) -> Run:
     look = _await_macs(fabric, expected_macs(fabric, overlay))
     macs = time.monotonic() - began
     pids = [pid for switch in topology.switches for pid in fabric.router(switch.name).pids().values()]
-    floor, memory = sum(map(cpu_time, pids)), sum(map(proportional_size, pids))
+    busy, memory = sum(map(cpu_time, pids)), sum(map(proportional_size, pids))
     routes = sum(not route.local for leaf in overlay.leaves for route in routes_at(fabric.router(leaf)))
     began = time.monotonic()
     lifecycle.down(fabric.state)
@@ -128,7 +127,7 @@ def measure(topology: Topology) -> Run:
         macs=macs,
         look=look,
         down=time.monotonic() - began,
-        frr_floor=floor / len(os.sched_getaffinity(0)),
+        frr_floor=frr_floor(busy, len(topology.switches) * starting),
         routes=routes,
         switch_mib=memory / len(topology.switches) / 2**20,
     )
@@ -246,10 +245,11 @@ def main() -> None:
     for topology in topologies.values():
         registry.backend(registry.DEFAULT).check(topology)
     measured: list[dict[str, Any]] = []
+    starting = start_cost()
     try:
         for size, topology in topologies.items():
             stderr.print(f"{size}: {len(topology.nodes)} nodes, {len(topology.links)} links", highlight=False)
-            measured.append(as_data(size, topology, measure(topology)))
+            measured.append(as_data(size, topology, measure(topology, starting)))
     finally:
         if wanted.json:
             sys.stdout.write(json.dumps(measured, indent=2) + "\n")
