@@ -62,4 +62,6 @@ def vtysh(
         raise UsageError(f"{node} is a host and runs no router", f"switches are {switches}")
     if overlay is not None and overlay.bridges:
         raise UsageError(f"{node} bridges plain VLANs and runs no router", f"rocelab exec {node} -- bridge link")
-    sys.exit(_interact(fabric, node, fabric.router(node).vtysh(*(command or ()))))
+    router = fabric.router(node)
+    with cgroup.opened(router.namespace.group) as group:  # outside the node: see Router.ask
+        sys.exit(process.interact(router.vtysh(*(command or ())), group))

@@ -280,6 +280,14 @@ class Router:
         shell = process.find_tool("vtysh", "frr")
         return [shell, "--vty_socket", str(self.directory), *(word for c in commands for word in ("-c", c))]
 
+    def ask(self, *commands: str) -> process.Completed:
+        """What vtysh says to commands, however it ends.
+
+        It runs outside the node, whose daemons' sockets are files. Docker keeps a connection for up to two minutes
+        when it has ended, and with it the namespace of who made it, links and programs on them included.
+        """
+        return process.run(self.vtysh(*commands), check=False)
+
 
 def _install(script: str, reach: str) -> None:
     """Put a script where zebra finds it, in the router's own mounts, and tools that may do what it asks of them.

@@ -24,7 +24,7 @@ _SILENT: Final = ("!", "Building", "Current")
 
 def running(router: Router) -> list[Line]:
     """The running configuration of all its daemons; OperationFailed when vtysh does not answer."""
-    done = router.namespace.run(router.vtysh(_SHOW), check=False)
+    done = router.ask(_SHOW)
     if done.returncode:
         raise OperationFailed(f"{router.name}: vtysh does not answer", "is its daemon running? rocelab status")
     return parse(done.stdout)
@@ -59,7 +59,7 @@ def apply(router: Router, lines: Iterable[Line]) -> None:
     words = [word for line in lines for word in ("configure terminal", *line, "end")]
     if not words:
         return
-    done = router.namespace.run(router.vtysh(*words), check=False)
+    done = router.ask(*words)
     said = " ".join((done.stdout + done.stderr).split())
     if done.returncode or said.startswith("%"):
         raise OperationFailed(f"{router.name}: FRR does not take the lines: {said or 'vtysh says nothing'}")

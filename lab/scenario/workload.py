@@ -138,5 +138,5 @@ def show_pauses(stage: Stage, port: str, count: int = 2) -> None:
 def show_routing(stage: Stage, switch: str, command: str) -> None:
     """What a switch's routing daemons answer; recorded as it is typed on the host."""
     began = time.monotonic_ns()
-    done = stage.fabric.namespace(switch).run(stage.fabric.router(switch).vtysh(command), check=False)
+    done = stage.fabric.router(switch).ask(command)
     stage.recorder.command("", ["rocelab", "vtysh", switch, "-c", command], done, began=began)
