@@ -283,7 +283,7 @@ class Router:
     def ask(self, *commands: str) -> process.Completed:
         """What vtysh says to commands, however it ends.
 
-        It runs outside the node, whose daemons' sockets are files. Docker keeps a connection for up to two minutes
+        It runs outside the node, whose daemons' sockets are files. Docker keeps a connection for over half a minute
         when it has ended, and with it the namespace of who made it, links and programs on them included.
         """
         return process.run(self.vtysh(*commands), check=False)

@@ -252,7 +252,7 @@ def test_of_three_tiers_each_reflects_to_those_below() -> None:
 def test_without_tenants_leaves_take_the_family_and_have_no_vrf() -> None:
     bridged = read_topology(TOPOLOGIES / "l2vni.yaml")
     config = render_router(bridged, plan_addresses(bridged), "leaf1")
-    assert "vrf" not in config.managed
+    assert config.managed == "".join(f"interface {swp}\n no ipv6 nd suppress-ra\nexit\n" for swp in ("swp1", "swp2"))
     assert "advertise-all-vni" in config.bgpd
     assert "vrf" not in config.bgpd
 
