@@ -42,7 +42,7 @@ def examine_overlay(fabric: Fabric) -> OverlayHealth:
 
     def ask(leaf: str) -> tuple[list[EvpnRoute], list[Vni], list[Gap]]:
         router = fabric.router(leaf)
-        lacks = [gap for each in expected[leaf] for gap in each.gaps(leaf, router.namespace)]
+        lacks = [gap for each in expected[leaf] for gap in each.gaps(router)]
         return routes_at(router), vnis_at(router), lacks
 
     leaves = list(overlay.leaves)

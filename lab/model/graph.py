@@ -54,19 +54,34 @@ class TierGraph:
             reached |= self._reached_by_spine[spine]
         return reached
 
+    def told(self, teller: str, hearer: str) -> int:
+        """The leaves that the upper or lower neighbour ``teller`` gives ``hearer`` a BGP path to."""
+        if teller in self.below[hearer]:
+            return self.leaves_below[teller]
+        if hearer in self._pod_of:
+            return self._beyond[teller, self._pod_of[hearer]]
+        return self._reached_by_spine[teller]
+
     @cached_property
-    def _reached_by_spine(self) -> Mapping[str, int]:
-        pod_of = {spine.name: spine.pod for spine in self.topology.having(Role.SPINE)}
+    def _pod_of(self) -> Mapping[str, int]:
+        return {spine.name: spine.pod for spine in self.topology.having(Role.SPINE)}
+
+    @cached_property
+    def _beyond(self) -> Mapping[tuple[str, int], int]:
         beyond: dict[tuple[str, int], int] = {}
         for top in self.topology.having(Role.SUPERSPINE):
             by_pod: dict[int, int] = {}
             for spine in self.below[top.name]:
-                by_pod[pod_of[spine]] = by_pod.get(pod_of[spine], 0) | self.leaves_below[spine]
+                by_pod[self._pod_of[spine]] = by_pod.get(self._pod_of[spine], 0) | self.leaves_below[spine]
             for pod in by_pod:
                 beyond[top.name, pod] = _any_of(leaves for other, leaves in by_pod.items() if other != pod)
+        return beyond
+
+    @cached_property
+    def _reached_by_spine(self) -> Mapping[str, int]:
         return {
-            spine: self.leaves_below[spine] | _any_of(beyond[top, pod] for top in self.above[spine])
-            for spine, pod in pod_of.items()
+            spine: self.leaves_below[spine] | _any_of(self.told(top, spine) for top in self.above[spine])
+            for spine in self._pod_of
         }
 
 

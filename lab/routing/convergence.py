@@ -1,4 +1,4 @@
-"""Waiting until every leaf forwards to every other over all its spines, and saying exactly what is missing."""
+"""Waiting until every switch forwards to every leaf by all its shortest paths, and saying exactly what is missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def await_convergence(
     timeout: float,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Return when every leaf has what is expected of it; ``progress`` is told (leaves done, leaves).
+    """Return when every switch has what is expected of it; ``progress`` is told (switches done, switches).
 
     Raises NotConverged after ``timeout`` seconds, naming sessions and routes, and OperationFailed as soon as
     a daemon ends.
@@ -40,13 +40,12 @@ def await_convergence(
     process.allow_descriptors(len(expected) + _DESCRIPTORS * len(routers) + _SPARE)
     owners = {router.namespace.name: name for name, router in routers.items()}
     pending = _Pending(expected)
-    with RouteNews([routers[leaf].namespace for leaf in expected]) as news:
+    with RouteNews([routers[switch].namespace for switch in expected]) as news:
         daemons = _watch_daemons(news, routers.values())
         deadline = time.monotonic() + timeout
         while True:
-            for leaf in pending.due():
-                namespace = routers[leaf].namespace
-                pending.checked(leaf, [gap for each in expected[leaf] for gap in each.gaps(leaf, namespace)])
+            for switch in pending.due():
+                pending.checked(switch, _first_gaps(routers[switch], expected[switch]))
             progress(len(expected) - len(pending), len(expected))
             if not pending:
                 return
@@ -59,10 +58,10 @@ def await_convergence(
 
 
 class _Pending:
-    """Leaves that are not done: what each lacked when last read, and when to read it again."""
+    """Switches that are not done: what each lacked when last read, and when to read it again."""
 
-    def __init__(self, leaves: Iterable[str]) -> None:
-        self.gaps: dict[str, list[Gap]] = {leaf: [] for leaf in leaves}
+    def __init__(self, switches: Iterable[str]) -> None:
+        self.gaps: dict[str, Sequence[Gap]] = dict.fromkeys(switches, ())
         self._due = dict.fromkeys(self.gaps, 0.0)
         self._read = dict.fromkeys(self.gaps, 0.0)
 
@@ -71,22 +70,27 @@ class _Pending:
 
     def due(self) -> list[str]:
         now = time.monotonic()
-        return [leaf for leaf in self.gaps if self._due[leaf] <= now]
+        return [switch for switch in self.gaps if self._due[switch] <= now]
 
-    def checked(self, leaf: str, found: list[Gap]) -> None:
+    def checked(self, switch: str, found: Sequence[Gap]) -> None:
         if not found:
-            del self.gaps[leaf]
+            del self.gaps[switch]
             return
-        self.gaps[leaf] = found
-        self._read[leaf] = time.monotonic()
-        self._due[leaf] = self._read[leaf] + _IMPATIENCE
+        self.gaps[switch] = found
+        self._read[switch] = time.monotonic()
+        self._due[switch] = self._read[switch] + _IMPATIENCE
 
-    def heard(self, leaf: str) -> None:
-        if leaf in self.gaps:
-            self._due[leaf] = min(time.monotonic() + _QUIET, self._read[leaf] + _IMPATIENCE)
+    def heard(self, switch: str) -> None:
+        if switch in self.gaps:
+            self._due[switch] = min(time.monotonic() + _QUIET, self._read[switch] + _IMPATIENCE)
 
     def pause(self) -> float:
-        return max(0.0, min(self._due[leaf] for leaf in self.gaps) - time.monotonic())
+        return max(0.0, min(self._due[switch] for switch in self.gaps) - time.monotonic())
+
+
+def _first_gaps(router: Router, expected: Iterable[Expectation]) -> Sequence[Gap]:
+    """What it lacks of the first that is not there; what comes later stands on it, and need not be read yet."""
+    return next(filter(None, (each.gaps(router) for each in expected)), ())
 
 
 def _watch_daemons(news: RouteNews, routers: Iterable[Router]) -> dict[str, tuple[Router, str]]:
@@ -107,13 +111,13 @@ def _ended(router: Router, daemon: str) -> OperationFailed:
     return OperationFailed(f"{router.name}: {daemon} ended while the fabric came up", router.last_words(daemon))
 
 
-def _explain(routers: Mapping[str, Router], missing: Mapping[str, list[Gap]], timeout: float) -> str:
+def _explain(routers: Mapping[str, Router], missing: Mapping[str, Sequence[Gap]], timeout: float) -> str:
     """The first session that is down is the likeliest cause; without one, the first route that lacks a path."""
-    for leaf in missing:
-        for session in sessions(routers[leaf]):
+    for switch in missing:
+        for session in sessions(routers[switch]):
             if not session.established:
-                what = f"{leaf} {session.interface} to {session.description} is {session.state}"
+                what = f"{switch} {session.interface} to {session.description} is {session.state}"
                 return f"not converged after {timeout:g} s: BGP session {what}"
     first = next(iter(missing.values()))[0]
     total = sum(map(len, missing.values()))
-    return f"not converged after {timeout:g} s: {first} ({total} such routes on {len(missing)} leaves)"
+    return f"not converged after {timeout:g} s: {first} ({total} such routes on {len(missing)} switches)"

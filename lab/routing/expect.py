@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from lab.kernel.routes import routes
+from lab.model.graph import TierGraph
 from lab.model.topology import Role
 from lab.routing.distance import distances, switch_links
 from lab.routing.expect_evpn import expected_overlay
 from lab.routing.gap import compare
 from lab.routing.render import advertised
 from lab.routing.render_ospf import by_ospf
+from lab.routing.show import sessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
     from lab.model.topology import Topology
+    from lab.routing.daemons import Router
     from lab.routing.gap import Expectation, Gap
 
 Routes: TypeAlias = "dict[str, frozenset[str]]"
@@ -31,42 +33,70 @@ Routes: TypeAlias = "dict[str, frozenset[str]]"
 
 @dataclass(frozen=True)
 class Underlay:
-    """Every prefix of every other leaf, by all shortest paths."""
+    """Every prefix of every other leaf, by all shortest paths that it is told of."""
 
     routes: Routes
     protocol: str = "bgp"
     """By which they came, as iproute2 calls it."""
 
-    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+    def gaps(self, router: Router) -> list[Gap]:
         """Where the kernel's table differs."""
-        return compare(leaf, self.routes, routes(namespace, self.protocol))
+        return compare(router.name, self.routes, routes(router.namespace, self.protocol))
+
+
+@dataclass(frozen=True)
+class Speakers:
+    """A BGP session between loopbacks with each neighbouring switch: a table is whole when one of several is up."""
+
+    peers: frozenset[str]
+
+    def gaps(self, router: Router) -> list[Gap]:
+        """Which of them are not Established (RFC 4271 section 8.2.2)."""
+        up = frozenset(each.description for each in sessions(router) if each.established)
+        return compare(router.name, {"EVPN": self.peers}, {"EVPN": self.peers & up}, "session with")
 
 
 def expectations(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, list[Expectation]]:
-    """All that every leaf of a converged fabric must have, the underlay first."""
+    """All that every switch of a converged fabric must have, the underlay first."""
     overlay = expected_overlay(topology, plan)
     protocol = "ospf" if by_ospf(topology) else "bgp"
     underlay = expected_routes(topology, plan)
-    return {leaf: [Underlay(wanted, protocol), *overlay.get(leaf, ())] for leaf, wanted in underlay.items()}
+    found: dict[str, list[Expectation]] = {
+        switch: [Underlay(wanted, protocol), *overlay.get(switch, ())] for switch, wanted in underlay.items()
+    }
+    if topology.overlay is not None and topology.overlay.design.of_loopbacks:
+        for switch, wanted in found.items():
+            wanted.append(Speakers(frozenset(neighbour for _, neighbour in switch_links(topology, switch))))
+    return found
 
 
 def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, Routes]:
-    """For every leaf: each other leaf's prefixes, by all its shortest paths."""
-    leaves = [node.name for node in topology.having(Role.LEAF)]
-    expected: dict[str, Routes] = {leaf: {} for leaf in leaves}
-    for target in leaves:
+    """For every switch: each other leaf's prefixes, by all its shortest paths.
+
+    Those above leaves have theirs told, too: of a super-spine without its session to a spine no leaf has less.
+    """
+    heard = _heard(topology)
+    expected: dict[str, Routes] = {switch: {} for switch in heard}
+    for number, target in enumerate(node.name for node in topology.having(Role.LEAF)):
         distance = distances(topology, target)
         prefixes = [str(prefix) for prefix in advertised(plan[target])]
-        for leaf in leaves:
-            if leaf != target:
-                hops = _first_hops(topology, leaf, distance)
-                expected[leaf].update(dict.fromkeys(prefixes, hops))
+        for switch, links in heard.items():
+            if switch != target:
+                near = distance.get(switch, 0) - 1
+                hops = (each for each, nbr, told in links if told >> number & 1 and distance.get(nbr) == near)
+                expected[switch].update(dict.fromkeys(prefixes, frozenset(hops)))
     return expected
 
 
-def _first_hops(topology: Topology, leaf: str, distance: Mapping[str, int]) -> frozenset[str]:
-    return frozenset(
-        interface
-        for interface, neighbour in switch_links(topology, leaf)
-        if distance.get(neighbour, len(distance)) == distance.get(leaf, 0) - 1
-    )
+def _heard(topology: Topology) -> dict[str, list[tuple[str, str, int]]]:
+    """By switch: the interface and the neighbour of each link, and the leaves, a bit each, that it tells of."""
+    graph = TierGraph(topology)
+    everyone = sum(graph.leaf_bits.values())
+    ospf = by_ospf(topology)
+    return {
+        switch.name: [
+            (interface, neighbour, everyone if ospf else graph.told(neighbour, switch.name))
+            for interface, neighbour in switch_links(topology, switch.name)
+        ]
+        for switch in topology.switches
+    }

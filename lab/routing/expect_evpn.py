@@ -15,12 +15,12 @@ from lab.routing.gap import Gap, compare
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from lab.kernel.netns import Namespace
     from lab.model.addressing import NodePlan
     from lab.model.overlay.intent import Address, Subnet
     from lab.model.overlay.parts import External, LeafOverlay
     from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Topology
+    from lab.routing.daemons import Router
     from lab.routing.gap import Expectation
 
 Vteps = frozenset[str]
@@ -40,14 +40,16 @@ class Floods:
     vteps: Mapping[str, Vteps]
     """By the name of the VXLAN device."""
 
-    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+    def gaps(self, router: Router) -> list[Gap]:
         """Where the kernel's forwarding database differs."""
-        said = json.loads(namespace.run(["bridge", "-json", "fdb", "show"]).stdout or "[]")
+        said = json.loads(router.namespace.run(["bridge", "-json", "fdb", "show"]).stdout or "[]")
         actual: dict[str, set[str]] = {}
         for entry in said:
             if entry["mac"] == _NOBODY and "dst" in entry:
                 actual.setdefault(entry["ifname"], set()).add(entry["dst"])
-        return compare(leaf, self.vteps, {name: frozenset(peers) for name, peers in actual.items()}, "tunnel to")
+        return compare(
+            router.name, self.vteps, {name: frozenset(peers) for name, peers in actual.items()}, "tunnel to"
+        )
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ class Trees:
     groups: Mapping[str, bool]
     """Whether there is another leaf in it."""
 
-    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+    def gaps(self, router: Router) -> list[Gap]:
         """Where the kernel's multicast routes have no such branch; by which uplink is the hash's choice."""
-        there = trees(namespace)
+        there = trees(router.namespace)
         wanted, actual = {}, {}
         for group, others in self.groups.items():
             wanted[f"tree to {group}"] = ending = frozenset({TERMINATION})
@@ -70,7 +72,7 @@ class Trees:
                 goes_on = self.uplinks & there.get((self.vtep, group), frozenset())
                 wanted[f"tree from {self.vtep} to {group}"] = _ANY
                 actual[f"tree from {self.vtep} to {group}"] = _ANY if goes_on else frozenset()
-        return compare(leaf, wanted, actual, "branch to")
+        return compare(router.name, wanted, actual, "branch to")
 
 
 @dataclass(frozen=True)
@@ -82,20 +84,22 @@ class Segments:
     others: Mapping[str, Vteps]
     """VTEPs of its other leaves, by the bond's name."""
 
-    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+    def gaps(self, router: Router) -> list[Gap]:
         """Where bonds or next hops of the forwarding database differ."""
         used: dict[str, set[str]] = {}
-        for port in json.loads(namespace.run(["ip", "-json", "-details", "link", "show"]).stdout or "[]"):
+        for port in json.loads(router.namespace.run(["ip", "-json", "-details", "link", "show"]).stdout or "[]"):
             info = port.get("linkinfo", {})
             state = info.get("info_slave_data", {}).get("ad_actor_oper_port_state_str", ())
             if info.get("info_slave_kind") == "bond" and "distributing" in state and "defaulted" not in state:
                 used.setdefault(port["master"], set()).add(port["ifname"])
-        hops = json.loads(namespace.run(["ip", "-json", "nexthop", "show"]).stdout or "[]")
+        hops = json.loads(router.namespace.run(["ip", "-json", "nexthop", "show"]).stdout or "[]")
         known = frozenset(hop["gateway"] for hop in hops if "fdb" in hop and "gateway" in hop)
         told = {name: frozenset(members) for name, members in used.items()}
         return [
-            *compare(leaf, self.members, told, "member"),
-            *compare(leaf, self.others, {name: known & others for name, others in self.others.items()}, "leaf"),
+            *compare(router.name, self.members, told, "member"),
+            *compare(
+                router.name, self.others, {name: known & others for name, others in self.others.items()}, "leaf"
+            ),
         ]
 
 
@@ -111,12 +115,12 @@ class TenantRoutes:
     vrfs: Mapping[str, str]
     """Their names, by table as iproute2 prints it."""
 
-    def gaps(self, leaf: str, namespace: Namespace) -> list[Gap]:
+    def gaps(self, router: Router) -> list[Gap]:
         """Where the kernel's tables differ; other routes of a tenant are its hosts'."""
         actual: dict[tuple[str, str], Vteps] = {}
         for family in ("-4", "-6"):
             words = ["ip", "-json", family, "route", "show", "table", "all", "protocol", "bgp"]
-            for route in json.loads(namespace.run(words).stdout or "[]"):
+            for route in json.loads(router.namespace.run(words).stdout or "[]"):
                 vrf = self.vrfs.get(str(route.get("table", "")))
                 if vrf is not None:
                     hops = route.get("nexthops", [route])
@@ -127,7 +131,7 @@ class TenantRoutes:
                     actual[vrf, prefix] = actual.get((vrf, prefix), frozenset()) | gateways
         wanted = {f"{prefix} of {vrf}": vteps for (vrf, prefix), vteps in self.vteps.items()}
         return compare(
-            leaf, wanted, {f"{prefix} of {vrf}": hops for (vrf, prefix), hops in actual.items()}, "path by"
+            router.name, wanted, {f"{prefix} of {vrf}": hops for (vrf, prefix), hops in actual.items()}, "path by"
         )
 
 

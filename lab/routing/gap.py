@@ -1,4 +1,4 @@
-"""What a leaf must have before a fabric has converged, and how what it lacks is said."""
+"""What a switch must have before a fabric has converged, and how what it lacks is said."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lab.kernel.netns import Namespace
+    from lab.routing.daemons import Router
 
 NEXT_HOP: Final = "next hop on"
 
@@ -17,7 +17,7 @@ NEXT_HOP: Final = "next hop on"
 class Gap:
     """One entry of a table that is not as it must be: what its next hops lack, or have too many."""
 
-    leaf: str
+    switch: str
     prefix: str
     """Or whatever else the entry is of."""
     missing: tuple[str, ...]
@@ -30,23 +30,23 @@ class Gap:
         if self.extra:
             preposition = self.hop.split()[-1]
             parts.append(f"has one too many {preposition} {', '.join(self.extra)}")
-        return f"{self.leaf}: {self.prefix} {' and '.join(parts)}"
+        return f"{self.switch}: {self.prefix} {' and '.join(parts)}"
 
 
 class Expectation(Protocol):
-    """Something that a leaf must have."""
+    """Something that a switch must have."""
 
-    def gaps(self, leaf: str, namespace: Namespace) -> Sequence[Gap]:
-        """What its kernel lacks of it, read now."""
+    def gaps(self, router: Router) -> Sequence[Gap]:
+        """What it lacks of it, read now."""
 
 
 def compare(
-    leaf: str, expected: Mapping[str, frozenset[str]], actual: Mapping[str, frozenset[str]], hop: str = NEXT_HOP
+    switch: str, expected: Mapping[str, frozenset[str]], actual: Mapping[str, frozenset[str]], hop: str = NEXT_HOP
 ) -> list[Gap]:
     """Where ``actual`` differs from ``expected``; entries that nobody expects are nobody's business."""
     found = []
     for prefix, hops in expected.items():
         have = actual.get(prefix, frozenset())
         if have != hops:
-            found.append(Gap(leaf, prefix, tuple(sorted(hops - have)), tuple(sorted(have - hops)), hop))
+            found.append(Gap(switch, prefix, tuple(sorted(hops - have)), tuple(sorted(have - hops)), hop))
     return found

@@ -108,20 +108,28 @@ def test_without_room_for_state() -> None:
 
 def test_a_topology_that_cannot_converge_names_what_is_missing(tmp_path: Path) -> None:
     """Daemons that connect and do not listen: no session can ever be up, however fast the machine."""
-    deaf = tmp_path / "bgpd"
-    shutil.copy("/usr/lib/frr/bgpd", tmp_path / "real")
-    deaf.write_text(f'#!/bin/sh\nexec {tmp_path}/real --bgp_port 0 "$@"\n')
-    deaf.chmod(0o755)
-    done = subprocess.run(
-        [*mounted("--bind", str(deaf), "/usr/lib/frr/bgpd"), *argv("up", SMALL, "--no-rdma", "--timeout", "2")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 1
-    pattern = r"not converged after 2 s: BGP session leaf\d swp\d to spine\d:swp\d is "
-    assert re.search(pattern, only_line(done.stderr))
+    line = not_converged(tmp_path, SMALL, "*", seconds=2)
+    assert re.search(r"BGP session spine\d swp\d to leaf\d:swp\d is ", line)
+
+
+def test_up_waits_for_sessions_that_no_leaf_has_a_path_less_without(tmp_path: Path) -> None:
+    """Neither end of one session listens: leaves have all their uplinks, and super-spine and spine not each other."""
+    assert not_converged(tmp_path, TOPOLOGIES / "clos-3tier.yaml", "*/superspine1/*|*/spine3/*", seconds=5)
+
+
+def not_converged(tmp_path: Path, topology: Path, deaf: str, seconds: int) -> str:
+    """The line that tells so, where the bgpd of nodes does not listen whose command line is like ``deaf``."""
+    wrapper, real = tmp_path / "bgpd", tmp_path / "real"
+    shutil.copy("/usr/lib/frr/bgpd", real)
+    wrapper.write_text(f'#!/bin/sh\ncase "$*" in\n{deaf}) exec {real} --bgp_port 0 "$@" ;;\nesac\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    inside = mounted("--bind", str(wrapper), "/usr/lib/frr/bgpd")
+    command = [*inside, *argv("up", topology, "--no-rdma", "--timeout", str(seconds))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 1, done.stdout
+    line = only_line(done.stderr)
+    assert f"not converged after {seconds} s: " in line
+    return line
 
 
 def test_a_daemon_that_dies_during_up() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from lab.kernel.netns import Namespace
 from lab.kernel.routes import ANYBODY
+from lab.routing.daemons import Router
 from lab.routing.evpn import EvpnRoute, advertised, parse_routes, parse_vnis
 from lab.routing.expect_evpn import Floods, Segments, TenantRoutes, Trees
 
@@ -92,10 +93,10 @@ def test_vnis_of_both_kinds() -> None:
     assert (l3.vni, l3.kind, l3.device, l3.vtep, l3.up) == (50010, "L3", "vni50010", "10.252.0.1", True)
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, *said: str) -> Namespace:
+def answers(monkeypatch: pytest.MonkeyPatch, *said: str) -> Router:
     left = list(said)
     monkeypatch.setattr(Namespace, "run", lambda *_args, **_kw: subprocess.CompletedProcess([], 0, left.pop(0), ""))
-    return Namespace("rl-x.leaf1")
+    return Router("leaf1", Namespace("rl-x.leaf1"), Path())
 
 
 def test_a_vtep_that_is_missing_or_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +106,7 @@ def test_a_vtep_that_is_missing_or_too_much_is_told(monkeypatch: pytest.MonkeyPa
             {"mac": "02:1a:00:08:00:01", "ifname": "vni10010", "dst": "10.252.0.2", "flags": ["self"]},
         ]
     )
-    (gap,) = Floods({"vni10010": frozenset({"10.252.0.2"})}).gaps("leaf1", answers(monkeypatch, said))
+    (gap,) = Floods({"vni10010": frozenset({"10.252.0.2"})}).gaps(answers(monkeypatch, said))
     assert str(gap) == "leaf1: vni10010 has no tunnel to 10.252.0.2 and has one too many to 10.252.0.9"
 
 
@@ -144,7 +145,7 @@ def test_a_tree_that_does_not_reach_a_leaf_or_does_not_leave_it_is_told(
         )
     ]
     trees = Trees("10.252.0.1", frozenset({"swp1", "swp2"}), {"239.1.1.10": True})
-    assert [str(gap) for gap in trees.gaps("leaf1", answers(monkeypatch, json.dumps(said)))] == told
+    assert [str(gap) for gap in trees.gaps(answers(monkeypatch, json.dumps(said)))] == told
 
 
 def test_a_leaf_that_is_alone_in_a_group_sends_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +153,7 @@ def test_a_leaf_that_is_alone_in_a_group_sends_to_nobody(monkeypatch: pytest.Mon
         {"src": ANYBODY, "dst": "239.1.1.10", "iif": "swp1", "multipath": [{"oif": "ipmr-lo"}], "state": "resolved"}
     ]
     trees = Trees("10.252.0.1", frozenset({"swp1"}), {"239.1.1.10": False})
-    assert trees.gaps("leaf1", answers(monkeypatch, json.dumps(said))) == []
+    assert trees.gaps(answers(monkeypatch, json.dumps(said))) == []
 
 
 def test_a_subnet_of_a_tenant_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_a_subnet_of_a_tenant_that_is_missing_is_told(monkeypatch: pytest.Monkey
         ("red", "10.1.20.0/24"): frozenset({"10.252.0.3"}),
     }
     expectation = TenantRoutes(wanted, {"1001": "blue", "1002": "red"})
-    found = expectation.gaps("leaf1", answers(monkeypatch, json.dumps(four), json.dumps(six)))
+    found = expectation.gaps(answers(monkeypatch, json.dumps(four), json.dumps(six)))
     assert [str(gap) for gap in found] == [
         "leaf1: fd00::/64 of blue has no path by 10.252.0.2",
         "leaf1: 10.1.20.0/24 of red has no path by 10.252.0.3",
@@ -212,7 +213,7 @@ def test_a_member_that_lacp_does_not_use_and_a_leaf_that_has_the_segment_no_more
     ]
     hops = [{"id": 1, "gateway": "10.252.0.2", "fdb": None}, {"id": 2, "gateway": "10.252.0.3"}]
     wanted = Segments({"bond1": frozenset({"swp2", "swp3"})}, {"bond1": frozenset({"10.252.0.2", "10.252.0.3"})})
-    found = wanted.gaps("leaf1", answers(monkeypatch, json.dumps(links), json.dumps(hops)))
+    found = wanted.gaps(answers(monkeypatch, json.dumps(links), json.dumps(hops)))
     assert [str(gap) for gap in found] == [
         "leaf1: bond1 has no member swp3",
         "leaf1: bond1 has no leaf 10.252.0.3",

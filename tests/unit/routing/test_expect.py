@@ -1,12 +1,19 @@
 """Expected routes against paths counted by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from lab.kernel.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
-from lab.routing.expect import expected_routes
+from lab.routing import expect
+from lab.routing.daemons import Router
+from lab.routing.expect import expectations, expected_routes
 from lab.routing.expect_evpn import TenantRoutes, expected_overlay
 from lab.routing.gap import Gap, compare
+from lab.routing.show import Session
 
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 
@@ -14,16 +21,14 @@ TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 def test_in_two_tiers_every_uplink_leads_to_every_leaf() -> None:
     topology = read_topology(TOPOLOGIES / "clos-2x4.yaml")
     expected = expected_routes(topology, plan_addresses(topology))
-    assert set(expected) == {"leaf1", "leaf2", "leaf3", "leaf4"}
+    assert set(expected) == {"spine1", "spine2", "leaf1", "leaf2", "leaf3", "leaf4"}
     # Three other leaves, each with loopback, VTEP, IPv6 loopback and two host links.
     assert len(expected["leaf1"]) == 3 * 5
     assert set(expected["leaf1"].values()) == {frozenset({"swp1", "swp2"})}
 
 
-def test_longer_paths_are_not_expected() -> None:
-    """leaf1 and leaf2 share spine1; only spine2 also reaches leaf3, through which leaf1 is never a transit."""
-    topology = load_topology(
-        """
+LOPSIDED = load_topology(
+    """
 name: lopsided
 nodes:
   spine1: {role: spine}
@@ -35,9 +40,37 @@ links:
   - {ends: [leaf2, spine1]}
   - {ends: [leaf2, spine2]}
 """
-    )
-    expected = expected_routes(topology, plan_addresses(topology))
+)
+
+
+def test_longer_paths_are_not_expected() -> None:
+    """leaf1 and leaf2 share spine1, and no other spine."""
+    expected = expected_routes(LOPSIDED, plan_addresses(LOPSIDED))
     assert set(expected["leaf2"].values()) == {frozenset({"swp1"})}
+
+
+def test_in_three_tiers_those_above_leaves_have_all_their_links_too() -> None:
+    """Two pods of two spines: swp1 and swp2 of a spine are its leaves', swp1 to swp4 of a super-spine its spines'."""
+    topology = read_topology(TOPOLOGIES / "clos-3tier.yaml")
+    plan = plan_addresses(topology)
+    expected = expected_routes(topology, plan)
+
+    def hops(switch: str, leaf: str) -> frozenset[str]:
+        return expected[switch][f"{plan[leaf].loopback4}/32"]
+
+    assert hops("superspine1", "leaf1") == {"swp1", "swp2"}
+    assert hops("superspine2", "leaf4") == {"swp3", "swp4"}
+    up, down = {"swp1", "swp2"}, {"swp3", "swp4"}
+    assert hops("spine1", "leaf3") == up
+    assert hops("spine1", "leaf1") | hops("spine1", "leaf2") == down
+    assert hops("leaf1", "leaf2") == hops("leaf1", "leaf3") == up
+
+
+def test_a_spine_refuses_what_its_own_number_is_in() -> None:
+    """By leaf2 and spine1 there is a way from spine2 to leaf1, and both spines have one AS number."""
+    expected = expected_routes(LOPSIDED, plan_addresses(LOPSIDED))
+    assert set(expected["spine2"].values()) == {frozenset(), frozenset({"swp1"})}
+    assert expected["spine2"][f"{plan_addresses(LOPSIDED)['leaf1'].loopback4}/32"] == frozenset()
 
 
 def test_a_gap_names_what_is_missing_and_what_is_too_much() -> None:
@@ -48,6 +81,28 @@ def test_a_gap_names_what_is_missing_and_what_is_too_much() -> None:
         Gap("leaf1", "10.0.0.2/31", (), ("swp9",)),
     ]
     assert str(compare("leaf1", wanted, {})[0]) == "leaf1: 10.0.0.0/31 has no next hop on swp1, swp2"
+
+
+def test_each_session_between_loopbacks_must_be_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one of two route reflectors a leaf has every route, and a session that is not there."""
+    up = Session("10.253.0.1", "spine1", "Established", prefixes=4, uptime=1.0)
+    there = [up, replace(up, description="spine2", state="Active")]
+    monkeypatch.setattr(expect, "sessions", lambda _: there)
+    topology = load_topology(
+        """
+name: reflected
+generate: {shape: leaf-spine, spines: 2, leaves: 2, fabric_mtu: 9050}
+overlay:
+  design: ibgp
+  tenants: {blue: {l3vni: 50010}}
+  networks: {web: {vlan: 10, l2vni: 10010, tenant: blue, untagged: [h1, h3]}}
+"""
+    )
+    *_, speakers = expectations(topology, plan_addresses(topology))["leaf1"]
+    router = Router("leaf1", Namespace("rl-reflected.leaf1"), Path())
+    assert [str(gap) for gap in speakers.gaps(router)] == ["leaf1: EVPN has no session with spine2"]
+    there[1] = replace(there[1], state="Established")
+    assert speakers.gaps(router) == []
 
 
 def test_no_gap_where_the_table_is_as_wanted() -> None:
