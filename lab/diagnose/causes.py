@@ -71,7 +71,7 @@ CAUSES: Final = (
     Cause(
         "one-path-only", "a switch uses one of its equal paths",
         needs=(paths.fewer_next_hops_than_siblings,),
-        excludes=(paths.a_link_is_down,),
+        excludes=(paths.a_link_is_down, paths.a_session_is_lost),
         explains=("incast", "hash-polarisation", "elephant-collision"),
         rival="hash-polarisation",
         tell="rocelab vtysh {node} -c 'show running-config': maximum-paths; of BGP, bestpath as-path multipath-relax",

@@ -63,7 +63,11 @@ LEAF1 = [port for port in PEERS if port.startswith("leaf1")]
 LEAF2 = [port for port in PEERS if port.startswith("leaf2")]
 RULE = Ran(1.0, "leaf1", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 1290 bytes 5360100 drop")
 DARK = {"leaf1:swp1/6": {"tx_packets": 4}, "leaf1:swp1": {"rx_packets": 4}, "spine1:swp1": {"tx_packets": 4}}
+ONCE_A_SECOND = {"leaf1:swp1/6": {"tx_packets": 2}}
+"""BFD of a session that is down, in a window of two seconds."""
+UNDER_WAY = {"leaf1:swp1/6": {"tx_packets": 1}}
 ACTIVE = (SessionChange(-0.1, "spine1:swp1", "Active"),)
+LOST = (SessionChange(-0.1, "leaf1:swp2", "Active"),)
 PINGS = tuple(
     Ran(1.0, "h5", ("ping", "-M", "do", "-s", size, ADDRESSES["h1"]), code, "")
     for size, code in (("56", 0), ("8952", 1))
@@ -245,6 +249,7 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         facts({"leaf1:swp1": UPLINK, "leaf1:swp2": UPLINK, **SENDERS}, transfers=writing("h1:h5", "h2:h6", qps=1)),
     ),
     ("one-path-only", "leaf1", facts({"leaf1:swp1": UPLINK}, routes=_one_path()), facts({"leaf1:swp1": UPLINK})),
+    ("one-path-only", "leaf1", facts({}, routes=_one_path()), facts({}, routes=_one_path(), sessions=LOST)),
     (
         "leaf-dies", "leaf1",
         facts({}, links=tuple(replace(DOWN, port=PEERS[port], seconds=0.5) for port in LEAF1)),
@@ -277,6 +282,10 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
     (
         "link-cut", "leaf1:swp1--spine1:swp1",
         facts(DARK, sessions=ACTIVE), facts(DARK, sessions=ACTIVE, down=frozenset({"spine1:swp1"})),
+    ),
+    (
+        "link-cut", "leaf1:swp1--spine1:swp1",
+        facts(ONCE_A_SECOND, sessions=ACTIVE), facts(UNDER_WAY, sessions=ACTIVE),
     ),
     (
         "gray-loss", "leaf1:swp1--spine1:swp1",
