@@ -22,6 +22,11 @@ def chosen() -> str:
     return os.environ.get(_CHOSEN, registry.DEFAULT)
 
 
+def has_others() -> bool:
+    """Whether programs that are not ours run beside a fabric: Docker's, and what watches FRR in each container."""
+    return chosen() != registry.DEFAULT
+
+
 def words(*command: str) -> tuple[str, ...]:
     """The words of a command of rocelab's; ``up`` is told the backend when it is not the usual one."""
     if command[:1] != ("up",) or "--backend" in command or chosen() == registry.DEFAULT:

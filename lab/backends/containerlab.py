@@ -7,6 +7,7 @@ names, so that interfaces have the indexes planned for them, which the kernel ta
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from signal import Signals
 from typing import TYPE_CHECKING, Final
@@ -19,9 +20,10 @@ from lab.export import containerlab as export
 from lab.export.folder import write
 from lab.kernel import inhabitants, netns, process
 from lab.routing.daemons import Router
+from lab.routing.render import has_routers, render_router
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from lab.backends.base import Fabric, Progress
@@ -34,6 +36,9 @@ _STARTER: Final = "/usr/lib/frr/watchfrr.sh"
 """The watchdog's script: it starts a daemon, with the options and the configuration that it has in the container."""
 _PATIENCE: Final = 90.0
 """Seconds for it."""
+_START_TIMEOUT: Final = 300.0
+"""Seconds for the daemons of a container that runs."""
+_POLL: Final = 0.1
 
 
 class ContainerlabBackend(NetnsBackend):
@@ -54,6 +59,9 @@ class ContainerlabBackend(NetnsBackend):
 
     def router(self, state: FabricState, node: str) -> Router:
         """The daemons in the container of ``node``, whose sockets are below the fabric's state."""
+        return self._router(state, node)
+
+    def _router(self, state: FabricState, node: str) -> ContainerRouter:
         place = self.namespace(state, node)
         return ContainerRouter(node, place, state.node_directory(node), containers.name_of(state.name, node))
 
@@ -85,7 +93,13 @@ class ContainerlabBackend(NetnsBackend):
         progress("containers", 1, 1)
 
     def _start_routers(self, fabric: Fabric, progress: Progress) -> None:
-        """Nothing: containers start theirs."""
+        """Wait for the daemons, which containers start themselves, and after they run."""
+        switches = fabric.topology.switches if has_routers(fabric.topology) else ()
+        for done, node in enumerate(switches):
+            progress("daemons", done, len(switches))
+            config = render_router(fabric.topology, fabric.plan, node.name)
+            self._router(fabric.state, node.name).await_daemons(config.files)
+        progress("daemons", len(switches), len(switches))
 
     def remove(self, state: FabricState) -> None:
         """Containers that are ours, then what was put into them, however much of either somebody has removed."""
@@ -114,8 +128,17 @@ class ContainerRouter(Router):
 
     def pids(self) -> dict[str, int]:
         """Process ids of the daemons as this machine counts, and 0 for one that has ended."""
+        written = Router.pids(self)  # first: who starts after that is in no file, rather than in a file and nowhere
         ours = inhabitants.inner_pids(self.namespace)
-        return {daemon: ours.get(pid, 0) for daemon, pid in Router.pids(self).items()}
+        return {daemon: ours.get(pid, 0) for daemon, pid in written.items()}
+
+    def await_daemons(self, wanted: Collection[str]) -> None:
+        """Return when they run; OperationFailed when the container has ended, or some do not come."""
+        deadline = time.monotonic() + _START_TIMEOUT
+        while missing := [daemon for daemon in wanted if not self.pids().get(daemon)]:
+            if not inhabitants.inner_pids(self.namespace) or time.monotonic() > deadline:
+                raise OperationFailed(f"{self.name}: {missing[0]} does not start", f"docker logs {self.container}")
+            time.sleep(_POLL)
 
     def signal(self, daemon: str, number: Signals) -> None:
         """The same, while FRR's watchdog sleeps, which would mend at once what is to be broken."""

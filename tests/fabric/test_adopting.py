@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from lab.backends.containerlab import ContainerRouter
 from lab.errors import OperationFailed
-from lab.kernel import netns
+from lab.kernel import inhabitants, netns
 from tests.fabric import snapshot
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +27,8 @@ cp "$(command -v sleep)" "$0/watchfrr.sh"; cp "$0/watchfrr.sh" "$0/watchfrr"
 echo $! > "$0/watchfrr.pid"; echo; exec cat
 """
 """FRR's watchdog, and a script of its own, which has nearly its name."""
+LATE: Final = 'echo; cat; sleep 600 & echo $! > "$0/bgpd.pid"; exec sleep 600'
+"""A container that starts its daemon when its input ends."""
 
 
 @pytest.fixture
@@ -107,20 +112,58 @@ def said_by_pgrep(name: str, beside: int) -> list[int]:
     return [int(pid) for pid in subprocess.run(words, capture_output=True, text=True, check=False).stdout.split()]
 
 
-def test_a_container_s_daemon_is_the_process_that_its_file_names(tmp_path: Path) -> None:
-    """By the container's own count, whatever else runs there, or was started there from outside with that number."""
-    command = ["unshare", "--net", "--pid", "--fork", "sh", "-c", WATCHED, str(tmp_path)]
+@contextmanager
+def container(folder: Path, script: str) -> Iterator[tuple[ContainerRouter, subprocess.Popen[str]]]:
+    """A script with network and processes of its own, told that it runs, and its router."""
+    command = ["unshare", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", script, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
         netns.adopt({NAME: process.pid}, lambda _: None)
         try:
-            router = ContainerRouter("r1", netns.Namespace(NAME), tmp_path, "clab-theirs-r1")
-            (watchdog,) = said_by_pgrep("watchfrr", process.pid)
-            assert router.pids() == {"watchfrr": watchdog}
-            (tmp_path / "watchfrr.pid").write_text(f"{process.pid}\n")
-            assert router.pids() == {"watchfrr": 0}
+            yield ContainerRouter("r1", netns.Namespace(NAME), folder, "clab-theirs-r1"), process
         finally:
             netns.delete([NAME])
+            process.kill()
             process.stdin.close()
+
+
+def test_a_container_s_daemon_is_the_process_that_its_file_names(tmp_path: Path) -> None:
+    """By the container's own count, whatever else runs there, or was started there from outside with that number."""
+    with container(tmp_path, WATCHED) as (router, process):
+        (watchdog,) = said_by_pgrep("watchfrr", process.pid)
+        assert router.pids() == {"watchfrr": watchdog}
+        (tmp_path / "watchfrr.pid").write_text(f"{process.pid}\n")
+        assert router.pids() == {"watchfrr": 0}
+
+
+def test_a_daemon_that_starts_while_it_is_looked_for_has_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def starts_after_it(_: netns.Namespace) -> dict[int, int]:
+        (tmp_path / "staticd.pid").write_text("7\n")
+        return {}
+
+    monkeypatch.setattr(inhabitants, "inner_pids", starts_after_it)
+    router = ContainerRouter("r1", netns.Namespace(NAME), tmp_path, "clab-theirs-r1")
+    assert router.pids() == {}
+    assert router.pids() == {"staticd": 0}
+
+
+def test_a_container_s_daemons_are_waited_for(tmp_path: Path) -> None:
+    with container(tmp_path, LATE) as (router, process), ThreadPoolExecutor() as waiter:
+        waits = waiter.submit(router.await_daemons, ["bgpd"])
+        assert not waits.done()
+        assert process.stdin is not None
+        process.stdin.close()
+        waits.result(PATIENCE)
+        assert router.pids()["bgpd"] > 0
+
+
+def test_a_container_that_ends_is_not_waited_for(tmp_path: Path) -> None:
+    with container(tmp_path, "echo; exec cat") as (router, process):
+        assert process.stdin is not None
+        process.stdin.close()
+        with pytest.raises(OperationFailed, match="r1: zebra does not start"):
+            router.await_daemons(["zebra"])

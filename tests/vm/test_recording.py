@@ -17,6 +17,7 @@ from lab.scenario.stage import Stage
 from lab.scenario.transfers import fetch, transfer
 from lab.telemetry.recorder import Recorder
 from lab.telemetry.recording import Recording
+from tests import backend
 from tests.fabric.command import TOPOLOGIES, argv, rocelab, rocelab_json
 from tests.recorded import killed_after
 
@@ -193,7 +194,8 @@ def test_each_message_takes_its_request_and_its_packets(moved: Recording) -> Non
     request, response = PACKET - 4096 + 16, 16 * PACKET + 8  # AETH, 4 octets, on the first and the last
     theory = on_the_wire(2 * request + response)
     assert read.message_median == pytest.approx(theory, rel=0.01)
-    assert read.seconds / 40 == pytest.approx(theory, rel=0.03)  # with those that waited for the sampler's CPU
+    if not backend.has_others():  # who take CPU from a read or two
+        assert read.seconds / 40 == pytest.approx(theory, rel=0.03)  # with those that waited for the sampler's
     assert min(read.times) > on_the_wire(15 * PACKET)  # the last packet waits for those before it, and for no more
     assert read.seconds == pytest.approx(sum(read.times))
     told = rocelab_json("record", "show", moved.folder.path)["transfers"]
