@@ -93,7 +93,7 @@ class ContainerlabBackend(NetnsBackend):
         progress("containers", 1, 1)
 
     def _start_routers(self, fabric: Fabric, progress: Progress) -> None:
-        """Wait for the daemons, which containers start themselves, and after they run."""
+        """Wait for the daemons, which a container starts when it runs already."""
         switches = fabric.topology.switches if has_routers(fabric.topology) else ()
         for done, node in enumerate(switches):
             progress("daemons", done, len(switches))

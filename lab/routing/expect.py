@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lab.kernel.routes import routes
 from lab.model.graph import TierGraph
-from lab.model.topology import Role
 from lab.routing.distance import distances, switch_links
 from lab.routing.expect_evpn import expected_overlay
 from lab.routing.gap import compare
@@ -73,24 +72,24 @@ def expectations(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, 
 def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, Routes]:
     """For every switch: each other leaf's prefixes, by all its shortest paths.
 
-    Those above leaves have theirs told, too: of a super-spine without its session to a spine no leaf has less.
+    Those above leaves count, too: a session that a super-spine and a spine lack costs no leaf a path.
     """
-    heard = _heard(topology)
+    graph = TierGraph(topology)
+    heard = _heard(topology, graph)
     expected: dict[str, Routes] = {switch: {} for switch in heard}
-    for number, target in enumerate(node.name for node in topology.having(Role.LEAF)):
+    for target, bit in graph.leaf_bits.items():
         distance = distances(topology, target)
         prefixes = [str(prefix) for prefix in advertised(plan[target])]
         for switch, links in heard.items():
             if switch != target:
                 near = distance.get(switch, 0) - 1
-                hops = (each for each, nbr, told in links if told >> number & 1 and distance.get(nbr) == near)
+                hops = (each for each, nbr, told in links if told & bit and distance.get(nbr) == near)
                 expected[switch].update(dict.fromkeys(prefixes, frozenset(hops)))
     return expected
 
 
-def _heard(topology: Topology) -> dict[str, list[tuple[str, str, int]]]:
+def _heard(topology: Topology, graph: TierGraph) -> dict[str, list[tuple[str, str, int]]]:
     """By switch: the interface and the neighbour of each link, and the leaves, a bit each, that it tells of."""
-    graph = TierGraph(topology)
     everyone = sum(graph.leaf_bits.values())
     ospf = by_ospf(topology)
     return {
