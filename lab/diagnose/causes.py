@@ -111,17 +111,23 @@ CAUSES: Final = (
         fix="clean or replace optic and cable of {place}, or set up the end that is shut; drain the link meanwhile",
         words="Each time it goes, its session is lost, routes change, and what was under way is sent again.",
     ),
-    Cause(
-        "link-cut", "a link is up, and what is sent into it does not arrive",
-        needs=(losses.nothing_arrives, paths.a_session_is_lost),
-        excludes=(losses.only_small_ones_pass,),
-        explains=(*_UNROUTED, "incast"),
-        nearby=("vtep-unreachable",),
-        rival="gray-loss",
-        tell="rocelab counters {port} {peer}: sent at one end, received at the other, in both directions",
-        fix="replace optic and cable of {place}; BFD or UDLD on every link takes such a one out of use",
-        words="Neither end has lost its carrier, and only a protocol between the two ends notices, whose timers run"
-        " out. Until then each sends into it.",
+    *(
+        Cause(
+            "link-cut", title,
+            needs=(losses.nothing_arrives, noticed),
+            excludes=(losses.only_small_ones_pass,),
+            explains=(*_UNROUTED, "incast"),
+            nearby=("vtep-unreachable",),
+            rival="gray-loss",
+            tell="rocelab counters {port} {peer}: sent at one end, received at the other, in both directions",
+            fix="replace optic and cable of {place}; BFD or UDLD on every link takes such a one out of use",
+            words="Neither end has lost its carrier, and only a protocol between the two ends notices, whose timers"
+            " run out. Until then each sends into it.",
+        )
+        for title, noticed in (
+            ("a link is up, and what is sent into it does not arrive", paths.a_session_is_lost),
+            ("a link is up, nothing sent into it arrives, and routes have left it", paths.no_route_goes_by_it),
+        )
     ),
     Cause(
         "gray-loss", "a link loses packets, and no counter of a device says so",

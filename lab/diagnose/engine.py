@@ -112,7 +112,8 @@ def _candidates(looked: _Looked) -> Iterator[_Candidate]:
 
 def _shared(candidates: list[_Candidate]) -> list[_Candidate]:
     """Where one symptom stands for several causes at a place and nothing speaks for one of them, none is sure."""
-    rivals = Counter((each.cause.needs[0], each.sign.place) for each in candidates if not each.supports)
+    claims = {(each.cause.needs[0], each.sign.place, each.cause.name) for each in candidates if not each.supports}
+    rivals = Counter((symptom, place) for symptom, place, _ in claims)
     return [
         each
         if each.supports or rivals[each.cause.needs[0], each.sign.place] < 2

@@ -221,6 +221,17 @@ def _node(port: str) -> str:
     return port.partition(":")[0]
 
 
+def no_route_goes_by_it(facts: Facts) -> Iterator[Sign]:
+    """A switch has routes to hosts that are not its own, and none of them by a port that leads to another switch."""
+    for switch in facts.switches:
+        far = remote_prefixes(facts, switch)
+        used = {f"{switch}:{interface}" for hops in far.values() for interface in hops}
+        for port in _uplinks(facts, switch) if far else ():
+            if port not in used:
+                seen = Evidence(f"prefixes go by it, of {len(far)} that are far", port, "ip route", 0, facts.end)
+                yield Sign(port, (seen,))
+
+
 def a_session_is_lost(facts: Facts) -> Iterator[Sign]:
     """A BGP session is lost."""
     for each in facts.sessions:

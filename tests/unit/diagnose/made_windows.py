@@ -84,6 +84,13 @@ def _one_path() -> dict[str, dict[str, tuple[str, ...]]]:
     return found
 
 
+def without(uplink: str) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Leaf1 has the ways that are left without one of its uplinks."""
+    found = routes()
+    found["leaf1"] = {prefix: tuple(set(hops) - {uplink}) for prefix, hops in found["leaf1"].items()}
+    return found
+
+
 def _four_ways(lanes: Lanes) -> Facts:
     """Four spines; an uplink goes down, and h3 gets packets out of sequence."""
     topology = read_topology(library.OWN.parent / "topologies" / "four-spines.yaml")
@@ -282,6 +289,10 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
     (
         "link-cut", "leaf1:swp1--spine1:swp1",
         facts(DARK, sessions=ACTIVE), facts(DARK, sessions=ACTIVE, down=frozenset({"spine1:swp1"})),
+    ),
+    (
+        "link-cut", "leaf1:swp1--spine1:swp1",
+        facts(DARK, routes=without("swp1")), facts(DARK, routes=without("swp2")),
     ),
     (
         "link-cut", "leaf1:swp1--spine1:swp1",

@@ -24,7 +24,19 @@ from tests.unit.diagnose.made_facts import (
     full,
     incast,
 )
-from tests.unit.diagnose.made_windows import CASES, CROWDED, DEEP, RETRIED, SLOW, STANDING, STORM, TWINS
+from tests.unit.diagnose.made_windows import (
+    ACTIVE,
+    CASES,
+    CROWDED,
+    DARK,
+    DEEP,
+    RETRIED,
+    SLOW,
+    STANDING,
+    STORM,
+    TWINS,
+    without,
+)
 
 if TYPE_CHECKING:
     from lab.diagnose.facts import Facts
@@ -40,6 +52,11 @@ def test_leaves_that_flood_to_one_group_flood_to_each_other_and_those_of_two_do_
     assert diagnose(made_overlay.grouped("239.1.1.10", "239.1.1.10")).outcome is Outcome.HEALTHY
     apart = overlay.is_not_flooded_to(made_overlay.grouped("239.1.1.10", "239.1.1.11"))
     assert {sign.place for sign in apart} == {"leaf1", "leaf2"}
+
+
+def test_what_is_known_in_two_ways_is_no_rival_of_its_own() -> None:
+    (cut,) = diagnose(facts(DARK, sessions=ACTIVE, routes=without("swp1"))).causes
+    assert (cut.cause, cut.confidence) == ("link-cut", 0.9)
 
 
 @pytest.mark.parametrize(("cause", "_", "__", "absent"), CASES)
