@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _SHARES: Final = "/usr/local/lib/rocelab/shares"
 """QEMU does not save a guest that has a folder of the host mounted."""
+_LAYER: Final = "layer"
+_FILE: Final = "file"
+"""QEMU's names for what a disk is written to: the layer, in the file."""
 _NO_LIMIT: Final = 1 << 40
 """Octets per second at which a state is written."""
 
@@ -39,25 +42,18 @@ def save(state: StateFolder, image: Image, into: Checkpoint) -> None:
         state.frozen.touch()
         try:
             errand.run(state, port, _SHARES, "unmount")
-            with monitor(state.monitor) as qemu, _stopped(qemu):
+            with monitor(state.monitor) as qemu:
+                qemu.execute("stop")
                 _write_disk(qemu, into, image)
                 _write_memory(qemu, into)
-        except _Stuck:
-            raise
-        except BaseException:
-            _mount(state, port)
-            raise
-        _mount(state, port)
+        finally:
+            _go_on(state, port)
 
 
 def thaw(state: StateFolder) -> None:
-    """Have a VM go on whose saving was cut short."""
+    """Have a VM go on whose saving was cut short, wherever that was."""
     with alone(state) as port:
-        with monitor(state.monitor) as qemu:
-            if qemu.execute("query-status")["status"] == "finish-migrate":
-                qemu.execute("migrate_cancel")
-            qemu.execute("cont")
-        _mount(state, port)
+        _go_on(state, port)
 
 
 @contextlib.contextmanager
@@ -82,25 +78,21 @@ def resume(state: StateFolder, checkpoint: Checkpoint) -> None:
         errand.run(state, port, "date", "--utc", f"--set=@{time.time():.3f}")
 
 
-def _mount(state: StateFolder, port: int) -> None:
+def _go_on(state: StateFolder, port: int) -> None:
+    """Have the guest run, with its shares; what was begun and not ended is given up.
+
+    By a connection of its own: on the one that was cut short, an answer may be on its way.
+    """
+    try:
+        with monitor(state.monitor) as qemu:
+            qemu.end_migration()
+            qemu.end_job()
+            _remove_layer(qemu)
+            qemu.execute("cont")
+    except OperationFailed as error:
+        raise OperationFailed(f"the VM does not go on: {error}", "rocelab vm down") from error
     errand.run(state, port, _SHARES, "mount")
     state.frozen.unlink(missing_ok=True)
-
-
-class _Stuck(OperationFailed):
-    """The VM does not go on."""
-
-
-@contextlib.contextmanager
-def _stopped(qemu: Monitor) -> Iterator[None]:
-    qemu.execute("stop")
-    try:
-        yield
-    finally:
-        try:
-            qemu.execute("cont")
-        except OperationFailed as error:
-            raise _Stuck(str(error), "rocelab vm down") from error
 
 
 def _write_disk(qemu: Monitor, into: Checkpoint, image: Image) -> None:
@@ -110,20 +102,23 @@ def _write_disk(qemu: Monitor, into: Checkpoint, image: Image) -> None:
     image as if that were to be thrown away.
     """
     size = image.disk.stat().st_size
-    layer = {"driver": "qcow2", "file": "file", "size": size, "backing-file": str(image.disk), "backing-fmt": "raw"}
+    layer = {"driver": "qcow2", "file": _FILE, "size": size, "backing-file": str(image.disk), "backing-fmt": "raw"}
     given = _hand(qemu, into.disk, "add-fd")["fdset-id"]
     # Nobody else has it, as the one that the argument list gives (lab/vm/qemu.py).
-    qemu.execute("blockdev-add", driver="file", node_name="file", filename=f"/dev/fdset/{given}", locking="off")
-    try:
-        qemu.job("blockdev-create", options=layer)
-        qemu.execute("blockdev-add", driver="qcow2", file="file", node_name="layer", backing=None)
-        try:
-            qemu.job("blockdev-backup", device=DISK, target="layer", sync="top", auto_dismiss=False)
-        finally:
-            qemu.execute("blockdev-del", node_name="layer")
-    finally:
-        qemu.execute("blockdev-del", node_name="file")
-        qemu.execute("remove-fd", fdset_id=given)
+    qemu.execute("blockdev-add", driver="file", node_name=_FILE, filename=f"/dev/fdset/{given}", locking="off")
+    qemu.job("blockdev-create", options=layer)
+    qemu.execute("blockdev-add", driver="qcow2", file=_FILE, node_name=_LAYER, backing=None)
+    qemu.job("blockdev-backup", device=DISK, target=_LAYER, sync="top", auto_dismiss=False)
+    _remove_layer(qemu)
+    # QEMU does so itself where a caller has gone, as soon as the guest runs.
+    qemu.execute("remove-fd", fdset_id=given)
+
+
+def _remove_layer(qemu: Monitor) -> None:
+    there = {node["node-name"] for node in qemu.execute("query-named-block-nodes")}
+    for node in (_LAYER, _FILE):
+        if node in there:
+            qemu.execute("blockdev-del", node_name=node)
 
 
 def _write_memory(qemu: Monitor, into: Checkpoint) -> None:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from lab.errors import OperationFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
     from pathlib import Path
 
 PATIENCE: Final = 60.0
@@ -21,6 +21,8 @@ _KEPT: Final = 64
 """Events that may come before somebody waits for one."""
 _POLL: Final = 0.001
 _JOB: Final = "rocelab"
+_NOT_UNDER_WAY: Final = frozenset({"none", "completed", "failed", "cancelled"})
+"""What query-migrate says before a migration and after it (QEMU's MigrationStatus)."""
 
 
 class Monitor:
@@ -64,8 +66,37 @@ class Monitor:
         if self._await(command, "MIGRATION", {"completed", "failed"}) == "failed":
             why = self.execute("query-migrate").get("error-desc", "QEMU does not say why")
             raise OperationFailed(f"the VM's state did not go across: {why}")
-        # No event says that QEMU has tidied up after it; until then it refuses to go on.
-        while self.execute("query-status")["status"] == "finish-migrate":
+        self._until("migration", self._is_settled)
+
+    def end_migration(self) -> None:
+        """Have no state be on its way any more, whoever has begun to send it; without one, nothing changes."""
+        self.execute("migrate_cancel")
+        self._until("migration", self._is_settled)
+
+    def end_job(self) -> None:
+        """Have no job of ``job`` be left, whoever has begun it; without one, nothing changes."""
+        self._until("job", self._has_no_job)
+
+    def _is_settled(self) -> bool:
+        """Whether QEMU has tidied up after a migration, which no event says; until then it refuses to go on."""
+        under_way = self.execute("query-migrate").get("status", "none") not in _NOT_UNDER_WAY
+        return not under_way and self.execute("query-status")["status"] != "finish-migrate"
+
+    def _has_no_job(self) -> bool:
+        """Whether it is gone; if not, it is cancelled, or dismissed where it has ended."""
+        for job in self.execute("query-jobs"):
+            if job["id"] == _JOB:
+                # Refused where it changes its state just now.
+                with contextlib.suppress(OperationFailed):
+                    self.execute("job-dismiss" if job["status"] == "concluded" else "job-cancel", id=_JOB)
+                return False
+        return True
+
+    def _until(self, what: str, ended: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not ended():
+            if time.monotonic() > deadline:
+                raise OperationFailed(f"QEMU did not end its {what}", "rocelab vm down, then up again")
             time.sleep(_POLL)
 
     def _await(self, command: str, event: str, ends: Container[str], **about: str) -> str:

@@ -1,5 +1,6 @@
 """A VM's state is kept, and others continue from it: by hand, and by themselves when `up` has been done before."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -110,17 +111,36 @@ def test_a_vm_in_use_is_not_saved_and_not_harmed(machine: Machine) -> None:
     machine("vm", "checkpoint", "rm", "free")
 
 
-def test_a_save_that_is_killed_leaves_a_vm_that_goes_on(machine: Machine) -> None:
-    machine("vm", "up", "--time", "virtual")
+def cut_short(machine: Machine, file: str, octets: int, how: signal.Signals) -> int:
+    """Save, and send the signal as soon as a file of this pattern has so many octets: how it ended."""
     saving = machine.start("vm", "checkpoint", "save", "cut")
-    while not (machine.state / "frozen").exists():
-        assert saving.poll() is None
-        os.sched_yield()
-    saving.kill()
-    saving.communicate()
-    assert machine.guest("ls scripts/setup") == "scripts/setup"
+    with contextlib.suppress(FileNotFoundError):
+        while saving.poll() is None and not any(
+            each.stat().st_size >= octets for each in machine.state.parent.glob(file)
+        ):
+            os.sched_yield()
+    saving.send_signal(how)
+    saving.communicate(timeout=PATIENCE)
+    return saving.returncode
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("file", "octets"),
+    [("state/frozen", 0), ("checkpoints/.saving-*/disk.qcow2", 1), ("checkpoints/.saving-*/memory", 1 << 20)],
+)
+def test_a_save_that_is_cut_short_leaves_a_vm_that_goes_on(
+    machine: Machine, file: str, octets: int, how: signal.Signals
+) -> None:
+    """Before the guest stands still, while its disk is copied, and while its memory is written."""
+    machine("vm", "up", "--time", "virtual")
+    code = cut_short(machine, file, octets, how)
+    while (machine.checkpoints / "cut").exists():  # it was done before it was cut
+        machine("vm", "checkpoint", "rm", "cut")
+        code = cut_short(machine, file, octets, how)
+    assert code == (130 if how is signal.SIGINT else -how)
+    assert machine.guest("ls scripts/setup; echo more >>/root/mark; sync; echo goes on") == "scripts/setup\ngoes on"
     assert not (machine.state / "frozen").exists()
-    assert "cut" not in {path.name for path in machine.checkpoints.iterdir()}
     machine("vm", "checkpoint", "save", "whole")
     assert not list(machine.checkpoints.glob(".saving-*"))
     machine("vm", "checkpoint", "rm", "whole")

@@ -56,6 +56,10 @@ def status(event: str, status: str, **about: str) -> dict[str, Any]:
     return {"event": event, "data": {"status": status, **about}, "timestamp": {}}
 
 
+def status_returned(status: str) -> dict[str, Any]:
+    return {"return": {"status": status}}
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "monitor"
@@ -117,17 +121,59 @@ def test_a_qemu_that_goes_away_while_a_job_runs_is_told(qemus: list[Qemu], path:
 
 def test_a_migration_that_fails_says_why(qemus: list[Qemu], path: Path) -> None:
     active, done = status("MIGRATION", "active"), status("MIGRATION", "completed")
-    tidying, tidied = ({"return": {"status": status}} for status in ("finish-migrate", "postmigrate"))
+    over, tidying, tidied = map(status_returned, ("completed", "finish-migrate", "postmigrate"))
     cut = {"return": {"status": "failed", "error-desc": "cut"}}
     failed = status("MIGRATION", "failed")
-    qemu = serve(qemus, path, NOTHING, active, done, NOTHING, tidying, tidied, NOTHING, failed, NOTHING, cut)
+    qemu = serve(
+        qemus, path, NOTHING, active, done, NOTHING, over, tidying, over, tidied, NOTHING, failed, NOTHING, cut
+    )
     with monitor(path) as connected:
         connected.migrate("migrate", "fd:memory")
         with pytest.raises(OperationFailed, match="did not go across: cut"):
             connected.migrate("migrate-incoming", "fd:memory")
-    commands = [asked["execute"] for asked in qemu.asked[1:5]]
-    assert commands == ["migrate-set-capabilities", "migrate", "query-status", "query-status"]
+    commands = [asked["execute"] for asked in qemu.asked[1:7]]
+    assert commands == ["migrate-set-capabilities", "migrate", *["query-migrate", "query-status"] * 2]
     assert qemu.asked[1]["arguments"] == {"capabilities": [{"capability": "events", "state": True}]}
+
+
+@pytest.mark.parametrize("before", ["setup", "active", "cancelling"])
+def test_a_migration_is_given_up_and_waited_for(qemus: list[Qemu], path: Path, before: str) -> None:
+    """The guest may be paused all the while, so that its state alone does not tell."""
+    going, gone, tidying, tidied = map(status_returned, (before, "cancelled", "finish-migrate", "postmigrate"))
+    qemu = serve(qemus, path, NOTHING, going, going, gone, tidying, gone, tidied)
+    with monitor(path) as connected:
+        connected.end_migration()
+    commands = [asked["execute"] for asked in qemu.asked[1:]]
+    assert commands == ["migrate_cancel", *["query-migrate"] * 2, *["query-migrate", "query-status"] * 2]
+
+
+def test_where_there_was_no_migration_none_is_waited_for(qemus: list[Qemu], path: Path) -> None:
+    serve(qemus, path, NOTHING, NOTHING, status_returned("running"))
+    with monitor(path) as connected:
+        connected.end_migration()
+
+
+def test_a_migration_that_does_not_end_is_told(
+    qemus: list[Qemu], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(qemus, path, NOTHING, status_returned("cancelling"))
+    with monitor(path) as connected:
+        monkeypatch.setattr("lab.vm.monitor.PATIENCE", -1.0)
+        with pytest.raises(OperationFailed, match="did not end its migration"):
+            connected.end_migration()
+
+
+def test_a_job_that_was_left_is_cancelled_and_dismissed(qemus: list[Qemu], path: Path) -> None:
+    """Another's is not touched; a refusal, as of one that changes its state just now, is no end."""
+    other = {"id": "other", "status": "running"}
+    running, concluded = ({"return": [other, {"id": "rocelab", "status": each}]} for each in ("running", "concluded"))
+    refused = {"error": {"class": "GenericError", "desc": "in state aborting"}}
+    qemu = serve(qemus, path, running, NOTHING, running, refused, concluded, NOTHING, {"return": [other]})
+    with monitor(path) as connected:
+        connected.end_job()
+    commands = [(asked["execute"], asked["arguments"].get("id")) for asked in qemu.asked[1:]]
+    query, ours = ("query-jobs", None), "rocelab"
+    assert commands == [query, ("job-cancel", ours), query, ("job-cancel", ours), query, ("job-dismiss", ours), query]
 
 
 def test_a_qemu_that_goes_away_is_told(qemus: list[Qemu], path: Path) -> None:
