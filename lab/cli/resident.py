@@ -111,16 +111,24 @@ class Resident:
                 code = os.waitstatus_to_exitcode(ended[1])
                 with contextlib.suppress(OSError):
                     caller.send(json.dumps({"exit": code}).encode())
-                self._dismiss(caller)
+                # Who is there hangs up when it has heard: it may say something just now, which would be unread, and
+                # the kernel then tells of a reset instead of the exit code.
+                if caller.fileno() not in self._callers:
+                    caller.close()
 
     def _hear(self, caller: socket.socket) -> Request | None:
         """A request to run: in the child. A request for a signal; or the caller is gone, and with it its command."""
-        message, descriptors, _, _ = socket.recv_fds(caller, _LONGEST_REQUEST, 3)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(caller, _LONGEST_REQUEST, 3)
+        except ConnectionResetError:  # it is gone, and has not heard all
+            message, descriptors = b"", []
         pid = next((pid for pid, owner in self._children.items() if owner is caller), None)
         if descriptors:
             return self._fork(caller, message, descriptors)
         if pid is None:
-            self._dismiss(caller)
+            if not message:
+                del self._callers[caller.fileno()]
+                caller.close()
             return None
         number = int(json.loads(message)["signal"]) if message else signal.SIGHUP
         with contextlib.suppress(ProcessLookupError):
@@ -153,10 +161,6 @@ class Resident:
             os.close(descriptor)
         if terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-    def _dismiss(self, caller: socket.socket) -> None:
-        self._callers.pop(caller.fileno(), None)
-        caller.close()
 
 
 def run(request: Request, command: Callable[[], None] = run_command) -> NoReturn:
