@@ -257,6 +257,8 @@ class FabricState:
 def _make_root(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except FileNotFoundError:
+        return  # another's last fabric took the folder of all away meanwhile; its lock makes it again
     except PermissionError as error:
         raise EnvironmentLacks(f"{directory} cannot be written", "run as root, or in the VM with --vm") from error
     except OSError as error:

@@ -44,15 +44,15 @@ def locked(directory: Path, *, shared: bool = False, waiting: Waiting = patient)
 def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
     mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     for attempt in count():
-        if not shared:
-            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             try:
+                if not shared:
+                    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
                 descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except FileNotFoundError:
                 if shared:
                     raise
-                continue
+                continue  # it, or the one that it was to be in, was taken away meanwhile
             stack.callback(os.close, descriptor)
             if not _taken(descriptor, mode):
                 holder = holder_of(directory)
