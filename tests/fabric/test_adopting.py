@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -132,7 +133,9 @@ def container(folder: Path, script: str) -> Iterator[tuple[ContainerRouter, subp
 def test_a_container_s_daemon_is_the_process_that_its_file_names(tmp_path: Path) -> None:
     """By the container's own count, whatever else runs there, or was started there from outside with that number."""
     with container(tmp_path, WATCHED) as (router, process):
-        (watchdog,) = said_by_pgrep("watchfrr", process.pid)
+        while not (pids := said_by_pgrep("watchfrr", process.pid)):  # its shell has become it
+            time.sleep(0.01)
+        (watchdog,) = pids
         assert router.pids() == {"watchfrr": watchdog}
         (tmp_path / "watchfrr.pid").write_text(f"{process.pid}\n")
         assert router.pids() == {"watchfrr": 0}

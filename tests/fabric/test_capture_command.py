@@ -64,11 +64,18 @@ def grown(file: Path, size: int) -> None:
     )
 
 
+def heard(file: Path) -> set[int]:
+    """The interfaces of which there are packets so far."""
+    return (
+        {record.interface for record in Reader(io.BytesIO(file.read_bytes()), "so far")} if file.exists() else set()
+    )
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_with_a_whole_file(fabric: str, tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "links.pcapng"
     with running("capture", "leaf1--spine1", "h1:eth1", "-o", file, "--fabric", fabric) as capturing:
-        grown(file, 1000)  # BFD and BGP are enough
+        assert until(lambda: len(heard(file)) == 2, timeout=PATIENCE)  # BFD and BGP, at both ends of the link
         capturing.send_signal(number)
         output, errors = capturing.communicate(timeout=PATIENCE)
     assert (capturing.returncode, errors) == (0, "")

@@ -75,7 +75,6 @@ def test_a_log_that_is_a_link_is_not_read(router: Router, secret: Path) -> None:
         router.last_words("bgpd")
 
 
-@pytest.mark.timeout(20)
 def test_a_pid_file_that_never_ends_is_not_waited_for(router: Router) -> None:
     os.mkfifo(router.directory / "bgpd.pid")
     with pytest.raises(OperationFailed, match=r"bgpd\.pid is not read: it is no file"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,11 @@ def kept() -> Iterator[Namespace]:
     netns.delete([name])
 
 
+def names(namespace: Namespace) -> set[str]:
+    """The interfaces in it."""
+    return {name for _, name in namespace.inside(socket.if_nameindex)}
+
+
 def test_what_ended_before_has_gone_when_the_block_begins(kept: Namespace) -> None:
     """Its interfaces' other ends are in a namespace that stays: these go when it is taken apart."""
 
@@ -48,7 +54,7 @@ def test_what_ended_before_has_gone_when_the_block_begins(kept: Namespace) -> No
 
     in_thread(leave)
     with endings.none_ending():
-        assert [name for _, name in kept.inside(socket.if_nameindex) if name != "lo"] == []
+        assert names(kept) == {"lo"}
 
 
 def test_no_namespace_ends_within_the_block(kept: Namespace) -> None:
@@ -64,14 +70,17 @@ def test_no_namespace_ends_within_the_block(kept: Namespace) -> None:
     with endings.none_ending():
         for end in ends:
             end.start()
+        while names(kept) < {"lo", "x0", "x1"}:  # the trial has begun
+            time.sleep(0.01)
+        for end in ends:
             end.join(timeout=0.5)
             assert end.is_alive()
-        assert {name for _, name in kept.inside(socket.if_nameindex)} == {"lo", "x0", "x1"}
+        assert names(kept) == {"lo", "x0", "x1"}
     for end in ends:
         end.join(timeout=PATIENCE)
         assert not end.is_alive()
     with endings.none_ending():
-        assert {name for _, name in kept.inside(socket.if_nameindex)} == {"lo"}
+        assert names(kept) == {"lo"}
 
 
 def test_what_the_block_waits_by_is_no_name_and_no_interface_of_ours() -> None:

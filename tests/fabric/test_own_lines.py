@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.backends.lifecycle import open_fabric
+from lab.rdma.sysfs import until
 from tests.fabric.command import rocelab
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +39,9 @@ def test_the_daemons_have_the_lines(tmp_path: Path) -> None:
     running = rocelab("vtysh", "leaf", "-c", "show running-config").stdout
     for line in ("ip route 10.9.0.0/24 blackhole", "ip prefix-list MINE seq 5", "network 10.9.0.0/24"):
         assert line in running
-    routes = rocelab("exec", "leaf", "--", "ip", "route", "show", "10.9.0.0/24").stdout
-    assert routes.startswith("blackhole 10.9.0.0/24 proto static")
+    leaf = open_fabric("own").namespace("leaf")
+    wanted = "blackhole 10.9.0.0/24 proto static"
+    assert until(lambda: leaf.run(["ip", "route", "show", "10.9.0.0/24"]).stdout.startswith(wanted), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("words", [("topology", "check"), ("up",)])

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pexpect
@@ -16,11 +15,13 @@ import pytest
 from lab.backends import recorders
 from lab.backends.state import FabricState
 from lab.telemetry.recording import Recording
+from lab.vm.state import process_start
 from tests.fabric.command import rocelab, rocelab_json
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 NAME = "recording"
@@ -105,11 +106,7 @@ def test_bad_input_is_one_line_and_leaves_no_recorder(fabric: FabricState, tmp_p
 
 def _is_there(pid: int) -> bool:
     """Whether it runs: who has ended stays in the table of processes until init looks."""
-    try:
-        state = Path("/proc", str(pid), "stat").read_text()
-    except FileNotFoundError:
-        return False
-    return state.rpartition(")")[2].split()[0] != "Z"
+    return process_start(pid) is not None
 
 
 @pytest.mark.usefixtures("fabric")

@@ -11,7 +11,7 @@ from lab.rdma import counters, rxe
 from lab.rdma.measure import BandwidthTest, Nic, Pair
 from lab.rdma.perftest import measure_bandwidth
 
-from .one_switch import OVERHEAD, SWITCH, Star, balanced, build, ports, star
+from .one_switch import OVERHEAD, SWITCH, Star, balanced, build, ports, settle, star
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +49,7 @@ def nic(fabric: Star, host: str) -> Nic:
 def test_a_slow_receiver_pauses_its_switch_and_nothing_is_lost(fabric: Star) -> None:
     before = counters.snapshot([device(fabric, host) for host in ("h1", "h2")])
     (result,) = measure_bandwidth([Pair(nic(fabric, "h1"), nic(fabric, "h2"))], BandwidthTest(duration=4))
+    settle(fabric)
     now = ports(fabric)
     assert result.goodput_bps == pytest.approx(DRAIN * 4096 / (4096 + 58 + OVERHEAD), rel=0.03)
     assert now["h2", "eth1"]["priority"][3]["tx_pause"] > 0

@@ -13,6 +13,7 @@ import pytest
 from lab.rdma.sysfs import until
 from lab.vm.arch import ARCHES
 from lab.vm.request import Request
+from lab.vm.state import process_start
 
 _IDLER = """
 import sys
@@ -76,7 +77,7 @@ def test_it_ends_with_its_parent() -> None:
         pid = int(said(process))
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert until(lambda: not Path(f"/proc/{pid}").exists() or state(pid) == "Z", 30)
+        assert until(lambda: process_start(pid) is None, 30)
 
 
 @pytest.mark.parametrize(

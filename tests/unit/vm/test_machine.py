@@ -16,6 +16,7 @@ from lab.vm.machine import Wanted
 from lab.vm.qemu import PROBE_MARK, Accel, Guest
 from lab.vm.recipe import Image
 from lab.vm.state import Running, StateFolder, process_start
+from tests.patience import PATIENCE
 
 WAITS = "while read line; do :; done"
 """A shell that waits for its standard input to end."""
@@ -62,18 +63,18 @@ def stranger(folder: StateFolder) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("argv", "works"),
+    ("argv", "timeout", "works"),
     [
-        (["echo", PROBE_MARK], True),
-        (["echo", "SeaBIOS"], False),
-        (["sh", "-c", f"echo {PROBE_MARK}; exit 6"], False),
-        (["sleep", "100"], False),
+        (["echo", PROBE_MARK], PATIENCE, True),
+        (["echo", "SeaBIOS"], PATIENCE, False),
+        (["sh", "-c", f"echo {PROBE_MARK}; exit 6"], PATIENCE, False),
+        (["sleep", "100"], 0.5, False),
     ],
     ids=["passes", "says something else", "crashes", "hangs"],
 )
-def test_probe(monkeypatch: pytest.MonkeyPatch, image: Image, argv: list[str], works: bool) -> None:
+def test_probe(monkeypatch: pytest.MonkeyPatch, image: Image, argv: list[str], timeout: float, works: bool) -> None:
     monkeypatch.setattr(kvm, "probe_argv", lambda *_: argv)
-    assert kvm.probe(ARCHES["x86_64"], image, Accel.KVM, timeout=0.5) is works
+    assert kvm.probe(ARCHES["x86_64"], image, Accel.KVM, timeout=timeout) is works
 
 
 def test_without_the_device_kvm_is_not_tried(
