@@ -108,9 +108,11 @@ def test_a_run_that_is_killed_leaves_no_fabric(copied: Path) -> None:
         with contextlib.ExitStack() as stack:
             # What it has started takes the fabric down, and ends somewhat later.
             children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text(encoding="ascii").split()
-            descriptors = [os.pidfd_open(int(child)) for child in children]
-            for descriptor in descriptors:
-                stack.callback(os.close, descriptor)
+            descriptors: list[int] = []
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):  # a tool's, which has ended
+                    descriptors.append(os.pidfd_open(int(child)))
+                    stack.callback(os.close, descriptors[-1])
             running.send_signal(signal.SIGKILL)
             running.wait(PATIENCE)
             until(lambda: all_fabrics() == [])
