@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ import pytest
 from lab.backends.containerlab import ContainerRouter
 from lab.errors import OperationFailed
 from lab.kernel import inhabitants, netns
+from lab.rdma.sysfs import until
 from tests.fabric import snapshot
 from tests.patience import PATIENCE
 
@@ -133,9 +133,8 @@ def container(folder: Path, script: str) -> Iterator[tuple[ContainerRouter, subp
 def test_a_container_s_daemon_is_the_process_that_its_file_names(tmp_path: Path) -> None:
     """By the container's own count, whatever else runs there, or was started there from outside with that number."""
     with container(tmp_path, WATCHED) as (router, process):
-        while not (pids := said_by_pgrep("watchfrr", process.pid)):  # its shell has become it
-            time.sleep(0.01)
-        (watchdog,) = pids
+        assert until(lambda: bool(said_by_pgrep("watchfrr", process.pid)), timeout=PATIENCE)  # a shell becomes it
+        (watchdog,) = said_by_pgrep("watchfrr", process.pid)
         assert router.pids() == {"watchfrr": watchdog}
         (tmp_path / "watchfrr.pid").write_text(f"{process.pid}\n")
         assert router.pids() == {"watchfrr": 0}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from lab.errors import OperationFailed
 from lab.kernel import endings, libc, netns, probe, process
 from lab.kernel.netns import Namespace
 from lab.kernel.threads import in_thread
+from lab.rdma.sysfs import until
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -57,6 +57,25 @@ def test_what_ended_before_has_gone_when_the_block_begins(kept: Namespace) -> No
         assert names(kept) == {"lo"}
 
 
+def test_a_thread_has_left_its_network_before_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is not through with a thread when it can be joined."""
+    network = Path("/proc/thread-self/ns/net")
+    ended_in: list[int] = []
+
+    class Watched(threading.Thread):
+        def run(self) -> None:
+            super().run()
+            ended_in.append(network.stat().st_ino)
+
+    def leave() -> int:
+        libc.unshare(libc.CLONE_NEWNET)
+        return network.stat().st_ino
+
+    monkeypatch.setattr(threading, "Thread", Watched)
+    assert in_thread(leave) != network.stat().st_ino
+    assert ended_in == [network.stat().st_ino]
+
+
 def test_no_namespace_ends_within_the_block(kept: Namespace) -> None:
     """Neither one with a name nor a trial's: both wait until it is over."""
     other = f"rl-other-{os.getpid()}"
@@ -70,8 +89,7 @@ def test_no_namespace_ends_within_the_block(kept: Namespace) -> None:
     with endings.none_ending():
         for end in ends:
             end.start()
-        while names(kept) < {"lo", "x0", "x1"}:  # the trial has begun
-            time.sleep(0.01)
+        assert until(lambda: names(kept) == {"lo", "x0", "x1"}, timeout=PATIENCE)  # the trial has begun
         for end in ends:
             end.join(timeout=0.5)
             assert end.is_alive()

@@ -1,6 +1,7 @@
 """The journal survives what kills its writer; the lock keeps two commands apart; nothing stays behind."""
 
 import fcntl
+import os
 import sys
 from pathlib import Path
 
@@ -182,3 +183,23 @@ def test_folders_without_a_fabric_go_and_others_stay(root: Path) -> None:
     (root / "fabrics" / "a").mkdir(parents=True)
     remove_empty_roots()
     assert (root / "fabrics" / "a").is_dir()
+
+
+def test_a_folder_of_all_that_is_taken_away_meanwhile_is_made_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the end of another's last fabric, before the fabric's own is made in it."""
+    every, make = root / "fabrics", os.mkdir
+    taken: list[Path] = []
+
+    def mkdir(path: str | Path, mode: int = 0o777) -> None:
+        make(path, mode)
+        if Path(path) == every and len(taken) < 3:
+            every.rmdir()
+            taken.append(every)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    state = FabricState("late")
+    with state.locked():
+        assert state.directory.is_dir()
+    assert len(taken) == 3

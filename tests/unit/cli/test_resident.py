@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -24,17 +25,23 @@ with socket.socket(socket.AF_UNIX) as listener:
     serving._callers[caller.fileno()] = serving._children[child] = caller
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     serving._waker.send(b"x")
-    if sys.argv[2] == "signals":
-        far.send(json.dumps({"signal": 2}).encode())
-    else:
-        far.shutdown(socket.SHUT_WR)
+    match sys.argv[2]:
+        case "signals":
+            far.send(json.dumps({"signal": 2}).encode())
+        case "hangs up":
+            far.shutdown(socket.SHUT_WR)
+        case "is gone":
+            caller.send(b"{}")  # and that unread
+            far.close()
     assert serving.serve() is None
-    print(far.recv(100).decode())
+    print("nobody there" if far.fileno() < 0 else far.recv(100).decode())
 """
 
 
-@pytest.mark.parametrize("does", ["signals", "hangs up"])
-def test_who_speaks_as_its_command_ends_is_told_its_end(tmp_path: str, does: str) -> None:
-    command = [sys.executable, "-c", SCRIPT, f"{tmp_path}/listener", does]
+@pytest.mark.parametrize(
+    ("does", "told"), [("signals", '{"exit": 0}'), ("hangs up", '{"exit": 0}'), ("is gone", "nobody there")]
+)
+def test_who_speaks_as_its_command_ends_is_told_its_end(tmp_path: Path, does: str, told: str) -> None:
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "listener"), does]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert (done.stdout, done.stderr) == ('{"exit": 0}\n', "")
+    assert (done.stdout, done.stderr) == (f"{told}\n", "")
