@@ -52,7 +52,7 @@ def _first_line(program: process.Process, said: IO[str], what: str) -> str:
     heard = select.poll()
     heard.register(said, select.POLLIN)
     if not heard.poll(_PATIENCE * 1000):
-        program.kill()
+        process.kill_all(program)
         program.wait()
         raise OperationFailed(f"{what} says nothing within {_PATIENCE:g} s", "try again; rocelab doctor")
     return said.readline()

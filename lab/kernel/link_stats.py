@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from lab.kernel.nlmsg import BUFFER, DONE, ERROR, HEADER, messages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,15 +18,11 @@ if TYPE_CHECKING:
 
 # Of <linux/rtnetlink.h> and <linux/if_link.h>.
 _GETSTATS: Final = 94
-_HEADER: Final = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
 _STATS_MSG: Final = struct.Struct("=BBHII")  # if_stats_msg: family, padding, index, filter
 _REQUEST_DUMP: Final = 0x0001 | 0x0300
 _LINK_64: Final = 1
 """IFLA_STATS_LINK_64: struct rtnl_link_stats64."""
 _ATTRIBUTE: Final = struct.Struct("=HH")
-_DONE: Final = 3
-_ERROR: Final = 2
-_BUFFER: Final = 1 << 16
 FIELDS: Final = (
     "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
 )  # fmt: skip
@@ -36,22 +35,24 @@ class LinkStats:
     def __init__(self, namespace: Namespace) -> None:
         """OperationFailed when the namespace is gone."""
         self.socket = namespace.inside(_netlink)
-        length = _HEADER.size + _STATS_MSG.size
-        self._request = _HEADER.pack(length, _GETSTATS, _REQUEST_DUMP, 1, 0) + _STATS_MSG.pack(0, 0, 0, 0, _LINK_64)
+        length = HEADER.size + _STATS_MSG.size
+        self._request = HEADER.pack(length, _GETSTATS, _REQUEST_DUMP, 1, 0) + _STATS_MSG.pack(0, 0, 0, 0, _LINK_64)
 
     def read(self) -> dict[int, NDArray[np.uint64]]:
         """The counters of each interface, by its index; OSError when the kernel refuses."""
         self.socket.send(self._request)
         found: dict[int, NDArray[np.uint64]] = {}
         while True:
-            data = self.socket.recv(_BUFFER)
+            data = self.socket.recv(BUFFER)
             at = 0
-            while at + _HEADER.size <= len(data):
-                length, kind, *_ = _HEADER.unpack_from(data, at)
-                if kind in {_DONE, _ERROR}:
+            while at + HEADER.size <= len(data):
+                length, kind, *_ = HEADER.unpack_from(data, at)
+                if kind in {DONE, ERROR}:
+                    if refused := next(messages(data[at:])).refused:
+                        raise OSError(refused, os.strerror(refused))
                     return found
-                _, _, _, index, _ = _STATS_MSG.unpack_from(data, at + _HEADER.size)
-                begins = _stats_at(data, at + _HEADER.size + _STATS_MSG.size, at + length)
+                _, _, _, index, _ = _STATS_MSG.unpack_from(data, at + HEADER.size)
+                begins = _stats_at(data, at + HEADER.size + _STATS_MSG.size, at + length)
                 if begins:
                     found[index] = np.frombuffer(data, np.uint64, len(FIELDS), begins)
                 at += (length + 3) & ~3

@@ -135,12 +135,19 @@ def holder_of(path: Path, *, changing: bool = False) -> str:
     return ""
 
 
+def _of_process(pid: int, file: str) -> str:
+    return Path("/proc", str(pid), file).read_text(encoding="utf-8", errors="replace")
+
+
 def _command(pid: int) -> str:
-    """The command line of a process as its user typed it."""
+    """The command line of a process as its user typed it, or its name: kernel threads and zombies have only that."""
     try:
-        words = Path("/proc", str(pid), "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
+        line, name = (_of_process(pid, file) for file in ("cmdline", "comm"))
     except OSError:
         return _NOBODY
+    words = line.removesuffix("\0").split("\0")  # one that has given itself a title has no \0 at its end
+    if not words[0]:
+        return f"{name.strip()} (pid {pid})"
     ours = next((at for at, word in enumerate(words) if Path(word).name in {"rocelab", "lab"}), 0)
     text = " ".join(["rocelab" if ours else Path(words[0]).name, *words[ours + 1 :]])
     return f"{text if len(text) <= _LONGEST else text[:_LONGEST] + '...'} (pid {pid})"

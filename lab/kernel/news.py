@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -26,15 +26,18 @@ def listener(namespace: Namespace) -> socket.socket:
 
 
 def take(heard: socket.socket) -> tuple[list[bytes], bool]:
-    """What came, one piece for each time that the kernel spoke, and whether some of it was lost."""
+    """What came, one piece for each time that the kernel spoke, and whether some of it was lost.
+
+    OSError when nothing can be read from the socket any more.
+    """
     found: list[bytes] = []
     lost = False
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            try:
-                found.append(heard.recv(_BUFFER))
-            except BlockingIOError:
+    while True:
+        try:
+            found.append(heard.recv(_BUFFER))
+        except BlockingIOError:
+            return found, lost
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
                 raise
-            except OSError:  # ENOBUFS: we were too slow
-                lost = True
-    return found, lost
+            lost = True  # the kernel had more than the socket's buffer holds; the rest is still there to be read

@@ -36,8 +36,13 @@ class Message:
 
     @property
     def refused(self) -> int:
-        """The error number (errno(3)) of a refusal; 0 of an acknowledgement and of any other message."""
-        return int(-_CODE.unpack_from(self.content)[0]) if self.kind == ERROR else 0
+        """The error number (errno(3)) of a refusal; 0 of an acknowledgement and of any other message.
+
+        A list that the kernel begins and cannot finish ends with the error in its last message.
+        """
+        if self.kind not in {ERROR, DONE} or len(self.content) < _CODE.size:
+            return 0
+        return max(0, int(-_CODE.unpack_from(self.content)[0]))
 
     @property
     def remarks(self) -> Attributes:

@@ -89,8 +89,8 @@ def run(  # noqa: PLR0913 - what subprocess takes too
 ) -> Completed:
     """Run a program to its end and return what it printed. Ctrl-C on the terminal reaches us alone, not the program.
 
-    It is started in ``place`` and waited for by the caller, whom a signal may interrupt; the program ends then too.
-    It inherits the descriptors ``keep``.
+    It is started in ``place`` and waited for by the caller, whom a signal may interrupt; the program, and what it has
+    started itself, ends then too. It inherits the descriptors ``keep``.
 
     Raises CommandFailed when it ends with an error and ``check`` is set, OperationFailed when it takes
     longer than ``timeout`` seconds, EnvironmentLacks when there is no such program.
@@ -112,7 +112,8 @@ def run(  # noqa: PLR0913 - what subprocess takes too
 def ended(launch: Callable[[], Process]) -> Iterator[Process]:
     """The program that ``launch`` starts; however the block ends, it does not outlive it.
 
-    A signal cannot come between the start and its being known.
+    Nor does what it has started in its session, unless it has ended by itself and left that running: a daemon. A
+    signal cannot come between the start and its being known.
     """
     started: list[Process] = []
     try:
@@ -122,11 +123,19 @@ def ended(launch: Callable[[], Process]) -> Iterator[Process]:
     finally:
         for program in started:
             with signals.held():
-                program.kill()
+                if program.returncode is None:
+                    kill_all(program)
                 program.wait()
                 for stream in (program.stdin, program.stdout, program.stderr):
                     if stream is not None:
                         stream.close()
+
+
+def kill_all(program: Process) -> None:
+    """End a started program that was not waited for, with all that it has started in the session that it has."""
+    with contextlib.suppress(ProcessLookupError):  # it is in its caller's session
+        os.killpg(program.pid, signal.SIGKILL)
+    program.kill()
 
 
 def start(  # noqa: PLR0913 - what Popen takes too
@@ -180,23 +189,23 @@ def interact(argv: Argv, group: int | None = None) -> int:
 
 
 def wait(process: Process, timeout: float) -> int:
-    """The exit code of a started program; OperationFailed, and the program killed, after ``timeout`` seconds."""
+    """The exit code of a started program; OperationFailed, and ``kill_all``, after ``timeout`` seconds."""
     try:
         return process.wait(timeout)
     except subprocess.TimeoutExpired as error:
-        process.kill()
+        kill_all(process)
         process.wait()
         raise OperationFailed(f"{process.args!r} did not end within {timeout:g} s") from error
 
 
 def stop(process: Process, grace: float = 2.0, ask: signal.Signals = signal.SIGTERM) -> int:
-    """Ask a started program to end, insist after ``grace`` seconds, and return its exit code."""
+    """Ask a started program to end, insist by ``kill_all`` after ``grace`` seconds, and return its exit code."""
     if process.poll() is None:
         process.send_signal(ask)
         try:
             return process.wait(grace)
         except subprocess.TimeoutExpired:
-            process.kill()
+            kill_all(process)
     return process.wait()
 
 

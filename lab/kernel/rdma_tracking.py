@@ -85,7 +85,7 @@ class Tracking:
             self.socket.send(HEADER.pack(HEADER.size + len(asked), command, _REQUEST_DUMP, 0, 0) + asked)
             while True:
                 for message in messages(self.socket.recv(BUFFER)):
-                    if message.kind == ERROR and message.refused:
+                    if message.refused:
                         raise OSError(message.refused, os.strerror(message.refused))
                     if message.kind in {DONE, ERROR}:
                         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import selectors
@@ -98,6 +99,12 @@ def _route_socket() -> socket.socket:
 
 
 def _drain(listener: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # EAGAIN: all read. ENOBUFS: some was lost, which is news all the same
-        while True:
+    """Read all there is. OSError when nothing can be read any more: select(2) would report it for ever."""
+    while True:
+        try:
             listener.recv(1, socket.MSG_TRUNC)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:  # some was lost, which is news all the same
+                raise

@@ -37,6 +37,9 @@ _NETLINK_CAP_ACK: Final = 10
 _SOL_NETLINK: Final = 270
 _CAPPED_TLVS: Final = 0x100 | 0x200
 _ATTR_MSG: Final = 1
+_LACKING: Final = {errno.EOPNOTSUPP, errno.EAFNOSUPPORT}
+_UNKNOWN_KIND: Final = ("Specified qdisc kind is unknown", "TC classifier not found", "Failed to load TC action")
+"""What the kernel says with ENOENT of a kind that it does not have (net/sched); else it is an object that is gone."""
 _CHUNK: Final = 128
 _RECEIVE_BUFFER: Final = 1 << 20
 
@@ -116,6 +119,8 @@ def _failure(what: str, code: int, said: str) -> OperationFailed | EnvironmentLa
     reason = said or os.strerror(code)
     if code == errno.EPERM:
         return EnvironmentLacks(f"{what}: {reason}", "run as root")
-    if code in {errno.EOPNOTSUPP, errno.ENOENT, errno.EAFNOSUPPORT, errno.ENODEV}:
+    if code in _LACKING or (code == errno.ENOENT and said.startswith(_UNKNOWN_KIND)):
         return EnvironmentLacks(f"{what}: {reason}", "this kernel lacks it; see rocelab doctor, or use --vm")
+    if code in {errno.ENOENT, errno.ENODEV}:
+        return OperationFailed(f"{what}: {reason}", "it was removed meanwhile; rocelab status shows what is there")
     return OperationFailed(f"{what}: {reason}")

@@ -18,11 +18,11 @@ _EVERY_NODE: Final = {
     "net/ipv4/conf/default/rp_filter": 0,
     "net/ipv4/conf/default/arp_announce": 2,
     "net/ipv4/conf/default/arp_ignore": 1,
-    "net/ipv4/conf/all/accept_redirects": 0,
-    "net/ipv4/conf/default/send_redirects": 0,
+    **{f"net/ipv4/conf/{which}/{what}_redirects": 0 for what in ("accept", "send") for which in ("all", "default")},
     "net/ipv6/conf/all/disable_ipv6": 0,
     "net/ipv6/conf/default/disable_ipv6": 0,
     "net/ipv6/conf/default/accept_dad": 0,
+    "net/ipv6/conf/default/accept_redirects": 0,
     "net/ipv6/conf/default/accept_ra": 0,
     "net/ipv6/conf/default/addr_gen_mode": 0,
 }

@@ -50,6 +50,11 @@ def vtysh(node: str, command: str) -> str:
     return in_node(node, "vtysh", "--vty_socket", str(RUN / "nodes" / node), "-c", command)
 
 
+def forwarded(node: str) -> int:
+    """IPv4 packets that a node has sent on."""
+    return int(in_node(node, "nstat", "-asz", "IpForwDatagrams").split()[-2])
+
+
 @pytest.mark.usefixtures("fabric")
 class TestConverged:
     def test_every_host_reaches_every_other(self) -> None:
@@ -95,6 +100,32 @@ class TestConverged:
             seeds.add(in_node(leaf, "cat", "/proc/sys/net/ipv4/fib_multipath_hash_seed").strip())
         assert len(seeds) == 2
         assert "0" not in seeds
+
+    def test_a_switch_sends_no_redirect(self) -> None:
+        """It has a route back out of the port that the packets came in by (RFC 1812, 5.2.7.2)."""
+        route = ("route", "add", "10.99.0.1/32", "via", "10.0.0.1", "dev", "swp3")
+        in_node("leaf1", "ip", *route)
+        try:
+            before = forwarded("leaf1")
+            subprocess.run(
+                ["ip", "netns", "exec", f"rl-{NAME}.h1", "ping", "-nqc2", "-i0.2", "-W1", "10.99.0.1"],
+                stdout=subprocess.DEVNULL, check=False, timeout=PATIENCE,
+            )  # fmt: skip
+            assert forwarded("leaf1") >= before + 2
+            assert "IcmpOutRedirects 0" in " ".join(in_node("leaf1", "nstat", "-asz", "IcmpOutRedirects").split())
+        finally:
+            in_node("leaf1", "ip", "route", "del", "10.99.0.1/32")
+
+    @pytest.mark.parametrize("node", ["h1", "leaf1", "spine1"])
+    def test_no_interface_takes_or_sends_a_redirect(self, node: str) -> None:
+        """The kernel sends where either says so, and hosts accept so too (ip-sysctl.rst of the kernel)."""
+        ports = json.loads(in_node(node, "ip", "-json", "link", "show", "type", "veth"))
+        for where in ("all", *(port["ifname"] for port in ports)):
+            for name in ("ipv4/conf/{}/accept_redirects", "ipv4/conf/{}/send_redirects"):
+                assert in_node(node, "cat", f"/proc/sys/net/{name.format(where)}").strip() == "0", (where, name)
+        for port in ports:
+            accepts = in_node(node, "cat", f"/proc/sys/net/ipv6/conf/{port['ifname']}/accept_redirects")
+            assert accepts.strip() == "0"
 
     def test_the_running_configuration_is_the_rendered_one(self) -> None:
         text = vtysh("leaf3", "show running-config")

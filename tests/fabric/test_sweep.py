@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address
 
 import pytest
@@ -78,3 +78,27 @@ def test_a_source_port_in_use_is_an_error(spaces: tuple[Namespace, Namespace, Na
         taken.bind((str(HERE), 61000))
         with pytest.raises(OSError, match="in use"):
             sweep([flow(spaces, THERE, 61000)], LARGE, ROUNDS, EVERY, 0.0)
+
+
+def test_nothing_comes_where_the_receiver_s_link_is_down(spaces: tuple[Namespace, Namespace, Namespace]) -> None:
+    spaces[2].run(["ip", "link", "set", "eth1", "down"])
+    (tally,) = swept(flow(spaces, THERE, 61000))
+    assert (tally.sent, tally.came, tally.large_came) == (20, 0, 0)
+
+
+@pytest.mark.parametrize("change", [("set", "eth1", "down"), ("del", "eth1")], ids=" ".join)
+def test_what_came_until_the_receiver_s_link_went_down_counts(
+    spaces: tuple[Namespace, Namespace, Namespace], change: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes after the first round, in which a packet of each size came."""
+    changed: list[str] = []
+
+    def pause(_seconds: float) -> None:
+        if not changed:
+            changed.extend(change)
+            spaces[2].run(["ip", "link", *change])
+
+    monkeypatch.setattr("lab.kernel.sweep.time.sleep", pause)
+    monkeypatch.setattr("lab.kernel.sweep._PATIENCE", 0.1)
+    (tally,) = swept(flow(spaces, THERE, 61000))
+    assert (tally.sent, tally.came, tally.large_came) == (20, 1, 1)

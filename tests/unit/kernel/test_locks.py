@@ -82,3 +82,31 @@ def test_a_file_is_made_where_asked_and_a_link_is_not_followed(tmp_path: Path) -
     link.symlink_to(path)
     with pytest.raises(OSError, match="link"), locks.held(link, make=True):
         pytest.fail("somebody else's file is held")
+
+
+def test_a_holder_that_has_ended_is_known_by_its_name(path: Path) -> None:
+    """The lock is the descriptor's, which others have inherited; the process has no command line any more."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with subprocess.Popen(["flock", "-x", str(descriptor)], pass_fds=[descriptor]) as other:
+            os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+            assert locks.holder_of(path) == f"flock (pid {other.pid})"
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("", "kworker/0:1 (pid 7)"),
+        ("\0\0", "kworker/0:1 (pid 7)"),
+        ("worker: waits for work", "worker: waits for work (pid 7)"),  # a title that a program gave itself
+        ("/usr/bin/flock\0a file\0", "flock a file (pid 7)"),
+        ("/usr/bin/flock\0\0", "flock  (pid 7)"),
+        ("/usr/bin/python3\0/usr/bin/rocelab\0down\0", "rocelab down (pid 7)"),
+    ],
+)
+def test_whatever_a_process_says_of_itself_is_shown(monkeypatch: pytest.MonkeyPatch, line: str, shown: str) -> None:
+    said = {"cmdline": line, "comm": "kworker/0:1\n"}
+    monkeypatch.setattr(locks, "_of_process", lambda _pid, file: said[file])
+    assert locks._command(7) == shown

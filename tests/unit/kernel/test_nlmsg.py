@@ -38,7 +38,14 @@ def test_an_acknowledgement_says_what_was_refused_and_why() -> None:
     good, bad = messages(acknowledgement(0) + acknowledgement(-errno.EEXIST, said="it is there"))
     assert (good.refused, good.remarks) == (0, {})
     assert (bad.refused, bad.sequence, text(bad.remarks[1])) == (errno.EEXIST, 7, "it is there")
-    assert Message(DONE, 0, 0, struct.pack("=i", -1)).refused == 0
+
+
+def test_a_list_says_at_its_end_whether_it_is_whole() -> None:
+    """netlink_dump() of the kernel puts there what ended it: 0, or an error number below it."""
+    assert Message(DONE, 0, 0, struct.pack("=i", 0)).refused == 0
+    assert Message(DONE, 0, 0, struct.pack("=i", -errno.EINVAL)).refused == errno.EINVAL
+    assert Message(DONE, 0, 0, b"").refused == 0
+    assert Message(16, 0, 0, struct.pack("=i", -1)).refused == 0
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\0" * 15, bytes(32), b"\xff" * 40])

@@ -1,17 +1,22 @@
 """Programs that fail, hang or are missing; signals that wait; threads that hand their errors on."""
 
+import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
 from lab.kernel import process, signals
 from lab.kernel.threads import in_thread
+from tests.patience import PATIENCE
 
 
 def test_a_failure_is_told_by_the_last_line_of_the_program() -> None:
@@ -28,6 +33,50 @@ def test_a_missing_program_and_one_that_hangs() -> None:
         process.find_tool("no-such-program", "nothing")
     with pytest.raises(OperationFailed, match=r"sleep 60 did not end within 0\.1 s"):
         process.run(["sleep", "60"], timeout=0.1)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 600 & echo $! > pid; wait",
+        "sleep 600 & echo $! > pid",  # it keeps the pipe open, though the program has ended
+        "(sleep 600 & echo $! > pid; wait) | cat",
+    ],
+)
+def test_what_hangs_ends_with_what_it_has_started(tmp_path: Path, script: str) -> None:
+    with pytest.raises(OperationFailed, match="did not end within"):
+        process.run(["sh", "-c", f"cd {tmp_path}; {script}"], timeout=2)
+    await_end(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    "end", [lambda program: process.wait(program, 0.0), lambda program: process.stop(program, 0.0)]
+)
+def test_so_does_a_started_one_that_does_not_end_when_asked(end: Callable[[process.Process], object]) -> None:
+    script = "trap '' TERM; sleep 600 & echo $!; while :; do wait; done"
+    with process.start(["sh", "-c", script], stdout=process.PIPE) as program:
+        assert program.stdout is not None
+        pid = int(program.stdout.readline())
+        with contextlib.suppress(OperationFailed):
+            end(program)
+    await_end(pid)
+
+
+def test_a_program_that_ends_may_leave_one_running() -> None:
+    """As daemons do."""
+    pid = int(process.run(["sh", "-c", "sleep 600 > /dev/null 2>&1 & echo $!"]).stdout)
+    assert Path("/proc", str(pid), "comm").read_text() == "sleep\n"
+    os.kill(pid, signal.SIGKILL)
+
+
+def await_end(pid: int) -> None:
+    """Return when a process has ended; it may stay in the table until whoever has inherited it looks."""
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            assert select.select([descriptor], [], [], PATIENCE)[0], f"process {pid} still runs"
+        finally:
+            os.close(descriptor)
 
 
 def test_kill_returns_when_all_have_ended_and_ignores_those_that_had() -> None:
