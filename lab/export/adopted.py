@@ -43,7 +43,7 @@ def as_topology(lab: ReadLab, rate: str | None = None) -> tuple[Topology, list[s
     UsageError when no node is left, or one has a name that no namespace of ours can have, or a rate that is none.
     """
     unsaid = RATE if rate is None else _rate(rate)
-    notes = list(lab.left_out)
+    notes = [str(each) for each in lab.left_out]
     if not lab.nodes:
         raise UsageError(f"nothing of lab {lab.name} can be adopted", f"it has to be of kind linux; {notes[0]}")
     for name in lab.nodes:

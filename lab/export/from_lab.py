@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from lab.errors import UsageError
+from lab.errors import InvalidInput
 from lab.export import labels
+from lab.export.lab_problems import at_the_lab, nothing_left
 from lab.export.lab_reader import read_lab
 from lab.export.node_files import OWN_LINES
-from lab.export.roles import roles_of
+from lab.export.roles import pods_of, roles_of
 from lab.export.text import as_yaml
 from lab.model.load import load_topology, read_text
+from lab.model.spec import DefaultsSpec
 from lab.model.topology import MAX_FABRIC_NAME, MAX_NODE_NAME, MTU_RANGE, Addressing, Role
+from lab.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,6 +40,7 @@ class _Import:
 
     lab: ReadLab
     roles: dict[str, Role]
+    pods: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -47,23 +52,24 @@ def import_lab(file: Path) -> tuple[str, list[str]]:
     """
     lab = read_lab(file)
     work = _Import(lab, roles_of(lab))
-    work.notes += lab.left_out
-    links = list(_neighbours(work))
+    links = [link for link in lab.links if _joins_neighbours(work, link)]
+    strangers = [link for link in lab.links if not _joins_neighbours(work, link)]
     linked = {node for link in links for node, _ in link.ends}
+    work.notes += [str(each) for each in lab.left_out]
+    work.notes += [_why_no_neighbours(work, link) for link in strangers]
     work.notes += [f"node {name}: no link of it is left" for name in lab.nodes if name not in linked]
     if not linked:
-        raise UsageError(f"nothing of {file} can be a fabric", _why_not(work.notes))
+        raise nothing_left(lab, work.roles, strangers)
+    work.pods = pods_of(lab, work.roles, links)
     _name_nodes(work, [name for name in lab.nodes if name in linked])
     text = _text(work, links)
     work.notes += _not_taken(work)
     text = as_yaml({}, _head(file, work.notes)).removesuffix("{}\n") + text
-    load_topology(text, f"{file}, as a topology")
+    try:
+        load_topology(text)
+    except InvalidInput as error:
+        raise at_the_lab(lab, error.problems, work.names, links, work.roles) from error
     return text, work.notes
-
-
-def _why_not(notes: list[str]) -> str:
-    more = f", and {len(notes) - 1} more" if len(notes) > 1 else ""
-    return f"rocelab takes nodes of kind linux, with FRR as switches; {notes[0]}{more}"
 
 
 def _head(file: Path, notes: Iterable[str]) -> Iterator[str]:
@@ -71,29 +77,35 @@ def _head(file: Path, notes: Iterable[str]) -> Iterator[str]:
     yield from (f"- {note}" for note in notes)
 
 
-def _neighbours(work: _Import) -> Iterator[ReadLink]:
-    for link in work.lab.links:
-        one, other = (work.roles[node] for node, _ in link.ends)
-        if abs(one.tier - other.tier) == 1:
-            yield link
-        else:
-            work.notes.append(f"link {link}: a {one} and a {other} are no neighbours")
+def _joins_neighbours(work: _Import, link: ReadLink) -> bool:
+    one, other = (work.roles[node] for node, _ in link.ends)
+    return abs(one.tier - other.tier) == 1
+
+
+def _why_no_neighbours(work: _Import, link: ReadLink) -> str:
+    one, other = (work.roles[node] for node, _ in link.ends)
+    return f"link {link}: a {one} and a {other} are no neighbours"
 
 
 def _name_nodes(work: _Import, nodes: Iterable[str]) -> None:
+    taken: set[str] = set()
     for node in nodes:
-        name = plain_name(node, MAX_NODE_NAME)
-        while name in work.names.values():
-            name = f"{name[: MAX_NODE_NAME - 2]}-x"
-        work.names[node] = name
+        work.names[node] = name = _free_name(plain_name(node, MAX_NODE_NAME), taken)
+        taken.add(name)
         if name != node:
             work.notes.append(f"node {node} is called {name}")
 
 
+def _free_name(name: str, taken: set[str]) -> str:
+    """``name``, or its beginning with the lowest number behind it, from 2, that makes it one that is not taken."""
+    numbered = (f"{name[: MAX_NODE_NAME - len(f'-{number}')].rstrip('-')}-{number}" for number in count(2))
+    return next(each for each in chain([name], numbered) if each not in taken)
+
+
 def plain_name(name: str, limit: int) -> str:
     """The nearest name that a fabric or a node may have, of at most ``limit`` characters."""
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower())[:limit].strip("-")
-    return plain if plain[:1].isalpha() else f"n{plain}"[:limit]
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return (plain if plain[:1].isalpha() else f"n{plain}")[:limit].rstrip("-")
 
 
 def _text(work: _Import, links: list[ReadLink]) -> str:
@@ -126,30 +138,33 @@ def _routing(said: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {
         key: said[labels.ROUTING + key] for key in labels.SETTINGS if labels.ROUTING + key in said
     }
-    bfd = {
-        key.removeprefix(labels.BFD): yaml.safe_load(value)
-        for key, value in said.items()
-        if key.startswith(labels.BFD)
-    }
+    bfd = {key.removeprefix(labels.BFD): _scalar(value) for key, value in said.items() if key.startswith(labels.BFD)}
     return {**found, "bfd": bfd} if bfd else found
+
+
+def _scalar(text: str) -> bool | int | str:
+    """A label's text as the topology file has it: true, false and whole numbers are no text there."""
+    if re.fullmatch("[0-9]{1,9}", text, re.ASCII):
+        return int(text)
+    return {"true": True, "false": False}.get(text, text)
 
 
 def _node(work: _Import, node: str) -> dict[str, Any]:
     said, role = work.lab.nodes[node].labels, work.roles[node]
     found: dict[str, Any] = {"role": role.value}
-    if said.get(labels.POD, "").isdecimal():
-        found["pod"] = int(said[labels.POD])
+    if node in work.pods:
+        found["pod"] = work.pods[node]
     if role is Role.HOST and said.get(labels.RDMA) == "false":
         found["rdma"] = False
     return found
 
 
 def _usual(links: list[ReadLink]) -> dict[str, Any]:
-    """What most links have."""
-    rates = Counter(link.labels[labels.RATE] for link in links if labels.RATE in link.labels)
-    sizes = Counter(link.mtu for link in links if _can_be(link.mtu))
-    found: dict[str, Any] = {"rate": rates.most_common(1)[0][0]} if rates else {}
-    return found | ({"mtu": sizes.most_common(1)[0][0]} if sizes else {})
+    """What most links state, where every link states something: the others keep rocelab's own defaults."""
+    rates = Counter(link.labels.get(labels.RATE) for link in links)
+    sizes = Counter(link.mtu if _can_be(link.mtu) else None for link in links)
+    found: dict[str, Counter[Any]] = {"rate": rates, "mtu": sizes}
+    return {key: counts.most_common(1)[0][0] for key, counts in found.items() if None not in counts}
 
 
 def _can_be(mtu: int) -> bool:
@@ -171,6 +186,9 @@ def _links(work: _Import, links: list[ReadLink], usual: dict[str, Any]) -> Itera
             work.notes.append(f"link {link}: its MTU of {link.mtu} is out of range")
             del told["mtu"]
         yield {"ends": ends} | {key: value for key, value in told.items() if value and value != usual.get(key)}
+    if silent := sum(link.mtu == 0 for link in links):
+        where = counted(silent, "link that states none", "links that state none")
+        work.notes.append(f"MTU of {where}: rocelab's default is {DefaultsSpec().mtu}, containerlab's is 9500")
     if other_names:
         more = f", and {len(other_names) - _SHOWN} more" if len(other_names) > _SHOWN else ""
         work.notes.append(f"names of interfaces: {', '.join(other_names[:_SHOWN])}{more}")

@@ -1,17 +1,21 @@
-"""Which tier a node of a lab is of: what its label says, or its name, or how far it is from hosts."""
+"""Which tier a node of a lab is of: what its label says, or its name, or how far it is from hosts; and its pod."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
+from lab.errors import InvalidInput
 from lab.export import labels
+from lab.model.spec import MAX_POD
 from lab.model.topology import Role
+from lab.model.yamltext import show
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from lab.export.lab_reader import ReadLab
+    from lab.errors import Problem
+    from lab.export.lab_reader import ReadLab, ReadLink
 
 _BY_NAME: Final = (
     (re.compile("super|core", re.IGNORECASE), Role.SUPERSPINE),
@@ -19,11 +23,17 @@ _BY_NAME: Final = (
     (re.compile("leaf|tor", re.IGNORECASE), Role.LEAF),
 )
 _BY_DISTANCE: Final = (Role.HOST, Role.LEAF, Role.SPINE, Role.SUPERSPINE)
+_IN_PODS: Final = {Role.SPINE, Role.LEAF}
+ROLES: Final = ", ".join(Role)
+LABELS: Final = f"label nodes with {labels.ROLE} ({ROLES}) and, below super-spines, {labels.POD} (1 to {MAX_POD})"
+"""What mends a lab whose nodes are taken for something else than they are."""
 
 
 def roles_of(lab: ReadLab) -> dict[str, Role]:
-    """The role of each node, in the order of the lab."""
+    """The role of each node, in the order of the lab; InvalidInput names every label that is no role."""
     known = {role.value: role for role in Role}
+    if problems := list(_wrong_roles(lab, known)):
+        raise InvalidInput(str(lab.file), problems)
     far = _distances(lab)
     found = {}
     for name, node in lab.nodes.items():
@@ -37,13 +47,29 @@ def roles_of(lab: ReadLab) -> dict[str, Role]:
     return found
 
 
+def _wrong_roles(lab: ReadLab, known: Mapping[str, Role]) -> Iterator[Problem]:
+    for name, node in lab.nodes.items():
+        said = node.labels.get(labels.ROLE, next(iter(known)))
+        if said not in known:
+            path = lab.label_path(name, labels.ROLE)
+            yield lab.problem(path, f"{show(said)} is no role", f"choose {ROLES}")
+
+
+def why(lab: ReadLab, node: str, role: Role) -> str:
+    """What made ``roles_of`` take ``node`` for ``role``."""
+    read = lab.nodes[node]
+    if labels.ROLE in read.labels:
+        return f"its label {labels.ROLE} says so"
+    if not read.is_router:
+        return "no frr.conf among its binds, and no image called frr"
+    if any(pattern.search(node) for pattern, _ in _BY_NAME):
+        return "by its name"
+    return f"{role.tier} links from the nearest host" if role.tier > 1 else "a router with no tier in its name"
+
+
 def _distances(lab: ReadLab) -> Mapping[str, int]:
     """Links between a node and the nearest host; what reaches none is not in it."""
-    beside: dict[str, set[str]] = {name: set() for name in lab.nodes}
-    for link in lab.links:
-        (one, _), (other, _) = link.ends
-        beside[one].add(other)
-        beside[other].add(one)
+    beside = _neighbours(lab.nodes, lab.links)
     far = {name: 0 for name, node in lab.nodes.items() if not node.is_router}
     front = list(far)
     while front:
@@ -51,7 +77,66 @@ def _distances(lab: ReadLab) -> Mapping[str, int]:
     return far
 
 
+def _neighbours(nodes: Iterable[str], links: Iterable[ReadLink]) -> dict[str, set[str]]:
+    beside: dict[str, set[str]] = {name: set() for name in nodes}
+    for link in links:
+        (one, _), (other, _) = link.ends
+        beside[one].add(other)
+        beside[other].add(one)
+    return beside
+
+
 def _first_seen(names: set[str], far: dict[str, int], distance: int) -> list[str]:
     found = sorted(names - far.keys())
     far.update(dict.fromkeys(found, distance))
     return found
+
+
+def pods_of(lab: ReadLab, roles: Mapping[str, Role], links: Sequence[ReadLink]) -> dict[str, int]:
+    """The pod of each node that is in one: by its label, or, below super-spines, by the ``links`` between the others.
+
+    Where several parts of a fabric are joined by super-spines alone, each part is a pod. One without a label takes
+    the lowest number that no label has, in the order of the lab. InvalidInput names every label that is no pod.
+    """
+    pods = _labelled_pods(lab)
+    parts = list(_without_superspines(lab, roles, links))
+    if len(parts) == 1 or Role.SUPERSPINE not in roles.values():
+        return pods
+    used = set(pods.values())
+    free = (number for number in range(1, len(lab.nodes) + 1) if number not in used)
+    for members in parts:
+        labelled = {pods[name] for name in members if name in pods}
+        if len(labelled) < 2:
+            pod = labelled.pop() if labelled else next(free)
+            pods |= {name: pod for name in members if name not in pods}
+    return pods
+
+
+def _labelled_pods(lab: ReadLab) -> dict[str, int]:
+    pods, problems = {}, []
+    for name, node in lab.nodes.items():
+        said = node.labels.get(labels.POD, "")
+        if re.fullmatch("[1-9][0-9]{0,2}", said, re.ASCII):
+            pods[name] = int(said)
+        elif labels.POD in node.labels:
+            path = lab.label_path(name, labels.POD)
+            problems.append(lab.problem(path, f"{show(said)} is no pod", f"choose 1 to {MAX_POD}"))
+    if problems:
+        raise InvalidInput(str(lab.file), problems)
+    return pods
+
+
+def _without_superspines(lab: ReadLab, roles: Mapping[str, Role], links: Sequence[ReadLink]) -> Iterator[list[str]]:
+    """The leaves and spines of each part of the fabric that links between them join, in the order of the lab."""
+    linked = {node for link in links for node, _ in link.ends}
+    inside = {name for name in lab.nodes if name in linked and roles[name] in _IN_PODS}
+    beside = _neighbours(inside, (link for link in links if all(node in inside for node, _ in link.ends)))
+    seen: dict[str, int] = {}
+    for name in lab.nodes:
+        if name not in inside or name in seen:
+            continue
+        members = front = _first_seen({name}, seen, 0)
+        while front:
+            front = [near for each in front for near in _first_seen(beside[each], seen, 0)]
+            members = members + front
+        yield members

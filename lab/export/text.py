@@ -32,4 +32,5 @@ def as_yaml(data: Any, head: Iterable[str] = ()) -> str:
 
 
 def _wrapped(paragraph: str) -> list[str]:
-    return textwrap.wrap(paragraph, 110, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
+    one_line = " ".join(paragraph.split())  # names may have characters that end a line in YAML
+    return textwrap.wrap(one_line, 110, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)

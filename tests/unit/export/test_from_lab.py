@@ -73,7 +73,7 @@ def test_somebody_else_s_lab(tmp_path: Path) -> None:
         "pc1:eth1--tor-a:swp1",
         "pc2:eth1--r7:swp49",
     ]
-    assert [link.mtu for link in fabric.links] == [1500] * 4
+    assert [link.mtu for link in fabric.links] == [9000, 9000, 1500, 9000]
     others = "tor-a:eth49 is tor-a:swp49, Spine_1:eth2 is spine-1:swp2"
     assert notes == [
         "node srl1: its kind is nokia_srlinux, and not linux",
@@ -86,6 +86,7 @@ def test_somebody_else_s_lab(tmp_path: Path) -> None:
         "node PC1 is called pc1",
         "node PC2 is called pc2",
         "link Spine_1:eth2--r7:uplink: its MTU of 9500 is out of range",
+        "MTU of 2 links that state none: rocelab's default is 9000, containerlab's is 9500",
         f"names of interfaces: Spine_1:eth1 is spine-1:swp1, {others}, r7:uplink is r7, and 2 more",
         "binds of Spine_1, tor-a",
         "exec of PC1",
@@ -114,10 +115,10 @@ def test_a_router_without_a_telling_name_is_of_the_tier_of_its_distance(tmp_path
         ("name: [\n", InvalidInput, "is not valid YAML"),
         (
             "name: t\ntopology: {nodes: {a: {kind: srl}}}\n",
-            UsageError,
-            "node a: its kind is srl, and not linux$",
+            InvalidInput,
+            ":2: topology.nodes.a: its kind is srl, and not linux",
         ),
-        (FOREIGN.replace("tor-a:eth49", "PC1:eth7"), InvalidInput, "as a topology:.* has no BGP path to"),
+        (FOREIGN.replace("tor-a:eth49", "PC1:eth7"), InvalidInput, ":7: topology.nodes.tor-a: has no BGP path to r7"),
     ],
 )
 def test_what_cannot_be_a_fabric(text: str, error: type[LabError], told: str, tmp_path: Path) -> None:
