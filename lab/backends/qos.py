@@ -2,7 +2,7 @@
 
 What is asked for is worked out and checked first, for all nodes. Their names are written down, the kernel gets it,
 and it is kept beside the topology, for later commands to know. What fails before that is taken back at once, what was
-killed by the next command: the kernel is given what is kept.
+killed by the next command: the kernel is given what is kept. The names go when the kernel has it, and not before.
 """
 
 from __future__ import annotations
@@ -111,21 +111,20 @@ def apply_nodes(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
     except BaseException:
         _finish(fabric, maps)
         raise
-    try:
-        for name, node in changed.items():
-            drains.remove(fabric, maps, name, drains.wanted(fabric.qos[name]) - drains.wanted(node))
-    finally:
-        fabric.state.changing.unlink()
+    for name, node in changed.items():
+        drains.remove(fabric, maps, name, drains.wanted(fabric.qos[name]) - drains.wanted(node))
+    fabric.state.changing.unlink()
 
 
 def mend(fabric: Fabric, waiting: Waiting | None = None) -> bool:
     """Have the kernel do what is kept, where a change of it was killed on the way; whether one was.
 
     Another command that has the fabric is waited for as in ``lifecycle.up``: it may be the one that is changing it.
+    Signals wait until it is done; what the kernel refuses is tried again by the next command.
     """
     if not fabric.state.changing.exists():
         return False
-    with fabric.state.locked(waiting):
+    with fabric.state.locked(waiting), signals.held():
         return fabric.state.changing.exists() and _finish(replace(fabric), open_maps(fabric.name, writable=True))
 
 
@@ -136,15 +135,13 @@ def _finish(fabric: Fabric, maps: PortMaps) -> bool:
     except FileNotFoundError:
         return False
     nodes = {name: fabric.qos[name] for name in names}
-    try:
-        stale = {name: drains.stale(fabric, name, node) for name, node in nodes.items()}
-        _write(fabric, maps, {name: drains.without(nodes[name]) for name, some in stale.items() if some})
-        for name, some in stale.items():
-            drains.remove(fabric, maps, name, some)
-            drains.add(fabric, name, drains.wanted(nodes[name]) - drains.standing(fabric, name))
-        _write(fabric, maps, nodes)
-    finally:
-        fabric.state.changing.unlink()
+    stale = {name: drains.stale(fabric, name, node) for name, node in nodes.items()}
+    _write(fabric, maps, {name: drains.without(nodes[name]) for name, some in stale.items() if some})
+    for name, some in stale.items():
+        drains.remove(fabric, maps, name, some)
+        drains.add(fabric, name, drains.wanted(nodes[name]) - drains.standing(fabric, name))
+    _write(fabric, maps, nodes)
+    fabric.state.changing.unlink()
     return True
 
 

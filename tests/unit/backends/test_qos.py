@@ -1,6 +1,9 @@
 """A change of a running fabric: all of it or nothing, kept for those who come after."""
 
+import signal
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +14,7 @@ from lab.backends.state import FabricState
 from lab.cli.main import app
 from lab.dataplane import live
 from lab.errors import Busy, InvalidInput, OperationFailed, UsageError
+from lab.kernel import signals
 from lab.kernel.rtnl import Batch
 from lab.model.qos.request import Request
 from lab.model.selection import choose_ports
@@ -152,6 +156,68 @@ def test_what_was_killed_when_it_was_kept_is_brought_to_its_end(running: Running
     assert not running.state.changing.exists()
 
 
+def half_done(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of two nodes whose command was killed when the kernel had it and nothing was kept."""
+    with monkeypatch.context() as dying:
+        dying.setattr(qos, "_finish", nothing)
+        dying.setattr(FabricState, "save_qos", killed)
+        with pytest.raises(Killed):
+            change(running, "h1 leaf1", "ecn.3.kmin=20KB")
+    assert not kernel_has_what_was_asked(running)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_is_taken_back_waits_until_all_is(
+    running: Running, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    half_done(running, monkeypatch)
+    rewrite = live.rewrite
+
+    def interrupted(*arguments: Any) -> None:
+        signal.raise_signal(number)
+        rewrite(*arguments)
+
+    monkeypatch.setattr(live, "rewrite", interrupted)
+    ends = signals.handled(lambda got: (_ for _ in ()).throw(KeyboardInterrupt(got)), [number])
+    with ends, pytest.raises(KeyboardInterrupt):
+        qos.mend(open_fabric())
+    assert kernel_has_what_was_asked(running)
+    assert not running.state.changing.exists()
+
+
+@pytest.mark.parametrize("error", [OperationFailed("the kernel says no"), OSError("no memory"), Killed()], ids=repr)
+def test_what_cannot_be_taken_back_is_by_a_later_command(
+    running: Running, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    half_done(running, monkeypatch)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(live, "rewrite", Mock(side_effect=error))
+        for _ in range(2):
+            with pytest.raises(type(error)):
+                qos.mend(open_fabric())
+        with pytest.raises(type(error)):
+            change(running, "leaf2", "ecn.3.kmin=20KB")
+    assert not kernel_has_what_was_asked(running)
+    assert qos.mend(open_fabric())
+    assert kernel_has_what_was_asked(running)
+    assert not running.state.changing.exists()
+    assert not qos.mend(open_fabric())
+
+
+def test_a_change_that_can_neither_be_made_nor_taken_back_is_not_forgotten(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = running.maps.config.copy()
+    with monkeypatch.context() as refusing:
+        refusing.setattr(live, "rewrite", Mock(side_effect=OperationFailed("the kernel says no")))
+        with pytest.raises(OperationFailed, match="says no"):
+            change(running, "h1", "nic.drain=20Mbit")
+    assert running.requests == MADE
+    assert qos.mend(open_fabric())
+    assert running.requests[len(MADE) :] == TAKEN_AWAY
+    assert (running.maps.config == config).all()
+
+
 def test_a_drain_that_is_kept_and_in_pieces_is_made_anew(running: Running) -> None:
     """One whose removal was neither kept nor ended."""
     change(running, "h1", "nic.drain=20Mbit")
@@ -180,6 +246,9 @@ def test_a_drain_that_keeps_its_packets_is_not_torn_down(running: Running, monke
     with pytest.raises(OperationFailed, match="the drain of h1:eth1 keeps packets"):
         change(running, "h1", "nic.drain=unlimited")
     assert "rx-eth1 gone" not in running.requests
+    running.maps.counters["queue"]["depth_packets"][drain, 3] = 0
+    assert qos.mend(open_fabric())
+    assert running.requests[-1] == "rx-eth1 gone"
 
 
 def test_a_fabric_without_lossless_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
