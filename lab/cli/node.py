@@ -22,11 +22,12 @@ NodeArgument = Annotated[str, typer.Argument(help="Which node.", autocompletion=
 CONTEXT: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-def _interact(fabric: Fabric, node: str, argv: list[str]) -> int:
+def _interact(fabric: Fabric, node: str, argv: list[str], *, is_shell: bool = False) -> int:
     """``ip netns exec`` also gives the program a /sys of the namespace, as a login would."""
     namespace = fabric.namespace(node)
+    words = [process.find_tool("ip", "iproute2"), "netns", "exec", namespace.name, *argv]
     with cgroup.opened(namespace.group) as group:
-        return process.interact([process.find_tool("ip", "iproute2"), "netns", "exec", namespace.name, *argv], group)
+        return process.interact(words, group, is_shell=is_shell)
 
 
 def execute(
@@ -46,7 +47,7 @@ def shell(node: NodeArgument, name: FabricOption = None) -> None:
     node_of(fabric, node)
     program = os.environ.get("SHELL", "/bin/sh")
     prompt = ["env", f"PS1={fabric.name}/{node}# ", f"ROCELAB_NODE={node}"]
-    sys.exit(_interact(fabric, node, [*prompt, program]))
+    sys.exit(_interact(fabric, node, [*prompt, program], is_shell=True))
 
 
 def vtysh(

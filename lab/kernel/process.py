@@ -38,11 +38,17 @@ class Surroundings:
     directory: str | None = None
     environment: Mapping[str, str] | None = None
     new_session: bool = True
+    new_group: bool = False
+    """A process group of its own, in its session."""
     keep: Sequence[int] = ()
     """Descriptors that it inherits."""
 
 
-_ATTACHED: Final = Surroundings(new_session=False)
+_PASSED_ON: Final = (
+    signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+_TYPED: Final = (signal.SIGINT, signal.SIGQUIT)
+"""What the terminal itself sends to every process in its foreground."""
 
 
 def allow_descriptors(more: int) -> None:
@@ -162,6 +168,7 @@ def start(  # noqa: PLR0913 - what Popen takes too
             text=True,
             errors="replace",
             start_new_session=given.new_session,
+            process_group=0 if given.new_group else None,
             cwd=given.directory,
             env=given.environment,
             pass_fds=given.keep,
@@ -180,12 +187,46 @@ def _joining(group: int | None) -> Callable[[], object] | None:
     return None if group is None else partial(os.write, group, b"0")
 
 
-def interact(argv: Argv, group: int | None = None) -> int:
-    """Run a program on the caller's own terminal and return its exit code; Ctrl-C is the program's, not ours."""
-    ours = signals.handled(lambda _: None, [signal.SIGINT])  # a handler, unlike SIG_IGN, is not inherited
-    with ours, start(argv, stdin=None, stdout=None, stderr=None, within=_ATTACHED, group=group) as program:
+def interact(argv: Argv, group: int | None = None, *, is_shell: bool = False) -> int:
+    """Run a program on the caller's own terminal and return its exit code as shells have it, signals included.
+
+    Signals that would end us, and SIGUSR1 and SIGUSR2, are the program's: they reach it once, from a terminal as from
+    kill(1). A shell (``is_shell``) gets SIGHUP for SIGTERM, which one that reads from a terminal ignores.
+    """
+    attached = _in_foreground()
+    started: list[Process] = []
+    early: list[int] = []
+
+    def pass_on(number: int) -> None:
+        if attached and number in _TYPED:
+            return
+        if not started:
+            early.append(number)
+        elif started[0].returncode is None:
+            asked = signal.SIGHUP if is_shell and number == signal.SIGTERM else signal.Signals(number)
+            with contextlib.suppress(ProcessLookupError):
+                (os.kill if attached else os.killpg)(started[0].pid, asked)
+
+    within = Surroundings(new_session=False, new_group=not attached)
+    ours = signals.handled(pass_on, _PASSED_ON)  # handlers, unlike SIG_IGN, are not inherited
+    with ours, start(argv, stdin=None, stdout=None, stderr=None, within=within, group=group) as program:
+        started.append(program)
+        for number in early:
+            pass_on(number)
         code = program.wait()
     return code if code >= 0 else 128 - code
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal sends us, and what is in our process group, the signals that are typed on it."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    finally:
+        os.close(terminal)
 
 
 def wait(process: Process, timeout: float) -> int:

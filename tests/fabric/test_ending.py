@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pexpect
 import pytest
 
 from lab.backends.state import FabricState
 from lab.errors import OperationFailed
 from lab.kernel import cgroup, inhabitants, netns, process
 from lab.kernel.netns import Namespace
-from tests.fabric.command import argv, hosts, rocelab, rocelab_json
+from tests.fabric.command import ROOT, argv, hosts, rocelab, rocelab_json, running
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -181,3 +184,33 @@ def test_down_from_a_shell_in_the_node_says_so_and_ends_nothing(tmp_path: Path) 
     done = rocelab("exec", "h1", "--", *argv("down", "--fabric", "ending"), expect=2)
     assert "this shell runs inside ending.h1" in done.stderr
     assert rocelab_json("status")["healthy"]
+
+
+@pytest.mark.parametrize(("number", "script", "code"), [
+    (signal.SIGTERM, "echo ready; sleep 600; true", 143),
+    (signal.SIGHUP, "echo ready; exec sleep 600", 129),
+    (signal.SIGTERM, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done", 9),
+])  # fmt: skip
+def test_who_ends_exec_ends_what_it_runs(tmp_path: Path, number: signal.Signals, script: str, code: int) -> None:
+    rocelab("up", hosts(tmp_path, "ending", "h1", "h2"))
+    with running("exec", "h1", "--", "sh", "-c", script) as ours:
+        assert ours.stdout is not None
+        assert ours.stdout.readline() == "ready\n"
+        ours.send_signal(number)
+        assert ours.stdout.read() == "", "nobody has the pipe open any more"
+        assert ours.wait(PATIENCE) == code
+
+
+def test_who_ends_shell_ends_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interactive one, which ignores SIGTERM."""
+    rocelab("up", hosts(tmp_path, "ending", "h1", "h2"))
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    command, *words = argv("shell", "h1")
+    with closing(pexpect.spawn(command, words, cwd=str(ROOT), timeout=PATIENCE, encoding="utf-8")) as ours:
+        ours.expect_exact("ending/h1# ")
+        ours.sendline("echo $((6 * 7))")
+        ours.expect_exact("42")
+        ours.kill(signal.SIGTERM)
+        ours.expect(pexpect.EOF)
+        ours.wait()
+        assert ours.exitstatus == 128 + signal.SIGHUP

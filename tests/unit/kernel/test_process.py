@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
@@ -94,6 +96,70 @@ def test_an_interactive_program_takes_ctrl_c_itself() -> None:
     code = process.interact(["sh", "-c", "trap 'exit 9' INT; kill -INT $PPID; kill -INT $$; sleep 60"])
     assert code == 9
     assert process.interact(["sh", "-c", "kill -KILL $$"]) == 128 + signal.SIGKILL
+
+
+INTERACT = "import sys; from lab.kernel import process; sys.exit(process.interact(sys.argv[1:], is_shell={}))"
+
+
+@contextlib.contextmanager
+def interacting(script: str, *, is_shell: bool = False) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs ``sh -c script`` as ``rocelab exec`` does, once the script has said that it is ready."""
+    words = [sys.executable, "-c", INTERACT.format(is_shell), "sh", "-c", script]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as ours:
+        assert ours.stdout is not None
+        try:
+            assert ours.stdout.readline() == "ready\n"
+            yield ours
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(ours.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1])
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to us", "to our group"])
+def test_signals_are_passed_on_to_an_interactive_program_once(
+    send: Callable[[int, int], None], number: signal.Signals
+) -> None:
+    name = number.name.removeprefix("SIG")
+    script = f"trap 'echo got {name}' {name}; trap 'exit 7' USR2; echo ready; while :; do sleep 0.01; done"
+    with interacting(script) as ours:
+        send(ours.pid, number)
+        assert ours.stdout is not None
+        assert ours.stdout.readline() == f"got {name}\n"
+        send(ours.pid, signal.SIGUSR2)
+        assert (ours.stdout.read(), ours.wait(PATIENCE)) == ("", 7)
+
+
+def test_an_interactive_program_that_a_signal_ends_ends_with_what_it_has_started() -> None:
+    with interacting("echo ready; sleep 600; true") as ours:
+        os.kill(ours.pid, signal.SIGTERM)
+        assert ours.stdout is not None
+        assert ours.stdout.read() == "", "nobody has the pipe open any more"
+        assert ours.wait(PATIENCE) == 128 + signal.SIGTERM
+
+
+def test_a_shell_that_is_to_end_is_hung_up_on() -> None:
+    """bash(1): an interactive shell ignores SIGTERM."""
+    with interacting(
+        "trap '' TERM; trap 'exit 5' HUP; echo ready; while :; do sleep 0.01; done", is_shell=True
+    ) as ours:
+        os.kill(ours.pid, signal.SIGTERM)
+        assert ours.wait(PATIENCE) == 5
+
+
+def test_what_is_typed_reaches_an_interactive_program_once_and_what_is_sent_too() -> None:
+    """Here the terminal signals both: we are in its foreground."""
+    script = "trap 'echo got INT' INT; trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"
+    words = ["-c", INTERACT.format(False), "sh", "-c", script]
+    with closing(pexpect.spawn(sys.executable, words, timeout=PATIENCE, encoding="utf-8")) as ours:
+        ours.expect_exact("ready")
+        ours.sendintr()
+        ours.expect_exact("got INT")
+        ours.kill(signal.SIGTERM)
+        ours.expect(pexpect.EOF)
+        assert "got" not in (ours.before or "")
+        ours.wait()
+        assert ours.exitstatus == 7
 
 
 def test_held_signals_come_afterwards() -> None:
