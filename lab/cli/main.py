@@ -146,7 +146,7 @@ def main() -> None:
         except MisusedCommand as misuse:
             raise _refused(misuse) from misuse
     except LabError as error:
-        if "--debug" in sys.argv:
+        if "--debug" in _rocelabs(sys.argv[1:]):
             raise
         _tell(error)
         sys.exit(error.exit_code)
@@ -159,9 +159,17 @@ def _refused(misuse: MisusedCommand) -> UsageError:
     return UsageError(f"{command}: {said[:1].lower()}{said[1:]}", f"{command} --help tells what it takes")
 
 
+def _rocelabs(words: list[str]) -> list[str]:
+    """The words that are rocelab's, less those of a program that it is to run, which may have the same options."""
+    ours = words[: words.index("--")] if "--" in words else words
+    command = next((index for index, word in enumerate(ours) if not word.startswith("-")), len(ours))
+    if ours[command : command + 1] == ["exec"] or ours[command : command + 2] == ["vm", "run"]:
+        return ours[:command]
+    return ours
+
+
 def _tell(error: LabError) -> None:
     """One line for people; who asked for JSON gets that, too, where there is no answer or part of one."""
-    options = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
-    if "--json" in options and not Answer.begun:
+    if "--json" in _rocelabs(sys.argv[1:]) and not Answer.begun:
         print_json({"error": error.as_data()})
     print_error(error)

@@ -163,7 +163,8 @@ def send(command: list[str], name: str | None = None, written: Iterable[str] = (
     """Run ``command`` in the VM, started when it is not up, and return its exit code; ``written`` comes back."""
     state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
     files = named_files(command[1:]) if command[0] == "rocelab" else []
-    files += [NamedFile(text, written=True) for text in written]
+    known = {file.text for file in files if file.written}
+    files += [NamedFile(text, written=True) for text in written if text not in known]
     work = automatic.work_of(command, os.environ)
     running = machine.up(state, machine.Wanted(work=work), print_progress)
     touch = machine.touch(running, work, state, print_progress)

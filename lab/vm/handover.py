@@ -55,10 +55,13 @@ class NamedFile:
     """As it was typed."""
     written: bool = False
     """The command writes it; otherwise it reads what is there."""
+    places: tuple[int, ...] | None = None
+    """Which words it is, or the ends of which (``-oFILE``, ``--output=FILE``): none where it is a default. None where
+    nobody knows the command's options: every word that is the file is it then."""
 
 
-def value_of(word: str) -> str:
-    """A word, or the value in it when it has its option before that: ``-oFILE``, ``--output=FILE``."""
+def _value_of(word: str) -> str:
+    """A word, or the value in it when it has its option before that."""
     if word.startswith("--"):
         return word.partition("=")[2]
     return word[2:] if word.startswith("-") else word
@@ -87,10 +90,14 @@ class Handover:
         Raises UsageError when the command is to write to a folder that is not there.
         """
         new = self._word(file)
+        for place in self._places(file):
+            self.words[place] = self.words[place].removesuffix(file.text) + new
+
+    def _places(self, file: NamedFile) -> Sequence[int]:
+        if file.places is not None:
+            return file.places
         end = self.words.index("--") if "--" in self.words else len(self.words)
-        for index, word in enumerate(self.words[:end]):
-            if value_of(word) == file.text:
-                self.words[index] = word.removesuffix(file.text) + new
+        return [place for place, word in enumerate(self.words[:end]) if _value_of(word) == file.text]
 
     def _word(self, file: NamedFile) -> str:
         path = Path(os.path.normpath(self._here / file.text))

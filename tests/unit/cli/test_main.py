@@ -12,6 +12,7 @@ import pytest
 from lab.cli import first_words
 from lab.cli.main import Commands, main
 from lab.cli.output import Answer
+from lab.errors import LabError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,3 +120,26 @@ def test_what_is_advised_is_there() -> None:
     named = {word for remedy in first_words._INSTEAD for word in re.findall(r"rocelab ([a-z]+)", remedy)}
     assert named <= set(Commands.commands_at)
     assert not {word for words in first_words._INSTEAD.values() for word in words} & set(Commands.commands_at)
+
+
+@pytest.mark.parametrize("option", ["--debug", "--json"])
+@pytest.mark.parametrize(
+    "line",
+    ["exec nosuch -- x {}", "exec nosuch x {}", "exec --fabric nosuch h1 -- x {}", "vtysh nosuch -- {}",
+     "shell nosuch -- {}", "vm run --name nosuch/name x {}"],
+)  # fmt: skip
+def test_options_of_the_program_that_is_to_run_are_not_ours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, option: str
+) -> None:
+    monkeypatch.setenv("ROCELAB_VM", "0")
+    code, out, err = failed(capsys, monkeypatch, *line.format(option).split())
+    assert code in {1, 2, 4}
+    assert out == ""
+    assert err.startswith("error: ")
+
+
+def test_our_own_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["rocelab", "--debug", "--no-vm", "exec", "nosuch", "--", "x"])
+    monkeypatch.setattr("lab.cli.main.signal.signal", lambda *_: None)
+    with pytest.raises(LabError):
+        main()

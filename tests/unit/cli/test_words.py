@@ -9,17 +9,25 @@ from lab.cli.words import fabric_of, named_files
 from lab.vm.handover import NamedFile
 
 
+def read(text: str, place: int) -> NamedFile:
+    return NamedFile(text, places=(place,))
+
+
+def made(text: str, *places: int) -> NamedFile:
+    return NamedFile(text, written=True, places=places)
+
+
 @pytest.mark.parametrize(
     ("line", "files"),
     [
-        ("up ../x.yaml --name h1", [NamedFile("../x.yaml")]),
-        ("--debug topology graph ./x.yaml -o a.svg", [NamedFile("./x.yaml"), NamedFile("a.svg", written=True)]),
-        ("topology new leaf-spine --output=a.yaml", [NamedFile("a.yaml", written=True)]),
-        ("craft cnp -fp.yaml -op.pcapng", [NamedFile("p.yaml"), NamedFile("p.pcapng", written=True)]),
-        ("capture h1 -o x.pcapng --seconds 1", [NamedFile("x.pcapng", written=True)]),
-        ("analyze x.pcapng --plot y.svg", [NamedFile("x.pcapng"), NamedFile("y.svg", written=True)]),
-        ("scenario fix", [NamedFile("recordings", written=True)]),
-        ("scenario fix -o ./mine", [NamedFile("./mine", written=True)]),
+        ("up ../x.yaml --name h1", [read("../x.yaml", 2)]),
+        ("--debug topology graph ./x.yaml -o a.svg", [read("./x.yaml", 4), made("a.svg", 6)]),
+        ("topology new leaf-spine --output=a.yaml", [made("a.yaml", 4)]),
+        ("craft cnp -fp.yaml -op.pcapng", [read("p.yaml", 3), made("p.pcapng", 4)]),
+        ("capture h1 -o x.pcapng --seconds 1", [made("x.pcapng", 4)]),
+        ("analyze x.pcapng --plot y.svg", [read("x.pcapng", 2), made("y.svg", 4)]),
+        ("scenario fix", [made("recordings")]),
+        ("scenario fix -o ./mine", [made("./mine", 4)]),
         ("dissect - --summary", []),
         ("exec h1 -- cat /etc/hosts", []),
         ("counters h1 --watch", []),
@@ -28,6 +36,15 @@ from lab.vm.handover import NamedFile
         ("--version", []),
         ("--help", []),
         ("", []),
+        # What is called as the file is: a node, a fabric, a kind of packet, the command itself, an option's value.
+        ("capture h1 -o h1", [made("h1", 4)]),
+        ("capture out -oout --fabric out", [made("out", 3)]),
+        ("--no-vm capture capture --output=capture", [made("capture", 4)]),
+        ("craft write -f write -o write", [read("write", 4), made("write", 6)]),
+        ("topology graph a=b -o=a=b", [read("a=b", 3), made("=a=b", 4)]),
+        ("up x --name x", [read("x", 2)]),
+        ("dissect -- ../x.pcapng", [read("../x.pcapng", 3)]),
+        ("dissect ../x.pcapng --filter ../x.pcapng", [read("../x.pcapng", 2)]),
     ],
 )
 def test_files_of_a_command_line(line: str, files: list[NamedFile], capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from lab.cli.words import named_files
 from lab.errors import OperationFailed, UsageError
 from lab.vm import handover
 from lab.vm.handover import NamedFile, prepared
@@ -239,6 +240,26 @@ def test_nothing_is_left_and_what_killed_callers_left_is_taken_away(guest: Runni
         with prepared(guest, ["true"], (), told.append):
             assert mine in calls.iterdir()
     assert not list(calls.iterdir())
+
+
+@pytest.mark.parametrize("line", ["capture h1 -o h1", "capture h1 -oh1 --fabric h1", "capture --output=h1 -- h1"])
+def test_only_the_word_that_is_the_file_gets_the_guest_s_name(
+    guest: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path / "checkout")
+    (file,) = named_files(line.split())
+    said = run(guest, ["echo", *line.split()], file).split()
+    changed = [(was, word) for was, word in zip(line.split(), said, strict=True) if was != word]
+    assert [(was.removesuffix("h1"), word.partition("/")[0]) for was, word in changed] == [
+        (was.removesuffix("h1"), was.removesuffix("h1")) for was, _ in changed
+    ]
+    assert len(changed) == 1
+    assert changed[0][1].endswith(f"{tmp_path}/checkout/h1")
+
+
+def test_a_file_that_nobody_has_typed_renames_no_word(guest: Running, tmp_path: Path) -> None:
+    default = NamedFile("recordings", written=True, places=())
+    assert run(guest, ["echo", "recordings", str(tmp_path)], default) == f"recordings {tmp_path}\n"
 
 
 def test_words_behind_two_dashes_are_the_nodes(guest: Running, tmp_path: Path) -> None:
