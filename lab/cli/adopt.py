@@ -11,7 +11,7 @@ from lab.backends import adoption, containers
 from lab.backends.qos import slot_advice
 from lab.cli.advice import warn
 from lab.cli.opening import tell
-from lab.cli.output import JsonFlag, print_json, stdout, table
+from lab.cli.output import JsonFlag, print_json, print_note, stdout, table
 from lab.cli.progress import stages
 from lab.model.load import renamed
 from lab.units import counted
@@ -48,7 +48,7 @@ def adopt(
     for advice in slot_advice(fabric, fabric.qos):
         warn(f"warning: {advice}")
     for note in left_out:
-        typer.echo(f"left out: {note}", err=True)
+        print_note(f"left out: {note}")
     if as_json:
         links = len(topology.links)
         print_json({"fabric": fabric.name, "nodes": len(topology.nodes), "links": links, "left_out": left_out})

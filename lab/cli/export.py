@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.cli.output import print_note
 from lab.errors import UsageError
 from lab.kernel import clock
 
@@ -93,4 +94,4 @@ def _read(file: Path) -> Topology:
 def _tell(output: Path, missing: Iterable[str]) -> None:
     typer.echo(f"wrote {output}", err=True)
     for what in missing:
-        typer.echo(f"left out: {what}", err=True)
+        print_note(f"left out: {what}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.cli.output import stdout
+from lab.terminal_text import printable
 from lab.wire.pcapng import Direction
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ DIRECTIONS: Final = {Direction.UNKNOWN: "", Direction.INBOUND: "in", Direction.O
 
 def summary_line(number: int, time: str, where: str, text: str) -> str:
     """A packet in a line: its number from 1, its time, interface and direction, description."""
-    return f"{number:>6}  {time:>13}  {where:<16}  {text}\n"
+    return f"{number:>6}  {time:>13}  {printable(where):<16}  {printable(text)}\n"
 
 
 def print_headers(told: Explanation, taught: set[str] | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lab.cli.output import print_note
 from lab.cli.topology import Output, write
 
 app = typer.Typer(no_args_is_help=True)
@@ -28,4 +29,4 @@ def containerlab(
     text, notes = from_lab.import_lab(file)
     write(text, output)
     for note in notes:
-        typer.echo(f"left out: {note}", err=True)
+        print_note(f"left out: {note}")

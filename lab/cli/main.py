@@ -14,7 +14,7 @@ from typer._click.exceptions import UsageError as MisusedCommand
 from lab import __version__
 from lab.cli.first_words import instead_of
 from lab.cli.lazy import LazyGroup
-from lab.cli.output import Answer, print_error, print_json
+from lab.cli.output import Answer, end_unread, print_error, print_json
 from lab.errors import ExitCode, Interrupted, LabError, UsageError
 
 if TYPE_CHECKING:
@@ -134,9 +134,27 @@ def _interrupt(number: int, _frame: object) -> NoReturn:
 
 
 def main() -> None:
-    """Run the command line; every expected error becomes one line and the exit code of its kind."""
+    """Run the command line; every expected error becomes one line and the exit code of its kind.
+
+    Where nobody reads the output to its end, as before ``| head``, it is 141, as of a program that SIGPIPE ended.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    try:
+        try:
+            _run()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        end_unread()
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # as which Typer ends with 1
+            end_unread()
+        raise
+
+
+def _run() -> NoReturn:
+    """End with the exit code of the command line."""
     try:
         try:
             sys.exit(app(prog_name="rocelab", standalone_mode=False) or ExitCode.PASS)

@@ -7,26 +7,53 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from lab.terminal_text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from rich.console import ConsoleOptions, RenderableType
 
     from lab.errors import LabError
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 _WIDTH_IN_A_FILE: Final = 132
+BROKEN_PIPE: Final = 141
+"""The exit code when nobody reads the output any more: that of a program that SIGPIPE ended, 128 + 13."""
+
+
+class _SafeConsole(Console):
+    """A console that prints no control character of the text that it is given: only its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as Rich does; whatever text recordings, captures and programs contain cannot drive the terminal."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """End with ``BROKEN_PIPE``: Rich would end with 1, which means "fail" here."""
+        self.quiet = True
+        end_unread()
+
+
+def end_unread() -> NoReturn:
+    """End because nobody reads standard output any more, without a word about it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(BROKEN_PIPE)
 
 
 def _consoles() -> tuple[Console, Console]:
     wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE
-    return Console(width=wide), Console(stderr=True)
+    return _SafeConsole(width=wide), _SafeConsole(stderr=True)
 
 
 stdout, stderr = _consoles()
@@ -47,6 +74,11 @@ class Answer:
 def print_error(error: LabError) -> None:
     """What went wrong, on a line of standard error."""
     stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def print_note(line: str) -> None:
+    """Something worth knowing beside the answer, on a line of standard error."""
+    stderr.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_progress(line: str) -> None:
@@ -88,12 +120,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     materialised = [list(row) for row in rows]
     for index, column in enumerate(columns):
         numeric = bool(materialised) and all(isinstance(row[index], int | float) for row in materialised)
-        drawn.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        drawn.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
     for row in materialised:
         drawn.add_row(*(_cell(value) for value in row))
     return drawn
 
 
-def _cell(value: object) -> str:
-    text = "" if value is None else str(value)
-    return text.replace("[", r"\[")
+def _cell(value: object) -> Text:
+    """A cell as ``Text``: Rich would read a string as markup, and replace ``:name:`` by an emoji."""
+    return Text(printable("" if value is None else str(value)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.errors import UsageError
 from lab.model.suggest import suggest
+from lab.terminal_text import printable
 from lab.wire.opcodes import opcode_name
 from lab.wire.summary import ECN_NAMES, describe
 
@@ -100,7 +101,7 @@ def _line(pairs: Iterable[tuple[str, Cell]]) -> str:
     """Numbers to the right, as their heads are."""
     parts = []
     for name, cell in pairs:
-        text, width = "" if cell is None else str(cell), COLUMNS[name].width
+        text, width = printable("" if cell is None else str(cell)), COLUMNS[name].width
         parts.append(f"{text:>{width}}" if name in _RIGHT else f"{text:<{width}}")
     return "  ".join(parts).rstrip() + "\n"
 

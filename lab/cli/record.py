@@ -18,12 +18,14 @@ from lab.cli.complete import FabricOption
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.runs import folder_of
-from lab.errors import OperationFailed, UsageError
+from lab.errors import InvalidInput, OperationFailed, UsageError
 from lab.model.suggest import suggest
 from lab.units import counted, format_rate, format_size, format_time
 from lab.vm.handover import to_stay
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lab.backends.state import FabricState
     from lab.telemetry.recording import Recording
 
@@ -111,7 +113,11 @@ def shell(
 
 @app.command("ls")
 def list_recordings(output: Where = Path("recordings"), as_json: JsonFlag = False) -> None:
-    """List the recordings of a directory, and those that are being made."""
+    """List the recordings of a directory, and those that are being made.
+
+    The state is recording, complete, interrupted by an error or a signal, incomplete because its recorder was killed,
+    or damaged, with why.
+    """
     found = [_listed(folder) for folder in sorted(output.glob("*")) if (folder / "recording.json").is_file()]
     known = {entry["folder"] for entry in found}
     found += [entry for entry in map(_listed, _running()) if entry["folder"] not in known]
@@ -119,10 +125,10 @@ def list_recordings(output: Where = Path("recordings"), as_json: JsonFlag = Fals
         print_json(found)
         return
     rows = [
-        (entry["name"], entry["fabric"], entry["state"], _seconds(entry["seconds"]), entry["folder"])
+        (entry["name"], entry["fabric"], entry["state"], _seconds(entry["seconds"]), entry["folder"], entry["why"])
         for entry in found
     ]
-    stdout.print(table("recordings", ("name", "fabric", "state", "length", "folder"), rows))
+    stdout.print(table("recordings", ("name", "fabric", "state", "length", "folder", "why"), rows))
 
 
 @app.command()
@@ -175,13 +181,24 @@ def _chosen(name: str | None, fabric: str | None) -> recorders.Running:
 def _listed(folder: Path) -> dict[str, Any]:
     from lab.telemetry.folder import Folder, read_about  # noqa: PLC0415 - for those who list
 
-    about = read_about(Folder(folder))
-    runs = folder.resolve() in _running()
-    state = "complete" if about.get("complete") else "recording" if runs else "incomplete"
+    about: Mapping[str, Any] = {}
+    runs, damage = folder.resolve() in _running(), ""
+    try:
+        about = read_about(Folder(folder))
+    except UsageError as error:
+        damage = error.problems[0].message if isinstance(error, InvalidInput) else error.message
+    state = "damaged" if damage and not runs else _state(about, runs=runs)
     return {
-        "name": folder.name, "fabric": str(about.get("fabric", "")), "state": state,
-        "seconds": about.get("seconds"), "folder": str(folder.resolve()),
+        "name": folder.name, "fabric": about.get("fabric", ""), "state": state,
+        "seconds": about.get("seconds"), "folder": str(folder.resolve()), "why": damage or about.get("why") or "",
     }  # fmt: skip
+
+
+def _state(about: Mapping[str, Any], *, runs: bool) -> str:
+    """In a word: one that something other than its recorder's wish ended is whole on disk, and yet interrupted."""
+    if about.get("complete"):
+        return "interrupted" if about.get("why") else "complete"
+    return "recording" if runs else "incomplete"
 
 
 def _as_data(recording: Recording) -> dict[str, Any]:
@@ -234,7 +251,7 @@ def _show(recording: Recording) -> None:
     _say(f"{told['name']} of fabric {told['fabric']}, {told['began']}: {_seconds(told['seconds'])}")
     _say(f"{counted(told['samples'], 'sample')} at {told['hz']:g} Hz, {late}{skipped}")
     if told["why"]:
-        _say(f"{'complete' if told['complete'] else 'incomplete'}: {told['why']}")
+        _say(f"{'interrupted' if told['complete'] else 'incomplete'}: {told['why']}")
     if told["phases"]:
         phases = [(each["name"], _seconds(each["start"]), _seconds(each["seconds"])) for each in told["phases"]]
         stdout.print(table("phases", ("phase", "from", "length"), phases))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.cli.output import JsonFlag, print_json, stderr, stdout
-from lab.cli.runs import folder_of
+from lab.cli.output import JsonFlag, print_json, print_note, stdout
+from lab.cli.runs import file_stems, folder_of
 from lab.errors import InvalidInput, OperationFailed, UsageError
 from lab.scenario import library
 
@@ -39,10 +38,17 @@ def report(
     """
     if not runs and index is None:
         raise UsageError("no recording is named", "rocelab report RUN, or --index DIR for all of a folder")
-    made = [_made(folder_of(run), output, path) for run in runs or []]
+    named = list(dict.fromkeys(map(folder_of, runs or [])))
+    below = [run for run in _below(index) if run not in named] if index is not None else []
+    stems = file_stems([*named, *below], reserved={"index"} if index is not None else ())
+    made = [_made(run, output, path, stem) for run, stem in zip(named, stems, strict=False)]
     unread: dict[str, str] = {}
-    if index is not None:
-        made += _all_of(index, output, path, unread)
+    for run, stem in zip(below, stems[len(named) :], strict=True):
+        try:
+            made.append(_made(run, output, path, stem))
+        except InvalidInput as error:  # the others are reported all the same
+            unread[stem] = str(error)
+            print_note(f"left out: {error}")
     listed = _listed(made, unread, output) if index is not None else None
     if as_json:
         print_json({
@@ -55,8 +61,8 @@ def report(
         stdout.print(str(file), markup=False, highlight=False, soft_wrap=True)
 
 
-def _made(run: Path, output: Path, path: Path, stem: str = "") -> tuple[Facts, list[Path]]:
-    """A run's facts, and the files that tell of it, which are called ``stem`` or as the run is."""
+def _made(run: Path, output: Path, path: Path, stem: str) -> tuple[Facts, list[Path]]:
+    """A run's facts, and the files about it, which are called ``stem``."""
     from lab.cli.told import told_of  # noqa: PLC0415 - scenarios, NumPy and pyarrow, for which --help does not wait
     from lab.report.facts import gather  # noqa: PLC0415
     from lab.report.markdown import write_markdown  # noqa: PLC0415
@@ -66,24 +72,15 @@ def _made(run: Path, output: Path, path: Path, stem: str = "") -> tuple[Facts, l
     recording = Recording.open(run)
     facts = gather(recording, told_of(run, path))
     texts = {"md": write_markdown(facts), "html": write_page(recording, facts)}
-    return facts, [_written(output / f"{stem or facts.name}.{ending}", text) for ending, text in texts.items()]
+    return facts, [_written(output / f"{stem}.{ending}", text) for ending, text in texts.items()]
 
 
-def _all_of(folder: Path, output: Path, path: Path, unread: dict[str, str]) -> list[tuple[Facts, list[Path]]]:
-    """Every recording in and below a folder; what is damaged is told, and does not stop the others."""
-    made = []
+def _below(folder: Path) -> list[Path]:
+    """Every recording in and below a folder; UsageError where there is none."""
     found = sorted(each.parent for each in folder.glob("**/recording.json"))
-    names = Counter(run.name for run in found)
-    for run in found:
-        name = run.name if names[run.name] == 1 else "-".join(run.relative_to(folder).parts)
-        try:
-            made.append(_made(run, output, path, name))
-        except InvalidInput as error:
-            unread[name] = str(error)
-            stderr.print(f"left out: {error}", markup=False, highlight=False, soft_wrap=True)
-    if not made and not unread:
+    if not found:
         raise UsageError(f"no recording in {folder}", "rocelab record ls lists what there is")
-    return made
+    return found
 
 
 def _listed(made: list[tuple[Facts, list[Path]]], unread: dict[str, str], output: Path) -> Path:

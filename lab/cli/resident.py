@@ -180,6 +180,8 @@ def run(request: Request, command: Callable[[], None] = run_command) -> NoReturn
         code = _code_of(command)
         sys.stdout.flush()
         sys.stderr.flush()
+    except BrokenPipeError:
+        code = output.BROKEN_PIPE
     except OSError:
         code = _UNHEARD
     os._exit(code)

@@ -9,6 +9,7 @@ import typer
 
 from lab.cli import challenge, verdicts
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.runs import folder_of
 from lab.errors import InvalidInput, Problem
 from lab.faults.parameters import listed
 from lab.faults.wish import parse_words
@@ -136,14 +137,17 @@ def run(
 
 @app.command()
 def judge(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A recording that a scenario has made.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A scenario's recording: its directory, or its name in recordings/.")
+    ],
     path: Folder = library.OWN,
     as_json: JsonFlag = False,
 ) -> None:
     """Judge a recording again, without root, on any machine. Exit codes as of run."""
-    judged = judged_of(run, path)
+    folder = folder_of(run)
+    judged = judged_of(folder, path)
     if as_json:
-        print_json(verdicts.facts(run, judged))
+        print_json(verdicts.facts(folder, judged))
     else:
-        verdicts.show(run, judged)
+        verdicts.show(folder, judged)
     verdicts.end([judged])

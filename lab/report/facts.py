@@ -12,7 +12,8 @@ from lab.report.packets import Packet, packets_of
 from lab.report.ruled import RuledOut, alarms, broken_phase, ruled_out
 from lab.report.standstill import Pause, pauses_of
 from lab.report.told import Story, Told, story_of
-from lab.telemetry.folder import invalid
+from lab.telemetry.event_text import event_text
+from lab.telemetry.folder import damage_as_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,11 +115,8 @@ class Facts:
 
 def gather(recording: Recording, told: Told) -> Facts:
     """Read a recording once. InvalidInput when a file of it is damaged, or says what no recorder has written."""
-    try:
+    with damage_as_invalid(recording.folder.path):
         return _gathered(recording, told)
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        said = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise invalid(recording.folder.path, f"is damaged: {said}") from error
 
 
 def _gathered(recording: Recording, told: Told) -> Facts:
@@ -224,13 +222,7 @@ def _is_first_look(event: Event) -> bool:
 
 def _line(event: Event) -> str:
     where = ":".join(part for part in (event.node, event.interface) if part)
-    kind = str(event.data.get("text", event.kind)) if event.kind == "note" else event.kind.replace("_", " ")
-    rest = ", ".join(
-        f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
-        for name, value in event.data.items()
-        if name not in {"text", "began"} and value != ""
-    )
-    return " ".join(part for part in (f"{where}:" if where else "", kind, rest) if part)
+    return f"{where}: {event_text(event)}" if where else event_text(event)
 
 
 def named(fault: Fault) -> str:

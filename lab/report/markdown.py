@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.report.facts import named
 from lab.report.figures import DEVICE, KINDS, PLAIN, value
+from lab.terminal_text import printable
 from lab.units import counted, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
@@ -34,18 +35,23 @@ def write_markdown(facts: Facts) -> str:
 
 def plain(text: object) -> str:
     """Text of a recording that no reader of Markdown takes for markup; one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
+    return _SPECIAL.sub(r"\\\1", _line(text))
 
 
 def code(text: object) -> str:
     """Text of a recording set as code, on one line, whatever backticks it has; a bar would end a table's cell."""
-    line = " ".join(str(text).split())
+    line = _line(text)
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     gap = " " if line.startswith("`") or line.endswith("`") or not line else ""
     return f"{fence}{gap}{line}{gap}{fence}".replace("|", "\\|")
 
 
+def _line(text: object) -> str:
+    return " ".join(printable(" ".join(str(text).split())).split())
+
+
 def _block(text: str) -> Iterator[str]:
+    text = printable(text)
     fence = "`" * max(3, max(map(len, re.findall("`+", text)), default=0) + 1)
     yield from (f"{fence}text", text.rstrip("\n"), fence)
 

@@ -21,6 +21,7 @@ from lab import __version__
 from lab.model.draw.svg import draw_svg
 from lab.report.markdown import write_markdown
 from lab.report.playback import playback
+from lab.telemetry.folder import damage_as_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,12 @@ _UNSAFE: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"
 
 
 def write_page(recording: Recording, facts: Facts) -> str:
-    """The whole file."""
+    """The whole file. InvalidInput when the recording is damaged."""
+    with damage_as_invalid(recording.folder.path):
+        return _page_of(recording, facts)
+
+
+def _page_of(recording: Recording, facts: Facts) -> str:
     played = playback(recording, facts)
     script = f'{asset("uPlot.iife.min.js")}\n(() => {{\n"use strict";\n{_own()}\n}})();\n'
     every = f"Of its samples every {played['every']}. is played: it is long." if played["every"] > 1 else ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from lab.errors import OperationFailed
 from lab.telemetry.board import SHEETS, WINDOW, Board, queue_pairs, standings
-from lab.telemetry.folder import invalid
+from lab.telemetry.folder import damage_as_invalid, invalid
 from lab.telemetry.rawlog import FrameStream, Kind, sample_of
 from lab.telemetry.recording import Event
 from lab.telemetry.sections import Section
@@ -194,16 +194,14 @@ class RecordedFilm:
         self.times: NDArray[np.int64] = recording.samples["ns"]
         if not len(self.times):
             raise invalid(recording.folder.path, "has no samples")
-        try:
+        with damage_as_invalid(recording.folder.path):
             columns = {name: self._counted.columns(name) for name in self._counted.tables}
             self._board = Board(self._counted.keys, columns)
             self._told = [*recording.events(source="routing"), *recording.events(source="rdma")]
             for sheet in SHEETS:  # what is damaged is told now, and not while it plays
                 self.look(sheet, self.end)
             self.queue_pairs(self.end)
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            said = f"{type(error).__name__}: {error}".partition("\n")[0]
-            raise invalid(recording.folder.path, f"is damaged: {said}") from error
+            self.standings(self.end)
 
     @property
     def name(self) -> str:

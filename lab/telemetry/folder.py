@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import InvalidInput, Problem, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 FORMAT: Final = "rocelab-recording"
 VERSION: Final = 1
 """Raised when an older reader would read the files wrongly."""
+_MOST_NS: Final = 1 << 62
+_MOST_SECONDS: Final = 1e9
+_SHOWN: Final = 40
+"""Characters of a damaged value that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,41 @@ def read_about(folder: Folder) -> dict[str, Any]:
     if about["version"] > VERSION:
         remedy = f"this rocelab reads up to version {VERSION}: use the one that wrote it"
         raise invalid(folder.path, f"is a recording of version {about['version']}", remedy)
+    for name, is_right in _FIELDS.items():
+        if not is_right(about.get(name)):
+            raise invalid(folder.about, f"is damaged: {name} is {json.dumps(about.get(name))[:_SHOWN]}")
     return about
+
+
+def _is_time(value: object) -> bool:
+    return type(value) is int and abs(value) < _MOST_NS
+
+
+def _is_length(value: object) -> bool:
+    return type(value) in {int, float} and 0 <= value < _MOST_SECONDS  # type: ignore[operator] # a number by now
+
+
+_FIELDS: Final[dict[str, Callable[[Any], bool]]] = {
+    "fabric": lambda value: isinstance(value, str),
+    "hz": lambda value: _is_length(value) and value > 0,
+    "start_ns": _is_time,
+    "realtime_offset_ns": _is_time,
+    "seconds": lambda value: value is None or _is_length(value),
+    "skipped": lambda value: value is None or _is_time(value),
+    "why": lambda value: value is None or isinstance(value, str),
+    "complete": lambda value: value is None or isinstance(value, bool),
+}
+"""What each field of ``recording.json`` must be."""
+
+
+@contextlib.contextmanager
+def damage_as_invalid(path: Path) -> Iterator[None]:
+    """Raise InvalidInput about a recording that says what no recorder has written."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise invalid(path, f"is damaged: {said}") from error
 
 
 def read_json(path: Path) -> Any:
@@ -153,7 +191,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             if number == len(lines):
                 return
             raise invalid(path, f"line {number} is damaged") from error
-        if not isinstance(found, dict) or not isinstance(found.get("ns"), int):
+        if not isinstance(found, dict) or not _is_time(found.get("ns")):
             raise invalid(path, f"line {number} has no time")
         yield found
 

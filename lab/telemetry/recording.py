@@ -136,6 +136,8 @@ class Recording:
     def clock(self) -> Clock:
         """When it began, and its phases: each ends where the next begins, the last with the recording."""
         named = [note for note in self._notes if note.get("kind") == "phase"]
+        if any(not isinstance(note.get("name"), str) for note in named):
+            raise invalid(self.folder.notes, "is damaged: a phase has no name")
         ends = [int(note["ns"]) for note in named[1:]]
         times = self._counted.samples["ns"]
         last = int(times[-1]) if len(times) else int(self._about["start_ns"])
@@ -234,10 +236,8 @@ class Recording:
     def commands(self) -> tuple[Command, ...]:
         """The commands that the caller ran, in their order."""
         try:
-            return tuple(
-                Command(**{**line, "argv": tuple(line["argv"])}) for line in read_lines(self.folder.commands)
-            )
-        except (TypeError, KeyError) as error:
+            return tuple(map(_command, read_lines(self.folder.commands)))
+        except (TypeError, ValueError, KeyError) as error:
             raise invalid(self.folder.commands, "is damaged") from error
 
     @cached_property
@@ -341,13 +341,20 @@ class Recording:
     @cached_property
     def _events(self) -> list[Event]:
         told = self._log.events() if self._log is not None else list(read_lines(self.folder.events))
-        merged = sorted([*told, *({"source": "caller", **note} for note in self._notes)], key=lambda each: each["ns"])
+        merged = sorted([*told, *({**note, "source": "caller"} for note in self._notes)], key=lambda each: each["ns"])
         return [self._event(dict(each)) for each in merged]
 
     def _event(self, told: dict[str, Any]) -> Event:
         ns = int(told.pop("ns"))
         known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
         return Event(ns, (ns - self.clock.start) / _NS, **known, data=told)
+
+
+def _command(line: Mapping[str, Any]) -> Command:
+    return Command(
+        line["ns"], int(line["end_ns"]), str(line["node"]), tuple(map(str, line["argv"])), int(line["exit_code"]),
+        str(line["stdout"]), str(line["stderr"]),
+    )  # fmt: skip
 
 
 def described(log: LogStore) -> dict[str, Any]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
+from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widgets import Footer, Sparkline, Static
+from textual.widget import Widget
+from textual.widgets import Footer, Static
 
+from lab.terminal_text import printable
 from lab.tui.cells import cell
 from lab.tui.table import Lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
 
     from lab.telemetry.board import Sheet
@@ -24,13 +30,43 @@ MOST: Final = 240
 """Looks that are shown."""
 
 
+_BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+def bars(values: Sequence[float], width: int) -> str:
+    """Values as bars on a line of at most ``width``: 0 is the lowest bar, the highest value the full one.
+
+    Where there are more values than room, neighbours share a bar, which shows the highest of them.
+    """
+    count = min(len(values), width)
+    edges = [len(values) * place // count for place in range(count + 1)] if count else []
+    highest = [max(values[start:end]) for start, end in pairwise(edges)]
+    top = max(highest, default=0.0)
+    return "".join(_BARS[int(max(0.0, value) / top * (len(_BARS) - 1))] if top > 0 else _BARS[0] for value in highest)
+
+
+class Curve(Widget):
+    """A line of bars, as high as the values that it is given."""
+
+    def plot(self, values: Sequence[float]) -> None:
+        """Show these, the oldest first."""
+        self._values = values
+        self.refresh()
+
+    def render(self) -> Text:
+        """As many bars as there is room for."""
+        return Text(bars(self._values, self.size.width))
+
+    _values: Sequence[float] = ()
+
+
 class History(Screen[None]):
     """The figures of one line of a sheet, up to a moment."""
 
     CSS = """
     .curve { height: 1; }
     .curve Static { width: 28; padding: 0 1; }
-    .curve Sparkline { width: 1fr; }
+    .curve Curve { width: 1fr; height: 1; color: $success; }
     #of { height: 1; background: $primary-background; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,h,backspace", "close", "back")]
@@ -41,11 +77,11 @@ class History(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Curves, and the figures below them."""
-        yield Static(f"{self.of}, the latest first", id="of", markup=False)
+        yield Static(f"{printable(self.of)}, the latest first", id="of", markup=False)
         for measure in self._sheet.measures:
             with Horizontal(classes="curve", id=f"curve-{measure.name}"):
                 yield Static(measure.title, markup=False)
-                yield Sparkline([], summary_function=max)
+                yield Curve()
         yield Lines(("at", *(measure.title for measure in self._sheet.measures)), descending=True, id="past-lines")
         yield Footer()
 
@@ -63,7 +99,7 @@ class History(Screen[None]):
             curve = self.query_one(f"#curve-{measure.name}", Horizontal)
             past = np.nan_to_num(values[::-1, number])
             curve.display = bool(past.any())
-            curve.query_one(Sparkline).data = past.tolist()
+            curve.query_one(Curve).plot(past.tolist())
             most = cell(measure, float(past.max(initial=0)))
             curve.query_one(Static).update(f"{measure.title}, at most {most}")
         told = [

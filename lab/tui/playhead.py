@@ -6,6 +6,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lab.telemetry.event_text import event_text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -92,5 +94,4 @@ def marks_of(recording: Recording) -> list[Mark]:
 
 def _text(event: Event) -> str:
     where = ":".join(part for part in (event.node, event.interface) if part)
-    more = ", ".join(f"{name} {value}" for name, value in event.data.items() if value not in {"", None})
-    return " ".join(part for part in (where, event.kind.replace("_", " "), more) if part)
+    return f"{where} {event_text(event)}" if where else event_text(event)

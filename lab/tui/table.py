@@ -10,6 +10,8 @@ from textual.coordinate import Coordinate
 from textual.message import Message
 from textual.widgets import DataTable
 
+from lab.terminal_text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -104,4 +106,4 @@ class Lines(DataTable[Text]):
 
 
 def _cell(text: str, column: int) -> Text:
-    return Text(text, justify="right" if column else "left")
+    return Text(printable(text), justify="right" if column else "left")

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static, TabbedContent, TabPane
 
 from lab.telemetry.board import DEVICES, PORTS, SHEETS
+from lab.terminal_text import printable
 from lab.tui import cells
 from lab.tui.history import History
 from lab.tui.table import Lines
@@ -81,8 +82,8 @@ class Viewer(App[None]):
 
     def show(self) -> None:
         """Draw the moment ``at``."""
-        self.query_one("#line", Static).update(self.headline())
-        self.query_one("#told", Static).update(self.told())
+        self.query_one("#line", Static).update(printable(self.headline()))
+        self.query_one("#told", Static).update(printable(self.told()))
         open_ = self.query_one(TabbedContent).active
         for sheet in SHEETS:
             if sheet.name == open_:

@@ -28,6 +28,7 @@ from lab.scenario.runner import play
 from lab.scenario.verdict import Outcome
 from lab.telemetry.recording import Recording
 from tests.fabric.command import ROOT
+from tests.readers import read_by_all
 
 from .on_the_wire import fields
 
@@ -92,6 +93,7 @@ def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, warm: Warm
     assert judged.outcome is Outcome.PASS
     assert engine.running(lifecycle.open_fabric(fabric)) == ()
     assert before in {b"", octets(fabric)}
+    read_by_all(tmp_path / name, tmp_path / "reports")
     recording = Recording.open(tmp_path / name)
     assert bool(recording.captures) is (name in FIRST)
     for file in recording.captures:

@@ -21,10 +21,13 @@ class Listed(Answer):
 
     name: str
     fabric: str
-    state: Literal["recording", "complete", "incomplete"]
+    state: Literal["recording", "complete", "interrupted", "incomplete", "damaged"]
+    """interrupted: it ended early, because of an error, a signal or `down`. incomplete: its recorder was killed."""
     seconds: float | None
     """None of one that is not complete."""
     folder: str
+    why: str
+    """Why it was interrupted, or what is damaged; empty otherwise."""
 
 
 class Phase(Answer):

@@ -1,6 +1,7 @@
 """``rocelab report`` as people use it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,48 @@ def test_a_run_that_was_killed_has_a_page_that_says_so(tmp_path: Path) -> None:
     report(killed, "-o", tmp_path / "out")
     page = (tmp_path / "out" / "run.html").read_text()
     assert "This recording is not whole: its recorder was killed." in page
+
+
+def test_two_runs_of_one_name_are_two_reports(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        storm(tmp_path / folder).finished()
+    said = report(tmp_path / "a" / "run", tmp_path / "b" / "run", tmp_path / "a" / "run", "-o", tmp_path / "out")
+    assert sorted(Path(line).name for line in said.stdout.splitlines()) == [
+        "a-run.html", "a-run.md", "b-run.html", "b-run.md",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("recording.json", '"hz": NaN'),
+        ("recording.json", '"hz": "20"'),
+        ("recording.json", '"start_ns": 1e400'),
+        ("notes.jsonl", '{"ns": 6000000000, "kind": "phase"}'),
+        ("notes.jsonl", '{"ns": 6000000000, "kind": "phase", "name": ["x"]}'),
+        ("commands.jsonl", '{"ns": 6000000000, "argv": 3}'),
+    ],
+)
+def test_a_damaged_one_of_a_folder_is_left_out_in_a_line(tmp_path: Path, file: str, text: str) -> None:
+    for name in ("bad", "good"):
+        storm(tmp_path).finished().rename(tmp_path / name)
+    damaged = tmp_path / "bad" / file
+    if file == "recording.json":
+        key = text.partition(":")[0]
+        about = damaged.read_text()
+        damaged.write_text(re.sub(rf"{key}: [^,\n]+", text, about))
+        assert damaged.read_text() != about
+    else:
+        with damaged.open("a") as lines:
+            lines.write(f"{text}\n{text}\n")
+    said = report("--index", tmp_path, "-o", tmp_path / "out", "--json")
+    assert said.exit_code == 0, said.exception
+    answered = json.loads(said.stdout)
+    assert [each["name"] for each in answered["reports"]] == ["good"]
+    assert [each["recording"] for each in answered["unread"]] == ["bad"]
+    assert len(said.stderr.splitlines()) == 1
+    for words in (["record", "show"], ["replay", "--json"], ["diagnose"]):
+        refused = CliRunner().invoke(app, [*words, str(tmp_path / "bad")]).exception
+        if file != "commands.jsonl" or words[0] == "diagnose":
+            assert isinstance(refused, InvalidInput), (words, refused)

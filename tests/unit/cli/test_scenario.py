@@ -86,3 +86,12 @@ def test_a_run_refuses_a_folder_that_the_host_would_not_see(monkeypatch: pytest.
     monkeypatch.setattr(command, "play", lambda *_, **__: pytest.fail("it was played"))
     with pytest.raises(LabError, match="is not shared with the VM"):
         CliRunner().invoke(app, ["scenario", "run", "incast", "-o", str(tmp_path / "runs")], catch_exceptions=False)
+
+
+def test_a_recording_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "recordings").mkdir()
+    incast(tmp_path / "recordings").finished()
+    monkeypatch.chdir(tmp_path)
+    judged = scenario("judge", "run", "--json")
+    assert judged.exit_code == 0, judged.exception
+    assert json.loads(judged.stdout)["recording"] == "recordings/run"

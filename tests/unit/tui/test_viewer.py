@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from lab.telemetry.film import LiveFilm, RecordedFilm
 from lab.telemetry.recording import Recording
-from lab.tui.history import History
+from lab.tui.history import History, bars
 from lab.tui.replay import Replay
 from lab.tui.table import Lines
 from lab.tui.top import Top
@@ -250,3 +250,20 @@ def test_what_runs_is_shown_as_it_comes_and_can_be_held_still(tmp_path: Path) ->
     os.close(source)
     recorded = RecordedFilm(Recording.open(log.parent))
     assert film.end == recorded.end
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "drawn"),
+    [
+        ([0, 50, 100], 9, "▁▄█"),
+        ([90, 95, 100], 9, "▇▇█"),  # a rate that hardly moves is nearly as high as at most
+        ([5, 5], 9, "██"),
+        ([0, 0], 9, "▁▁"),
+        ([], 9, ""),
+        ([1, 2, 3, 8], 2, "▂█"),
+        ([-3, 4], 9, "▁█"),
+        ([7], 0, ""),
+    ],
+)
+def test_a_curve_begins_at_zero(values: list[float], width: int, drawn: str) -> None:
+    assert bars(values, width) == drawn

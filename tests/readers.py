@@ -1,0 +1,65 @@
+"""Every command that reads a recording, run on one: in this process, and the viewer without a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from textual.widgets import Static
+from typer.testing import CliRunner
+
+from lab.cli.main import app
+from lab.cli.schemas import adapter
+from lab.telemetry.film import RecordedFilm
+from lab.telemetry.recording import Recording
+from lab.tui.replay import Replay
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ANSWERS = {0, 1, 3}
+"""Exit codes of a command that did its work: pass, fail, unknown."""
+
+
+def invoked(*words: str | Path) -> str:
+    """What a command prints, which must neither fail nor print what drives a terminal."""
+    said = CliRunner().invoke(app, list(map(str, words)))
+    assert said.exit_code in _ANSWERS, (words, said.output, said.exception)
+    assert said.exception is None or isinstance(said.exception, SystemExit), (words, said.exception)
+    assert "\x1b" not in said.stdout
+    return said.stdout
+
+
+def replayed(path: Path, events: int = 12) -> str:
+    """Replay it, event by event and back, through all tables; the last lines below them."""
+    told = ""
+
+    async def work() -> None:
+        nonlocal told
+        replay = Replay(RecordedFilm(Recording.open(path)))
+        async with replay.run_test(size=(140, 40)) as pilot:
+            await pilot.press(*["n"] * events, "2", "3", "4", "p", "right_square_bracket")
+            told = str(replay.query_one("#told", Static).render())
+            replay.head.put(replay.head.end)
+            await pilot.press("full_stop")
+
+    asyncio.run(work())
+    return told
+
+
+def read_by_all(path: Path, output: Path) -> None:
+    """Show, replay, report, diagnose and judge it; judging is for those that a scenario has made."""
+    told = replayed(path)
+    assert told
+    assert "\x1b" not in told
+    invoked("record", "show", path)
+    invoked("replay", path, "--once")
+    adapter("replay").validate_json(invoked("replay", path, "--at", "1", "--json"))
+    invoked("diagnose", path)
+    adapter("diagnose").validate_json(invoked("diagnose", path, "--json"))
+    (report,) = json.loads(invoked("report", path, "-o", output, "--json"))["reports"]
+    assert "\x1b" not in (output / f"{path.name}.md").read_text(encoding="utf-8")
+    assert (output / f"{path.name}.html").stat().st_size > 10_000
+    if report["scenario"]:
+        adapter("scenario judge").validate_json(invoked("scenario", "judge", path, "--json"))
