@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import ExitCode, OperationFailed
@@ -15,6 +14,7 @@ from lab.errors import ExitCode, OperationFailed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lab.cli.words import CommandLine
     from lab.vm.state import Running, StateFolder
 
 _ABOUT_A_FABRIC: Final = {
@@ -22,42 +22,45 @@ _ABOUT_A_FABRIC: Final = {
     "qos", "rdma", "record", "scenario", "shell", "status", "top", "vtysh",
 }  # fmt: skip
 _RUNS: Final = {"record": {"shell", "start", "stop"}, "scenario": {"break", "hint", "check", "fix", "explain"}}
-"""What these do with a fabric that runs; the rest reads files, or says itself where it runs."""
+"""Subcommands that act on a running fabric; the others read files, or say themselves where they run."""
 
 
 def follows_to_vm(words: Sequence[str]) -> bool:
     """Whether the command line after ``rocelab``, which does not say where it runs, is one for the VM.
 
-    What is about a running fabric runs where that fabric does: here when it is here, and when it is not, in the VM
-    that is up. Everything else runs here.
+    A command that acts on a running fabric runs where that fabric runs: here when it is here, otherwise in the VM,
+    if the VM is up. Every other command runs here.
     """
     own = words[: words.index("--")] if "--" in words else words
     command = next((word for word in own if not word.startswith("-")), "")
-    if command not in _ABOUT_A_FABRIC or not {"--help", "--all"}.isdisjoint(own):
+    if command not in _ABOUT_A_FABRIC or "--help" in own or _machine() is None:
         return False
-    does = next((word for word in own[own.index(command) + 1 :] if not word.startswith("-")), "")
-    sends_none = command == "craft" and "--send" not in own
-    if sends_none or (command in _RUNS and does not in _RUNS[command]):
-        return False
-    if command == "top" and "--stream" not in own:  # drawn here, of samples that come from there
-        return False
-    if (command == "diagnose" and _names_a_recording(own)) or _machine() is None:
+    from lab.cli.words import parse  # noqa: PLC0415 - it imports the command, which runs elsewhere if the VM is down
+
+    line = parse(words)
+    if not _acts_on_a_fabric(line):
         return False
     from lab.backends.state import all_fabrics  # noqa: PLC0415
 
     here = [fabric.name for fabric in all_fabrics()]
-    if not here:
-        return True
-    from lab.cli.words import fabric_of  # noqa: PLC0415 - it reads all commands, and is seldom asked
-
-    named = fabric_of(words)
-    return named is not None and named not in here
+    return not here or (line.fabric is not None and line.fabric not in here)
 
 
-def _names_a_recording(words: Sequence[str]) -> bool:
-    """Whether one of the words is a path, or a recording in recordings/: files are read here."""
-    names = [word for word in words if not word.startswith("-")]
-    return any("/" in name or Path(name).is_dir() or Path("recordings", name).is_dir() for name in names)
+def _acts_on_a_fabric(line: CommandLine) -> bool:
+    """Whether this call of one of these commands needs a fabric, and not only files."""
+    match line.command:
+        case (("record" | "scenario") as group, *below):
+            return not _RUNS[group].isdisjoint(below)
+        case ("craft",):
+            return line.values.get("send") is not None
+        case ("diagnose",):
+            return line.values.get("run") is None
+        case ("down",):
+            return not line.values.get("all_")
+        case ("top",):  # without --stream it draws here, from samples that it has sent from there
+            return bool(line.values.get("stream"))
+        case _:
+            return True
 
 
 def ask_vm(*words: str) -> Any:

@@ -78,6 +78,45 @@ def test_without_a_fabric_here_it_is_the_vms(machine: StateFolder) -> None:
     assert not follows("record ls")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "counters --all",
+        "qos set --all pfc.rx=false",
+        "fault heal --all",
+        "counters --all --fabric x",
+        "down --fabric x",
+    ],
+)
+def test_all_is_of_the_fabric_wherever_it_runs(machine: StateFolder, line: str) -> None:
+    """Only ``down --all`` is about this machine."""
+    assert machine.running()
+    assert follows(line)
+    assert not follows("down --all")
+
+
+def test_values_of_options_are_no_recordings(
+    machine: StateFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders with the name of the command, of a fabric, of a number: only RUN names a recording."""
+    for name in ("diagnose", "incast", "7", "recordings/x"):
+        (tmp_path / "cd" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "cd")
+    assert machine.running()
+    for line in ("diagnose", "diagnose --fabric incast", "diagnose --seconds 7", "diagnose --fabric x"):
+        assert follows(line), line
+    for line in ("diagnose incast", "diagnose --phase incast recordings/x", "diagnose x", "diagnose ./incast"):
+        assert not follows(line), line
+
+
+def test_options_are_understood_however_they_are_typed(machine: StateFolder) -> None:
+    assert machine.running()
+    for line in ("craft cnp --send=h1:eth1", "craft --send h1:eth1 cnp", "rdma bw h1 h4 --pair=h2:h4"):
+        assert follows(line), line
+    for line in ("craft cnp --output=--send", "craft cnp --dst h1 -o x.pcapng", "record --help", "record"):
+        assert not follows(line), line
+
+
 def test_with_a_fabric_here_only_others_are_the_vms(
     machine: StateFolder, topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lab.cli.words import fabric_of, named_files
+from lab.cli.words import named_files, parse
 from lab.vm.handover import NamedFile
 
 
@@ -58,7 +58,7 @@ def test_files_of_a_command_line(line: str, files: list[NamedFile], capsys: pyte
     [("counters h1 --fabric=x", "x"), ("--debug qos set h1 a=1 --fabric y", "y"), ("exec h1 -- z --fabric y", None)],
 )
 def test_the_fabric_of_a_command_line(line: str, fabric: str | None) -> None:
-    assert fabric_of(line.split()) == fabric
+    assert parse(line.split()).fabric == fabric
 
 
 def test_a_command_line_is_sent_without_what_only_runs_it() -> None:
@@ -68,3 +68,10 @@ def test_a_command_line_is_sent_without_what_only_runs_it() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.stderr.strip() == ""
+
+
+def test_a_command_line_has_its_command_and_its_values() -> None:
+    line = parse(["--debug", "fault", "heal", "--all", "--fabric", "x"])
+    assert (line.command, line.values["every"], line.fabric) == (("fault", "heal"), True, "x")
+    assert parse(["diagnose", "--seconds", "many"]).values["seconds"] is None
+    assert parse(["no-such-command", "x"]).command == ()
