@@ -4,6 +4,17 @@
 PATH=$PWD/.venv/bin:$PATH
 export PATH
 
+# The comment at the beginning of the script is its help, which is printed before the script does anything.
+print_help() {
+    sed -n '2,/^set /s/^# \{0,1\}//p' "scripts/${0##*/}"
+}
+case "${1-}" in
+    -h | --help)
+        print_help
+        exit 0
+        ;;
+esac
+
 # "${as_root[@]}" COMMAND...: run it as root, with this environment; as ourselves where there is no sudo.
 as_root=()
 if [ "$(id -u)" != 0 ] && command -v sudo >/dev/null; then
@@ -20,7 +31,8 @@ remember_vm() {
     if vm_is_up; then
         vm_was_up=yes
         if ! rocelab vm status --json | grep -F "\"$PWD\"" >/dev/null; then
-            echo "the VM that is up shares another checkout; end it: rocelab vm down" >&2
+            printf 'the VM%s that is up shares another checkout. Start one of your own: ROCELAB_VM_NAME=mine %s\n' \
+                "${ROCELAB_VM_NAME:+ $ROCELAB_VM_NAME}" "$0" >&2
             exit 4
         fi
     fi

@@ -10,7 +10,7 @@ from lab.kernel import clock
 from lab.model.qos.resolve import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lab.backends.state import FabricState
     from lab.dataplane.numbering import Numbering
@@ -30,6 +30,19 @@ class Progress(Protocol):
 
 def silent(stage: str, done: int, total: int) -> None:
     """The progress of work that nobody watches."""
+
+
+def in_lines(tell: Callable[[str], None]) -> Progress:
+    """Progress as lines of text: one when a stage begins, and one for each further quarter of its steps."""
+    quarters: dict[str, int] = {}
+
+    def show(stage: str, done: int, total: int) -> None:
+        quarter = 4 * done // total if total else 4
+        if quarter > quarters.get(stage, -1):
+            quarters[stage] = quarter
+            tell(f"{stage}: {done} of {total}")
+
+    return show
 
 
 class Backend(Protocol):

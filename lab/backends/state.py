@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -36,6 +38,7 @@ from lab.errors import Busy, EnvironmentLacks, InvalidInput, Problem, UsageError
 from lab.kernel import files, locks
 from lab.model import store
 from lab.model.qos.store import dump_node, restore_node
+from lab.model.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
 
 STATE_ROOT: Final = Path("/run/rocelab")
 FABRICS: Final = STATE_ROOT / "fabrics"
+_RDMA_SINCE: Final = (7, 1)
+"""The first Linux whose RDMA devices in software work in namespaces."""
 
 
 class Kind(StrEnum):
@@ -279,6 +284,15 @@ def all_fabrics() -> list[FabricState]:
     return []
 
 
+def _rdma_needs_the_vm(release: str) -> bool:
+    """Whether ``rocelab --vm`` is how a fabric gets RDMA: inside the VM, and on a kernel older than Linux 7.1.
+
+    rocelab doctor tries what the kernel can do; this is for an error message, which must not take that long.
+    """
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    return version < _RDMA_SINCE or "ROCELAB_IN_VM" in os.environ
+
+
 def find_fabric(name: str | None) -> FabricState:
     """The fabric called ``name``, or the only one when no name is given; UsageError lists what there is."""
     known = [state.name for state in all_fabrics() if state.exists()]
@@ -287,8 +301,9 @@ def find_fabric(name: str | None) -> FabricState:
     if name in known:
         return FabricState(name)
     if not known:
-        what = "no fabric runs" if name is None else f"no fabric {name}"
-        raise UsageError(what, "rocelab up topologies/clos-2x4.yaml builds one")
+        what = "no fabric runs" if name is None else f"no fabric {name}: none runs"
+        there = " --vm" if _rdma_needs_the_vm(os.uname().release) else ""
+        raise UsageError(what, f"rocelab{there} up topologies/clos-2x4.yaml builds one")
     if name is None:
         raise UsageError(f"{len(known)} fabrics run", f"say which with --fabric: {', '.join(known)}")
-    raise UsageError(f"no fabric {name}", f"there is {', '.join(known)}")
+    raise UsageError(f"no fabric {name}", suggest(name, known, f"there is {', '.join(known)}"))

@@ -43,7 +43,7 @@ def adopt(
     read = read_lab(file)
     topology, left_out = as_topology(read, rate)
     topology = furnished(topology if name is None else renamed(topology, name), qos, rdma=rdma)
-    with stages() as progress:
+    with stages(lines=True) as progress:
         fabric = adoption.adopt(topology, read.name, tell, progress)
     for advice in slot_advice(fabric, fabric.qos):
         warn(f"warning: {advice}")

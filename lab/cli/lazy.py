@@ -45,11 +45,13 @@ class LazyGroup(TyperGroup):
 def wrapped(name: str, module: str, attribute: str) -> Command:
     """The command of this name that a module's function or Typer app is; made once, for Typer takes its time."""
     target = getattr(import_module(module), attribute)
-    if not isinstance(target, typer.Typer):
+    command: Command
+    if isinstance(target, typer.Typer):
+        command = typer.main.get_group(target)  # without --install-completion, which is an option of rocelab alone
+    else:
         single = typer.Typer(add_completion=False)
         single.command(name, context_settings=getattr(target, "context_settings", None))(target)
-        target = single
-    command = typer.main.get_command(target)
+        command = typer.main.get_command(single)
     command.name = name
     take_plainly(command, typer.Context(command))
     return command

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, NoReturn
 
 import typer
 from typer._click.exceptions import NoArgsIsHelpError
@@ -16,6 +18,7 @@ from lab.cli.first_words import instead_of
 from lab.cli.lazy import LazyGroup
 from lab.cli.output import Answer, end_unread, print_error, print_json
 from lab.errors import ExitCode, Interrupted, LabError, UsageError
+from lab.model.suggest import suggest
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
@@ -63,11 +66,15 @@ class Commands(LazyGroup):
     }
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
-        """As Typer does it; UsageError for a word that is no command and that people try first."""
-        if args and args[0] not in self.commands_at and (remedy := instead_of(args[0])):
+        """As Typer does it; UsageError for a word that is no command, with the command that was probably meant."""
+        if args and args[0] not in self.commands_at and not ctx.resilient_parsing:
+            remedy = instead_of(args[0]) or suggest(args[0], self.commands_at, "rocelab --help lists all commands")
             raise UsageError(f"there is no command {args[0]}", remedy)
         return super().resolve_command(ctx, args)
 
+
+_MEANT: Final = re.compile(r"\.? (?:Did you mean (?P<names>.*)\?|\(Possible options: (?P<options>.*)\))$", re.DOTALL)
+"""How Typer's errors end that have found commands or options of a similar name."""
 
 app = typer.Typer(cls=Commands, rich_markup_mode="rich")
 
@@ -171,10 +178,15 @@ def _run() -> NoReturn:
 
 
 def _refused(misuse: MisusedCommand) -> UsageError:
-    """What Typer has against a command line, as any other error is told: a line, or JSON."""
+    """Typer's error about a command line as rocelab's own, with what was probably meant as its remedy."""
     command = misuse.ctx.command_path if misuse.ctx is not None else "rocelab"
     said = misuse.format_message().rstrip(".")
-    return UsageError(f"{command}: {said[:1].lower()}{said[1:]}", f"{command} --help tells what it takes")
+    meant = _MEANT.search(said)
+    said = said[: meant.start()] if meant else said
+    found = re.findall(r"[\w-]+", meant["names"] or meant["options"]) if meant else []
+    names = " or ".join(map(repr, get_close_matches(said.split()[-1], found, n=1) or found))
+    remedy = f"did you mean {names}?" if meant else f"{command} --help lists what it takes"
+    return UsageError(f"{command}: {said[:1].lower()}{said[1:]}", remedy)
 
 
 def _rocelabs(words: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Progress of long work on a terminal's standard error: a bar for each stage, nothing where nobody watches."""
+"""Progress of long work on standard error: a bar for each stage on a terminal, lines of text elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from lab.backends.base import in_lines, silent
 from lab.cli.output import stderr
 
 if TYPE_CHECKING:
@@ -19,11 +20,17 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def stages() -> Iterator[Progress]:
-    """A ``Progress`` that draws one bar for each stage, in the order in which they begin."""
+def stages(*, lines: bool = False) -> Iterator[Progress]:
+    """A ``Progress`` that draws one bar for each stage, in the order in which they begin.
+
+    Where standard error is no terminal, ``lines`` prints lines of text instead; without it nothing is shown there.
+    """
+    if not stderr.is_terminal:
+        yield in_lines(_print) if lines else silent
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn())
     tasks: dict[str, TaskID] = {}
-    with Bars(*columns, TimeElapsedColumn(), console=stderr, disable=not stderr.is_terminal) as bars:
+    with Bars(*columns, TimeElapsedColumn(), console=stderr) as bars:
 
         def show(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
@@ -31,3 +38,7 @@ def stages() -> Iterator[Progress]:
             bars.update(tasks[stage], completed=done, total=total)
 
         yield show
+
+
+def _print(line: str) -> None:
+    stderr.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -44,7 +44,7 @@ def up(
         topology = renamed(topology, name)
     if not rdma:
         topology = lifecycle.without_rdma(topology)
-    with stages() as progress:
+    with stages(lines=True) as progress:
         if restored:
             fabric, watch = lifecycle.reopen(topology, progress=progress, timeout=timeout, waiting=tell)
         else:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import lifecycle, registry
+from lab.backends.base import in_lines
 from lab.backends.state import FabricState
 from lab.errors import UsageError
 from lab.faults import declared, engine
@@ -89,7 +90,7 @@ def fabric_of(topology: Topology, tell: Callable[[str], None]) -> tuple[Fabric, 
     if FabricState(topology.name).exists():
         return _warm(topology, tell), False
     tell(f"building {topology.name}")
-    fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT))
+    fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT), progress=in_lines(tell))
     declared.inject(fabric)
     return fabric, True
 

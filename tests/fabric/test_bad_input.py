@@ -17,7 +17,8 @@ SMALL = TOPOLOGIES / "clos-2x2.yaml"
 
 
 def only_line(stderr: str) -> str:
-    lines = stderr.splitlines()
+    """The error, which is the only line but for the progress of ``up``."""
+    lines = [line for line in stderr.splitlines() if not re.fullmatch(r"[\w ]+: \d+ of \d+", line)]
     assert len(lines) == 1, stderr
     assert lines[0].startswith("error: ")
     return lines[0]

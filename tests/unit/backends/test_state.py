@@ -4,6 +4,7 @@ import fcntl
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -132,10 +133,35 @@ def test_who_waited_for_a_fabric_that_is_gone_then_says_so(kept: FabricState) ->
     assert all_fabrics() == []
 
 
+@pytest.mark.parametrize(
+    ("release", "inside", "remedy"),
+    [
+        ("6.18.3", "", "rocelab --vm up topologies/"),
+        ("7.0-rc3", "", "rocelab --vm up topologies/"),
+        ("7.1.0-amd64", "", "rocelab up topologies/"),
+        ("10.0", "", "rocelab up topologies/"),
+        ("7.3.4", "1", "rocelab --vm up topologies/"),
+    ],
+)
+def test_the_remedy_for_no_fabric_is_one_that_works(
+    root: Path, monkeypatch: pytest.MonkeyPatch, release: str, inside: str, remedy: str
+) -> None:
+    """A kernel without RDMA in namespaces needs the VM; a command that runs in the VM was typed outside."""
+    assert not root.exists()
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release=release))
+    monkeypatch.delenv("ROCELAB_IN_VM", raising=False)
+    if inside:
+        monkeypatch.setenv("ROCELAB_IN_VM", inside)
+    for name in (None, "x"):
+        with pytest.raises(UsageError) as refused:
+            find_fabric(name)
+        assert refused.value.remedy.startswith(remedy)
+
+
 def test_no_fabric_and_several_fabrics_say_what_to_do(root: Path) -> None:
     with pytest.raises(UsageError, match="no fabric runs"):
         find_fabric(None)
-    with pytest.raises(UsageError, match="no fabric x: rocelab up"):
+    with pytest.raises(UsageError, match="no fabric x: none runs"):
         find_fabric("x")
     for name in ("a", "b"):
         with FabricState(name).locked():
@@ -145,6 +171,8 @@ def test_no_fabric_and_several_fabrics_say_what_to_do(root: Path) -> None:
         find_fabric(None)
     with pytest.raises(UsageError, match="no fabric x: there is a, b"):
         find_fabric("x")
+    with pytest.raises(UsageError, match="no fabric aa: did you mean 'a'"):
+        find_fabric("aa")
     assert find_fabric("b").ready
     assert root.exists()
 

@@ -52,7 +52,6 @@ def test_an_error_is_json_where_json_was_asked_for(
         ("inspect --bogus", "rocelab inspect: no such option: --bogus"),
         ("topology show", "rocelab topology show: missing argument 'file'"),
         ("rdma bw h1 h4 --qps many", "rocelab rdma bw: invalid value for '--qps': "),
-        ("frobnicate", "rocelab: no such command 'frobnicate'"),
     ],
 )
 def test_a_command_line_that_cannot_be_is_told_as_other_errors_are(
@@ -62,7 +61,7 @@ def test_a_command_line_that_cannot_be_is_told_as_other_errors_are(
     error = json.loads(out)["error"]
     assert (code, error["kind"], error["exit_code"]) == (2, "UsageError", 2)
     assert error["message"].startswith(told)
-    assert error["remedy"] == f"{told.partition(':')[0]} --help tells what it takes"
+    assert error["remedy"] == f"{told.partition(':')[0]} --help lists what it takes"
     assert err == f"error: {error['message']}: {error['remedy']}\n"
     assert failed(capsys, monkeypatch, *line.split()) == (2, "", err)
 
@@ -114,6 +113,32 @@ def test_words_that_one_tries_first_are_answered(
     code, _, err = failed(capsys, monkeypatch, *words)
     assert code == 2
     assert told in err
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("countrs", "there is no command countrs: did you mean 'counters'?"),
+        ("rmda bw h1 h4", "there is no command rmda: did you mean 'rdma'?"),
+        ("frobnicate", "there is no command frobnicate: rocelab --help lists all commands"),
+        ("fault injct x", "rocelab fault: no such command 'injct': did you mean 'inject'?"),
+        ("vm checkpoint sav", "rocelab vm checkpoint: no such command 'sav': did you mean 'save'?"),
+        ("status --fabrik x", "rocelab status: no such option: --fabrik: did you mean '--fabric'?"),
+        ("rdma bw h1 h4 --par x", "rocelab rdma bw: no such option: --par: did you mean '--pair'?"),
+    ],
+)
+def test_a_typing_error_is_answered_by_what_was_meant(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, told: str
+) -> None:
+    assert failed(capsys, monkeypatch, *line.split()) == (2, "", f"error: {told}\n")
+
+
+@pytest.mark.parametrize("group", ["rdma", "qos", "vm", "topology", "scenario"])
+def test_only_rocelab_itself_installs_completion(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    assert "--install-completion" not in failed(capsys, monkeypatch, group, "--help")[1]
+    assert "--install-completion" in failed(capsys, monkeypatch, "--help")[1]
 
 
 def test_what_is_advised_is_there() -> None:

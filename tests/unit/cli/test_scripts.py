@@ -1,0 +1,52 @@
+"""What ./scripts/... say of themselves, before they install, start or change anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SCRIPTS = sorted(
+    path.name for path in (ROOT / "scripts").iterdir() if path.is_file() and path.read_bytes().startswith(b"#!")
+)
+
+
+def run(script: str, *words: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run it with programs of which each fails that would change the machine: python, pip, rocelab, sudo, apt-get."""
+    return subprocess.run(
+        [ROOT / "scripts" / script, *words],
+        cwd=where,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH whose first folder has programs that fail the test when they are called."""
+    for name in ("python", "python3", "rocelab", "sudo", "apt-get", "dpkg-query"):
+        (tmp_path / name).write_text("#!/bin/sh\necho called $0 $* >&2\nexit 99\n", encoding="ascii")
+        (tmp_path / name).chmod(0o755)
+    return f"{tmp_path}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_is_printed_and_nothing_is_done(script: str, flag: str, path: str, tmp_path: Path) -> None:
+    """From any folder, and without the packages that setup would install."""
+    done = run(script, flag, where=tmp_path, PATH=path, PYTHON="/nowhere")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"./scripts/{script}" in done.stdout
+    assert not done.stdout.startswith("#")
+
+
+def test_the_tour_refuses_a_part_that_it_does_not_have(path: str, tmp_path: Path) -> None:
+    done = run("tour", "incast", "incats", where=tmp_path, PATH=path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tour: no part incats; there is incast ")
