@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,6 +17,7 @@ from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stdout, table
 from lab.cli.runs import folder_of
 from lab.errors import InvalidInput, OperationFailed, UsageError
+from lab.kernel import clock, wall
 from lab.model.suggest import suggest
 from lab.units import counted, format_rate, format_size, format_time
 from lab.vm.handover import to_stay
@@ -60,7 +59,7 @@ def start(
     from lab.telemetry import background  # noqa: PLC0415 - NumPy, for which ls does not wait
 
     running = open_fabric(fabric)
-    chosen = name or f"{running.name}-{datetime.fromtimestamp(time.time()).astimezone():%Y%m%d-%H%M%S}"
+    chosen = name or f"{running.name}-{wall.stamp()}"
     if not _NAME.fullmatch(chosen):
         raise UsageError(f"a recording cannot be called {chosen!r}", "take letters, digits, dots and dashes")
     folder = to_stay(output) / chosen
@@ -248,7 +247,8 @@ def _show(recording: Recording) -> None:
     told = _as_data(recording)
     late = f"late by {format_time(told['late_mean'])} on average, {format_time(told['late_max'])} at most"
     skipped = "" if not told["skipped"] else f", {told['skipped']} left out"
-    _say(f"{told['name']} of fabric {told['fabric']}, {told['began']}: {_seconds(told['seconds'])}")
+    virtual = " of virtual time" if recording.time == clock.VIRTUAL else ""
+    _say(f"{told['name']} of fabric {told['fabric']}, {told['began']}: {_seconds(told['seconds'])}{virtual}")
     _say(f"{counted(told['samples'], 'sample')} at {told['hz']:g} Hz, {late}{skipped}")
     if told["why"]:
         _say(f"{'interrupted' if told['complete'] else 'incomplete'}: {told['why']}")

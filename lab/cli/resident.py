@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import termios
+import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from lab.cli import output
@@ -170,6 +171,7 @@ def run(request: Request, command: Callable[[], None] = run_command) -> NoReturn
     """
     os.environ.clear()
     os.environ.update(request.whole_environment)
+    time.tzset()
     os.chdir(request.directory)
     sys.argv = list(request.argv)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the process's life

@@ -75,4 +75,5 @@ def _show(fabric: Fabric, watch: Stopwatch, what: str) -> None:
     if topology.faults:
         faults = counted(len(topology.faults), "fault")
         stdout.print(f"{faults} declared: rocelab fault ls tells what is there", highlight=False)
-    stdout.print(f"{what} in {format_time(sum(watch.seconds.values()))} ({spent})", highlight=False)
+    virtual = " of virtual time" if clock.lives_in() == clock.VIRTUAL else ""
+    stdout.print(f"{what} in {format_time(sum(watch.seconds.values()))}{virtual} ({spent})", highlight=False)

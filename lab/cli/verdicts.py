@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from lab.cli.output import stderr, stdout, table
 from lab.errors import ExitCode
+from lab.kernel import wall
 from lab.scenario.verdict import Outcome, worst
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ _CODES: Final = {Outcome.PASS: ExitCode.PASS, Outcome.FAIL: ExitCode.FAIL, Outco
 
 def fresh(output: Path, name: str) -> Path:
     """A folder for a recording of a scenario, not there yet, named by it and the time."""
-    stamp = f"{datetime.fromtimestamp(time.time()).astimezone():%Y%m%d-%H%M%S}"
+    stamp = wall.stamp()
     folder, number = output / f"{name}-{stamp}", 2
     while folder.exists():
         folder, number = output / f"{name}-{stamp}-{number}", number + 1

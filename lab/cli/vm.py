@@ -58,6 +58,10 @@ With = Annotated[
     typer.Option("--with", metavar="WHAT", help="More in the image: containerlab, with Docker and an image of FRR."),
 ]
 app.add_typer(checkpoint.app, name="checkpoint")
+_LONG = 10.0
+"""Seconds of waiting after which it is said how long it was."""
+_TYPED_IN = {"exec", "shell", "top", "vtysh"}
+"""Commands that last as long as their user wants."""
 _PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -168,7 +172,9 @@ def send(command: list[str], name: str | None = None, written: Iterable[str] = (
     work = automatic.work_of(command, os.environ)
     running = machine.up(state, machine.Wanted(work=work), print_progress)
     touch = machine.touch(running, work, state, print_progress)
+    began = clock.monotonic()
     code = call(state, running, [*command, automatic.RESTORED] if touch.done else command, files, _note)
+    _tell_time(command, running, clock.monotonic() - began)
     if "scenario" in command:
         from lab.cli import scores  # noqa: PLC0415 - paid for only by those who may have one
 
@@ -176,6 +182,13 @@ def send(command: list[str], name: str | None = None, written: Iterable[str] = (
     if code == 0:
         machine.keep(touch, state, print_progress)
     return code
+
+
+def _tell_time(command: list[str], running: Running, seconds: float) -> None:
+    """What a command took by the caller's clock, where people wait and its own figures are in virtual time."""
+    waited = command[0] == "rocelab" and _TYPED_IN.isdisjoint(command) and seconds >= _LONG
+    if waited and running.time is Time.VIRTUAL:
+        print_progress(f"took {seconds:.0f} s by your clock; its own figures are in virtual time")
 
 
 def _facts(running: Running | None) -> dict[str, object]:

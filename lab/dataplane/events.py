@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lab.dataplane.layout import EVENT, EVENTS, Drop, EventKind
+from lab.kernel import wall
 from lab.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from numpy.typing import NDArray
 
@@ -200,8 +201,8 @@ def describe_value(event: Event) -> str:
 
 
 def clock(boot_seconds: float) -> datetime:
-    """A moment of CLOCK_MONOTONIC by the clock on the wall."""
-    return datetime.fromtimestamp(time.time() - time.monotonic() + boot_seconds).astimezone()
+    """A moment of CLOCK_MONOTONIC by the clock on the caller's wall."""
+    return wall.date_at(boot_seconds)
 
 
 def of_ports(events: Iterable[Event], ports: Iterable[tuple[str, str]]) -> list[Event]:

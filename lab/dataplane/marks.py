@@ -5,7 +5,6 @@ Only watermarks are begun anew in the kernel: what was the most since a moment c
 
 from __future__ import annotations
 
-import time
 import zipfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.dataplane.layout import COUNTERS
-from lab.kernel import files
+from lab.kernel import files, wall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +77,7 @@ def clear(maps: PortMaps, mark: Mark, readings: Iterable[tuple[Reading, Iterable
     for reading, devices in readings:
         for device in devices:
             port = reading.node.first + 1 + reading.node.devices.index(device)
-            mark.ports[port], mark.times[port] = reading.port(device), time.time()
+            mark.ports[port], mark.times[port] = reading.port(device), wall.now()
             for scope, pairs in _MOST.items():
                 for most, now in pairs:
                     maps.counters[scope][most][port] = maps.counters[scope][now][port]

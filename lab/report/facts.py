@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.report.figures import Figure, figures_of, phases_of
@@ -157,8 +156,7 @@ def _gathered(recording: Recording, told: Told) -> Facts:
 
 
 def _wall(recording: Recording) -> str:
-    began = (recording.clock.start + recording.realtime_offset) / _NS
-    return datetime.fromtimestamp(began).astimezone().isoformat(timespec="seconds")
+    return recording.began.isoformat(timespec="seconds")
 
 
 def _spans(recording: Recording) -> Iterator[Span]:

@@ -10,7 +10,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.telemetry.folder import read_lines
+from lab.telemetry.folder import read_lines, wall_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ def write_cast(folder: Folder, about: Mapping[str, Any]) -> Path | None:
     start = int(about["start_ns"])
     header = {
         "version": 2, "width": WIDTH, "height": HEIGHT,
-        "timestamp": (start + int(about["realtime_offset_ns"])) // _NS,
+        "timestamp": (start + wall_offset(about)) // _NS,
         "title": f"commands of {folder.path.resolve().name}, rendered from commands.jsonl",
     }  # fmt: skip
     events = sorted([*_phases(folder), *_told(commands)], key=lambda event: event[0])

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lab.telemetry.cast import write_cast
-from lab.telemetry.folder import Folder, write_json
+from lab.telemetry.folder import Folder, wall_offset, write_json
 from lab.telemetry.log_store import LogStore
 from lab.telemetry.recording import described
 from lab.telemetry.tables import write_tables
@@ -22,7 +22,7 @@ def finish(folder: Folder, about: Mapping[str, Any]) -> None:
     """
     log = LogStore(folder.log)
     folder.tables.mkdir(exist_ok=True)
-    write_tables(log, folder.tables, int(about["realtime_offset_ns"]))
+    write_tables(log, folder.tables, wall_offset(about))
     with folder.events.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(event) + "\n" for event in log.events())
     write_cast(folder, about)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import InvalidInput, Problem, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 FORMAT: Final = "rocelab-recording"
@@ -146,6 +146,7 @@ _FIELDS: Final[dict[str, Callable[[Any], bool]]] = {
     "hz": lambda value: _is_length(value) and value > 0,
     "start_ns": _is_time,
     "realtime_offset_ns": _is_time,
+    "wall_offset_ns": lambda value: value is None or _is_time(value),
     "seconds": lambda value: value is None or _is_length(value),
     "skipped": lambda value: value is None or _is_time(value),
     "why": lambda value: value is None or isinstance(value, str),
@@ -162,6 +163,15 @@ def damage_as_invalid(path: Path) -> Iterator[None]:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         said = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise invalid(path, f"is damaged: {said}") from error
+
+
+def wall_offset(about: Mapping[str, Any]) -> int:
+    """How far the clock of whoever made a recording was ahead of CLOCK_MONOTONIC when it began, in ns.
+
+    The VM's own clock is another one, in virtual time; recordings of older versions have that one alone.
+    """
+    noted = about.get("wall_offset_ns")
+    return int(about["realtime_offset_ns"] if noted is None else noted)
 
 
 def read_json(path: Path) -> Any:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.errors import OperationFailed, UsageError
-from lab.kernel import signals
+from lab.kernel import signals, wall
 from lab.model import store
 from lab.model.qos.store import dump_node
 from lab.model.selection import choose_links
@@ -87,6 +87,7 @@ class Recorder:
         about: dict[str, Any] = {
             "format": files.FORMAT, "version": files.VERSION, "fabric": fabric.name, "hz": hz, "complete": False,
             "start_ns": start, "realtime_offset_ns": time.time_ns() - time.monotonic_ns(),
+            "wall_offset_ns": round((wall.now() - time.monotonic()) * 10**9),
         }  # fmt: skip
         try:
             _describe(folder, fabric, about, parameters or {})

@@ -14,11 +14,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.errors import UsageError
+from lab.kernel import wall
 from lab.model import store
 from lab.model.qos.store import restore_node
 from lab.model.suggest import suggest
 from lab.telemetry.counted import Counted
-from lab.telemetry.folder import Folder, invalid, read_about, read_json, read_lines
+from lab.telemetry.folder import Folder, invalid, read_about, read_json, read_lines, wall_offset
 from lab.telemetry.log_store import LogStore
 from lab.telemetry.series import Clock, Phase
 from lab.telemetry.things import Device, Port
@@ -26,6 +27,7 @@ from lab.telemetry.transfers import Transfer, read_transfers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from lab.model.qos.port import NodeQos
@@ -129,8 +131,18 @@ class Recording:
 
     @property
     def realtime_offset(self) -> int:
-        """What the clock on the wall was ahead of CLOCK_MONOTONIC when it began, in ns."""
+        """How far the clock of its machine, by which captures are stamped, was ahead of CLOCK_MONOTONIC, in ns."""
         return int(self._about["realtime_offset_ns"])
+
+    @property
+    def began(self) -> datetime:
+        """When it began, by the clock of whoever made it: in the VM, the machine's own clock is another."""
+        return wall.date_of((self.clock.start + wall_offset(self._about)) / _NS)
+
+    @property
+    def time(self) -> str:
+        """The time in which its seconds count: "host", or "virtual" in the VM; "" where it was not noted."""
+        return str(self.host.get("time", ""))
 
     @cached_property
     def clock(self) -> Clock:

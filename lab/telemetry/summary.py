@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lab.telemetry.recording import Recording
     from lab.telemetry.series import Phase, Series
 
@@ -45,7 +46,7 @@ def summarise(recording: Recording, most: int = 8) -> Summary:
     busy = [Busy(name, _bps(port.rx_bytes()), _bps(port.tx_bytes())) for name, port in ports]
     busy.sort(key=lambda each: -(each.rx_bps + each.tx_bps))
     return Summary(
-        began=datetime.fromtimestamp((recording.clock.start + recording.realtime_offset) / _NS).astimezone(),
+        began=recording.began,
         seconds=recording.seconds,
         samples=len(samples["ns"]),
         late_mean=float(late.mean()) if len(late) else 0.0,

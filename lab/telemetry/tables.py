@@ -29,7 +29,7 @@ _COMPRESSION: Final = "zstd"
 
 
 def write_tables(log: LogStore, folder: Path, offset: int) -> None:
-    """Write every table of a log; ``offset`` is what the clock on the wall is ahead of CLOCK_MONOTONIC, in ns.
+    """Write every table of a log; ``offset`` is how far the caller's clock is ahead of CLOCK_MONOTONIC, in ns.
 
     OSError when the disk is full.
     """

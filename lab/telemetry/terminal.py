@@ -19,7 +19,7 @@ import pexpect
 
 from lab.errors import OperationFailed
 from lab.kernel import signals
-from lab.telemetry.folder import read_about
+from lab.telemetry.folder import read_about, wall_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ class Cast:
     def header(self, size: tuple[int, int], about: Mapping[str, Any], title: str) -> None:
         """Write the first line; ``size`` is rows and columns."""
         rows, columns = size
-        began = (self._start + int(about["realtime_offset_ns"])) // _NS
+        began = (self._start + wall_offset(about)) // _NS
         self._line({"version": 2, "width": columns, "height": rows, "timestamp": began, "title": title})
 
     def output(self, data: bytes) -> bytes:

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
+from lab.kernel import wall
 from lab.kernel.signals import received
 from lab.vm.channel import Lost, opened
 from lab.vm.ending import has_ended
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 IN_VM: Final = "ROCELAB_IN_VM"
 """Set in the guest's environment."""
-CALLED_AT: Final = "ROCELAB_CALLED_AT"
-"""When a command was sent into the guest, by the caller's clock: in virtual time the guest's own is another."""
 FORWARDED: Final = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "PYTEST_ADDOPTS")
 """Besides these, variables of rocelab's own go across, and of a terminal its kind."""
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -48,7 +47,7 @@ def inside_vm() -> bool:
 
 def called_at() -> float:
     """What the clock of whoever typed the command says, in seconds since 1970."""
-    told = os.environ.get(CALLED_AT, "") if inside_vm() else ""
+    told = os.environ.get(wall.CALLED_AT, "") if inside_vm() else ""
     return float(told) if told else time.time()
 
 
@@ -84,7 +83,7 @@ def _run(state: StateFolder, running: Running, handover: Handover, sink: Sink | 
     request = Request(
         argv=tuple(handover.words),
         directory=handover.directory,
-        environment=forwarded(os.environ, terminal=terminal) | {CALLED_AT: f"{time.time():.3f}"},
+        environment=forwarded(os.environ, terminal=terminal) | _times(state),
         terminal=size() if terminal else None,
         code=of_code(),
     )
@@ -92,12 +91,23 @@ def _run(state: StateFolder, running: Running, handover: Handover, sink: Sink | 
     try:
         seen = raw() if terminal else contextlib.nullcontext()
         with opened(state, request) as channel, received(watched) as signals, seen:
-            return _Relay(channel, signals, sink).run()
+            code = _Relay(channel, signals, sink).run()
     except Lost as lost:
         if has_ended(running):
             why = f"\n{said}\n" if (said := last_fault(state)) else ""
             raise OperationFailed(f"the VM ended while {handover.words[0]} ran{why}", "rocelab vm up") from lost
         raise OperationFailed(f"the way into the VM broke while {handover.words[0]} ran", "try again") from lost
+    with contextlib.suppress(OSError):
+        state.call_ended.write_text(f"{time.time():.3f}", encoding="ascii")
+    return code
+
+
+def _times(state: StateFolder) -> dict[str, str]:
+    """The caller's time of now and of the end of the last command in this VM, and its time zone."""
+    times = {wall.CALLED_AT: f"{time.time():.3f}", "TZ": wall.time_zone()}
+    with contextlib.suppress(OSError):
+        times[wall.LAST_ENDED_AT] = state.call_ended.read_text(encoding="ascii")
+    return times
 
 
 def forwarded(environment: Mapping[str, str], *, terminal: bool) -> dict[str, str]:

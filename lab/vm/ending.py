@@ -37,7 +37,8 @@ def clear(state: StateFolder) -> bool:
     ended = False
     for pid, started in recorded:
         ended = _end(pid, started) or ended
-    for path in (state.record, state.pid_file, state.monitor, state.frozen, state.untouched, *state.ports):
+    traces = (state.record, state.pid_file, state.monitor, state.frozen, state.untouched, state.call_ended)
+    for path in (*traces, *state.ports):
         path.unlink(missing_ok=True)
     return ended
 

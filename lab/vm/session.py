@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import select
 import signal
+import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import LabError
+from lab.kernel import wall
 from lab.vm.frames import Frame, Kind
 from lab.vm.launch import NOT_STARTED, refusal
 from lab.vm.port import Disconnected
@@ -32,6 +34,7 @@ class Session:
         self._idler = idler
         self._tag = start.tag
         self._request = Request.from_json(start.payload)
+        _note_times(self._request)
         self._launcher = launcher
         self._unheard = heard
 
@@ -68,6 +71,7 @@ class Session:
             abandon(command)
         else:
             self._say(Kind.EXIT, b"%d" % command.code())
+            _LastEnd.at = time.monotonic()
         return following
 
     def _await_go(self) -> Frame | None:
@@ -135,6 +139,21 @@ class Session:
 
     def _say(self, kind: Kind, payload: bytes = b"") -> None:
         self._port.send(Frame(self._tag, kind, payload))
+
+
+class _LastEnd:
+    """When the last command ended, in seconds of the guest's CLOCK_MONOTONIC; 0 before the first."""
+
+    at = 0.0
+
+
+def _note_times(request: Request) -> None:
+    """Keep what the caller's clock says now, and what it said when the last command ended."""
+    ended, now = (request.environment.get(name, "") for name in (wall.LAST_ENDED_AT, wall.CALLED_AT))
+    if ended and _LastEnd.at:
+        wall.note(_LastEnd.at, float(ended))
+    if now:
+        wall.note(time.monotonic(), float(now))
 
 
 def abandon(command: Command) -> None:

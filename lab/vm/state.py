@@ -131,6 +131,11 @@ class StateFolder:
         return self.path / "untouched"
 
     @property
+    def call_ended(self) -> Path:
+        """When the last command in the VM ended, by the caller's clock, in seconds since 1970."""
+        return self.path / "call-ended"
+
+    @property
     def kvm_verdict(self) -> Path:
         """Whether KVM worked, and in which boot of the host that was found."""
         return self.path / "kvm.json"

@@ -19,7 +19,7 @@ from lab.cli.schemas import adapter
 from lab.errors import LabError, OperationFailed
 from lab.faults import engine
 from lab.faults.ledger import Entry, Holder, Ledger
-from lab.kernel import process
+from lab.kernel import process, wall
 from lab.model.load import read_topology
 from lab.scenario import challenge, library, standing
 from lab.scenario.challenge import About, Challenge
@@ -244,7 +244,7 @@ def test_scores_of_the_vm_are_fetched_and_what_is_none_is_not(
     score = {"scenario": "incast", "when": 5.0, "seconds": 1.0, "hints": 0, "wrong": 3, "solved": False}
     with monkeypatch.context() as inside:
         inside.setenv(call.IN_VM, "1")
-        inside.setenv(call.CALLED_AT, "1234.5")
+        inside.setenv(wall.CALLED_AT, "1234.5")
         inside.setattr(scores, "GUEST_CACHE", tmp_path / "guest")
         scores.keep(score)
         assert call.called_at() == 1234.5

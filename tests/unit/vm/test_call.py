@@ -6,12 +6,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lab.kernel import wall
 from lab.vm import agent
 from lab.vm.fingerprint import of_code
 from lab.vm.frames import WINDOW, Frame, Kind
@@ -279,3 +281,23 @@ def test_a_resident_of_other_code_is_replaced(launcher: Launcher) -> None:
     os.close(null)
     assert ends[0] is not ends[1] is ends[2]
     assert ends[0].wait(PATIENCE) == 0
+
+
+def test_the_guest_keeps_what_the_callers_clock_says(
+    guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When each command began, and when the one before it ended."""
+    monkeypatch.setattr(wall, "PAIRS", tmp_path / "pairs")
+    began = time.time()
+    for _ in range(2):
+        assert guest.run("true")[0] == 0
+    pairs = [tuple(map(float, line.split())) for line in (tmp_path / "pairs").read_text().splitlines()]
+    boots, walls = zip(*pairs, strict=True)
+    assert len(pairs) == 3  # a start, its end, and a start
+    assert began - 1 <= walls[0] <= walls[1] <= walls[2] <= time.time() + 1
+    assert boots[0] <= boots[1] <= boots[2]
+
+
+def test_times_of_day_in_the_guest_are_of_the_callers_zone(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "XYZ-5:45")
+    assert guest.run("date", "+%z")[1] == b"+0545\n"

@@ -86,7 +86,7 @@ def test_inside_the_vm_the_option_does_nothing(
     monkeypatch.setenv("ROCELAB_IN_VM", "1")
     assert rocelab(monkeypatch, "--vm", "no-such-command") == 2
     assert not sent
-    assert "no such command" in capsys.readouterr().err
+    assert "there is no command" in capsys.readouterr().err
 
 
 def test_inside_the_vm_there_is_no_vm(
