@@ -50,7 +50,7 @@ def wrapped(name: str, module: str, attribute: str) -> Command:
         command = typer.main.get_group(target)  # without --install-completion, which is an option of rocelab alone
     else:
         single = typer.Typer(add_completion=False)
-        single.command(name, context_settings=getattr(target, "context_settings", None))(target)
+        single.command(name, cls=getattr(target, "command_class", None))(target)
         command = typer.main.get_command(single)
     command.name = name
     take_plainly(command, typer.Context(command))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLONE_NEWNS: Final = 0x00020000
+CLONE_NEWUTS: Final = 0x04000000
 CLONE_NEWNET: Final = 0x40000000
 MS_BIND: Final = 0x1000
 MS_REC: Final = 0x4000

@@ -28,6 +28,8 @@ _STATE: Final = Path("/run/rocelab")
 _OUR_DIRECTORY: Final = _STATE / "made-netns"
 _OUR_MOUNT: Final = _STATE / "mounted-netns"
 """There when the directory, and the mount on it, are ours: ``ip netns add`` makes the same and leaves them."""
+_OUR_MOUNT_POINT: Final = _STATE / "made-mount-point"
+"""Names a directory that programs in namespaces have mounts on, and that was made for that."""
 _SELF: Final = "/proc/thread-self/ns/net"
 _SO_NETNS_COOKIE: Final = 71
 _AT_ONCE: Final = 64
@@ -150,9 +152,19 @@ def _share_directory() -> None:
         libc.mount("", NETNS_DIR, "none", libc.MS_SHARED | libc.MS_REC)
 
 
+def make_mount_point(directory: Path) -> None:
+    """Make a directory, which ``tidy`` removes again, for programs in namespaces to mount on; fine when it exists."""
+    if directory.is_dir():
+        return
+    with locks.locked(_STATE):
+        if not directory.is_dir():
+            _OUR_MOUNT_POINT.write_text(str(directory), encoding="utf-8")
+            directory.mkdir(mode=0o755)
+
+
 def tidy() -> None:
     """Once no namespace has a name, take away what is ours of their directory; another's may have outlived ours."""
-    if _OUR_MOUNT.exists() or _OUR_DIRECTORY.exists():
+    if any(mark.exists() for mark in (_OUR_MOUNT, _OUR_DIRECTORY, _OUR_MOUNT_POINT)):
         with locks.locked(_STATE):
             _remove_directory()
 
@@ -165,6 +177,10 @@ def _remove_directory() -> None:
     entries = list(NETNS_DIR.iterdir()) if NETNS_DIR.exists() else []
     if not all(entry.is_symlink() for entry in entries):
         return
+    if _OUR_MOUNT_POINT.exists():
+        with contextlib.suppress(OSError):  # somebody else uses it, or it was not made
+            Path(_OUR_MOUNT_POINT.read_text(encoding="utf-8")).rmdir()
+        _OUR_MOUNT_POINT.unlink()
     for mark, remove in ((_OUR_MOUNT, partial(libc.unmount, NETNS_DIR, 0)), (_OUR_DIRECTORY, NETNS_DIR.rmdir)):
         if mark.exists() and not (entries and mark == _OUR_DIRECTORY):
             with contextlib.suppress(OSError):  # killed before it was made, or busy: somebody else's by now

@@ -187,11 +187,19 @@ def _joining(group: int | None) -> Callable[[], object] | None:
     return None if group is None else partial(os.write, group, b"0")
 
 
-def interact(argv: Argv, group: int | None = None, *, is_shell: bool = False) -> int:
+def interact(
+    argv: Argv,
+    group: int | None = None,
+    *,
+    is_shell: bool = False,
+    place: Place = here,
+    environment: Mapping[str, str] | None = None,
+) -> int:
     """Run a program on the caller's own terminal and return its exit code as shells have it, signals included.
 
     Signals that would end us, and SIGUSR1 and SIGUSR2, are the program's: they reach it once, from a terminal as from
     kill(1). A shell (``is_shell``) gets SIGHUP for SIGTERM, which one that reads from a terminal ignores.
+    It is started in ``place`` as in ``run``.
     """
     attached = _in_foreground()
     started: list[Process] = []
@@ -207,9 +215,10 @@ def interact(argv: Argv, group: int | None = None, *, is_shell: bool = False) ->
             with contextlib.suppress(ProcessLookupError):
                 (os.kill if attached else os.killpg)(started[0].pid, asked)
 
-    within = Surroundings(new_session=False, new_group=not attached)
+    within = Surroundings(environment=environment, new_session=False, new_group=not attached)
     ours = signals.handled(pass_on, _PASSED_ON)  # handlers, unlike SIG_IGN, are not inherited
-    with ours, start(argv, stdin=None, stdout=None, stderr=None, within=within, group=group) as program:
+    launch = partial(start, argv, stdin=None, stdout=None, stderr=None, within=within, group=group)
+    with ours, place(launch) as program:
         started.append(program)
         for number in early:
             pass_on(number)

@@ -20,7 +20,7 @@ from lab.kernel.routes import multicast_interfaces
 from lab.routing.render_segments import REACH, SCRIPT, TOOLS, reach_script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lab.kernel.netns import Namespace
     from lab.routing.render import RouterConfig
@@ -34,6 +34,8 @@ _MANAGED: Final = ("staticd",)
 _OF_MANAGER: Final = Path("/etc/frr/zebra.conf")
 """What mgmtd, where there is one, tells zebra, which takes no VRFs from a file then; in the router's own mounts."""
 OLDEST: Final = (8, 4)
+NO_ROUTER: Final[Mapping[Path, Path | None]] = {_SOCKETS: None}
+"""``Router.in_node`` where no router runs: a router of the machine's own must not answer there."""
 _START_TIMEOUT: Final = 120.0
 _MULTICAST: Final = "pimd"
 _POLL: Final = 0.02
@@ -270,6 +272,11 @@ class Router:
         with cgroup.opened(self.namespace.group) as group:
             command = [*enter, *self._command(find_daemons(), daemon)]
             self.namespace.inside(lambda: self._launch(command, daemon, group, Launches()))
+
+    @property
+    def in_node(self) -> Mapping[Path, Path | None]:
+        """Where FRR's tools look for sockets, and the directory whose entries programs in the node need there."""
+        return {_SOCKETS: self.directory}
 
     def terminal(self, daemon: str) -> Path:
         """The socket at which a daemon takes commands."""
