@@ -48,7 +48,7 @@ class NodeSession:
             with cgroup.opened(self.namespace.group) as group:
                 return process.interact(argv, group, is_shell=is_shell, place=self._place, environment=environment)
         except OSError as error:
-            raise UsageError(f"{argv[0]} cannot be run: {error.strerror}") from error
+            raise UsageError(f"{argv[0]} cannot be run: {error.strerror}", "name a program") from error
 
     def _place(self, work: Callable[[], process.Process]) -> process.Process:
         def body() -> process.Process:
