@@ -113,7 +113,7 @@ class Statistics:
 class Output(Protocol):
     """What the writer writes to: an unbuffered binary file or pipe."""
 
-    def write(self, data: bytes, /) -> int | None:
+    def write(self, data: bytes | memoryview, /) -> int | None:
         """Write some or all of ``data`` and return how much."""
 
 
@@ -165,6 +165,10 @@ class Writer:
         while blocks := _packets(islice(source, _BATCH)):
             self._write(blocks)
 
+    def write_blocks(self, blocks: bytes | memoryview) -> None:
+        """Write packets that are whole enhanced packet blocks already, of interfaces that were added."""
+        self._write(blocks)
+
     def write_statistics(self, interface: int, statistics: Statistics) -> None:
         """Write what an interface counted; once for each, at the end."""
         body = _STATISTICS.pack(interface, *_timestamp(statistics.end))
@@ -176,7 +180,7 @@ class Writer:
         )
         self._write(_block(INTERFACE_STATISTICS, body + options))
 
-    def _write(self, blocks: bytes) -> None:
+    def _write(self, blocks: bytes | memoryview) -> None:
         """Write all of it, or on failure none, so that the file ends in a whole block; OperationFailed says why."""
         done = 0
         try:

@@ -251,6 +251,27 @@ def test_what_the_ring_cannot_hold_is_counted() -> None:
 
 
 @pytest.mark.usefixtures("veth")
+def test_a_ring_that_fills_up_is_urgent_and_an_empty_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nice value counts within a session only, and would not do beside programs that take every processor."""
+    policies: list[int] = []
+    write_blocks = Writer.write_blocks
+
+    def written(writer: Writer, blocks: bytes | memoryview) -> None:
+        policies.append(os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK)
+        write_blocks(writer, blocks)
+
+    monkeypatch.setattr(Writer, "write_blocks", written)
+    for count, wanted in ((2000, os.SCHED_RR), (1, os.SCHED_OTHER)):
+        policies.clear()
+        with Capture([point(RIGHT)], Writer(io.BytesIO())) as capture:
+            send(LEFT, *(numbered(number, size=MTU) for number in range(count)))
+            (counted,) = capture.run(seconds=0)
+        assert (counted.packets, counted.dropped) == (count, 0)
+        assert policies[0] == wanted
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+@pytest.mark.usefixtures("veth")
 def test_an_interface_that_is_not_there_is_named() -> None:
     missing = Point(LEFT, "swp9", "left:swp9")
     with pytest.raises(OperationFailed, match=f"cannot capture on swp9 in namespace {LEFT.name}: No such device"):

@@ -7,7 +7,6 @@ unsure of it lets through, for ``match`` to decide; so it does with conditions t
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from lab.wire.filter import assembler as asm
@@ -19,6 +18,9 @@ from lab.wire.layers import ETHERNET_SIZE
 from lab.wire.ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lab.wire.filter.assembler import Instruction
     from lab.wire.filter.expression import Address
     from lab.wire.filter.kernel_walk import Layer
@@ -28,27 +30,37 @@ NEEDED: Final = 512
 """Bytes of a packet that ``match`` must have after the program: the headers of the deepest tunnels."""
 
 
-_PLAIN: Final = Struct("!12xHBxH2xHxB12xHH")
-"""Of Ethernet, IPv4 and UDP: ethertype, version and IHL, total length, fragment, protocol, port, UDP's length."""
 _IPV4: Final = 20
+_PLAIN: Final = ETHERNET_SIZE + _IPV4 + 6
+"""Bytes up to UDP's length, the last field that is looked at, its two included."""
 _FRAGMENT: Final = MORE_FRAGMENTS | FRAGMENT_OFFSET
 _ANSWERED: Final = 28  # UDP, BTH, AETH and ICRC
 
 
-def decides(packet: bytes | memoryview, length: int) -> bool:
-    """Whether programs of ``quick`` filters decide exactly about this packet of ``length`` bytes, at a quick look.
+def decided(
+    memory: memoryview, start: NDArray[np.int64], captured: NDArray[np.int64], length: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Of which packets, of ``length`` bytes, programs of ``quick`` filters decide exactly, at a quick look.
 
-    True for RoCEv2 in plain IPv4, which is most of what is captured: ``match`` has nothing to add, and takes long.
+    They begin in ``memory`` where ``start`` says. True for RoCEv2 in plain IPv4, which is most of what is captured:
+    ``match`` has nothing to add, and takes long.
     """
-    if len(packet) < _PLAIN.size:
-        return False
-    kind, version, total, fragment, protocol, port, size = _PLAIN.unpack_from(packet)
-    return (
-        (kind, version, protocol, port) == _ROCEV2
-        and not fragment & _FRAGMENT
-        and _ANSWERED <= size <= total - _IPV4
-        and total + ETHERNET_SIZE <= length
-    )
+    import numpy as np  # noqa: PLC0415 - programs are made without it
+
+    octets, found = np.frombuffer(memory, np.uint8), captured >= _PLAIN
+    at = start[found]
+
+    def word(offset: int) -> NDArray[np.int64]:
+        return octets[at + offset].astype(np.int64) << 8 | octets[at + offset + 1]
+
+    kind, version, protocol, port = _ROCEV2
+    total, size = word(16), word(38)
+    found[found] = (
+        (word(12) == kind) & (octets[at + 14] == version) & (octets[at + 23] == protocol) & (word(36) == port)
+        & (word(20) & _FRAGMENT == 0) & (size >= _ANSWERED) & (size <= total - _IPV4)
+        & (total + ETHERNET_SIZE <= length[found])
+    )  # fmt: skip
+    return found
 
 
 def kernel_program(expression: Expression, keep: int) -> tuple[Instruction, ...]:

@@ -37,3 +37,27 @@ def test_goes_on_without_the_right_to(monkeypatch: pytest.MonkeyPatch) -> None:
     with before_others():
         pass
     assert asked[-1][-1] == usual
+
+
+def policy() -> int:
+    return os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+
+
+def test_what_is_urgent_comes_before_other_sessions_too_and_returns() -> None:
+    with before_others() as priority:
+        priority.be_urgent(True)
+        assert policy() == (os.SCHED_RR if os.geteuid() == 0 else os.SCHED_OTHER)
+        priority.be_urgent(False)
+        assert policy() == os.SCHED_OTHER
+        priority.be_urgent(True)
+    assert policy() == os.SCHED_OTHER
+
+
+def test_what_is_urgent_goes_on_without_the_right_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    with before_others() as priority:
+        priority.be_urgent(True)
+    assert policy() == os.SCHED_OTHER

@@ -198,7 +198,7 @@ class FullDisk(io.FileIO):
 
     room = 10_000
 
-    def write(self, data: bytes, /) -> int:  # type: ignore[override]
+    def write(self, data: bytes | memoryview, /) -> int:  # type: ignore[override]
         taken = min(len(data), self.room - self.tell())
         if taken <= 0:
             raise OSError(28, "No space left on device")

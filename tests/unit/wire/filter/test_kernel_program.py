@@ -1,5 +1,6 @@
 """The kernel's program against the predicate, on packets of every kind, on damaged ones, and on noise."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from lab.errors import UsageError
 from lab.wire.build import Message, pause, pfc, rocev2, vxlan
 from lab.wire.filter.assembler import JUMP_EQUAL, RETURN, Assembler, Label
 from lab.wire.filter.expression import Any, Expression, Field, Within
-from lab.wire.filter.kernel_program import decides, kernel_program
+from lab.wire.filter.kernel_program import decided, kernel_program
 from lab.wire.filter.match import matches
 from lab.wire.filter.parse import parse
 from lab.wire.frame import decode
@@ -19,6 +20,12 @@ from tests.unit.wire.filter.filters import MAC, every, expressions, quick_expres
 from tests.unit.wire.packets import IP4, IP6, VTEPS, crafted, messages
 
 KEEP = 4096
+
+
+def decides(packet: bytes, length: int) -> bool:
+    """Of one packet, in the middle of a memory."""
+    start, captured, on_the_wire = (np.array([number]) for number in (7, len(packet), length))
+    return bool(decided(memoryview(bytes(7) + packet + bytes(100)), start, captured, on_the_wire)[0])
 
 
 def verdicts(expression: Expression, packet: bytes) -> tuple[bool, bool]:
