@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.dataplane.counters import moved
 from lab.dataplane.layout import EventKind
+from lab.dataplane.numbering import drained_interface
 from lab.model.topology import Endpoint
 
 if TYPE_CHECKING:
@@ -89,11 +90,10 @@ class Observation:
 
     def fullest(self, node: str, priority: int) -> tuple[Endpoint, int] | None:
         """The queue of a node that held most at any reading, with its bytes; a host's drain is one of them."""
-        ports = self.qos[node].ports
-        queue = next(iter(ports.values())).priority_to_queue[priority] if ports else 0
         deepest: dict[str, int] = {}
         for reading in self.readings:
             for device in reading[node].node.devices:
+                queue = self.port(Endpoint(node, drained_interface(device))).priority_to_queue[priority]
                 depth = int(reading[node].port(device)["queue"]["depth_bytes"][queue])
                 deepest[device] = max(depth, deepest.get(device, 0))
         device, depth = max(deepest.items(), key=lambda item: item[1], default=("", 0))

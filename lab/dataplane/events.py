@@ -112,7 +112,7 @@ def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: i
         start = int(ordered["ns"][0]) if len(ordered) else 0
     return [
         Event(ns / _NS, (ns - start) / _NS, *names[port], EventKind(kind), index, *_meant(kind, value, names))
-        for ns, value, port, kind, index in ordered.tolist()
+        for ns, value, port, kind, index in ordered[["ns", "value", "port", "kind", "index"]].tolist()
         if port in names
     ]
 
@@ -144,17 +144,15 @@ class Tail:
         return fresh
 
     def _records(self) -> NDArray[Any]:
-        """Whole records only: one that is just being written is for the next time, with all behind it."""
+        """Whole records only: one that is not stored yet is for the next time, with all after it."""
         count = int(self._maps.event_count[0])
-        if self._next < count - EVENTS // 2:
-            self._next = count
-            return _copy(self._maps)
-        slots = np.arange(self._next, count) % EVENTS
-        first, second = self._maps.events[slots], self._maps.events[slots]
-        torn = np.flatnonzero((first != second) | (first["ns"] == 0))
-        whole: NDArray[Any] = first[: torn[0]] if len(torn) else first
-        self._next += len(whole)
-        return whole
+        first = max(self._next, count - EVENTS)
+        records, whole = _stored(self._maps, first, count)
+        pending = np.flatnonzero(~whole)
+        end = int(pending[0]) if len(pending) else len(records)
+        self._next = count - len(records) + end
+        found: NDArray[Any] = records[:end]
+        return found
 
     def _is_new_end(self, record: Any) -> bool:
         end = (int(record["ns"]), int(record["port"]), int(record["index"]))
@@ -171,22 +169,23 @@ def _meant(kind: int, value: int, names: Mapping[int, tuple[str, str]]) -> tuple
 
 
 def _copy(maps: PortMaps) -> NDArray[Any]:
-    """The records of the ring, without any that is just being written.
-
-    A record is filled in after the count has grown. It is whole when it was the same twice over, was not the next to
-    be written over, and is not what was there a round of the ring before.
-    """
+    """The records of the ring, without any that is not stored yet."""
     count = int(maps.event_count[0])
-    oldest = max(0, count - EVENTS)
-    slots = np.arange(oldest, count) % EVENTS
-    first, second = maps.events[slots], maps.events[slots]
-    lost = max(0, int(maps.event_count[0]) - EVENTS - oldest)
-    first, second = first[lost:], second[lost:]
-    whole = (first == second) & (first["ns"] != 0)
-    if count > EVENTS and len(first):
-        whole &= first["ns"] >= first["ns"][0]
-    kept: NDArray[Any] = first[whole]
+    records, whole = _stored(maps, max(0, count - EVENTS), count)
+    kept: NDArray[Any] = records[whole]
     return kept
+
+
+def _stored(maps: PortMaps, first: int, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Copies of the records of events ``first`` to ``count``, and whether each is stored.
+
+    An event is counted first, its record is filled in next, and its sequence number is written last. The oldest
+    events are left out when later ones took their places before the copy was complete.
+    """
+    numbers = np.arange(first, count)
+    records = maps.events[numbers % EVENTS]
+    lost = max(0, int(maps.event_count[0]) - EVENTS - first)
+    return records[lost:], records["sequence"][lost:] == numbers[lost:] + 1
 
 
 def describe_value(event: Event) -> str:

@@ -106,6 +106,7 @@ COUNTERS: Final = (
     _queue("bytes", "sent_bytes", "bytes sent", "", f"{_Q}BYTES"),
     _queue("ecn_marked", "ecn_marked", "packets marked CE", "rx_prion_marked", f"{_Q}WRED_ECN_MARKED_PACKETS"),
     _queue("not_ect", "not_ect", "packets that were to be marked, and cannot be: not ECT"),
+    _queue("ecn_failed", "ecn_failed", "ECT packets that were to be marked, and could not be written"),
     *_dropped(Drop.LIMIT, "lossy: the queue was at its limit", "", f"{_Q}DROPPED_PACKETS"),
     *_dropped(Drop.SHARED, "lossy: the group was at its share", "rx_prion_cong_discard", f"{_PG}DROPPED_PACKETS"),
     *_dropped(Drop.HEADROOM, "lossless: headroom was full", "rx_prion_buf_discard", f"{_PG}DROPPED_PACKETS"),

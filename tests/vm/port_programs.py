@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 from .one_switch import waited
 from .run_program import LONGEST, Outcome, run_program
 
-UNSPEC, SHOT, REDIRECT = -1, 2, 7
+UNSPEC, SHOT, STOLEN, REDIRECT = -1, 2, 4, 7
 """TC_ACT_* of <linux/pkt_cls.h>."""
 MAC: Final = "02:00:00:00:00:11"
 INTERFACES: Final = ("swp1", "swp2")
@@ -67,6 +67,8 @@ _ETH_P_ALL: Final = 3
 _SOL_PACKET: Final = 263
 _PACKET_AUXDATA: Final = 8
 _AUXDATA: Final = struct.Struct("=IIIHHHH")
+_SO_TIMESTAMPNS: Final = 35
+_TIMESPEC: Final = struct.Struct("=qq")
 _VLAN_VALID: Final = 0x10
 """struct tpacket_auxdata and TP_STATUS_VLAN_VALID of <linux/if_packet.h>."""
 _ARRIVES: Final = 5.0
@@ -75,6 +77,7 @@ _ARRIVES: Final = 5.0
 DATA, PFC, TOKEN, KICK, SPARE = range(5)
 """enum rl_kind of mark.h."""
 XOFF: Final = 0x100
+WRITTEN: Final = 0x200
 NO_PORT: Final = 0x3FFFF
 
 GROUP: Final = layout.TYPES.record("rl_group")
@@ -163,6 +166,17 @@ class Switch:
             assert library().bpf_map_lookup_elem(groups, ctypes.byref(key), found) == 0
         return np.frombuffer(found.raw, GROUP)[0]
 
+    def slots(self, port: int, count: int) -> Any:
+        """The first ``count`` places for a port's packets, of the type ``layout.SLOT``, in order of first use."""
+        found = np.zeros(count, layout.SLOT)
+        place = ctypes.create_string_buffer(layout.SLOT.itemsize)
+        with self._map("slots") as slots:
+            for number in range(count):
+                key = ctypes.c_uint32(port * SLOTS + number)
+                assert library().bpf_map_lookup_elem(slots, ctypes.byref(key), place) == 0
+                found[number] = np.frombuffer(place.raw, layout.SLOT)[0]
+        return found
+
     def rx(self, packet: bytes, port: int = SWP1, repeat: int = 1) -> Outcome:
         """``port_rx`` on a packet that comes in by a port."""
         return self._run(self.programs.rx, packet, PORTS.index(port), 0, repeat)
@@ -184,6 +198,13 @@ class Switch:
         with end:
             end.settimeout(_ARRIVES)
             yield Wire(end)
+
+    @contextmanager
+    def stamped_wire(self) -> Iterator[Wire]:
+        """The far end of swp1's cable, whose frames have the time at which they came."""
+        with self.wire() as wire:
+            wire._end.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            yield wire
 
     def _run(self, program: int, packet: bytes, index: int, marked: int, repeat: int) -> Outcome:
         with entered(self.inside):
@@ -214,6 +235,12 @@ class Wire:
         frame, ((_, _, auxdata),), _, _ = self._end.recvmsg(LONGEST, socket.CMSG_SPACE(_AUXDATA.size))
         assert not _AUXDATA.unpack(auxdata)[0] & _VLAN_VALID, "it has a tag"
         return frame
+
+    def next_stamped(self) -> tuple[float, bytes]:
+        """The next frame, and when it came in seconds; of a ``stamped_wire``."""
+        frame, ((_, _, stamp),), _, _ = self._end.recvmsg(LONGEST, socket.CMSG_SPACE(_TIMESPEC.size))
+        seconds, nanoseconds = _TIMESPEC.unpack(stamp)
+        return seconds + nanoseconds / 1e9, frame
 
     def send(self, frame: bytes) -> None:
         """A frame towards the switch."""

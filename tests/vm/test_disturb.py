@@ -6,6 +6,7 @@ h1 -- s1 -- h2, links of 100 Mb/s; the cable that is disturbed is the one from h
 from __future__ import annotations
 
 import socket
+import time
 from collections import deque
 from contextlib import contextmanager
 from itertools import pairwise
@@ -17,7 +18,8 @@ import pytest
 
 from lab.dataplane import disturb, live
 from lab.errors import UsageError
-from lab.model.disturbance import Disturbance
+from lab.kernel.inject import Injector
+from lab.model.disturbance import LONGEST, Disturbance
 from tests import splitmix
 from tests.pings import Echoes, ping
 
@@ -185,6 +187,22 @@ class TestUnseen:
 def switch() -> Iterator[Switch]:
     with port_programs.switch() as made:
         yield made
+
+
+@pytest.mark.parametrize("jitter", [5.0, LONGEST])
+def test_a_jitter_that_takes_more_than_32_bits_is_drawn_from_all_of_it(switch: Switch, jitter: float) -> None:
+    """What each packet's draw makes of 5 and of 60 s, by the time at which it is to arrive: nobody waits for it."""
+    packets = 200
+    disturb.disturb(switch.maps, SWP1, Disturbance(jitter=jitter, seed=SEED))
+    began = time.monotonic_ns()
+    with Injector(switch.inside, "swp1") as injector:
+        injector.send([data(0)] * packets)
+    waited(lambda: switch.maps.ports["state"]["on_wire"][SWP1] == packets, "the cable to hold them all")
+    ended = time.monotonic_ns() + 10**6
+    drawn = [(value >> 32) * round(jitter * 1e9) >> 32 for value in splitmix.stream(SEED, JITTER, packets)]
+    assert max(drawn) > 0.9 * jitter * 1e9
+    arrive = switch.slots(SWP1, packets)["ready_at"].tolist()
+    assert all(began <= when - late <= ended for when, late in zip(arrive, drawn, strict=True))
 
 
 def test_a_pause_is_never_overtaken(switch: Switch) -> None:

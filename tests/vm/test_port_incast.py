@@ -12,7 +12,7 @@ import subprocess
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -119,6 +119,15 @@ def test_an_incast_pauses_the_senders_and_loses_nothing(fabric: Star, senders: i
     groups = [port["group"][PRIORITY] for port in now.values()]
     assert all(group["xoff"] == group["xon"] and not group["bytes"] for group in groups)
     assert now[SWITCH, SINK_PORT]["queue"][PRIORITY]["ecn_marked"] > 0
+    # A PFC frame has 60 octets by the standard, and the kernel's own counts say that it had them on the wire.
+    for interface in ("swp1", f"swp{senders}"):
+        port = fabric.counters(SWITCH, interface)
+        assert port["tx_pfc_bytes"] == PFC_FRAME * port["tx_pfc"] > 0
+        sent = int(port["queue"]["sent_bytes"].sum()) + PFC_FRAME * int(port["tx_pfc"])
+        said = fabric.namespaces[SWITCH].run(["ip", "-j", "-s", "link", "show", "dev", interface]).stdout
+        (link,) = json.loads(said)
+        assert link["stats64"]["tx"]["bytes"] == sent
+        assert kernel_root(fabric, interface)["bytes"] == sent
 
 
 @pytest.mark.parametrize("rate", [pytest.param(20_000_000, marks=pytest.mark.long), 100_000_000])
@@ -307,6 +316,13 @@ def test_the_analyser_finds_in_captures_what_the_ports_counted(fabric: Star) -> 
     assert pause.paused == pytest.approx(grown["paused_ns"] / 1e9, rel=0.05)
 
 
+def kernel_root(fabric: Star, interface: str) -> dict[str, Any]:
+    """What ``tc -s qdisc`` says of the root qdisc of one of the switch's ports."""
+    said = fabric.namespaces[SWITCH].run(["tc", "-j", "-s", "qdisc", "show", "dev", interface]).stdout
+    root: dict[str, Any] = next(qdisc for qdisc in json.loads(said) if qdisc.get("root"))
+    return root
+
+
 def test_tc_counts_what_we_count(fabric: Star) -> None:
     """``tc -s qdisc`` has every byte and packet that a port sent, its PFC frames, and every drop."""
     fabric.configure(SWITCH, "pfc.priorities=[]", "buffer.queues.3=60KB", "buffer.groups.3.alpha=8")
@@ -314,11 +330,10 @@ def test_tc_counts_what_we_count(fabric: Star) -> None:
     settle(fabric)
     fabric.configure(SWITCH)
     for interface in (SINK_PORT, "swp1"):
-        said = fabric.namespaces[SWITCH].run(["tc", "-j", "-s", "qdisc", "show", "dev", interface]).stdout
-        root = next(qdisc for qdisc in json.loads(said) if qdisc.get("root"))
+        root = kernel_root(fabric, interface)
         port = fabric.counters(SWITCH, interface)
         queue = port["queue"]
         assert root["packets"] == queue["sent_packets"].sum() + port["tx_pfc"]
-        assert root["bytes"] == queue["sent_bytes"].sum() + port["tx_pfc_bytes"]
+        assert root["bytes"] == queue["sent_bytes"].sum() + PFC_FRAME * port["tx_pfc"]
         assert root["drops"] == queue["drop_packets"].sum()
         assert (root["qlen"], root["backlog"]) == (queue["depth_packets"].sum(), queue["depth_bytes"].sum())

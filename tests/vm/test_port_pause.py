@@ -291,6 +291,33 @@ def test_the_watchdog_takes_a_stormed_queue_over_and_gives_it_back(fabric: Star,
     assert bool(dropped) is (action == "drop")
 
 
+@pytest.mark.parametrize("frame", [pfc({3: 0}), pfc({3: 0, 4: 0, 5: 0xFFFF})], ids=["XON", "XON and another's XOFF"])
+@pytest.mark.usefixtures("tap")
+def test_a_storm_that_turns_into_a_storm_of_xons_is_over(fabric: Star, frame: bytes) -> None:
+    """They pause nothing: the restoration time runs from the first of them on, however many follow.
+
+    SONiC's own watchdog missed this: github.com/sonic-net/sonic-swss, issue 4581.
+    """
+    watch = [f"pfc.watchdog.{name}" for name in ("detection=100ms", "restoration=200ms", "action=forward")]
+    fabric.configure(SWITCH, *watch, "buffer.pool=16MB", "buffer.queues.0=2MB")
+    port = fabric.id(SWITCH, "swp3")
+    waited(lambda: fabric.live(SWITCH, "swp3")["queue"][3]["depth_packets"] > BACKLOG, "a backlog")
+    since = fabric.event_count
+    paused(fabric, 0xFFFF)
+    occurred(fabric, since, EventKind.STORM)
+    ended = stopped(fabric, EventKind.RESUMED, frame)
+    xons = 0
+    with fabric.wire("h3") as stopper:
+        while not named(fabric.events(since), EventKind.RESTORED, port):
+            assert time.monotonic() < ended + 10 * RESTORATION, f"not restored after {xons} XONs"
+            stopper.send(frame)
+            xons += 1
+            time.sleep(RESTORATION / 50)
+    fabric.configure(SWITCH, "buffer.pool=16MB", "buffer.queues.0=2MB")
+    assert xons > 10
+    assert 0 <= occurred(fabric, since, EventKind.RESTORED) - ended - RESTORATION < 5 * TICK
+
+
 @pytest.mark.parametrize(
     "frame",
     [

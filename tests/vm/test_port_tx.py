@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +28,13 @@ from .port_programs import (
     NO_PORT,
     PFC,
     PORT,
+    SHOT,
+    STOLEN,
     SWP1,
     SWP2,
     TOKEN,
     UNSPEC,
+    WRITTEN,
     XOFF,
     Switch,
     mark,
@@ -173,6 +178,55 @@ class TestMarker:
             assert outcome == Outcome(UNSPEC, packet, mark(DATA, PORT.dscp_to_priority[dscp], NO_PORT))
 
 
+@contextmanager
+def bridged(ports: Switch, how: str) -> Iterator[None]:
+    """A bridge between the two ports, which hands on packets that share their octets with a copy.
+
+    That is one to a third port, which goes out last, or one that a socket on the first has not been asked for yet.
+    """
+    commands = ["link add br0 type bridge mcast_snooping 0", "link set swp1 master br0"]
+    if how == "flooded":
+        commands += ["link add other type dummy", "link set other up master br0"]
+    with ExitStack() as stack:
+        for command in [*commands, "link set swp2 master br0", "link set br0 up"]:
+            ports.inside.run(["ip", *command.split()])
+        stack.callback(ports.inside.run, ["ip", "link", "del", "br0"])
+        if how == "flooded":
+            stack.callback(ports.inside.run, ["ip", "link", "del", "other"])
+        else:
+            stack.enter_context(ports.inside.inside(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x300)))
+        yield
+
+
+class TestCopies:
+    """Where a packet shares its octets, a switch marks it all the same."""
+
+    @BOTH
+    @pytest.mark.parametrize("how", ["flooded", "tapped"])
+    @pytest.mark.parametrize("ecn", [NOT_ECT, ECT0])
+    def test_a_packet_that_shares_its_octets_is_marked(
+        self, ports: Switch, path: build.Path, how: str, ecn: int
+    ) -> None:
+        queue(ports)["depth_bytes"] = CURVE.kmax + 1
+        dscp = PORT.dscp_to_priority.index(PRIORITY)
+        with bridged(ports, how), ports.wire() as source, ports.wire(SWP2) as wire:
+            source.send(write(path, ecn, dscp=dscp))
+            assert wire.next() == write(path, CE if ecn else NOT_ECT, dscp=dscp)
+        counted = queue(ports)
+        assert [int(counted[name]) for name in ("ecn_marked", "not_ect", "ecn_failed")] == [bool(ecn), not ecn, 0]
+
+    @pytest.mark.parametrize(("path", "size"), [(PATHS[0], 18), (PATHS[1], 30)], ids=["IPv4", "IPv6"])
+    def test_ect_in_less_than_a_header_is_counted_where_it_cannot_be_marked(
+        self, ports: Switch, path: build.Path, size: int
+    ) -> None:
+        """Whoever adds up what the curve chose finds every packet."""
+        queue(ports)["depth_bytes"] = CURVE.kmax + 1
+        with Injector(ports.inside, "swp2") as injector:
+            injector.send([write(path, ECT0, dscp=PORT.dscp_to_priority.index(PRIORITY))[:size]])
+        counted = queue(ports)
+        assert [int(counted[name]) for name in ("ecn_marked", "not_ect", "ecn_failed")] == [0, 0, 1]
+
+
 class TestPfc:
     def test_every_vector_is_the_frame_of_the_standard(self, ports: Switch, tmp_path: Path) -> None:
         frames = []
@@ -180,8 +234,9 @@ class TestPfc:
             for asked, quanta in ((XOFF, 0xFFFF), (0, 0)):
                 marked = mark(PFC, 0, vector | asked)
                 operands = Pfc.of({priority: quanta for priority in range(8) if vector >> priority & 1})
+                ports.set_group(SWP2, 0, paused=int(asked == XOFF))
                 outcome = ports.tx(write(PATHS[0], ECT0), marked)
-                assert outcome == Outcome(UNSPEC, build.pfc(MAC, operands), marked)
+                assert outcome == Outcome(STOLEN, build.pfc(MAC, operands), marked), "it was sent"
                 frames.append((outcome.packet, vector, [quanta if vector >> n & 1 else 0 for n in range(8)]))
         assert tshark([packet for packet, *_ in frames], tmp_path) == [told for _, *told in frames]
 
@@ -193,6 +248,14 @@ class TestPfc:
     def test_quanta_are_those_of_the_port(self, ports: Switch) -> None:
         ports.reset(replace(PORT, pfc=replace(PORT.pfc, quanta=0x1234)))
         assert ports.tx(bytes(60), mark(PFC, 0, XOFF | 1)).packet == build.pfc(MAC, Pfc.of({0: 0x1234}))
+
+    def test_a_frame_that_is_written_goes_on_as_it_is(self, ports: Switch) -> None:
+        written, marked = build.pfc(MAC, Pfc.of({3: 0xFFFF})), mark(PFC, 0, WRITTEN | XOFF | 8)
+        assert ports.tx(written, marked) == Outcome(UNSPEC, written, marked)
+
+    def test_a_frame_that_its_queue_refuses_is_dropped(self, ports: Switch) -> None:
+        """Its sender hears of it, and sends it again."""
+        assert ports.tx(bytes(60), mark(PFC, 0, XOFF | 8)).verdict == SHOT
 
     @pytest.mark.parametrize("kind", [TOKEN, KICK])
     def test_tokens_and_kicks_pass(self, ports: Switch, kind: int) -> None:

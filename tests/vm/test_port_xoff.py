@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -9,9 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.dataplane.layout import EventKind
-from lab.model.qos.port import GroupQos, PortQos
+from lab.kernel import process
+from lab.kernel.inject import Injector
+from lab.model.qos.headroom import PFC_FRAME
+from lab.model.qos.port import GroupQos, PortQos, Trust
+from lab.units import WIRE_OVERHEAD
 from lab.wire import build
 from lab.wire.headers import Pfc
+from tests.inside import entered
 
 from .port_programs import (
     DATA,
@@ -75,6 +81,11 @@ def dynamic(alpha: Fraction) -> PortQos:
     return replace(PORT, groups=(group,) * 8)
 
 
+def static(reserved: int) -> PortQos:
+    """A port whose thresholds are fixed."""
+    return replace(PORT, groups=(replace(PORT.groups[0], reserved=reserved),) * 8)
+
+
 def only(*priorities: int) -> list[int]:
     return [int(priority in priorities) for priority in range(8)]
 
@@ -136,6 +147,55 @@ class TestXoff:
         assert self.arriving(ports, threshold - 99) == [frame(PRIORITY)]
 
 
+def sized(size: int, tags: int = 0) -> bytes:
+    """A packet of a lossless class with so many octets, tags included."""
+    packet = data(PRIORITY)
+    packet = packet[:12] + bytes.fromhex("81006064") * tags + packet[12:]
+    return packet[:size].ljust(size, b"\0")
+
+
+class TestLength:
+    """A PFC frame is 60 octets without its FCS, whatever the packet was that it was made of (IEEE 802.3 31D)."""
+
+    @pytest.mark.parametrize("size", [34, 42, 59, 60, 61, 1500, 4214])
+    @pytest.mark.parametrize("tags", [0, 1])
+    def test_it_is_counted_and_occupies_the_link_as_what_it_is(self, ports: Switch, size: int, tags: int) -> None:
+        before = root(ports)
+        ports.reset(replace(PORT, trust=Trust.PCP if tags else Trust.DSCP))
+        ports.set_group(SWP1, GROUP, bytes=XOFF_AT)
+        with ports.wire() as wire:
+            ports.rx(sized(size, tags))
+            assert wire.next_untagged() == frame(PRIORITY)
+        counted = ports.maps.counters[SWP1]
+        assert (int(counted["tx_pfc"]), int(counted["tx_pfc_bytes"])) == (1, PFC_FRAME)
+        after = root(ports)
+        assert [after[name] - before[name] for name in ("packets", "bytes", "backlog")] == [1, PFC_FRAME, 0]
+        occupied = int(ports.maps.ports["state"]["next_tx"][SWP1]) - int(ports.maps.events["ns"][0])
+        assert occupied <= (PFC_FRAME + WIRE_OVERHEAD) * 8 * 10**9 // RATE
+
+    def test_what_waits_behind_it_waits_for_60_octets(self, ports: Switch) -> None:
+        """Two packets wait for the link, XOFF goes between them: the second comes its time of the line behind it."""
+        rate = 1_000_000
+        ports.reset(replace(PORT, rate=rate))
+        ports.set_group(SWP1, GROUP, bytes=XOFF_AT)
+        with ports.stamped_wire() as wire, Injector(ports.inside, "swp1") as injector:
+            injector.send([sized(1000)] * 3)
+            ports.rx(sized(4214))
+            came = [wire.next_stamped() for _ in range(4)]
+        (place,) = (number for number, (_, octets) in enumerate(came) if octets == frame(PRIORITY))
+        assert 0 < place < 3, "it goes before what waits"
+        behind = came[place + 1][0] - came[place][0]
+        assert behind == pytest.approx((PFC_FRAME + WIRE_OVERHEAD) * 8 / rate, abs=100e-6)
+
+
+def root(ports: Switch) -> dict[str, int]:
+    """What ``tc -s qdisc`` says of the root qdisc of swp1."""
+    argv = ["tc", "-j", "-s", "qdisc", "show", "dev", "swp1"]
+    with entered(ports.inside):
+        (found,) = (entry for entry in json.loads(process.run(argv).stdout) if entry.get("root"))
+    return dict(found)
+
+
 class TestClock:
     """The token is ours: its mark says so, and nothing of the switch's own is under way."""
 
@@ -170,6 +230,35 @@ class TestClock:
         assert (ports.group(SWP1, GROUP)["paused"], ports.maps.nodes[0]["paused"]) == (0, 0)
         assert ports.maps.event_count[0] == 0
         assert not ports.maps.counters[SWP1]["priority"]["tx_resume"].any()
+
+    @USES
+    def test_an_exhausted_pool_moves_a_static_xon_as_well(self, ports: Switch, used: int) -> None:
+        """Without this, a group above its reserve and below XON is paused and resumed by turns."""
+        qos = static(reserved=3000)
+        ports.reset(qos)
+        ports.maps.nodes["pool_used"] = used
+        release = qos.groups[GROUP].release(POOL - used)
+        assert release == (1500 if used >= POOL else (3001 // 2 if used == POOL - 1 else XON_AT))
+        self.pause(ports, release + 1)
+        self.tick(ports)
+        ports.set_group(SWP1, GROUP, bytes=release, paused=1, refresh_at=2**63)
+        self.tick(ports, frame(PRIORITY, quanta=0))
+
+    @pytest.mark.parametrize("free", [0, 100, 1000])
+    def test_a_static_group_does_not_flap_while_the_pool_is_all_but_exhausted(self, ports: Switch, free: int) -> None:
+        """The bytes of one packet that leave the pool, or come to it, end no pause."""
+        ports.reset(static(reserved=3000))
+        ports.set_group(SWP1, GROUP, bytes=8000, shared=5000)
+        ports.maps.nodes["pool_used"] = POOL
+        with ports.wire() as wire:
+            ports.rx(data(PRIORITY))
+            assert wire.next() == frame(PRIORITY)
+            ports.maps.nodes["pool_used"] = POOL - free
+            for _ in range(5):
+                ports.tick()
+            assert wire.is_silent()
+        counted = ports.maps.counters[SWP1]["group"][GROUP]
+        assert (int(counted["xoff"]), int(counted["xon"])) == (1, 0)
 
     @ALPHAS
     @USES

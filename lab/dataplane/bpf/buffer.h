@@ -27,13 +27,15 @@ static __always_inline __u64 rl_threshold(const struct rl_group_config *config, 
 	return config->alpha ? config->reserved + ((shared - used) * config->alpha >> 8) : config->xoff;
 }
 
-/* Bytes at which a pause ends. A moving threshold can fall below any fixed XON while others fill the pool; half of it
- * keeps a distance. */
+/* Bytes at which a pause ends. A moving threshold can fall below any fixed XON while others fill the pool, and so can a
+ * fixed one, which an exhausted pool replaces by the reserve: half of what the group may take keeps a distance. */
 static __always_inline __u64 rl_resume_at(const struct rl_group_config *config, const struct rl_node *node)
 {
-	__u64 half = rl_threshold(config, node) / 2;
+	__u64 used = node->pool_used, shared = node->pool_bytes;
+	__u64 free = used < shared ? shared - used : 0;
+	__u64 half = (config->alpha ? rl_threshold(config, node) : config->reserved + free) / 2;
 
-	return config->alpha && half < config->xon ? half : config->xon;
+	return half < config->xon ? half : config->xon;
 }
 
 /* Book what the group takes of the pool now; called with its lock held. */

@@ -23,6 +23,12 @@ static __always_inline bool rl_is_disturbed(const struct rl_port *port, const st
 	return port->state->disturbed && slot->priority < RL_CLASSES && port->cable->priorities >> slot->priority & 1;
 }
 
+/* A time from 0 up to `most` by 32 random bits. The product does not fit 64 bits where `most` is above 4.29 s. */
+static __always_inline __u64 rl_up_to(__u64 most, __u64 draw)
+{
+	return draw * (most >> 32) + (draw * (__u32)most >> 32);
+}
+
 /* Put a packet that the link has taken into the cable, whose end it reaches at `arrival` at the soonest. */
 static __always_inline void rl_enter_cable(const struct rl_port *port, struct rl_slot *slot, __u32 link, __u64 arrival)
 {
@@ -36,7 +42,7 @@ static __always_inline void rl_enter_cable(const struct rl_port *port, struct rl
 	if (rl_is_disturbed(port, slot)) {
 		__u64 number = cable->packets++;
 
-		slot->ready_at += (rl_draw(cable->seed, number, RL_CABLE_JITTER) >> 32) * cable->jitter_ns >> 32;
+		slot->ready_at += rl_up_to(cable->jitter_ns, rl_draw(cable->seed, number, RL_CABLE_JITTER) >> 32);
 		if (rl_draw(cable->seed, number, RL_CABLE_REORDER) >> 32 < cable->reorder) {
 			list = RL_LATE;
 			slot->ready_at += cable->hold_ns;

@@ -339,6 +339,8 @@ static __always_inline bool rl_is_aside(struct __sk_buff *skb)
 	case RL_KIND_SPARE:
 	case RL_KIND_KICK:
 		return true;
+	case RL_KIND_PFC:
+		return !(skb->mark & RL_WRITTEN);
 	case RL_KIND_COPY:
 		if (rl_mark_low(skb->mark) == rl_asked.place)
 			skb->mark = 0;

@@ -104,4 +104,22 @@ static __always_inline __u64 rl_any(__u64 word)
 	return sign >> 63;
 }
 
+/* 1 when the moment `at` is not after `now`, else 0, and no branch as above. */
+static __always_inline __u64 rl_has_come(__u64 at, __u64 now)
+{
+	__u64 left = now - at;
+
+	__asm__ volatile("" : "+r"(left));
+	return left >> 63 ^ 1;
+}
+
+/* All bits as `bit` is. */
+static __always_inline __u64 rl_ones(__u64 bit)
+{
+	__u64 ones = -bit;
+
+	__asm__ volatile("" : "+r"(ones));
+	return ones;
+}
+
 #endif

@@ -167,12 +167,14 @@ static __always_inline struct rl_slot *rl_find_slot(__u32 port, __u32 link)
 static __always_inline void rl_log_at(__u64 ns, __u32 port, enum rl_event_kind kind, __u32 index, __u64 value)
 {
 	__u32 zero = 0, key;
+	__u64 number;
 	__u64 *count = bpf_map_lookup_elem(&event_count, &zero);
 	struct rl_event *event;
 
 	if (!count)
 		return;
-	key = __sync_fetch_and_add(count, 1) & (RL_EVENTS - 1);
+	number = __sync_fetch_and_add(count, 1);
+	key = number & (RL_EVENTS - 1);
 	event = bpf_map_lookup_elem(&events, &key);
 	if (!event)
 		return;
@@ -181,6 +183,7 @@ static __always_inline void rl_log_at(__u64 ns, __u32 port, enum rl_event_kind k
 	event->port = port;
 	event->kind = kind;
 	event->index = index;
+	__sync_lock_test_and_set(&event->sequence, number + 1); /* a full barrier: no reader sees it before the rest */
 }
 
 static __always_inline void rl_log(__u32 port, enum rl_event_kind kind, __u32 index, __u64 value)

@@ -6,7 +6,7 @@
  *      31        24 23    21 20    18 17                    0
  *     +------------+--------+--------+-----------------------+
  *     |   magic    |  kind  |priority|     ingress port      |     data
- *     |            |        | group  |   xoff(8) classes(7:0)|     PFC frame to be made
+ *     |            |        | group  |   xoff(8) classes(7:0)|     PFC frame to be written; bit 9: it is written
  *     |            |        |  gen.  |       clock port      |     the clock's token, of a generation
  *     +------------+--------+--------+-----------------------+
  */
@@ -18,6 +18,7 @@
 #define RL_MAGIC 0xb7000000u
 #define RL_MAGIC_MASK 0xff000000u
 #define RL_XOFF 0x100u
+#define RL_WRITTEN 0x200u
 
 enum rl_kind {
 	RL_KIND_DATA,

@@ -4,6 +4,9 @@
  *
  * An eBPF program cannot make a packet out of nothing: the frame is a clone of the packet that crossed XOFF (or of the
  * clock's token), sent to the same interface with a mark that tells port_tx what to write over it.
+ *
+ * The kernel takes a packet's length before the egress hook (qdisc_skb_cb(skb)->pkt_len), and a hook cannot change that.
+ * So port_tx sends what it has written to the interface once more: the root qdisc and `tc` see a frame of 60 bytes.
  */
 #ifndef RL_PFC_H
 #define RL_PFC_H
@@ -15,6 +18,8 @@
 #define RL_PFC_OPCODE 0x0101
 #define RL_GLOBAL_PAUSE_OPCODE 0x0001
 #define RL_MIN_FRAME 60 /* without FCS */
+#define RL_MAX_CUT 4095 /* octets that bpf_skb_adjust_room removes at once */
+#define RL_MAX_CUTS 17 /* of a packet of 64 KiB */
 #define RL_UNSHAPED_RATE 10000000000ull /* what pause quanta mean on a link without a rate */
 #define RL_NS 1000000000ull
 
@@ -48,7 +53,25 @@ static __always_inline __u32 rl_group_classes(const struct rl_config *config, __
 	return classes & config->pfc_tx;
 }
 
-/* Turn the packet at hand into the PFC frame that its mark asks for. */
+/* Cut a packet to the length of the shortest frame, or extend it to that. False when that cannot be done. */
+static __always_inline bool rl_cut(struct __sk_buff *skb)
+{
+	__u32 excess, i;
+
+	if (!bpf_skb_change_tail(skb, RL_MIN_FRAME, 0))
+		return true;
+	/* The kernel cuts no packet before its transport header, but it removes octets behind the Ethernet header. */
+	bpf_for(i, 0, RL_MAX_CUTS) {
+		excess = skb->len - RL_MIN_FRAME;
+		if (bpf_skb_adjust_room(skb, -(__s32)(excess < RL_MAX_CUT ? excess : RL_MAX_CUT), BPF_ADJ_ROOM_MAC, 0))
+			return false;
+		if (skb->len <= RL_MIN_FRAME)
+			return true;
+	}
+	return false;
+}
+
+/* Turn the packet at hand into the PFC frame that its mark asks for. Not 0 when that cannot be done. */
 static __always_inline int rl_write_pfc(struct __sk_buff *skb, const struct rl_config *config)
 {
 	__u32 asked = rl_mark_low(skb->mark);
@@ -69,9 +92,25 @@ static __always_inline int rl_write_pfc(struct __sk_buff *skb, const struct rl_c
 	__builtin_memcpy(frame.pfc.source, config->mac, ETH_ALEN);
 	for (int i = 0; i < RL_CLASSES; i++)
 		frame.pfc.quanta[i] = asked >> i & 1 ? quanta : 0;
-	/* A packet is not cut before its transport header. What then is left behind the frame nobody looks at. */
-	bpf_skb_change_tail(skb, sizeof(frame), 0);
+	if (!rl_cut(skb))
+		return -1;
 	return bpf_skb_store_bytes(skb, 0, &frame, sizeof(frame), BPF_F_INVALIDATE_HASH);
+}
+
+/* Write a PFC frame over the packet at hand and send it to the same interface; the verdict on the packet. */
+static __always_inline int rl_transmit_pfc(struct __sk_buff *skb, const struct rl_config *config)
+{
+	__u32 mark = skb->mark;
+	int refused;
+
+	if (mark & RL_WRITTEN)
+		return TC_ACT_UNSPEC;
+	if (rl_write_pfc(skb, config))
+		return TC_ACT_SHOT;
+	skb->mark = mark | RL_WRITTEN;
+	refused = bpf_clone_redirect(skb, skb->ifindex, 0);
+	skb->mark = mark;
+	return refused ? TC_ACT_SHOT : TC_ACT_STOLEN;
 }
 
 /* Whether a frame is overtaken: the group's state, which the frame was to tell, is another one by now. */
@@ -116,6 +155,7 @@ static __always_inline bool rl_set_timer(const struct rl_port *port, __u32 prior
 	struct rl_priority_counters *count = &port->counters->priority[priority & (RL_CLASSES - 1)];
 	__u64 before = count->paused_until, until = now + rl_pause_ns(port->config, quanta);
 	__u64 end = before < now ? before : now;
+	__u64 over = rl_ones((1 - rl_any(quanta)) & rl_has_come(before, now));
 
 	if (!(port->config->pfc_rx >> priority & 1)) {
 		count->rx_pause_ignored++;
@@ -125,8 +165,10 @@ static __always_inline bool rl_set_timer(const struct rl_port *port, __u32 prior
 		count->paused_ns += end - count->paused_from;
 	if (before <= now && before > count->paused_from)
 		rl_log_at(before, port->id, RL_EVENT_EXPIRED, priority, 0);
-	count->paused_from = now;
-	count->paused_until = until;
+	/* An XON for what is not paused (`over`) changes nothing: the pause ended when it ended. Whoever counts from there,
+	 * as the watchdog does, counts on, however many of them come. Without a branch, for the verifier. */
+	count->paused_from = now ^ ((now ^ before) & over);
+	count->paused_until = until ^ ((until ^ before) & over);
 	count->rx_pause += quanta != 0;
 	count->rx_resume += quanta == 0;
 	if (quanta && before <= now)

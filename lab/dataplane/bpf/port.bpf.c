@@ -82,7 +82,7 @@ int port_tx(struct __sk_buff *skb)
 	if (!rl_find_at(&port, skb))
 		return TC_ACT_UNSPEC;
 	if (kind == RL_KIND_PFC)
-		return rl_write_pfc(skb, port.config) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+		return rl_transmit_pfc(skb, port.config);
 	if (kind == RL_KIND_DATA) {
 		priority = rl_mark_priority(skb->mark);
 	} else {

@@ -97,6 +97,7 @@ struct rl_queue_counters {
 	__u64 offered_packets, offered_bytes;
 	__u64 sent_packets, sent_bytes;
 	__u64 ecn_marked, not_ect; /* of those that the curve chose: marked, and not ECN-capable */
+	__u64 ecn_failed; /* ... and ECN-capable, but could not be written */
 	__u64 drop_packets[RL_DROPS], drop_bytes[RL_DROPS];
 	__u64 storms, restored;
 };
@@ -142,6 +143,7 @@ struct rl_event {
 	__u32 port;
 	__u16 kind;
 	__u16 index;
+	__u64 sequence; /* number of the event from 1 on; written last, when all else is in place */
 };
 
 #endif

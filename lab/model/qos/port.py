@@ -74,11 +74,14 @@ class GroupQos:
         return self.xoff or 0
 
     def release(self, free: int) -> int:
-        """Bytes in the group at which a pause ends by an XON: ``xon``, or half a moving threshold where that is less.
+        """Bytes in the group at which a pause ends by an XON: ``xon``, or half of what the group may take if less.
 
-        A moving threshold can fall below any fixed XON while other groups fill the pool; half of it keeps a distance.
+        A moving threshold can fall below any fixed XON while other groups fill the pool. A static threshold is
+        replaced by ``reserved`` when the pool is exhausted. Half of the threshold, or of ``reserved`` and all that is
+        free, keeps a distance: a pause does not end while the next packet would begin it again.
         """
-        return self.xon if self.alpha is None else min(self.xon, self.threshold(free) // 2)
+        most = self.threshold(free) if self.alpha is not None else self.reserved + max(free, 0)
+        return min(self.xon, most // 2)
 
     def alone(self, shared: int) -> int:
         """The threshold that a group settles at when it alone fills a shared pool of ``shared`` bytes.

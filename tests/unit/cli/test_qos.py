@@ -17,6 +17,7 @@ from lab.cli.output import stdout
 from lab.cli.qos_table import ranges
 from lab.dataplane.layout import EventKind
 from lab.errors import LabError, UsageError
+from tests.unit.dataplane.made_maps import log_event
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import Running, run
 
@@ -145,8 +146,8 @@ def test_events_are_told_in_order(running: Running) -> None:
         (2_999_000_000, 90_000, running.id("leaf1:swp3"), EventKind.XOFF_SENT, 3),
         (3_100_000_000, 0, running.id("h1:eth1"), EventKind.RESUMED, 3),
     ]
-    running.maps.events[:3] = records
-    running.maps.event_count[0] = 3
+    for record in records:
+        log_event(running.maps, *record)
     told = rows(qos("events"))
     assert [row[1:] for row in told] == [
         ["0.000000", "leaf1:swp3", "h1:eth1", "XOFF sent", "group 3", "90 KB"],
@@ -167,8 +168,7 @@ def test_follow_tells_each_event_once_until_it_is_interrupted(
     maps, leaf, host = running.maps, running.id("leaf1:swp3"), running.id("h1:eth1")
 
     def log(*record: int) -> None:
-        maps.events[int(maps.event_count[0])] = record
-        maps.event_count[0] += 1
+        log_event(maps, *record)
 
     class Looks:
         """Stands in for the wait between two looks: something happens in each, and the third is the last."""

@@ -38,6 +38,7 @@ from lab.vm.recipe import Image
 from lab.vm.state import Running as RunningVm
 from lab.vm.state import process_start, state_folder
 from lab.wire import trigger
+from tests.unit.dataplane.made_maps import log_event
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import Running, run
 
@@ -128,8 +129,7 @@ def test_files_are_described_as_the_schema_has_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", EventKind)
 def test_every_event_is_as_its_schema_has_it(running: Running, kind: EventKind) -> None:
-    running.maps.events[0] = (10**9, int(Drop.HEADROOM), running.id("leaf1:swp3"), kind, 3)
-    running.maps.event_count[0] = 1
+    log_event(running.maps, 10**9, int(Drop.HEADROOM), running.id("leaf1:swp3"), kind, 3)
     (event,) = checked("qos events")
     assert (event["kind"], event["node"], event["interface"]) == (kind.name.lower(), "leaf1", "swp3")
 

@@ -21,6 +21,13 @@ def empty(numbering: Numbering) -> PortMaps:
     )
 
 
+def log_event(maps: PortMaps, *record: int) -> None:
+    """Log one event: ns, value, port, kind, index; its sequence number is that of the programs."""
+    number = int(maps.event_count[0])
+    maps.event_count[0] += 1
+    maps.events[number % layout.EVENTS] = (*record, number + 1)
+
+
 def configured(topology: Topology) -> PortMaps:
     """As after ``rocelab up``; of a fabric of plain links nobody configures any."""
     numbering = number_ports(topology)

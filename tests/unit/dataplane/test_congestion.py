@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,14 +10,15 @@ import pytest
 from lab.dataplane import counters, events
 from lab.dataplane.congestion import Observation, Pause, Root, trees
 from lab.dataplane.layout import EventKind
-from lab.dataplane.numbering import number_ports
+from lab.dataplane.numbering import drained_interface, number_ports
 from lab.model.qos.resolve import resolve
 from lab.model.topology import Endpoint
-from tests.unit.dataplane.made_maps import configured
+from tests.unit.dataplane.made_maps import configured, log_event
 from tests.unit.model.qos.fabrics import fabric
 
 if TYPE_CHECKING:
     from lab.dataplane.port_maps import PortMaps
+    from lab.model.qos.port import NodeQos
 
 TOPOLOGY = fabric("lab")
 NUMBERING = number_ports(TOPOLOGY)
@@ -33,6 +34,12 @@ def id_of(text: str) -> int:
     return NUMBERING.nodes[end(text).node].port(end(text).interface)
 
 
+def device_id(text: str) -> int:
+    """The id of a port or a drain."""
+    node = NUMBERING.nodes[end(text).node]
+    return node.first + 1 + node.devices.index(end(text).interface)
+
+
 @dataclass
 class Story:
     """What happens between two readings that are a second apart."""
@@ -42,6 +49,8 @@ class Story:
     full: dict[str, int] = field(default_factory=dict)
     stopped: dict[str, tuple[int, float]] = field(default_factory=dict)
     sent: dict[str, int] = field(default_factory=dict)
+    queues: dict[str, int] = field(default_factory=dict)
+    """The queue of priority 3 at a port; 3 where it is not given."""
 
     def pauses(self, by: str, xoffs: int, share: float) -> None:
         self.sent[by] = xoffs
@@ -50,7 +59,7 @@ class Story:
     def seen(self) -> Observation:
         """The queues are full at the first reading alone, as pauses make them."""
         for name, depth in self.full.items():
-            self.maps.counters["queue"]["depth_bytes"][id_of(name), 3] = depth
+            self.maps.counters["queue"]["depth_bytes"][device_id(name), self.queues.get(name, 3)] = depth
         before = self._read(10_000_000_000)
         self.maps.counters["queue"]["depth_bytes"] = 0
         for name, xoffs in self.sent.items():
@@ -60,7 +69,17 @@ class Story:
             self.maps.counters["priority"]["paused_ns"][id_of(name), 3] += int(share * 1e9)
         after = self._read(11_000_000_000)
         told = events.read_events(self.maps, NUMBERING.names)
-        return Observation([before, after], told, resolve(TOPOLOGY), PEERS)
+        return Observation([before, after], told, self._qos(), PEERS)
+
+    def _qos(self) -> dict[str, NodeQos]:
+        qos = dict(resolve(TOPOLOGY))
+        for name, queue in self.queues.items():
+            node, interface = end(name).node, drained_interface(end(name).interface)
+            port = qos[node].ports[interface]
+            mapped = tuple(queue if priority == 3 else of for priority, of in enumerate(port.priority_to_queue))
+            ports = {**qos[node].ports, interface: replace(port, priority_to_queue=mapped)}
+            qos[node] = replace(qos[node], ports=ports)
+        return qos
 
     def _read(self, ns: int) -> dict[str, counters.Reading]:
         self.monkeypatch.setattr("lab.dataplane.counters.time.monotonic_ns", lambda: ns)
@@ -109,6 +128,25 @@ def test_a_pause_travels_from_the_full_queue_to_the_host(story: Story) -> None:
     assert first.share == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("queues", [{"leaf2:swp3": 5}, {"leaf2:swp1": 0}, {"leaf2:swp3": 1, "leaf2:swp4": 6}])
+def test_each_port_s_own_map_says_which_queue_a_priority_waits_in(story: Story, queues: dict[str, int]) -> None:
+    """The ports of a switch may differ: leaf2's port to h3 holds the packets, whatever queue they are in there."""
+    story.queues = queues
+    story.full = {"leaf2:swp3": 455_000, "leaf2:swp1": 1000}
+    story.pauses("leaf2:swp4", 61, 0.6)
+    (root,) = trees(story.seen(), [3])
+    assert (str(root.end), root.depth) == ("leaf2:swp3", 455_000)
+
+
+def test_a_slow_host_s_own_map_says_in_which_queue_its_packets_wait(story: Story) -> None:
+    """The drain behind a NIC has the NIC's map."""
+    story.queues = {"h3:rx-eth1": 6}
+    story.full = {"h3:rx-eth1": 200_000}
+    story.pauses("h3:eth1", 9, 0.9)
+    (root,) = trees(story.seen(), [3])
+    assert (str(root.end), root.depth) == ("h3:rx-eth1", 200_000)
+
+
 def test_two_full_queues_are_two_trees(story: Story) -> None:
     story.full = {"leaf1:swp3": 300_000, "leaf2:swp3": 455_000}
     story.pauses("leaf1:swp4", 1, 0.1)
@@ -141,8 +179,7 @@ def test_pauses_in_a_circle_have_no_root_and_an_end(story: Story) -> None:
 def test_since_is_the_first_of_the_xoffs_that_follow_each_other(story: Story) -> None:
     port = id_of("leaf1:swp3")
     for ns in (1_000_000_000, 8_000_000_000, 8_900_000_000, 9_800_000_000):  # the first is 7 s before the others
-        story.maps.events[int(story.maps.event_count[0])] = (ns, 0, port, EventKind.XOFF_SENT, 3)
-        story.maps.event_count[0] += 1
+        log_event(story.maps, ns, 0, port, EventKind.XOFF_SENT, 3)
     story.full = {"leaf1:swp4": 1}
     story.pauses("leaf1:swp3", 3, 0.9)
     (root,) = trees(story.seen(), [3])

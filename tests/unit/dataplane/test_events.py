@@ -1,12 +1,16 @@
 """The event log: order, names, the ring's seam, and records that are just being written."""
 
+import dataclasses
+from typing import Any, cast
+
 import numpy as np
+import pytest
 
 from lab.dataplane import events
 from lab.dataplane.layout import EVENT, EVENTS, Drop, EventKind
 from lab.dataplane.numbering import NodePorts, Numbering
 from lab.dataplane.port_maps import PortMaps
-from tests.unit.dataplane.made_maps import empty
+from tests.unit.dataplane.made_maps import empty, log_event
 
 LEAF = NodePorts("leaf1", 0, 1, ("swp1", "swp2"), host=False)
 NUMBERING = Numbering({"leaf1": LEAF})
@@ -14,10 +18,9 @@ SWP1, SWP2 = LEAF.port("swp1"), LEAF.port("swp2")
 
 
 def log(maps: PortMaps, *records: tuple[int, int, int, int, int]) -> None:
-    """As the programs do it: ns, value, port, kind, index."""
+    """Each record is ns, value, port, kind, index."""
     for record in records:
-        maps.events[int(maps.event_count[0]) % EVENTS] = record
-        maps.event_count[0] += 1
+        log_event(maps, *record)
 
 
 def read(maps: PortMaps) -> list[events.Event]:
@@ -43,10 +46,7 @@ def test_no_events() -> None:
 
 
 def test_the_oldest_are_written_over() -> None:
-    maps = empty(NUMBERING)
-    maps.events["ns"] = np.arange(EVENTS) + 1000
-    maps.events["port"] = SWP1
-    maps.event_count[0] = EVENTS
+    maps = full()
     log(maps, (10**9, 0, SWP2, EventKind.XON_SENT, 3), (10**9 + 1, 0, SWP2, EventKind.XON_SENT, 3))
     found = read(maps)
     assert len(found) == EVENTS
@@ -62,15 +62,86 @@ def test_a_record_that_is_not_filled_in_yet_is_left_out() -> None:
 
 
 def test_a_record_of_the_last_round_is_left_out() -> None:
-    maps = empty(NUMBERING)
-    maps.events["ns"] = np.arange(EVENTS) + 1000
-    maps.events["port"] = SWP1
+    maps = full()
     maps.event_count[0] = EVENTS + 2  # two more are counted, and their slots have the two oldest still
     assert len(read(maps)) == EVENTS - 2
 
 
+class TestTail:
+    """Each event comes back once, whatever the ring and the writers do meanwhile."""
+
+    def test_an_event_that_is_counted_but_not_stored_comes_later_and_no_stale_one_in_its_place(self) -> None:
+        maps = full()
+        tail = events.Tail(maps, NUMBERING.names)
+        assert len(tail.new()) == EVENTS
+        maps.event_count[0] += 1
+        assert tail.new() == []
+        maps.events[0] = (10**9, 0, SWP2, EventKind.XON_SENT, 3, EVENTS + 1)
+        assert [(event.interface, event.boot_seconds) for event in tail.new()] == [("swp2", 1.0)]
+        assert tail.new() == []
+
+    def test_events_behind_one_that_is_not_stored_wait_for_it(self) -> None:
+        maps = full()
+        tail = events.Tail(maps, NUMBERING.names)
+        tail.new()
+        maps.event_count[0] += 1  # one CPU has counted its event ...
+        log(maps, (10**9 + 1, 0, SWP2, EventKind.XON_SENT, 4))  # ... and another stores the next one first
+        assert tail.new() == []
+        maps.events[0] = (10**9, 0, SWP1, EventKind.XON_SENT, 3, EVENTS + 1)
+        assert [event.number for event in tail.new()] == [3, 4]
+
+    def test_a_record_that_is_half_written_is_left_for_the_next_time(self) -> None:
+        """All but the sequence number is new: what was read could still change."""
+        maps = full()
+        tail = events.Tail(maps, NUMBERING.names)
+        tail.new()
+        maps.event_count[0] += 1
+        maps.events[0] = (10**9, 0, SWP2, EventKind.XON_SENT, 3, 1)
+        assert tail.new() == []
+
+    @pytest.mark.parametrize("behind", [10, EVENTS // 2 + 10, EVENTS - 10, EVENTS + 10])
+    @pytest.mark.parametrize("meanwhile", [0, 10])
+    def test_none_is_told_twice_however_far_the_reader_is_behind(self, behind: int, meanwhile: int) -> None:
+        """``meanwhile`` events are logged between two looks at the count."""
+        maps = full()
+        tail = events.Tail(
+            dataclasses.replace(maps, event_count=cast("Any", Growing(maps, meanwhile))), NUMBERING.names
+        )
+        tail._next = EVENTS
+        log(maps, *((10**9 + number, number, SWP2, EventKind.PAUSED, 3) for number in range(behind)))
+        told = [event.value for _ in range(3) for event in tail.new()]
+        told += [event.value for event in tail.new()]
+        assert told == sorted(set(told))
+        assert told[-1] == behind + meanwhile - 1
+        assert len(told) >= min(behind + meanwhile, EVENTS - meanwhile)
+
+
+class Growing:
+    """Stands in for the count: after the first look at it some more events are logged."""
+
+    def __init__(self, maps: PortMaps, more: int) -> None:
+        self._maps, self._more = maps, more
+
+    def __getitem__(self, index: int) -> int:
+        count = int(self._maps.event_count[index])
+        for number in range(self._more):
+            log(self._maps, (2 * 10**9 + number, count - EVENTS + number, SWP2, EventKind.PAUSED, 3))
+        self._more = 0
+        return count
+
+
+def full() -> PortMaps:
+    """A ring in which every slot was written once."""
+    maps = empty(NUMBERING)
+    maps.events["ns"] = np.arange(EVENTS) + 1000
+    maps.events["port"] = SWP1
+    maps.events["sequence"] = np.arange(EVENTS) + 1
+    maps.event_count[0] = EVENTS
+    return maps
+
+
 def test_of_ports_keeps_the_named() -> None:
-    records = np.array([(1, 0, SWP1, 1, 3), (2, 0, SWP2, 1, 3), (3, 0, 99, 1, 3)], EVENT)
+    records = np.array([(1, 0, SWP1, 1, 3, 1), (2, 0, SWP2, 1, 3, 2), (3, 0, 99, 1, 3, 3)], EVENT)
     found = events.decode(records, NUMBERING.names)
     assert [event.interface for event in found] == ["swp1", "swp2"], "port 99 is nobody's"
     assert [event.interface for event in events.of_ports(found, [("leaf1", "swp2")])] == ["swp2"]

@@ -50,7 +50,18 @@ def test_a_pause_ends_below_where_it_began(alpha: Fraction, free: int, xon: int)
     moving = group(alpha, xon=xon, reserved=100)
     assert moving.release(free) < moving.threshold(free)
     static = group(None, xoff=xon + 1, xon=xon)
-    assert static.release(max(free, 1)) == xon < static.threshold(max(free, 1))
+    assert static.release(max(free, 1)) <= xon < static.threshold(max(free, 1))
+    assert static.release(2 * xon) == xon, "with room for all that it may take it is what was written"
+
+
+@given(st.sampled_from([*ALPHAS, None]), st.integers(-(10**6), 10**6), st.integers(1, 10**6), st.integers(0, 10**6))
+def test_a_group_that_resumes_does_not_pause_with_its_next_packet(
+    alpha: Fraction | None, free: int, xon: int, reserved: int
+) -> None:
+    """Whatever is left of the pool, after an XON there is room for as much again as the group holds."""
+    kind = group(alpha, xoff=None if alpha else 2 * xon, xon=xon, reserved=reserved)
+    most = kind.threshold(free) if alpha else reserved + max(free, 0)
+    assert 2 * kind.release(free) <= most
 
 
 def test_marking_is_a_line_between_two_steps() -> None:
