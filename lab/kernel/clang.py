@@ -30,7 +30,10 @@ _NO_LIBBPF: Final = "'bpf/bpf_helpers.h' file not found"
 
 
 def find_compiler() -> Path:
-    """The newest clang that suits; EnvironmentLacks names the packages when there is none."""
+    """clang-19 where it is installed, else the newest of the others that suit.
+
+    EnvironmentLacks names the packages when there is none.
+    """
     for name in _COMPILERS:
         if path := shutil.which(name):
             return Path(path).resolve()

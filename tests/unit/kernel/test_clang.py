@@ -141,6 +141,13 @@ def test_without_a_compiler_the_packages_are_named(bench: Bench) -> None:
         bench.compile()
 
 
+@pytest.mark.parametrize("other", ["clang-22", "clang-17"])
+def test_the_compiler_that_the_tests_run_with_comes_before_any_other(bench: Bench, other: str) -> None:
+    bench.compiler.with_name(other).write_bytes(bench.compiler.read_bytes())
+    bench.compiler.with_name(other).chmod(0o755)
+    assert clang.find_compiler() == bench.compiler
+
+
 def test_a_newer_compiler_will_do(bench: Bench) -> None:
     newer = bench.compiler.rename(bench.compiler.with_name("clang-22"))
     assert clang.find_compiler() == newer
