@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from lab.cli.columns import Column, Layout
+from lab.cli.columns import Column, Layout, left_out_note
 from lab.cli.output import stdout
 from lab.cli.pause_tree import Branch, draw
 from lab.errors import ExitCode
@@ -268,7 +268,7 @@ def _table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[object
         drawn, left_out = Layout(columns).draw(title, shown, stdout.width)
         stdout.print(drawn)
         if left_out:
-            _line(f"no room for {', '.join(left_out)}: --json has all")
+            _line(left_out_note(left_out, "--json has all."))
     if more := sum(1 for _ in coming):
         _line(f"... and {more} more; --json has all")
 

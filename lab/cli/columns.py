@@ -27,6 +27,11 @@ class Column:
     rank: int = 0
 
 
+def left_out_note(keys: Sequence[str], remedy: str) -> str:
+    """The line below a table that names the columns it left out on a narrow terminal; ``remedy`` shows them."""
+    return f"Columns left out on this narrow terminal: {', '.join(keys)}. {remedy}"
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The columns of a table that somebody asked for, or of which as many are shown as fit."""
@@ -47,7 +52,7 @@ class Layout:
         return cls(columns, asked)
 
     def draw(self, title: str, rows: Sequence[Sequence[object]], width: int) -> tuple[Table, list[str]]:
-        """The table in ``width`` characters, and the keys of the columns that it had no room for."""
+        """The table in ``width`` characters, and the keys of the columns that it left out."""
         texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
         kept = self._asked() if self.asked else self._fitting(texts, width)
         heads = [self.columns[place].head for place in kept]

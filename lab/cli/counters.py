@@ -19,7 +19,7 @@ from rich.text import Text
 from lab import units
 from lab.backends.qos import require_ports
 from lab.backends.state import FabricState
-from lab.cli.columns import Layout
+from lab.cli.columns import Layout, left_out_note
 from lab.cli.complete import FabricOption, port_names
 from lab.cli.counter_table import COMPACT, COUNTED, MOVING, View, counted, moving, with_drains
 from lab.cli.ending import ends_on_signals
@@ -239,7 +239,7 @@ def _picture(
     lines = [
         *_labels(view),
         *_revived(readings),
-        *([f"No room for {', '.join(left_out)}: see --columns."] if left_out else []),
+        *([left_out_note(left_out, "--columns chooses columns.")] if left_out else []),
     ]
     return Group(drawn, *(Text(line, style="dim") for line in lines))
 

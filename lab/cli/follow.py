@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from lab.cli.columns import Column, Layout
+from lab.cli.columns import Column, Layout, left_out_note
 from lab.cli.output import JsonFlag, print_json, stdout
 from lab.cli.source import CaptureArgument, open_capture
 from lab.errors import ExitCode, UsageError
@@ -85,7 +85,7 @@ def _print(track: Track) -> None:
     _line(title)
     stdout.print(drawn)
     if left_out:
-        _line(f"no room for {', '.join(left_out)}: --json has all")
+        _line(left_out_note(left_out, "--json has all."))
     for number, copy in enumerate(track.copies, 1):
         first, last = copy.sightings[0], copy.sightings[-1]
         took = format_time((last.time - first.time) / 1e9)
