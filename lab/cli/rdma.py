@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,7 +75,8 @@ def bw(
     with stages() as progress, _meter(fabric, pairs) as meter:
         results = perftest.measure_bandwidth(pairs, test, progress=progress, meter=meter)
     arrived = arrivals(results, pairs, verb, meter)
-    _show(as_json, _bandwidth_table(results), {"pairs": results, "all": total(results), "arrivals": arrived}, meter)
+    data = {"pairs": results, "all": total(results), "arrivals": arrived, "margin_s": test.margin}
+    _show(as_json, _bandwidth_table(results), data, meter, [*arrived, *_besides(test)])
 
 
 @app.command()
@@ -140,10 +141,18 @@ def _meter(fabric: Fabric, pairs: Sequence[Pair]) -> Meter:
     return Meter({nic.device: str(nic) for pair in pairs for nic in (pair.src, pair.dst)}, drops)
 
 
-def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter) -> None:
+def _besides(test: BandwidthTest) -> list[str]:
+    """What explains that other counters moved by more than was measured."""
+    if not test.margin:
+        return []
+    ran = f"The transfer also ran for {test.margin} s before and {test.margin} s after the {test.duration} s measured"
+    return [f"{ran}: `rocelab counters` and interfaces count these seconds too"]
+
+
+def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter, notes: Sequence[object] = ()) -> None:
     if as_json:
         measured = {
-            key: [asdict(each) for each in value] if isinstance(value, tuple) else asdict(value)
+            key: [asdict(each) for each in value] if isinstance(value, tuple) else _plain(value)
             for key, value in data.items()
         }
         print_json(
@@ -153,8 +162,12 @@ def _show(as_json: bool, drawn: Any, data: dict[str, Any], meter: Meter) -> None
         return
     stdout.print(drawn)
     stdout.print(_counter_table(meter))
-    for line in (meter.balance(), *data.get("arrivals", ())):
+    for line in (meter.balance(), *notes):
         stdout.print(str(line), style="dim", highlight=False)
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _balance(meter: Meter) -> dict[str, int | None]:

@@ -19,6 +19,8 @@ BUSY: Final = "the machine may be too busy: use fewer pairs or QPs"
 _LOSS: Final = (
     "look for loss on the path: rocelab status, rocelab capture; is one link's MTU smaller, or UDP 4791 blocked?"
 )
+_MOST_QPS: Final = 4
+"""Numbers of QPs that one line names."""
 _MEMORY: Final = "use a smaller size, fewer QPs, or raise the limit of locked memory (ulimit -l)"
 _STATUS: Final = re.compile(r"Failed status (\d+)")
 _STATUSES: Final = {
@@ -57,9 +59,44 @@ def unreachable(pair: Pair) -> str:
     return f"try: rocelab exec {pair.src.host} -- ping -c1 {pair.dst.address}"
 
 
-def stalled(pair: Pair, seconds: float) -> OperationFailed:
-    """The error for a pair whose source gets no answer any more."""
-    return OperationFailed(f"{pair}: no RDMA packet came back for {seconds:g} s", _LOSS)
+def stalled(pair: Pair, seconds: float, *, ever: bool) -> OperationFailed:
+    """The error for a pair whose source gets no answer any more, or never got one (``ever`` is false)."""
+    what = f"no RDMA packet came back for {seconds:g} s"
+    if ever:
+        return OperationFailed(f"{pair}: {what}", _LOSS)
+    return OperationFailed(f"{pair}: the QP of {pair.src} was never answered: {what}", _filtered(pair))
+
+
+def unanswered(pair: Pair, qps: tuple[Sequence[int], Sequence[int]], seconds: float) -> OperationFailed:
+    """The error for a pair whose source sent for ``seconds`` and got no RDMA packet back.
+
+    ``qps`` are the numbers of its QPs: those of the source and those of the destination.
+    """
+    what = f"{_named(qps[0])} of {pair.src} was never answered"
+    where = f"{_named(qps[1])} of {pair.dst} at {pair.dst.address}"
+    return OperationFailed(f"{pair}: {what}: no RDMA packet came back from {where} in {seconds:g} s", _filtered(pair))
+
+
+def incomplete(pair: Pair, qps: tuple[Sequence[int], Sequence[int]], seconds: float) -> OperationFailed:
+    """The error for a pair of which no message was completed in ``seconds``, although packets may have come back."""
+    return OperationFailed(
+        f"{pair}: no message was completed in {seconds:g} s: {_named(qps[0])} of {pair.src} was not acknowledged by "
+        f"{_named(qps[1])} of {pair.dst} at {pair.dst.address}",
+        f"measure for longer, or {_LOSS}",
+    )
+
+
+def _named(numbers: Sequence[int]) -> str:
+    """``QP 0x11``, or all of several."""
+    if not numbers:
+        return "the QP"
+    shown = ", ".join(f"{number:#x}" for number in numbers[:_MOST_QPS])
+    more = f" and {len(numbers) - _MOST_QPS} more" if len(numbers) > _MOST_QPS else ""
+    return f"QP {shown}{more}" if len(numbers) == 1 else f"every one of QPs {shown}{more}"
+
+
+def _filtered(pair: Pair) -> str:
+    return f"{unreachable(pair)}; where that answers, {_LOSS}"
 
 
 def explain(pair: Pair, ended: Sequence[tuple[str, int | None, str]]) -> OperationFailed:

@@ -32,6 +32,8 @@ PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
 MAX_SIZE: Final = 8 * 2**20
 """Bytes of the largest message that rxe takes."""
 MAX_QPS: Final = 1024
+MARGIN: Final = 1
+"""Seconds before and after the measured time, in which several pairs come and go at slightly different moments."""
 _MIN_ITERATIONS: Final = 5
 
 
@@ -117,6 +119,11 @@ class BandwidthTest(_Common):
     iterations: int | None = None
     tx_depth: int = 128
     pace: int | None = None
+
+    @property
+    def margin(self) -> int:
+        """Seconds for which pairs transfer before and after what is measured; 0 where iterations are."""
+        return 0 if self.duration is None else MARGIN
 
     def __post_init__(self) -> None:
         self._check(self.size)

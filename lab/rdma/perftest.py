@@ -12,6 +12,7 @@ from lab.kernel import cycles, process
 from lab.rdma import failure, report, session, sysfs
 from lab.rdma.arrivals import no_faster
 from lab.rdma.measure import (
+    MARGIN,
     BandwidthResult,
     BandwidthTest,
     ClockUnsteady,
@@ -34,8 +35,6 @@ T = TypeVar("T")
 
 _ATTEMPTS: Final = 3
 _DOUBT: Final = 0.03
-_MARGIN: Final = 1
-"""Seconds before and after the measured time, in which several pairs come and go at slightly different moments."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -52,7 +51,8 @@ def measure_bandwidth(
 ) -> tuple[BandwidthResult, ...]:
     """The throughput of each pair while all of them transfer at once, in the order of ``pairs``.
 
-    ``meter`` then has what was counted in the window in which it was measured.
+    ``meter`` then has what was counted in the window in which it was measured. A pair that completes no message in
+    the duration is an OperationFailed, which names its QP; with ``Patience(silence=True)`` its goodput is 0.
 
     Raises UsageError when the interfaces are too small for ``test.mtu``, EnvironmentLacks when perftest or a
     device is missing, and OperationFailed, naming the pair, when any run fails or its report cannot be read.
@@ -60,20 +60,22 @@ def measure_bandwidth(
     if test.duration is None:
         length, seconds = ["--iters", str(test.iterations), "--noPeak"], None
     else:
-        seconds = test.duration + 2 * _MARGIN
-        length = ["--duration", str(seconds), "--margin", str(_MARGIN)]
+        seconds = test.duration + 2 * MARGIN
+        length = ["--duration", str(seconds), "--margin", str(MARGIN)]
     options = [*length, "--qp", str(test.qps), "--tx-depth", str(test.tx_depth)]
 
     def attempt(folder: Path) -> tuple[BandwidthResult, ...]:
         exchanges = prepare(pairs, test, "bw", options, folder)
         devices = {receiver(pair, test.verb).device: "" for pair in pairs}
         counting = Meter(devices) if meter is None else meter
-        window = None if test.duration is None else Window(exchanges, _MARGIN, test.duration, counting)
+        window = None if test.duration is None else Window(exchanges, MARGIN, test.duration, counting)
         counting.begin()
         session.run(exchanges, patience or Patience(), progress, seconds, window)
         if window is None or not window.ended:
             counting.end()
         results = [bandwidth_of(exchange, test, began) for exchange, began in _beginnings(exchanges, test)]
+        if patience is None or not patience.silence:
+            _refuse_silence(exchanges, results, seconds)
         return tuple(results) if window is None else no_faster(results, pairs, test.verb, window)
 
     return steadily(attempt)
@@ -200,7 +202,7 @@ def _beginnings(exchanges: Sequence[Exchange], test: BandwidthTest) -> Iterator[
     """
     seen = sorted((exchange for exchange in exchanges if exchange.began_at), key=lambda exchange: exchange.began_at)
     late = seen[-1].began_at - seen[0].began_at if seen else 0.0
-    together = not seen or (test.duration is not None and late <= _MARGIN)
+    together = not seen or (test.duration is not None and late <= MARGIN)
     for exchange in exchanges:
         alone = together or exchange is seen[0] or not exchange.began_at
         yield exchange, 0.0 if alone else exchange.began_at - seen[0].began_at + seen[0].first_gap
@@ -208,10 +210,10 @@ def _beginnings(exchanges: Sequence[Exchange], test: BandwidthTest) -> Iterator[
 
 def bandwidth_of(exchange: Exchange, test: BandwidthTest, began: float) -> BandwidthResult:
     """What a pair that has ended came to, ``began`` seconds after the first; raises as ``measure_bandwidth``."""
-    pair = exchange.pair
+    pair, printed = exchange.pair, _printed(exchange)
     json = exchange.json.read_text(encoding="utf-8", errors="replace") if exchange.json.exists() else ""
     try:
-        said = report.parse_bandwidth(json, _printed(exchange), test.size)
+        said = _reported(json, printed, test)
     except ValueError as error:
         raise _unreadable(pair, error) from error
     _refuse_smaller_mtu(pair, test, said.mtu)
@@ -230,6 +232,29 @@ def bandwidth_of(exchange: Exchange, test: BandwidthTest, began: float) -> Bandw
         mtu=said.mtu,
         tclass=test.tclass,
     )
+
+
+def _reported(json: str, printed: str, test: BandwidthTest) -> report.BandwidthReport:
+    """What perftest reports; no message in the whole of a duration is a figure as any other."""
+    try:
+        return report.parse_bandwidth(json, printed, test.size)
+    except report.NoMessage:
+        if test.duration is None:
+            raise
+        return report.BandwidthReport(test.size, 0, report.parse_mtu(printed), math.inf)
+
+
+def _refuse_silence(exchanges: Sequence[Exchange], results: Sequence[BandwidthResult], seconds: float | None) -> None:
+    """Raise for the first pair that completed no message in the ``seconds`` that it sent."""
+    for exchange, result in zip(exchanges, results, strict=True):
+        if result.messages or seconds is None:
+            continue
+        qps, pair = report.parse_qps(_printed(exchange)), exchange.pair
+        exchange.observe()
+        users = [nic.device for each in exchanges for nic in (each.pair.src, each.pair.dst)]
+        if not exchange.came_back and users.count(pair.src.device) == 1:
+            raise failure.unanswered(pair, qps, seconds)
+        raise failure.incomplete(pair, qps, seconds)
 
 
 def _latency(exchange: Exchange, test: LatencyTest, before: cycles.Reading, after: cycles.Reading) -> LatencyResult:

@@ -24,6 +24,8 @@ _FIELD: Final = re.compile(r'"?\b([A-Za-z][\w.]*)"?[ \t]*:[ \t]*(?:"([^"\n]*)"|(
 _WANTED: Final = ("Mtu", "MsgSize", "n_iterations", "BW_peak", "BW_average", "MsgRate")
 _ROW: Final = re.compile(r"^ *(\d+) +(\d+) +([\d.]+) +([\d.]+)[ \t]+([\d.]+) *\n", re.MULTILINE)
 _MTU: Final = re.compile(r"^ Mtu +: (\d+)\[B\]", re.MULTILINE)
+_QP: Final = re.compile(r"^ (local|remote) address: .*\bQPN 0x([0-9a-f]+)", re.MULTILINE)
+_SIDES: Final = ("local", "remote")
 _SAMPLE: Final = re.compile(r"^(\d+), (\S+)\n", re.MULTILINE)
 _IN_CYCLES: Final = re.compile(r"^#, cycles$", re.MULTILINE)
 _MIB: Final = 2**20
@@ -32,6 +34,10 @@ _BANDWIDTH_STEP: Final = 0.01 * _MIB
 """Bytes per second that the last printed digit of the throughput stands for."""
 _RATE_STEP: Final = 1e-6 * _MEGA
 """Messages per second that the last printed digit of the message rate stands for."""
+
+
+class NoMessage(ValueError):
+    """The report is complete, and says that no message was completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ def read_fields(text: str) -> dict[str, str]:
 def parse_bandwidth(json: str, printed: str, size: int) -> BandwidthReport:
     """The report of a test of messages of ``size`` bytes, from the JSON if it will do, else from the table.
 
-    ValueError says what is wrong with both.
+    ValueError says what is wrong with both; it is NoMessage when both say that no message was completed.
     """
     try:
         return _from_json(json, size)
@@ -69,7 +75,9 @@ def parse_bandwidth(json: str, printed: str, size: int) -> BandwidthReport:
         try:
             return _from_table(printed, size)
         except ValueError as in_table:
-            raise ValueError(f"{in_json} in its JSON, {in_table} in its table") from None
+            none = isinstance(in_json, NoMessage) and isinstance(in_table, NoMessage)
+            kind = NoMessage if none else ValueError
+            raise kind(f"{in_json} in its JSON, {in_table} in its table") from None
 
 
 def _from_json(text: str, size: int) -> BandwidthReport:
@@ -97,7 +105,7 @@ def _checked(fields: Mapping[str, str], expected: int) -> BandwidthReport:
         raise ValueError(f"contradicting figures ({average} MiB/s, {rate} million messages/s)")
     best = by_bandwidth if bandwidth_step < rate_step else by_rate
     if messages == 0:
-        raise ValueError("no message")
+        raise NoMessage("no message")
     return BandwidthReport(size, messages, mtu, messages * size / best if best else math.inf)
 
 
@@ -119,6 +127,12 @@ def parse_cycles(printed: str, iterations: int) -> tuple[float, ...]:
     if [int(number) for number, _ in found] != list(range(1, iterations)):
         raise ValueError(f"{len(found)} samples instead of {iterations - 1}")
     return tuple(_number(value) for _, value in found)
+
+
+def parse_qps(printed: str) -> tuple[list[int], list[int]]:
+    """The numbers of the QPs that perftest connected, at its own side and at the other; empty where it names none."""
+    local, remote = ([int(number, 16) for side, number in _QP.findall(printed) if side == which] for which in _SIDES)
+    return local, remote
 
 
 def parse_mtu(printed: str) -> int:

@@ -33,12 +33,16 @@ _LAST_WORDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds to wait: to listen, to connect, for the next RDMA packet, and past the time that a run should take."""
+    """Seconds to wait: to listen, to connect, for the next RDMA packet, and past the time that a run should take.
+
+    ``silence``: whether a pair may complete nothing at all in the time for which it is measured.
+    """
 
     listen: float = 30.0
     connect: float = 30.0
     stall: float = 15.0
     overrun: float = 60.0
+    silence: bool = False
 
 
 @dataclass(slots=True)
@@ -82,6 +86,7 @@ class Exchange:
     began_at: float = 0.0
     moved_at: float = 0.0
     answers: int = 0
+    answers_before: int = 0
     answered_at: float = 0.0
     looked_at: float = 0.0
     first_gap: float = 0.0
@@ -115,9 +120,16 @@ class Exchange:
             if self.moved_at and not self.began_at:
                 self.began_at, self.first_gap = now, gap
             self.packets, self.moved_at, self.last_gap = packets, now, gap
+        if not self.answered_at:
+            self.answers_before = answers
         if answers != self.answers or not self.answered_at:
             self.answers, self.answered_at = answers, now
         return now - self.answered_at
+
+    @property
+    def came_back(self) -> int:
+        """RDMA packets that the source's device has received since the first look, whoever sent them."""
+        return self.answers - self.answers_before
 
     @property
     def seconds(self) -> float:
@@ -179,7 +191,7 @@ def await_packets(exchanges: Sequence[Exchange], patience: Patience) -> None:
     while waiting := [exchange for exchange in exchanges if not exchange.began_at]:
         _refuse_failures(exchanges)
         if time.monotonic() > deadline:
-            raise failure.stalled(waiting[0].pair, patience.stall)
+            raise failure.stalled(waiting[0].pair, patience.stall, ever=waiting[0].came_back > 0)
         for exchange in waiting:
             exchange.observe()
         _wait_for_an_end(exchanges, RESOLUTION)
@@ -257,7 +269,7 @@ def _watch(
 
 def _refuse_delay(exchange: Exchange, patience: Patience, late: float) -> None:
     if exchange.observe() > patience.stall:
-        raise failure.stalled(exchange.pair, patience.stall)
+        raise failure.stalled(exchange.pair, patience.stall, ever=exchange.came_back > 0)
     if late > patience.overrun:
         raise OperationFailed(f"{exchange.pair}: still ran {patience.overrun:g} s after its time", failure.BUSY)
 

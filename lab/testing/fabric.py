@@ -18,6 +18,7 @@ from lab.rdma import perftest
 from lab.rdma.flows import flowing
 from lab.rdma.measure import BandwidthTest, Verb
 from lab.rdma.nic import find_pair, parse_pair
+from lab.rdma.session import Patience
 from lab.telemetry.recorder import DEFAULT_HZ, Recorder
 from lab.telemetry.recording import Recording
 from lab.testing.count import Count
@@ -105,10 +106,13 @@ class Fabric:
                     raise OperationFailed(f"{flow.pair} gave up: {flow.last_words}")
 
     def goodput(self, *pairs: str, duration: int = 2, qps: int = 1, size: int = 65536) -> dict[str, int]:
-        """Payload of each pair in bit/s, all of them at once, over so many seconds; by perftest."""
+        """Payload of each pair in bit/s, all of them at once, over so many seconds; by perftest.
+
+        A pair that completes no message in that time, for loss or because nobody answers, has 0.
+        """
         test = BandwidthTest(size=size, qps=qps, duration=duration)
         found = [find_pair(self.live, *parse_pair(pair)) for pair in pairs]
-        results = perftest.measure_bandwidth(found, test)
+        results = perftest.measure_bandwidth(found, test, patience=Patience(silence=True))
         return {pair: result.goodput_bps for pair, result in zip(pairs, results, strict=True)}
 
     def counting(self) -> AbstractContextManager[Counted]:

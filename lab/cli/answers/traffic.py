@@ -33,6 +33,8 @@ class RdmaBw(_Measured):
     pairs: list[BandwidthResult]
     all: Total
     arrivals: list[Arrived]
+    margin_s: float = 0
+    """Seconds for which the pairs transferred before, and after, what was measured: ports count these, too."""
 
 
 class RdmaLat(_Measured):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.rdma.failure import explain, stalled
+from lab.rdma.failure import explain, incomplete, stalled, unanswered
 from tests.unit.rdma.test_measure import PAIR
 
 DATA = Path(__file__).parent / "data"
@@ -52,4 +52,26 @@ def test_a_known_reason_comes_before_the_one_who_only_noticed() -> None:
 
 
 def test_silence_names_the_pair_and_where_to_look() -> None:
-    assert str(stalled(PAIR, 15)).startswith("h1 -> h2: no RDMA packet came back for 15 s: look for loss")
+    assert str(stalled(PAIR, 15, ever=True)).startswith("h1 -> h2: no RDMA packet came back for 15 s: look for loss")
+    never = str(stalled(PAIR, 15, ever=False))
+    assert never.startswith(
+        "h1 -> h2: the QP of h1 was never answered: no RDMA packet came back for 15 s: try: rocelab"
+    )
+
+
+@pytest.mark.parametrize(
+    ("qps", "named"),
+    [
+        (([17], [18]), ("QP 0x11 of h1", "QP 0x12 of h2 at 10.0.0.1")),
+        (([17, 18], [33, 34]), ("every one of QPs 0x11, 0x12 of h1", "every one of QPs 0x21, 0x22 of h2")),
+        ((range(17, 25), range(17, 25)), ("QPs 0x11, 0x12, 0x13, 0x14 and 4 more of h1", "and 4 more of h2")),
+        (([], []), ("the QP of h1", "the QP of h2 at")),
+    ],
+)
+def test_what_was_not_answered_is_named(qps: tuple[list[int], list[int]], named: tuple[str, str]) -> None:
+    for error in (unanswered(PAIR, qps, 7), incomplete(PAIR, qps, 7)):
+        assert str(error).startswith("h1 -> h2: ")
+        assert all(name in str(error) for name in named), str(error)
+        assert "measure for longer, or see" not in str(error), "what a damaged report needs"
+        assert "in 7 s" in str(error)
+    assert "was never answered: no RDMA packet came back from" in str(unanswered(PAIR, qps, 7))

@@ -19,6 +19,7 @@ from lab.rdma.measure import (
     LatencyResult,
     LatencyTest,
     Verb,
+    total,
 )
 from lab.rdma.report import parse_cycles
 from lab.rdma.session import Exchange, Side
@@ -166,3 +167,59 @@ def test_other_failures_are_not_tried_again() -> None:
     with pytest.raises(OperationFailed, match="no"):
         perftest.steadily(attempt)
     assert len(calls) == 1
+
+
+DATA = Path(__file__).parent / "data"
+
+
+def nothing_completed(tmp_path: Path, name: str = "0") -> Exchange:
+    """A run whose report says so; perftest connected its QPs and ended well."""
+    out, json = tmp_path / f"{name}.out", tmp_path / f"{name}.json"
+    out.write_text((DATA / "killed-server-25.01.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    json.write_text((DATA / "killed-server-25.01.json").read_text(encoding="utf-8"), encoding="utf-8")
+    nothing: Any = SimpleNamespace()
+    return Exchange(PAIR, 1, nothing, Side("client", PAIR.src.namespace, [], out, out), json)
+
+
+def test_no_message_in_a_whole_duration_is_a_goodput_of_0(tmp_path: Path) -> None:
+    result = perftest.bandwidth_of(nothing_completed(tmp_path), BandwidthTest(duration=2), 0.0)
+    assert (result.goodput_bps, result.messages, result.packets, result.duration_s) == (0, 0, 0, 2.0)
+    assert total([result]).goodput_bps == 0
+
+
+def test_no_message_where_a_number_was_asked_for_is_no_measurement(tmp_path: Path) -> None:
+    with pytest.raises(OperationFailed, match="perftest's report has no message in its JSON"):
+        perftest.bandwidth_of(nothing_completed(tmp_path), BandwidthTest(duration=None, iterations=9), 0.0)
+
+
+@pytest.mark.parametrize("verb", [Verb.WRITE, Verb.READ, Verb.SEND])
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        ((0, 0), r"h1 -> h2: QP 0x\w+ of h1 was never answered: no RDMA packet came back from QP 0x\w+ of h2 at 10"),
+        ((9, 0), r"h1 -> h2: no message was completed in 4 s: QP 0x\w+ of h1 was not acknowledged by QP 0x\w+ of h2"),
+        ((0, 1), r"h1 -> h2: no message was completed in 4 s: QP 0x\w+ of h1 was not acknowledged by QP 0x\w+ of h2"),
+    ],
+    ids=["silence", "answers", "a device that two pairs share"],
+)
+def test_a_qp_that_is_not_answered_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: Verb, seen: tuple[int, int], why: str
+) -> None:
+    """By the packets that came back, and how many other pairs use the device."""
+    answers, others = seen
+    counted = iter([100, 100 + answers])
+    monkeypatch.setattr(sysfs, "packets", lambda _, way: next(counted) if way == "rcvd" else 7)
+    exchange = nothing_completed(tmp_path)
+    exchange.observe()
+    exchanges = [exchange, *(nothing_completed(tmp_path, str(number + 1)) for number in range(others))]
+    test = BandwidthTest(duration=2, verb=verb)
+    results = [perftest.bandwidth_of(each, test, 0.0) for each in exchanges]
+    with pytest.raises(OperationFailed, match=why) as refused:
+        perftest._refuse_silence(exchanges, results, 4)
+    assert "4791" in str(refused.value)
+
+
+def test_a_pair_that_completes_messages_is_not_refused(tmp_path: Path) -> None:
+    exchange = nothing_completed(tmp_path)
+    result = perftest.bandwidth_of(exchange, BandwidthTest(duration=2), 0.0)
+    perftest._refuse_silence([exchange], [replace(result, messages=1)], 4)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.rdma.measure import percentile
-from lab.rdma.report import parse_bandwidth, parse_cycles, parse_mtu, read_fields
+from lab.rdma.report import NoMessage, parse_bandwidth, parse_cycles, parse_mtu, parse_qps, read_fields
 
 DATA = Path(__file__).parent / "data"
 MIB = 2**20
@@ -115,7 +115,7 @@ def test_what_cannot_be_is_refused(old: str, new: str, why: str) -> None:
 
 
 def test_the_zero_that_perftest_reports_for_a_killed_server_is_no_measurement() -> None:
-    with pytest.raises(ValueError, match="no message in its JSON, no message in its table"):
+    with pytest.raises(NoMessage, match="no message in its JSON, no message in its table"):
         parse_bandwidth(recorded("killed-server-25.01.json"), recorded("killed-server-25.01.txt"), 65536)
 
 
@@ -159,6 +159,23 @@ def test_microseconds_are_not_taken_for_cycles() -> None:
     for other in (text.replace("#, cycles", "#, usec"), ""):
         with pytest.raises(ValueError, match="no samples in cycles"):
             parse_cycles(other, 20)
+
+
+def test_no_message_in_one_source_and_damage_in_the_other_is_damage() -> None:
+    with pytest.raises(ValueError, match="no message in its JSON, no one row") as refused:
+        parse_bandwidth(recorded("killed-server-25.01.json"), "", 65536)
+    assert not isinstance(refused.value, NoMessage)
+
+
+def test_the_qps_of_both_sides_are_read() -> None:
+    assert parse_qps(recorded("write-25.01.txt")) == ([0x11, 0x12], [0x11, 0x12])
+    assert parse_qps(
+        " local address: LID 0000 QPN 0x001a PSN 0x1\n remote address: LID 0000 QPN 0x01ff PSN 0x2\n"
+    ) == (
+        [26],
+        [511],
+    )
+    assert parse_qps("Couldn't connect") == ([], [])
 
 
 def test_the_path_mtu_is_read_once() -> None:
