@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli.advice import warn
 from lab.cli.complete import FabricOption, node_names
 from lab.cli.opening import open_fabric
 from lab.cli.option_value import read_value
@@ -38,6 +39,10 @@ MorePairs = Annotated[
     list[str] | None, typer.Option("--pair", metavar="SRC:DST", help="A further pair, at the same time.")
 ]
 VerbOption = Annotated[Verb, typer.Option(help="A read fetches from DST, the others go to it.")]
+LatencyVerbOption = Annotated[
+    Verb,
+    typer.Option(help="A read fetches from DST. The programs of a write poll, and share the CPUs."),
+]
 TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]
 MtuOption = Annotated[int | None, typer.Option(help="Payload per packet, 256 to 4096. \\[default: the largest]")]
 TimeoutOption = Annotated[int, typer.Option("--qp-timeout", help="Send again after 4.096 us * 2^N without an ACK.")]
@@ -84,7 +89,7 @@ def lat(
     src: Source,
     dst: Destination,
     pair: MorePairs = None,
-    verb: VerbOption = Verb.WRITE,
+    verb: LatencyVerbOption = Verb.SEND,
     size: Annotated[str, typer.Option(help="Message size.")] = "8B",
     iterations: Annotated[int, typer.Option(help="How many messages, one after the other.")] = 1000,
     tclass: TclassOption = DEFAULT_TCLASS,
@@ -99,7 +104,10 @@ def lat(
     pairs = _pairs(fabric, src, dst, pair)
     with stages() as progress, _meter(fabric, pairs) as meter:
         results = perftest.measure_latency(pairs, test, progress=progress, meter=meter)
-    _show(as_json, _latency_table(results), {"pairs": results}, meter)
+    warnings = _warnings(pairs, verb)
+    _show(as_json, _latency_table(results), {"pairs": results, "warnings": warnings}, meter)
+    for line in warnings:
+        warn(f"warning: {line}")
 
 
 @app.command()
@@ -139,6 +147,13 @@ def _pairs(fabric: Fabric, src: str, dst: str, more: Sequence[str] | None) -> li
 def _meter(fabric: Fabric, pairs: Sequence[Pair]) -> Meter:
     drops = partial(dropped_packets, open_maps(fabric.name)) if fabric.topology.qos is not None else None
     return Meter({nic.device: str(nic) for pair in pairs for nic in (pair.src, pair.dst)}, drops)
+
+
+def _warnings(pairs: Sequence[Pair], verb: Verb) -> list[str]:
+    if not perftest.takes_turns(pairs, verb):
+        return []
+    why = "the programs of a write poll and wait for each other's CPU: these times are not the network's alone"
+    return [f"{why}; measure with --verb send or read"]
 
 
 def _besides(test: BandwidthTest) -> list[str]:

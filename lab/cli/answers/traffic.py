@@ -41,6 +41,8 @@ class RdmaLat(_Measured):
     """``rocelab rdma lat``."""
 
     pairs: list[LatencyResult]
+    warnings: tuple[str, ...] = ()
+    """What makes the figures others than the network's."""
 
 
 class Gid(Answer):

@@ -223,3 +223,35 @@ def test_a_pair_that_completes_messages_is_not_refused(tmp_path: Path) -> None:
     exchange = nothing_completed(tmp_path)
     result = perftest.bandwidth_of(exchange, BandwidthTest(duration=2), 0.0)
     perftest._refuse_silence([exchange], [replace(result, messages=1)], 4)
+
+
+@pytest.mark.parametrize(
+    ("verb", "pairs", "cpus", "sleeps", "turns"),
+    [
+        (Verb.SEND, 1, 1, True, False),
+        (Verb.SEND, 1, 2, True, False),  # the kernel's own work would have none
+        (Verb.SEND, 1, 3, False, False),
+        (Verb.READ, 1, 1, True, False),
+        (Verb.READ, 1, 2, False, False),
+        (Verb.READ, 4, 4, True, False),
+        (Verb.WRITE, 1, 1, False, True),
+        (Verb.WRITE, 1, 2, False, False),
+        (Verb.WRITE, 2, 3, False, True),
+    ],
+)
+def test_programs_sleep_where_they_would_take_each_other_s_cpu(
+    monkeypatch: pytest.MonkeyPatch, verb: Verb, pairs: int, cpus: int, *, sleeps: bool, turns: bool
+) -> None:
+    """Two that poll on one CPU see each message a time slice late, 0.7 ms and more; a write cannot sleep."""
+    asked: list[str] = []
+
+    def prepare(_pairs: Any, _test: Any, _kind: str, options: list[str], _folder: Path) -> list[Exchange]:
+        asked.extend(options)
+        return []
+
+    monkeypatch.setattr("lab.rdma.perftest.os.sched_getaffinity", lambda _: set(range(cpus)))
+    monkeypatch.setattr(perftest, "prepare", prepare)
+    monkeypatch.setattr(perftest.session, "run", lambda *_: None)
+    assert perftest.measure_latency([PAIR] * pairs, LatencyTest(verb=verb)) == ()
+    assert ("--events" in asked) is sleeps
+    assert perftest.takes_turns([PAIR] * pairs, verb) is turns
