@@ -20,7 +20,7 @@ from lab.rdma.session import Patience
 from .conftest import MTU, RATE, Path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lab.kernel.netns import Namespace
 
@@ -132,6 +132,34 @@ def test_latency_is_half_a_round_trip_and_of_a_read_a_whole_one(path: Path, verb
     assert result.samples == 29
     assert result.min_s == pytest.approx(0.100 * trips, rel=0.25)
     assert result.min_s <= result.p50_s <= result.p99_s <= result.p999_s <= result.max_s
+
+
+@pytest.mark.parametrize("verb", [Verb.SEND, Verb.READ])
+def test_latency_on_an_idle_path_is_not_that_of_a_shared_cpu(path: Path, verb: Verb) -> None:
+    """Two programs that poll on the machine's one CPU saw half a round trip in a time slice, 0.7 ms, and more."""
+    (result,) = measure_latency([path.pair], LatencyTest(verb=verb, iterations=200))
+    assert 0 < result.p50_s < 400e-6
+
+
+@pytest.fixture
+def unanswered(path: Path) -> Iterator[Path]:
+    """No RDMA packet reaches h2; TCP does."""
+    path.router.run(["tc", "qdisc", "add", "dev", "swp2", "clsact"])
+    flower = "filter add dev swp2 egress protocol ip flower ip_proto udp dst_port 4791 action drop"
+    path.router.run(["tc", *flower.split()])
+    yield path
+    path.router.run(["tc", "qdisc", "del", "dev", "swp2", "clsact"])
+
+
+@pytest.mark.parametrize("verb", [Verb.WRITE, Verb.READ])
+def test_a_qp_that_is_never_answered_is_named(unanswered: Path, verb: Verb) -> None:
+    test = BandwidthTest(duration=1, verb=verb)
+    named = r"h1 -> h2: QP 0x\w+ of h1 was never answered: no RDMA packet came back from QP 0x\w+ of h2 at 10"
+    with pytest.raises(OperationFailed, match=named):
+        measure_bandwidth([unanswered.pair], test)
+    (silent,) = measure_bandwidth([unanswered.pair], test, patience=Patience(silence=True))
+    assert (silent.goodput_bps, silent.messages) == (0, 0)
+    assert left_behind(unanswered) == []
 
 
 def test_our_counters_are_those_of_the_rdma_tool(path: Path) -> None:
