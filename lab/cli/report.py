@@ -124,6 +124,7 @@ def _facts(facts: Facts, files: list[Path]) -> dict[str, Any]:
             for each in facts.packets
         ],
         "answer": facts.told.answer,
+        "diagnosis": facts.diagnosis,
         "ruled_out": facts.ruled,
         "alarms": list(facts.alarms),
         "unknown": list(facts.unknowns),

@@ -6,23 +6,29 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.diagnose.run import diagnose_run
+from lab.report.busiest import busiest_moment
 from lab.report.figures import Figure, figures_of, phases_of
+from lab.report.moment import Moment
 from lab.report.packets import Packet, packets_of
+from lab.report.queue_pairs import queue_pair_moments
 from lab.report.ruled import RuledOut, alarms, broken_phase, ruled_out
 from lab.report.standstill import Pause, pauses_of
 from lab.report.told import Story, Told, story_of
-from lab.telemetry.event_text import event_text
+from lab.telemetry.event_text import COMMAND, event_text
 from lab.telemetry.folder import damage_as_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lab.diagnose.answer import Diagnosis
     from lab.telemetry.recording import Command, Event, Recording
 
 _NS: Final = 10**9
 _MANY: Final = {"paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops"}
 """Kinds of events that ports tell of by the hundred: a time line says how many there were."""
-_QUIET: Final = {"phase"}
+_QUIET: Final = {"phase", "qp"}
+"""Kinds of events that a time line tells of otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +50,8 @@ class Fault:
     says: str
     start: float
     end: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A line of the time line: seconds of the recording, what happened, who told of it."""
-
-    at: float
-    what: str
-    source: str
+    story: bool = True
+    """Whether it is what the run is about; False of what was set up before the first phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,8 @@ class Facts:
     name: str
     fabric: str
     began: str
+    start_ns: int
+    """When it began, ns of CLOCK_MONOTONIC."""
     seconds: float
     hz: float
     samples: int
@@ -95,12 +96,23 @@ class Facts:
     figures: tuple[Figure, ...]
     transfers: tuple[Moved, ...]
     commands: tuple[Command, ...]
+    diagnosis: Diagnosis | None
+    """Of a recording that no scenario made, where there are samples to make one of."""
     unknowns: tuple[str, ...]
+    settings: tuple[Moment, ...] = ()
+    """What was set on ports by ``rocelab qos set``, in the phases or between them."""
+    busiest: float = 0.0
+    """When most happened, in seconds of the recording."""
     ruled: tuple[RuledOut, ...] = ()
     alarms: tuple[str, ...] = ()
     """Counters that would have told, with their values."""
     packets: tuple[Packet, ...] = ()
     """Those worth a look, of what was captured."""
+
+    @property
+    def broken_from(self) -> float:
+        """When the first fault that the run is about was injected, in seconds; 0 where there is none."""
+        return next((fault.start for fault in self.faults if fault.story), 0.0)
 
     @property
     def standstills(self) -> tuple[Pause, ...]:
@@ -122,10 +134,13 @@ def _gathered(recording: Recording, told: Told) -> Facts:
     faults = _faults(recording, told)
     pauses = tuple(pauses_of(recording))
     packets, unread = packets_of(recording)
+    free = "scenario" not in recording.parameters
+    diagnosis = diagnose_run(recording) if free and len(recording.samples["ns"]) > 1 else None
     made = Facts(
         name=recording.name,
         fabric=recording.fabric,
         began=_wall(recording),
+        start_ns=recording.clock.start,
         seconds=recording.seconds,
         hz=recording.hz,
         samples=len(recording.samples["ns"]),
@@ -143,10 +158,13 @@ def _gathered(recording: Recording, told: Told) -> Facts:
         figures=tuple(figures_of(recording)),
         transfers=tuple(_moved(recording)),
         commands=recording.commands,
-        unknowns=(*_unknowns(recording, told), *unread),
+        diagnosis=diagnosis,
+        unknowns=(*_unknowns(recording, told, diagnosis), *unread),
+        settings=tuple(_settings(recording)),
+        busiest=busiest_moment(recording),
         packets=tuple(packets),
     )
-    broken = broken_phase(recording, faults[0].start if faults else None)
+    broken = broken_phase(recording, next((fault.start for fault in faults if fault.story), None))
     return replace(
         made,
         timeline=tuple(sorted(_timeline(recording, made), key=lambda moment: moment.at)),
@@ -179,6 +197,7 @@ def _moved(recording: Recording) -> Iterator[Moved]:
 def _faults(recording: Recording, told: Told) -> tuple[Fault, ...]:
     """What the truth of the recording says; a fault is healed by the first line of the same kind and place."""
     found: list[Fault] = []
+    began = recording.phases[0].start if recording.phases else recording.clock.start
     for line in recording.truth():
         at = (line["ns"] - recording.clock.start) / _NS
         kind, place = str(line.get("kind", "")), str(line.get("place", ""))
@@ -190,15 +209,24 @@ def _faults(recording: Recording, told: Told) -> tuple[Fault, ...]:
         else:
             given = line.get("parameters")
             parameters = {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
-            found.append(Fault(kind, place, parameters, (told.kinds or {}).get(kind, ""), at))
+            found.append(
+                Fault(kind, place, parameters, (told.kinds or {}).get(kind, ""), at, story=line["ns"] >= began)
+            )
     return tuple(found)
+
+
+def _settings(recording: Recording) -> Iterator[Moment]:
+    for event in recording.events(source="caller", kind="note"):
+        if event.data.get("text") == COMMAND:
+            yield Moment(event.seconds, event_text(event), "notes.jsonl")
 
 
 def _timeline(recording: Recording, facts: Facts) -> Iterator[Moment]:
     for phase in facts.phases:
         yield Moment(phase.start, f"phase {phase.name} begins", "notes.jsonl")
     for fault in facts.faults:
-        yield Moment(fault.start, f"injected: {named(fault)}", "truth/truth.jsonl")
+        what = "injected" if fault.story else "set up before the first phase"
+        yield Moment(fault.start, f"{what}: {named(fault)}", "truth/truth.jsonl")
         if fault.end is not None:
             yield Moment(fault.end, f"healed: {fault.kind} at {fault.place}", "truth/truth.jsonl")
     for pause in facts.standstills:
@@ -206,7 +234,8 @@ def _timeline(recording: Recording, facts: Facts) -> Iterator[Moment]:
         yield Moment(pause.start, told + (", to the end" if pause.open else ""), "events.jsonl: paused")
     for command in facts.commands:
         at = (command.ns - recording.clock.start) / _NS
-        yield Moment(at, f"{command.node}: {' '.join(command.argv)}", "commands.jsonl")
+        yield Moment(at, command.text, "commands.jsonl")
+    yield from queue_pair_moments(recording)
     for event in recording.events():
         if event.kind not in _MANY | _QUIET and not _is_first_look(event):
             yield Moment(event.seconds, _line(event), "notes.jsonl" if event.source == "caller" else "events.jsonl")
@@ -228,14 +257,20 @@ def named(fault: Fault) -> str:
     return " ".join([fault.kind, fault.place, *(f"{name}={value}" for name, value in fault.parameters.items())])
 
 
-def _unknowns(recording: Recording, told: Told) -> Iterator[str]:
+def _unknowns(recording: Recording, told: Told, diagnosis: Diagnosis | None) -> Iterator[str]:
     if recording.why:
         yield f"The run did not end as it should: {recording.why}. What came after that is not known."
-    if told.why:
+    if diagnosis is not None:
+        yield from (f"Not known to the diagnosis: {line}." for line in diagnosis.missing)
+    elif told.why:
         yield f"No check judges this run: {told.why}."
-    for check in told.checks:
-        if check.outcome == "unknown":
-            yield f"{check.name}: {check.evidence}."
+    yield from (f"{check.name}: {check.evidence}." for check in told.checks if check.outcome == "unknown")
+    if recording.truth() and diagnosis is None:
+        yield "The cause is known because it was injected. Nothing here was diagnosed."
+    yield from _not_recorded(recording)
+
+
+def _not_recorded(recording: Recording) -> Iterator[str]:
     samples: Sequence[Any] = recording.samples["ns"]
     if not len(samples):
         yield "The recording has no samples: no figure can be told."
@@ -249,6 +284,4 @@ def _unknowns(recording: Recording, told: Told) -> Iterator[str]:
     if not recording.captures:
         yield "No packets were captured: single packets, their sequence numbers and NAKs are not known."
     if not recording.commands:
-        yield "No command was run while it was recorded: nobody looked with ordinary tools."
-    if recording.truth():
-        yield "The cause is known because it was injected. Nothing here was diagnosed."
+        yield "No command of rocelab was recorded: what was done on the fabric meanwhile is not known."

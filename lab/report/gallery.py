@@ -63,7 +63,7 @@ def _strip(facts: Facts) -> Iterator[str]:
     yield f'<svg class="strip" viewBox="0 0 {_WIDTH} 46" preserveAspectRatio="none" aria-hidden="true">'
     for phase in facts.phases:
         yield _bar("phase", (phase.start * scale, phase.end * scale), 6, 10)
-    for fault in facts.faults:
+    for fault in (each for each in facts.faults if each.story):
         end = facts.seconds if fault.end is None else fault.end
         yield _bar("fault", (fault.start * scale, end * scale), 0, 4)
     for row, pause in enumerate(facts.standstills[:_ROWS]):

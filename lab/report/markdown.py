@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from lab.report.diagnosed import diagnosed
 from lab.report.facts import named
 from lab.report.figures import DEVICE, KINDS, PLAIN, value
-from lab.terminal_text import printable
+from lab.report.markdown_text import block, code, plain, table
 from lab.units import counted, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lab.report.facts import Facts, Moved
     from lab.report.figures import Figure, Kind
 
-_SPECIAL: Final = re.compile(r"([\\`*{}\[\]<>|#~!$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 _ROWS: Final = 8
 _MOMENTS: Final = 60
 _SHOWN: Final = 8000
@@ -27,41 +26,10 @@ _SHOWN: Final = 8000
 def write_markdown(facts: Facts) -> str:
     """The whole document."""
     parts = (
-        _heading, _broke, _timeline, _seen, _evidence, _checks, _figures, _cause, _ruled, _fix, _verified,
+        _heading, _broke, diagnosed, _timeline, _seen, _evidence, _checks, _figures, _cause, _ruled, _fix, _verified,
         _prevention, _unknown,
     )  # fmt: skip
     return "\n".join(line for part in parts for line in part(facts)) + "\n"
-
-
-def plain(text: object) -> str:
-    """Text of a recording that no reader of Markdown takes for markup; one line."""
-    return _SPECIAL.sub(r"\\\1", _line(text))
-
-
-def code(text: object) -> str:
-    """Text of a recording set as code, on one line, whatever backticks it has; a bar would end a table's cell."""
-    line = _line(text)
-    fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
-    gap = " " if line.startswith("`") or line.endswith("`") or not line else ""
-    return f"{fence}{gap}{line}{gap}{fence}".replace("|", "\\|")
-
-
-def _line(text: object) -> str:
-    return " ".join(printable(" ".join(str(text).split())).split())
-
-
-def _block(text: str) -> Iterator[str]:
-    text = printable(text)
-    fence = "`" * max(3, max(map(len, re.findall("`+", text)), default=0) + 1)
-    yield from (f"{fence}text", text.rstrip("\n"), fence)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'|'.join(['---'] * len(columns))}|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield ""
 
 
 def _heading(facts: Facts) -> Iterator[str]:
@@ -72,7 +40,7 @@ def _heading(facts: Facts) -> Iterator[str]:
         yield ""
     machine = " ".join(facts.host.get(name, "") for name in ("kernel", "machine")).strip()
     time = facts.host.get("time", "")
-    yield from _table(("", ""), (
+    yield from table(("", ""), (
         ("recording", code(facts.name)),
         ("fabric", code(facts.fabric)),
         ("scenario", code(facts.told.scenario) if facts.told.scenario else "none"),
@@ -88,20 +56,21 @@ def _broke(facts: Facts) -> Iterator[str]:
     yield ""
     for fault in facts.faults:
         says = f": {plain(fault.says)}" if fault.says else ""
+        how = "Injected" if fault.story else "Set up before the first phase,"
         until = f"healed at {fault.end:.3f} s" if fault.end is not None else "never healed"
-        yield f"**{code(named(fault))}**{says}. Injected at {fault.start:.3f} s, {until} (`truth/truth.jsonl`)."
+        yield f"**{code(named(fault))}**{says}. {how} at {fault.start:.3f} s, {until} (`truth/truth.jsonl`)."
         yield ""
     if not facts.faults:
-        yield "Nothing was injected: the truth of this recording is empty."
+        yield "Nothing was injected by `rocelab fault`: `truth/truth.jsonl` is empty."
         yield ""
     for sentence in facts.story.sentences:
         yield f"- **{sentence.word}** {plain(sentence.text)}"
     if facts.story.figure:
         yield ""
-        yield from _block(facts.story.figure)
+        yield from block(facts.story.figure)
     if facts.story.numbers:
         yield ""
-        yield from _block(facts.story.numbers)
+        yield from block(facts.story.numbers)
     yield ""
 
 
@@ -109,7 +78,7 @@ def _timeline(facts: Facts) -> Iterator[str]:
     yield "## Timeline"
     yield ""
     shown = facts.timeline[:_MOMENTS]
-    yield from _table(
+    yield from table(
         ("second", "what", "told by"),
         ((f"{moment.at:.3f}", plain(moment.what), code(moment.source)) for moment in shown),
     )
@@ -127,14 +96,14 @@ def _seen(facts: Facts) -> Iterator[str]:
     lines = list(seen(facts))
     yield from (f"- {plain(line)}" for line in lines)
     if not lines:
-        yield "Nothing stood still, nothing was marked, and nothing was lost."
+        yield "No port stood still, and no counter of marks, drops or retransmissions grew."
     yield ""
 
 
 def seen(facts: Facts) -> Iterator[str]:
     """What stands out, in lines: standstills in their order, losses, marks, packets sent again."""
-    began = facts.faults[0].start if facts.faults else 0.0
-    since = "after the injection began" if facts.faults else "into the recording"
+    began = facts.broken_from
+    since = "after the injection began" if any(fault.story for fault in facts.faults) else "into the recording"
     for pause in (each for each in facts.standstills if each.start >= began):
         length = "to the end" if pause.open else f"for {pause.seconds:.3f} s"
         yield (
@@ -146,7 +115,12 @@ def seen(facts: Facts) -> Iterator[str]:
 
 
 def _grown(facts: Facts, kind: str) -> Iterator[str]:
-    """Where a count rose most above that of the first phase, if anywhere."""
+    """Where a count rose most above that of the first phase, if anywhere; of a run without phases where it grew."""
+    if len(facts.phases) == 1:
+        whole = max((row[0] for row in rows_of(facts, kind)), key=lambda each: each.value, default=None)
+        if whole is not None and whole.value > 0:
+            yield f"{whole.of}: {whole.series} grew by {whole.value:.0f}"
+        return
     rises = [(each.value - row[0].value, row[0], each) for row in rows_of(facts, kind) for each in row[1:]]
     rise, first, most = max(rises, key=lambda each: each[0], default=(0.0, None, None))
     if most is not None and first is not None and rise > 0:
@@ -160,13 +134,14 @@ def _evidence(facts: Facts) -> Iterator[str]:
     yield "## Evidence"
     yield ""
     if not facts.commands:
-        yield "No command was run in this run. What it counted can be looked at again:"
+        yield "No command was recorded. What the run counted can be looked at again:"
         yield ""
         judge = "\nrocelab scenario judge RUN" if facts.told.scenario else ""
-        yield from _block(f"rocelab record show RUN{judge}")
+        yield from block(f"rocelab record show RUN{judge}")
     for command in facts.commands:
-        yield from _block(f"{typed(command.node, command.argv)}\n{_shown(command.stdout)}{_shown(command.stderr)}")
-        yield f"Exit code {command.exit_code} (`commands.jsonl`)."
+        yield from block(f"{typed(command.node, command.argv)}\n{_shown(command.stdout)}{_shown(command.stderr)}")
+        at = (command.ns - facts.start_ns) / 1e9
+        yield f"Exit code {command.exit_code} (`commands.jsonl`), begun at {at:.3f} s."
         yield ""
     if facts.packets:
         yield from _packets(facts)
@@ -182,7 +157,7 @@ def _packets(facts: Facts) -> Iterator[str]:
         (f"{each.at:.6f}", plain(each.what), code(each.link), f"{code(each.file)}, {each.number}", code(each.line))
         for each in facts.packets
     )
-    yield from _table(("second", "what", "where", "file, packet", "packet"), rows)
+    yield from table(("second", "what", "where", "file, packet", "packet"), rows)
 
 
 def typed(node: str, argv: Sequence[str]) -> str:
@@ -207,7 +182,7 @@ def _checks(facts: Facts) -> Iterator[str]:
         (plain(check.name), f"**{check.outcome}**", plain(check.evidence), plain(check.meaning))
         for check in facts.told.checks
     )
-    yield from _table(("check", "verdict", "evidence", "what is true where it passes"), rows)
+    yield from table(("check", "verdict", "evidence", "what is true where it passes"), rows)
 
 
 def _figures(facts: Facts) -> Iterator[str]:
@@ -228,7 +203,7 @@ def _transfers(facts: Facts) -> Iterator[str]:
     yield "What pairs moved, and how long that took from the first message to the last (`transfers.jsonl`)."
     yield ""
     columns = ("pair", "verb", "phase", "from", "took", "payload", "goodput", "a message: median, at most")
-    yield from _table(columns, (_transfer(each) for each in facts.transfers))
+    yield from table(columns, (_transfer(each) for each in facts.transfers))
 
 
 def _transfer(moved: Moved) -> list[str]:
@@ -254,7 +229,7 @@ def _figure_table(facts: Facts, kind: Kind, rows: list[list[Figure]]) -> Iterato
     yield f"{kind.meaning[:1].upper()}{kind.meaning[1:]} (`counters/{kind.table}.parquet`{more})."
     yield ""
     columns = ("port", "series", *(plain(phase.name) for phase in facts.phases))
-    yield from _table(
+    yield from table(
         columns,
         ([plain(row[0].of), code(row[0].series), *(value(kind, each.value) for each in row)] for row in rows[:_ROWS]),
     )
@@ -274,7 +249,7 @@ def _cause(facts: Facts) -> Iterator[str]:
 def _ruled(facts: Facts) -> Iterator[str]:
     yield "## What was ruled out"
     yield ""
-    yield from _table(
+    yield from table(
         ("not", "for", "source"), ((plain(each.what), plain(each.because), code(each.source)) for each in facts.ruled)
     )
     if not facts.ruled:
@@ -302,8 +277,11 @@ def _fix(facts: Facts) -> Iterator[str]:
         yield f"{code(f'{fault.kind} at {fault.place}')} was taken away at {fault.end:.3f} s (`truth/truth.jsonl`)."
     if healed and whens:
         yield f"In the story: {plain(whens[-1].text)}."
+    advised = [cause.fix for cause in facts.diagnosis.causes if cause.fault] if facts.diagnosis else []
     if facts.told.answer is not None:
         yield f"{plain(facts.told.answer.fix)}"
+    elif advised:
+        yield f"The diagnosis advises: {plain('; '.join(advised))}"
     elif not healed:
         yield "Nothing was mended in this run."
     yield ""
@@ -321,7 +299,7 @@ def _verified(facts: Facts) -> Iterator[str]:
     yield f"What the busiest ports sent in the last phase, {plain(last)}, beside the first, {plain(first)}:"
     yield ""
     kind = KINDS[0]
-    yield from _table(("port", "series", plain(first), plain(last), "of the first"), (
+    yield from table(("port", "series", plain(first), plain(last), "of the first"), (
         (plain(row[0].of), code(row[0].series), value(kind, row[0].value), value(kind, row[-1].value),
          f"{row[-1].value / row[0].value:.0%}")
         for row in rows[:_ROWS]

@@ -15,7 +15,7 @@ from lab.report.facts import named
 from lab.report.figures import AGAIN, KINDS, PLAIN, lanes_of, series_of
 from lab.report.markdown import typed
 from lab.report.places import places_in
-from lab.report.steps import steps_of
+from lab.report.steps import opening_of, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +60,7 @@ def _about(topology: Topology, recording: Recording, facts: Facts) -> dict[str, 
                 **places_in(topology, fault.place),
             }
             for fault in facts.faults
+            if fault.story
         ],
         "moments": [{"at": moment.at, "what": moment.what} for moment in facts.timeline],
         "standstills": [
@@ -67,7 +68,8 @@ def _about(topology: Topology, recording: Recording, facts: Facts) -> dict[str, 
             for pause in facts.standstills
         ],
         "pauses": _pauses(facts),
-        "steps": steps_of(topology, facts),
+        "steps": (steps := steps_of(topology, facts)),
+        "opening": opening_of(facts, steps),
         "commands": list(_commands(recording, facts)),
         "packets": [_packet(each) for each in facts.packets],
         "rates": {str(end): link.rate for link in topology.links for end in link.ends},
@@ -100,10 +102,8 @@ def _commands(recording: Recording, facts: Facts) -> Iterator[dict[str, Any]]:
             "output": (command.stdout + command.stderr)[:_OUTPUT],
             "code": command.exit_code,
         }
-    for event in recording.events(source="caller", kind="note"):
-        if event.data.get("text") == "command":
-            argv = [str(word) for word in event.data.get("argv", [])]
-            yield {"at": event.seconds, "typed": typed("", argv).removeprefix("$ "), "output": "", "code": None}
+    for setting in facts.settings:
+        yield {"at": setting.at, "typed": setting.what, "output": "", "code": None}
 
 
 def _packet(packet: Packet) -> dict[str, Any]:

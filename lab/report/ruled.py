@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lab.telemetry.recording import Recording
     from lab.telemetry.series import Phase
 
-_BROKEN: Final = "observe"
+WORST: Final = "observe"
 """What scenarios call the phase in which everything is at its worst."""
 _STOPPED: Final = 0.99
 """Share of a phase from which on a port counts as stopped for good."""
@@ -39,7 +39,7 @@ def broken_phase(recording: Recording, began: float | None) -> Phase:
     ``began`` is when the first fault was injected, in seconds of the recording.
     """
     phases = phases_of(recording)
-    named = [phase for phase in phases if phase.name == _BROKEN]
+    named = [phase for phase in phases if phase.name == WORST]
     start = recording.clock.start + int((began or 0.0) * 1e9)
     behind = [phase for phase in phases if began is not None and phase.end > start]
     return (named or behind or [phases[-1]])[0]

@@ -1,7 +1,7 @@
 """The explanation, step by step: the sentences of a story, each bound to what the recording has of it.
 
-Given is the first phase. A When is what was injected or healed, in their order, and where nothing was, the beginning
-of the next phase. What follows it, Then and And, is so from the next phase on, or later in the same.
+Given is the first phase. A When is a turning point of the run. What follows it, Then and And, is so from the next
+phase on, or later in the same.
 """
 
 from __future__ import annotations
@@ -9,17 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.report.places import places_in
+from lab.report.ruled import WORST
+from lab.report.turning_points import turning_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.model.topology import Topology
     from lab.report.facts import Facts
+    from lab.report.turning_points import TurningPoint
 
 _SLOW: Final = 0.02
 """How fast a wave is shown: it crosses a fabric within a tenth of a second."""
 _LEAD: Final = 0.005
 """Seconds before the first standstill from which on it is shown."""
+_SETTLED: Final = 0.01
+"""Seconds after the last standstill of a wave at which all of it can be seen."""
 
 
 def steps_of(topology: Topology, facts: Facts) -> list[dict[str, Any]]:
@@ -28,8 +33,25 @@ def steps_of(topology: Topology, facts: Facts) -> list[dict[str, Any]]:
     return sorted(told, key=lambda step: float(step["at"]))
 
 
+def opening_of(facts: Facts, steps: list[dict[str, Any]]) -> float:
+    """What is to be seen first, in seconds: the whole wave, or what is at its worst, or how the run ends.
+
+    Of a recording without a story it is the moment at which most happens.
+    """
+    wave = next((step for step in steps if step["word"] == "Wave"), None)
+    if wave is not None:
+        return max(pause.start for pause in facts.standstills if pause.port in wave["ports"]) + _SETTLED
+    thens = [step for step in steps if step["word"] in {"Then", "But"}]
+    if not thens:
+        return facts.busiest
+    worst = [phase for phase in facts.phases if phase.name == WORST]
+    seen = [then for then in thens if any(phase.start <= then["at"] < phase.end for phase in worst)]
+    broken = [then for then in thens if then["at"] > facts.broken_from > 0]
+    return float((seen or broken or thens[-1:])[0]["at"])
+
+
 def _story(topology: Topology, facts: Facts) -> Iterator[dict[str, Any]]:
-    whens = _whens(facts)
+    whens = turning_points(facts, sum(sentence.word == "When" for sentence in facts.story.sentences))
     place, after = -1, 0
     for sentence in facts.story.sentences:
         place, after = (place + 1, 0) if sentence.word == "When" else (place, after + 1)
@@ -38,28 +60,23 @@ def _story(topology: Topology, facts: Facts) -> Iterator[dict[str, Any]]:
         yield {"word": sentence.word, "text": sentence.text, "at": at, "bound": bound, **named}
 
 
-def _whens(facts: Facts) -> list[tuple[float, str]]:
-    """What a story's Whens can be: faults that come and go, or phases, but for the first where it is the Given."""
-    deeds = [(fault.start, f"{fault.kind} is injected") for fault in facts.faults]
-    deeds += [(fault.end, f"{fault.kind} is healed") for fault in facts.faults if fault.end is not None]
-    wanted = sum(sentence.word == "When" for sentence in facts.story.sentences)
-    phases = [(phase.start, f"phase {phase.name}") for phase in facts.phases]
-    return sorted(deeds) if deeds else phases[-wanted:] if wanted else []
-
-
-def _moment(facts: Facts, whens: list[tuple[float, str]], place: int, after: int) -> tuple[float, str]:
+def _moment(facts: Facts, whens: list[TurningPoint], place: int, after: int) -> tuple[float, str]:
     """When a sentence is so: ``place`` counts the Whens, and ``after`` the sentences since."""
     if place < 0 or not whens:
         return (facts.phases[0].start, f"phase {facts.phases[0].name}") if facts.phases else (0.0, "the beginning")
     place = min(place, len(whens) - 1)
-    at, bound = whens[place]
-    until = whens[place + 1][0] if place + 1 < len(whens) else facts.seconds
+    at, bound = whens[place].at, whens[place].what
+    until = whens[place + 1].at if place + 1 < len(whens) else facts.seconds
     if not after:
         return at, bound
-    behind = [phase for phase in facts.phases if at < phase.start and phase.end < until]
+    here = [phase for phase in facts.phases if phase.start <= at < phase.end]
+    behind = [phase for phase in facts.phases if at < phase.start and phase.end <= until]
+    if not whens[place].mends:  # where a run is at its worst, it is that at once, and goes on to be
+        worst = next((number for number, phase in enumerate(behind, 1) if phase.name == WORST), None)
+        behind = [] if any(phase.name == WORST for phase in here) else behind[:worst]
     if after <= len(behind):
         return behind[after - 1].start, f"phase {behind[after - 1].name}"
-    within = behind[-1:] or [phase for phase in facts.phases if phase.start <= at < phase.end]
+    within = behind[-1:] or here
     if not within:
         return at, bound
     start, end = max(at, within[0].start), min(until, within[0].end)
@@ -69,7 +86,7 @@ def _moment(facts: Facts, whens: list[tuple[float, str]], place: int, after: int
 
 def _wave(facts: Facts) -> Iterator[dict[str, Any]]:
     """The standstills of several ports one after the other, shown slowly."""
-    began = facts.faults[0].start if facts.faults else 0.0
+    began = facts.broken_from
     wave = [pause for pause in facts.standstills if pause.start >= began]
     if len(wave) < 2:
         return

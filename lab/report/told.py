@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_STEP: Final = re.compile(r"(Given|When|Then|And)\s+(\S.*)")
+_STEP: Final = re.compile(r"(Given|When|Then|And|But)\s+(\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A line of a story: Given, When, Then or And, and what it says."""
+    """A line of a story: Given, When, Then, And or But, and what it says."""
 
     word: str
     text: str

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lab.telemetry.recording import Event
 
+COMMAND: Final = "command"
+"""What a note says of a command of rocelab that was typed; its ``argv`` are the words."""
 _LEFT_OUT: Final = frozenset({"text", "began"})
 """Fields of a note that are said otherwise, or mean nothing to a reader."""
 
 
 def event_text(event: Event) -> str:
     """What happened, in a line, without where. Fields may hold whatever JSON can; empty ones are left out."""
+    if event.kind == "note" and event.data.get("text") == COMMAND and isinstance(event.data.get("argv"), list):
+        return shlex.join(map(str, event.data["argv"]))
     of_note = event.kind == "note" and event.data.get("text")
     words = [_text_of(event.data["text"]) if of_note else event.kind.replace("_", " ")]
     shown = ((name, _text_of(value)) for name, value in event.data.items() if name not in _LEFT_OUT)

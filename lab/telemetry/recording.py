@@ -65,6 +65,12 @@ class Command:
     stdout: str
     stderr: str
 
+    @property
+    def text(self) -> str:
+        """The command as it is typed, behind the node that it ran in."""
+        typed = " ".join(self.argv)
+        return f"{self.node}$ {typed}" if self.node else f"$ {typed}"
+
 
 class Recording:
     """A recording; make it with ``open``. What it has not got is a UsageError, what is damaged InvalidInput."""

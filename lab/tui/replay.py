@@ -47,6 +47,11 @@ class Replay(Viewer):
         self.at = self.head.at
         self._passed = time.monotonic()
 
+    @property
+    def moments(self) -> list[int]:
+        """When something happens that one can jump to, ns of CLOCK_MONOTONIC."""
+        return [mark.ns for mark in self._marks]
+
     def on_mount(self) -> None:
         """Play from now on."""
         super().on_mount()
@@ -93,7 +98,7 @@ class Replay(Viewer):
 
     def action_event(self, by: int) -> None:
         """Where the next thing happens, or the one before."""
-        self.head.jump([mark.ns for mark in self._marks], by)
+        self.head.jump(self.moments, by)
         self._draw()
 
     def _go_on(self) -> None:

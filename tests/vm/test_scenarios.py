@@ -93,7 +93,7 @@ def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, warm: Warm
     assert judged.outcome is Outcome.PASS
     assert engine.running(lifecycle.open_fabric(fabric)) == ()
     assert before in {b"", octets(fabric)}
-    read_by_all(tmp_path / name, tmp_path / "reports")
+    read_by_all(tmp_path / name, tmp_path / "reports", screen=False)
     recording = Recording.open(tmp_path / name)
     assert bool(recording.captures) is (name in FIRST)
     for file in recording.captures:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from lab.cli.answers.base import Answer
+from lab.cli.answers.diagnoses import Diagnosis
 from lab.cli.answers.recordings import Transfer
 
 
@@ -27,6 +28,8 @@ class ReportedFault(Answer):
     start: float
     end: float | None
     """None where nobody healed it."""
+    story: bool
+    """Whether it is what the run is about; false of what was set up before the first phase."""
 
 
 class Moment(Answer):
@@ -131,6 +134,8 @@ class Report(Answer):
     packets: list[ReportedPacket]
     answer: RootCause | None
     """None of a recording whose scenario has none."""
+    diagnosis: Diagnosis | None
+    """What ``rocelab diagnose`` answers, of a recording that no scenario made; None of others."""
     ruled_out: list[RuledOut]
     alarms: list[str]
     """Counters that would have told, with their values."""

@@ -258,16 +258,6 @@ function listen() {
   dark.addEventListener("change", () => { plotAll(); density(); show(); });
 }
 
-// What is to be seen first: the whole wave, or what the first fault does, or how it ends.
-function opening() {
-  const wave = run.steps.find((step) => step.word === "Wave");
-  if (wave) return Math.max(...run.standstills.filter((pause) => wave.ports.includes(pause.port)).map((pause) => pause.start)) + 0.01;
-  const thens = run.steps.filter((step) => step.word === "Then");
-  const broken = run.faults.length ? run.faults[0].start : 0;
-  const shown = run.faults.length ? thens.find((step) => step.at > broken) : thens[thens.length - 1];
-  return shown ? shown.at : broken;
-}
-
 function begin() {
   $("player").hidden = false;
   $("scrub").max = end;
@@ -282,7 +272,7 @@ function begin() {
   plotAll();
   density();
   const asked = /^#t=(\d+(?:\.\d+)?)$/.exec(location.hash);
-  seek(asked ? Number(asked[1]) : opening());
+  seek(asked ? Number(asked[1]) : run.opening);
 }
 
 begin();

@@ -11,7 +11,8 @@ import pytest
 from lab.cli.told import told_of
 from lab.errors import InvalidInput
 from lab.report.facts import Facts, gather
-from lab.report.markdown import code, plain, seen, write_markdown
+from lab.report.markdown import seen, write_markdown
+from lab.report.markdown_text import code, plain
 from lab.report.told import Check, Told
 from lab.scenario import library
 from lab.telemetry import folder as files

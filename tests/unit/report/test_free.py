@@ -1,0 +1,125 @@
+"""The report of a recording that no scenario made: what was done, what happened, when most did, and a diagnosis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from lab.cli.told import told_of
+from lab.report.facts import Facts, gather
+from lab.report.markdown import write_markdown
+from lab.report.playback import playback
+from lab.scenario import library
+from lab.telemetry import folder as files
+from lab.telemetry.recording import Recording
+from tests.unit.scenario.test_judge import LINK, TOPOLOGY, storm
+from tests.unit.telemetry.made import START, STEP, Made
+from tests.unit.telemetry.played import queue_pair
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUIET, BUSY = 40, 20
+"""Samples before and after, and in which something happens."""
+
+
+def free(folder: Path) -> Made:
+    """Traffic at all times, and in the middle three times as much, which is marked and pauses the senders."""
+    making = Made(folder / "run", TOPOLOGY, hosts=("h1", "h4"))
+    for number in range(2 * QUIET + BUSY):
+        busy = QUIET <= number < QUIET + BUSY
+        making.counters("leaf1:swp6")["priority"]["tx_bytes"][3] += LINK if busy else LINK // 3
+        if busy:
+            making.counters("leaf1:swp6")["queue"]["ecn_marked"][3] += 50
+            making.counters("h1:eth1")["priority"]["paused_ns"][3] += STEP // 2
+        making.sample()
+    return making
+
+
+def facts_of(path: Path) -> Facts:
+    return gather(Recording.open(path), told_of(path, library.OWN))
+
+
+def played(path: Path) -> dict[str, Any]:
+    return playback(Recording.open(path), facts_of(path))
+
+
+def test_it_opens_where_most_happens(tmp_path: Path) -> None:
+    path = free(tmp_path).finished()
+    assert QUIET * STEP / 1e9 < played(path)["opening"] <= (QUIET + BUSY) * STEP / 1e9
+
+
+def test_one_moment_of_loss_is_not_hidden_by_traffic(tmp_path: Path) -> None:
+    making = free(tmp_path)
+    for number in range(QUIET):
+        making.devices[0] += np.array((0, 9, 0, 9, 0), np.uint64) * np.uint64(number == QUIET // 2)
+        making.counters("leaf1:swp6")["queue"]["drop_packets"][3][0] += 30 * (number == QUIET // 2)
+        making.counters("leaf1:swp6")["priority"]["tx_bytes"][3] += LINK
+        making.counters("leaf1:swp6")["queue"]["ecn_marked"][3] += 50
+        making.sample()
+    lost = (2 * QUIET + BUSY + QUIET // 2) * STEP / 1e9
+    assert played(making.finished())["opening"] == pytest.approx(lost, abs=0.6)
+
+
+@pytest.mark.parametrize("samples", [0, 1, 2, 9])
+def test_where_nothing_happens_it_opens_at_the_beginning(tmp_path: Path, samples: int) -> None:
+    making = Made(tmp_path / "run", TOPOLOGY)
+    for _ in range(samples):
+        making.sample()
+    assert played(making.finished())["opening"] == 0.0
+
+
+def test_it_contradicts_nothing_that_was_counted(tmp_path: Path) -> None:
+    text = write_markdown(facts_of(free(tmp_path).finished()))
+    seen = text.split("## How it was seen")[1].split("## ")[0]
+    assert "leaf1:swp6: queue3_ecn_marked grew by" in seen.replace("\\_", "_")
+    assert "no counter of marks" not in seen
+    assert f"| leaf1:swp6 | `queue3_ecn_marked` | {50 * BUSY} |" in text
+
+
+def test_it_is_diagnosed(tmp_path: Path) -> None:
+    facts = facts_of(free(tmp_path).finished())
+    assert facts.diagnosis is not None
+    text = write_markdown(facts)
+    assert "## Diagnosis" in text
+    assert "Nothing here was diagnosed" not in text
+    for cause in facts.diagnosis.causes:
+        assert cause.cause in text
+
+
+def test_one_of_a_scenario_is_not(tmp_path: Path) -> None:
+    facts = facts_of(storm(tmp_path).finished())
+    assert facts.diagnosis is None
+    assert "## Diagnosis" not in write_markdown(facts)
+
+
+def test_what_was_typed_is_evidence_with_its_moment(tmp_path: Path) -> None:
+    making = free(tmp_path)
+    typed = ["rocelab", "rdma", "bw", "h1", "h4"]
+    files.append_line(making.folder.commands, {
+        "ns": START + 10**9, "end_ns": START + 3 * 10**9, "node": "", "argv": typed, "exit_code": 0,
+        "stdout": "97.9 Mb/s\n", "stderr": "",
+    })  # fmt: skip
+    path = making.finished()
+    text = write_markdown(facts_of(path))
+    assert (
+        "```text\n$ rocelab rdma bw h1 h4\n97.9 Mb/s\n```\nExit code 0 (`commands.jsonl`), begun at 1.000 s." in text
+    )
+    assert "| 1.000 | $ rocelab rdma bw h1 h4 |".replace("$", "\\$") in text
+    assert "No command" not in text
+    assert [(each["typed"], each["at"]) for each in played(path)["commands"]] == [(" ".join(typed), 1.0)]
+
+
+def test_many_queue_pairs_are_a_few_lines(tmp_path: Path) -> None:
+    making = free(tmp_path)
+    for after, state in ((0, "RTS"), (4 * 10**9, "gone")):
+        for number in range(30):
+            told = queue_pair(17 + number, state, type="RC", remote=5, pid=9, program="ib_write_bw")
+            making.event(START + after + number * 10**7, **{**told, "node": f"h{number % 8 + 1}"})
+    lines = [moment.what for moment in facts_of(making.finished()).timeline if "QP" in moment.what]
+    assert lines == [
+        "30 QPs of h1:eth1, h2:eth1, h3:eth1, h4:eth1 and 4 more in state RTS: ib_write_bw",
+        "30 QPs of h1:eth1, h2:eth1, h3:eth1, h4:eth1 and 4 more gone: ib_write_bw",
+    ]
