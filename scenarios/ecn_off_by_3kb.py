@@ -30,6 +30,7 @@ from math import sqrt
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.changes import link_changes
 from lab.scenario.workload import circulating
 
 QUEUES: Final = ("leaf1:swp6", "leaf2:swp6")
@@ -125,7 +126,7 @@ def nothing_else_tells(rec: Recording, p: Params) -> Verdict:
     """No pause, no drop, no link that goes down, and the same goodput."""
     paused = sum(rec.port(port).tx_pause(3).during("observe").delta() for port in rec.ports)
     dropped = sum(rec.port(port).drops().during("observe").delta() for port in rec.ports)
-    links = rec.events(source="kernel", kind="link", during="observe")
+    links = link_changes(rec, "observe")
     return expect(
         paused == dropped == 0 and not links, f"{paused} pauses, {dropped} packets dropped, {len(links)} link events"
     )

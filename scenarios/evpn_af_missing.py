@@ -32,6 +32,7 @@ from lab.scenario.overlay import (
     show_fdb,
     show_paths,
     tunnel_has,
+    until_reached,
 )
 from lab.scenario.workload import commands, probe, said, show_routing
 
@@ -40,6 +41,7 @@ VNI: Final = 10010
 VTEP, OTHER = "10.252.0.2", "10.252.0.1"
 """leaf2's, and leaf1's."""
 LINES: Final = "router bgp 4200100002; address-family l2vpn evpn; no neighbor FABRIC activate"
+H2, H3 = "10.1.10.3", "10.1.20.2"
 SESSIONS: Final = 2
 PHASES: Final = ("baseline", "observe", "verify")
 
@@ -77,6 +79,7 @@ def run(stage: Stage, p: Params) -> None:
         stage.until(told, "leaf1 to hear of leaf2 again")
         stage.until(lambda: tunnel_has(stage, BROKEN, VNI, OTHER, {FLOODED}), "leaf2 to hear of leaf1 again")
         stage.until(reached, "leaf1 to have both paths to leaf2 again")
+        until_reached(stage, "h1", H2, H3)
     with stage.phase("verify"):
         _look(stage, p)
 

@@ -20,7 +20,18 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.overlay import FLOODED, frr, macs_behind, paths_shown, ping_each, show_fdb, show_paths, tunnel_has
+from lab.scenario.changes import link_changes, session_changes
+from lab.scenario.overlay import (
+    FLOODED,
+    frr,
+    macs_behind,
+    paths_shown,
+    ping_each,
+    show_fdb,
+    show_paths,
+    tunnel_has,
+    until_reached,
+)
 from lab.scenario.workload import commands, probe, said, show_routing
 
 BROKEN, ASKS = "leaf2", "leaf1"
@@ -59,6 +70,7 @@ def run(stage: Stage, p: Params) -> None:
         stage.heal(silent)
         stage.until(flooded, "leaf1 to flood to leaf2 again")
         stage.until(lambda: tunnel_has(stage, BROKEN, VNI, OTHER, {FLOODED}), "leaf2 to flood to leaf1 again")
+        until_reached(stage, "h1", ASKED)
     with stage.phase("verify"):
         _look(stage, p)
 
@@ -94,8 +106,8 @@ def asking_fails(rec: Recording, p: Params) -> Verdict:
 def the_underlay_is_well(rec: Recording, p: Params) -> Verdict:
     """Meanwhile leaf1 has two paths to leaf2's VTEP, and no session or link has changed."""
     paths = paths_shown(rec, "observe")
-    links = rec.events(source="kernel", kind="link", during="observe")
-    sessions = rec.events(source="routing", kind="bgp", during="observe")
+    links = link_changes(rec, "observe")
+    sessions = session_changes(rec, "observe")
     told = f"{paths} paths to {VTEP}, {len(links)} link events, {len(sessions)} changes of sessions"
     return expect(paths == 2 and not links and not sessions, told)
 

@@ -20,11 +20,21 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.overlay import FLOODED, frr, macs_behind, nothing_changes, ping_each, show_fdb, tunnel_has
+from lab.scenario.overlay import (
+    FLOODED,
+    frr,
+    macs_behind,
+    nothing_changes,
+    ping_each,
+    show_fdb,
+    tunnel_has,
+    until_reached,
+)
 from lab.scenario.workload import commands, probe, said, show_routing
 
 BROKEN: Final = "leaf2"
 VNI: Final = 10010
+H2: Final = "10.1.10.3"
 VTEP: Final = "10.252.0.1"
 REMOTE: Final = "02:1a:00:06:00:01"
 """leaf1's, and h1's MAC."""
@@ -60,6 +70,7 @@ def run(stage: Stage, p: Params) -> None:
     with stage.phase("fix"):
         stage.heal(wrong)
         stage.until(known, "leaf2 to have h1 again")
+        until_reached(stage, "h1", H2)
     with stage.phase("verify"):
         probe(stage, "h1", "h2")
         _look(stage, p)

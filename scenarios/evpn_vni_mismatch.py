@@ -21,13 +21,23 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.overlay import FLOODED, frr, macs_behind, nothing_changes, ping_each, show_fdb, tunnel_has
+from lab.scenario.overlay import (
+    FLOODED,
+    frr,
+    macs_behind,
+    nothing_changes,
+    ping_each,
+    show_fdb,
+    tunnel_has,
+    until_reached,
+)
 from lab.scenario.workload import commands, probe, said, show_routing
 
 BROKEN, OTHER = "leaf2", "leaf1"
 VNI, WRONG = 10010, 10011
 VTEP: Final = "10.252.0.2"
 """leaf2's."""
+H2, H3 = "10.1.10.3", "10.1.20.2"
 SHOW: Final = "show bgp l2vpn evpn route type multicast"
 PHASES: Final = ("baseline", "observe", "verify")
 
@@ -58,6 +68,8 @@ def run(stage: Stage, p: Params) -> None:
         stage.heal(wrong)
         stage.until(lambda: flooded() and not _told(stage), "leaf1 to flood to leaf2 again")
         stage.until(lambda: tunnel_has(stage, BROKEN, VNI, "10.252.0.1", {FLOODED}), "leaf2 to flood to leaf1")
+        until_reached(stage, "h1", H2)
+        until_reached(stage, "h2", H3)
     with stage.phase("verify"):
         _look(stage, p)
 
@@ -70,7 +82,7 @@ def _told(stage: Stage) -> bool:
 
 def _look(stage: Stage, p: Params) -> None:
     stage.hold(p.hold)
-    stage.run("h1", "ip", "neigh", "flush", "to", "10.1.10.3")
+    stage.run("h1", "ip", "neigh", "flush", "to", H2)
     probe(stage, "h1", "h2", count=2)
     probe(stage, "h2", "h3", count=2)
     show_fdb(stage, OTHER, VNI)

@@ -22,13 +22,14 @@ import json
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.overlay import no_session_is_lost, ping_each
+from lab.scenario.overlay import no_session_is_lost, ping_each, until_reached
 from lab.scenario.workload import commands, probe
 
 BROKEN, SIBLING = "leaf3", "leaf1"
 OWN, OTHERS = "vlan20", "vlan10"
 """Their gateways."""
 GATEWAY: Final = "10.1.20.1"
+H1, H2 = "10.1.10.2", "10.1.10.3"
 ANYCAST, WRONG = "02:1a:00:00:00:01", "02:1a:00:00:00:02"
 PHASES: Final = ("baseline", "observe", "verify")
 
@@ -54,6 +55,8 @@ def run(stage: Stage, p: Params) -> None:
     with stage.phase("fix"):
         stage.heal(wrong)
         _ask_anew(stage)
+        until_reached(stage, "h3", H1)
+        until_reached(stage, "h1", H2)
     with stage.phase("verify"):
         _look(stage, p)
 

@@ -21,6 +21,7 @@ import re
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.changes import link_changes, session_changes
 from lab.scenario.workload import attempt, gid_index, said, show_gids, show_rdma
 
 PAIR: Final = "h1:h5"
@@ -84,7 +85,7 @@ def nothing_arrives(rec: Recording, p: Params) -> Verdict:
 def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     """No port drops anything, no link goes down, no session is lost."""
     dropped = sum(rec.port(port).drops().during("observe").delta() for port in rec.ports)
-    changes = [each for kind in ("link", "bgp") for each in rec.events(kind=kind, during="observe")]
+    changes = [*link_changes(rec, "observe"), *session_changes(rec, "observe")]
     return expect(
         dropped == 0 and not changes, f"{dropped} packets dropped, {len(changes)} links or sessions changed"
     )

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
+from lab.scenario.changes import link_changes
 from lab.scenario.workload import show_link, show_rdma
 
 LINK: Final = "leaf1:swp1"
@@ -68,7 +69,7 @@ def packets_are_out_of_sequence(rec: Recording, p: Params) -> Verdict:
 def no_counter_of_a_device_tells(rec: Recording, p: Params) -> Verdict:
     """No port drops, no link goes down: what leaves leaf1 and does not arrive is only in the difference of two."""
     dropped = sum(rec.port(port).drops().during("observe").delta() for port in rec.ports)
-    links = rec.events(source="kernel", kind="link", during="observe")
+    links = link_changes(rec, "observe")
     left, arrived = (
         getattr(rec.port(port), what)(3).during("observe").delta()
         for port, what in ((LINK, "tx_packets"), (FAR, "rx_packets"))

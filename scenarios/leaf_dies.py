@@ -70,7 +70,7 @@ def run(stage: Stage, p: Params) -> None:
             stage.hold(INTERVAL)
         with stage.phase("observe"):
             stage.hold(p.hold)
-            stage.linger(lambda: ping_each(stage, "h3", "h1", "h2"))
+        stage.linger(lambda: ping_each(stage, "h3", "h1", "h2"))
         with stage.phase("fix"):
             _mend(stage, dead)
         with stage.phase("hang"):

@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
+from lab.scenario.changes import link_changes, session_changes
 from lab.scenario.workload import show_queue, show_rdma, show_routing
 
 END: Final = ("leaf1", "swp1")
@@ -109,8 +110,8 @@ def _sent_again(rec: Recording, phase: str) -> int:
 
 def steady_again(rec: Recording, p: Params) -> Verdict:
     """Nothing goes down any more, and nothing is sent again."""
-    links = rec.events(source="kernel", kind="link", during="verify")
-    sessions = rec.events(source="routing", kind="bgp", during="verify")
+    links = link_changes(rec, "verify")
+    sessions = session_changes(rec, "verify")
     again = _sent_again(rec, "verify")
     told = f"{len(links)} link events, {len(sessions)} changes of sessions, out of sequence or timed out: {again}"
     return expect(not links and not sessions and again == 0, told)

@@ -25,6 +25,7 @@ import json
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.changes import session_changes
 from lab.scenario.workload import circulating, commands, probe, said, show_link, show_rdma
 
 SENDS: Final = "spine1:swp2"
@@ -105,7 +106,7 @@ def no_counter_of_a_port_tells(rec: Recording, p: Params) -> Verdict:
     left = rec.port(SENDS).tx_packets(3).during("observe").delta()
     arrived = rec.port(TAKES).rx_packets(3).during("observe").delta()
     dropped = sum(rec.port(port).drops().during("observe").delta() for port in rec.ports)
-    sessions = rec.events(source="routing", kind="bgp", during="observe")
+    sessions = session_changes(rec, "observe")
     told = (
         f"{left} packets left {SENDS}, {arrived} came to {TAKES}, {dropped} dropped, {len(sessions)} sessions changed"
     )

@@ -21,6 +21,7 @@ import json
 from typing import Annotated, Any, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.changes import link_changes, session_changes
 from lab.scenario.workload import RESENT, said, show_link, show_routing
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
@@ -87,8 +88,8 @@ def one_uplink_is_idle(rec: Recording, p: Params) -> Verdict:
 
 def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     """No link goes down, no session is lost, nothing is dropped."""
-    links = rec.events(source="kernel", kind="link", during="observe")
-    sessions = rec.events(source="routing", kind="bgp", during="observe")
+    links = link_changes(rec, "observe")
+    sessions = session_changes(rec, "observe")
     dropped = sum(rec.port(port).drops().during("observe").delta() for port in rec.ports)
     told = f"{len(links)} link events, {len(sessions)} changes of sessions, {dropped} packets dropped"
     return expect(not links and not sessions and dropped == 0, told)

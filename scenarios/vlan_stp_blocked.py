@@ -77,7 +77,7 @@ def run(stage: Stage, p: Params) -> None:
         with stage.phase("observe"):
             stage.until(partial(reaches, stage, "h1", ADDRESS), "h1 to reach h3 by spine2")
             stage.hold(p.hold)
-            stage.linger(lambda: ping_each(stage, "h1", "h3", "h5"))
+        stage.linger(lambda: ping_each(stage, "h1", "h3", "h5"))
         with stage.phase("fix"):
             stage.heal(down)
             stage.hold(HELLO)

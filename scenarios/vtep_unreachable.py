@@ -22,11 +22,13 @@ import json
 from typing import Annotated, Any, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.overlay import frr, paths_shown, paths_to, ping_each, reaches, show_paths, tunnel_has
+from lab.scenario.changes import session_changes
+from lab.scenario.overlay import frr, paths_shown, paths_to, ping_each, show_paths, tunnel_has, until_reached
 from lab.scenario.workload import commands, probe, said, show_routing
 
 BROKEN, SEES, BETWEEN = "leaf3", "leaf1", "spine1"
 VTEP, LOOPBACK = "10.252.0.3", "10.253.0.3"
+H2, H3 = "10.1.10.3", "10.1.20.2"
 L3VNI: Final = 50010
 ROUTER: Final = "02:1a:00:05:00:00"
 """The MAC of leaf3's router, to which leaf1 sends what is for h3's network."""
@@ -57,7 +59,7 @@ def run(stage: Stage, p: Params) -> None:
     with stage.phase("fix"):
         stage.heal(lost)
         stage.until(lambda: paths_to(stage, SEES, VTEP) == PATHS, "leaf1 to have both paths to leaf3's VTEP")
-        stage.until(lambda: reaches(stage, "h1", "10.1.20.2"), "h1 to reach h3 again")
+        until_reached(stage, "h1", H2, H3)
     with stage.phase("verify"):
         _look(stage, p)
 
@@ -96,7 +98,7 @@ def routes_are_there_and_not_used(rec: Recording, p: Params) -> Verdict:
 def the_leaf_itself_is_reached(rec: Recording, p: Params) -> Verdict:
     """Its loopback answers in every phase, and no session changes meanwhile."""
     codes = [each.exit_code for phase in PHASES for each in commands(rec, phase, "ping") if each.node == SEES]
-    sessions = rec.events(source="routing", kind="bgp", during="observe")
+    sessions = session_changes(rec, "observe")
     return expect(not any(codes) and not sessions, f"ping {LOOPBACK}: {codes}, {len(sessions)} changes of sessions")
 
 

@@ -21,10 +21,13 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.changes import session_changes
+from lab.scenario.overlay import until_reached
 from lab.scenario.workload import commands, probe, show_link, show_rdma
 
 NARROW: Final = ("leaf3:swp1", "leaf3:swp2")
 SENDS: Final = ("spine1:swp3", "spine2:swp3")
+H3: Final = "10.1.20.2"
 MTU: Final = 4200
 OVERHEAD: Final = 50 + 28
 """VXLAN's, and those of IP and ICMP that ping does not count."""
@@ -64,6 +67,7 @@ def run(stage: Stage, p: Params) -> None:
             for fault in narrow:
                 stage.heal(fault)
             stage.hold(SETTLING)
+            until_reached(stage, "h1", H3)
         with stage.phase("verify"):
             stage.hold(p.hold)
             _probe_all(stage)
@@ -95,7 +99,7 @@ def no_counter_of_a_port_tells(rec: Recording, p: Params) -> Verdict:
     left = sum(int(rec.port(port).tx_packets(3).during("observe").delta()) for port in SENDS)
     arrived = sum(int(rec.port(port).rx_packets(3).during("observe").delta()) for port in NARROW)
     dropped = sum(int(rec.port(port).drops().during("observe").delta()) for port in rec.ports)
-    sessions = rec.events(source="routing", kind="bgp", during="observe")
+    sessions = session_changes(rec, "observe")
     told = f"{left} packets left for leaf3, {arrived} came, {dropped} dropped, {len(sessions)} sessions changed"
     return expect(left > arrived and dropped == 0 and not sessions, told)
 

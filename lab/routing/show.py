@@ -33,6 +33,8 @@ class Session:
     """Received, of all address families."""
     uptime: float
     """Seconds since it was established."""
+    connections: int | None = None
+    """How often it was established since the daemon began; None where FRR does not report it."""
 
     @property
     def established(self) -> bool:
@@ -79,6 +81,7 @@ def parse_sessions(families: Mapping[str, Any]) -> list[Session]:
                 state=peer["state"],
                 prefixes=peer.get("pfxRcd", 0) + (earlier.prefixes if earlier else 0),
                 uptime=peer.get("peerUptimeMsec", 0) / 1000,
+                connections=peer.get("connectionsEstablished"),
             )
     return list(found.values())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.scenario.changes import link_changes, session_changes
 from lab.scenario.verdict import expect
 from lab.scenario.workload import probe, said
 
@@ -105,16 +106,20 @@ def reaches(stage: Stage, host: str, address: str) -> bool:
 
 def nothing_changes(rec: Recording, phase: str) -> Verdict:
     """No link and no BGP session changes in a phase."""
-    links = rec.events(source="kernel", kind="link", during=phase)
-    sessions = rec.events(source="routing", kind="bgp", during=phase)
-    return expect(not links and not sessions, f"{len(links)} link events, {len(sessions)} changes of sessions")
+    links, sessions = link_changes(rec, phase), session_changes(rec, phase)
+    return expect(not links and not sessions, f"{len(links)} links changed, {len(sessions)} sessions changed")
 
 
 def no_session_is_lost(rec: Recording, phase: str) -> Verdict:
-    """No BGP session leaves Established in a phase; that one stands may be told as late as in it."""
-    told = rec.events(source="routing", kind="bgp", during=phase)
-    lost = [each for each in told if each.data["state"] != "Established"]
+    """No BGP session leaves Established in a phase; a session that comes up is no loss."""
+    lost = [each for each in session_changes(rec, phase) if each.data["state"] != "Established"]
     return expect(not lost, f"{len(lost)} sessions are lost")
+
+
+def until_reached(stage: Stage, host: str, *addresses: str) -> None:
+    """Wait until all addresses answer a host: its ARP entries may be incomplete for a second after a path is back."""
+    what = f"{host} to reach {' and '.join(addresses)}"
+    stage.until(lambda: all(reaches(stage, host, each) for each in addresses), what)
 
 
 def frr(stage: Stage, switch: str, *commands: str) -> None:

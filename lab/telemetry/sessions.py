@@ -2,8 +2,9 @@
 
 The other daemons have no sessions to tell of; they are asked whether they are there, as watchfrr(8) asks them.
 
-A change is told when it is seen: up to a second late. Of a session that went down and came up between two looks, its
-age tells. What the kernel says of links and routes is exact, and beside it.
+A change is reported when it is seen: up to a second late. A session that went down and came up between two looks is
+recognised by the number of times that it was established, which FRR counts; where FRR does not report the number, by
+its age. What the kernel reports about links and routes is exact.
 """
 
 from __future__ import annotations
@@ -36,9 +37,28 @@ _KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd"}
 """What changes of their sessions are called."""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session as a daemon reported it."""
+
+    state: str
+    since: float = 0.0
+    """Seconds of CLOCK_MONOTONIC at which it was established: as exact as the answer was read without delay."""
+    connections: int | None = None
+    """How often it was established; None where the daemon does not count."""
+
+    def has_changed(self, before: SessionState) -> bool:
+        """Whether its state differs, or it was established again in between."""
+        if self.state != before.state:
+            return True
+        if self.connections is not None and before.connections is not None:
+            return self.connections > before.connections
+        return self.since > before.since + _YOUNGER
+
+
 @dataclass
 class _Daemon:
-    """One daemon of one router, and what it said last: state, and when that began, by interface."""
+    """One daemon of one router, and what it answered last, by interface."""
 
     node: str
     name: str
@@ -46,7 +66,7 @@ class _Daemon:
     vty: Vty | None
     next_look: int
     waiting: bool = False
-    known: dict[str, tuple[str, float]] = field(default_factory=dict)
+    known: dict[str, SessionState] = field(default_factory=dict)
     lost: bool = False
     """Whether it has been told that it has gone."""
 
@@ -114,27 +134,30 @@ def _connected(path: Path) -> Vty | None:
         return None
 
 
-def changes(
-    node: str, daemon: str, known: dict[str, tuple[str, float]], said: Any, now: int
-) -> Iterator[dict[str, Any]]:
-    """Events of all sessions that are not as ``known``, which is brought up to date; of a first answer, all."""
+def changes(node: str, daemon: str, known: dict[str, SessionState], said: Any, now: int) -> Iterator[dict[str, Any]]:
+    """Events of all sessions that are not as ``known``, which is brought up to date; of a first answer, all.
+
+    ``connections`` is in the event of a session that FRR has counted as established again.
+    """
     found = _sessions(daemon, said, now / _NS)
     for interface in [*found, *(known.keys() - found.keys())]:
-        before, began = known.get(interface, ("", 0.0))
-        state, since = found.get(interface, ("gone", 0.0))
-        if state != before or since > began + _YOUNGER:
+        before, after = known.get(interface, SessionState("")), found.get(interface, SessionState("gone"))
+        if after.has_changed(before):
+            counted = {} if after.connections is None else {"connections": after.connections}
             yield {
                 "source": "routing", "kind": _KINDS[daemon], "node": node, "interface": interface,
-                "state": state, "before": before,
+                "state": after.state, "before": before.state, **counted,
             }  # fmt: skip
     known.clear()
     known.update(found)
 
 
-def _sessions(daemon: str, said: Any, now: float) -> dict[str, tuple[str, float]]:
+def _sessions(daemon: str, said: Any, now: float) -> dict[str, SessionState]:
     if daemon == "bfdd":
-        return {interface: ("up" if up else "down", 0.0) for interface, up in parse_bfd(said).items()}
+        return {interface: SessionState("up" if up else "down") for interface, up in parse_bfd(said).items()}
     return {
-        session.interface: (session.state, now - session.uptime if session.established else 0.0)
+        session.interface: SessionState(
+            session.state, now - session.uptime if session.established else 0.0, session.connections
+        )
         for session in parse_sessions(said)
     }

@@ -6,7 +6,7 @@ import socket
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from lab.telemetry.sessions import Sessions, changes
+from lab.telemetry.sessions import Sessions, SessionState, changes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,16 +19,14 @@ def bgp(**states: tuple[str, int]) -> dict[str, Any]:
     return {"ipv4Unicast": {"peers": peers}, "ipv6Unicast": {"peers": peers}}
 
 
-def told(
-    known: dict[str, tuple[str, float]], said: Any, now: int, daemon: str = "bgpd"
-) -> list[tuple[str, str, str]]:
+def told(known: dict[str, SessionState], said: Any, now: int, daemon: str = "bgpd") -> list[tuple[str, str, str]]:
     events = list(changes("leaf1", daemon, known, said, now * NS))
     assert all(event["node"] == "leaf1" and event["source"] == "routing" for event in events)
     return [(event["interface"], event["before"], event["state"]) for event in events]
 
 
 def test_sessions_are_told_at_first_and_when_they_change() -> None:
-    known: dict[str, tuple[str, float]] = {}
+    known: dict[str, SessionState] = {}
     up = ("Established", 100_000)
     assert told(known, bgp(swp1=up, swp2=("Active", 0)), 100) == [
         ("swp1", "", "Established"), ("swp2", "", "Active"),
@@ -41,14 +39,29 @@ def test_sessions_are_told_at_first_and_when_they_change() -> None:
 
 
 def test_one_that_went_down_and_came_up_between_two_looks_is_told_by_its_age() -> None:
-    known: dict[str, tuple[str, float]] = {}
+    known: dict[str, SessionState] = {}
     told(known, bgp(swp1=("Established", 50_000)), 100)
     assert told(known, bgp(swp1=("Established", 51_000)), 101) == []
     assert told(known, bgp(swp1=("Established", 0)), 102) == [("swp1", "Established", "Established")]
 
 
+def test_one_that_is_only_read_late_has_not_changed() -> None:
+    """FRR counts how often a session was established: an answer that waits to be read makes it look younger."""
+    known: dict[str, SessionState] = {}
+    told(known, counting(50_000, 2), 100)
+    assert told(known, counting(51_000, 2), 160) == []
+    assert told(known, counting(0, 3), 161) == [("swp1", "Established", "Established")]
+    (event,) = changes("leaf1", "bgpd", known, counting(0, 4), 162 * NS)
+    assert event["connections"] == 4
+
+
+def counting(age: int, connections: int) -> dict[str, Any]:
+    peer = {"state": "Established", "peerUptimeMsec": age, "connectionsEstablished": connections}
+    return {"ipv4Unicast": {"peers": {"swp1": peer}}}
+
+
 def test_bfd_is_told_likewise() -> None:
-    known: dict[str, tuple[str, float]] = {}
+    known: dict[str, SessionState] = {}
     assert told(known, [{"interface": "swp1", "status": "up"}], 1, "bfdd") == [("swp1", "", "up")]
     assert told(known, [{"interface": "swp1", "status": "down"}], 2, "bfdd") == [("swp1", "up", "down")]
 
