@@ -11,7 +11,10 @@ from lab.errors import OperationFailed
 from lab.kernel import inhabitants
 from lab.kernel.bridges import SETTLED, tree_state
 from lab.kernel.interfaces import interfaces
+from lab.kernel.routes import default_routes
+from lab.model.host_routes import host_routes
 from lab.model.overlay.plan import BRIDGE, plan_overlay
+from lab.model.topology import Role
 from lab.rdma import rxe, sysfs
 from lab.routing.ospf import Neighbour, neighbours
 from lab.routing.render import has_routers
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from lab.kernel.bridges import TreeState
     from lab.kernel.interfaces import InterfaceState
     from lab.model.overlay.parts import External
-    from lab.model.topology import Bfd, Node, Role
+    from lab.model.topology import Bfd, Node
     from lab.routing.daemons import Router
 
 Liveness: TypeAlias = Literal["up", "starting", "down"]
@@ -54,7 +57,7 @@ class NodeHealth:
     tree: TreeState | None = None
     """Its part in the spanning tree, where it bridges plain VLANs."""
     complaint: str = ""
-    """Why its router gave no answer, or which interfaces are gone."""
+    """Why its router gave no answer, what a host's default routes lack, or which interfaces are gone."""
 
     @property
     def healthy(self) -> bool:
@@ -111,11 +114,29 @@ def _examine(
                 peers += [session for vrf in vrfs for session in sessions(router, vrf)]
         except OperationFailed as error:
             complaint = str(error)
+    elif node.role is Role.HOST and not outside:
+        complaint = complaint or unrouted(fabric, name)
     missing = set(fabric.plan[name].interfaces) - set(states)
     if missing:
         complaint = complaint or f"interfaces {', '.join(sorted(missing))} are gone"
     said = (tuple(peers), bfd, wanted, _rdma(fabric, node), tuple(adjacent), tree)
     return NodeHealth(name, node.role, daemons, *said, complaint)
+
+
+def unrouted(fabric: Fabric, host: str) -> str:
+    """What the default routes of a host lack to be those that it was given; "" where they are."""
+    have = default_routes(fabric.namespace(host)) if any(host_routes(fabric.plan[host])) else []
+    for route in host_routes(fabric.plan[host]):
+        same = [each for each in have if each.version == route.gateway.version]
+        index = fabric.numbering.index(host, route.interface)
+        mine = [each for each in same if each.index == index]
+        if any(each.refuses for each in same[:1]):
+            return f"its default route refuses: {route.gateway} is its gateway"
+        if not mine:
+            return f"no default route by {route.interface}: {route.gateway} is its gateway"
+        if mine[0].gateway != str(route.gateway):
+            return f"default route to {mine[0].gateway or 'nobody'}: {route.gateway} is its gateway"
+    return ""
 
 
 def _ask(router: Router, intent: Bfd, adjacent: Sequence[Neighbour]) -> tuple[list[Session], dict[str, Liveness]]:

@@ -26,7 +26,7 @@ ADDRESS_CAUSES: Final = (
         "wrong-address", "a host is in another network than its switch",
         needs=(neighbours.is_in_another_network,),
         supports=(neighbours.a_ping_is_not_answered,),
-        nearby=("acl-4791", "gid-index"),
+        nearby=("acl-4791", "gid-index", "default-route-lost"),
         rival="stale-neighbour",
         tell="rocelab exec {node} -- ip address show dev {interface}, beside that of {peer}",
         fix="give {node} the address that {peer_node} has a network for, with the same length",
@@ -40,6 +40,29 @@ ADDRESS_CAUSES: Final = (
         tell="rocelab exec {node} -- ip address show dev {interface}, and so at the others that answer",
         fix="give each host an address of its own, then ip neigh flush at those that talk to them",
         words="Who asks by ARP believes whoever answered last: packets of one host come to the other.",
+    ),
+    Cause(
+        "wrong-address", "a host has no address",
+        needs=(neighbours.has_no_address,),
+        supports=(neighbours.a_ping_is_not_answered,),
+        nearby=("acl-4791", "gid-index", "default-route-lost"),
+        rival="default-route-lost",
+        tell="rocelab exec {node} -- ip address show dev {interface}, beside that of {peer}",
+        fix="give {node} the address that {peer_node} has a network for, then its default route",
+        words="Its link is up, and it answers for no address. The kernel removes the routes that need an address"
+        " together with it, and removes IPv6 addresses when an interface is shut.",
+    ),
+    Cause(
+        "default-route-lost", "a host has no route to other hosts",
+        needs=(neighbours.has_no_way_to_others,),
+        supports=(neighbours.a_ping_is_not_answered,),
+        excludes=(neighbours.has_no_address,),
+        nearby=("acl-4791", "gid-index"),
+        rival="wrong-gateway",
+        tell="rocelab exec {node} -- ip route, beside that of another host",
+        fix="rocelab exec {node} -- ip route replace default via the address that {peer_node} has on that link",
+        words="Its link is up and its address is right, and what it sends beyond its own network goes nowhere. The"
+        " kernel flushes routes by an interface that is shut, and setting it up again brings back none of them.",
     ),
     Cause(
         "wrong-gateway", "a host's default route leads to an address that no switch has",

@@ -17,7 +17,7 @@ from lab.diagnose.cause import Cause
 from lab.diagnose.class_causes import CLASS_CAUSES
 from lab.diagnose.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.pause_causes import PAUSE_CAUSES
-from lab.diagnose.symptoms import congestion, daemons, hosts, losses, paths, probes
+from lab.diagnose.symptoms import congestion, daemons, hosts, loops, losses, neighbours, paths, probes
 
 _UNROUTED: Final = ("one-path-only", "hash-polarisation", "elephant-collision", "rehash-on-failure", "acl-4791")
 """What a switch whose routes nobody renews looks like besides."""
@@ -67,6 +67,20 @@ CAUSES: Final = (
         fix="have it go on (kill -CONT), or start FRR again: on a switch systemctl restart frr",
         words="Its sockets are open and it answers nobody. Its neighbours drop what they learnt of it as their timers"
         " run out.",
+    ),
+    Cause(
+        "routing-loop", "switches send packets to one another in a circle",
+        needs=(loops.packets_go_in_a_circle,),
+        supports=(neighbours.a_ping_is_not_answered, losses.sent_again),
+        explains=("one-path-only",),
+        nearby=("acl-4791", "gid-index", "hash-polarisation", "elephant-collision"),
+        rival="acl-4791",
+        tell="rocelab exec {node} -- ip route get ADDRESS, at each switch of the circle: a static route comes before"
+        " what is learnt",
+        fix="take the route that leads back off {node}: rocelab vtysh {node} -c 'show ip route' tells a static one"
+        " from one of BGP",
+        words="What is for these addresses goes around until its TTL is used up, and takes the rate of every link on"
+        " its way. No port counts a drop.",
     ),
     Cause(
         "one-path-only", "a switch uses one of its equal paths",

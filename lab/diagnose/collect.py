@@ -50,6 +50,9 @@ _COUNTERS: Final = {
 }  # fmt: skip
 """What a lane's growth is read from."""
 _MAIN_TABLE: Final = 254
+_DAEMONS: Final = frozenset({"bgp", "ospf"})
+_LEARNT: Final = 20
+"""The metric of routes that zebra installs (RTPROT_BGP and others, all alike)."""
 _REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
 
 
@@ -234,21 +237,42 @@ def _addresses(recording: Recording, state: Mapping[str, Any]) -> dict[str, str]
 def _routes(
     recording: Recording, state: Mapping[str, Any], window: Phase, missing: list[str]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """By switch and prefix the next hops' interfaces: those of the beginning, and what the kernel told since."""
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    """By switch and prefix the next hops' interfaces: those of the beginning, and what the kernel told since.
+
+    Of several routes to a prefix it is the one of the lowest metric; one that refuses has no next hop.
+    """
+    known: dict[str, dict[str, dict[str, tuple[int, tuple[str, ...]]]]] = {}
     for switch in recording.topology.switches:
-        routes = found.setdefault(switch.name, {})
+        mine = known.setdefault(switch.name, {})
         for route in state.get(switch.name, {}).get("routes", ()):
-            if (prefix := _prefix(route)) and route.get("type", "unicast") == "unicast":
-                routes[prefix] = _outgoing(route)
+            if prefix := _prefix(route):
+                metric, maker = int(route.get("metric", 0)), str(route.get("protocol", ""))
+                hops = _outgoing(route) if route.get("type", "unicast") == "unicast" else ()
+                others = mine.setdefault(prefix, {})
+                others[maker] = min(others.get(maker, (metric, hops)), (metric, hops), key=lambda each: each[0])
     if not state:
         missing.append("routes")
     cabled = {str(end) for link in recording.topology.links for end in link.ends}
     for event in recording.events(source="kernel", kind="route"):
-        if event.ns <= window.end and event.node in found and _is_main(event, cabled):
-            hops = tuple(event.data.get("interfaces", ()))
-            found[event.node][str(event.data["prefix"])] = hops if event.data.get("type") == "unicast" else ()
-    return found
+        if event.ns <= window.end and event.node in known and _is_main(event, cabled):
+            _change(known[event.node].setdefault(str(event.data["prefix"]), {}), event)
+    return {
+        switch: {
+            prefix: min(routes.values(), key=lambda each: each[0])[1] for prefix, routes in prefixes.items() if routes
+        }
+        for switch, prefixes in known.items()
+    }
+
+
+def _change(routes: dict[str, tuple[int, tuple[str, ...]]], event: Event) -> None:
+    """The routes to a prefix, by who made them, after an event of the kernel."""
+    maker = str(event.data.get("protocol", ""))
+    if event.data.get("gone"):
+        routes.pop(maker, None)
+        return
+    hops = tuple(event.data.get("interfaces", ())) if event.data.get("type") == "unicast" else ()
+    learnt = routes.get(maker, (_LEARNT if maker in _DAEMONS else 0, ()))[0]
+    routes[maker] = (int(event.data.get("metric", learnt)), hops)
 
 
 def _is_main(event: Event, cabled: set[str]) -> bool:

@@ -6,6 +6,7 @@ Read is the state that the recording began with, and what the kernel told since 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -17,6 +18,25 @@ _IN_USE: Final = frozenset({"reachable", "permanent", "delay", "probe"})
 """States of an entry that the kernel sends by; one that is stale it asks for again (NUD, <linux/neighbour.h>)."""
 _LINK_LOCAL: Final = "fe80:"
 _MAIN_TABLE: Final = 254
+DEFAULTS: Final = {4: "0.0.0.0/0", 6: "::/0"}
+"""The prefix of the default route of an IP version."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackRoute:
+    """A route of a node's main table."""
+
+    prefix: str
+    """With its length; ``0.0.0.0/0`` and ``::/0`` of default routes."""
+    kind: str = "unicast"
+    """As ip-route(8) has it: unicast, blackhole, unreachable, prohibit."""
+    interfaces: tuple[str, ...] = ()
+    """Of its next hops."""
+    gateway: str = ""
+    """The single next hop; "" where there are several, where the network is on the link, or where it is unknown."""
+    metric: int = 0
+    protocol: str = ""
+    """Who made it: kernel of a network on the link, boot or static of a person, bgp and others of a daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +53,18 @@ class Stack:
     """By interface, the next hop of the default route."""
     neighbours: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """By interface and address, the MAC to which the kernel sends."""
+    routes: tuple[StackRoute, ...] | None = None
+    """Of the main table, both IP versions; None where they are not known."""
+
+    def route_to(self, address: str) -> StackRoute | None:
+        """The route by which the node sends to an address: longest prefix, then lowest metric (RFC 1812 5.2.4.3)."""
+        wanted = ip_address(address)
+        found = [
+            (-network.prefixlen, route.metric, number)
+            for number, route in enumerate(self.routes or ())
+            if (network := ip_network(route.prefix)).version == wanted.version and wanted in network
+        ]
+        return (self.routes or ())[min(found)[2]] if found else None
 
 
 def stacks(state: Mapping[str, Any], recording: Recording, until: int) -> dict[str, Stack]:
@@ -50,13 +82,55 @@ def _stack(state: Mapping[str, Any], events: list[Event]) -> Stack:
         macs=_macs(state, events),
         own=frozenset(str(each["dst"]) for each in state["routes"] if each.get("type") == "local"),
         networks=_networks(state, events),
-        gateways={
-            str(each["dev"]): str(each["gateway"])
-            for each in state["routes"]
-            if each.get("dst") == "default" and {"dev", "gateway"} <= each.keys()
-        },
+        gateways=_gateways(routes := _routes(state, events)),
         neighbours=_neighbours(state, events),
+        routes=tuple(routes),
     )
+
+
+def _gateways(routes: list[StackRoute]) -> dict[str, str]:
+    """By interface the next hop of its default route: that of IPv4 where there are two, and of the lowest metric."""
+    defaults = [each for each in routes if each.prefix in DEFAULTS.values() and each.gateway]
+    chosen = sorted(defaults, key=lambda each: (each.prefix != DEFAULTS[4], each.metric), reverse=True)
+    return {interface: each.gateway for each in chosen for interface in each.interfaces}
+
+
+def _routes(state: Mapping[str, Any], events: list[Event]) -> list[StackRoute]:
+    """Those of the beginning, and what the kernel has changed since."""
+    found = [_route(each) for each in state["routes"] if "table" not in each and "dst" in each]
+    for event in events:
+        if event.kind == "link" and not event.data.get("admin_up", True):
+            # The kernel flushes what goes by an interface that is shut, and reports it of IPv6 alone.
+            found = [each for each in found if event.interface not in each.interfaces]
+        elif event.kind == "route" and event.data.get("table", _MAIN_TABLE) == _MAIN_TABLE:
+            found = _changed(found, event)
+    return found
+
+
+def _route(said: Mapping[str, Any]) -> StackRoute:
+    prefix, hops = str(said["dst"]), said.get("nexthops") or [said]
+    addresses = [str(hop.get("gateway", "")) for hop in hops]
+    if prefix == "default":
+        # Only a route of IPv6 has a preference.
+        prefix = DEFAULTS[6 if "pref" in said or any(":" in each for each in addresses) else 4]
+    elif "/" not in prefix:
+        prefix = f"{prefix}/{128 if ':' in prefix else 32}"
+    interfaces = tuple(sorted(str(hop["dev"]) for hop in hops if "dev" in hop))
+    kind, gateway = str(said.get("type", "unicast")), addresses[0] if len(addresses) == 1 else ""
+    return StackRoute(prefix, kind, interfaces, gateway, int(said.get("metric", 0)), str(said.get("protocol", "")))
+
+
+def _changed(routes: list[StackRoute], event: Event) -> list[StackRoute]:
+    """Routes after an event; of several to one prefix nobody reports which one has gone, so that they stay."""
+    prefix, metric = str(event.data["prefix"]), event.data.get("metric")
+    same = [each for each in routes if each.prefix == prefix and metric in {None, each.metric}]
+    others = [each for each in routes if each not in same]
+    if event.data.get("gone"):
+        return others if len(same) == 1 else routes
+    interfaces = tuple(map(str, event.data.get("interfaces", ())))
+    gateway, kind = str(event.data.get("gateway", "")), str(event.data.get("type", "unicast"))
+    protocol = str(event.data.get("protocol", ""))
+    return [*others, StackRoute(prefix, kind, interfaces, gateway, int(metric or 0), protocol)]
 
 
 def _macs(state: Mapping[str, Any], events: list[Event]) -> dict[str, str]:

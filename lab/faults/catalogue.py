@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.faults.kinds.cable import LinkDelay, LinkJitter, LinkReorder
-from lab.faults.kinds.host import GidMoved, ProcessKilled, ProcessStopped, StaleNeighbour, WrongAddress, WrongGateway
+from lab.faults.kinds.host import (
+    DefaultRouteLost,
+    GidMoved,
+    ProcessKilled,
+    ProcessStopped,
+    StaleNeighbour,
+    WrongAddress,
+    WrongGateway,
+)
 from lab.faults.kinds.link import LinkDown, LinkMtu, LinkRate, PowerLost
 from lab.faults.kinds.nic import BroadcastStorm, GlobalPause, MalformedPfc, PausesIgnored, PauseStorm, SlowReceiver
 from lab.faults.kinds.node import CpuStarved, UdpFiltered
@@ -20,7 +28,7 @@ from lab.faults.kinds.packets import (
 )
 from lab.faults.kinds.port import PortConfig
 from lab.faults.kinds.routing import DaemonKilled, DaemonStopped, EcmpHash, FrrConfig, OnePath
-from lab.faults.kinds.static_route import StaticRoute
+from lab.faults.kinds.static_route import RoutingLoop, StaticRoute
 from lab.faults.kinds.tunnel import TunnelDscp
 
 if TYPE_CHECKING:
@@ -32,9 +40,10 @@ _ALL: Final[tuple[type[Fault[Any]], ...]] = (
     PortConfig,
     PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, BroadcastStorm,
     NotEct, DscpRewritten,
-    PowerLost, DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, TunnelDscp, TunnelVni,
-    GatewayMac, CpuStarved,
-    NicMac, WrongAddress, WrongGateway, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled, StaleNeighbour,
+    PowerLost, DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, RoutingLoop, TunnelDscp,
+    TunnelVni, GatewayMac, CpuStarved,
+    NicMac, WrongAddress, WrongGateway, DefaultRouteLost, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled,
+    StaleNeighbour,
 )  # fmt: skip
 
 KINDS: Final = {kind.name: kind for kind in _ALL}

@@ -8,14 +8,20 @@ import json
 import os
 import selectors
 import socket
+import struct
+from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from lab.kernel.dump import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
     from lab.kernel.netns import Namespace
+    from lab.kernel.nlmsg import Attributes
 
 ANYBODY: Final = "0.0.0.0"  # noqa: S104 -- no address to listen on: the source of a tree that all senders share
 """The source of a route for whatever is sent to a group."""
@@ -24,6 +30,16 @@ MULTICAST: Final = Path("/proc/thread-self/net/ip_mr_vif")
 _RTMGRP_IPV4_MROUTE: Final = 0x20
 _RTMGRP_IPV4_ROUTE: Final = 0x40
 _RTMGRP_IPV6_ROUTE: Final = 0x400
+# Of <linux/rtnetlink.h>.
+_GETROUTE: Final = 26
+_RTMSG: Final = struct.Struct("=BBBBBBBBI")
+_RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_TABLE = 4, 5, 6, 15
+_UNICAST: Final = 1
+_REFUSING: Final = frozenset({6, 7, 8})
+"""RTN_BLACKHOLE, RTN_UNREACHABLE and RTN_PROHIBIT."""
+_MAIN_TABLE: Final = 254
+_RTM_F_CLONED: Final = 0x200
+_U32: Final = struct.Struct("=I")
 
 
 def routes(namespace: Namespace, protocol: str = "bgp") -> dict[str, frozenset[str]]:
@@ -37,6 +53,48 @@ def routes(namespace: Namespace, protocol: str = "bgp") -> dict[str, frozenset[s
             alive = frozenset(hop["dev"] for hop in hops if "dev" in hop and "dead" not in hop.get("flags", ()))
             found[prefix] = found.get(prefix, frozenset()) | alive
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRoute:
+    """A default route of the main table."""
+
+    version: int
+    """Of IP."""
+    metric: int
+    index: int
+    """Of the interface that it leaves by; 0 where there are several next hops, or none."""
+    gateway: str
+    """"" where it has none."""
+    refuses: bool
+    """Whether it is a black hole, or answers that the destination is unreachable or prohibited (ip-route(8))."""
+
+
+def default_routes(namespace: Namespace) -> list[DefaultRoute]:
+    """The default routes of a namespace's main table, the one that is used first of each IP version."""
+    found = [
+        _default(_RTMSG.unpack(each.fixed), each.attributes)
+        for each in namespace.inside(lambda: dump(_GETROUTE, _RTMSG))
+        if _is_default(_RTMSG.unpack(each.fixed), each.attributes)
+    ]
+    return sorted(found, key=lambda each: (each.version, each.metric))
+
+
+def _is_default(fixed: tuple[int, ...], found: Attributes) -> bool:
+    """Whether a route is of the main table, for all addresses, and no entry of a cache."""
+    _, length, _, _, table, _, _, kind, flags = fixed
+    number = _U32.unpack(found[_RTA_TABLE])[0] if _RTA_TABLE in found else table
+    return length == 0 and number == _MAIN_TABLE and kind in {_UNICAST, *_REFUSING} and not flags & _RTM_F_CLONED
+
+
+def _default(fixed: tuple[int, ...], found: Attributes) -> DefaultRoute:
+    return DefaultRoute(
+        version=4 if fixed[0] == socket.AF_INET else 6,
+        metric=_U32.unpack(found[_RTA_PRIORITY])[0] if _RTA_PRIORITY in found else 0,
+        index=_U32.unpack(found[_RTA_OIF])[0] if _RTA_OIF in found else 0,
+        gateway=str(ip_address(found[_RTA_GATEWAY])) if _RTA_GATEWAY in found else "",
+        refuses=fixed[7] in _REFUSING,
+    )
 
 
 def trees(namespace: Namespace) -> dict[tuple[str, str], frozenset[str]]:

@@ -48,10 +48,11 @@ class Walker:
     def of_flow(self, src: Place, dst: Place, sport: int) -> Path:
         """The one path of RoCEv2 packets with this UDP source port; OperationFailed where it ends elsewhere."""
         flow = ["ipproto", "udp", "sport", str(sport), "dport", str(ROCEV2)]
+        self._check_source(src, dst)
         path, at = [src.end], self._far(src.end)
         while at.node != dst.end.node:
             if len(path) > MAX_HOPS:
-                raise OperationFailed(f"packets from {src.end} to {dst.end} go in a circle at {at.node}", STATUS)
+                raise OperationFailed(f"packets from {src.end} to {dst.end} go in a circle at {at.node}", CIRCLE)
             asked = [str(dst.address), "from", str(src.address), "iif", at.interface, *flow]
             out = self._end(at.node, self._ask(at.node, dst.address, asked))
             path.append(out)
@@ -60,6 +61,7 @@ class Walker:
 
     def every(self, src: Place, dst: Place) -> list[Path]:
         """All paths that the routes allow, at most ``MAX_PATHS``."""
+        self._check_source(src, dst)
         found: list[Path] = []
         for path in self._onward((src.end,), dst):
             found.append(path)
@@ -67,13 +69,21 @@ class Walker:
                 break
         return found
 
+    def _check_source(self, src: Place, dst: Place) -> None:
+        """OperationFailed where the source does not send by its interface what is for the other end."""
+        node = src.end.node
+        route = self._ask(node, dst.address, [str(dst.address), "from", str(src.address)])
+        if route.get("dev") != src.end.interface:
+            out = route.get("dev", "nobody")
+            raise OperationFailed(f"{node} sends them to {out}, and not by {src.end}", see_routes(node))
+
     def _onward(self, path: Path, dst: Place) -> Iterator[Path]:
         node = self._far(path[-1]).node
         if node == dst.end.node:
             yield path
             return
         if len(path) > MAX_HOPS:
-            raise OperationFailed(f"packets to {dst.end} go in a circle at {node}", STATUS)
+            raise OperationFailed(f"packets to {dst.end} go in a circle at {node}", CIRCLE)
         route = self._ask(node, dst.address, ["fibmatch", str(dst.address)])
         for hop in route.get("nexthops", [route]):
             yield from self._onward((*path, self._end(node, hop)), dst)
@@ -86,7 +96,7 @@ class Walker:
             (route,) = json.loads(done.stdout)
         except ValueError:
             said = done.stderr.strip() or "it does not say why"
-            raise OperationFailed(f"{node} has no route to {towards}: {said}", STATUS) from None
+            raise OperationFailed(f"{node} has no route to {towards}: {said}", see_routes(node)) from None
         answer: dict[str, Any] = route
         return answer
 
@@ -95,13 +105,19 @@ class Walker:
         for link in self.topology.links_of(node):
             if (end := link.end_at(node)).interface == device:
                 return end
-        raise OperationFailed(f"{node} sends them to {device or route.get('type', 'nobody')}", STATUS)
+        raise OperationFailed(f"{node} sends them to {device or route.get('type', 'nobody')}", see_routes(node))
 
     def _far(self, end: Endpoint) -> Endpoint:
         return next(link.other(end) for link in self.topology.links_of(end.node) if end in link.ends)
 
 
-STATUS: Final = "see rocelab status"
+CIRCLE: Final = "rocelab diagnose names the switches of the loop, and what ends it"
+"""The remedy where packets go in a circle."""
+
+
+def see_routes(node: str) -> str:
+    """The remedy where a node does not send packets on: where to look, and what names the cause."""
+    return f"rocelab exec {node} -- ip route shows its routes, and rocelab diagnose names the cause"
 
 
 def check_port(sport: int) -> None:

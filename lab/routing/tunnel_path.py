@@ -18,7 +18,7 @@ from lab.kernel.logical import VXLAN_PORT
 from lab.model.qos.port import Trust
 from lab.model.qos.presets import ROCE_DSCP
 from lab.model.topology import Endpoint
-from lab.routing.path import MAX_HOPS, MAX_PATHS, ROCEV2, STATUS, Walker
+from lab.routing.path import CIRCLE, MAX_HOPS, MAX_PATHS, ROCEV2, Walker, see_routes
 from lab.routing.switch_tables import SwitchTables
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lab.routing.station import Station
 
 _PORTS: Final = "net/ipv4/ip_local_port_range"
-_EVPN: Final = "see rocelab status --evpn"
+_EVPN: Final = "rocelab status --evpn shows the overlay, and rocelab diagnose names the cause"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class TunnelWalker(Walker):
         route = self._ask(node, target, [str(target), "from", str(self.src.place.address)])
         if route.get("dev") != self.src.device:
             device = route.get("dev") or route.get("type")
-            raise OperationFailed(f"{node} sends them to {device}, not {self.src.device}", STATUS)
+            raise OperationFailed(f"{node} sends them to {device}, not {self.src.device}", see_routes(node))
         mac, frame = self._resolved(node, _gateway(route, str(target)), self.src.device, _Frame("", self.src.vlan))
         yield from self._leave((), self.src.place.end, replace(frame, mac=mac), mac)
 
@@ -115,7 +115,7 @@ class TunnelWalker(Walker):
             yield hops
             return
         if len(hops) > MAX_HOPS:
-            raise OperationFailed(f"packets to {self.dst.place.end} go in a circle at {at.node}", STATUS)
+            raise OperationFailed(f"packets to {self.dst.place.end} go in a circle at {at.node}", CIRCLE)
         if not self.topology.node(at.node).role.is_switch:
             raise OperationFailed(f"{hops[-1].end.node} sends them to {at.node}", _EVPN)
         frame = replace(frame, priority=self._class(at, frame), looked=())
@@ -222,7 +222,7 @@ class TunnelWalker(Walker):
         tables = self._of(end.node)
         legs, policy = tables.legs(end.interface), tables.policy(end.interface)
         if not legs:
-            raise OperationFailed(f"{end} has no leg that it sends by", STATUS)
+            raise OperationFailed(f"{end} has no leg that it sends by", "rocelab status shows its links")
         said = f"{end.interface}, {policy}: {{}}, 1 of {len(legs)}"
         if self.sport is not None and policy == bonding.BY_PORTS:
             chosen = bonding.hash_of(self.src.place.address, self.dst.place.address, self.sport, ROCEV2)
@@ -255,7 +255,7 @@ class TunnelWalker(Walker):
         uplink = self.inside(node).inside(lambda: flow_hash.uplink_of(src, dst, sport, VXLAN_PORT))
         found = [hop for hop in hops if self._of(node).index(str(hop.get("dev"))) == uplink]
         if not found:
-            raise OperationFailed(f"{node} has no route to {dst} that it would take", STATUS)
+            raise OperationFailed(f"{node} has no route to {dst} that it would take", see_routes(node))
         return found
 
     def _resolved(self, node: str, address: str, device: str, frame: _Frame) -> tuple[str, _Frame]:

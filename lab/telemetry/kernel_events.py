@@ -26,7 +26,7 @@ _RTMSG: Final = struct.Struct("=BBBBBBBBI")
 _NEXT_HOP: Final = struct.Struct("=HBBi")
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE = 1, 3, 4, 16
 _NDA_DST, _NDA_LLADDR = 1, 2
-_RTA_DST, _RTA_OIF, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 9, 15
+_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 9, 15
 _UP: Final = 6
 _IFF_UP: Final = 1
 _UNICAST: Final = 1
@@ -36,6 +36,8 @@ _STATES: Final = {
     0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay", 0x10: "probe", 0x20: "failed",
     0x40: "noarp", 0x80: "permanent",
 }  # fmt: skip
+_LEARNT: Final = frozenset({186, 188})
+"""Protocols of routing daemons, which have one route to a prefix."""
 _LOCAL_TABLE: Final = 255
 
 
@@ -125,7 +127,12 @@ class KernelNews:
             "prefix": prefix, "interfaces": hops, "type": _TYPES[kind],
             "protocol": _PROTOCOLS.get(protocol, str(protocol)), "table": table, "gone": gone,
         }  # fmt: skip
-        return self._news_of("route", number, [prefix, str(table)], state)
+        if _RTA_GATEWAY in found:
+            state["gateway"] = str(ip_address(found[_RTA_GATEWAY]))
+        metric = struct.unpack("=I", found[_RTA_PRIORITY])[0] if _RTA_PRIORITY in found else 0
+        # Of several routes to one prefix, as a host with several NICs has, each is a thing of its own.
+        several = {"metric": metric} if protocol not in _LEARNT else {}
+        return self._news_of("route", number, [prefix, str(table), *map(str, several.values())], state | several)
 
     def _interface(self, number: int, index: int) -> str:
         return self._interfaces[number].get(index, f"if{index}")

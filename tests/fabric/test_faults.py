@@ -135,8 +135,14 @@ KINDS: Final = {
     "static-route leaf1 to=h3 via=spine1,spine2 buckets=8": lambda: (
         said("leaf1", "ip", "nexthop", "bucket").count(" index ") == 8 and pings("h1", H3)
     ),
+    "routing-loop leaf1--spine1 to=h3": lambda: (
+        "inet6 fe80:" in said("leaf1", "ip", "route", "get", H3)
+        and "inet6 fe80:" in said("spine1", "ip", "route", "get", H3)
+        and not pings("h1", H3)
+    ),
     "wrong-address h1 address=10.0.0.9/31": lambda: not pings("h3", "10.0.0.1"),
     "wrong-gateway h1 gateway=10.0.0.7": lambda: not pings("h1", H3),
+    "default-route-lost h1": lambda: not pings("h1", H3) and pings("h1", "10.0.0.0"),
     "stale-neighbour leaf1:swp3 of=10.0.0.1": lambda: not pings("h3", "10.0.0.1"),
     "pause-storm h1": lambda: "0x8808" in said("leaf1", *CAPTURE),
     "global-pause h1 every=5ms": lambda: "0x8808" in said("leaf1", *CAPTURE),

@@ -11,12 +11,13 @@ import pytest
 
 from lab.backends.state import FabricState
 from lab.kernel.netns import Namespace
+from tests.fabric import resident
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 from tests.inside import entered
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 
@@ -97,3 +98,61 @@ def test_a_route_that_is_gone_is_told() -> None:
         assert "leaf1" in rocelab("path", "h1", "h7", "--sport", "49152", expect=1).stderr
     finally:
         node("leaf1").run(["ip", "route", "del", "unreachable", "10.0.0.12/31", "metric", "1"])
+
+
+@pytest.mark.parametrize(
+    ("broken", "complaint", "where"),
+    [
+        ("ip route del default", "no default route by eth1", "h1 has no route to 10.0.0.9"),
+        ("ip route add blackhole default metric 1", "its default route refuses", "h1 has no route to 10.0.0.9"),
+        ("ip route replace default via 10.0.0.9 dev eth1 onlink metric 100", "default route to 10.0.0.9", ""),
+        ("ip link set eth1 down; ip link set eth1 up", "no default route by eth1", "h1 has no route to 10.0.0.9"),
+    ],
+)
+def test_a_host_without_a_way_out_is_not_well_and_path_says_where_to_look(
+    broken: str, complaint: str, where: str
+) -> None:
+    """And diagnose names the cause: none of the three refers back to the first."""
+    rocelab("exec", "h1", "--", "sh", "-c", broken)
+    try:
+        until(lambda: complaint_of_h1().startswith(complaint))
+        refused = rocelab("path", "h1", "h5", expect=1).stderr if where else ""
+        assert where in refused
+        assert "rocelab status" not in refused
+        found = json.loads(rocelab("diagnose", "--seconds", "1", "--json", expect=1).stdout)["causes"]
+        assert ("default-route-lost" if where else "wrong-gateway", ["h1:eth1"]) in [
+            (each["cause"], each["places"]) for each in found
+        ]
+    finally:
+        right = "ip route flush default; ip route add default via 10.0.0.0 dev eth1 metric 100"
+        rocelab("exec", "h1", "--", "sh", "-c", right)
+        until(lambda: status()["healthy"])
+
+
+def status() -> Any:
+    return json.loads(resident.ended("status", "--json", timeout=PATIENCE).stdout)
+
+
+def complaint_of_h1() -> str:
+    (complaint,) = [str(each["complaint"]) for each in status()["nodes"] if each["name"] == "h1"]
+    return complaint
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_loop_is_seen_by_path_and_named_by_diagnose() -> None:
+    fault = rocelab_json("fault", "inject", "routing-loop", "leaf1--spine1", "to=h5")
+    try:
+        refused = rocelab("path", "h1", "h5", expect=1).stderr
+        assert "go in a circle" in refused
+        assert "rocelab diagnose" in refused
+        found = json.loads(rocelab("diagnose", "--seconds", "1", "--json", expect=1).stdout)["causes"]
+        assert [(each["cause"], each["places"]) for each in found] == [("routing-loop", ["spine1"])]
+    finally:
+        rocelab("fault", "heal", str(fault["number"]))
+    assert len(rocelab_json("path", "h1", "h5")["paths"]) == 2

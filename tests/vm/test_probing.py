@@ -139,6 +139,8 @@ def test_a_sweep_finds_what_is_wrong_with_one_path_of_two(cause: str, place: str
         (("stale-neighbour", "leaf1:swp1", "of=169.254.0.1"), ["leaf1:swp1"]),
         (("stale-neighbour", "leaf1:swp3", "of=10.0.0.1"), ["leaf1:swp3"]),
         (("wrong-gateway", "h1", "gateway=10.0.0.77"), ["h1:eth1"]),
+        (("wrong-gateway", "h1", "gateway=10.0.0.9"), ["h1:eth1"]),
+        (("default-route-lost", "h1"), ["h1:eth1"]),
         (("wrong-address", "h1", "address=10.0.0.1/29"), ["h1:eth1"]),
         (("wrong-address", "h1", "address=10.200.0.9/31"), ["h1:eth1--leaf1:swp3"]),
     ],

@@ -7,11 +7,13 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.sign import Evidence, Sign
+from lab.diagnose.stacks import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.diagnose.facts import Facts
+    from lab.diagnose.stacks import Stack, StackRoute
 
 _SMALL: Final = 1024
 """Octets of a ping that every link takes: IPv6 asks 1280 of each (RFC 8200 section 5)."""
@@ -58,16 +60,126 @@ def two_hosts_answer(facts: Facts) -> Iterator[Sign]:
 
 
 def leads_to_nobody_who_forwards(facts: Facts) -> Iterator[Sign]:
-    """The next hop of a host's default route is no address of a switch, nor of a host with several links."""
-    links = Counter(port.node for port in facts.ports.values())
+    """The next hop of a host's default route forwards nothing.
+
+    On a routed link the switch at the other end must have the address; in a network of an overlay any switch may have
+    it, or a host with several links. The counters of a NIC's received side (``h1:rx-eth1``) are no link.
+    """
+    links = Counter(port.node for port in facts.ports.values() if port.peer)
     forwarding = [stack for node, stack in facts.stacks.items() if node in facts.switches or links[node] > 1]
-    gateways = frozenset(address for stack in forwarding for address in stack.own)
+    anybody = frozenset(address for stack in forwarding for address in stack.own)
     for port in facts.ports.values():
         stack = facts.stacks.get(port.node)
-        gateway = stack.gateways.get(port.name.partition(":")[2], "") if stack and port.host else ""
-        if gateways and gateway and gateway not in gateways:
-            says = f"its default route leads to {gateway}, which no switch has"
+        gateway = stack.gateways.get(port.interface, "") if stack and port.host else ""
+        routed = _is_routed(facts, port.name)
+        switch = port.peer.partition(":")[0]
+        answering = facts.stacks[switch].own if routed else anybody
+        if answering and gateway and gateway not in answering:
+            who = f"{switch} does not have" if routed else "no switch has"
+            says = f"its default route leads to {gateway}, which {who}"
             yield Sign(port.name, (Evidence(says, port.name, "ip route", 1, facts.end),), 0.95)
+
+
+def has_no_address(facts: Facts) -> Iterator[Sign]:
+    """A host has no address on a link of which its switch has a network."""
+    for port in facts.ports.values():
+        if not port.host or not _mac(facts, port.name) or not _mac(facts, port.peer):
+            continue
+        for version in (4, 6):
+            if (there := _networks(facts, port.peer, version)) and not _networks(facts, port.name, version):
+                says = f"has no address of IPv{version}, and {port.peer} is in {' and '.join(sorted(there))}"
+                yield Sign(port.name, (Evidence(says, port.name, "ip address", 0, facts.end),), 0.95)
+
+
+def has_no_way_to_others(facts: Facts) -> Iterator[Sign]:
+    """A host has no route beyond its own network where other hosts have: none, a black hole, or one by no cable.
+
+    Where switches route each host's link, every host must have a route to every other one.
+    """
+    known = {
+        port.node: facts.stacks[port.node]
+        for port in facts.ports.values()
+        if port.host and port.peer and port.node in facts.stacks and facts.stacks[port.node].routes is not None
+    }
+    leading = {
+        version: {host for host, stack in known.items() if _leads_beyond(facts, host, stack, version)}
+        for version in (4, 6)
+    }
+    for host, stack in known.items():
+        seen = [
+            _without_default(facts, host, stack, version)
+            for version, hosts in leading.items()
+            if hosts and host not in hosts
+        ]
+        if lost := _unreached(facts, host, stack):
+            seen.append(_without_route(facts, host, stack, lost))
+        if seen:
+            yield Sign(_nic(facts, host), tuple(seen), 0.95)
+
+
+def _leads_beyond(facts: Facts, host: str, stack: Stack, version: int) -> bool:
+    """Whether a host has a default route that it can use, or without one any route that a person or daemon made."""
+    default = _default(stack, version)
+    if default is not None:
+        return _is_usable(facts, host, default)
+    return any(
+        route.protocol != "kernel" and ip_network(route.prefix).version == version and _is_usable(facts, host, route)
+        for route in stack.routes or ()
+    )
+
+
+def _unreached(facts: Facts, host: str, stack: Stack) -> list[str]:
+    """Addresses of hosts that a host has no route to, of a host whose link its switch routes."""
+    if not _is_routed(facts, _nic(facts, host)):
+        return []
+    return [
+        address
+        for other, address in facts.addresses.items()
+        if other != host and not _is_usable(facts, host, stack.route_to(address))
+    ]
+
+
+def _without_default(facts: Facts, host: str, stack: Stack, version: int) -> Evidence:
+    route = _default(stack, version)
+    says = f"has no default route of IPv{version}" if route is None else f"its default route is {_written(route)}"
+    return Evidence(f"{says}; other hosts have one that leads to a switch", host, "ip route", 0, facts.end)
+
+
+def _without_route(facts: Facts, host: str, stack: Stack, lost: list[str]) -> Evidence:
+    route = stack.route_to(lost[0])
+    says = f"hosts that it has no route to: {lost[0]} is one"
+    if route is not None:
+        says = f"hosts that its routes do not lead to: the one to {lost[0]} is {_written(route)}"
+    return Evidence(says, host, "ip route", len(lost), facts.end)
+
+
+def _written(route: StackRoute) -> str:
+    return route.kind if route.kind != "unicast" else f"by {' and '.join(route.interfaces) or 'nothing'}"
+
+
+def _default(stack: Stack, version: int) -> StackRoute | None:
+    """The default route of an IP version that a node uses."""
+    found = [each for each in stack.routes or () if each.prefix == DEFAULTS[version]]
+    return min(found, key=lambda each: each.metric, default=None)
+
+
+def _is_usable(facts: Facts, host: str, route: StackRoute | None) -> bool:
+    """Whether a route leads out of a host: by a cable, or by what may be a bond or a VLAN of one."""
+    if route is None or route.kind != "unicast" or not route.interfaces:
+        return False
+    loose = {port.interface for port in facts.ports_of(host) if not port.peer} | {"lo"}
+    return not set(route.interfaces) <= loose
+
+
+def _is_routed(facts: Facts, nic: str) -> bool:
+    """Whether the switch at the other end of a NIC's cable has a network on it: its port is in no bridge."""
+    peer = facts.peer(nic)
+    return bool(_networks(facts, peer, 4) or _networks(facts, peer, 6))
+
+
+def _nic(facts: Facts, host: str) -> str:
+    """The first NIC of a host that is cabled."""
+    return next(port.name for port in facts.ports_of(host) if port.peer)
 
 
 def nobody_answers(facts: Facts) -> Iterator[Sign]:

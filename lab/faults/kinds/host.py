@@ -106,6 +106,28 @@ class WrongGateway(Addressed[GatewayParameters]):
         ip.change(self.namespace, version, lines)
 
 
+class DefaultRouteLost(Addressed[Parameters]):
+    """A host lost the default routes of a NIC, as after its link was shut and set up: it reaches its own network.
+
+    Routes by its other NICs stay.
+    """
+
+    name: ClassVar = "default-route-lost"
+    parameters: ClassVar = Parameters
+
+    @override
+    def look(self) -> Before:
+        before = super().look()
+        if not any(map(_defaults, before["kept"].values())):
+            raise UsageError(f"{self.end} has no default route", f"rocelab exec {self.end.node} -- ip route")
+        return before
+
+    @override
+    def inject(self, before: Before) -> None:
+        for version, lines in before["kept"].items():
+            ip.change(self.namespace, version, [ip.undone(line) for line in _defaults(lines)])
+
+
 def _defaults(lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith("route add default via ")]
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from lab.errors import UsageError
 from lab.faults.fault import Fault, Parameters
-from lab.faults.place import Form
+from lab.faults.place import Form, Place
 from lab.kernel import ip
 from lab.wire.packet_values import between
 
@@ -117,6 +117,56 @@ class StaticRoute(Fault[RouteParameters]):
         far = link.other(end)
         address = ip.link_local(self.fabric.namespace(far.node), far.interface)
         return f"via inet6 {address} dev {end.interface}"
+
+
+class LoopParameters(Parameters):
+    """What circulates."""
+
+    to: str
+    """A host, which stands for its addresses, or a prefix like 10.0.0.0/24."""
+
+
+class RoutingLoop(Fault[LoopParameters]):
+    """Two neighbouring switches send what is for a host to each other, until its TTL is used up.
+
+    Both have a static route, which comes before what they have learnt.
+    """
+
+    name: ClassVar = "routing-loop"
+    form: ClassVar = Form.LINK
+    parameters: ClassVar = LoopParameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset(claim for route in self._routes() for claim in route.claims())
+
+    @override
+    def look(self) -> Before:
+        return {route.place.node: route.look() for route in self._routes()}
+
+    @override
+    def inject(self, before: Before) -> None:
+        for route in self._routes():
+            route.inject(before[route.place.node])
+
+    @override
+    def heal(self, before: Before) -> None:
+        for route in reversed(self._routes()):
+            route.heal(before[route.place.node])
+
+    def _routes(self) -> list[StaticRoute]:
+        """A static route of each switch, by the other."""
+        link = next(link for link in self.fabric.topology.links if self.end in link.ends)
+        nodes = [self.end.node, link.other(self.end).node]
+        hosts = [name for name in nodes if not self.fabric.topology.node(name).role.is_switch]
+        if hosts:
+            raise UsageError(
+                f"{self.name}: {self.place} leads to {hosts[0]}, which is no switch", "name a link of two switches"
+            )
+        return [
+            StaticRoute(self.fabric, Place(node, node), RouteParameters(to=self.p.to, via=other))
+            for node, other in (nodes, nodes[::-1])
+        ]
 
 
 def _version(route: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lab.diagnose.facts import Asked, Facts, Ran
-from lab.diagnose.stacks import Stack
+from lab.diagnose.stacks import Stack, StackRoute
 from tests.unit.diagnose import made_facts
 from tests.unit.diagnose.made_facts import ADDRESSES, HOSTS, PEERS
 
@@ -38,8 +38,19 @@ def stacks(changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Stack]:
             neighbours={
                 (port.partition(":")[2], _over(node, peer)): MACS[peer] for port, peer in ends.items()
             },
+            routes=(connected(node), default(node)) if node in HOSTS else None,
         )  # fmt: skip
     return {node: replace(stack, **changes.get(node, {})) for node, stack in found.items()}
+
+
+def connected(host: str) -> StackRoute:
+    """The route of a host's own network."""
+    return StackRoute(f"{GATEWAYS[host]}/31", interfaces=("eth1",), protocol="kernel")
+
+
+def default(host: str, **changes: Any) -> StackRoute:
+    """The default route of a host, as it should be but for these fields."""
+    return replace(StackRoute("0.0.0.0/0", "unicast", ("eth1",), GATEWAYS[host], 100, "boot"), **changes)
 
 
 def _over(node: str, peer: str) -> str:
@@ -83,5 +94,15 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "wrong-gateway", "h1:eth1",
         facts(ran=(SILENCE,), h1={"gateways": {"eth1": "10.0.0.77"}}),
         facts(h1={"gateways": {"eth0": "172.20.20.1"}}),
+    ),
+    (
+        "wrong-address", "h1:eth1",
+        facts(h1={"networks": {}, "gateways": {}, "routes": ()}),
+        facts(),
+    ),
+    (
+        "default-route-lost", "h1:eth1",
+        facts(ran=(SILENCE,), h1={"gateways": {}, "routes": (connected("h1"),)}),
+        facts(h1={"routes": (connected("h1"), StackRoute("10.0.0.0/16", interfaces=("eth1",), protocol="bgp"))}),
     ),
 ]  # fmt: skip

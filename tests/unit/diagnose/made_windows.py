@@ -137,6 +137,11 @@ def _victim(paused: float) -> Facts:
     return facts(lanes, transfers=writing("h5:h1", "h6:h1", "h7:h2"))
 
 
+def astray(**changes: dict[str, tuple[str, ...]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Routes as they should be, but for these of some switches."""
+    return {switch: {**known, **changes.get(switch, {})} for switch, known in routes().items()}
+
+
 CASES: list[tuple[str, str, Facts, Facts]] = [
     ("pfc-storm", "h8:eth1", facts(STORM), facts(with_lanes(STORM, {"leaf2:swp6": {"resumes_in": 24}}))),
     ("pfc-watchdog-missing", "leaf2:swp6", facts(STORM, qos=WATCHED, current=True), facts(STORM, current=True)),
@@ -388,6 +393,11 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "rehash-on-failure", "leaf1:swp1--spine1:swp1",
         _four_ways({"leaf1:swp1": {"rx_packets": 7, "rx_bytes": 7 * 62}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
         _four_ways({"leaf1:swp1": {"rx_packets": 7, "rx_bytes": 7 * 1078}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
+    ),
+    (
+        "routing-loop", "spine1",
+        facts({}, routes=astray(spine1={"10.0.0.8/31": ("swp1",)})),
+        facts({}, routes=astray(leaf1={"10.0.0.8/31": ("swp1",)})),
     ),
     *made_overlay.CASES,
     *made_addresses.CASES,

@@ -9,12 +9,25 @@ import pytest
 
 from lab.diagnose.answer import Outcome
 from lab.diagnose.engine import diagnose
-from lab.diagnose.facts import Ran
+from lab.diagnose.facts import PortFacts, Ran
 from lab.diagnose.run import diagnose_run
+from lab.diagnose.stacks import StackRoute
 from lab.telemetry import folder as files
 from lab.telemetry.recording import Recording
 from tests.unit.diagnose import made_facts
-from tests.unit.diagnose.made_addresses import MACS, NETWORKS, NOBODY, SILENCE, asked, facts, sending, stacks
+from tests.unit.diagnose.made_addresses import (
+    GATEWAYS,
+    MACS,
+    NETWORKS,
+    NOBODY,
+    SILENCE,
+    asked,
+    connected,
+    default,
+    facts,
+    sending,
+    stacks,
+)
 from tests.unit.diagnose.made_facts import ADDRESSES, HOSTS, Lanes, first, named
 from tests.unit.diagnose.recorded import begun, during
 
@@ -63,7 +76,7 @@ def test_ends_that_share_a_network_of_one_ip_version_may_differ_in_none_of_the_o
     both = {"eth1": frozenset({"10.200.0.8/31", "fd00::/64"})}
     made = facts(h1={"networks": both}, leaf1={"networks": {"swp3": frozenset({"10.0.0.0/31", "fd00::/64"})}})
     assert first(made)[0] == "wrong-address"
-    assert diagnose(facts(h1={"networks": {"eth1": frozenset({"fd00::/64"})}})).outcome is Outcome.HEALTHY
+    assert diagnose(facts(h1={"networks": {"eth1": NETWORKS["h1"] | {"fd00::/64"}}})).outcome is Outcome.HEALTHY
 
 
 def test_an_ip_version_that_is_as_usual_does_not_hide_the_odd_length_of_the_other() -> None:
@@ -100,11 +113,76 @@ def test_of_hosts_with_one_address_both_are_named_and_neither_is_sure() -> None:
 
 
 def test_a_host_with_several_links_may_be_a_gateway_and_one_with_a_single_link_is_none() -> None:
-    elsewhere = {"gateways": {"eth1": ADDRESSES["h2"]}}
-    assert first(facts(h1=elsewhere)) == ("wrong-gateway", ("h1:eth1",))
-    made = facts(h1=elsewhere)
-    second = {**made.ports, "h2:eth2": replace(made.ports["h2:eth1"], name="h2:eth2", peer="")}
+    """In a network of an overlay, where no switch has an address on the link."""
+    bridged = {**stacks({})["leaf1"].networks, "swp3": frozenset[str]()}
+    made = facts(h1={"gateways": {"eth1": ADDRESSES["h2"]}}, leaf1={"networks": bridged})
+    assert first(made) == ("wrong-gateway", ("h1:eth1",))
+    second = {**made.ports, "h2:eth2": replace(made.ports["h2:eth1"], name="h2:eth2", peer="leaf2:swp9")}
     assert diagnose(replace(made, ports=second)).outcome is Outcome.HEALTHY
+
+
+def counting_what_nics_receive(made: Facts) -> Facts:
+    """The same with a port of its own for what each NIC takes in, as recordings have it."""
+    received = {f"{host}:rx-eth1": PortFacts(f"{host}:rx-eth1", "", host=True) for host in HOSTS}
+    return replace(made, ports={**made.ports, **received})
+
+
+@pytest.mark.parametrize("gateway", [ADDRESSES["h5"], GATEWAYS["h5"]], ids=["another host", "another switch"])
+def test_a_default_route_to_whoever_is_not_at_the_other_end_of_the_cable_is_wrong(gateway: str) -> None:
+    """The received side of a NIC is no second link, by which hosts would pass for routers."""
+    made = counting_what_nics_receive(facts(h1={"gateways": {"eth1": gateway}}))
+    assert first(made) == ("wrong-gateway", ("h1:eth1",))
+    assert diagnose(counting_what_nics_receive(facts())).outcome is Outcome.HEALTHY
+
+
+@pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit"])
+def test_a_default_route_that_refuses_is_none(kind: str) -> None:
+    refusing = default("h1", kind=kind, interfaces=(), gateway="", metric=1)
+    found = diagnose(facts(h1={"routes": (connected("h1"), default("h1"), refusing)}))
+    assert named(found) == ("default-route-lost", ("h1:eth1",))
+    assert kind in found.causes[0].evidence[0].says
+
+
+def test_a_route_to_some_hosts_that_refuses_is_found_beside_a_right_default_route() -> None:
+    refusing = StackRoute("10.0.0.8/29", "blackhole", protocol="boot")
+    found = diagnose(facts(h1={"routes": (connected("h1"), default("h1"), refusing)}))
+    assert named(found) == ("default-route-lost", ("h1:eth1",))
+    assert (found.causes[0].evidence[0].value, found.causes[0].evidence[0].source) == (4, "ip route")
+
+
+def test_all_hosts_that_lost_their_default_routes_are_named() -> None:
+    """Where switches route each link no sibling has to have one."""
+    lost: dict[str, Any] = {host: {"gateways": {}, "routes": (connected(host),)} for host in HOSTS}
+    assert first(facts(**lost)) == ("default-route-lost", tuple(HOSTS_ENDS))
+
+
+def test_in_networks_of_an_overlay_a_host_needs_a_default_route_where_its_siblings_have_one() -> None:
+    bridged: dict[str, Any] = {leaf: {"networks": {}} for leaf in ("leaf1", "leaf2")}
+    lacking = {"gateways": {}, "routes": (connected("h1"),)}
+    assert first(facts(**bridged, h1=lacking)) == ("default-route-lost", ("h1:eth1",))
+    nobody: dict[str, Any] = {host: {"gateways": {}, "routes": (connected(host),)} for host in HOSTS}
+    assert diagnose(facts(**bridged, **nobody)).outcome is Outcome.HEALTHY
+
+
+def shut(*, admin_up: bool) -> dict[str, Any]:
+    """The NIC of h1 is shut, or set up again."""
+    return link(MACS["h1:eth1"]) | {"up": admin_up, "admin_up": admin_up}
+
+
+def causes(recording: Recording) -> list[str]:
+    return [each.cause for each in diagnose_run(recording, "observe").causes]
+
+
+def test_what_a_nic_that_was_shut_has_lost_is_known_though_the_kernel_does_not_tell(tmp_path: Path) -> None:
+    """Linux flushes routes by an interface that goes down, and reports that of IPv6 alone."""
+    connected_again = route("10.0.0.0/31", "eth1")
+    made = recorded(tmp_path / "lost", shut(admin_up=False), shut(admin_up=True), connected_again)
+    assert "default-route-lost" in causes(made)
+    back = {**route("0.0.0.0/0", "eth1"), "protocol": "boot", "gateway": "10.0.0.0", "metric": 0}
+    mended = recorded(tmp_path / "back", shut(admin_up=False), shut(admin_up=True), connected_again, back)
+    assert "default-route-lost" not in causes(mended)
+    astray = recorded(tmp_path / "astray", {**back, "gateway": "10.0.0.9"})
+    assert named(diagnose_run(astray, "observe")) == ("wrong-gateway", ("h1:eth1",))
 
 
 def test_what_a_switch_swallows_for_it_is_no_filter() -> None:
@@ -140,6 +218,8 @@ def recorded(path: Path, *events: dict[str, Any], host: dict[str, Any] | None = 
     assert state is not None
     state["h1"] |= host or kernel("h1:eth1", "leaf1:swp3", "10.0.0.1", "10.0.0.0")
     state["leaf1"] |= kernel("leaf1:swp3", "h1:eth1", "10.0.0.0", "10.0.0.1")
+    own = {"dst": "10.0.0.8/31", "dev": "eth1", "protocol": "kernel", "scope": "link", "prefsrc": ADDRESSES["h5"]}
+    state["h5"] |= {"routes": [own]}
     files.write_json(made.folder.state("before"), state)
     for told in events:
         made.event(made.ns, **told)
@@ -187,7 +267,7 @@ REPLACED = [link(NOBODY), neighbour("leaf1", NOBODY)]
         (REPLACED[:1], ("stale-neighbour", ("leaf1:swp3",))),
         (REPLACED, ("healthy", ())),
         ([route("10.0.0.0/31"), route("10.200.0.8/31", "eth1")], ("wrong-address", ("h1:eth1--leaf1:swp3",))),
-        ([route("10.0.0.0/31")], ("healthy", ())),
+        ([route("10.0.0.0/31")], ("wrong-address", ("h1:eth1",))),
         ([route("10.200.0.8/31", "eth1") | {"table": 1001}], ("healthy", ())),
         ([route("10.0.0.0/31") | {"table": 1001}, route("10.200.0.8/31", "eth1")], ("healthy", ())),
     ],

@@ -93,7 +93,7 @@ def test_links_are_crossed_both_ways_and_what_came_is_noted(stage: Stage, monkey
 
 def test_a_pair_without_a_route_is_left_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def ways(*_: object) -> dict[int, str]:
-        raise OperationFailed("leaf1 has no route", "see rocelab status")
+        raise OperationFailed("leaf1 has no route", "rocelab diagnose names the cause")
 
     monkeypatch.setattr(sweeping, "ways", ways)
     sweep_paths(stage, HOSTS)

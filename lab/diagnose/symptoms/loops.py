@@ -1,0 +1,131 @@
+"""Routes that lead in a circle: switches that send what is for an address to one another."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING, TypeAlias
+
+from lab.diagnose.sign import Evidence, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.diagnose.facts import Facts
+
+_Table: TypeAlias = "list[tuple[_Network, tuple[str, ...]]]"
+"""Routes, the longest prefix first, with their next hops' interfaces."""
+_Network: TypeAlias = IPv4Network | IPv6Network
+_Edges = dict[str, list[tuple[str, str]]]
+"""By switch, to which others it sends, and by which interface."""
+
+
+def packets_go_in_a_circle(facts: Facts) -> Iterator[Sign]:
+    """Switches whose next hops for an address lead back to the first of them: what is for it ends when its TTL does.
+
+    Places are the switches that send it no nearer to its host; where the host is not known, all of the circle.
+    """
+    tables = {switch: _table(facts.routes.get(switch, {})) for switch in facts.switches}
+    homes = {address: host for host, address in facts.addresses.items()}
+    told: dict[tuple[str, ...], list[str]] = {}
+    circles: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for address in dict.fromkeys([*homes, *_firsts(facts)]):
+        circle = _circle(_edges(facts, tables, address))
+        if circle:
+            key = tuple(sorted(switch for switch, _ in circle))
+            told.setdefault(key, []).append(address)
+            circles.setdefault(key, circle)
+    for key, addresses in told.items():
+        yield from _signs(facts, circles[key], addresses, homes)
+
+
+def _signs(
+    facts: Facts, circle: list[tuple[str, str]], addresses: list[str], homes: Mapping[str, str]
+) -> Iterator[Sign]:
+    """A sign for each switch that is at fault, with the way around."""
+    what = addresses[0] if len(addresses) == 1 else f"{addresses[0]} and {len(addresses) - 1} more"
+    seen = tuple(
+        Evidence(
+            f"sends what is for {what} to {facts.peer(f'{switch}:{interface}').partition(':')[0]}, by {interface}",
+            switch, "ip route", len(addresses), facts.end,
+        )
+        for switch, interface in circle
+    )  # fmt: skip
+    distances = _distances(facts, homes[addresses[0]]) if addresses[0] in homes else {}
+    astray = [
+        switch
+        for number, (switch, _) in enumerate(circle)
+        if distances and distances.get(circle[(number + 1) % len(circle)][0], 0) >= distances.get(switch, 0)
+    ]
+    for switch in astray or [switch for switch, _ in circle]:
+        yield Sign(switch, seen, 0.95)
+
+
+def _table(routes: Mapping[str, tuple[str, ...]]) -> _Table:
+    networks = ((ip_network(prefix, strict=False), hops) for prefix, hops in routes.items())
+    return sorted(networks, key=lambda each: -each[0].prefixlen)
+
+
+def _firsts(facts: Facts) -> Iterator[str]:
+    """The first address of each prefix that a switch has a route to."""
+    for prefix in dict.fromkeys(prefix for routes in facts.routes.values() for prefix in routes):
+        first = ip_address(prefix.partition("/")[0])
+        if not first.is_link_local and not first.is_multicast:
+            yield str(first)
+
+
+def _edges(facts: Facts, tables: Mapping[str, _Table], address: str) -> _Edges:
+    """To which other switches each one sends what is for an address: to none what is on a network of its own."""
+    wanted, found = ip_address(address), _Edges()
+    version, number = wanted.version, int(wanted)
+    for switch, table in tables.items():
+        network, hops = next(
+            (
+                (network, hops)
+                for network, hops in table
+                if network.version == version and not (number ^ int(network.network_address)) & int(network.netmask)
+            ),
+            (None, ()),
+        )
+        stack = facts.stacks.get(switch)
+        for interface in hops:
+            peer = facts.peer(f"{switch}:{interface}")
+            connected = stack is not None and str(network) in stack.networks.get(interface, ())
+            if peer and not facts.is_host(peer) and not connected:
+                found.setdefault(switch, []).append((peer.partition(":")[0], interface))
+    return found
+
+
+def _circle(edges: _Edges) -> list[tuple[str, str]]:
+    """The switches of a circle in their order, each with the interface that it sends by; empty without one."""
+    done: set[str] = set()
+    for start in edges:
+        way: list[tuple[str, str]] = []
+        if found := _walk(start, edges, way, done):
+            return found
+    return []
+
+
+def _walk(at: str, edges: _Edges, way: list[tuple[str, str]], done: set[str]) -> list[tuple[str, str]]:
+    for number, (switch, _) in enumerate(way):
+        if switch == at:
+            return way[number:]
+    if at in done:
+        return []
+    for towards, interface in edges.get(at, ()):
+        if found := _walk(towards, edges, [*way, (at, interface)], done):
+            return found
+    done.add(at)
+    return []
+
+
+def _distances(facts: Facts, host: str) -> dict[str, int]:
+    """By switch, how many links lie between it and the nearest switch of a host."""
+    found = {port.peer.partition(":")[0]: 0 for port in facts.ports_of(host) if port.peer}
+    fresh = list(found)
+    for switch in fresh:
+        for port in facts.ports_of(switch):
+            peer = port.peer.partition(":")[0]
+            if peer and not facts.is_host(port.peer) and peer not in found:
+                found[peer] = found[switch] + 1
+                fresh.append(peer)
+    return found
