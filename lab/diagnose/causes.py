@@ -195,6 +195,18 @@ CAUSES: Final = (
         " speaks for an address that nobody routes to.",
     ),
     Cause(
+        "rdma-device-lost", "a host's RDMA device is gone",
+        needs=(hosts.its_device_is_gone,),
+        supports=(losses.sent_again,),
+        nearby=("acl-4791", "gid-index"),
+        rival="acl-4791",
+        tell="rocelab exec {node} -- rdma link: whether there is a device on {interface}",
+        fix="rocelab exec {node} -- rdma link add NAME type rxe netdev {interface}, NAME as rocelab status has it; on"
+        " a real host load the driver again",
+        words="Its interface is up and answers pings, and no device takes in what comes for UDP 4791: whoever writes"
+        " to it times out, and its own programs find no device.",
+    ),
+    Cause(
         "acl-4791", "a switch filters RoCE: ping works, RDMA times out",
         needs=(losses.swallowed_by_a_switch,),
         supports=(losses.a_filter_counts, probes.no_probe_passes),

@@ -74,12 +74,18 @@ def _collected(recording: Recording, window: Phase) -> Facts:
     qos, current = _configuration(recording, window, missing)
     state = _state(recording)
     links = (*_links_before(recording, state), *_link_changes(recording, window.end))
+    lost = _lost_devices(recording, window.end)
     facts = Facts(
         start=(window.start - start) / _NS,
         end=(window.end - start) / _NS,
         ports=dict(_ports(recording, window, plain)),
         lanes=dict(_lanes(recording, window)),
-        devices={device.partition(":")[0]: _device(recording, device, window) for device in recording.devices},
+        devices={
+            device.partition(":")[0]: _device(recording, device, window)
+            for device in recording.devices
+            if device not in lost
+        },
+        without_device=lost,
         addresses=_addresses(recording, state),
         routes=_routes(recording, state, window, missing),
         links=tuple(each for each in links if each.seconds >= (window.start - start) / _NS),
@@ -183,6 +189,15 @@ def _lane(port: Port, priority: int, window: Phase) -> Lane:
         headroom=port.counter(f"pg{priority}_headroom_bytes").during(window).max,
         storms_so_far=storms.between(storms.clock.start, window.end).delta(),
     )
+
+
+def _lost_devices(recording: Recording, until: int) -> dict[str, float]:
+    """NICs whose RDMA device was gone by then, and since when."""
+    found: dict[str, float] = {}
+    for event in recording.events(source="rdma", kind="device_gone"):
+        if event.ns <= until:
+            found.setdefault(f"{event.node}:{event.interface}", event.seconds)
+    return found
 
 
 def _device(recording: Recording, device: str, window: Phase) -> dict[str, int]:

@@ -189,7 +189,7 @@ class Facts:
     ports: Mapping[str, PortFacts]
     lanes: Mapping[tuple[str, int], Lane]
     devices: Mapping[str, Mapping[str, int]]
-    """By host, growth of the counters of its RDMA devices."""
+    """By host, growth of the counters of its RDMA devices, of those that are there."""
     addresses: Mapping[str, str]
     """By host, its address: what its leaf has a route or a neighbour for."""
     routes: Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -197,6 +197,8 @@ class Facts:
     links: tuple[LinkChange, ...] = ()
     mtus: Mapping[str, int] = field(default_factory=dict)
     """By port, the smallest MTU that it had in the window, where the recording has any."""
+    without_device: Mapping[str, float] = field(default_factory=dict)
+    """NICs of hosts (``h1:eth1``) whose RDMA device is gone, and since when, 0 where it never was there."""
     down: frozenset[str] = frozenset()
     """Ports whose link was down at the end of the window."""
     readdressed: Mapping[str, float] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from lab.faults.kinds.host import (
     GidMoved,
     ProcessKilled,
     ProcessStopped,
+    RdmaDeviceLost,
     StaleNeighbour,
     WrongAddress,
     WrongGateway,
@@ -42,8 +43,8 @@ _ALL: Final[tuple[type[Fault[Any]], ...]] = (
     NotEct, DscpRewritten,
     PowerLost, DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, RoutingLoop, TunnelDscp,
     TunnelVni, GatewayMac, CpuStarved,
-    NicMac, WrongAddress, WrongGateway, DefaultRouteLost, UdpFiltered, GidMoved, ProcessStopped, ProcessKilled,
-    StaleNeighbour,
+    NicMac, WrongAddress, WrongGateway, DefaultRouteLost, UdpFiltered, GidMoved, RdmaDeviceLost,
+    ProcessStopped, ProcessKilled, StaleNeighbour,
 )  # fmt: skip
 
 KINDS: Final = {kind.name: kind for kind in _ALL}

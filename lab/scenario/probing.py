@@ -19,6 +19,7 @@ from lab.kernel import process
 from lab.model.hosts import addresses_of
 from lab.model.overlay.tenancy import reach_of_ends
 from lab.model.topology import Role
+from lab.rdma import sysfs
 from lab.rdma.nic import nics_of, parse_pair
 from lab.scenario import programs
 from lab.scenario.asking import ask_around
@@ -69,7 +70,7 @@ def probing(stage: Stage) -> Iterator[None]:
             "held back", said=f"what writes would show: {', '.join(standing)} may not send, so none began"
         )
         reached = []
-    able = [pair for pair in reached if all(nics_of(stage.fabric, host) for host in parse_pair(pair))]
+    able = [pair for pair in reached if all(_has_device(stage, host) for host in parse_pair(pair))]
     with programs.marked(stage.fabric.state), contextlib.ExitStack() as going:
         try:
             if able:
@@ -79,6 +80,11 @@ def probing(stage: Stage) -> Iterator[None]:
         for node in stage.fabric.topology.nodes if process.which("nft") else ():
             stage.run(node.name, "nft", "list", "ruleset")
         yield
+
+
+def _has_device(stage: Stage, host: str) -> bool:
+    """Whether a host has an RDMA device to write with, which may be gone."""
+    return any(sysfs.exists(nic.device) for nic in nics_of(stage.fabric, host)[:1])
 
 
 def _standing(stage: Stage) -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from lab.rdma.counters import files_of
+from lab.errors import EnvironmentLacks
+from lab.rdma.counters import MEANINGS, files_of
 from lab.telemetry.sections import Column, Section
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -20,26 +22,34 @@ _LONGEST: Final = 32
 class RdmaSource:
     """What ``devices`` count; each is given as node, interface and its own name.
 
-    A device that is gone keeps its last values: ``gone`` says which are.
+    A device that is gone keeps its last values, zero where it was gone from the beginning: ``gone`` says which are,
+    and ``look`` reports each once.
     """
 
     def __init__(self, devices: Sequence[tuple[str, str, str]], start: int) -> None:
-        """EnvironmentLacks when a device is missing now."""
+        """Open the counters of all devices that are there."""
         self._devices = devices
         self._files: list[list[int]] = []
         self.gone: set[str] = set()
+        self._reported: set[str] = set()
         names: list[str] = []
         for _, _, device in devices:
-            files = sorted(files_of(device))
+            files = self._files_of(device)
             names = names or [file.name for file in files]
-            self._files.append([])
-            for file in files:
-                self._files[-1].append(os.open(file, os.O_RDONLY | os.O_CLOEXEC))
+            self._files.append([os.open(file, os.O_RDONLY | os.O_CLOEXEC) for file in files])
+        names = names or list(MEANINGS)
         self._per_device = len(names)
         self.width = self._per_device * len(devices)
         columns = tuple(Column(name, number) for number, name in enumerate(names))
         places = tuple(start + number * self._per_device for number in range(len(devices)))
         self.sections = (Section("rdma", ("node", "interface", "device"), tuple(devices), places, columns),)
+
+    def _files_of(self, device: str) -> list[Path]:
+        try:
+            return sorted(files_of(device))
+        except EnvironmentLacks:
+            self.gone.add(device)
+            return []
 
     @property
     def descriptors(self) -> list[int]:
@@ -54,6 +64,15 @@ class RdmaSource:
                 words[first : first + len(files)] = [int(os.pread(file, _LONGEST, 0)) for file in files]
             except OSError:
                 self.gone.add(device[2])
+
+    def look(self, now: int) -> Iterator[dict[str, str]]:  # noqa: ARG002 - as others are asked
+        """An event of each device that is gone, once."""
+        for node, interface, device in self._devices:
+            if device in self.gone - self._reported:
+                self._reported.add(device)
+                yield {
+                    "source": "rdma", "kind": "device_gone", "node": node, "interface": interface, "device": device,
+                }  # fmt: skip
 
     def close(self) -> None:
         """Close all files."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lab.telemetry.offspring import Control
     from lab.telemetry.queue_pairs import QueuePairs
     from lab.telemetry.rawlog import LogWriter
+    from lab.telemetry.rdma_source import RdmaSource
     from lab.telemetry.sections import Section
     from lab.telemetry.sessions import Sessions
 
@@ -69,6 +70,8 @@ class Sampler:
     """One for each node, in their order."""
     sessions: Sessions | None = None
     queue_pairs: QueuePairs | None = None
+    devices: RdmaSource | None = None
+    """It is among ``sources``, and reports devices that are gone."""
     samples: int = 0
     skipped: int = 0
     gone: bool = False
@@ -120,7 +123,7 @@ class Sampler:
     def _round(self, due: int) -> None:
         self._sample(due)
         now = time.monotonic_ns()
-        for told in (self.sessions, self.queue_pairs):
+        for told in (self.sessions, self.queue_pairs, self.devices):
             for event in told.look(now) if told is not None else ():
                 self._tell(now, event)
         if now >= self._next_look:

@@ -211,3 +211,12 @@ def test_one_that_is_killed_leaves_no_transfers() -> None:
     assert transfers()
     rocelab("status")
     assert transfers() == []
+
+
+@pytest.mark.parametrize("fault", [("rdma-device-lost", "h5")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_an_rdma_device_that_is_gone_is_named_and_ends_no_diagnosis() -> None:
+    """With probes and without: who writes to whom leaves the host out."""
+    for options in ((), ("--probe",)):
+        causes = diagnosed(*options, expect=1)["causes"]
+        assert [(each["cause"], each["places"]) for each in causes] == [("rdma-device-lost", ["h5:eth1"])]

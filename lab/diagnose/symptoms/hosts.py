@@ -41,6 +41,13 @@ def a_host_takes_nothing_in(facts: Facts) -> Iterator[Sign]:
             yield Sign(host, seen, 0.6)
 
 
+def its_device_is_gone(facts: Facts) -> Iterator[Sign]:
+    """A host's NIC has no RDMA device any more."""
+    for nic, seconds in facts.without_device.items():
+        seen = Evidence("RDMA devices on this interface, which is meant to have one", nic, "rdma link", 0, seconds)
+        yield Sign(nic, (seen,), 0.97)
+
+
 def no_probe_leaves(facts: Facts) -> Iterator[Sign]:
     """A host's kernel takes none of a sweep's packets from it, on no path."""
     for host in dict.fromkeys(each.path[0].partition(":")[0] for each in facts.swept):

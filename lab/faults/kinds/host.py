@@ -14,6 +14,7 @@ from lab.faults.fault import Fault, Parameters
 from lab.faults.kinds.addresses import Addressed
 from lab.faults.place import Form
 from lab.kernel import inhabitants, ip, process
+from lab.rdma import rxe, sysfs
 from lab.wire.packet_values import Mac
 
 if TYPE_CHECKING:
@@ -172,6 +173,42 @@ class GidMoved(Addressed[Parameters]):
             ip.change(namespace, "-4", [before["spare"]])
             kept = {**kept, "-4": [before["spare"], *kept["-4"]]}
         ip.put_back(namespace, end.interface, kept)
+
+
+class RdmaDeviceLost(Fault[Parameters]):
+    """A host's RDMA device is gone, as when its driver was unloaded; the interface stays.
+
+    No program may use it when that happens.
+    """
+
+    name: ClassVar = "rdma-device-lost"
+    form: ClassVar = Form.NIC
+    parameters: ClassVar = Parameters
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the RDMA device of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        if not self.fabric.topology.node(self.end.node).rdma:
+            raise UsageError(f"{self.name}: {self.end.node} has no RDMA device", "name a host that has one")
+        if not sysfs.exists(self._device):
+            raise UsageError(f"{self.end} has lost its RDMA device already", "rocelab status")
+        return {"device": self._device}
+
+    @override
+    def inject(self, before: Before) -> None:
+        rxe.delete(before["device"])
+
+    @override
+    def heal(self, before: Before) -> None:
+        if not sysfs.exists(before["device"]):
+            rxe.create(self.namespace, before["device"], self.end.interface)
+
+    @property
+    def _device(self) -> str:
+        return rxe.device_name(self.fabric.name, self.end.node, self.end.interface)
 
 
 class ProgramParameters(Parameters):

@@ -395,6 +395,10 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         _four_ways({"leaf1:swp1": {"rx_packets": 7, "rx_bytes": 7 * 1078}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
     ),
     (
+        "rdma-device-lost", "h5:eth1",
+        facts(DEAF, devices=UNANSWERED, without_device={"h5:eth1": 0.0}), facts({}),
+    ),
+    (
         "routing-loop", "spine1",
         facts({}, routes=astray(spine1={"10.0.0.8/31": ("swp1",)})),
         facts({}, routes=astray(leaf1={"10.0.0.8/31": ("swp1",)})),
