@@ -92,6 +92,16 @@ PAUSE_CAUSES: Final = (
         words="The port sends no pause: its peer cannot know that it is full.",
     ),
     Cause(
+        "pfc-one-sided", "PFC is configured at one end of a link alone",
+        needs=(pauses.pfc_differs_at_the_ends,),
+        excludes=(pauses.link_pause_frames,),
+        rival="",
+        tell="rocelab qos show {place}, beside that of {peer}: pfc.tx, pfc.rx and pfc.priorities",
+        fix="rocelab qos set {place} pfc.tx=true pfc.rx=true, and the same pfc.priorities at both ends",
+        words="Under load one end asks and the other does not stop, or one end is full and does not ask: the lossless"
+        " class loses packets. Nothing has to be sent for that to be seen.",
+    ),
+    Cause(
         "headroom-too-small", "pauses are obeyed, and the headroom is too small for what is under way",
         needs=(pauses.refused_though_obeyed,),
         supports=(pauses.a_lossless_class_drops,),

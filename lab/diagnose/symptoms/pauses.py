@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.diagnose.facts import Facts, Lane
+    from lab.model.qos.port import PfcQos
 
 FOREVER: Final = 0.98
 """Share of a window in which a port is paused that has no end to its pause."""
@@ -116,6 +117,33 @@ def pauses_are_ignored(facts: Facts) -> Iterator[Sign]:
                 if facts.current and off:
                     seen.append(Evidence("its configuration has PFC off", lane.port, "qos pfc.rx", 0, facts.end))
             yield Sign(lane.port, tuple(seen), 0.93, lane.priority)
+
+
+def pfc_differs_at_the_ends(facts: Facts) -> Iterator[Sign]:
+    """By the configuration of a link's ends, one end pauses a priority on which the other does not stop.
+
+    Found where nobody sends, too. For a priority that is lossless at most ports, the end that lacks it is named; for
+    any other, the end that has it.
+    """
+    known = {name: config.pfc for name in facts.ports if (config := facts.config(name))} if facts.current else {}
+    for number in range(8):
+        usual = 2 * sum(pfc.priorities >> number & 1 for pfc in known.values()) > len(known)
+        for name, mine in known.items():
+            peer = facts.peer(name)
+            if peer in known and (says := _differs(mine, known[peer], number, peer, usual=usual)):
+                yield Sign(name, (Evidence(says, name, "qos pfc", 0, facts.end),), 0.9, number)
+
+
+def _differs(mine: PfcQos, theirs: PfcQos, number: int, peer: str, *, usual: bool) -> str:
+    """What is odd about this end of a link, of one priority; "" where nothing is, or where the other end is odd."""
+    deaf = theirs.tx_priorities & ~mine.rx_priorities
+    mute = theirs.rx_priorities & ~mine.tx_priorities
+    alone = (mine.tx_priorities & ~theirs.rx_priorities) | (mine.rx_priorities & ~theirs.tx_priorities)
+    if not usual:
+        return f"is lossless for priority {number}, and {peer} is not" if alone >> number & 1 else ""
+    if deaf >> number & 1:
+        return f"does not obey pauses of priority {number}, which {peer} sends"
+    return f"sends no pauses of priority {number}, which {peer} would obey" if mute >> number & 1 else ""
 
 
 def refused_unasked(facts: Facts) -> Iterator[Sign]:

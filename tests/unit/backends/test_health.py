@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from lab.backends import health
+from lab.kernel.routes import DefaultRoute
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
 from lab.routing.show import Session
-
-if TYPE_CHECKING:
-    import pytest
 
 BORDER = """
 name: way-out
@@ -41,6 +41,7 @@ def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeyp
     places: Any = SimpleNamespace(inhabited=lambda _: contextlib.nullcontext(()), processes_in=lambda _: {})
     monkeypatch.setattr(health, "inhabitants", places)
     monkeypatch.setattr(health, "interfaces", lambda _: {})
+    monkeypatch.setattr(health, "unrouted", lambda *_: "")
     monkeypatch.setattr(health, "sessions", sessions)
     monkeypatch.setattr(health, "sessions_and_liveness", lambda router: (sessions(router), {}))
     found = health.examine(fabric)
@@ -49,3 +50,32 @@ def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeyp
     assert {name: each for name, each in asked.items() if each} == {
         "leaf1": ["of default"], "leaf2": ["of default", "of blue"], "h4": ["of default"],
     }  # fmt: skip
+
+
+GATEWAY = "10.0.0.0"
+"""h1's."""
+
+
+@pytest.mark.parametrize(
+    ("have", "complaint"),
+    [
+        ([DefaultRoute(4, 100, 2, GATEWAY, refuses=False)], ""),
+        ([], "no default route by eth1"),
+        ([DefaultRoute(6, 100, 2, "fd00::1", refuses=False)], "no default route by eth1"),
+        ([DefaultRoute(4, 100, 3, GATEWAY, refuses=False)], "no default route by eth1"),
+        ([DefaultRoute(4, 100, 2, "10.0.0.9", refuses=False)], "default route to 10.0.0.9"),
+        ([DefaultRoute(4, 100, 2, "", refuses=False)], "default route to nobody"),
+        ([DefaultRoute(4, 1, 0, "", refuses=True), DefaultRoute(4, 100, 2, GATEWAY, refuses=False)], "its default"),
+    ],
+)
+def test_a_host_is_not_well_whose_default_route_is_another(
+    monkeypatch: pytest.MonkeyPatch, have: list[DefaultRoute], complaint: str
+) -> None:
+    topology = load_topology("name: way\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 2}\n")
+    monkeypatch.setattr(health, "default_routes", lambda _: have)
+    numbers = SimpleNamespace(index=lambda _, interface: {"eth1": 2}[interface])
+    fabric: Any = SimpleNamespace(plan=plan_addresses(topology), namespace=str, numbering=numbers)
+    said = health.unrouted(fabric, "h1")
+    assert said.startswith(complaint)
+    assert bool(said) is bool(complaint)
+    assert not said or GATEWAY in said

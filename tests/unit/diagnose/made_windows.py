@@ -14,6 +14,7 @@ from tests.unit.diagnose.made_facts import (
     FULL,
     PACKETS,
     PEERS,
+    QOS,
     Lanes,
     configured,
     facts,
@@ -135,6 +136,10 @@ def _victim(paused: float) -> Facts:
         "paused": paused,
     }
     return facts(lanes, transfers=writing("h5:h1", "h6:h1", "h7:h2"))
+
+
+PFC = QOS["h1"].ports["eth1"].pfc
+DEAF_PFC = replace(PFC, rx=False)
 
 
 def astray(**changes: dict[str, tuple[str, ...]]) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -393,6 +398,11 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
         "rehash-on-failure", "leaf1:swp1--spine1:swp1",
         _four_ways({"leaf1:swp1": {"rx_packets": 7, "rx_bytes": 7 * 62}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
         _four_ways({"leaf1:swp1": {"rx_packets": 7, "rx_bytes": 7 * 1078}, "leaf1:swp2": LINK, "leaf1:swp3": LINK}),
+    ),
+    (
+        "pfc-one-sided", "h1:eth1",
+        facts({}, qos=configured("h1:eth1", "h2:eth1", "h3:eth1", pfc=DEAF_PFC), current=True),
+        facts({}, qos=configured("h1:eth1", pfc=DEAF_PFC)),
     ),
     (
         "rdma-device-lost", "h5:eth1",

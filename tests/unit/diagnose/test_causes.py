@@ -17,6 +17,7 @@ from tests.unit.diagnose import made_overlay
 from tests.unit.diagnose.made_facts import (
     FULL,
     PACKETS,
+    PEERS,
     Lanes,
     configured,
     facts,
@@ -30,6 +31,7 @@ from tests.unit.diagnose.made_windows import (
     CROWDED,
     DARK,
     DEEP,
+    PFC,
     RETRIED,
     SLOW,
     STANDING,
@@ -191,3 +193,30 @@ def test_a_tunnel_behind_links_that_had_gone_before_is_not_unreachable_for_anoth
     ends = [end for link in made_overlay.DOWN for end in (link.port, made_overlay.PEERS[link.port])]
     found = diagnose(made_overlay.facts(routes=made_overlay.without("leaf3"), down=frozenset(ends)))
     assert [cause.cause for cause in found.causes] == ["link-flap"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "changes", "places"),
+    [
+        (("h1:eth1", "h2:eth1", "h3:eth1"), {"rx": False}, ("h1:eth1", "h2:eth1", "h3:eth1")),
+        (("leaf1:swp1",), {"rx": False}, ("leaf1:swp1",)),
+        (("spine2:swp1",), {"tx": False}, ("spine2:swp1",)),
+        (("leaf2:swp1", "leaf2:swp2"), {"priorities": 1 << 4}, ("leaf2:swp1", "leaf2:swp2")),
+        (("h4:eth1",), {"priorities": 0}, ("h4:eth1",)),
+    ],
+    ids=["three hosts", "a leaf", "asks nobody", "another priority", "none"],
+)
+def test_pfc_at_one_end_alone_is_seen_where_nobody_sends(
+    ports: tuple[str, ...], changes: dict[str, Any], places: tuple[str, ...]
+) -> None:
+    odd = configured(*ports, pfc=replace(PFC, **changes))
+    found = diagnose(facts({}, qos=odd, current=True))
+    assert (found.outcome, [each.cause for each in found.causes]) == (Outcome.FAULT, ["pfc-one-sided"])
+    assert found.causes[0].places == places
+    assert diagnose(facts({}, qos=configured(*PEERS, pfc=replace(PFC, priorities=1 << 4)), current=True)).causes == ()
+
+
+def test_link_pause_in_place_of_pfc_is_no_second_fault() -> None:
+    made = facts({}, qos=configured("h4:eth1", pfc=replace(PFC, tx=False)), current=True,
+                 frames={"leaf1:swp6": {"global_pause": 40}})  # fmt: skip
+    assert [each.cause for each in diagnose(made).causes] == ["global-pause"]
