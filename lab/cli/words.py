@@ -53,7 +53,7 @@ def named_files(words: Sequence[str]) -> list[NamedFile]:
             if number < len(typed):
                 found.append(NamedFile(str(typed[number]), written, (typed[number].place,)))
             elif written and str(file) != ".":
-                found.append(NamedFile(str(Path(file)), written, ()))
+                found.append(NamedFile(str(Path(file)), written, (), options[0]))
     return found
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import UsageError
 from lab.kernel import locks
+from lab.shipped import is_installed
 from lab.vm import walls
 from lab.vm.call_folder import CallFolder
 from lab.vm.machine import is_shared, is_writable
@@ -38,7 +39,8 @@ def to_stay(folder: Path) -> Path:
     Nor is it for one that is read-only, before anything is played that could not be kept.
     """
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay what they are
-    remedy = "record in recordings/ of the checkout, or rocelab vm up --share"
+    where = "the folder that the VM was started in" if is_installed() else "the checkout"
+    remedy = f"record in recordings/ of {where}, or start the VM anew: rocelab vm down, then rocelab vm up --share DIR"
     if absolute.is_relative_to(GUEST_CACHE):
         raise UsageError(f"{folder} is not shared with the VM", remedy)
     there = next(path for path in (absolute, *absolute.parents) if path.exists())
@@ -58,6 +60,8 @@ class NamedFile:
     places: tuple[int, ...] | None = None
     """Which words it is, or the ends of which (``-oFILE``, ``--output=FILE``): none where it is a default. None where
     nobody knows the command's options: every word that is the file is it then."""
+    option: str = ""
+    """The option that names it, where it is the default of one."""
 
 
 def _value_of(word: str) -> str:
@@ -92,6 +96,8 @@ class Handover:
         new = self._word(file)
         for place in self._places(file):
             self.words[place] = self.words[place].removesuffix(file.text) + new
+        if file.option and new != file.text:
+            self.words.append(f"{file.option}={new}")
 
     def _places(self, file: NamedFile) -> Sequence[int]:
         if file.places is not None:

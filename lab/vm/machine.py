@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed, UsageError
 from lab.kernel import locks, process
+from lab.shipped import is_installed
 from lab.vm import automatic, checkpoint, freeze, kvm, tsc, walls
 from lab.vm.boot import NotStarted, boot, resume, said
 from lab.vm.console import fault
@@ -18,8 +20,6 @@ from lab.vm.recipe import checkout, current_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
     from lab.vm.recipe import Image
     from lab.vm.state import Running, StateFolder
 
@@ -85,7 +85,10 @@ def _started(image: Image, wanted: Wanted, state: StateFolder, progress: Progres
 def _require(running: Running, wanted: Wanted) -> None:
     remedy = "rocelab vm down, then up again"
     if not is_shared(running, checkout()):
-        raise UsageError(f"the VM is up and does not share {checkout()}", remedy)
+        raise UsageError(
+            f"the VM is up and shares another rocelab than {checkout()}",
+            "rocelab vm down if it is yours, or set ROCELAB_VM_NAME to a name for one of your own",
+        )
     if wanted.share and not is_writable(running, wanted.share):
         raise UsageError(f"the VM is up and does not share {wanted.share}", remedy)
     if wanted.extra and running.image.hash != current_recipe(wanted.extra).hash:
@@ -217,12 +220,15 @@ def locked(state: StateFolder, progress: Progress) -> Iterator[None]:
 
 
 def _shares(extra: Path | None) -> tuple[Share, ...]:
-    """The user's folders; UsageError for the checkout itself, whose code is run here, too."""
+    """The user's folders; UsageError for the checkout itself, whose code is run here, too.
+
+    Recordings are kept in recordings/ of the checkout, or of the current folder where rocelab was installed.
+    """
     root = checkout()
     if extra == root:
         raise UsageError(f"the VM reads {root}, and may not write there", "share a folder in it, or another")
     shares = [Share("checkout", root)]
-    if kept := walls.folder_in(root, "recordings"):
+    if kept := walls.folder_in(Path.cwd() if is_installed() else root, "recordings"):
         shares.append(Share("recordings", kept, writable=True))
     if extra is not None and not (kept and extra.is_relative_to(kept)):
         shares.append(Share("extra", extra, writable=True))

@@ -262,6 +262,17 @@ def test_a_file_that_nobody_has_typed_renames_no_word(guest: Running, tmp_path: 
     assert run(guest, ["echo", "recordings", str(tmp_path)], default) == f"recordings {tmp_path}\n"
 
 
+def test_a_default_that_the_guest_sees_elsewhere_is_named(guest: Running, tmp_path: Path) -> None:
+    """The caller's own recordings/ is shared, and not the folder that it is in: as where rocelab was installed."""
+    default = NamedFile("recordings", written=True, places=(), option="--output")
+    assert run(guest, ["echo", "x"], default) == "x\n"
+    mine = tmp_path / "mine/recordings"
+    mine.mkdir()
+    guest = replace(guest, shares=(*guest.shares, Share("mine", mine, writable=True)))
+    assert run(guest, ["echo", "x"], default) == f"x --output={mine}\n"
+    assert run(guest, ["echo", "recordings"], NamedFile("recordings", written=True, places=(1,))) == f"{mine}\n"
+
+
 def test_words_behind_two_dashes_are_the_nodes(guest: Running, tmp_path: Path) -> None:
     (tmp_path / "else/f").write_text("")
     file = str(tmp_path / "else/f")

@@ -53,6 +53,21 @@ def test_the_checkout_is_read_and_what_is_recorded_or_asked_for_written(
         shares(root)
 
 
+def test_without_a_checkout_recordings_are_kept_where_the_vm_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the user's folder the guest sees recordings/ alone."""
+    package, here = tmp_path / "package", tmp_path / "here"
+    package.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(machine, "checkout", lambda: package)
+    monkeypatch.setattr(machine, "is_installed", lambda: True)
+    shares = [(share.path, share.writable) for share in machine._shares(None)]
+    assert shares == [(package, False), (here / "recordings", True)]
+    assert list(package.iterdir()) == []
+
+
 @pytest.fixture
 def stranger(folder: StateFolder) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is no VM, whose pid an old pid file holds."""
