@@ -20,6 +20,7 @@ from lab.cli.main import Commands, app
 
 ROOT: Final = Path(__file__).parents[1]
 CHAPTERS: Final = {
+    "Start": ["quickstart", "install", "recipes", "tenant", "reading-counters", "filters", "ci", "glossary"],
     "The lab": ["emulation", "time", "port", "counters", "overlay", "containerlab"],
     "Packets": ["exchange", "reading-captures", "captures"],
     "Break it": ["faults", "scenarios", "recording", "diagnose", "report"],

@@ -40,7 +40,7 @@ def to_stay(folder: Path) -> Path:
     """
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay what they are
     where = "the folder that the VM was started in" if is_installed() else "the checkout"
-    remedy = f"record in recordings/ of {where}, or start the VM anew: rocelab vm down, then rocelab vm up --share DIR"
+    remedy = f"record in recordings/ of {where}, or share another: rocelab vm down, then rocelab vm up --share DIR"
     if absolute.is_relative_to(GUEST_CACHE):
         raise UsageError(f"{folder} is not shared with the VM", remedy)
     there = next(path for path in (absolute, *absolute.parents) if path.exists())

@@ -20,6 +20,7 @@ from lab.vm.recipe import checkout, current_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
     from lab.vm.recipe import Image
     from lab.vm.state import Running, StateFolder
 

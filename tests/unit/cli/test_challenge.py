@@ -279,8 +279,8 @@ def test_it_goes_where_the_fabric_is(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert not follows_to_vm(["scenario", *words])
 
 
-def test_the_story_that_readme_and_the_tour_draw() -> None:
+def test_the_story_that_the_page_and_the_tour_draw() -> None:
     words = "scenario break --level 3 --seed 25"
     root = library.OWN.parent
-    assert all(words in (root / place).read_text() for place in ("README.md", "scripts/tour"))
+    assert all(words in (root / place).read_text() for place in ("lab/docs/tenant.md", "scripts/tour"))
     assert command._drawn(library.OWN, 3, 25).name == "evpn-vni-mismatch"

@@ -1,19 +1,15 @@
-"""The wheel, in an empty virtual environment outside the checkout: what people have who install rocelab.
-
-Its dependencies are those of this environment, by a path file; nothing is downloaded.
-"""
+"""The wheel, in an empty virtual environment outside the checkout: what people have who install rocelab."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.installed import build, install, run
 
 ROOT = Path(__file__).parents[3]
 VECTOR = ROOT / "tests/unit/wire/vectors/rxe-ipv4.pcapng"
@@ -31,37 +27,19 @@ DATA = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, where=ROOT)
-    (built,) = folder.glob("*.whl")
-    return built
+    return build(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with the wheel, and what it depends on."""
-    folder = tmp_path_factory.mktemp("env") / "env"
-    run(sys.executable, "-m", "venv", "--without-pip", folder)
-    python = folder / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
-    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip())
-    (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-    return folder
+    return install(wheel, tmp_path_factory.mktemp("env") / "env").parent
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where the reader is: nowhere near the checkout."""
     return tmp_path
-
-
-def run(*words: object, where: Path | None = None, expect: int = 0) -> str:
-    surroundings = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    done = subprocess.run(
-        [str(word) for word in words], cwd=where, env=surroundings, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == expect, f"{words}: {done.stdout}{done.stderr}"
-    return done.stdout + (done.stderr if expect else "")
 
 
 def test_it_carries_all_modules_objects_pages_and_examples(wheel: Path) -> None:
