@@ -2,11 +2,14 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab.cli import main, vm
+from lab.vm.qemu import Time
+from lab.vm.state import Running
 
 
 @pytest.fixture
@@ -96,3 +99,23 @@ def test_inside_the_vm_there_is_no_vm(
     assert rocelab(monkeypatch, "vm", "up") == 2
     assert not sent
     assert "this is the VM" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "took", "told"),
+    [
+        (["rocelab", "up", "x.yaml"], (Time.VIRTUAL, 219.4), "vm: took 219 s by your clock"),
+        (["rocelab", "--debug", "scenario", "run", "x"], (Time.VIRTUAL, 10), "vm: took 10 s by your clock"),
+        (["rocelab", "up", "x.yaml"], (Time.VIRTUAL, 9), ""),
+        (["rocelab", "up", "x.yaml"], (Time.HOST, 219), ""),
+        (["rocelab", "exec", "h1", "--", "mtr", "h2"], (Time.VIRTUAL, 219), ""),
+        (["pytest"], (Time.VIRTUAL, 219), ""),
+    ],
+)
+def test_who_waited_for_virtual_time_learns_how_long(
+    running: Running, capsys: pytest.CaptureFixture[str], words: list[str], took: tuple[Time, float], told: str
+) -> None:
+    vm._tell_time(words, replace(running, time=took[0]), took[1])
+    said = capsys.readouterr().err
+    assert said.startswith(told)
+    assert bool(said) == bool(told)
