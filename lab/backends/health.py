@@ -16,10 +16,9 @@ from lab.model.host_routes import host_routes
 from lab.model.overlay.plan import BRIDGE, plan_overlay
 from lab.model.topology import Role
 from lab.rdma import rxe, sysfs
-from lab.routing.ospf import Neighbour, neighbours
+from lab.routing.adjacency import Neighbour, neighbours
 from lab.routing.render import has_routers
-from lab.routing.render_ospf import by_ospf
-from lab.routing.show import Session, sessions, sessions_and_liveness
+from lab.routing.show import Session, liveness, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from lab.kernel.bridges import TreeState
     from lab.kernel.interfaces import InterfaceState
     from lab.model.overlay.parts import External
-    from lab.model.topology import Bfd, Node
+    from lab.model.topology import Node, Topology
     from lab.routing.daemons import Router
 
 Liveness: TypeAlias = Literal["up", "starting", "down"]
@@ -53,7 +52,7 @@ class NodeHealth:
     rdma: Mapping[str, str]
     """State of each RDMA device: ACTIVE."""
     neighbours: tuple[Neighbour, ...] = ()
-    """Of OSPF, where the underlay is."""
+    """Of OSPF or IS-IS, where the underlay is one of them."""
     tree: TreeState | None = None
     """Its part in the spanning tree, where it bridges plain VLANs."""
     complaint: str = ""
@@ -108,8 +107,8 @@ def _examine(
             if outside:
                 peers = sessions(router)
             else:
-                adjacent = neighbours(router, fabric.topology) if by_ospf(fabric.topology) else []
-                peers, bfd = _ask(router, fabric.topology.routing.bfd, adjacent)
+                adjacent = neighbours(router, fabric.topology)
+                peers, bfd = _ask(router, fabric.topology, adjacent)
                 vrfs = dict.fromkeys(external.tenant for external in externals if external.leaf == name)
                 peers += [session for vrf in vrfs for session in sessions(router, vrf)]
         except OperationFailed as error:
@@ -139,18 +138,22 @@ def unrouted(fabric: Fabric, host: str) -> str:
     return ""
 
 
-def _ask(router: Router, intent: Bfd, adjacent: Sequence[Neighbour]) -> tuple[list[Session], dict[str, Liveness]]:
+def _ask(
+    router: Router, topology: Topology, adjacent: Sequence[Neighbour]
+) -> tuple[list[Session], dict[str, Liveness]]:
     """A router's sessions, and BFD's state of each link: ``up``, ``down``, or ``starting`` while it is young.
 
-    BFD begins when BGP is established or OSPF has its neighbour, at one packet a second whatever the timers (RFC 5880
-    section 6.8.3).
+    BFD begins when a session is established or an adjacency is up, at one packet a second whatever the timers
+    (RFC 5880 section 6.8.3).
     """
+    intent = topology.routing.bfd
+    peers = sessions(router) if topology.has_bgp else []
     if not intent.enabled:
-        return sessions(router), {}
-    peers, up = sessions_and_liveness(router)
+        return peers, {}
+    up = liveness(router)
     grace = _BFD_START + intent.interval * intent.multiplier
     ages = {peer.interface: peer.uptime for peer in peers if not peer.of_loopbacks}
-    for each in adjacent:
+    for each in filter(lambda each: each.full, adjacent):
         ages[each.interface] = min(ages.get(each.interface, each.uptime), each.uptime)
     return peers, {
         interface: "up" if up.get(interface) else "starting" if age < grace else "down"

@@ -115,7 +115,7 @@ def _await(fabric: Fabric, timeout: float, watch: Stopwatch, progress: Progress)
         return
     routers = {node.name: fabric.router(node.name) for node in fabric.topology.switches}
     expected = expectations(fabric.topology, fabric.plan)
-    await_convergence(routers, expected, timeout, told)
+    await_convergence(fabric.topology, routers, expected, timeout, told)
     watch.note("")
 
 

@@ -53,7 +53,7 @@ def _facts(fabric: Fabric, node: Node) -> dict[str, Any]:
         "as": plan.asn or None,
         "loopbacks": [str(address) for address in (plan.loopback4, plan.loopback6) if address is not None],
         "namespace": fabric.namespace(node.name).name,
-        "get_in": f"rocelab {'vtysh' if plan.asn else 'shell'} {node.name}",
+        "get_in": f"rocelab {'vtysh' if plan.loopback4 else 'shell'} {node.name}",
         "interfaces": [
             {
                 "name": interface,

@@ -82,16 +82,18 @@ def _show(fabric: Fabric, nodes: list[NodeHealth], tree: Tree | None) -> None:
     ]
     if tree is not None:
         show_tree(tree)
-    else:
+    elif fabric.topology.has_bgp:
         stdout.print(table("sessions", peers, sessions))
     adjacent = [
-        (node.name, n.interface, n.description, f"OSPFv{n.version}", n.state, node.bfd.get(n.interface, "-"),
+        (node.name, n.interface, n.description, n.protocol, n.state, node.bfd.get(n.interface, "-"),
          format_time(n.uptime))
         for node in nodes
         for n in node.neighbours
     ]  # fmt: skip
     if adjacent:
-        stdout.print(table("neighbours", ("router", "interface", "peer", "by", "state", "BFD", "for"), adjacent))
+        stdout.print(
+            table("neighbours", ("router", "interface", "peer", "protocol", "state", "BFD", "for"), adjacent)
+        )
     by_name = {node.name: node for node in nodes}
     links = []
     for link in fabric.topology.links:

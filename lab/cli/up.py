@@ -68,7 +68,8 @@ def _show(fabric: Fabric, watch: Stopwatch, what: str) -> None:
         links = topology.links_of(node.name)
         ends = " ".join(link.other(link.end_at(node.name)).node for link in links)
         addresses = [str(nic.address) for nic in plan.interfaces.values() if nic.address and not node.role.is_switch]
-        identity = f"AS {plan.asn}  {plan.loopback4}" if plan.asn else "  ".join(addresses)
+        names = [f"AS {plan.asn}"] * bool(plan.asn) + [str(plan.loopback4)] * bool(plan.loopback4)
+        identity = "  ".join(names or addresses)
         rows.append((node.name, node.role, identity, len(links), format_rate(sum(link.rate for link in links)), ends))
     stdout.print(table(f"fabric {fabric.name}", ("node", "role", "identity", "links", "capacity", "to"), rows))
     spent = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in watch.seconds.items())

@@ -64,13 +64,14 @@ def _frr(topology: Topology, plan: Mapping[str, NodePlan], node: str) -> dict[st
     config = render_router(topology, plan, node)
     own = topology.frr.get(node, "")
     behind = f"!\n{OWN_LINES}\n{own}" if own else ""
-    runs = {daemon: "yes" if daemon in config.files else "no" for daemon in _OPTIONAL}
+    optional = dict.fromkeys([*_OPTIONAL, *(daemon for daemon in config.files if daemon != "zebra")])
+    runs = {daemon: "yes" if daemon in config.files else "no" for daemon in optional}
     daemons = [
         "zebra=yes",
         *(f"{daemon}={answer}" for daemon, answer in runs.items()),
         "vtysh_enable=yes",
         'frr_profile="datacenter"',
-        *(f'{daemon}_options="-A 127.0.0.1"' for daemon in ("zebra", *_OPTIONAL)),
+        *(f'{daemon}_options="-A 127.0.0.1"' for daemon in ("zebra", *optional)),
     ]
     return {
         f"{FRR_FOLDER}/frr.conf": config.integrated + behind,

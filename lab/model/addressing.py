@@ -9,7 +9,7 @@ loopback of super-spine n       10.255.0.0/16 + n       fdc0:0:0:3::n
 VTEP of leaf n                  10.252.0.0/16 + n       -
 host link n, leaf and host end  10.0.0.0/9 + 2n, 2n + 1 fdc0:0:1:n::1/64 and ::2/64
 switch to switch                unnumbered              link-local (RFC 5549)
-with OSPF or PIM                the loopback's address  link-local
+with OSPF, IS-IS or PIM         the loopback's address  link-local
 ==============================  ======================  ===========================
 
 Ranks n count from 1, host links from 0. The pools are those of ``topology.Addressing``; a topology may choose others.
@@ -56,7 +56,7 @@ class InterfacePlan:
     address: Interface | None = None
     gateway: Address | None = None
     borrowed: IPv4Interface | None = None
-    """The loopback's address on a link between switches, for OSPF and PIM: neither has unnumbered links without."""
+    """The loopback's address on a link between switches, for OSPF, IS-IS and PIM."""
     bond: str = ""
     """The host's bond that it is a member of."""
 
@@ -184,12 +184,12 @@ def _plan_switch(topology: Topology, node: Node, rank: int, interfaces: Mapping[
     loopback4 = loopbacks.network_address + rank
     if topology.overlay is not None and topology.overlay.plain:
         return NodePlan(node, interfaces)
-    if topology.overlay is not None and topology.overlay.borrows:
+    if topology.borrows:
         interfaces = _lent(topology, node, interfaces, IPv4Interface(loopback4))
     return NodePlan(
         node=node,
         interfaces=interfaces,
-        asn=asn,
+        asn=asn if topology.has_bgp else 0,
         loopback4=loopback4,
         loopback6=pools.loopbacks6.network_address + (node.role.tier << 64) + rank,
         vtep=pools.vteps.network_address + rank if node.role is Role.LEAF else None,

@@ -21,6 +21,7 @@ def describe(topology: Topology, reaction: float) -> dict[str, Any]:
     """
     return {
         **asdict(summarise(topology)),
+        "underlay": topology.routing.underlay,
         "node_list": [_node(plan) for plan in plan_addresses(topology).values()],
         "link_list": [
             {
@@ -54,5 +55,5 @@ def _node(plan: NodePlan) -> dict[str, Any]:
         ],
     }
     if plan.node.role.is_switch:
-        described |= {"asn": plan.asn, "loopbacks": [str(address) for address in plan.loopbacks]}
+        described |= {"asn": plan.asn or None, "loopbacks": [str(address) for address in plan.loopbacks]}
     return described

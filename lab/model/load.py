@@ -21,7 +21,7 @@ from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.rules import check_numbers, check_orders
 from lab.model.qos.spec import make_intent
 from lab.model.rules import check_node_names, check_spec, check_topology
-from lab.model.topology import Addressing, Bfd, DeclaredFault, Link, Node, Role, Routing, Topology
+from lab.model.topology import Addressing, Bfd, DeclaredFault, Link, Node, Role, Routing, Topology, Underlay
 from lab.model.validate import Finding, validate
 from lab.model.yamltext import MAX_TEXT, Document, format_path, read_yaml
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from lab.model.spec import AddressingSpec, RoutingSpec, TopologySpec
+    from lab.model.spec import AddressingSpec, TopologySpec
 
 Rules: TypeAlias = "Callable[[Topology], Iterable[Finding]]"
 MAX_PROBLEMS: Final = 50
@@ -84,7 +84,9 @@ def load_topology(
         raise AssertionError(source)  # pragma: no cover - validate gives no draft only with findings
     findings += islice(check_spec(draft), MAX_PROBLEMS)
     overlay = draft.spec.overlay
-    findings += _news(document, findings, () if overlay is None else check_overlay(overlay))
+    findings += _news(
+        document, findings, () if overlay is None else check_overlay(overlay, draft.spec.routing.underlay)
+    )
     if (wrong := _wrong(document, findings)) & _STRUCTURE:
         findings += chain(check_node_names(draft), check_orders(draft.spec))
         _raise_any(source, document, findings)
@@ -154,7 +156,7 @@ def _build(spec: TopologySpec) -> Topology:
         name=spec.name,
         nodes=tuple(nodes),
         links=number_interfaces(cables, roles),
-        routing=_routing(spec.routing),
+        routing=_routing(spec),
         description=spec.description,
         addressing=_addressing(spec.addressing),
         qos=None if spec.qos is None else make_intent(spec.qos),
@@ -197,9 +199,11 @@ def _overridden(spec: TopologySpec, links: tuple[Link, ...]) -> tuple[Link, ...]
     return tuple(changed)
 
 
-def _routing(spec: RoutingSpec) -> Routing:
-    bfd = Bfd(spec.bfd.enabled, spec.bfd.interval, spec.bfd.multiplier)
-    return Routing(spec.hash_policy, spec.hash_seed, spec.host_family, bfd)
+def _routing(spec: TopologySpec) -> Routing:
+    written = spec.routing
+    bfd = Bfd(written.bfd.enabled, written.bfd.interval, written.bfd.multiplier)
+    underlay = written.underlay or (spec.overlay.underlay if spec.overlay else None) or Underlay.EBGP
+    return Routing(written.hash_policy, written.hash_seed, written.host_family, bfd, underlay)
 
 
 def _addressing(spec: AddressingSpec) -> Addressing:

@@ -28,7 +28,7 @@ from lab.model.fields import (
 )
 from lab.model.overlay.spec import OverlaySpec
 from lab.model.qos.spec import Qos
-from lab.model.topology import Addressing, HashPolicy, HostFamily, Role, SeedPolicy
+from lab.model.topology import Addressing, HashPolicy, HostFamily, Role, SeedPolicy, Underlay
 
 MAX_POD: Final = 999
 """Pods, which the AS numbers of spines have room for."""
@@ -89,7 +89,7 @@ class NodeSpec(_Section):
 
 
 class BfdSpec(_Section):
-    """Fast detection of a dead link (RFC 5880), on every BGP session."""
+    """Fast detection of a dead link (RFC 5880), on every link between switches."""
 
     enabled: bool = True
     """Whether BFD runs at all."""
@@ -100,8 +100,12 @@ class BfdSpec(_Section):
 
 
 class RoutingSpec(_Section):
-    """The underlay: eBGP unnumbered everywhere, and how it spreads flows."""
+    """The underlay: its protocol, and how it spreads flows."""
 
+    underlay: Annotated[Underlay, Field(strict=False)] | None = None
+    """What brings packets from leaf to leaf, on unnumbered links. ebgp: a session on each link, an AS for each leaf;
+    the default. ospf: one area, OSPFv2 and OSPFv3. isis: level 2, for IPv4 and IPv6. With an overlay, ospf and isis
+    take design: ibgp."""
     hash_policy: Annotated[HashPolicy, Field(strict=False)] = HashPolicy.L4
     """What ECMP hashes: l3 is addresses only (all QPs of two hosts share a path), l4 adds the UDP ports."""
     hash_seed: Annotated[SeedPolicy, Field(strict=False)] = SeedPolicy.PER_SWITCH

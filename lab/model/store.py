@@ -25,6 +25,7 @@ from lab.model.topology import (
     Routing,
     SeedPolicy,
     Topology,
+    Underlay,
 )
 
 _VERSION: Final = 4
@@ -41,6 +42,7 @@ def dump(topology: Topology) -> str:
             "name": topology.name,
             "description": topology.description,
             "routing": [routing.hash_policy, routing.hash_seed, routing.host_family],
+            "underlay": routing.underlay,
             "bfd": [bfd.enabled, bfd.interval, bfd.multiplier],
             "qos": None if topology.qos is None else dump_intent(topology.qos),
             "frr": topology.frr,
@@ -72,13 +74,17 @@ def restore(text: str, source: str = "<stored topology>") -> Topology:
 
 def _topology(data: dict[str, Any]) -> Topology:
     policy, seed, family = data["routing"]
+    # Recordings of before there was `routing.underlay` have it in their overlay, or none.
+    underlay = data.get("underlay") or (data["overlay"] or {}).get("underlay", Underlay.EBGP)
     pools: dict[str, Any] = {
         name: ip_network(prefix) for name, prefix in zip(_POOLS, data["addressing"], strict=True)
     }
     return Topology(
         name=data["name"],
         description=data["description"],
-        routing=Routing(HashPolicy(policy), SeedPolicy(seed), HostFamily(family), Bfd(*data["bfd"])),
+        routing=Routing(
+            HashPolicy(policy), SeedPolicy(seed), HostFamily(family), Bfd(*data["bfd"]), Underlay(underlay)
+        ),
         addressing=Addressing(**pools),
         qos=None if data["qos"] is None else restore_intent(data["qos"]),
         overlay=None if data["overlay"] is None else restore_overlay(data["overlay"]),

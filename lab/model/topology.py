@@ -85,9 +85,28 @@ class HostFamily(StrEnum):
     IPV6 = "ipv6"
 
 
+class Underlay(StrEnum):
+    """Which protocol brings packets from leaf to leaf."""
+
+    EBGP = "ebgp"
+    """A session on each link, an AS for each leaf (RFC 7938)."""
+    OSPF = "ospf"
+    """One area of unnumbered links: OSPFv2 (RFC 2328) and OSPFv3 (RFC 5340)."""
+    ISIS = "isis"
+    """Level 2 on unnumbered links, for IPv4 and IPv6 (RFC 1195, RFC 5308)."""
+
+    @property
+    def is_igp(self) -> bool:
+        """Whether it is a link-state protocol, whose neighbours are adjacencies and no sessions."""
+        return self is not Underlay.EBGP
+
+
 @dataclass(frozen=True, slots=True)
 class Bfd:
-    """Liveness of every BGP session (RFC 5880); ``interval`` in seconds. Detection takes interval x multiplier."""
+    """Liveness of every session and adjacency (RFC 5880); ``interval`` in seconds.
+
+    Detection takes interval x multiplier.
+    """
 
     enabled: bool = True
     interval: float = 1.0
@@ -120,6 +139,7 @@ class Routing:
     hash_seed: SeedPolicy = SeedPolicy.PER_SWITCH
     host_family: HostFamily = HostFamily.IPV4
     bfd: Bfd = field(default_factory=Bfd)
+    underlay: Underlay = Underlay.EBGP
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +225,18 @@ class Topology:
     faults: tuple[DeclaredFault, ...] = ()
     overlay: Overlay | None = None
     """Its tenants and networks; without them every host is in the underlay."""
+
+    @property
+    def borrows(self) -> bool:
+        """Whether links between switches have the address of the loopback: OSPF, IS-IS and PIM need one."""
+        return self.routing.underlay.is_igp or (self.overlay is not None and self.overlay.multicast)
+
+    @property
+    def has_bgp(self) -> bool:
+        """Whether its switches speak BGP: for the underlay, or for EVPN."""
+        if self.overlay is not None and self.overlay.plain:
+            return False
+        return self.overlay is not None or not self.routing.underlay.is_igp
 
     @cached_property
     def by_name(self) -> Mapping[str, Node]:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import NotConverged, OperationFailed
 from lab.kernel import process
 from lab.kernel.routes import RouteNews
+from lab.routing.adjacency import neighbours
 from lab.routing.show import sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lab.model.topology import Topology
     from lab.routing.daemons import Router
     from lab.routing.gap import Expectation, Gap
 
@@ -27,6 +29,7 @@ _IMPATIENCE: Final = 1.0
 
 
 def await_convergence(
+    topology: Topology,
     routers: Mapping[str, Router],
     expected: Mapping[str, Sequence[Expectation]],
     timeout: float,
@@ -50,7 +53,7 @@ def await_convergence(
             if not pending:
                 return
             if time.monotonic() > deadline:
-                raise NotConverged(_explain(routers, pending.gaps, timeout), "rocelab status shows the sessions")
+                raise NotConverged(_explain(topology, routers, pending.gaps, timeout), "see rocelab status")
             for name in news.wait(pending.pause()):
                 if name in daemons:
                     raise _ended(*daemons[name])
@@ -111,13 +114,25 @@ def _ended(router: Router, daemon: str) -> OperationFailed:
     return OperationFailed(f"{router.name}: {daemon} ended while the fabric came up", router.last_words(daemon))
 
 
-def _explain(routers: Mapping[str, Router], missing: Mapping[str, Sequence[Gap]], timeout: float) -> str:
-    """The first session that is down is the likeliest cause; without one, the first route that lacks a path."""
+def _explain(
+    topology: Topology, routers: Mapping[str, Router], missing: Mapping[str, Sequence[Gap]], timeout: float
+) -> str:
+    """The first session or adjacency that is down is the likeliest cause; else the first route that lacks a path."""
     for switch in missing:
-        for session in sessions(routers[switch]):
-            if not session.established:
-                what = f"{switch} {session.interface} to {session.description} is {session.state}"
-                return f"not converged after {timeout:g} s: BGP session {what}"
+        if what := _down(routers[switch], topology):
+            return f"not converged after {timeout:g} s: {what}"
     first = next(iter(missing.values()))[0]
     total = sum(map(len, missing.values()))
     return f"not converged after {timeout:g} s: {first} ({total} such routes on {len(missing)} switches)"
+
+
+def _down(router: Router, topology: Topology) -> str:
+    """The first adjacency or session of a switch that is not up; "" when all are."""
+    for each in neighbours(router, topology):
+        if not each.full:
+            where = f"{router.name} {each.interface} to {each.description}"
+            return f"{each.protocol} adjacency {where} is {each.state}"
+    for session in sessions(router) if topology.has_bgp else ():
+        if not session.established:
+            return f"BGP session {router.name} {session.interface} to {session.description} is {session.state}"
+    return ""

@@ -1,21 +1,22 @@
 """The routes that a converged underlay must have, computed from the topology alone.
 
 With eBGP and one AS number per hop the AS path length is the hop count, so a switch uses every first link of every
-shortest path of switches (RFC 7938 section 6.1). With OSPF the cost of a path is its hops too: links cost the same.
+shortest path of switches (RFC 7938 section 6.1). With OSPF and IS-IS the cost of a path is its hops
+too: links cost the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.kernel.routes import routes
 from lab.model.graph import TierGraph
+from lab.model.topology import Underlay
 from lab.routing.distance import distances, switch_links
 from lab.routing.expect_evpn import expected_overlay
 from lab.routing.gap import compare
 from lab.routing.render import advertised
-from lab.routing.render_ospf import by_ospf
 from lab.routing.show import sessions
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     from lab.routing.daemons import Router
     from lab.routing.gap import Expectation, Gap
 
+PROTOCOLS: Final = {Underlay.EBGP: "bgp", Underlay.OSPF: "ospf", Underlay.ISIS: "isis"}
+"""By which underlay routes come, as iproute2 calls it."""
 Routes: TypeAlias = "dict[str, frozenset[str]]"
 """Interfaces of the next hops, by prefix."""
 
 
 @dataclass(frozen=True)
-class Underlay:
+class UnderlayRoutes:
     """Every prefix of every other leaf, by all shortest paths that it is told of."""
 
     routes: Routes
@@ -58,10 +61,10 @@ class Speakers:
 def expectations(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, list[Expectation]]:
     """All that every switch of a converged fabric must have, the underlay first."""
     overlay = expected_overlay(topology, plan)
-    protocol = "ospf" if by_ospf(topology) else "bgp"
+    protocol = PROTOCOLS[topology.routing.underlay]
     underlay = expected_routes(topology, plan)
     found: dict[str, list[Expectation]] = {
-        switch: [Underlay(wanted, protocol), *overlay.get(switch, ())] for switch, wanted in underlay.items()
+        switch: [UnderlayRoutes(wanted, protocol), *overlay.get(switch, ())] for switch, wanted in underlay.items()
     }
     if topology.overlay is not None and topology.overlay.design.of_loopbacks:
         for switch, wanted in found.items():
@@ -91,10 +94,10 @@ def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[st
 def _heard(topology: Topology, graph: TierGraph) -> dict[str, list[tuple[str, str, int]]]:
     """By switch: the interface and the neighbour of each link, and the leaves, a bit each, that it tells of."""
     everyone = sum(graph.leaf_bits.values())
-    ospf = by_ospf(topology)
+    is_igp = topology.routing.underlay.is_igp
     return {
         switch.name: [
-            (interface, neighbour, everyone if ospf else graph.told(neighbour, switch.name))
+            (interface, neighbour, everyone if is_igp else graph.told(neighbour, switch.name))
             for interface, neighbour in switch_links(topology, switch.name)
         ]
         for switch in topology.switches

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.kernel.routes import ANYBODY, trees
-from lab.model.overlay.intent import Design, Underlay
+from lab.model.overlay.intent import Design
 from lab.model.overlay.plan import TERMINATION, plan_overlay
 from lab.routing.distance import distances
 from lab.routing.gap import Gap, compare
@@ -212,11 +212,11 @@ def _outside(
 def _compared(topology: Topology, name: str) -> Mapping[str, int]:
     """How far other leaves are as a leaf's BGP compares their routes (RFC 4271 section 9.1.2.2 a and e).
 
-    By AS path; in one AS by the cost that OSPF has of the next hop, and where the underlay is eBGP, which has none,
-    by nothing: empty.
+    By AS path; in one AS by the cost that OSPF or IS-IS has of the next hop, and where the underlay is eBGP, which
+    has none, by nothing: empty.
     """
     overlay = topology.overlay
-    if overlay is None or (overlay.design is Design.IBGP and overlay.underlay is Underlay.EBGP):
+    if overlay is None or (overlay.design is Design.IBGP and not topology.routing.underlay.is_igp):
         return {}
     return distances(topology, name)
 

@@ -1,8 +1,9 @@
 """FRR configuration of one switch, a pure function of topology and plan.
 
 The underlay is eBGP on unnumbered links (RFC 7938 for the design, RFC 8950, once 5549, for IPv4 routes with
-IPv6 next hops), all equal paths used whatever their AS numbers, BFD on every session; or OSPF (``render_ospf``). Each
-daemon reads a file of its own: FRR 8.4 to 10.x take these without vtysh's help, which saves a process a router.
+IPv6 next hops), all equal paths used whatever their AS numbers, BFD on every session; or OSPF (``render_ospf``) or
+IS-IS (``render_isis``), and BGP only where an overlay needs it. Each daemon reads a file of
+its own: FRR 8.4 to 10.x take these without vtysh's help, which saves a process a router.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Role
 from lab.routing.render_evpn import bgp_family, bgp_sessions, bgp_vrfs, policies, speaks_as, zebra_vrfs
 from lab.routing.render_external import external_router
-from lab.routing.render_ospf import Timers, by_ospf, ospf6_lines, ospf_lines
+from lab.routing.render_isis import isis_lines
+from lab.routing.render_ospf import Timers, ospf6_lines, ospf_lines
 from lab.routing.render_pim import asked_for, pim_lines
 from lab.routing.render_segments import script, segment_lines, zebra_lines
 
@@ -57,6 +59,7 @@ class RouterConfig:
     staticd: str = ""
     ospfd: str = ""
     ospf6d: str = ""
+    isisd: str = ""
     pimd: str = ""
     late: tuple[str, ...] = ()
     """Lines for pimd, which come when it has the interfaces."""
@@ -77,6 +80,7 @@ class RouterConfig:
             "zebra": self.zebra,
             "ospfd": self.ospfd,
             "ospf6d": self.ospf6d,
+            "isisd": self.isisd,
             "bgpd": self.bgpd,
             "bfdd": self.bfdd,
             "staticd": self.staticd,
@@ -104,7 +108,8 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
     leaf = overlay.leaves.get(name) if overlay else None
     tenants = bgp_vrfs(topology, plan[name], leaf, MAXIMUM_PATHS)
     timers = Timers(KEEPALIVE, HOLD_TIME, _BFD_PROFILE if bfd.enabled else "")
-    ospf, ospf6 = (tuple(lines(topology, plan[name], timers)) for lines in (ospf_lines, ospf6_lines))
+    by_igp = (ospf_lines, ospf6_lines, isis_lines)
+    ospf, ospf6, isis = (tuple(lines(topology, plan[name], timers)) for lines in by_igp)
     pim = tuple(pim_lines(topology, plan, name))
     return RouterConfig(
         header=header,
@@ -117,10 +122,13 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
             *bgp_family(topology, _GROUP, leaf, plan[name]),
             "exit",
             *tenants,
-        ),
+        )
+        if topology.has_bgp
+        else "",
         staticd=header if own else "",
         ospfd=header + _text(*ospf) if ospf else "",
         ospf6d=header + _text(*ospf6) if ospf6 else "",
+        isisd=header + _text(*isis) if isis else "",
         pimd=header + _text(*pim) if pim else "",
         late=tuple(asked_for(topology, overlay, plan, name)),
         own=own,
@@ -173,10 +181,10 @@ def _bgp(topology: Topology, plans: Mapping[str, NodePlan], name: str) -> Iterat
     yield " bgp bestpath as-path multipath-relax"
     yield f" timers bgp {KEEPALIVE} {HOLD_TIME}"
     yield f" coalesce-time {COALESCE}"
-    if not by_ospf(topology):
+    if not topology.routing.underlay.is_igp:
         yield from _peers(topology, plan)
     yield from bgp_sessions(topology, plans, name, CONNECT_RETRY)
-    for family in (IPv4Network, IPv6Network) if not by_ospf(topology) else ():
+    for family in (IPv4Network, IPv6Network) if not topology.routing.underlay.is_igp else ():
         yield from _address_family(plan, family)
 
 
@@ -200,7 +208,7 @@ def _router_advertisements(topology: Topology, name: str) -> Iterator[str]:
 
     bgpd asks for them too, when it is there: then a session waits for the neighbour's next, up to a second.
     """
-    if not by_ospf(topology):
+    if not topology.routing.underlay.is_igp:
         for here, _ in _unnumbered(topology, name):
             yield f"interface {here.interface}"
             yield " no ipv6 nd suppress-ra"

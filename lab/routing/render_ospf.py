@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.model.overlay.intent import Underlay
+from lab.model.topology import Underlay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,14 +31,9 @@ class Timers:
     bfd: str
 
 
-def by_ospf(topology: Topology) -> bool:
-    """Whether the underlay of a fabric is OSPF."""
-    return topology.overlay is not None and topology.overlay.underlay is Underlay.OSPF
-
-
 def ospf_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[str]:
     """OSPFv2 of a switch; nothing where the underlay is another."""
-    if by_ospf(topology):
+    if topology.routing.underlay is Underlay.OSPF:
         yield from _interfaces(topology, plan, timers, "ip ospf", 4)
         yield "router ospf"
         yield f" ospf router-id {plan.loopback4}"
@@ -49,7 +44,7 @@ def ospf_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[s
 
 def ospf6_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[str]:
     """OSPFv3 of a switch; nothing where the underlay is another."""
-    if by_ospf(topology):
+    if topology.routing.underlay is Underlay.OSPF:
         yield from _interfaces(topology, plan, timers, "ipv6 ospf6", 6)
         yield "router ospf6"
         yield f" ospf6 router-id {plan.loopback4}"

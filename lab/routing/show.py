@@ -64,9 +64,9 @@ def sessions(router: Router, vrf: str = "") -> list[Session]:
     return parse_sessions(show(router, "bgpd", f"show bgp {where}summary json"))
 
 
-def sessions_and_liveness(router: Router) -> tuple[list[Session], dict[str, bool]]:
-    """All BGP sessions, and whether BFD is up by interface."""
-    return sessions(router), parse_bfd(show(router, "bfdd", "show bfd peers json"))
+def liveness(router: Router) -> dict[str, bool]:
+    """Whether BFD is up, by interface."""
+    return parse_bfd(show(router, "bfdd", "show bfd peers json"))
 
 
 def parse_sessions(families: Mapping[str, Any]) -> list[Session]:

@@ -31,7 +31,7 @@ _YOUNGER: Final = 1.5
 _PRESENT: Final = "echo present"
 _COMMANDS: Final = {
     "bgpd": "show bgp summary json", "bfdd": "show bfd peers json",
-    "zebra": _PRESENT, "ospfd": _PRESENT, "ospf6d": _PRESENT, "pimd": _PRESENT,
+    "zebra": _PRESENT, "ospfd": _PRESENT, "ospf6d": _PRESENT, "isisd": _PRESENT, "pimd": _PRESENT,
 }  # fmt: skip
 _KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd"}
 """What changes of their sessions are called."""

@@ -10,7 +10,7 @@ from lab.backends import health, overlay_health
 from lab.cli.answers.base import Answer, Models
 from lab.kernel import bridges, interfaces
 from lab.model import summary, topology
-from lab.routing import evpn, show, tunnel_path
+from lab.routing import adjacency, evpn, show, tunnel_path
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
     from lab.backends.health import NodeHealth
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made
     from lab.routing.tunnel_path import Hop
 else:
     _OTHERWISE = {health.NodeHealth: {"healthy": bool}, tunnel_path.Hop: {"end": str}}
-    _MODELS = Models((interfaces, bridges, show, evpn, topology), _OTHERWISE)
+    _MODELS = Models((interfaces, bridges, show, evpn, topology, adjacency), _OTHERWISE)
     Hop = _MODELS.of(tunnel_path.Hop)
     NodeHealth, Summary = _MODELS.of(health.NodeHealth), _MODELS.of(summary.Summary)
     OverlayHealth = _MODELS.of(overlay_health.OverlayHealth)
@@ -148,7 +148,7 @@ class PlannedNode(Answer):
     rdma: bool
     interfaces: list[PlannedInterface]
     asn: int | None = None
-    """Of a switch."""
+    """Of a switch that speaks BGP."""
     loopbacks: list[str] | None = None
     """Of a switch."""
 
@@ -180,6 +180,7 @@ class Advice(Answer):
 class TopologyShow(Summary):
     """``rocelab topology show``."""
 
+    underlay: Literal["ebgp", "ospf", "isis"]
     node_list: list[PlannedNode]
     link_list: list[PlannedLink]
     advice: list[Advice]

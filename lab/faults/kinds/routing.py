@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from abc import abstractmethod
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar
 
 from pydantic import field_validator
 from typing_extensions import override
@@ -15,7 +15,7 @@ from lab.faults.fault import Fault, Parameters
 from lab.faults.place import Form
 from lab.kernel import tuning
 from lab.model.sysctls import HASH_SEED
-from lab.model.topology import HashPolicy
+from lab.model.topology import HashPolicy, Underlay
 from lab.routing import running
 from lab.wire.packet_values import between, named
 
@@ -32,13 +32,16 @@ class Daemon(Enum):
     ZEBRA = "zebra"
     BGPD = "bgpd"
     BFDD = "bfdd"
+    OSPFD = "ospfd"
+    OSPF6D = "ospf6d"
+    ISISD = "isisd"
 
 
 class DaemonParameters(Parameters):
     """Which."""
 
     daemon: Annotated[Daemon, named(Daemon)] = Daemon.BGPD
-    """zebra, bgpd or bfdd."""
+    """zebra, bfdd, and bgpd, ospfd, ospf6d or isisd: those that the fabric runs."""
 
 
 def _alive(router: Router, daemon: Daemon) -> Router:
@@ -167,6 +170,9 @@ class FrrConfig(Reconfigured[LineParameters]):
         return [self.p.lines]
 
 
+_ONE_PATH_OF_OSPF: Final = (("router ospf", "maximum-paths 1", "exit"), ("router ospf6", "maximum-paths 1", "exit"))
+
+
 class OnePath(Reconfigured[Parameters]):
     """A switch uses one of its equal paths and leaves the others idle: maximum-paths 1."""
 
@@ -175,6 +181,11 @@ class OnePath(Reconfigured[Parameters]):
 
     @override
     def typed(self) -> Sequence[running.Line]:
+        underlay = self.fabric.topology.routing.underlay
+        if underlay is Underlay.ISIS:
+            raise UsageError("isisd has no maximum-paths", "ospf and ebgp have: routing.underlay of the topology")
+        if underlay is Underlay.OSPF:
+            return _ONE_PATH_OF_OSPF
         return [
             ("router bgp", f"address-family {family} unicast", "maximum-paths 1", "exit-address-family")
             for family in ("ipv4", "ipv6")

@@ -28,7 +28,6 @@ def make_overlay(spec: OverlaySpec, topology: Topology) -> Overlay:
         design=spec.design,
         gateway_mac=spec.gateway_mac,
         leaks=tuple((pair[0], pair[1]) for pair in spec.leaks),
-        underlay=spec.underlay,
         border=tuple(
             Border(end, each.asn, tuple(each.prefixes))
             for each in spec.border

@@ -83,15 +83,6 @@ class Flooding(StrEnum):
     """The leaf sends one to the network's group, and the underlay copies where ways part (RFC 7348 section 4.2)."""
 
 
-class Underlay(StrEnum):
-    """What brings packets from VTEP to VTEP."""
-
-    EBGP = "ebgp"
-    """A session on each link, an AS for each leaf (RFC 7938)."""
-    OSPF = "ospf"
-    """One area of unnumbered links: OSPFv2 (RFC 2328) and OSPFv3 (RFC 5340)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """A VRF; ``l3vni`` is 0 where nothing is routed."""
@@ -184,15 +175,14 @@ class Overlay:
     gateway_mac: str = GATEWAY_MAC
     leaks: tuple[tuple[str, str], ...] = ()
     """Pairs of tenants that reach each other's subnets."""
-    underlay: Underlay = Underlay.EBGP
     border: tuple[Border, ...] = ()
     bonds: tuple[Bond, ...] = ()
     flooding: Flooding = Flooding.INGRESS
 
     @property
-    def borrows(self) -> bool:
-        """Whether links between switches have the address of the loopback, for OSPF or for PIM."""
-        return self.underlay is Underlay.OSPF or self.flooding is Flooding.MULTICAST
+    def multicast(self) -> bool:
+        """Whether PIM runs between switches."""
+        return self.flooding is Flooding.MULTICAST
 
     @property
     def plain(self) -> bool:

@@ -13,7 +13,8 @@ from lab.model.overlay.border_rules import check_border
 from lab.model.overlay.build import bonds_by_member
 from lab.model.overlay.ends import end_of
 from lab.model.overlay.flooding_rules import check_groups, check_multicast
-from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Design, Underlay
+from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD
+from lab.model.overlay.underlay_rules import check_underlay
 from lab.model.overlay.vlan_rules import check_design, check_plain
 from lab.model.suggest import suggest
 from lab.model.topology import Role
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
     from lab.model.overlay.ends import Bonds
     from lab.model.overlay.intent import Network, Subnet
     from lab.model.overlay.spec import NetworkSpec, OverlaySpec
-    from lab.model.topology import Link, Topology
+    from lab.model.topology import Link, Topology, Underlay
 
 _TAKEN: Final = re.compile(r"(lo|ipmr-lo|bridge|default|all|any|(swp|eth|vlan|vni)[0-9]+)$")
 """Names of interfaces that a leaf has, and words of FRR."""
 
 
-def check_overlay(spec: OverlaySpec) -> Iterator[Finding]:
-    """Every rule that can be checked on what is written."""
+def check_overlay(spec: OverlaySpec, underlay: Underlay | None = None) -> Iterator[Finding]:
+    """Every rule that can be checked on what is written here and in ``routing.underlay``."""
     yield from check_design(spec)
     yield from _names_are_free(spec)
     yield from _numbers_used_once(spec)
@@ -42,7 +43,7 @@ def check_overlay(spec: OverlaySpec) -> Iterator[Finding]:
         yield from _gateways_fit(name, network)
     yield from _routed_tenants_have_l3vnis(spec)
     yield from _subnets_are_disjoint(spec)
-    yield from _underlay_has_as_numbers(spec)
+    yield from check_underlay(spec, underlay)
     yield from _targets_used_once(spec)
     yield from _leaks_fit(spec)
     yield from check_groups(spec)
@@ -139,12 +140,6 @@ def _subnets_are_disjoint(spec: OverlaySpec) -> Iterator[Finding]:
                 yield Finding(("overlay", "networks", name, "subnets", number), message, remedy)
             elif widest is None or _last(subnet) > _last(widest[0]):
                 widest = each
-
-
-def _underlay_has_as_numbers(spec: OverlaySpec) -> Iterator[Finding]:
-    if spec.underlay is Underlay.OSPF and spec.design not in {Design.IBGP, Design.VLANS}:
-        message = f"{spec.design} goes by the AS numbers of an underlay of eBGP, and this one is ospf"
-        yield Finding(("overlay", "underlay"), message, "say design: ibgp")
 
 
 def _targets_used_once(spec: OverlaySpec) -> Iterator[Finding]:

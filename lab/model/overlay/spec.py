@@ -20,10 +20,9 @@ from lab.model.overlay.intent import (
     Design,
     Flooding,
     Subnet,
-    Underlay,
     is_flooded,
 )
-from lab.model.topology import MAX_NODE_NAME
+from lab.model.topology import MAX_NODE_NAME, Underlay
 
 MAX_NETWORKS: Final = 4000
 """Networks and tenants of one fabric: each takes a VLAN, and the rules count them."""
@@ -199,8 +198,8 @@ class OverlaySpec(_Section):
     """Which sessions carry EVPN's routes. ebgp: those of the underlay, hop by hop. ebgp-multihop: sessions between
     the loopbacks of leaves and spines. ibgp: the same in one AS, spines reflect routes. vlans: none, and no VXLAN;
     links between switches are trunks, and of them a spanning tree carries (IEEE 802.1D)."""
-    underlay: Annotated[Underlay, Field(strict=False)] = Underlay.EBGP
-    """What brings packets from leaf to leaf: ebgp, a session on each link, or ospf, one area, with design: ibgp."""
+    underlay: Annotated[Underlay, Field(strict=False)] | None = None
+    """The same as routing.underlay, which is the place for it. Given twice, both must agree."""
     flooding: Annotated[Flooding, Field(strict=False)] = Flooding.INGRESS
     """What becomes of broadcasts. ingress-replication: a leaf sends a copy to each other leaf. multicast: one to the
     network's group, which PIM-SM brings to all (RFC 7761)."""

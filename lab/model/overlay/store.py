@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Any, Final
 
-from lab.model.overlay.intent import Attachment, Bond, Border, Design, Flooding, Network, Overlay, Tenant, Underlay
+from lab.model.overlay.intent import Attachment, Bond, Border, Design, Flooding, Network, Overlay, Tenant
 from lab.model.topology import Endpoint
 
 _LATER: Final[tuple[Any, ...]] = (0, "", "")
@@ -20,7 +20,6 @@ def dump_overlay(overlay: Overlay) -> dict[str, Any]:
         "tenants": [[tenant.name, tenant.l3vni, tenant.rd, tenant.rt] for tenant in overlay.tenants],
         "networks": [_dump_network(network) for network in overlay.networks],
         "leaks": [list(pair) for pair in overlay.leaks],
-        "underlay": overlay.underlay,
         "flooding": overlay.flooding,
         "bonds": [
             [bond.number, [[end.node, end.interface] for end in bond.members], bond.forwarder]
@@ -51,8 +50,8 @@ def _dump_network(network: Network) -> list[Any]:
 def restore_overlay(data: dict[str, Any]) -> Overlay:
     """The overlay that ``dump_overlay`` wrote; ValueError, TypeError or KeyError when the data is damaged.
 
-    Recordings of before there were leaks, distinguishers and targets have none, an underlay of eBGP, no border, no
-    bonds and no groups.
+    Recordings of before there were leaks, distinguishers and targets have none, no border, no bonds and no
+    groups.
     """
     return Overlay(
         tenants=tuple(Tenant(*each) for each in data["tenants"]),
@@ -60,7 +59,6 @@ def restore_overlay(data: dict[str, Any]) -> Overlay:
         design=Design(data["design"]),
         gateway_mac=str(data["gateway_mac"]),
         leaks=tuple((one, other) for one, other in data.get("leaks", ())),
-        underlay=Underlay(data.get("underlay", Underlay.EBGP)),
         border=tuple(
             Border(Endpoint(node, interface), int(asn), tuple(map(ip_network, prefixes)))
             for node, interface, asn, prefixes in data.get("border", ())

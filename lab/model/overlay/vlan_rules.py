@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.model.overlay.intent import Design, Flooding, Underlay
+from lab.model.overlay.intent import Design, Flooding
 from lab.model.topology import Role
 from lab.model.validate import Finding
 
@@ -36,8 +36,6 @@ def check_design(spec: OverlaySpec) -> Iterator[Finding]:
             yield _refused(("overlay", key), what, f"leave {key} out")
     if spec.flooding is not Flooding.INGRESS:
         yield _refused(("overlay", "flooding"), "bridges send copies by themselves", "leave flooding out")
-    if spec.underlay is not Underlay.EBGP:
-        yield _refused(("overlay", "underlay"), "there is no underlay", "leave underlay out")
     if "gateway_mac" in spec.model_fields_set:
         yield _refused(("overlay", "gateway_mac"), "nothing is routed", "leave gateway_mac out")
     for name, network in spec.networks.items():

@@ -43,7 +43,7 @@ def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeyp
     monkeypatch.setattr(health, "interfaces", lambda _: {})
     monkeypatch.setattr(health, "unrouted", lambda *_: "")
     monkeypatch.setattr(health, "sessions", sessions)
-    monkeypatch.setattr(health, "sessions_and_liveness", lambda router: (sessions(router), {}))
+    monkeypatch.setattr(health, "liveness", lambda _: {})
     found = health.examine(fabric)
     asked = {node.name: [session.interface for session in node.sessions] for node in found}
     assert [node.complaint for node in found if node.name == "spine1"] == ["its container is gone"]

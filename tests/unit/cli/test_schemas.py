@@ -28,8 +28,8 @@ from lab.kernel.interfaces import InterfaceState
 from lab.model.topology import Role
 from lab.rdma import measure, meter
 from lab.rdma.arrivals import Arrived
+from lab.routing.adjacency import Neighbour
 from lab.routing.evpn import Advertised, EvpnRoute, Vni
-from lab.routing.ospf import Neighbour
 from lab.routing.show import Session
 from lab.vm import checkpoint
 from lab.vm.checkpoint import About
@@ -158,7 +158,7 @@ def test_the_health_of_nodes_is_as_its_schema_has_it(monkeypatch: pytest.MonkeyP
     told = health.NodeHealth(
         "leaf1", Role.LEAF, {"bgpd": True}, (Session("swp1", "spine1:swp1", "Established", 5, 3.5),),
         {"swp1": "starting"}, {"swp1": InterfaceState("swp1", True, 9000, 1, 1, 1, 1, 0)}, {"x": "ACTIVE"},
-        (Neighbour("swp1", "spine1:swp1", 2, "Full", 3.5),),
+        (Neighbour("swp1", "spine1:swp1", "OSPFv2", "Full", 3.5),),
     )  # fmt: skip
     monkeypatch.setattr(status, "examine", lambda _: [told])
     assert checked("status")["healthy"]

@@ -9,9 +9,19 @@ import pytest
 
 from lab.errors import InvalidInput
 from lab.model.load import read_topology
-from lab.model.overlay.intent import Border, Design, Overlay, Underlay
+from lab.model.overlay.intent import Border, Design, Overlay
 from lab.model.store import dump, restore
-from lab.model.topology import Addressing, Bfd, Endpoint, HashPolicy, HostFamily, Routing, SeedPolicy, Topology
+from lab.model.topology import (
+    Addressing,
+    Bfd,
+    Endpoint,
+    HashPolicy,
+    HostFamily,
+    Routing,
+    SeedPolicy,
+    Topology,
+    Underlay,
+)
 
 
 def test_round_trip(shipped: Topology) -> None:
@@ -22,7 +32,7 @@ def test_round_trip_of_what_is_not_default(small: Topology) -> None:
     unusual = replace(
         small,
         description='quotes " and \n lines, ünïcode',
-        routing=Routing(HashPolicy.L3, SeedPolicy.SHARED, HostFamily.IPV6, Bfd(False, 0.05, 200)),
+        routing=Routing(HashPolicy.L3, SeedPolicy.SHARED, HostFamily.IPV6, Bfd(False, 0.05, 200), Underlay.ISIS),
         addressing=Addressing(vteps=IPv4Network("172.16.0.0/12")),
         frr={"leaf1": "ip route 10.9.0.0/24 blackhole\n"},
         links=tuple(replace(link, delay=1 / 3) for link in small.links),
@@ -39,8 +49,8 @@ def tenants() -> Topology:
     (blue, red), (web, *others) = topology.overlay.tenants, topology.overlay.networks
     named = replace(blue, rd=10001, rt="65000:50010"), red
     overlay = Overlay(named, (replace(web, rd=10002, rt="65000:1"), *others), Design.IBGP, leaks=(("blue", "red"),),
-                      underlay=Underlay.OSPF, border=(OUTSIDE,))  # fmt: skip
-    return replace(topology, overlay=overlay)
+                      border=(OUTSIDE,))  # fmt: skip
+    return replace(topology, overlay=overlay, routing=replace(topology.routing, underlay=Underlay.OSPF))
 
 
 def test_round_trip_of_an_overlay_that_says_everything() -> None:
@@ -51,15 +61,23 @@ def test_an_overlay_of_before_there_were_leaks_is_read() -> None:
     """As recordings have it: tenants of two values, networks of seven."""
     data = json.loads(dump(tenants()))
     old = data["overlay"]
-    del old["leaks"], old["underlay"], old["border"]
+    del old["leaks"], old["border"], data["underlay"]
     old["tenants"] = [each[:2] for each in old["tenants"]]
     old["networks"] = [each[:7] for each in old["networks"]]
-    found = restore(json.dumps(data)).overlay
+    stored = restore(json.dumps(data))
+    found = stored.overlay
     assert found is not None
     assert (found.leaks, found.border) == ((), ())
-    assert found.underlay is Underlay.EBGP
+    assert stored.routing.underlay is Underlay.EBGP
     assert [tenant.l3vni for tenant in found.tenants] == [50010, 50020]
     assert {network.rt for network in found.networks} | {tenant.rt for tenant in found.tenants} == {""}
+
+
+def test_the_underlay_of_an_overlay_that_was_stored_before_is_the_fabrics() -> None:
+    data = json.loads(dump(tenants()))
+    del data["underlay"]
+    data["overlay"]["underlay"] = "ospf"
+    assert restore(json.dumps(data)) == tenants()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 4}', '{"version": 4, "nodes": 3', "[" * 100_000])

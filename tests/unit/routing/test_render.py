@@ -108,6 +108,42 @@ def test_ospf_without_bfd_and_hosts_of_ipv6() -> None:
     assert "interface swp4\n ipv6 ospf6 area 0.0.0.0\n ipv6 ospf6 passive\n" in config.ospf6d
 
 
+PLAIN = """
+name: plain
+generate: {shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 2, rdma: false}
+routing: {underlay: UNDERLAY}
+"""
+
+
+@pytest.mark.parametrize(("underlay", "daemons"), [("ospf", ["ospfd", "ospf6d"]), ("isis", ["isisd"])])
+@pytest.mark.parametrize("router", ["spine1", "leaf2"])
+def test_a_fabric_without_bgp_matches_the_golden_file(underlay: str, daemons: list[str], router: str) -> None:
+    topology = load_topology(PLAIN.replace("UNDERLAY", underlay))
+    plan = plan_addresses(topology)
+    config = render_router(topology, plan, router)
+    assert list(config.files) == ["zebra", *daemons, "bfdd"]
+    assert plan[router].asn == 0
+    text = "".join(f"### {name}.conf\n{content}" for name, content in config.files.items())
+    assert text == (GOLDEN / f"plain-{underlay}-{router}.conf").read_text()
+
+
+def test_isis_carries_an_overlay_as_ospf_does() -> None:
+    text = (TOPOLOGIES / "tenant.yaml").read_text().replace("overlay:\n", "overlay:\n  design: ibgp\n")
+    ospf, isis = (load_topology(f"{text}\nrouting: {{underlay: {each}}}\n") for each in ("ospf", "isis"))
+    by_ospf, by_isis = (render_router(each, plan_addresses(each), "leaf3") for each in (ospf, isis))
+    assert list(by_isis.files) == ["zebra", "isisd", "bgpd", "bfdd"]
+    assert by_isis.bgpd == by_ospf.bgpd
+
+
+def test_isis_without_bfd_hosts_of_ipv6_and_small_links() -> None:
+    wanted = PLAIN.replace("UNDERLAY", "isis, host_family: ipv6, bfd: {enabled: false}")
+    topology = load_topology(f"{wanted}defaults: {{mtu: 1280}}\n")
+    config = render_router(topology, plan_addresses(topology), "leaf1")
+    assert "bfd" not in config.integrated
+    assert "interface swp3\n ipv6 router isis fabric\n isis passive\n" in config.isisd
+    assert " lsp-mtu 1277\n" in config.isisd
+
+
 def test_ospf_runs_nowhere_else() -> None:
     topology = read_topology(TOPOLOGIES / "tenant.yaml")
     config = render_router(topology, plan_addresses(topology), "leaf3")

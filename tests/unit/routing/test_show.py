@@ -11,7 +11,7 @@ import pytest
 from lab.errors import OperationFailed
 from lab.kernel.netns import Namespace
 from lab.routing.daemons import Router
-from lab.routing.show import Session, sessions, sessions_and_liveness, show
+from lab.routing.show import Session, liveness, sessions, show
 
 BGP = """
 {"ipv4Unicast": {"as": 4200100001, "peers": {
@@ -70,7 +70,7 @@ def whole(text: str) -> list[bytes]:
 
 def test_prefixes_of_all_families_are_added_up_and_bfd_is_read(tmp_path: Path) -> None:
     with listening(tmp_path, bgpd=whole(BGP), bfdd=whole(BFD)) as router:
-        peers, bfd = sessions_and_liveness(router)
+        peers, bfd = sessions(router), liveness(router)
     assert peers == [
         Session("swp1", "spine1:swp1", "Established", 17, 9.0),
         Session("swp2", "spine2:swp1", "Active", 0, 0.0),
@@ -94,10 +94,10 @@ def test_sessions_of_a_vrf_are_asked_for_by_its_name(tmp_path: Path) -> None:
 
 def test_a_daemon_that_does_not_listen_is_named_by_its_command(tmp_path: Path) -> None:
     with (
-        listening(tmp_path, bgpd=whole(BGP)) as router,
+        listening(tmp_path) as router,
         pytest.raises(OperationFailed, match="leaf1: no answer to 'show bfd "),
     ):
-        sessions_and_liveness(router)
+        liveness(router)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
-"""What FRR says of OSPF's neighbours, beside those that a switch must have."""
+"""Adjacencies of OSPF and IS-IS: what FRR reports, for every link on which a switch must have one."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.model.topology import Underlay
 from lab.routing.show import show
 
 if TYPE_CHECKING:
@@ -13,45 +15,67 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
     from lab.routing.daemons import Router
 
-_FULL: Final = "Full"
+_READY: Final = ("Full", "Up")
 _DOWN: Final = "Down"
+_UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """One link of OSPF's."""
+    """One adjacency of a link-state protocol."""
 
     interface: str
     description: str
     """What it leads to, as leaf1:swp1."""
-    version: int
-    """2 for IPv4 (RFC 2328), 3 for IPv6 (RFC 5340)."""
+    protocol: str
+    """OSPFv2, for IPv4 (RFC 2328); OSPFv3, for IPv6 (RFC 5340); or IS-IS, for both."""
     state: str
-    """As RFC 2328 section 10.1 has it: Full; Down where there is no neighbour."""
+    """As RFC 2328 section 10.1 or ISO 10589 has it: Full, Up; Down where there is no neighbour."""
     uptime: float
     """Seconds since it came to be in this state."""
 
     @property
     def full(self) -> bool:
         """Whether both have the same database, and routes go by this link."""
-        return self.state == _FULL
+        return self.state in _READY
 
 
 def neighbours(router: Router, topology: Topology) -> list[Neighbour]:
-    """A neighbour of each version on every link to a switch; OperationFailed when a daemon does not answer."""
-    said = {
-        2: parse_ospf(show(router, "ospfd", "show ip ospf neighbor json")),
-        3: parse_ospf6(show(router, "ospf6d", "show ipv6 ospf6 neighbor json")),
-    }
+    """An adjacency of each protocol on every link to a switch; none with an underlay of eBGP.
+
+    OperationFailed when a daemon does not answer.
+    """
+    said = _states(router, topology.routing.underlay)
     found = []
     for link in topology.links_of(router.name):
         here = link.end_at(router.name)
         there = link.other(here)
         if topology.node(there.node).role.is_switch:
-            for version, states in said.items():
+            for protocol, states in said.items():
                 state, uptime = states.get(here.interface, (_DOWN, 0.0))
-                found.append(Neighbour(here.interface, str(there), version, state, uptime))
+                found.append(Neighbour(here.interface, str(there), protocol, state, uptime))
     return found
+
+
+def _states(router: Router, underlay: Underlay) -> dict[str, dict[str, tuple[str, float]]]:
+    if underlay is Underlay.OSPF:
+        return {
+            "OSPFv2": parse_ospf(show(router, "ospfd", "show ip ospf neighbor json")),
+            "OSPFv3": parse_ospf6(show(router, "ospf6d", "show ipv6 ospf6 neighbor json")),
+        }
+    if underlay is Underlay.ISIS:
+        return {"IS-IS": parse_isis(show(router, "isisd", "show isis neighbor detail json"))}
+    return {}
+
+
+def parse_isis(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
+    """State and age by interface, of ``show isis neighbor detail json``."""
+    circuits = [circuit for area in said.get("areas", ()) for circuit in area.get("circuits", ())]
+    return {
+        each["name"]: (each["state"], _age(each.get("last-ago", "")))
+        for circuit in circuits
+        if (each := circuit.get("interface")) and "state" in each
+    }
 
 
 def parse_ospf(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
@@ -66,6 +90,11 @@ def parse_ospf(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
 def parse_ospf6(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
     """The same of ``show ipv6 ospf6 neighbor json``."""
     return {each["interfaceName"]: (each["state"], _seconds(each["duration"])) for each in said.get("neighbors", ())}
+
+
+def _age(written: str) -> float:
+    """Seconds of a time as isisd writes it: 1h2m3s."""
+    return float(sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([wdhms])", written)))
 
 
 def _seconds(written: str) -> float:

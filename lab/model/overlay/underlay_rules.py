@@ -1,0 +1,32 @@
+"""Whether an overlay and its underlay fit: the protocol is said once, and the design works over it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.model.overlay.intent import Design
+from lab.model.validate import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.model.overlay.spec import OverlaySpec
+    from lab.model.topology import Underlay
+
+
+def check_underlay(spec: OverlaySpec, routing: Underlay | None) -> Iterator[Finding]:
+    """What is wrong with ``overlay.underlay``, or with ``routing.underlay`` beside the overlay."""
+    if spec.underlay is not None and routing is not None and spec.underlay is not routing:
+        message = f"{spec.underlay} contradicts routing.underlay, which is {routing}"
+        yield Finding(("overlay", "underlay"), message, "keep routing.underlay, and leave this one out")
+        return
+    place = ("routing", "underlay") if spec.underlay is None else ("overlay", "underlay")
+    underlay = spec.underlay or routing
+    if underlay is None or not underlay.is_igp:
+        return
+    if spec.design is Design.VLANS:
+        message = f"{underlay} is not of design vlans: there is no underlay"
+        yield Finding(place, message, "leave underlay out, or choose a design with EVPN")
+    elif spec.design is not Design.IBGP:
+        message = f"design {spec.design} needs the AS numbers of an eBGP underlay, and this one is {underlay}"
+        yield Finding(place, message, "say design: ibgp in overlay")

@@ -1,0 +1,101 @@
+"""Fabrics whose underlay is OSPF or IS-IS, without BGP: adjacencies, all equal paths, BFD, and a link that fails."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fabric import snapshot
+from tests.fabric.command import rocelab, rocelab_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.fabric
+
+PATIENCE = 90.0
+FABRIC = """
+name: {underlay}
+routing: {{underlay: {underlay}, host_family: {family}, bfd: {{interval: 0.3}}}}
+generate: {{shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 1, rdma: false}}
+"""
+PROTOCOLS = {"ospf": ["OSPFv2", "OSPFv3"], "isis": ["IS-IS"]}
+DAEMONS = {"ospf": {"ospfd", "ospf6d"}, "isis": {"isisd"}}
+
+
+@pytest.fixture(scope="module", params=["ospf ipv4", "isis ipv4", "isis ipv6", "ospf ipv6"])
+def underlay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    protocol, family = request.param.split()
+    file = tmp_path_factory.mktemp("underlay") / "fabric.yaml"
+    file.write_text(FABRIC.format(underlay=protocol, family=family))
+    before = snapshot.take()
+    rocelab("up", file)
+    yield protocol
+    rocelab("down")
+    assert before.differences(snapshot.take()) == []
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def status(expect: int = 0) -> Any:
+    return json.loads(rocelab("status", "--json", expect=expect).stdout)
+
+
+def leaf1(expect: int = 0) -> Any:
+    return next(node for node in status(expect)["nodes"] if node["name"] == "leaf1")
+
+
+def test_every_link_has_its_adjacencies_and_nobody_speaks_bgp(underlay: str) -> None:
+    said = rocelab_json("status")
+    assert said["healthy"]
+    for node in said["nodes"]:
+        assert node["sessions"] == []
+        assert {each["protocol"] for each in node["neighbours"]} == (
+            set() if node["role"] == "host" else set(PROTOCOLS[underlay])
+        )
+    leaf = leaf1()
+    assert DAEMONS[underlay] <= leaf["daemons"].keys()
+    assert "bgpd" not in leaf["daemons"]
+    assert [(each["interface"], each["description"]) for each in leaf["neighbours"]] == [
+        (port, peer) for port, peer in (("swp1", "spine1:swp1"), ("swp2", "spine2:swp1")) for _ in PROTOCOLS[underlay]
+    ]
+
+
+def test_bfd_watches_every_link(underlay: str) -> None:
+    assert underlay
+    until(lambda: leaf1()["bfd"] == {"swp1": "up", "swp2": "up"})
+
+
+def test_all_equal_paths_are_used(underlay: str) -> None:
+    assert underlay
+    said = rocelab_json("path", "h1", "h2")
+    assert sorted(path[1] for path in said["paths"]) == ["leaf1:swp1", "leaf1:swp2"]
+    assert "1 received" in rocelab("exec", "h1", "ping", "-nqc1", "-W5", "h2").stdout
+
+
+def test_a_link_that_fails_is_routed_around_and_comes_back(underlay: str) -> None:
+    rocelab("fault", "inject", "link-down", "leaf1--spine1")
+    until(
+        lambda: rocelab_json("path", "h1", "h2")["paths"] == [["h1:eth1", "leaf1:swp2", "spine2:swp2", "leaf2:swp3"]]
+    )
+    states = {(each["interface"], each["state"]) for each in leaf1(expect=1)["neighbours"]}
+    up = "Up" if underlay == "isis" else "Full"
+    assert states == {("swp1", "Down"), ("swp2", up)}
+    assert "1 received" in rocelab("exec", "h1", "ping", "-nqc1", "-W5", "h2").stdout
+    rocelab("fault", "heal", "--all")
+    until(lambda: len(rocelab_json("path", "h1", "h2")["paths"]) == 2)
+
+
+def test_a_router_is_asked_by_vtysh(underlay: str) -> None:
+    command = {"ospf": "show ip ospf neighbor", "isis": "show isis neighbor"}[underlay]
+    said = rocelab("exec", "spine1", "vtysh", "-c", command).stdout
+    assert "swp1" in said
+    assert "swp2" in said
