@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lab.cli.output import stderr
 from lab.kernel import clock
 from lab.model.qos.advice import advise
+from lab.model.qos.capacity import rate_advice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def print_advice(topology: Topology, source: Path) -> None:
     """Say on standard error what is unwise in the file ``source``; it is used all the same."""
-    for advice in advise(topology, clock.reaction()):
+    for advice in (*advise(topology, clock.reaction()), *rate_advice(topology)):
         warn(f"{source}: warning: {advice}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
-from lab.errors import EnvironmentLacks, ExitCode, LabError, UsageError
+from lab.errors import EnvironmentLacks, ExitCode, InvalidInput, LabError, UsageError
 from lab.kernel import clock
 from lab.units import format_rate, format_time
 
@@ -62,6 +63,8 @@ class Format(StrEnum):
     DOT = "dot"
 
 
+_OPTIONS = {"fabric_mtu": "mtu", "shape": ""}
+"""Keys of a new file whose options are called something else."""
 _SUFFIXES = {
     ".svg": Format.SVG,
     ".mmd": Format.MERMAID,
@@ -164,8 +167,20 @@ def _new(name: str, shape: str, settings: Mapping[str, object], qos: str | None,
 
     mtu = settings["mtu"]
     room = room_for_tunnels(mtu if isinstance(mtu, int) else None) if tenants else {}
-    text = new_topology(name, shape, {**settings, **room}, {key: settings[key] for key in ("rate", "mtu")}, qos)
-    return with_tenants(text, tenants) if tenants else text
+    try:
+        text = new_topology(name, shape, {**settings, **room}, {key: settings[key] for key in ("rate", "mtu")}, qos)
+        return with_tenants(text, tenants) if tenants else text
+    except InvalidInput as error:
+        problems = {replace(problem, path=_option(problem.path), line=0) for problem in error.problems}
+        raise InvalidInput(f"topology new {shape}", sorted(problems)) from error
+
+
+def _option(path: str) -> str:
+    """The option that set what is at ``path`` of a new file; "" for what no option sets alone."""
+    section, _, key = path.partition(".")
+    names = {"name": "name", "qos": "qos", "overlay": "tenants", "generate": _OPTIONS.get(key, key), "defaults": key}
+    option = names.get(section, "")
+    return f"--{option.replace('_', '-')}" if option else ""
 
 
 @app.command()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from lab.errors import UsageError
+from lab.errors import InvalidInput, Problem, UsageError
 from lab.export import labels
 from lab.export.from_lab import plain_name
 from lab.export.roles import roles_of
+from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.presets import PRESETS
 from lab.model.qos.profile import QosIntent
+from lab.model.qos.rules import check_numbers
 from lab.model.topology import (
+    DELAY_RANGE,
     MAX_FABRIC_NAME,
     MAX_NODE_NAME,
     RATE_RANGE,
@@ -23,12 +26,14 @@ from lab.model.topology import (
     Routing,
     Topology,
 )
-from lab.units import format_rate, parse_rate, parse_time
+from lab.units import format_rate, format_time, parse_rate, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lab.export.lab_reader import ReadLab, ReadLink
+
+_Number = TypeVar("_Number", int, float)
 
 RATE: Final = 10**9
 """Bit/s of a link of which nothing is said, as a fabric's are; a veth itself has no rate."""
@@ -56,24 +61,33 @@ def as_topology(lab: ReadLab, rate: str | None = None) -> tuple[Topology, list[s
 
 def _rate(text: str) -> int:
     try:
-        rate = parse_rate(text)
+        return _in_range(parse_rate(text), RATE_RANGE, format_rate)
     except ValueError as error:
         raise UsageError(f"--rate {text} is no rate", str(error)) from error
-    low, high = RATE_RANGE
-    if not low <= rate <= high:
-        raise UsageError(f"--rate {text} is no rate", f"it is {format_rate(low)} to {format_rate(high)}")
-    return rate
+
+
+def _in_range(number: _Number, bounds: tuple[_Number, _Number], show: Callable[[float], str]) -> _Number:
+    low, high = bounds
+    if not low <= number <= high:
+        raise ValueError(f"{show(number)} is out of range; choose {show(low)} to {show(high)}")
+    return number
 
 
 def furnished(topology: Topology, qos: str | None, *, rdma: bool) -> Topology:
-    """The same with lossless ports by a preset, and RDMA devices on its hosts; UsageError for no preset's name."""
+    """The same with lossless ports by a preset, and RDMA devices on its hosts.
+
+    UsageError for a name that no preset has, InvalidInput for links whose ports the preset cannot make.
+    """
     nodes = tuple(replace(node, rdma=rdma and not node.role.is_switch) for node in topology.nodes)
     topology = replace(topology, nodes=nodes)
     if qos is None:
         return topology
     if qos not in PRESETS:
         raise UsageError(f"--qos {qos} is no preset", f"there is {', '.join(PRESETS)}")
-    return replace(topology, qos=QosIntent(fabric=(qos,)))
+    topology = replace(topology, qos=QosIntent(fabric=(qos,)))
+    if wrong := {Problem("", found.message, found.remedy) for found in check_numbers(topology, HOST_REACTION)}:
+        raise InvalidInput(f"--qos {qos}", sorted(wrong))
+    return topology
 
 
 def _rule() -> str:
@@ -93,10 +107,11 @@ def _link(link: ReadLink, unsaid: int) -> Link:
     here, there = (Endpoint(*end) for end in link.ends)
     rate, delay = link.labels.get(labels.RATE), link.labels.get(labels.DELAY)
     try:
-        said = parse_rate(rate) if rate else unsaid, link.mtu or MTU, parse_time(delay) if delay else 0.0
+        carries = _in_range(parse_rate(rate), RATE_RANGE, format_rate) if rate else unsaid
+        takes = _in_range(parse_time(delay), DELAY_RANGE, format_time) if delay else 0.0
     except ValueError as error:
         raise UsageError(f"link {link} has a label that means nothing", str(error)) from error
-    return Link(here, there, *said)
+    return Link(here, there, carries, link.mtu or MTU, takes)
 
 
 def _bfd(lab: ReadLab) -> Bfd:

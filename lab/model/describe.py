@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.model.addressing import plan_addresses
 from lab.model.qos.advice import advise
+from lab.model.qos.capacity import rate_advice
 from lab.model.summary import summarise
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def describe(topology: Topology, reaction: float) -> dict[str, Any]:
             }
             for link in topology.links
         ],
-        "advice": [advice._asdict() for advice in advise(topology, reaction)],
+        "advice": [advice._asdict() for advice in (*advise(topology, reaction), *rate_advice(topology))],
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from lab.model.fields import (
     SECTION,
@@ -73,12 +73,16 @@ class LinkSettings(_Section):
 class LinkSpec(LinkSettings):
     """A cable between neighbouring tiers: host and leaf, leaf and spine, spine and super-spine."""
 
-    ends: Annotated[list[End], Field(min_length=2, max_length=2)]
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ends": ["h1", "leaf1"]}]})
+
+    ends: Annotated[list[End], Field(min_length=2, max_length=2, examples=[["h1", "leaf1"]])]
     """The two ends, each a node (leaf1: the next free interface) or an interface (leaf1:swp3)."""
 
 
 class NodeSpec(_Section):
     """A switch or a host."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"role": "leaf"}]})
 
     role: Annotated[Role, Field(strict=False)]
     """Its tier: superspine, spine, leaf or host."""
@@ -137,6 +141,8 @@ class AddressingSpec(_Section):
 
 class FaultSpec(_Section):
     """Something that is broken when `up` has built the fabric: what `rocelab fault inject` would be told."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"kind": "link-down", "place": "leaf1--spine1"}]})
 
     kind: Annotated[str, Field(max_length=64)]
     """What: one of `rocelab fault ls --kinds`."""

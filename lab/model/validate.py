@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import yaml
 from pydantic import ValidationError
 
 from lab.model.spec import SHAPES, TopologySpec
@@ -155,6 +156,8 @@ def _holds(container: Any, part: str | int) -> bool:
 _MISSING: Final = {"missing", "union_tag_not_found"}
 _SHAPELESS: Final = {"union_tag_not_found", "union_tag_invalid"}
 _NUMBERS: Final = {"int_type", "int_from_float"}
+_SHAPES: Final = {"list_type", "dict_type", "model_type", "model_attributes_type"}
+_COUNTED: Final = {"too_short", "too_long"}
 _EXAMPLE: Final = 4
 """A whole number that is in the bounds of whatever has no larger minimum."""
 
@@ -187,14 +190,42 @@ def _explain(detail: ErrorDetails, data: Value, schema: Mapping[str, Any]) -> Fi
         known = list(schema_at(schema, detail["loc"][:-1]).get("properties", {}))
         remedy = suggest(str(path[-1]), known, f"the keys here are {', '.join(known)}")
         return Finding(path, "is not a known key", remedy)
+    here = schema_at(schema, detail["loc"])
     if kind == "missing":
-        meaning = schema_at(schema, detail["loc"]).get("description", "")
-        return Finding(path, "is missing", f"add it: {meaning[:1].lower()}{meaning[1:].rstrip('.')}")
+        meaning = here.get("description", "")
+        like = f", like `{path[-1]}: {_example(here)}`" if _example(here) else ""
+        return Finding(path, "is missing", f"add it{like}: {meaning[:1].lower()}{meaning[1:].rstrip('.')}")
     message, remedy = _FORMS.get(kind, (detail["msg"].replace("{", "{{"), "see `rocelab topology schema`"))
+    if kind in _SHAPES:
+        remedy = (_how_to_write(here, schema) or remedy).replace("{", "{{").replace("}", "}}")
     values = {"input": show(detail["input"]), **context}
     if kind in _NUMBERS:
-        values["example"] = max(_EXAMPLE, schema_at(schema, detail["loc"]).get("minimum", _EXAMPLE))
-    return Finding(path, message.format(**values), remedy.format(**values))
+        values["example"] = max(_EXAMPLE, here.get("minimum", _EXAMPLE))
+    remedy = remedy.format(**values)
+    if kind in _COUNTED and _example(here):
+        remedy += f", like {_example(here)}"
+    return Finding(path, message.format(**values), remedy)
+
+
+def _example(here: Mapping[str, Any]) -> str:
+    """The first example of a list or mapping, as YAML on one line; "" when its JSON Schema has none."""
+    example = next(iter(here.get("examples", ())), None)
+    if not isinstance(example, list | dict):
+        return ""
+    return yaml.safe_dump(example, default_flow_style=True, sort_keys=False, width=10**6).strip()
+
+
+def _how_to_write(here: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """How a list or mapping is written: by its example, or that of its items or values, or by its keys."""
+    if example := _example(here):
+        return f"write it like {example}"
+    if example := _example(_resolve(here.get("items", {}), schema)):
+        return f"write its items as lines like `- {example}`"
+    if example := _example(_resolve(next(iter(here.get("patternProperties", {}).values()), {}), schema)):
+        return f"write a line for each, like `name: {example}`"
+    if keys := ", ".join(here.get("properties", {})):
+        return f"write `key: value` lines below it; the keys are {keys}"
+    return ""
 
 
 def schema_at(schema: Mapping[str, Any], location: Sequence[str | int]) -> Mapping[str, Any]:

@@ -8,8 +8,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from lab.model.qos.headroom import headroom_needed
-from lab.model.qos.port import CLASSES, members
-from lab.units import format_size
+from lab.model.qos.port import CLASSES, MAX_SIZE, members
+from lab.units import format_rate, format_size, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +43,29 @@ def port_faults(port: PortQos) -> Iterator[Fault]:
         if group_qos.xoff is not None and group_qos.xon > group_qos.xoff:
             message = f"xon {format_size(group_qos.xon)} is above xoff {format_size(group_qos.xoff)}"
             yield Fault(_of_group(number, "xon", "xoff"), message, "a pause ends below where it began; lower xon")
+    yield from _sizes_fit(port)
+
+
+def _sizes_fit(port: PortQos) -> Iterator[Fault]:
+    """Every size in a port's record has 32 bits; a time of up to 10 s at the link's rate may need more."""
+    link = f"at {format_rate(port.rate)}" + (f" with a delay of {format_time(port.delay)}" if port.delay else "")
+    remedy = f"choose a smaller one, up to {format_size(MAX_SIZE)}, or lower the link's rate or delay"
+    for field, size in _sizes(port):
+        if size > MAX_SIZE:
+            name = "limit" if field[1] == "queues" else field[-1]
+            message = f"{name} of {format_size(size)}, {link}, is more than a port can have"
+            yield Fault((field,), message, remedy)
+
+
+def _sizes(port: PortQos) -> Iterator[tuple[Path, int]]:
+    """Every size of a port and the field of a profile that sets it."""
+    for number, queue in enumerate(port.queues):
+        yield ("buffer", "queues", str(number)), queue.limit
+        for name in ("kmin", "kmax"):
+            yield ("ecn", str(number), name), getattr(queue.ecn, name)
+    for number, group in enumerate(port.groups):
+        for name in ("reserved", "xoff", "xon", "headroom"):
+            yield ("buffer", "groups", str(number), name), getattr(group, name) or 0
 
 
 def node_faults(node: NodeQos) -> Iterator[Fault]:

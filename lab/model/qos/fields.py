@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from lab.model.fields import named, ranged, written
-from lab.model.qos.port import CLASSES, DSCPS
+from lab.model.qos.port import CLASSES, DSCPS, MAX_SIZE
 from lab.model.qos.profile import STRICT, UNLIMITED
 from lab.model.topology import MAX_INTERFACE_NAME, MAX_NODE_NAME, RATE_RANGE
 from lab.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time
@@ -17,8 +17,6 @@ from lab.units import format_rate, format_size, format_time, parse_rate, parse_s
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_SIZE: Final = 4 * 10**9
-"""Bytes of one buffer: more than any switch has, and less than 2**32."""
 ALPHAS: Final = tuple(Fraction(2) ** shift for shift in range(-7, 4))
 """The dynamic thresholds that switch ASICs have."""
 MAX_WEIGHT: Final = 255

@@ -27,6 +27,8 @@ CLASSES: Final = 8
 """Priorities, queues of a port, and priority groups of a port: three bits of PCP (IEEE 802.1Q clause 9.6)."""
 DSCPS: Final = 64
 """Code points (RFC 2474 section 3)."""
+MAX_SIZE: Final = 4 * 10**9
+"""Bytes of one buffer or threshold: more than any switch has, and less than the 2**32 of a port's record."""
 MAX_QUANTA: Final = 0xFFFF
 """The longest pause that a frame can ask for: 65535 x 512 bit times (IEEE 802.3 clause 31B.2)."""
 

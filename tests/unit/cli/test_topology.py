@@ -35,7 +35,7 @@ def test_check_goes_on_after_a_broken_file(tmp_path: Path) -> None:
 def test_check_warns_of_what_is_unwise(tmp_path: Path) -> None:
     path = tmp_path / "unwise.yaml"
     path.write_text(
-        "name: t\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2}\n"
+        "name: t\ndefaults: {rate: 500Mbit}\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2}\n"
         "qos: {fabric: late, profiles: {late: {ecn: {3: {kmin: 90MB, kmax: 91MB}}}}}\n"
     )
     assert run("check", path).endswith("ok, 7 nodes and 6 links\n")
@@ -91,6 +91,36 @@ def test_new_writes_a_file_that_loads(tmp_path: Path, shape: str, nodes: int) ->
     run("new", shape, "--name", "mine", "--rate", "50Mbit", "-o", output)
     fabric = read_topology(output)
     assert (fabric.name, len(fabric.nodes), fabric.links[0].rate) == ("mine", nodes, 50_000_000)
+
+
+def test_check_warns_of_links_that_nothing_can_fill(tmp_path: Path) -> None:
+    path = tmp_path / "fast.yaml"
+    run("new", "leaf-spine", "--qos", "lab", "--rate", "25Gbit", "--mtu", "1500", "-o", path)
+    warning = CliRunner().invoke(app, ["check", str(path)]).stderr
+    assert "25 Gb/s is more than the 200 Mb/s that all links carry together" in warning
+    assert {advice["field"] for advice in json.loads(run("show", "--json", path))["advice"]} == {"rate"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "leaf-spine --qos sonik",
+            "topology new leaf-spine: --qos: there is no profile sonik; did you mean 'sonic'?",
+        ),
+        ("leaf-spine --rate 900Gbit", "topology new leaf-spine: --rate: 900 Gb/s is out of range; choose"),
+        ("leaf-spine --mtu 9200 --tenants 2", "topology new leaf-spine: --mtu: 9250 bytes is out of range"),
+        ("leaf-spine --name Bad", "topology new leaf-spine: --name: 'Bad' is not a fabric's name"),
+        ("clos --leaves-per-pod 513", "topology new clos: --leaves-per-pod: 513 is too big; choose 512 or less"),
+        ("rail-optimised --rails 99", "topology new rail-optimised: --rails: 99 is too big"),
+        ("leaf-spine --leaves 500 --hosts-per-leaf 9", "topology new leaf-spine: makes 5002 nodes"),
+    ],
+)
+def test_new_names_the_option_that_is_wrong(words: str, said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        run("new", *words.split())
+    assert str(caught.value).startswith(said)
+    assert all(problem.line == 0 for problem in caught.value.problems)
 
 
 def test_schema_is_json() -> None:

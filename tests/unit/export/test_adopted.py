@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.errors import UsageError
+from lab.errors import InvalidInput, UsageError
 from lab.export.adopted import MTU, RATE, as_topology, furnished
 from lab.export.lab_reader import read_lab
 from lab.model.topology import Endpoint, Role
@@ -90,6 +90,8 @@ def test_bfd_is_judged_where_an_export_says_that_it_runs(tmp_path: Path) -> None
         ("client", "c" * 33, "cannot be adopted"),
         ("kind: linux", "kind: ceos", "nothing of lab Theirs can be adopted"),
         ("100Mbit", "fast", "has a label that means nothing"),
+        ("100Mbit", "400Gbit", "has a label that means nothing: 400 Gb/s is out of range"),
+        ("delay: 1ms", "delay: 20m", "has a label that means nothing: 1200 s is out of range"),
     ],
 )
 def test_what_is_no_lab_of_ours_to_look_at_is_refused(tmp_path: Path, written: str, instead: str, said: str) -> None:
@@ -118,3 +120,10 @@ def test_ports_and_devices_are_there_where_they_are_asked_for(tmp_path: Path) ->
     assert [node.name for node in asked.nodes if node.rdma] == ["client"]
     with pytest.raises(UsageError, match="--qos loud is no preset"):
         furnished(topology, "loud", rdma=False)
+
+
+def test_ports_that_cannot_hold_their_headroom_are_refused(tmp_path: Path) -> None:
+    text = LAB.replace("100Mbit, rocelab.delay: 1ms", "20Gbit, rocelab.delay: 1s")
+    topology, _ = as_topology(lab_of(tmp_path, text))
+    with pytest.raises(InvalidInput, match=r"--qos lab: headroom of 5.05 GB, at 20 Gb/s with a delay of 1 s"):
+        furnished(topology, "lab", rdma=False)

@@ -2,7 +2,9 @@
 
 import pytest
 
+from lab.model.load import load_topology
 from lab.model.qos.advice import advise
+from lab.model.qos.capacity import rate_advice
 from tests.unit.model.qos.fabrics import fabric, profile
 
 
@@ -65,3 +67,25 @@ def test_priorities_that_differ_across_a_link_are_one_sided_too() -> None:
 
 def test_without_qos_there_is_nothing_to_say() -> None:
     assert lines("") == []
+
+
+@pytest.mark.parametrize(
+    ("link", "figure"),
+    [("rate: 25Gbit", "640 Mb/s"), ("rate: 1Gbit, mtu: 4200", "640 Mb/s"), ("rate: 250Mbit, mtu: 1500", "200 Mb/s")],
+)
+def test_a_link_that_nothing_here_can_fill_is_told_with_the_figure(link: str, figure: str) -> None:
+    text = (
+        f"name: t\ndefaults: {{{link}}}\ngenerate: {{shape: leaf-spine, spines: 1, leaves: 2, host_rate: 100Mbit}}\n"
+    )
+    (advice,) = rate_advice(load_topology(f"{text}qos: lab\n"))
+    assert advice.field == "rate"
+    assert f"is more than the {figure} that all links carry together" in advice.message
+    assert advice.ports == ("leaf1:swp1", "leaf2:swp1")
+    assert rate_advice(load_topology(text)) == ()
+
+
+def test_one_fast_link_is_told_alone() -> None:
+    slow = fabric("lab", extra="overrides: {leaf2--spine1: {rate: 640Mbit}}")
+    assert rate_advice(slow) == ()
+    (advice,) = rate_advice(fabric("lab", extra="overrides: {leaf2--spine1: {rate: 641Mbit}}"))
+    assert advice.ports == ("leaf2:swp1",)
