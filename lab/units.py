@@ -40,6 +40,9 @@ _TIMES: Final = {
 }
 
 
+_LENGTHS: Final = {"cm": Fraction(1, 100), "m": Fraction(1), "km": Fraction(1000), "": Fraction(1)}
+
+
 def _scaled(text: str, units: dict[str, int] | dict[str, Fraction], what: str, example: str) -> Fraction:
     match = _NUMBER.match(text)
     factor = units.get(match[2].lower()) if match else None
@@ -72,6 +75,11 @@ def parse_rate(text: str) -> int:
 def parse_time(text: str) -> float:
     """Seconds of ``"300ms"``, ``"5us"`` or ``"2s"``; ValueError says what is wrong."""
     return float(_scaled(text, _TIMES, "time", "5us, 300ms or 2s"))
+
+
+def parse_length(text: str) -> float:
+    """Metres of ``"40m"``, ``"2km"`` or ``"30cm"``; ValueError says what is wrong."""
+    return float(_scaled(text, _LENGTHS, "length", "5m, 300m or 2km"))
 
 
 def _format(value: float, steps: tuple[tuple[float, str], ...]) -> str:

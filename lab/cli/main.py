@@ -44,7 +44,7 @@ class Commands(LazyGroup):
         "rdma": ("lab.cli.rdma", "app"),
         "counters": ("lab.cli.counters", "counters"),
         "congestion": ("lab.cli.congestion", "congestion"),
-        "qos": ("lab.cli.qos", "app"),
+        "qos": ("lab.cli.qos_commands", "app"),
         "scenario": ("lab.cli.scenario", "app"),
         "fault": ("lab.cli.fault", "app"),
         "expect": ("lab.cli.expect", "expect"),

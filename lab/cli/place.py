@@ -21,7 +21,11 @@ _ABOUT_A_FABRIC: Final = {
     "capture", "congestion", "counters", "craft", "diagnose", "down", "exec", "expect", "fault", "inspect", "path",
     "qos", "rdma", "record", "scenario", "shell", "status", "top", "vtysh",
 }  # fmt: skip
-_RUNS: Final = {"record": {"shell", "start", "stop"}, "scenario": {"break", "hint", "check", "fix", "explain"}}
+_RUNS: Final = {
+    "qos": {"show", "set", "events"},
+    "record": {"shell", "start", "stop"},
+    "scenario": {"break", "hint", "check", "fix", "explain"},
+}
 """Subcommands that act on a running fabric; the others read files, or say themselves where they run."""
 
 
@@ -49,7 +53,7 @@ def follows_to_vm(words: Sequence[str]) -> bool:
 def _acts_on_a_fabric(line: CommandLine) -> bool:
     """Whether this call of one of these commands needs a fabric, and not only files."""
     match line.command:
-        case (("record" | "scenario") as group, *below):
+        case (("qos" | "record" | "scenario") as group, *below):
             return not _RUNS[group].isdisjoint(below)
         case ("craft",):
             return line.values.get("send") is not None

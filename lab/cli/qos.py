@@ -1,4 +1,4 @@
-"""``rocelab qos``: what the lossless ports are to do, changed while traffic runs, and what happened at them."""
+"""``rocelab qos show``, ``set`` and ``events``: what lossless ports are to do, its changes, and what happened."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from lab.dataplane.events import Event
     from lab.model.topology import Endpoint
 
-app = typer.Typer(no_args_is_help=True, help="Show and change what the lossless ports do; list their events.")
-
 _LOOK: Final = 0.2
 """Seconds between two looks of ``--follow`` at the log."""
 _EVENT_COLUMNS: Final = (
@@ -48,7 +46,6 @@ PortNames = Annotated[
 ]
 
 
-@app.command()
 def show(ports: PortNames = None, fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
     """Show what each port is to do, and whether the kernel has it so; all of it for a single port."""
     running = _open(fabric)
@@ -63,10 +60,13 @@ def show(ports: PortNames = None, fabric: FabricOption = None, as_json: JsonFlag
         for part in port_tables(end, qos, qos.ports[end.interface], unlike[end], host=host):
             stdout.print(part)
     else:
-        stdout.print(summary(running.name, running.qos, unlike))
+        drawn, left_out = summary(running.name, running.qos, unlike, stdout.width)
+        stdout.print(drawn)
+        if left_out:
+            where = f"rocelab qos show {chosen[0]} shows all of one port, --json of all ports"
+            stderr.print(f"No room for {', '.join(left_out)}: {where}", markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command("set")
 def set_(
     words: Annotated[
         list[str] | None,
@@ -102,7 +102,6 @@ def set_(
     stderr.print(said, highlight=False, soft_wrap=True)
 
 
-@app.command("events")
 def list_events(
     ports: PortNames = None,
     limit: Annotated[int, typer.Option(min=1, help="Only the last so many.")] = 100,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from lab.cli.columns import Column, Layout
 from lab.cli.output import table
 from lab.model.qos.port import CLASSES, members
 from lab.model.suggest import runs
@@ -18,13 +20,23 @@ if TYPE_CHECKING:
     from lab.model.topology import Endpoint
 
 _SUMMARY: Final = (
-    "port", "rate", "lossless", "PFC", "ECN marks", "pauses above", "resumes at", "headroom", "watchdog",
-    "drained at", "in the kernel",
+    Column("port", "port"), Column("rate", "rate", 2), Column("lossless", "lossless", 1), Column("pfc", "PFC", 3),
+    Column("ecn", "ECN marks", 1), Column("xoff", "pauses above", 1), Column("xon", "resumes at", 4),
+    Column("headroom", "headroom", 4), Column("watchdog", "watchdog", 5), Column("drain", "drained at", 3),
+    Column("kernel", "in the kernel", 1),
 )  # fmt: skip
 
+_SHOWN: Final = 1
+"""Fields that a cell of the summary names."""
 
-def summary(fabric: str, nodes: Mapping[str, NodeQos], unlike: Mapping[Endpoint, Sequence[str]]) -> Table:
-    """A line for each port; of groups and queues those of its lossless priorities."""
+
+def summary(
+    fabric: str, nodes: Mapping[str, NodeQos], unlike: Mapping[Endpoint, Sequence[str]], width: int
+) -> tuple[Table, list[str]]:
+    """A line for each port, in ``width`` characters, and the heads of the columns that it had no room for.
+
+    Of groups and queues those of its lossless priorities are shown.
+    """
     rows = []
     for end, fields in unlike.items():
         node = nodes[end.node]
@@ -36,9 +48,12 @@ def summary(fabric: str, nodes: Mapping[str, NodeQos], unlike: Mapping[Endpoint,
             _each(marks), _each(_threshold(group, node) for group in groups),
             _each(format_size(group.xon) for group in groups),
             _each(format_size(group.headroom) for group in groups),
-            _watchdog(port.pfc), "" if port.drain is None else format_rate(port.drain), _kernel(fields),
+            _watchdog(port.pfc), "" if port.drain is None else format_rate(port.drain), _some(fields),
         ))  # fmt: skip
-    return table(f"lossless ports of {fabric} (emulated)", _SUMMARY, rows)
+    always = {"kernel"} if any(unlike.values()) else set()
+    columns = [replace(column, rank=0) if column.key in always else column for column in _SUMMARY]
+    drawn, left_out = Layout(columns).draw(f"lossless ports of {fabric} (emulated)", rows, width)
+    return drawn, [column.head for column in columns if column.key in left_out]
 
 
 def port_tables(end: Endpoint, node: NodeQos, port: PortQos, unlike: Sequence[str], *, host: bool) -> Iterator[Table]:
@@ -117,6 +132,12 @@ def _watchdog(pfc: PfcQos) -> str:
     if not dog.enabled:
         return "off"
     return f"{dog.action.value} after {format_time(dog.detection)}, until {format_time(dog.restoration)} without"
+
+
+def _some(unlike: Sequence[str]) -> str:
+    """As ``_kernel``, short enough for a cell."""
+    more = len(unlike) - _SHOWN
+    return f"differs: {', '.join(unlike[:_SHOWN])} and {more} more" if more > 0 else _kernel(unlike)
 
 
 def _kernel(unlike: Sequence[str]) -> str:

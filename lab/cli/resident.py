@@ -22,7 +22,7 @@ import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from lab.cli import output
-from lab.cli.lazy import wrapped
+from lab.cli.lazy import LazyGroup, wrapped
 from lab.cli.main import Commands
 from lab.cli.main import main as run_command
 from lab.vm.request import Request
@@ -60,7 +60,10 @@ _UNHEARD: Final = 120
 def warm_up() -> None:
     """Import and make, for all who fork from this process, what commands would each for themselves."""
     for name, place in Commands.commands_at.items():
-        wrapped(name, *place)
+        command = wrapped(name, *place)
+        below = command.commands_at if isinstance(command, LazyGroup) else {}
+        for each, where in below.items():
+            wrapped(each, *where)
     for module in _WARM:
         importlib.import_module(module)
     gc.collect()

@@ -44,7 +44,7 @@ QosOption = Annotated[
     typer.Option(
         "--qos",
         metavar="PRESET",
-        help="Lossless ports: lab, sonic, nvidia, cisco, dcqcn or hpcc. \\[default: none, links are lossy]",
+        help="Lossless ports, by a preset of rocelab qos presets. \\[default: none, links are lossy]",
     ),
 ]
 Tenants = Annotated[

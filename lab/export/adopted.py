@@ -11,7 +11,7 @@ from lab.export import labels
 from lab.export.from_lab import plain_name
 from lab.export.roles import roles_of
 from lab.model.qos.headroom import HOST_REACTION
-from lab.model.qos.presets import PRESETS
+from lab.model.qos.presets import PRESETS, suggest_profile
 from lab.model.qos.profile import QosIntent
 from lab.model.qos.rules import check_numbers
 from lab.model.topology import (
@@ -83,7 +83,8 @@ def furnished(topology: Topology, qos: str | None, *, rdma: bool) -> Topology:
     if qos is None:
         return topology
     if qos not in PRESETS:
-        raise UsageError(f"--qos {qos} is no preset", f"there is {', '.join(PRESETS)}")
+        known = f"there is {', '.join(PRESETS)}"
+        raise UsageError(f"--qos {qos} is no preset", suggest_profile(qos, PRESETS, known))
     topology = replace(topology, qos=QosIntent(fabric=(qos,)))
     if wrong := {Problem("", found.message, found.remedy) for found in check_numbers(topology, HOST_REACTION)}:
         raise InvalidInput(f"--qos {qos}", sorted(wrong))

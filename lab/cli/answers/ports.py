@@ -218,3 +218,85 @@ class PortEvent(Answer):
     """
     towards: str
     """Of group_drops: the port by which the packet was to leave."""
+
+
+class PresetAnswer(Answer):
+    """Ready-made QoS: sizes in bytes, times in seconds."""
+
+    preset: str
+    source: str
+    """Who published the values."""
+    rate: int
+    """Bit/s of the links that the values are for."""
+    lossless: list[int]
+    """Lossless priorities."""
+    kmin: int
+    kmax: int
+    pmax: float
+    alpha: str
+    """Dynamic threshold: a group may take alpha times what is free of the pool."""
+    xoff: int
+    """Bytes at which a group that has the pool to itself pauses its peer."""
+    xon: int
+    pool: int
+    """Bytes that the ports of a node share."""
+    roce: int
+    """Priority of DSCP 26."""
+    cnp: int
+    """Priority of DSCP 48."""
+    cnp_queue: str
+    """How the queue of CNPs is scheduled."""
+    watchdog: float | None
+    """Seconds after which the PFC watchdog sees a storm; null when it is off."""
+    maps: dict[str, str | int]
+    """DSCPs, queue and group of each priority, and scheduling of each queue."""
+
+
+class PresetDifference(Answer):
+    """A setting that differs between two presets, and its value in each, by the preset's name."""
+
+    setting: str
+    values: dict[str, list[int] | str | int | float | None]
+
+
+class PlanTerm(Answer):
+    """What can arrive after XOFF: one summand of the headroom."""
+
+    term: str
+    bytes: int
+    arithmetic: str
+    source: str
+
+
+class PlanChoice(Answer):
+    """A threshold: bytes, or of pmax a probability."""
+
+    name: str
+    """kmin, kmax, pmax, xoff, xon, headroom, or buffer: of all senders together."""
+    value: float
+    arithmetic: str
+    source: str
+    larger: str
+    """What a larger one costs."""
+    smaller: str
+    """What a smaller one costs."""
+
+
+class QosPlan(Answer):
+    """Thresholds of a lossless class on real links."""
+
+    rate: int
+    """Bit/s."""
+    length: float
+    """Metres."""
+    mtu: int
+    port_mtu: int
+    senders: int
+    rtt: float
+    """Seconds."""
+    headroom_terms: list[PlanTerm]
+    choices: list[PlanChoice]
+    sonic_headroom: int
+    """Bytes of headroom by SONiC's formula."""
+    ecn_bound: int | None
+    """Bytes of queue below which marks surely precede pauses; null without --buffer."""

@@ -33,9 +33,10 @@ from lab.model.qos.port import (
     vector,
 )
 from lab.model.qos.profile import STRICT, Weight
+from lab.model.suggest import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 FLOOR_PACKETS: Final = 3
 """RoCE packets that fit below ``kmin``, whatever the rate: one is sent, one waits, one arrives."""
@@ -69,8 +70,12 @@ _CISCO: Final = _dscp_map(0, {24: 3, ROCE_DSCP: 3, CNP_DSCP: 7})
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One row of the sheet: ``kmin`` and ``kmax`` in bytes at ``rate`` bit/s; ``weights`` where not ``weight``."""
+    """One row of the sheet: ``kmin`` and ``kmax`` in bytes at ``rate`` bit/s; ``weights`` where not ``weight``.
 
+    ``source`` says who published the values.
+    """
+
+    source: str
     rate: int
     kmin: int
     kmax: int
@@ -128,11 +133,12 @@ class Preset:
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
-    # Our own. 3.2 ms of queue to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs. The pool is
-    # 32 ms, half of the 67 ms after which perftest's QPs send again, so that a pause is not taken for a loss.
-    "lab": Preset(10**8, 40_000, 160_000, 0.1),
-    # SONiC's qos_config: AZURE maps, priorities 3 and 4, WRED 1 MiB / 2 MiB / 5%, DWRR 14 and 15.
+    # 3.2 ms of queue to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs. The pool is 32 ms,
+    # half of the 67 ms after which perftest's QPs send again, so that a pause is not taken for a loss.
+    "lab": Preset("rocelab, for links of 100 Mb/s", 10**8, 40_000, 160_000, 0.1),
+    # AZURE maps, priorities 3 and 4, WRED 1 MiB / 2 MiB / 5%, DWRR 14 and 15. No rate is stated; 100 Gb/s is assumed.
     "sonic": Preset(
+        "SONiC, qos_config.j2 of sonic-buildimage: maps AZURE, profile AZURE_LOSSLESS",
         100 * _GBIT,
         2**20,
         2**21,
@@ -144,8 +150,9 @@ PRESETS: Final[Mapping[str, Preset]] = {
         weights={3: 15, 4: 15},
         watchdog=True,
     ),
-    # NVIDIA Cumulus Linux, RoCE lossless mode: 150 KB / 1500 KB, priority 3, CNP strict in 6, the rest in 0.
+    # 150 KB / 1500 KB, priority 3, CNP strict in 6, the rest in 0.
     "nvidia": Preset(
+        "NVIDIA Cumulus Linux 5, RDMA over Converged Ethernet, mode lossless",
         400 * _GBIT,
         150_000,
         1_500_000,
@@ -154,8 +161,9 @@ PRESETS: Final[Mapping[str, Preset]] = {
         queue=(0, 0, 0, 3, 0, 0, 6, 0),
         group=(0, 0, 0, 3, 0, 0, 6, 0),
     ),
-    # Cisco's blueprint for AI networks: 150 KB / 3000 KB / 7%, pause on CoS 3, CNP strict in 7, the rest in 0.
+    # 150 KB / 3000 KB / 7%, pause on CoS 3, CNP strict in 7, the rest in 0.
     "cisco": Preset(
+        "Cisco, Data Center Networking Blueprint for AI/ML Applications (Nexus 9000)",
         400 * _GBIT,
         150_000,
         3_000_000,
@@ -165,9 +173,29 @@ PRESETS: Final[Mapping[str, Preset]] = {
         group=(0, 0, 0, 3, 0, 0, 0, 7),
         weights={7: STRICT},
     ),
-    # Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015: 5 KB / 200 KB / 1% at 40 Gb/s.
-    "dcqcn": Preset(40 * _GBIT, 5_000, 200_000, 0.01),
-    # Li et al., HPCC, SIGCOMM 2019: 100 KB / 400 KB / 20% per 25 Gb/s, PFC at 11% of the free buffer, here 1/8.
-    "hpcc": Preset(25 * _GBIT, 100_000, 400_000, 0.2, alpha=Fraction(1, 8)),
+    # 5 KB / 200 KB / 1% at 40 Gb/s.
+    "dcqcn-thresholds": Preset(
+        "Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015",
+        40 * _GBIT,
+        5_000,
+        200_000,
+        0.01,
+    ),
+    # 100 KB / 400 KB / 20% per 25 Gb/s, PFC at 11% of the free buffer, here 1/8.
+    "hpcc-thresholds": Preset(
+        "Li et al., HPCC: High Precision Congestion Control, SIGCOMM 2019, the thresholds it gives DCQCN",
+        25 * _GBIT,
+        100_000,
+        400_000,
+        0.2,
+        alpha=Fraction(1, 8),
+    ),
 }
 """The sheet, by name; ``DEFAULT`` lies under everything that a fabric asks for."""
+RENAMED: Final = {"dcqcn": "dcqcn-thresholds", "hpcc": "hpcc-thresholds"}
+"""What presets were called before: they set thresholds of switches, and no algorithm of NICs."""
+
+
+def suggest_profile(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The remedy for a name that is no preset's and no profile's."""
+    return f"it is called {RENAMED[name]!r} now" if name in RENAMED else suggest(name, known, otherwise)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from lab.errors import UsageError
 from lab.model.qos.change import apply_preset, apply_profile, parse_assignments
 from lab.model.qos.link import take_link_change
-from lab.model.qos.presets import PRESETS
-from lab.model.suggest import suggest
+from lab.model.qos.presets import PRESETS, suggest_profile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -68,5 +67,5 @@ def _profile(topology: Topology, name: str) -> QosProfile:
     profiles = topology.qos.profiles if topology.qos is not None else {}
     if name not in profiles:
         known = [*PRESETS, *profiles]
-        raise UsageError(f"there is no profile {name!r}", suggest(name, known, f"choose {', '.join(known)}"))
+        raise UsageError(f"there is no profile {name!r}", suggest_profile(name, known, f"choose {', '.join(known)}"))
     return profiles[name]

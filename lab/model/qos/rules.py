@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lab.model.qos.check import node_faults
-from lab.model.qos.presets import PRESETS
+from lab.model.qos.presets import PRESETS, suggest_profile
 from lab.model.qos.resolve import resolve
 from lab.model.suggest import suggest
 from lab.model.topology import Role
@@ -32,7 +32,9 @@ def check_names(spec: QosSpec, profiles: frozenset[str]) -> Iterator[Finding]:
     for place, names in _attachments(spec):
         for name in names:
             if name not in known:
-                remedy = suggest(name, known, f"the presets are {', '.join(PRESETS)}; add others to qos.profiles")
+                remedy = suggest_profile(
+                    name, known, f"the presets are {', '.join(PRESETS)}; add others to qos.profiles"
+                )
                 said = name if name.isprintable() else ascii(name)
                 yield Finding(("qos", *place), f"there is no profile {said}", remedy)
 

@@ -176,7 +176,7 @@ class QosSpec(_Section):
     """QoS: profiles, and where they hold. The most specific one wins, field by field."""
 
     fabric: Names = []
-    """Of every port: a preset (lab, sonic, nvidia, cisco, dcqcn, hpcc), a profile, or a list; the last one wins."""
+    """Of every port: a preset (`rocelab qos presets`), a profile, or a list; the last one wins."""
     roles: RolesSpec = RolesSpec()
     """Profiles of all nodes of a tier."""
     nodes: Annotated[dict[NodeName, Names], _KEYED] = {}

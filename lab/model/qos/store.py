@@ -20,6 +20,7 @@ from lab.model.qos.port import (
     Trust,
     WatchdogQos,
 )
+from lab.model.qos.presets import RENAMED
 from lab.model.qos.profile import (
     BufferProfile,
     EcnProfile,
@@ -33,7 +34,7 @@ from lab.model.qos.profile import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 def dump_intent(intent: QosIntent) -> dict[str, Any]:
@@ -49,13 +50,18 @@ def restore_intent(data: Mapping[str, Any]) -> QosIntent:
     """The intent that ``dump_intent`` wrote; ValueError, KeyError, TypeError or AttributeError when it is damaged."""
     return QosIntent(
         profiles={name: _profile(profile) for name, profile in data["profiles"].items()},
-        fabric=tuple(data["fabric"]),
+        fabric=_current(data["fabric"]),
         **{place: _named(data[place]) for place in ("roles", "nodes", "interfaces")},
     )
 
 
 def _named(attached: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {place: tuple(names) for place, names in attached.items()}
+    return {place: _current(names) for place, names in attached.items()}
+
+
+def _current(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of profiles as they are today; a recording has those of its day."""
+    return tuple(RENAMED.get(name, name) for name in names)
 
 
 def _numbered(table: Mapping[str, Any]) -> dict[int, Any]:

@@ -76,6 +76,8 @@ def test_without_a_fabric_here_it_is_the_vms(machine: StateFolder) -> None:
     assert follows("record stop")
     assert not follows("record show first")
     assert not follows("record ls")
+    assert not follows("qos plan")
+    assert not follows("qos presets --diff sonic nvidia")
 
 
 @pytest.mark.parametrize(

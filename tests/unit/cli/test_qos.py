@@ -48,6 +48,23 @@ def test_show_has_a_line_for_each_port(running: Running) -> None:
     assert running.requests == []
 
 
+@pytest.mark.parametrize("preset", ["lab", "sonic"])
+@pytest.mark.parametrize("width", [80, 100, 140, 160])
+def test_no_name_of_a_port_is_broken_on_a_narrow_terminal(
+    preset: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdout, "width", width)
+    made = run(fabric(preset), tmp_path, monkeypatch)
+    for field in ("kmin", "kmax", "limit"):
+        made.maps.config["queue"][field][made.id("leaf1:swp3")] = 1
+    text = qos("show", "leaf1", "h1")
+    assert [row[0] for row in rows(text)] == [f"leaf1:swp{number}" for number in (1, 2, 3, 4)] + ["h1:eth1"]
+    assert max(map(len, text.splitlines()[:-1])) <= width
+    assert "No room for " in text.splitlines()[-1]
+    assert "watchdog" in text.splitlines()[-1]
+    assert [row[-1] for row in rows(text) if row[-1] != "as here"] == ["differs: queue[0].kmin and 23 more"]
+
+
 def test_show_compares_with_the_kernel(running: Running) -> None:
     running.maps.config["queue"]["kmin"][running.id("leaf1:swp3"), 3] = 1
     assert rows(qos("show", "leaf1"))[2][-1] == "differs: queue[3].kmin"

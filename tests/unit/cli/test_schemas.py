@@ -107,7 +107,9 @@ def test_every_command_that_answers_in_json_has_a_schema() -> None:
 @pytest.mark.parametrize(
     "line",
     ["ls", "inspect", "inspect h1", "counters", "counters --all", "counters --names", "congestion --for 1ms",
-     "qos show", "qos show leaf1:swp1", "qos events", "expect drops==0 goodput>1Mbit", "vm status", "vm ls",
+     "qos show", "qos show leaf1:swp1", "qos events", "qos presets", "qos presets sonic --rate 1Gbit",
+     "qos presets --diff sonic hpcc-thresholds", "qos plan", "qos plan --buffer 12MB --rtt 9us",
+     "expect drops==0 goodput>1Mbit", "vm status", "vm ls",
      "vm checkpoint ls", "doctor", "craft cnp", "craft write --count 3 --payload hello --vni 10 --bad-icrc",
      "craft pfc --classes 3=65535", "craft read --dmalen 64 --src fd00::1 --vlan 5"],
 )  # fmt: skip

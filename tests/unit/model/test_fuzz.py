@@ -101,7 +101,7 @@ PROFILES = st.fixed_dictionaries(
 )
 
 
-@given(PROFILES, st.sampled_from(["lab", "sonic", "hpcc"]))
+@given(PROFILES, st.sampled_from(["lab", "sonic", "hpcc-thresholds"]))
 def test_a_profile_that_loads_can_be_resolved_advised_on_and_stored(profile: dict[str, Any], preset: str) -> None:
     tree = {
         "name": "t",

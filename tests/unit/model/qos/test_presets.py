@@ -16,8 +16,8 @@ SHEET = {
     "sonic": (100 * GBIT, 2**20, 2 * 2**20, 0.05),
     "nvidia": (400 * GBIT, 150 * KB, 1500 * KB, 1.0),
     "cisco": (400 * GBIT, 150 * KB, 3000 * KB, 0.07),
-    "dcqcn": (40 * GBIT, 5 * KB, 200 * KB, 0.01),
-    "hpcc": (25 * GBIT, 100 * KB, 400 * KB, 0.2),
+    "dcqcn-thresholds": (40 * GBIT, 5 * KB, 200 * KB, 0.01),
+    "hpcc-thresholds": (25 * GBIT, 100 * KB, 400 * KB, 0.2),
 }
 EACH = pytest.mark.parametrize("name", PRESETS)
 

@@ -47,14 +47,14 @@ def test_times_are_of_the_new_rate() -> None:
 
 
 def test_a_preset_makes_ports_afresh_and_keeps_their_link() -> None:
-    (changed,) = asked("leaf1", profile="dcqcn").values()
-    alone = resolve(fabric("dcqcn"))["leaf1"]
+    (changed,) = asked("leaf1", profile="dcqcn-thresholds").values()
+    alone = resolve(fabric("dcqcn-thresholds"))["leaf1"]
     assert changed == alone
 
 
 def test_a_preset_of_some_ports_leaves_what_is_shared() -> None:
-    (changed,) = asked("leaf1:swp3", profile="dcqcn").values()
-    assert changed.ports["swp3"] == resolve(fabric("dcqcn"))["leaf1"].ports["swp3"]
+    (changed,) = asked("leaf1:swp3", profile="dcqcn-thresholds").values()
+    assert changed.ports["swp3"] == resolve(fabric("dcqcn-thresholds"))["leaf1"].ports["swp3"]
     assert changed.ports["swp4"] == NODES["leaf1"].ports["swp4"]
     assert changed.shared == NODES["leaf1"].shared
 

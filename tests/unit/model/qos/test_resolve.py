@@ -97,8 +97,8 @@ def test_a_preset_starts_afresh() -> None:
     mine = "profiles: {mine: {ecn: {3: {kmin: 3KB}}}}"
     assert port(f"{{fabric: [mine, nvidia], {mine}}}") == PRESETS["nvidia"].port(10**8, 9000, 0.0)
     assert port(f"{{fabric: [nvidia, mine], {mine}}}").queues[3].ecn.kmin == 3000
-    assert port("{roles: {leaf: hpcc}}").groups[3].alpha == Fraction(1, 8)
-    assert port("{roles: {leaf: hpcc}}", "spine1:swp1").groups[3].alpha == 1
+    assert port("{roles: {leaf: hpcc-thresholds}}").groups[3].alpha == Fraction(1, 8)
+    assert port("{roles: {leaf: hpcc-thresholds}}", "spine1:swp1").groups[3].alpha == 1
 
 
 def test_a_time_is_what_the_link_carries() -> None:
@@ -163,7 +163,13 @@ def test_hosts_mark_only_where_a_profile_says_so_of_hosts() -> None:
         node, _, interface = end.partition(":")
         return resolve(fabric(qos))[node].ports[interface].queues[3].ecn.enabled
 
-    for qos in ("lab", "dcqcn", f"{{fabric: [lab, p], profiles: {{p: {marking}}}}}", "{nodes: {h1: dcqcn}}", "{}"):
+    for qos in (
+        "lab",
+        "dcqcn-thresholds",
+        f"{{fabric: [lab, p], profiles: {{p: {marking}}}}}",
+        "{nodes: {h1: dcqcn-thresholds}}",
+        "{}",
+    ):
         assert (marks(qos, "leaf1:swp1"), marks(qos, "h1:eth1")) == (True, False), qos
     for place in ("roles: {host: p}", "nodes: {h1: p}", "interfaces: {'h1:eth1': p}"):
         assert marks(f"{{{place}, profiles: {{p: {marking}}}}}", "h1:eth1"), place

@@ -1,0 +1,82 @@
+"""What a preset sets, by name and value: to list presets, and to show what differs between two of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lab.model.qos.headroom import VIRTUAL_REACTION
+from lab.model.qos.port import CLASSES, members
+from lab.model.qos.presets import CNP_DSCP, PRESETS, ROCE_DSCP
+from lab.model.suggest import runs
+
+if TYPE_CHECKING:
+    from lab.model.qos.port import PortQos, QueueQos
+
+MTU: Final = 9000
+"""Bytes of the largest IP packet of a link that a preset is scaled to, where nothing else is asked for."""
+PUBLISHED_MTU: Final = 1500
+"""An MTU at which every preset has its published values, at its own rate: no floor of three packets is above them."""
+
+
+class Difference(NamedTuple):
+    """A setting, and its values in two presets."""
+
+    setting: str
+    first: Any
+    second: Any
+
+
+def preset_values(name: str, rate: int | None = None, mtu: int | None = None) -> dict[str, Any]:
+    """What preset ``name`` sets on a link of ``rate`` bit/s and ``mtu`` bytes; without a rate, as published.
+
+    Sizes in bytes, times in seconds. Headroom and pool are left out: they depend on the link and the machine.
+    KeyError when there is no such preset.
+    """
+    preset = PRESETS[name]
+    mtu = mtu or (PUBLISHED_MTU if rate is None else MTU)
+    rate = preset.rate if rate is None else rate
+    port = preset.port(rate, mtu, 0.0, VIRTUAL_REACTION)
+    lossless = members(port.pfc.priorities)
+    group = port.groups[port.priority_to_group[lossless[0]]]
+    ecn = port.queues[port.priority_to_queue[lossless[0]]].ecn
+    shared = preset.shared(rate, mtu)
+    values: dict[str, Any] = {
+        "rate": rate,
+        "lossless": list(lossless),
+        "kmin": ecn.kmin,
+        "kmax": ecn.kmax,
+        "pmax": ecn.pmax,
+        "alpha": str(group.alpha),
+        "xoff": group.alone(shared),
+        "xon": group.xon,
+        "pool": shared,
+        "roce": port.dscp_to_priority[ROCE_DSCP],
+        "cnp": port.dscp_to_priority[CNP_DSCP],
+        "cnp_queue": _scheduling(port.queues[port.priority_to_queue[port.dscp_to_priority[CNP_DSCP]]]),
+        "watchdog": port.pfc.watchdog.detection if port.pfc.watchdog.enabled else None,
+    }
+    return values | _maps(port)
+
+
+def _maps(port: PortQos) -> dict[str, Any]:
+    """For each priority its DSCPs, queue and group; for each queue that is used its scheduling."""
+    found: dict[str, Any] = {}
+    for priority in range(CLASSES):
+        dscps = [dscp for dscp, to in enumerate(port.dscp_to_priority) if to == priority]
+        found[f"DSCP of priority {priority}"] = ",".join("-".join(map(str, run)) for run in runs(dscps)) or "none"
+        found[f"queue of priority {priority}"] = port.priority_to_queue[priority]
+        found[f"group of priority {priority}"] = port.priority_to_group[priority]
+    for queue in range(CLASSES):
+        used = queue in port.priority_to_queue
+        found[f"scheduling of queue {queue}"] = _scheduling(port.queues[queue]) if used else "not used"
+    return found
+
+
+def _scheduling(queue: QueueQos) -> str:
+    return "strict" if queue.strict else f"DWRR {queue.weight}"
+
+
+def differences(first: str, second: str, rate: int, mtu: int | None = None) -> list[Difference]:
+    """The settings of two presets that differ on a link of ``rate`` bit/s; KeyError as of ``preset_values``."""
+    one, other = (preset_values(name, rate, mtu) for name in (first, second))
+    return [Difference(setting, value, other[setting]) for setting, value in one.items() if value != other[setting]]
