@@ -59,14 +59,20 @@ class Format(StrEnum):
     """What a picture is written as."""
 
     SVG = "svg"
+    PNG = "png"
+    PDF = "pdf"
     MERMAID = "mermaid"
     DOT = "dot"
 
 
+_BINARY = {Format.PNG, Format.PDF}
 _OPTIONS = {"fabric_mtu": "mtu", "shape": ""}
 """Keys of a new file whose options are called something else."""
 _SUFFIXES = {
+    "": Format.SVG,
     ".svg": Format.SVG,
+    ".png": Format.PNG,
+    ".pdf": Format.PDF,
     ".mmd": Format.MERMAID,
     ".mermaid": Format.MERMAID,
     ".dot": Format.DOT,
@@ -245,11 +251,44 @@ def graph(
     ] = None,
     output: Output = None,
 ) -> None:
-    """Draw the fabric as SVG, Mermaid or Graphviz."""
+    """Draw the fabric as SVG, PNG, PDF, Mermaid or Graphviz."""
     from lab.model.load import read_topology  # noqa: PLC0415
 
-    chosen = format or _SUFFIXES.get(output.suffix if output else "", Format.SVG)
-    write(_draw(read_topology(file, clock.reaction()), chosen), output)
+    chosen = _format_of(output) if format is None else format
+    if chosen in _BINARY and output is None and sys.stdout.isatty():
+        raise UsageError(f"a {chosen.upper()} is no text for a terminal", "name a file with -o")
+    topology = read_topology(file, clock.reaction())
+    if chosen is Format.MERMAID:
+        from lab.model.draw.mermaid import draw_mermaid  # noqa: PLC0415
+
+        write(draw_mermaid(topology), output)
+    elif chosen is Format.DOT:
+        from lab.model.draw.graphviz import draw_graphviz  # noqa: PLC0415
+
+        write(draw_graphviz(topology), output)
+    else:
+        _write_picture(topology, chosen, output)
+
+
+def _format_of(output: Path | None) -> Format:
+    """By the name of the file; UsageError for one that no picture of ours has."""
+    suffix = output.suffix.lower() if output else ""
+    if suffix not in _SUFFIXES:
+        known = ", ".join(filter(None, _SUFFIXES))
+        raise UsageError(f"cannot draw a {suffix} file", f"name it {known}, or choose one with --format")
+    return _SUFFIXES[suffix]
+
+
+def _write_picture(topology: Topology, format: Format, output: Path | None) -> None:  # noqa: A002
+    from lab.model.draw.svg import draw_svg  # noqa: PLC0415
+
+    svg = draw_svg(topology)
+    if format is Format.SVG:
+        write(svg, output)
+        return
+    from lab.model.draw.raster import render  # noqa: PLC0415 - matplotlib takes longer than all else here
+
+    write(render(svg, "png" if format is Format.PNG else "pdf"), output)
 
 
 @app.command()
@@ -260,21 +299,13 @@ def schema(output: Output = None) -> None:
     write(json_text.dumps(json_schema(), indent=2) + "\n", output)
 
 
-def _draw(topology: Topology, format: Format) -> str:  # noqa: A002
-    from lab.model.draw.graphviz import draw_graphviz  # noqa: PLC0415
-    from lab.model.draw.mermaid import draw_mermaid  # noqa: PLC0415
-    from lab.model.draw.svg import draw_svg  # noqa: PLC0415
-
-    return {Format.SVG: draw_svg, Format.MERMAID: draw_mermaid, Format.DOT: draw_graphviz}[format](topology)
-
-
-def write(text: str, output: Path | None) -> None:
-    """Put ``text`` into a file, or on standard output; UsageError when it cannot be written."""
+def write(content: str | bytes, output: Path | None) -> None:
+    """Put a text or a picture into a file, or on standard output; UsageError when it cannot be written."""
     if output is None:
-        typer.echo(text, nl=False)
+        typer.echo(content, nl=False)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        output.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise UsageError(f"cannot write {output} ({error.strerror})", "choose another place with -o") from error
     typer.echo(f"wrote {output}", err=True)

@@ -18,11 +18,11 @@ TIERS: Final = {
     Role.HOST: ("#fffbeb", "#f59e0b"),
 }
 """Fill and line of a node's card, on light ground."""
-RAILS: Final = ("#3b82f6", "#14b8a6", "#f59e0b", "#ef4444", "#8b5cf6", "#ec4899", "#84cc16", "#06b6d4")
-"""One for each rail; the ninth begins again."""
+RAILS: Final = ("#1d4ed8", "#65a30d", "#c026d3", "#92400e", "#0e7490", "#7e22ce", "#059669", "#f472b6")
+"""One for each rail or tenant; the ninth begins again. None is like the line of a tier, or of a link marked red."""
 _OF_THE_NAME: Final = {
-    "blue": RAILS[0], "teal": RAILS[1], "orange": RAILS[2], "red": RAILS[3], "purple": RAILS[4], "pink": RAILS[5],
-    "green": RAILS[6],
+    "blue": RAILS[0], "green": RAILS[1], "brown": RAILS[3], "teal": RAILS[4], "purple": RAILS[5], "pink": RAILS[7],
+    "red": "#dc2626", "orange": "#ea580c",
 }  # fmt: skip
 INK: Final = "#0f172a"
 """Text on a card, on light ground."""
@@ -48,6 +48,14 @@ def tenant_colours(topology: Topology) -> Mapping[str, str]:
     free = [colour for colour in RAILS if colour not in named.values()] or list(RAILS)
     others = [tenant for tenant in tenants if tenant not in named]
     return {**named, **{tenant: free[place % len(free)] for place, tenant in enumerate(others)}}
+
+
+def light_colours() -> Mapping[str, tuple[str, str]]:
+    """Fill and line of each CSS class on light ground, for what reads no stylesheet."""
+    areas = _LIGHT_AREAS | {str(role): pair for role, pair in TIERS.items()}
+    found = {**areas, **{f"{name}-text": (line, "none") for name, (_, line) in areas.items()}}
+    found |= {name: (colour, "none") for name, colour in _LIGHT_TEXTS.items()}
+    return found | {name: ("none", colour) for name, colour in _LIGHT_LINES.items()}
 
 
 def _rules(areas: Mapping[str, tuple[str, str]], texts: Mapping[str, str], lines: Mapping[str, str]) -> Iterator[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from lab.model.addressing import plan_addresses
 from lab.model.draw.layout import LONGEST_NAME, lay_out
 from lab.model.draw.palette import RAILS, STYLESHEET, tenant_colours
+from lab.model.draw.rails import rails_of_ends
 from lab.model.overlay.tenancy import tenants_of_ends
 from lab.model.summary import format_ratio, summarise
 from lab.model.topology import Role
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 _FONT: Final = "Inter, 'Segoe UI', 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
 _MAX_LABELS: Final = 24
+_LEFT: Final = 28.0
+_LEGEND_ROW: Final = 18
+_LEGEND_LETTER: Final = 6.6
+"""Width of a letter of the legend, about."""
 _CROWD: Final = 120
 """Links from which straight lines are easier to read than curves."""
 
@@ -56,11 +62,13 @@ class _Drawing:
         self._crowded = len(topology.links) > _CROWD
         self._tenants = tenants_of_ends(topology)
         self._colours = tenant_colours(topology)
-        self._rails = not self._tenants and any(len(topology.links_of(host.name)) > 1 for host in topology.hosts)
+        self._rails = {} if self._tenants else rails_of_ends(topology)
+        self._legend_rows = _wrapped(list(self._legend_items()), self._layout.width - 2 * _LEFT)
 
     def parts(self) -> Iterator[str]:
         """The document, element by element."""
-        width, height = round(self._layout.width), round(self._layout.height)
+        more = _LEGEND_ROW * max(0, len(self._legend_rows) - 1)
+        width, height = round(self._layout.width), round(self._layout.height + more)
         name = escape(self._topology.name)
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
@@ -150,13 +158,8 @@ class _Drawing:
         return f' style="stroke: {self._colours[tenant]}"' if tenant else ""
 
     def _rail_colour(self, link: Link) -> str:
-        if not self._rails:
-            return ""
-        for end in link.ends:
-            if not self._topology.node(end.node).role.is_switch:
-                rail = self._topology.links_of(end.node).index(link)
-                return f' style="stroke: {RAILS[rail % len(RAILS)]}"'
-        return ""
+        rail = next((self._rails[end] for end in link.ends if end in self._rails), 0)
+        return f' style="stroke: {RAILS[(rail - 1) % len(RAILS)]}"' if rail else ""
 
     def _labels(self) -> Iterator[str]:
         for wire in self._odd_wires()[:_MAX_LABELS] if self._layout.style.details else []:
@@ -229,22 +232,66 @@ class _Drawing:
         return [f"{kind.links} \N{MULTIPLICATION SIGN} {format_rate(kind.rate)} ↓" for kind in kinds[:3]]
 
     def _legend(self) -> Iterator[str]:
-        y, x = self._layout.height - 26, 28.0
+        y = self._layout.height - 26
+        for row in self._legend_rows:
+            x = _LEFT
+            for item in row:
+                yield from item.draw(x, y)
+                x += item.width
+            y += _LEGEND_ROW
+
+    def _legend_items(self) -> Iterator[_LegendItem]:
         if self._summary.rdma_nics:
-            yield f'<circle class="host-text" cx="{x + 4:.1f}" cy="{y - 4:.1f}" r="3.5"/>'
-            yield f'<text class="muted" x="{x + 14:.1f}" y="{y:.1f}" font-size="11">RDMA NIC (rxe)</text>'
-            x += 124
+            yield _LegendItem("RDMA NIC (rxe)", dot=True)
         for tenant in dict.fromkeys(self._tenants.values()):
-            yield f'<rect x="{x:.1f}" y="{y - 8:.1f}" width="12" height="4" rx="2" fill="{self._colours[tenant]}"/>'
-            yield f'<text class="muted" x="{x + 18:.1f}" y="{y:.1f}" font-size="11">{escape(tenant)}</text>'
-            x += 34 + len(tenant) * 6.6
-        text = "thicker is faster" if len({link.rate for link in self._topology.links}) > 1 else ""
-        if self._rails:
-            text += ("; " if text else "") + "a colour for each rail"
+            yield _LegendItem(tenant, self._colours[tenant])
+        rails = sorted(set(self._rails.values()))
+        for place, colour in enumerate(RAILS):
+            if numbers := [str(rail) for rail in rails if (rail - 1) % len(RAILS) == place]:
+                yield _LegendItem(f"rail {', '.join(numbers)}", colour)
+        texts = ["thicker is faster"] if len({link.rate for link in self._topology.links}) > 1 else []
         if any(_kind(self._topology, link) not in self._usual for link in self._topology.links):
-            text += ("; " if text else "") + "red: unlike the others of its tier"
-        if text:
-            yield f'<text class="muted" x="{x:.1f}" y="{y:.1f}" font-size="11">{text}</text>'
+            texts.append("red and named: unlike the others of its tier")
+        if texts:
+            yield _LegendItem("; ".join(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class _LegendItem:
+    """A word of the legend, behind a bar of ``colour`` or the dot of RDMA NICs."""
+
+    text: str
+    colour: str = ""
+    dot: bool = False
+
+    @property
+    def width(self) -> float:
+        """To the next item of the row."""
+        return self._indent + len(self.text) * _LEGEND_LETTER + 16
+
+    @property
+    def _indent(self) -> float:
+        return 18 if self.colour else 14 if self.dot else 0
+
+    def draw(self, x: float, y: float) -> Iterator[str]:
+        """With its text's baseline at ``y``."""
+        if self.dot:
+            yield f'<circle class="host-text" cx="{x + 4:.1f}" cy="{y - 4:.1f}" r="3.5"/>'
+        if self.colour:
+            yield f'<rect x="{x:.1f}" y="{y - 8:.1f}" width="12" height="4" rx="2" fill="{self.colour}"/>'
+        left = x + self._indent
+        yield f'<text class="muted" x="{left:.1f}" y="{y:.1f}" font-size="11">{escape(self.text)}</text>'
+
+
+def _wrapped(items: list[_LegendItem], width: float) -> list[list[_LegendItem]]:
+    """The items in rows, each of at most ``width`` where it has more than one."""
+    rows: list[list[_LegendItem]] = []
+    for item in items:
+        if rows and sum(each.width for each in rows[-1]) + item.width <= width:
+            rows[-1].append(item)
+        else:
+            rows.append([item])
+    return rows
 
 
 def _kind(topology: Topology, link: Link) -> tuple[Role, int, int, float]:

@@ -42,9 +42,10 @@ WORDS: Final[dict[str, str]] = {
     "analyze": f"{CAPTURE} --filter host==h1",
 }
 """What a command needs besides."""
-OF_FILES: Final = {"fault show", "record ls", "record show", "scenario break", "scenario score", "scenario ls",
+OF_FILES: Final = {"qos presets", "qos plan", "fault show", "record ls", "record show",
+                   "scenario break", "scenario score", "scenario ls",
                    "scenario show", "scenario lint", "scenario run", "scenario judge"}  # fmt: skip
-"""About recordings and descriptions; ``break`` and ``run`` bring a fabric up by themselves."""
+"""About recordings, values and descriptions; ``break`` and ``run`` bring a fabric up by themselves."""
 
 
 def walk(command: Command, *path: str) -> Iterator[tuple[str, Command]]:

@@ -74,10 +74,24 @@ def test_graph_formats(tmp_path: Path) -> None:
     path = SHIPPED / "clos-2x2.yaml"
     assert ET.fromstring(run("graph", path)).tag.endswith("svg")  # noqa: S314 - our own text
     assert run("graph", path, "--format", "mermaid").startswith("flowchart")
-    for suffix, start in ((".dot", "graph "), (".mmd", "flowchart"), (".svg", "<svg"), (".txt", "<svg")):
+    for suffix, start in ((".dot", "graph "), (".mmd", "flowchart"), (".svg", "<svg"), ("", "<svg")):
         output = tmp_path / f"fabric{suffix}"
         assert run("graph", path, "-o", output) == ""
         assert output.read_text(encoding="utf-8").startswith(start)
+
+
+@pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.PDF", b"%PDF-"), ("a.b.png", b"\x89PNG")])
+def test_a_picture_is_what_its_name_says(name: str, magic: bytes, tmp_path: Path) -> None:
+    run("graph", SHIPPED / "multihomed.yaml", "-o", tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(magic)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.txt", "a.webp"])
+def test_a_name_that_no_picture_has_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot draw a .* file: name it .svg, .png, .pdf"):
+        run("graph", SHIPPED / "clos-2x2.yaml", "-o", tmp_path / name)
+    assert not (tmp_path / name).exists()
+    run("graph", SHIPPED / "clos-2x2.yaml", "-o", tmp_path / name, "--format", "svg")
 
 
 def test_unwritable_output_is_a_usage_error(tmp_path: Path) -> None:

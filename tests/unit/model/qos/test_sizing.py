@@ -40,7 +40,7 @@ def bits(cable: Cable) -> list[int]:
 
 
 def test_the_terms_of_a_100_gigabit_port_are_those_of_the_standard() -> None:
-    """As "Detecting, Troubleshooting, and Preventing Congestion in Storage Networks" (Cisco Press), chapter 7, has them."""
+    """As chapter 7 of "Detecting, Troubleshooting, and Preventing Congestion in Storage Networks" has them."""
     frame, pause, cable, interfaces, response, lossless = bits(Cable(100 * GBIT, 100, 2300 - 22, FRAME))
     assert frame == 73_888
     assert pause == 672
