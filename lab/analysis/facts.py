@@ -95,6 +95,8 @@ class PausedPort:
     ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other; where the capture does
     not know it, ``sender``, the MAC address that they came from, tells who paused the other one. ``paused`` is in
     seconds and ``share`` of the capture's duration, both None when the rate is not known and no XON told the end.
+    ``least`` and ``most`` bound ``paused``, ``longest_least`` and ``longest_most`` the longest pause, in seconds:
+    without the rate at least for what the quanta last at 800 Gb/s, and at most until an XON or the capture's end.
     """
 
     link: str
@@ -108,6 +110,25 @@ class PausedPort:
     paused: float | None
     longest: float | None
     share: float | None
+    least: float
+    most: float
+    longest_least: float
+    longest_most: float
+
+
+@dataclass(frozen=True, slots=True)
+class OddControl:
+    """MAC control frames from ``sender`` that are not as the standards have them.
+
+    ``why`` is ``opcode``, ``no class``, ``reserved class`` or ``address``, and ``number`` what is wrong: the opcode,
+    the class vector, or the destination's MAC address.
+    """
+
+    link: str
+    sender: str
+    why: str
+    number: int
+    frames: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +266,9 @@ class Icrcs:
 class Finding:
     """Something that looks wrong: what and where in one line, and what it usually means.
 
-    A ``note`` is no fault of the network: how this capture was made explains it. ``count`` flows, links or packets
-    have it in common, of which ``examples`` are the first ten.
+    A ``note`` is no fault of the network: how this capture was made explains it. What is ``unjudged`` may be one, but
+    the capture does not have what would decide it. ``count`` flows, links or packets have it in common, of which
+    ``examples`` are the first ten.
     """
 
     what: str
@@ -254,6 +276,7 @@ class Finding:
     note: bool = False
     count: int = 1
     examples: tuple[str, ...] = ()
+    unjudged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +318,7 @@ class Facts:
     gaps: tuple[MissingPsns, ...]
     over_time: OverTime
     pauses: tuple[PausedPort, ...]
+    odd_control: tuple[OddControl, ...]
     pause_trees: tuple[PauseTree, ...]
     spread: tuple[Spread, ...]
     paths: tuple[FlowPath, ...]

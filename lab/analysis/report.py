@@ -10,7 +10,7 @@ from lab.analysis import opcode_tables as ops
 from lab.analysis.analyser import Analyser
 from lab.analysis.batch import CHUNK
 from lab.analysis.causes import causes
-from lab.analysis.facts import Facts, Flow, Icrcs, PausedPort, Percentiles, Tunnel
+from lab.analysis.facts import Facts, Flow, Icrcs, OddControl, PausedPort, Percentiles, Tunnel
 from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
@@ -114,6 +114,7 @@ class _Report:
             "gaps": tuple(self._gap(*event) for event in of.events.gaps(_EVENTS)),
             "over_time": over_time(of, self._links, self._seconds),
             "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
+            "odd_control": self._odd_control(),
             "pause_trees": pause_trees(of.pauses.ports, of.capture, self._start, self._seconds),
             "spread": spread(
                 of.flows, of.order.counts[: len(of.flows), COUNTS.index("missing")].tolist(), self._links
@@ -229,6 +230,16 @@ class _Report:
             paused=paused,
             longest=port.longest / 1e9 if timed else None,
             share=paused / self._seconds if paused is not None and self._seconds else None,
+            least=port.least[0] / 1e9,
+            most=port.most[0] / 1e9,
+            longest_least=port.least[1] / 1e9,
+            longest_most=port.most[1] / 1e9,
+        )
+
+    def _odd_control(self) -> tuple[OddControl, ...]:
+        return tuple(
+            OddControl(self._links[interface], mac(sender), why.value, number, frames)
+            for (interface, sender, why, number), frames in self._of.pauses.odd.items()
         )
 
     def _tunnel(self, number: int) -> Tunnel:

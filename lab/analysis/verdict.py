@@ -14,16 +14,15 @@ from lab.analysis.facts import Finding
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
 from lab.analysis.order import MAX_SEQUENCES
+from lab.analysis.pause_findings import of_links, pause_findings
 from lab.units import counted, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lab.analysis.batch import Ints
-    from lab.analysis.facts import Facts, Flow, PausedPort
+    from lab.analysis.facts import Facts, Flow
 
-PAUSED_SHARE: Final = 0.1
-"""Of the capture's duration: being paused longer than this is no longer smoothing."""
 UNEVEN: Final = 0.8
 """Jain's index below which a spread is called uneven; one of two links idle gives 0.5."""
 _CONNECTED: Final = ("RC", "XRC")
@@ -112,7 +111,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
         *_bounds(facts),
         *_signs(facts, segments),
         *_unanswered_marks(facts, segments),
-        *_pauses(facts),
+        *pause_findings(facts),
         *_spread(facts),
     )
 
@@ -213,7 +212,7 @@ def _file(facts: Facts) -> Iterator[Finding]:
         )
     if facts.dropped:
         lost = f"{counted(sum(facts.dropped.values()), 'packet')} lost while capturing"
-        yield _of_links(facts.dropped, lost, "gaps there may not be the network's")
+        yield of_links(facts.dropped, lost, "gaps there may not be the network's")
     if facts.backwards > _DISORDER:
         yield Finding(
             f"packets are not in the order of time: some are {format_time(facts.backwards)} earlier than ones before",
@@ -274,13 +273,6 @@ def _bounds(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _of_links(links: Collection[str], what: str, meaning: str) -> Finding:
-    """What links have in common, the worst first."""
-    names = tuple(links)
-    where = names[0] if len(names) == 1 else f"{len(names)} links, the first {names[0]}"
-    return Finding(f"{where}: {what}", meaning, count=len(names), examples=names[:_EXAMPLES])
-
-
 def _unanswered_marks(facts: Facts, segments: Mapping[int, int | None]) -> Iterator[Finding]:
     """Marked packets and no CNP anywhere back: the receiver does not take part in DCQCN, or is SoftRoCE.
 
@@ -304,24 +296,6 @@ def _unanswered_marks(facts: Facts, segments: Mapping[int, int | None]) -> Itera
         )
         what = f"{counted(marked, 'packet')} marked CE, no CNP answered"
         yield silent.finding(what, meaning, note=facts.emulated)
-
-
-def _pauses(facts: Facts) -> Iterator[Finding]:
-    """By class: the longest pause first, and in how many places there were such."""
-    by_class: dict[int | None, dict[str, PausedPort]] = {}
-    for port in sorted(facts.pauses, key=lambda port: -(port.share or 0)):
-        if port.share is not None and port.share > PAUSED_SHARE:
-            place = port.link if port.direction else f"{port.link}, from {port.sender}"
-            by_class.setdefault(port.cls, {}).setdefault(place, port)
-    for cls, ports in by_class.items():
-        worst = next(iter(ports.values()))
-        what = "all classes" if cls is None else f"priority {cls}"
-        up_to = "up to " if len(ports) > 1 else ""
-        yield _of_links(
-            ports,
-            f"{what} paused for {up_to}{format_time(worst.paused or 0)}, {worst.share:.0%} of the capture",
-            "congestion further on, or a receiver that stopped reading",
-        )
 
 
 def _spread(facts: Facts) -> Iterator[Finding]:

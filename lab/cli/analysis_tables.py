@@ -14,7 +14,7 @@ from lab.units import counted, format_rate, format_size, format_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lab.analysis.facts import Facts, Flow, Pause, Percentiles
+    from lab.analysis.facts import Facts, Finding, Flow, Pause, Percentiles
 
 _ROWS: Final = 40
 """Of one table; JSON has them all."""
@@ -34,8 +34,10 @@ _BESIDE: Final = 60
 
 def verdict(facts: Facts) -> ExitCode:
     """Whether nothing looks wrong, something does, or there is nothing to judge."""
-    if any(not finding.note for finding in facts.findings):
+    if any(not (finding.note or finding.unjudged) for finding in facts.findings):
         return ExitCode.FAIL
+    if any(finding.unjudged for finding in facts.findings):
+        return ExitCode.UNKNOWN
     return ExitCode.PASS if facts.roce or facts.pause_frames or facts.tunnels else ExitCode.UNKNOWN
 
 
@@ -203,12 +205,17 @@ def _pauses(facts: Facts) -> None:
     _table("Pauses", _columns(*columns), (
         (
             port.link, port.direction or f"from {port.sender}", "all" if port.cls is None else port.cls,
-            port.xoff, port.xon, port.pairs, port.expired, "?" if port.paused is None else format_time(port.paused),
-            "?" if port.longest is None else format_time(port.longest),
+            port.xoff, port.xon, port.pairs, port.expired,
+            _bounded(port.paused, port.least), _bounded(port.longest, port.longest_least),
             "?" if port.share is None else f"{port.share:.2%}",
         )
         for port in facts.pauses
     ))  # fmt: skip
+
+
+def _bounded(seconds: float | None, least: float) -> str:
+    """A time, or of one that is not known what it is at least."""
+    return (f"≥ {format_time(least)}" if least else "?") if seconds is None else format_time(seconds)
 
 
 def _pause_trees(facts: Facts) -> None:
@@ -234,13 +241,19 @@ def _conclude(facts: Facts) -> None:
         stdout.print("root cause: ", style="red", end="")
         _line(cause.what)
     for finding in facts.findings[:_ROWS]:
-        stdout.print("note: " if finding.note else "looks wrong: ", style="yellow" if finding.note else "red", end="")
+        stdout.print(f"{_heading(finding)}: ", style="yellow" if finding.note else "red", end="")
         _line(f"{finding.what}: {finding.meaning}")
     if len(facts.findings) > _ROWS:
         _line(f"... and {len(facts.findings) - _ROWS} more; --json has all")
-    if not any(not finding.note for finding in facts.findings):
+    if all(finding.note for finding in facts.findings):
         judged = verdict(facts) is ExitCode.PASS
         _line("nothing looks wrong" if judged else f"no RoCE, flow control or VXLAN to judge: {_others(facts)}")
+
+
+def _heading(finding: Finding) -> str:
+    if finding.unjudged:
+        return "not judged"
+    return "note" if finding.note else "looks wrong"
 
 
 def _others(facts: Facts) -> str:
