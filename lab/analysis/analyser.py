@@ -18,6 +18,7 @@ from lab.analysis.events import Events
 from lab.analysis.flows import Flows
 from lab.analysis.handshakes import Handshakes
 from lab.analysis.keys import Keys
+from lab.analysis.loops import Loops
 from lab.analysis.messages import Messages
 from lab.analysis.naks import Naks
 from lab.analysis.order import Order
@@ -58,6 +59,7 @@ class Analyser:
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
         self.flows = Flows()
         self.copies = Copies(self.flows.interfaces)
+        self.loops = Loops()
         self.streams = Streams(self.flows)
         self.messages = Messages()
         self.naks = Naks(self.streams)
@@ -128,6 +130,7 @@ class Analyser:
             self._check(batch, columns, roce.row)
         self.handshakes.add(batch, columns, roce)
         flow = self.flows.number(batch, columns, roce)
+        self.loops.add(batch, columns, roce, flow)
         for packets in self._rounds.add(batch, columns, roce, flow):
             self._add_round(packets)
 

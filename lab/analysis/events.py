@@ -35,7 +35,8 @@ class Events:
         self.round_began = 0
         self.known_until = 2**63
         self._gaps, self._again, self._missed = _Kept(), _Kept(), _Kept()
-        self._stepped = table(MAX_FLOWS, 2)  # when each flow stepped back, the last time but one and the last
+        # Of each flow's last step back but one and its last: when, and 1 + PSN; and the end of the last.
+        self._stepped = table(MAX_FLOWS, 5)
 
     def gaps(self, first: int = MAX_EVENTS) -> Iterator[tuple[int, Gap]]:
         """The first ones that were kept, each with its flow."""
@@ -64,7 +65,7 @@ class Events:
         if resend.cause == ACKS[RNR] and not resend.alone:
             self.rnr_retries[flow] += 1
             self.rnr_resent[flow] += resend.packets
-        self._stepped[flow] = self._stepped[flow, 1], resend.time
+        self._stepped[flow] = self._stepped[flow, 1], resend.time, self._stepped[flow, 3], resend.psn + 1, resend.end
         if len(self.resends) < MAX_EVENTS:
             self.resends.append((flow, resend))
         self._note_full(len(self.resends))
@@ -72,6 +73,11 @@ class Events:
     def stepped_twice(self, flow: int, since: int) -> bool:
         """Whether a flow stepped back twice or more after a moment in ns."""
         return int(self._stepped[flow, 0]) > since
+
+    def stuck(self, flow: int, last: int) -> bool:
+        """Whether a flow whose last packet passed at ``last`` (ns) ended with asking twice for the same PSN again."""
+        _, _, before, psn, end = self._stepped[flow].tolist()
+        return psn > 0 and before == psn and end == last
 
     def _note_full(self, count: int) -> None:
         """What the present round brings may no longer be kept."""

@@ -54,6 +54,7 @@ class Flow:
     peer: int | None
     packets: int
     copies: int
+    looped: int
     bytes: int
     payload: int
     goodput: float
@@ -74,6 +75,7 @@ class Flow:
     rnr_retries: int
     rnr_resent: int
     unanswered: float
+    never_answered: float
     duplicates: int
     out_of_sequence: int
     unseen: int
@@ -189,6 +191,35 @@ class FlowPath:
     dst: str
     qp: int
     hops: tuple[Hop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLink:
+    """A packet in a circle came by ``link`` so many ``times``, between these MAC addresses.
+
+    ``turned``: both ways, so that the ends of the link send it to each other.
+    """
+
+    link: str
+    times: int
+    turned: bool
+    macs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A routing loop: ``packets`` of a stream went in a circle of ``hops`` (0 where not known).
+
+    ``psn`` is of the one that came by most often, at the first of ``links``.
+    """
+
+    src: str
+    dst: str
+    qp: int
+    psn: int
+    packets: int
+    hops: int
+    links: tuple[LoopLink, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +353,7 @@ class Facts:
     pause_trees: tuple[PauseTree, ...]
     spread: tuple[Spread, ...]
     paths: tuple[FlowPath, ...]
+    loops: tuple[Loop, ...]
     tunnels: tuple[Tunnel, ...]
     icrc: Icrcs | None
     damages: tuple[Damage, ...]

@@ -13,12 +13,13 @@ from lab.analysis import opcode_tables as ops
 from lab.analysis.batch import CHUNK
 from lab.analysis.capture import Capture
 from lab.analysis.columns import CE, decode
+from lab.analysis.loops import Macs, circle
 from lab.analysis.names import DIRECTIONS, address, vni_or_none
 from lab.analysis.sequence import MASK
 from lab.wire.opcodes import opcode_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lab.analysis.batch import Batch, Ints
     from lab.analysis.columns import Columns, Roce
@@ -26,13 +27,18 @@ if TYPE_CHECKING:
 MAX_SIGHTINGS: Final = 10_000
 """Of one packet."""
 _HALF: Final = 0x800000
+_TOGETHER: Final = 10_000_000
+"""ns between two sightings of one transmission at one link, at most: what is sent again comes later."""
+_NUMBERED: Final = 1_000_000_000
+"""The same where both have one Identification."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
     """A packet at a link: ``time`` in ns since 1970, ``number`` in the file from 1, ``hops`` its TTL or hop limit.
 
-    ``ident`` is IPv4's Identification (RFC 791 section 3.1), None in IPv6.
+    ``ident`` is IPv4's Identification (RFC 791 section 3.1), None in IPv6. ``sender`` and ``receiver`` are the MAC
+    addresses of the outermost frame.
     """
 
     time: int
@@ -43,6 +49,8 @@ class Sighting:
     ident: int | None
     vni: int | None
     marked: bool
+    sender: str
+    receiver: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,12 @@ class Copy:
     """One transmission of a packet, in order of time; all but the first of a packet are retransmissions."""
 
     sightings: list[Sighting]
+
+    @property
+    def circles(self) -> str:
+        """The first link that it came back to, going in a circle; empty where it did not."""
+        links = dict.fromkeys(sighting.link for sighting in self.sightings)
+        return next((link for link in links if _circle(s for s in self.sightings if s.link == link)), "")
 
     @property
     def delays(self) -> list[int]:
@@ -74,11 +88,20 @@ def follow(stream: IO[bytes], source: str, qp: int, psn: int, chunk: int = CHUNK
     """Every packet to ``qp`` with ``psn``, in or out of VXLAN; InvalidInput when the file is no capture.
 
     Senders that count their IPv4 packets, as rxe does, give each transmission an Identification of its own. Where all
-    have the same, and in IPv6, a copy ends where a link that has seen it sees the packet again; then copies that are
+    have the same, and in IPv6, a copy ends where a link that has seen it sees the packet again with no smaller TTL (a
+    loop, or a mirror of several routers, shows one transmission several times); then copies that are
     under way at the same time, the second one behind the first, are told apart only as far as that goes.
     """
     finder = _Finder(Capture(stream, source, chunk), qp, psn)
     return finder.tracks()
+
+
+def _circle(sightings: Iterable[Sighting]) -> bool:
+    return circle((s.hops, Macs(_number(s.sender), _number(s.receiver))) for s in sightings).circles
+
+
+def _number(address: str) -> int:
+    return int(address.replace(":", ""), 16)
 
 
 _Flow: TypeAlias = tuple[str, str, bool]  # source, destination, and whether answers: those have PSNs of their own
@@ -120,6 +143,8 @@ class _Finder:
                     ident=_ident(batch, int(columns.ip[row])),
                     vni=vni_or_none(int(columns.vni[row])),
                     marked=int(columns.ecn[row]) == CE,
+                    sender=_mac(batch, row, 6),
+                    receiver=_mac(batch, row, 0),
                 )
             )
 
@@ -143,6 +168,11 @@ class _Finder:
         return laps
 
 
+def _mac(batch: Batch, row: int, at: int) -> str:
+    begin = int(batch.start[row]) + at
+    return batch.data[begin : begin + 6].tobytes().hex(":")
+
+
 def _ident(batch: Batch, ip: int) -> int | None:
     octets = batch.data[ip : ip + 6].tobytes()
     return int.from_bytes(octets[4:]) if octets[0] >> 4 == 4 else None
@@ -162,13 +192,23 @@ def _moment(sighting: Sighting) -> tuple[int, int]:
 
 
 def _split(sightings: Sequence[Sighting]) -> list[Copy]:
-    """Sightings in order of time, split where a link comes again."""
+    """Sightings in order of time, split where a link comes again.
+
+    With a smaller TTL a little later it is still the same transmission: it went through routers in between.
+    """
     copies: list[Copy] = []
-    links: set[str] = set()
+    last: dict[str, Sighting] = {}
     for sighting in sightings:
-        if not copies or sighting.link in links:
+        before = last.get(sighting.link)
+        if not copies or (before is not None and not _goes_on(before, sighting)):
             copies.append(Copy([]))
-            links = set()
-        links.add(sighting.link)
+            last = {}
+        last[sighting.link] = sighting
         copies[-1].sightings.append(sighting)
     return copies
+
+
+def _goes_on(before: Sighting, after: Sighting) -> bool:
+    """A sender that counts its packets gives each transmission another number, so that it may take longer."""
+    longest = _NUMBERED if after.ident else _TOGETHER
+    return after.hops < before.hops and after.time - before.time < longest

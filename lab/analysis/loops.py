@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.analysis.batch import rows
+from lab.analysis.facts import Loop, LoopLink
 from lab.analysis.flows import MAX_FLOWS
+from lab.analysis.names import address, mac
 from lab.analysis.store import zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lab.analysis.batch import Batch, Ints
     from lab.analysis.columns import Columns, Roce
+    from lab.analysis.flows import Flows
 
 _WITHIN: Final = 1_000_000_000
 """ns from one pass to the next one, at most: a loop that is full queues for long."""
-_TRACKED: Final = 16384
+_TRACKED: Final = 2048
 """Packets that are looked at, so that memory is bounded: those that were seen last."""
 _KEPT: Final = 4096
 """Flows of which a loop is kept."""
@@ -46,9 +49,12 @@ class Passes:
     """One transmission at one link: how often it came by, and between whom.
 
     ``hops`` is how much smaller the TTL was when it was back between the same MAC addresses, 0 before it was.
+    ``top`` is the first TTL, and ``step`` how much it fell from one pass to the next.
     """
 
     count: int = 0
+    top: int = 0
+    step: int = 0
     hops: int = 0
     returned: int = 0
     last: dict[Macs, int] = field(default_factory=dict)
@@ -56,6 +62,10 @@ class Passes:
 
     def add(self, ttl: int, macs: Macs) -> None:
         """It came by once more."""
+        if self.count:
+            self.step = min(self.ttls) - ttl
+        else:
+            self.top = ttl
         self.count += 1
         before = self.last.get(macs)
         if before is not None and before - ttl >= _ROUND:
@@ -65,14 +75,18 @@ class Passes:
         self.ttls.add(ttl)
 
     @property
+    def turned(self) -> bool:
+        """It was seen to go back to where it came from."""
+        return any(Macs(macs.dst, macs.src) in self.last for macs in self.last)
+
+    @property
     def circles(self) -> bool:
         """Whether it goes in a circle.
 
         Back between the same addresses once is enough where it was seen to turn; a retransmission may by chance have
         taken a longer path. Where addresses are not known, the number of TTLs tells.
         """
-        turned = any(Macs(macs.dst, macs.src) in self.last for macs in self.last)
-        return self.returned >= (1 if turned else 2) or len(self.ttls) >= _FARTHEST
+        return self.returned >= (1 if self.turned else 2) or len(self.ttls) >= _FARTHEST
 
 
 def circle(passes: Iterable[tuple[int, Macs]]) -> Passes:
@@ -95,12 +109,16 @@ class Loops:
         self._seen: dict[tuple[int, ...], tuple[int, Passes]] = {}
 
     def add(self, batch: Batch, columns: Columns, roce: Roce, flow: Ints) -> None:
-        """Take in the RoCEv2 packets of a batch; only those whose TTL is not that of their flow's first one."""
+        """Take in the RoCEv2 packets of a batch; only each flow's first one, and those with another TTL than that."""
         ttl = columns.ttl[roce.row]
         known = flow >= 0
-        fresh = np.flatnonzero(known & (self._ttl[flow] == 0))[::-1]  # of what is written twice the last counts
-        self._ttl[flow[fresh]] = ttl[fresh] + 1
-        at = np.flatnonzero(known & (ttl + 1 != self._ttl[flow]))
+        fresh = np.flatnonzero(known & (self._ttl[flow] == 0))
+        if len(fresh):
+            fresh = fresh[np.unique(flow[fresh], return_index=True)[1]]
+            self._ttl[flow[fresh]] = ttl[fresh] + 1
+        looked = known & (ttl + 1 != self._ttl[flow])
+        looked[fresh] = True
+        at = np.flatnonzero(looked)
         if not len(at):  # as in nearly all captures
             return
         row = roce.row[at]
@@ -110,6 +128,11 @@ class Loops:
         others = (batch.time[row], ttl[at], head[:, 6:] @ weights, head[:, :6] @ weights)
         for *key, time, hops, src, dst in zip(*(column.tolist() for column in (*what, *others)), strict=True):
             self._pass(tuple(key), time, hops, Macs(src, dst))
+
+    def times(self, flow: int) -> int:
+        """How often the packet of ``passes`` came by, with the pass that had the TTL of the flow's first packet."""
+        passes = self.passes[flow][1]
+        return passes.count + (int(self._ttl[flow]) - 1 - passes.top == passes.step > 0)
 
     def _pass(self, key: tuple[int, ...], time: int, ttl: int, macs: Macs) -> None:
         seen, passes = self._seen.pop(key, (time, Passes()))
@@ -126,3 +149,32 @@ class Loops:
         self.packets[flow] += not before
         if flow not in self.passes or passes.count > self.passes[flow][1].count:
             self.passes[flow] = key[1], passes
+
+
+def loops(found: Loops, flows: Flows, links: Sequence[str]) -> tuple[Loop, ...]:
+    """By stream what went in a circle; ``links`` are names by number."""
+    streams: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for flow in sorted(found.passes, key=lambda flow: int(flows.seen[flow, 0])):
+        key = flows.key(flow)
+        streams[key.src, key.dst, key.destqp].append(flow)
+    return tuple(_loop(found, flows, members, links) for members in streams.values())
+
+
+def _loop(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[str]) -> Loop:
+    key = flows.key(members[0])
+    psn, passes = found.passes[members[0]]
+    return Loop(
+        src=address(key.src),
+        dst=address(key.dst),
+        qp=key.destqp,
+        psn=psn,
+        packets=max(found.packets[flow] for flow in members),
+        hops=passes.hops,
+        links=tuple(_link(found, flows, flow, links) for flow in members),
+    )
+
+
+def _link(found: Loops, flows: Flows, flow: int, links: Sequence[str]) -> LoopLink:
+    passes = found.passes[flow][1]
+    ends = dict.fromkeys(mac(end) for macs in passes.last for end in macs)
+    return LoopLink(links[flows.key(flow).interface], found.times(flow), passes.turned, tuple(ends))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lab.analysis import opcode_tables as ops
@@ -15,6 +15,7 @@ from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
 from lab.analysis.linktypes import link_name
+from lab.analysis.loops import loops
 from lab.analysis.loss_facts import GoBackN, MissingPsns
 from lab.analysis.losses import losses
 from lab.analysis.messages import SIZES
@@ -120,6 +121,7 @@ class _Report:
                 of.flows, of.order.counts[: len(of.flows), COUNTS.index("missing")].tolist(), self._links
             ),
             "paths": paths(of.flows, self._links),
+            "loops": loops(of.loops, of.flows, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels))),
             "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,
             "damages": tuple(of.capture.damages.kept),
@@ -150,6 +152,7 @@ class _Report:
             peer=None if peer < 0 else flows.key(peer).destqp,
             packets=sums["packets"],
             copies=self._of.copies.counts.get(number, 0),
+            looped=self._of.loops.packets.get(number, 0),
             bytes=sums["octets"],
             payload=sums["payload"],
             goodput=sums["payload"] * 8 / seconds if seconds else 0.0,
@@ -167,6 +170,7 @@ class _Report:
             rnr_retries=int(events.rnr_retries[number]),
             rnr_resent=int(events.rnr_resent[number]),
             unanswered=self._unanswered(number) if peer >= 0 else 0.0,
+            never_answered=self._never_answered(number) if peer < 0 else 0.0,
             response_gaps=self._of.responses.gaps.get(number, 0),
             answers=_named(ops.ACKS, flows.acks[number]),
             marked=sums["ce"],
@@ -185,6 +189,32 @@ class _Report:
         back = streams.members(int(streams.peer[streams.of[number]]))
         heard = int(seen[back, 1].max())
         return (int(seen[number, 1]) - heard) / 1e9 if self._of.events.stepped_twice(number, heard) else 0.0
+
+    def _never_answered(self, number: int) -> float:
+        """Seconds that a requester asked for the same again, where nothing was answered though answers are captured.
+
+        They are where other packets come to it on this link, or other answers come back between the two hosts.
+        """
+        of = self._of
+        first, last = of.flows.seen[number].tolist()
+        if not of.events.stuck(number, last):
+            return 0.0
+        streams = of.streams
+        back = [flow for stream in streams.back(int(streams.of[number])) for flow in streams.members(stream)]
+        answering = [flow for flow in back if of.flows.acks[flow].any()]
+        if any(streams.answers[flow] < 0 for flow in answering):  # one of them may be its own
+            return 0.0
+        return (last - first) / 1e9 if answering or self._arrives(number) else 0.0
+
+    def _arrives(self, number: int) -> bool:
+        """Whether anything comes to the host of a flow on the flow's link."""
+        key = self._of.flows.key(number)
+        return (key.interface, key.src) in self._arriving
+
+    @cached_property
+    def _arriving(self) -> set[tuple[int, tuple[int, ...]]]:
+        keys = map(self._of.flows.key, range(len(self._of.flows)))
+        return {(key.interface, key.dst) for key in keys}
 
     def _read_goodput(self, number: int, peer: int) -> float:
         """In bit/s: a READ begins with its request and lasts until its responses end, which may be in one of them."""

@@ -12,6 +12,7 @@ from lab.analysis import runs
 from lab.analysis.answers import MAX_TIMES
 from lab.analysis.facts import Finding
 from lab.analysis.flows import MAX_FLOWS
+from lab.analysis.loop_findings import loop_findings
 from lab.analysis.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
 from lab.analysis.order import MAX_SEQUENCES
 from lab.analysis.pause_findings import of_links, pause_findings
@@ -60,8 +61,18 @@ def _said(kind: str, meaning: str) -> _Sign:
 
 _SIGNS: Final = (
     _Sign(
+        "its requester ends with status 12 (transport retry counter exceeded): the responder has no such QP or it is in "
+        "error, the address or DestQP is wrong, or a filter drops the flow",
+        lambda flow: (int(flow.never_answered > 0), flow.resent),
+        lambda _, again: f"never answered, though others are: asked again {counted(again, 'time')}",
+    ),
+    _Sign(
         "packets or their ACKs were lost or reordered",
-        lambda flow: (flow.go_back_n - flow.rnr_retries, flow.resent - flow.repeats - flow.rnr_resent),
+        lambda flow: (
+            (0, 0)
+            if flow.looped or flow.never_answered
+            else (flow.go_back_n - flow.rnr_retries, flow.resent - flow.repeats - flow.rnr_resent)
+        ),
         lambda times, again: f"{counted(times, 'go-back-N episode')}, {counted(again, 'packet')} retransmitted",
     ),
     _Sign(
@@ -109,6 +120,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
     return (
         *_file(facts),
         *_bounds(facts),
+        *loop_findings(facts),
         *_signs(facts, segments),
         *_unanswered_marks(facts, segments),
         *pause_findings(facts),
@@ -239,10 +251,10 @@ def _file(facts: Facts) -> Iterator[Finding]:
             "the mirror shows both what came into a switch and what left it, or several switches",
             note=True,
         )
-    if copies := sum(flow.copies for flow in facts.flows) - facts.copies_alike:
+    if copies := sum(flow.copies for flow in facts.flows if not flow.looped) - facts.copies_alike:
         yield Finding(
             f"{counted(copies, 'packet')} in the file again, one hop or more further on: each is counted once",
-            "the mirror shows what came into a router and what left it, or several routers",
+            "the mirror shows what came into a router and what left it, or several; or a router sent them back",
             note=True,
             count=copies,
         )

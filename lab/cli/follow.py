@@ -71,7 +71,7 @@ def _wanted(text: str) -> tuple[int, int]:
 def _facts(track: Track) -> dict[str, Any]:
     facts = asdict(track)
     for told, copy in zip(facts["copies"], track.copies, strict=True):
-        told["delays"] = copy.delays
+        told |= {"delays": copy.delays, "circles": copy.circles}
     return facts
 
 
@@ -91,6 +91,9 @@ def _print(track: Track) -> None:
         took = format_time((last.time - first.time) / 1e9)
         after = f", {format_time((first.time - start) / 1e9)} after the first one" if number > 1 else ""
         _line(f"copy {number}: {first.link} to {last.link} in {took}{after}")
+        if copy.circles:
+            passes = sum(sighting.link == copy.circles for sighting in copy.sightings)
+            _line(f"it goes in a circle: {copy.circles} saw it {_times(passes)}, its TTL smaller each time")
 
 
 def _times(number: int) -> str:

@@ -82,6 +82,6 @@ _JUDGED: Final[Any] = create(
 )
 Analyze: Final[Any] = _JUDGED | _MODELS.of(Ladder)
 """``rocelab analyze``, and with ``--qp``."""
-_TRACK: Final[Any] = Models(_NAMES, {Copy: {"delays": list[int]}}).of(Track)
+_TRACK: Final[Any] = Models(_NAMES, {Copy: {"delays": list[int], "circles": str}}).of(Track)
 Follow: Final[Any] = list[_TRACK]
-"""``rocelab follow``: delays in ns."""
+"""``rocelab follow``: delays in ns; ``circles`` names the link that a copy came back to in a loop, else empty."""
