@@ -99,6 +99,7 @@ class Analyser:
         self.pauses.finish(self.last)
         self._collect_pauses()
         self.order.finish()
+        self._add_accepted()
 
     def _rate_of(self, interface: int) -> int | None:
         return self.capture.interfaces[interface].speed or self._rate
@@ -165,9 +166,7 @@ class Analyser:
         read = np.where(ops.READ_RESPONSE[packets.opcode], payload, 0)
         if read.any():
             self.flows.sums["read"][flows] += np.add.reduceat(read, packets.starts)
-        flow, time, size = np.array(self.order.accepted, np.int64).reshape(-1, 3).T
-        self.timeline.add(Channel.PAYLOAD, flow, time, size)
-        np.add.at(self.flows.sums["payload"], flow, size)
+        self._add_accepted()
         marks = {
             Channel.MARKED: packets.ecn == CE,
             Channel.NAKS: (packets.syndrome >= 0) & (ops.ACK[packets.syndrome] > 0),
@@ -176,6 +175,12 @@ class Analyser:
         for channel, marked in marks.items():
             at = np.flatnonzero(marked)
             self.timeline.add(channel, packets.flow[at], packets.time[at], np.ones(len(at), np.int64))
+
+    def _add_accepted(self) -> None:
+        """What the responders of flows with trouble took since the last time."""
+        flow, time, size = np.array(self.order.accepted, np.int64).reshape(-1, 3).T
+        self.timeline.add(Channel.PAYLOAD, flow, time, size)
+        np.add.at(self.flows.sums["payload"], flow, size)
 
     def _note_faults(self, batch: Batch, columns: Columns) -> None:
         """What ends early because the capture kept no more of it is no damage."""

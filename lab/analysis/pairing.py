@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lab.analysis.streams import Streams
 
 _WINDOW: Final = 32768  # PSNs: how far an answer may lie behind the newest request
+_AHEAD: Final = 4096  # PSNs: how far an answer may be beyond the newest request of a capture that lacks some
 _HALF: Final = 0x800000
 _PAIRED_AT_ONCE: Final = 64
 _TRIES: Final = 32
@@ -73,7 +74,7 @@ class Pairing:
         left = dict(zip(hosts[alone].tolist(), streams[alone].tolist(), strict=True))
         backwards = self._streams.reverse(hosts[alone]).tolist()
         for stream, back in zip(list(left.values()), backwards, strict=True):
-            if back in left and self._streams.peer[stream] < 0:
+            if back in left and left[back] != stream and self._streams.peer[stream] < 0:
                 self._streams.pair(stream, left[back])
 
     def _pair(self, packets: Sorted, streams: Ints, asking: Ints) -> None:
@@ -92,11 +93,14 @@ class Pairing:
     def _weigh(self, stream: int, answers: Side, requests: _Sides) -> None:
         """Leave those of the possible peers that the answers of this round do not speak against."""
         there: Iterable[int] = self._possible.get(stream, self._streams.back(stream))
-        there = self._of_port(stream, [other for other in there if self._streams.peer[other] < 0])
+        there = [other for other in there if other != stream and self._streams.peer[other] < 0]
+        there = self._of_port(stream, there)
         self._weighed += len(there)
         if len(there) > _MANY or self._weighed > _WEIGHED:
             return
         possible = [o for o in there if self._could(answers, requests.first(o), int(self._newest[o]) - 1)]
+        if not possible:  # as where the capture lacks requests
+            possible = [o for o in there if self._could(answers, requests.first(o), int(self._newest[o]) - 1, _AHEAD)]
         for weight in (_read, _counted, _asked):
             possible = _heaviest({other: weight(answers, requests.first(other)) for other in possible})
         if possible and (stream in self._possible or len(self._possible) < _PENDING):
@@ -113,13 +117,13 @@ class Pairing:
         due = [other for other in same if source_port(qp(stream), qp(other)) == port]
         return due if len(due) == 1 and len(same) <= _ALIKE else there
 
-    def _could(self, answers: Side, requests: Side | None, newest: int) -> bool:
-        """Every answer comes after its request, and not long after."""
+    def _could(self, answers: Side, requests: Side | None, newest: int, ahead: int = 0) -> bool:
+        """Every answer comes after its request, and not long after; or the capture lacks the last ``ahead``."""
         if requests is None:
-            return newest >= 0 and bool(((newest - answers.psn & MASK) < _WINDOW).all())
+            return newest >= 0 and bool(((newest + ahead - answers.psn & MASK) < _WINDOW + ahead).all())
         index = np.searchsorted(requests.at, answers.at) - 1
         front = np.where(index >= 0, _highest(requests.psn)[index], newest)
-        return bool(((front >= 0) & ((front - answers.psn & MASK) < _WINDOW)).all())
+        return bool(((front >= 0) & ((front + ahead - answers.psn & MASK) < _WINDOW + ahead)).all())
 
     def _settle(self) -> None:
         """Who has only one left takes it, and the others go on without it."""

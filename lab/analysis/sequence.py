@@ -19,6 +19,8 @@ MASK: Final = 0xFFFFFF
 _HALF: Final = 0x800000
 _GIVE_UP: Final = 8192
 """Packets beyond a gap after which the capture, not the network, must have lost what is missing."""
+_AHEAD: Final = 65536
+"""PSNs by which an ACK may be beyond the newest packet of a capture that lacks some."""
 _RANGES_KEPT: Final = 64
 PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
 """What a path MTU can be (IBA vol. 1 section 9.7.1)."""
@@ -190,11 +192,15 @@ class Sequence:
         self._waiting.clear()
 
     def acknowledge(self, psn: int) -> None:
-        """The responder has everything up to ``psn``; what is missing before it, only the capture missed."""
+        """The responder has everything up to ``psn``; what is missing before it, only the capture missed.
+
+        So it is where packets at the front were not captured either: ACKs are cumulative (section 9.7.5.1.2).
+        """
         if self._held is not None and distance(psn, self._held.psn) > 0:
             self._release()
-        if self.expected != self.front and distance(psn, self.expected) >= 0 and distance(psn, self.front) < 0:
-            self._credit(psn + 1 & MASK)
+        ahead = distance(psn, self.front)
+        if self.expected != self.front and distance(psn, self.expected) >= 0 and ahead < _AHEAD:
+            self._credit(psn + 1 & MASK if ahead < 0 else self.front)
 
     def finish(self) -> None:
         """The capture ends: an open step back is complete."""
@@ -321,8 +327,14 @@ class Sequence:
         if distance(upto, due) > 0:
             self._told.accepted.append(None)
             due = upto
-        self.unseen += sum(count for start, count in self._missing if distance(start, due) < 0)
-        self._missing = [(start, count) for start, count in self._missing if distance(start, due) >= 0]
+        self.unseen += sum(
+            min(count, distance(due, start)) for start, count in self._missing if distance(start, due) < 0
+        )
+        self._missing = [
+            (start, count) if distance(start, due) >= 0 else (due, count - distance(due, start))
+            for start, count in self._missing
+            if distance(start + count, due) > 0
+        ]
         self.expected = due
 
     def _waiting_before(self, upto: int) -> list[int]:

@@ -30,6 +30,10 @@ _CONNECTED: Final = ("RC", "XRC")
 _EXAMPLES: Final = 10
 _DISORDER: Final = 1e-3
 """Seconds: what the clocks and buffers of one machine put out of order is less."""
+_LEAST_GAPS: Final = 8
+"""Gaps from which on a flow is said to be in the capture only in part."""
+_SAMPLED: Final = 4
+"""Missing PSNs for each packet, from which on a capture is a sample."""
 _LEAST_FLOWS: Final = 8  # per spread: fewer flows cannot be expected to spread evenly
 
 _MEANINGS: Final = {
@@ -44,11 +48,15 @@ _MEANINGS: Final = {
 
 
 class _Sign(NamedTuple):
-    """A kind of trouble: its meaning, counts that add up over flows (the first tells whether), and its words."""
+    """A kind of trouble: its meaning, counts that add up over flows (the first tells whether), and its words.
+
+    ``whole``: it is one even where the capture has only a part of the flow.
+    """
 
     meaning: str
     counts: Callable[[Flow], tuple[int, ...]]
     words: Callable[..., str]
+    whole: bool = False
 
 
 def _said(kind: str, meaning: str) -> _Sign:
@@ -56,13 +64,14 @@ def _said(kind: str, meaning: str) -> _Sign:
         meaning,
         lambda flow: (flow.answers.get(kind, 0),),
         lambda count: f"{counted(count, 'answer')} said {kind}",
+        whole=True,
     )
 
 
 _SIGNS: Final = (
     _Sign(
-        "its requester ends with status 12 (transport retry counter exceeded): the responder has no such QP or it is in "
-        "error, the address or DestQP is wrong, or a filter drops the flow",
+        "its requester ends with status 12 (transport retry counter exceeded): the responder has no such QP or it is "
+        "in error, the address or DestQP is wrong, or a filter drops the flow",
         lambda flow: (int(flow.never_answered > 0), flow.resent),
         lambda _, again: f"never answered, though others are: asked again {counted(again, 'time')}",
     ),
@@ -81,7 +90,8 @@ _SIGNS: Final = (
         lambda times, again: f"{counted(times, 'RNR retry', 'RNR retries')}, {counted(again, 'packet')} sent again",
     ),
     _Sign(
-        "the other end is gone, or packets get there no more, or nothing that it answers comes back",
+        "the other end is gone, or packets get there no more, or nothing that it answers comes back; a requester whose "
+        "retries are used up ends with status 12 (transport retry counter exceeded)",
         lambda flow: (int(flow.unanswered > 0),),
         lambda _: "asked again, twice or more, and was not answered any more",
     ),
@@ -97,8 +107,9 @@ _SIGNS: Final = (
     ),
     _Sign(
         "the capture lost them",
-        lambda flow: (flow.unseen,),
+        lambda flow: (flow.unseen if flow.missing < _SAMPLED * flow.packets else 0,),
         lambda unseen: f"{counted(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
+        whole=True,
     ),
     _Sign(
         "the path reorders: RC answers with NAKs",
@@ -121,11 +132,42 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
         *_file(facts),
         *_bounds(facts),
         *loop_findings(facts),
+        *_incomplete_flows(facts, segments),
         *_signs(facts, segments),
         *_unanswered_marks(facts, segments),
         *pause_findings(facts),
         *_spread(facts),
     )
+
+
+def incomplete(flow: Flow) -> bool:
+    """Whether the capture, not the network, lacks packets of a flow: it samples, or could not keep up.
+
+    A reliable requester sends again what was lost (IBA vol. 1 section 9.7.5.1.2). One that never does so lost nothing,
+    and none goes on where most of its packets are missing.
+    """
+    if flow.gaps < _LEAST_GAPS:
+        return False
+    mended = flow.resent or flow.late or flow.transport not in _CONNECTED
+    return not mended or (flow.missing >= _SAMPLED * flow.packets and 2 * flow.gaps >= flow.packets)
+
+
+def _incomplete_flows(facts: Facts, segments: Mapping[int, int | None]) -> Iterator[Finding]:
+    """What cannot be judged of flows that the capture has only a part of; what ACKs prove is told elsewhere."""
+    found = _Streams(segments)
+    for flow in facts.flows:
+        if incomplete(flow) and (flow.missing > flow.unseen or flow.missing >= _SAMPLED * flow.packets):
+            found.add(flow, flow.packets, flow.missing, flow.gaps)
+    if not found:
+        return
+    packets, missing, gaps = found.totals()
+    if missing >= _SAMPLED * packets:
+        what = f"about 1 packet of {round((packets + missing) / packets)} is in the file: it is a sample"
+        how = "capture every packet, by a mirror that does not sample"
+    else:
+        what = f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}, of which none was sent again: the capture lost them"
+        how = "capture with a larger buffer, or a filter"
+    yield found.finding(what, f"losses, retransmissions and latencies are not known of it: {how}", unjudged=True)
 
 
 class _Streams:
@@ -169,7 +211,7 @@ class _Streams:
         """The sums of counts."""
         return [int(counts.sum()) for counts in self._most()]
 
-    def finding(self, what: str, meaning: str, *, note: bool = False) -> Finding:
+    def finding(self, what: str, meaning: str, *, note: bool = False, unjudged: bool = False) -> Finding:
         """What streams have in common, each by its name and how many more links saw it."""
         more = {stream: self._links[stream] - 1 for stream in self._first}
         names = [
@@ -177,7 +219,7 @@ class _Streams:
         ]
         count = len(self._most()[0])
         whose = names[0] if count == 1 else f"{count} flows, the first {next(iter(self._first.values()))}"
-        return Finding(f"{whose}: {what}", meaning, note, count, tuple(names))
+        return Finding(f"{whose}: {what}", meaning, note, count, tuple(names), unjudged)
 
 
 def _ends(flow: Flow) -> int:
@@ -196,9 +238,11 @@ def _segments(facts: Facts) -> dict[int, int | None]:
 
 def _signs(facts: Facts, segments: Mapping[int, int | None]) -> Iterator[Finding]:
     troubled = [_Streams(segments) for _ in _SIGNS]
+    partly = {(flow.src, flow.dst) for flow in facts.flows if incomplete(flow)}
     for flow in facts.flows:
+        part = (flow.src, flow.dst) in partly or (flow.dst, flow.src) in partly
         for sign, streams in zip(_SIGNS, troubled, strict=True):
-            counts = sign.counts(flow)
+            counts = sign.counts(flow) if sign.whole or not part else (0,)
             if counts[0]:
                 streams.add(flow, *counts)
     for sign, streams in zip(_SIGNS, troubled, strict=True):
