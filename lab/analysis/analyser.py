@@ -17,6 +17,7 @@ from lab.analysis.copies import Copies
 from lab.analysis.events import Events
 from lab.analysis.flows import Flows
 from lab.analysis.handshakes import Handshakes
+from lab.analysis.icmp import IcmpErrors
 from lab.analysis.keys import Keys
 from lab.analysis.loops import Loops
 from lab.analysis.messages import Messages
@@ -27,6 +28,7 @@ from lab.analysis.pauses import Pauses
 from lab.analysis.responses import Responses
 from lab.analysis.rounds import Rounds
 from lab.analysis.sequence import PATH_MTUS
+from lab.analysis.sizes import Sizes
 from lab.analysis.strata import ROCEV1
 from lab.analysis.streams import Streams
 from lab.analysis.timeline import Channel, Timeline
@@ -65,6 +67,8 @@ class Analyser:
         self.naks = Naks(self.streams)
         self.events = Events()
         self.order = Order(self.streams, self.messages, self.naks, gap=self.events.add_gap, resend=self._add_resend)
+        self.sizes = Sizes(self.streams, self.order.acked)
+        self.icmp = IcmpErrors()
         self.responses = Responses(self.streams, self.naks, self.events.add_missed)
         self.handshakes = Handshakes(self.streams)
         self.pairing = Pairing(self.streams)
@@ -120,6 +124,7 @@ class Analyser:
             self._collect_pauses()
         if (columns.other >= 0).any():
             self._add_others(columns, roce)
+            self.icmp.add(batch, columns)
         if (columns.vni >= 0).any():
             self._add_tunnels(batch, columns)
         if len(roce.row):
@@ -149,6 +154,7 @@ class Analyser:
         self.naks.add(packets)
         fresh = self.responses.add(packets)
         taken = self.order.add(packets) & fresh
+        self.sizes.add(packets)
         self.messages.add(packets, taken)
         self.answers.add(packets)
         self._add_over_time(packets, np.where(taken, packets.payload, 0))
@@ -209,6 +215,7 @@ class Analyser:
 
     def _add_resend(self, flow: int, resend: Resend) -> None:
         self.events.add_resend(flow, resend)
+        self.sizes.add_resend(flow, resend)
         self.timeline.add(Channel.RESENT, *(np.array([value]) for value in (flow, resend.time, resend.packets)))
 
     def _collect_pauses(self) -> None:

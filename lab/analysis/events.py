@@ -77,7 +77,7 @@ class Events:
     def stuck(self, flow: int, last: int) -> bool:
         """Whether a flow whose last packet passed at ``last`` (ns) ended with asking twice for the same PSN again."""
         _, _, before, psn, end = self._stepped[flow].tolist()
-        return psn > 0 and before == psn and end == last
+        return bool(psn > 0 and before == psn and end == last)
 
     def _note_full(self, count: int) -> None:
         """What the present round brings may no longer be kept."""

@@ -194,6 +194,36 @@ class FlowPath:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeLoss:
+    """A flow of which ``losses`` were all of frames of ``least`` bytes or more, and ``delivered`` at most arrived."""
+
+    link: str
+    src: str
+    dst: str
+    qp: int
+    losses: int
+    least: int
+    delivered: int
+
+
+@dataclass(frozen=True, slots=True)
+class IcmpError:
+    """``sender`` reported ``packets`` times that one of ``what`` (RoCEv2, VXLAN, GENEVE) did not get to ``dst``.
+
+    ``kind`` is how, ``mtu`` in bytes of IP the one that it names when they were too large.
+    """
+
+    link: str
+    sender: str
+    kind: str
+    what: str
+    src: str
+    dst: str
+    mtu: int | None
+    packets: int
+
+
+@dataclass(frozen=True, slots=True)
 class LoopLink:
     """A packet in a circle came by ``link`` so many ``times``, between these MAC addresses.
 
@@ -354,6 +384,8 @@ class Facts:
     spread: tuple[Spread, ...]
     paths: tuple[FlowPath, ...]
     loops: tuple[Loop, ...]
+    size_losses: tuple[SizeLoss, ...]
+    icmp_errors: tuple[IcmpError, ...]
     tunnels: tuple[Tunnel, ...]
     icrc: Icrcs | None
     damages: tuple[Damage, ...]

@@ -70,14 +70,15 @@ class Order:
         self._kept = zeros(MAX_FLOWS, np.uint32)  # of that, by flow
         # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen (or UNKNOWN) when that was a READ, else 0.
         self._last_psn, self._last_read, self._last_time = several(3, MAX_FLOWS)
-        self._acked = zeros(MAX_FLOWS, np.uint32)  # by stream: 1 + the last PSN that it acknowledged, 0 before that
+        self.acked = zeros(MAX_FLOWS, np.uint32)
+        """By stream: 1 + the last PSN that it acknowledged, 0 before the first one."""
         self._streams, self._messages, self._naks = streams, messages, naks
 
     def add(self, packets: Sorted) -> Flags:
         """Judge a round. Marked are packets that are taken as they come: all that no sequence has to decide about."""
         self.accepted.clear()
         acks = np.flatnonzero((packets.syndrome >= 0) & (ops.ACK[packets.syndrome] == 0))
-        self._acked[self._streams.of[packets.flow[acks]]] = packets.psn[acks] + 1
+        self.acked[self._streams.of[packets.flow[acks]]] = packets.psn[acks] + 1
         taken = np.ones(len(packets.flow), np.bool_)
         at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         self._messages.begin(packets, at)
@@ -103,7 +104,7 @@ class Order:
         self.accepted.clear()
         for flow, sequence in self.sequences.items():
             peer = int(self._streams.peer[self._streams.of[flow]])
-            if peer >= 0 and (acked := int(self._acked[peer])):
+            if peer >= 0 and (acked := int(self.acked[peer])):
                 self._tell(flow, [], [Heard(0, 0, acked - 1)])
             self._end(flow, sequence)
 
@@ -241,6 +242,10 @@ class Order:
 def _listed(packets: Sorted, at: Ints) -> list[tuple[int, Request]]:
     """Each request with its place in the round."""
     read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
-    columns = (packets.psn[at], read, packets.time[at], packets.payload[at], packets.opcode[at])
+    columns = (
+        packets.psn[at],
+        read,
+        *(c[at] for c in (packets.time, packets.payload, packets.opcode, packets.length)),
+    )
     requests = map(Request._make, zip(*(column.tolist() for column in columns), strict=True))
     return list(zip(packets.at[at].tolist(), requests, strict=True))

@@ -14,6 +14,7 @@ from lab.analysis.facts import Facts, Flow, Icrcs, OddControl, PausedPort, Perce
 from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
+from lab.analysis.icmp import icmp_errors
 from lab.analysis.linktypes import link_name
 from lab.analysis.loops import loops
 from lab.analysis.loss_facts import GoBackN, MissingPsns
@@ -23,6 +24,7 @@ from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_n
 from lab.analysis.over_time import over_time
 from lab.analysis.pause_tree import pause_trees
 from lab.analysis.sequence import COUNTS
+from lab.analysis.sizes import size_losses
 from lab.analysis.spread import spread
 from lab.analysis.strata import other_name
 from lab.analysis.told import Told
@@ -122,6 +124,8 @@ class _Report:
             ),
             "paths": paths(of.flows, self._links),
             "loops": loops(of.loops, of.flows, self._links),
+            "size_losses": size_losses(of.sizes, of.streams, of.flows, self._links),
+            "icmp_errors": icmp_errors(of.icmp, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels))),
             "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,
             "damages": tuple(of.capture.damages.kept),

@@ -48,13 +48,17 @@ def fill(missing: list[tuple[int, int]], psn: int) -> bool:
 
 
 class Request(NamedTuple):
-    """``read`` is DMALen of a READ or UNKNOWN, else -1; ``time`` in ns since 1970, ``payload`` in bytes."""
+    """``read`` is DMALen of a READ or UNKNOWN, else -1; ``time`` in ns since 1970, ``payload`` in bytes.
+
+    ``length`` is the frame's, in bytes on the wire.
+    """
 
     psn: int
     read: int
     time: int
     payload: int
     opcode: int
+    length: int = 0
 
 
 @dataclass(slots=True)
@@ -76,7 +80,8 @@ class Resend:
 
     ``since`` is when the packet before it passed. ``back`` is how many PSNs it stepped back. ``again`` counts those
     of its packets that this place had seen before. ``cause`` is the answer that asked for it, or one of ``NOBODY``;
-    ``alone`` tells that after a NAK only its own packet came again, and then new ones.
+    ``alone`` tells that after a NAK only its own packet came again, and then new ones. ``length`` is that of the
+    first frame, in bytes on the wire.
     """
 
     time: int
@@ -88,6 +93,7 @@ class Resend:
     packets: int = 0
     again: int = 0
     alone: bool = False
+    length: int = 0
 
     @property
     def asked(self) -> bool:
@@ -252,11 +258,13 @@ class Sequence:
         step = distance(psn, self._due if self._due >= 0 else self._previous + 1)
         if self._resend is None or step < 0:
             self._close(went_on=False)
-            self._resend = Resend(time, time, self._previous_time, psn, back, self._cause(psn, time))
+            self._resend = Resend(
+                time, time, self._previous_time, psn, back, self._cause(psn, time), length=request.length
+            )
         elif step > 0 and (cause := self._ask(self._flow, psn, time)) not in NOBODY:
             self._close(went_on=True)  # what is between was not lost, as the answer says
             self._release()
-            self._resend = Resend(time, time, self._previous_time, psn, back, cause)
+            self._resend = Resend(time, time, self._previous_time, psn, back, cause, length=request.length)
         self._resend.packets += 1
         self._resend.end = time
         if not fill(self._missing, psn):

@@ -91,6 +91,10 @@ class Streams:
         other = int(self.reverse(self.hosts(np.array([stream])))[0])
         return self._alike.of(other, len(self)) if other >= 0 else []
 
+    def beside(self, stream: int) -> list[int]:
+        """The streams that go the same way between the same hosts, this one too."""
+        return self._alike.of(int(self._pair[stream]), len(self))
+
     def destqp(self, stream: int) -> int:
         """The QP that it goes to."""
         return int(self._keys.rows[stream, _HOSTS])

@@ -15,6 +15,7 @@ from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.loop_findings import loop_findings
 from lab.analysis.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
 from lab.analysis.order import MAX_SEQUENCES
+from lab.analysis.path_findings import path_findings
 from lab.analysis.pause_findings import of_links, pause_findings
 from lab.units import counted, format_time
 
@@ -90,8 +91,8 @@ _SIGNS: Final = (
         lambda times, again: f"{counted(times, 'RNR retry', 'RNR retries')}, {counted(again, 'packet')} sent again",
     ),
     _Sign(
-        "the other end is gone, or packets get there no more, or nothing that it answers comes back; a requester whose "
-        "retries are used up ends with status 12 (transport retry counter exceeded)",
+        "the other end is gone, or packets get there no more, or nothing that it answers comes back; when its "
+        "retries are used up a requester ends with status 12 (transport retry counter exceeded)",
         lambda flow: (int(flow.unanswered > 0),),
         lambda _: "asked again, twice or more, and was not answered any more",
     ),
@@ -132,6 +133,7 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
         *_file(facts),
         *_bounds(facts),
         *loop_findings(facts),
+        *path_findings(facts),
         *_incomplete_flows(facts, segments),
         *_signs(facts, segments),
         *_unanswered_marks(facts, segments),
@@ -143,8 +145,8 @@ def findings(facts: Facts) -> tuple[Finding, ...]:
 def incomplete(flow: Flow) -> bool:
     """Whether the capture, not the network, lacks packets of a flow: it samples, or could not keep up.
 
-    A reliable requester sends again what was lost (IBA vol. 1 section 9.7.5.1.2). One that never does so lost nothing,
-    and none goes on where most of its packets are missing.
+    A reliable requester sends again what was lost (IBA vol. 1 section 9.7.5.1.2). One that never does so lost
+    nothing, and none goes on where most of its packets are missing.
     """
     if flow.gaps < _LEAST_GAPS:
         return False
@@ -165,9 +167,11 @@ def _incomplete_flows(facts: Facts, segments: Mapping[int, int | None]) -> Itera
         what = f"about 1 packet of {round((packets + missing) / packets)} is in the file: it is a sample"
         how = "capture every packet, by a mirror that does not sample"
     else:
-        what = f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}, of which none was sent again: the capture lost them"
+        what = f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}, of which none was sent again"
         how = "capture with a larger buffer, or a filter"
-    yield found.finding(what, f"losses, retransmissions and latencies are not known of it: {how}", unjudged=True)
+    yield found.finding(
+        what, f"the capture lacks them, and so losses and latencies are not known: {how}", unjudged=True
+    )
 
 
 class _Streams:
