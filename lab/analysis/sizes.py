@@ -34,7 +34,7 @@ _HALF: Final = 0x800000
 
 @dataclass(slots=True)
 class Lost:
-    """Losses of a flow: how many, the smallest frame (bytes), when one was first sent again, and whether NAKs asked."""
+    """Losses of a flow: how many, the smallest frame (bytes), when one first came again, and whether NAKs asked."""
 
     count: int
     least: int
