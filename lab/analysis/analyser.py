@@ -18,12 +18,14 @@ from lab.analysis.events import Events
 from lab.analysis.flows import Flows
 from lab.analysis.handshakes import Handshakes
 from lab.analysis.icmp import IcmpErrors
+from lab.analysis.icrc_checks import IcrcChecks
 from lab.analysis.keys import Keys
 from lab.analysis.loops import Loops
 from lab.analysis.messages import Messages
 from lab.analysis.naks import Naks
 from lab.analysis.order import Order
 from lab.analysis.pairing import Pairing
+from lab.analysis.path_findings import WRONG_ICRC
 from lab.analysis.pauses import Pauses
 from lab.analysis.responses import Responses
 from lab.analysis.rounds import Rounds
@@ -78,6 +80,7 @@ class Analyser:
         self.tunnels = Keys(10, MAX_TUNNELS)
         self.tunnel_sums = np.zeros((MAX_TUNNELS, 3), np.int64)  # packets, bytes, RoCEv2
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
+        self.icrc_checks = IcrcChecks()
         self.packets = self.roce = self.rocev1 = self.short = 0
         self.not_decoded: dict[int, int] = defaultdict(int)  # by ``Strata.other``
         self.first: int | None = None
@@ -132,11 +135,11 @@ class Analyser:
             self._add_roce(batch, columns, roce)
 
     def _add_roce(self, batch: Batch, columns: Columns, roce: Roce) -> None:
-        if self.check_icrc:
-            self._check(batch, columns, roce.row)
         self.handshakes.add(batch, columns, roce)
         flow = self.flows.number(batch, columns, roce)
         self.loops.add(batch, columns, roce, flow)
+        if self.check_icrc:
+            self._check(batch, columns, roce.row, flow)
         for packets in self._rounds.add(batch, columns, roce, flow):
             self._add_round(packets)
 
@@ -225,12 +228,12 @@ class Analyser:
                 self.timeline.span(Channel.PAUSED, row, begin, end)
             port.spells.clear()
 
-    def _check(self, batch: Batch, columns: Columns, row: Ints) -> None:
+    def _check(self, batch: Batch, columns: Columns, row: Ints, flow: Ints) -> None:
         """Compute every ICRC: this is the one thing that takes time for each byte."""
         place = (columns.ip[row], columns.bth[row], columns.bth_end[row], batch.start[row] + batch.captured[row])
         wrong = []
-        for number, ip, bth, end, captured in zip(
-            batch.number[row].tolist(), *(p.tolist() for p in place), strict=True
+        for number, of, ip, bth, end, captured in zip(
+            batch.number[row].tolist(), flow.tolist(), *(p.tolist() for p in place), strict=True
         ):
             udp = bth - _UDP
             header = 40 if batch.data[ip] >> 4 == 6 else int(batch.data[ip] & 15) * 4
@@ -240,10 +243,11 @@ class Analyser:
             packet = batch.data[ip:end].tobytes()
             good = icrc.compute(packet[: -icrc.SIZE], udp - ip) == packet[-icrc.SIZE :]
             self.icrcs[0 if good else 1] += 1
+            self.icrc_checks.add(of, right=good)
             if not good:
                 wrong.append(number)
         if wrong:
-            self.capture.damages.add_packets(wrong, "has a wrong ICRC")
+            self.capture.damages.add_packets(wrong, WRONG_ICRC)
 
 
 def _reuse_memory() -> None:

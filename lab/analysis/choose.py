@@ -60,7 +60,7 @@ def _decide(expression: Expression, facts: _Facts) -> tuple[Flags, Flags]:
         case Host(side, addresses) if quick(expression):
             found = facts.any_of(facts.hosts(side, address) for address in addresses)
             return found, found
-        case Within(field, ranges) if field.quick:
+        case Within(field, ranges) if quick(expression):
             places = list(facts.values(field))
             found = facts.any_of(
                 at[(first <= value) & (value <= last)] for at, value in places for first, last in ranges

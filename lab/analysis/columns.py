@@ -117,7 +117,8 @@ class Columns:
     """One entry per packet. Addresses are four rows of words (IPv4 mapped into IPv6), zero where there is no IP.
 
     ``vni`` is the innermost tunnel's that has one, else -1; ``ecn`` is the outer header's unless only an inner one
-    says CE; ``ttl`` is the outer one; ``ident`` is IPv4's Identification, the inner one. ``ip``, ``bth`` and
+    says CE; ``dscp`` and ``ttl`` are the outer ones, and ``pcp`` the first VLAN tag's, -1 where there is none;
+    ``ident`` is IPv4's Identification, the inner one. ``ip``, ``bth`` and
     ``bth_end`` index the buffer and are those of the innermost packet, zero where there is none; ``ip`` of MAC
     control is its opcode. ``l2`` is the innermost Ethernet header. ``other`` is what is not decoded, for
     ``strata.other_name``, and -1 where nothing is left.
@@ -129,6 +130,8 @@ class Columns:
     src: Ints
     dst: Ints
     ecn: Ints
+    dscp: Ints
+    pcp: Ints
     ttl: Ints
     ident: Ints
     ip: Ints
@@ -188,6 +191,8 @@ def _short_cut(head: np.ndarray, start: Ints, end: Ints, wire_end: Ints) -> Colu
         src=src,
         dst=dst,
         ecn=head["tos"] & 3 & mask,
+        dscp=head["tos"] >> 2 & mask,
+        pcp=np.full(count, -1),
         ttl=head["ttl"] & mask,
         ident=head["ident"] & mask,
         ip=start + _IP_AT & mask,
@@ -212,6 +217,9 @@ def _fill(columns: Columns, rest: Ints, strata: Strata, captured_end: Ints) -> N
             seen[stratum.row] = True
         elif stratum.header in VNI_HEADERS:
             columns.vni[row] = vni(stratum)
+        elif stratum.header is Header.VLAN:
+            pcp = stratum.octets[:, 0].astype(np.int64) >> 5
+            columns.pcp[row] = np.where(columns.pcp[row] < 0, pcp, columns.pcp[row])
         elif stratum.header is Header.MAC_CONTROL:
             columns.ip[row] = stratum.at
             whole = stratum.at + _CONTROL_SIZE <= captured_end[stratum.row]
@@ -248,12 +256,14 @@ def _addresses(columns: Columns, rest: Ints, strata: Strata) -> None:
 def _network(columns: Columns, row: Ints | slice, stratum: Stratum, again: Flags) -> None:
     """What else an IP header says; ``again``: it is not the packet's first one."""
     head = _ip(stratum.header, stratum.octets)
-    ecn = (head["tos"] if stratum.header is Header.IPV4 else head["first"] >> 4) & 3
+    tos = (head["tos"] if stratum.header is Header.IPV4 else head["first"] >> 4).astype(np.int64) & 0xFF
+    ecn = tos & 3
     columns.ident[row] = head["ident"] if stratum.header is Header.IPV4 else 0
     columns.ip[row] = stratum.at
     if not again.any():
-        columns.ecn[row], columns.ttl[row] = ecn, head["ttl"]
+        columns.ecn[row], columns.dscp[row], columns.ttl[row] = ecn, tos >> 2, head["ttl"]
         return
+    columns.dscp[row] = np.where(again, columns.dscp[row], tos >> 2)
     columns.ecn[row] = np.where(again & (ecn != CE), columns.ecn[row], ecn)
     columns.ttl[row] = np.where(again, columns.ttl[row], head["ttl"])
 

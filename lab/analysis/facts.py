@@ -43,6 +43,11 @@ class Flow:
     requests that ask for an ACK to the AETH with their PSN, ``cnp_delay`` the time from the last packet that was seen
     marked the other way to each of them; packets marked behind this place give none. ``peer`` is the QP of the other
     direction, None when it was not found.
+
+    ``dscps`` are those of the outermost IP header, the first packet's first, and ``pcp`` the priority of its VLAN
+    tag. ``looped`` packets went in a circle. ``never_answered`` is the seconds from the first packet to the last,
+    where it asked for one PSN again and again and nothing came back that could be an answer, though others were
+    answered; else 0.
     """
 
     link: str
@@ -52,6 +57,8 @@ class Flow:
     qp: int
     transport: str
     peer: int | None
+    dscps: tuple[int, ...]
+    pcp: int | None
     packets: int
     copies: int
     looped: int
@@ -173,11 +180,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A flow at one link of its path: packets, how many came with CE, and their share."""
+    """A flow at one link of its path: DSCP, packets, how many came with CE, and their share."""
 
     link: str
     direction: str
     ttl: int
+    dscp: int | None
     packets: int
     marked: int
     marked_share: float
@@ -311,6 +319,22 @@ class OverTime:
 
 
 @dataclass(frozen=True, slots=True)
+class IcrcErrors:
+    """Packets of a flow whose ICRC was ``wrong`` at ``link``, of those ``checked`` there.
+
+    ``after`` is the last link before it that saw the flow with no wrong one, None where there is none.
+    """
+
+    link: str
+    src: str
+    dst: str
+    qp: int
+    wrong: int
+    checked: int
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Icrcs:
     """ICRCs checked and wrong (IBA vol. 1 section 7.8.1).
 
@@ -388,6 +412,7 @@ class Facts:
     icmp_errors: tuple[IcmpError, ...]
     tunnels: tuple[Tunnel, ...]
     icrc: Icrcs | None
+    icrc_errors: tuple[IcrcErrors, ...]
     damages: tuple[Damage, ...]
     damage_count: int
     losses: tuple[Loss, ...]

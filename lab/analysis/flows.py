@@ -22,6 +22,8 @@ MAX_FLOWS: Final = 32768
 _KEY: Final = 12  # interface, VNI, source, destination, destination QP, transport
 _NO_VNI: Final = 2**32 - 1
 _UDP: Final = RULES[Header.UDP].size
+_MIXED: Final = 4096
+"""Flows of more than one DSCP of which all are kept."""
 _SUMS: Final = ("packets", "octets", "payload", "read", "cnps", "ce", "ect")
 
 
@@ -50,6 +52,10 @@ class Flows:
         self.seen = table(limit, 2)
         self.newest = table(limit, 2, np.uint8)
         self.port = zeros(limit, np.uint16)
+        self.dscp, self.pcp = several(2, limit, np.uint8)
+        """1 + those of the first packet, 0 before it and where it has no VLAN tag; a CNP has its own."""
+        self.other_dscps: dict[int, set[int]] = {}
+        """By flow, of those that have several: the others."""
         self._keys = Keys(_KEY, limit)
 
     def __len__(self) -> int:
@@ -96,7 +102,27 @@ class Flows:
             fresh = np.flatnonzero(flow >= known)[::-1]  # of what is written twice the last counts
             at = columns.bth[row[fresh]] - _UDP
             self.port[flow[fresh]] = batch.data[at].astype(np.uint16) << 8 | batch.data[at + 1]
+        self._add_classes(columns, roce, flow)
         return flow
+
+    def dscps(self, flow: int) -> tuple[int, ...]:
+        """All that its packets had, but CNPs; the first packet's comes first."""
+        first = int(self.dscp[flow])
+        return (first - 1, *sorted(self.other_dscps.get(flow, ()))) if first else ()
+
+    def _add_classes(self, columns: Columns, roce: Roce, flow: Ints) -> None:
+        dscp = columns.dscp[roce.row]
+        at = np.flatnonzero((self.dscp[flow] != dscp + 1) & (flow >= 0))
+        at = at[~ops.CNP[roce.opcode[at]]]
+        if not len(at):
+            return
+        fresh = at[self.dscp[flow[at]] == 0][::-1]  # of what is written twice the last counts
+        self.dscp[flow[fresh]] = dscp[fresh] + 1
+        self.pcp[flow[fresh]] = columns.pcp[roce.row[fresh]] + 1
+        others = at[self.dscp[flow[at]] != dscp[at] + 1]
+        for number, other in set(zip(flow[others].tolist(), dscp[others].tolist(), strict=True)):
+            if number in self.other_dscps or len(self.other_dscps) < _MIXED:
+                self.other_dscps.setdefault(number, set()).add(other)
 
     def add(self, packets: Sorted) -> None:
         """Sum a round up: all that does not depend on what a receiver takes."""

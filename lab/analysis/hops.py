@@ -33,4 +33,5 @@ def _hop(flows: Flows, links: Sequence[str], flow: int) -> Hop:
     packets, marked = (int(flows.sums[name][flow]) for name in ("packets", "ce"))
     ttl, direction = flows.newest[flow].tolist()
     link = links[flows.key(flow).interface]
-    return Hop(link, DIRECTIONS[direction], ttl, packets, marked, marked / packets)
+    dscp = next(iter(flows.dscps(flow)), None)
+    return Hop(link, DIRECTIONS[direction], ttl, dscp, packets, marked, marked / packets)

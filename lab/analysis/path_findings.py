@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from lab.analysis.facts import Facts, IcmpError
 
+WRONG_ICRC: Final = "has a wrong ICRC"
+_ALL: Final = 8
+"""ICRCs of a flow that are all wrong, from which on its sender or the file is suspected."""
 _EXAMPLES: Final = 10
 _MEANINGS: Final = {
     "port unreachable": "nothing takes UDP port 4791 there: no RDMA device is up, or the address is wrong",
@@ -25,9 +28,10 @@ _MEANINGS: Final = {
 
 
 def path_findings(facts: Facts) -> Iterator[Finding]:
-    """Losses by size, then ICMP."""
+    """Losses by size, ICMP, then ICRCs."""
     yield from _sizes(facts)
     yield from _icmp(facts)
+    yield from _icrcs(facts)
 
 
 def _sizes(facts: Facts) -> Iterator[Finding]:
@@ -64,3 +68,30 @@ def _icmp(facts: Facts) -> Iterator[Finding]:
             count=len(names),
             examples=names[:_EXAMPLES],
         )
+
+
+def _icrcs(facts: Facts) -> Iterator[Finding]:
+    """What a link corrupts the receiver drops without a NAK: it cannot know whose packet it was."""
+    if facts.icrc is None or not facts.icrc.wrong:
+        return
+    first = next((damage.place for damage in facts.damages if damage.what == WRONG_ICRC), "a packet")
+    more = f", and {facts.icrc.wrong - 1} more" if facts.icrc.wrong > 1 else ""
+    errors = facts.icrc_errors
+    names = tuple(f"{error.src} to {error.dst} QP {error.qp:#x} at {error.link}" for error in errors)
+    firsts = {(error.src, error.dst, error.qp): error for error in reversed(errors)}.values()
+    between = sorted({f"between {error.after} and {error.link}" for error in firsts if error.after is not None})
+    if between:
+        meaning = f"a cable, port or switch changed the packets {', '.join(between)}: before that they were right"
+    elif errors and all(error.wrong == error.checked >= _ALL for error in errors):
+        meaning = "every packet of these flows is so: the sender computes it otherwise, or the file was edited"
+    else:
+        meaning = (
+            "changed on the way here by a cable, port or switch, or by the sender or the file; capture at several "
+            "links to see where"
+        )
+    yield Finding(
+        f"{first} {WRONG_ICRC}{more}",
+        f"{meaning}. Receivers drop them silently, which shows as losses (ConnectX: rx_icrc_encapsulated)",
+        count=facts.icrc.wrong,
+        examples=names[:_EXAMPLES],
+    )

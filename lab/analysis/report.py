@@ -15,6 +15,7 @@ from lab.analysis.hidden import hidden_by
 from lab.analysis.histogram import Times
 from lab.analysis.hops import paths
 from lab.analysis.icmp import icmp_errors
+from lab.analysis.icrc_checks import icrc_errors
 from lab.analysis.linktypes import link_name
 from lab.analysis.loops import loops
 from lab.analysis.loss_facts import GoBackN, MissingPsns
@@ -128,6 +129,7 @@ class _Report:
             "icmp_errors": icmp_errors(of.icmp, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels))),
             "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,
+            "icrc_errors": icrc_errors(of.icrc_checks, of.flows, self._links),
             "damages": tuple(of.capture.damages.kept),
             "damage_count": of.capture.damages.count,
             "losses": (lost := losses(of, self._links)),
@@ -154,6 +156,8 @@ class _Report:
             qp=key.destqp,
             transport=_TRANSPORTS.get(key.transport, "reserved"),
             peer=None if peer < 0 else flows.key(peer).destqp,
+            dscps=flows.dscps(number),
+            pcp=int(flows.pcp[number]) - 1 if flows.pcp[number] else None,
             packets=sums["packets"],
             copies=self._of.copies.counts.get(number, 0),
             looped=self._of.loops.packets.get(number, 0),

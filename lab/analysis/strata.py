@@ -148,7 +148,7 @@ class Strata:
         """Note where what a header carries ends; where that is possible."""
         at, room = self.at[row], self.end[row]
         end = at + rule.beyond + total
-        if rule.open_ended:
+        if rule.open_ended or rule.jumbo:
             end = np.where(total == 0, room, end)
         beyond = end > room
         good: Flags = end >= at + size

@@ -10,12 +10,13 @@ import numpy as np
 
 from lab.analysis import runs
 from lab.analysis.answers import MAX_TIMES
+from lab.analysis.class_findings import class_findings
 from lab.analysis.facts import Finding
 from lab.analysis.flows import MAX_FLOWS
 from lab.analysis.loop_findings import loop_findings
 from lab.analysis.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
 from lab.analysis.order import MAX_SEQUENCES
-from lab.analysis.path_findings import path_findings
+from lab.analysis.path_findings import WRONG_ICRC, path_findings
 from lab.analysis.pause_findings import of_links, pause_findings
 from lab.units import counted, format_time
 
@@ -129,14 +130,16 @@ _SIGNS: Final = (
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """Everything that looks wrong; none is an answer, too. What many flows or links show alike is one finding."""
     segments = _segments(facts)
+    survey = _Survey(facts, segments)
     return (
-        *_file(facts),
+        *_file(facts, survey.copies),
         *_bounds(facts),
         *loop_findings(facts),
         *path_findings(facts),
-        *_incomplete_flows(facts, segments),
-        *_signs(facts, segments),
-        *_unanswered_marks(facts, segments),
+        *class_findings(facts),
+        *_incomplete_flows(survey.partly),
+        *_signs(facts, segments, survey.hosts),
+        *_unanswered_marks(facts, segments, survey),
         *pause_findings(facts),
         *_spread(facts),
     )
@@ -154,12 +157,8 @@ def incomplete(flow: Flow) -> bool:
     return not mended or (flow.missing >= _SAMPLED * flow.packets and 2 * flow.gaps >= flow.packets)
 
 
-def _incomplete_flows(facts: Facts, segments: Mapping[int, int | None]) -> Iterator[Finding]:
-    """What cannot be judged of flows that the capture has only a part of; what ACKs prove is told elsewhere."""
-    found = _Streams(segments)
-    for flow in facts.flows:
-        if incomplete(flow) and (flow.missing > flow.unseen or flow.missing >= _SAMPLED * flow.packets):
-            found.add(flow, flow.packets, flow.missing, flow.gaps)
+def _incomplete_flows(found: _Streams) -> Iterator[Finding]:
+    """What cannot be judged of flows that the capture has only a part of."""
     if not found:
         return
     packets, missing, gaps = found.totals()
@@ -226,6 +225,32 @@ class _Streams:
         return Finding(f"{whose}: {what}", meaning, note, count, tuple(names), unjudged)
 
 
+class _Survey:
+    """What is known of all flows together, in one pass: they are made anew each time that one is asked for.
+
+    ``copies`` are those of flows that do not go in circles, ``partly`` flows that the capture has only a part of, but
+    those of which ACKs prove that the rest arrived, and ``hosts`` all ends of such flows. ``cnps`` counts by hosts
+    and VNI, ``answering`` are hosts between which anything goes, and ``marked`` says whether any packet was.
+    """
+
+    def __init__(self, facts: Facts, segments: Mapping[int, int | None]) -> None:
+        self.copies, self.marked = 0, False
+        self.cnps = Counter[tuple[str, str, int | None]]()
+        self.answering: set[tuple[str, str]] = set()
+        self.partly = _Streams(segments)
+        self.hosts: set[tuple[str, str]] = set()
+        for flow in facts.flows:
+            self.copies += 0 if flow.looped else flow.copies
+            self.cnps[flow.src, flow.dst, flow.vni] += flow.cnps
+            self.answering.add((flow.src, flow.dst))
+            self.marked |= flow.marked > 0
+            if not incomplete(flow):
+                continue
+            self.hosts |= {(flow.src, flow.dst), (flow.dst, flow.src)}
+            if flow.missing > flow.unseen or flow.missing >= _SAMPLED * flow.packets:
+                self.partly.add(flow, flow.packets, flow.missing, flow.gaps)
+
+
 def _ends(flow: Flow) -> int:
     return hash((flow.src, flow.dst, flow.qp, flow.transport))
 
@@ -240,11 +265,10 @@ def _segments(facts: Facts) -> dict[int, int | None]:
     return found
 
 
-def _signs(facts: Facts, segments: Mapping[int, int | None]) -> Iterator[Finding]:
+def _signs(facts: Facts, segments: Mapping[int, int | None], partly: set[tuple[str, str]]) -> Iterator[Finding]:
     troubled = [_Streams(segments) for _ in _SIGNS]
-    partly = {(flow.src, flow.dst) for flow in facts.flows if incomplete(flow)}
     for flow in facts.flows:
-        part = (flow.src, flow.dst) in partly or (flow.dst, flow.src) in partly
+        part = (flow.src, flow.dst) in partly
         for sign, streams in zip(_SIGNS, troubled, strict=True):
             counts = sign.counts(flow) if sign.whole or not part else (0,)
             if counts[0]:
@@ -260,15 +284,17 @@ def name(flow: Flow) -> str:
     return f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}"
 
 
-def _file(facts: Facts) -> Iterator[Finding]:
-    if facts.damage_count:
-        first = facts.damages[0]
-        more = f", and {facts.damage_count - 1} more" if facts.damage_count > 1 else ""
+def _file(facts: Facts, copies: int) -> Iterator[Finding]:
+    damaged = facts.damage_count - (0 if facts.icrc is None else facts.icrc.wrong)
+    if damaged:
+        damages = [damage for damage in facts.damages if damage.what != WRONG_ICRC]
+        first = f"{damages[0].place} {damages[0].what}" if damages else "the file"
+        more = f", and {damaged - 1} more" if damaged > 1 else ""
         yield Finding(
-            f"{first.place} {first.what}{more}",
+            f"{first}{more}",
             "the file or the sender is damaged; the rest was analysed",
-            count=facts.damage_count,
-            examples=tuple(f"{damage.place} {damage.what}" for damage in facts.damages[:_EXAMPLES]),
+            count=damaged,
+            examples=tuple(f"{damage.place} {damage.what}" for damage in damages[:_EXAMPLES]),
         )
     if facts.dropped:
         lost = f"{counted(sum(facts.dropped.values()), 'packet')} lost while capturing"
@@ -299,7 +325,7 @@ def _file(facts: Facts) -> Iterator[Finding]:
             "the mirror shows both what came into a switch and what left it, or several switches",
             note=True,
         )
-    if copies := sum(flow.copies for flow in facts.flows if not flow.looped) - facts.copies_alike:
+    if copies := copies - facts.copies_alike:
         yield Finding(
             f"{counted(copies, 'packet')} in the file again, one hop or more further on: each is counted once",
             "the mirror shows what came into a router and what left it, or several; or a router sent them back",
@@ -333,15 +359,14 @@ def _bounds(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _unanswered_marks(facts: Facts, segments: Mapping[int, int | None]) -> Iterator[Finding]:
+def _unanswered_marks(facts: Facts, segments: Mapping[int, int | None], survey: _Survey) -> Iterator[Finding]:
     """Marked packets and no CNP anywhere back: the receiver does not take part in DCQCN, or is SoftRoCE.
 
     CNPs answer connections (IBA vol. 1 annex A17.9.3), so that datagrams may come marked without one.
     """
-    cnps, answering = Counter[tuple[str, str, int | None]](), set[tuple[str, str]]()
-    for flow in facts.flows:
-        cnps[flow.src, flow.dst, flow.vni] += flow.cnps
-        answering.add((flow.src, flow.dst))
+    if not survey.marked:
+        return
+    cnps, answering = survey.cnps, survey.answering
     silent = _Streams(segments)
     for flow in facts.flows:
         back, answers = (flow.dst, flow.src), cnps[flow.dst, flow.src, flow.vni]

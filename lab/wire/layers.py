@@ -110,8 +110,9 @@ class Rule(NamedTuple):
 
     It has ``base`` bytes (``size`` where None), and for each of ``extra`` a number of times so many. ``next`` names
     what is behind it, one of ``follows``; all else is ``otherwise``. What it carries ends ``total`` bytes behind its
-    start, plus ``beyond``; ``open_ended`` says that no length means the rest. ``good`` are numbers and their bounds:
-    beyond these the header is damaged, or where ``fault`` is NONE only not followed. Of packets in fragments
+    start, plus ``beyond``; ``open_ended`` says that no length means the rest, and a length beyond the frame that a
+    mirror cut it. ``jumbo``: only the former, as in a datagram of more than 64 KB. ``good`` are numbers and their
+    bounds: beyond these the header is damaged, or where ``fault`` is NONE only not followed. Of packets in fragments
     ``offset`` is zero in the first one, and ``more`` in the last one.
     """
 
@@ -125,6 +126,7 @@ class Rule(NamedTuple):
     total: Bits | None = None
     beyond: int = 0
     open_ended: bool = False
+    jumbo: bool = False
     good: tuple[tuple[Bits, int, int], ...] = ()
     fault: Fault = Fault.TUNNEL
     offset: Bits | None = None
@@ -240,7 +242,8 @@ RULES: Final[dict[Header, Rule]] = {
     Header.SPECTRUM_MIRROR: Rule("Spectrum mirror", 22, Bits(0, 1), {}, Header.ETHERNET),
     Header.ANY_IP: Rule("IP", 1, _VERSION, _BY_VERSION, base=0),
     Header.TCP: Rule("TCP", 4),
-    Header.UDP: Rule("UDP", 8, Bits(2, 2), _BY_PORT, total=Bits(4, 2), fault=Fault.UDP_LENGTH),
+    # Length 0: RFC 2675 section 4, and BIG TCP in tunnels on Linux
+    Header.UDP: Rule("UDP", 8, Bits(2, 2), _BY_PORT, total=Bits(4, 2), jumbo=True, fault=Fault.UDP_LENGTH),
     Header.VXLAN: Rule("VXLAN", 8, Bits(0, 1), {}, Header.ETHERNET, good=((Bits(0, 1, 3, 1), 1, 1),)),
     # RFC 8926 section 3.4
     Header.GENEVE: Rule(

@@ -91,7 +91,7 @@ def _step(found: Walk, data: bytes, header: Header) -> Header | None:
 def _ends(found: Walk, data: bytes, rule: Rule, size: int) -> bool:
     """Note where what a header carries ends; whether that is possible."""
     total = rule.total.read(data, found.at) if rule.total is not None else 0
-    if total == 0 and rule.open_ended:  # more than 16 bits hold, as BIG TCP leaves it
+    if total == 0 and (rule.open_ended or rule.jumbo):  # more than 16 bits hold, as BIG TCP leaves it
         return found.at + size <= found.end
     end = found.at + rule.beyond + total
     if end < found.at + size:

@@ -39,6 +39,8 @@ class Field(Enum):
     DPORT = ("dport", 0xFFFF)
     TRANSPORT = ("transport", 255)
     """The protocol that has the ports: 6 is TCP, 17 UDP."""
+    SVLAN = ("svlan", 4095)
+    """The VLAN of the first tag, where there are several."""
     VLAN = ("vlan", 4095)
     """The VLAN of the innermost tag (IEEE 802.1Q clause 9.6)."""
     PCP = ("pcp", 7)
@@ -70,10 +72,14 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The packet has ``field``, and its value is in one of ``ranges``; ``!=`` too wants the field to be there."""
+    """The packet has ``field``, and its value is in one of ``ranges``; ``!=`` too wants the field to be there.
+
+    ``where``: only in headers in which another field has this value, as the ports of TCP alone.
+    """
 
     field: Field
     ranges: tuple[Range, ...]
+    where: tuple[Field, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +129,8 @@ def quick(expression: Expression) -> bool:
             return all(map(quick, terms))
         case Not(term):
             return quick(term)
-        case Within(field, _):
-            return field.quick
+        case Within(field, _, where):
+            return field.quick and where is None
         case Host(networks=networks):
             return not networks
         case Link():
@@ -138,7 +144,7 @@ def asks_for(expression: Expression, field: Field) -> bool:
             return any(asks_for(term, field) for term in terms)
         case Not(term):
             return asks_for(term, field)
-        case Within(asked, _):
+        case Within(asked):
             return asked is field
         case _:
             return False

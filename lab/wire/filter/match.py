@@ -35,8 +35,9 @@ def matches(expression: Expression, frame: Frame, link: str = "") -> bool:
             return name in (link, link.partition(":")[0])
         case Host():
             return any(_is_host(expression, layer) for layer in _layers(frame))
-        case Within(field, ranges):
-            values = (_VALUES[field](layer) for layer in _layers(frame))
+        case Within(field, ranges, where):
+            layers = (each for each in _layers(frame) if where is None or _VALUES[where[0]](each) == where[1])
+            values = map(_VALUES[field], layers)
             return any(first <= value <= last for value in values if value is not None for first, last in ranges)
 
 
@@ -86,6 +87,7 @@ _VALUES: Final[dict[Field, Callable[[Frame], int | None]]] = {
     Field.SPORT: lambda frame: frame.sport,
     Field.DPORT: lambda frame: frame.dport,
     Field.TRANSPORT: _transport,
+    Field.SVLAN: lambda frame: frame.svlan,
     Field.VLAN: lambda frame: frame.vlan,
     Field.PCP: lambda frame: frame.pcp,
     Field.ICRC: lambda frame: None if frame.icrc is None else ICRC_NAMES.index(frame.icrc.value.lower()),

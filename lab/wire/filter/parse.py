@@ -151,6 +151,20 @@ class _Parser:
         if word not in words.CONDITIONS:
             self._refuse(told)
         self._take()
+        if told == words.TAGS:
+            return self._any_tag()
+        where = words.WHERE.get(told)
+        return self._meaning(word) if where is None else _only(self._meaning(word), where)
+
+    def _any_tag(self) -> Expression:
+        """A condition on the VLAN of any tag; with != on that of every one."""
+        last = self._comparison(Field.VLAN)
+        first = Within(Field.SVLAN, last.ranges)
+        if self._operator != "!=":
+            return Any((last, first))
+        return All((last, Any((first, Not(Within(Field.SVLAN, ((0, Field.SVLAN.greatest),)))))))
+
+    def _meaning(self, word: str) -> Expression:
         if word in words.WORDS:
             return words.WORDS[word]
         if word in words.FIELDS:
@@ -252,6 +266,19 @@ class _Parser:
             found = Host(side, tuple(self._resolve(text)))
         self._take()
         return found
+
+
+def _only(found: Expression, where: tuple[Field, int]) -> Expression:
+    """A condition on ports in one transport alone, as Wireshark has it."""
+    match found:
+        case Within(field, ranges):
+            return Within(field, ranges, where)
+        case All(terms):
+            return All(tuple(_only(term, where) for term in terms))
+        case Any(terms):
+            return Any(tuple(_only(term, where) for term in terms))
+        case _:
+            return found
 
 
 def _runs(codes: list[int]) -> Iterable[Range]:

@@ -63,6 +63,11 @@ ALIASES: Final = {
     "frame.interface_name": "interface",
 }
 """By Wireshark's display filter fields: what the language calls the same, in IPv4 and IPv6 alike."""
+_OF: Final = {"tcp.": (Field.TRANSPORT, 6), "udp.": (Field.TRANSPORT, 17)}
+WHERE: Final = {alias: where for alias in ALIASES for prefix, where in _OF.items() if alias.startswith(prefix)}
+"""Of Wireshark's fields those of one transport alone: the language's own ports are those of both."""
+TAGS: Final = "vlan.id"
+"""Wireshark's VLAN of any tag, where the language's own is that of the last one."""
 
 AETH: Final = "infiniband.aeth"
 """How Wireshark's fields of answers begin."""

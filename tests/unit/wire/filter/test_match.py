@@ -1,7 +1,7 @@
 """The predicate against Wireshark's display filters, on one packet of every kind."""
 
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 
 from lab.wire.build import cnp, pause, pfc, rocev2, vxlan
@@ -23,6 +23,7 @@ FRAMES = [
     pause("02:00:00:00:00:01", Pause(7)),
     *plain()[3:7],
     tag(rocev2(IP4, crafted(Opcode.RC_SEND_ONLY)), 0x8100),
+    bytes(Ether() / Dot1Q(vlan=200) / Dot1Q(vlan=7) / IP(src="10.0.1.9", dst="10.0.0.2") / UDP(dport=81)),
     bytes(Ether() / Dot1Q(vlan=100, prio=5) / IP(src="10.0.1.9", dst="10.0.0.2", ttl=9) / UDP(sport=7, dport=9)),
 ]
 
@@ -74,6 +75,17 @@ def test_a_filter_takes_what_wireshark_takes_in_other_words(tshark: Tshark, ours
         "udp.srcport == 7",
         "udp.dstport == 53",
         "tcp.port == 80",
+        "tcp.port == 4791",
+        "tcp.port != 80",
+        "tcp.dstport == 4791 or tcp.srcport == 4791",
+        "udp.port == 80",
+        "udp.port == 81",
+        "udp.dstport != 53",
+        "udp.srcport < 100",
+        "tcp.port == 4789",
+        "vlan.id == 7",
+        "vlan.id == 200",
+        "vlan.id != 200",
         "tcp.srcport == 20 or tcp.dstport == 81",
         "vlan.id == 100",
         "vlan.priority == 3",
@@ -86,6 +98,16 @@ def test_wiresharks_own_words(tshark: Tshark, text: str) -> None:
     taken = [str(number) for number, frame in enumerate(FRAMES, 1) if matches(parse(text), decode(frame))]
     assert [row[0] for row in tshark(FRAMES, "frame.number", options=("-Y", text))] == taken
     assert len(taken) < len(FRAMES)
+
+
+def test_the_languages_own_ports_are_those_of_both_transports() -> None:
+    udp, tcp = (bytes(Ether() / IP() / kind(sport=1, dport=4791)) for kind in (UDP, TCP))
+    told = {text: [matches(parse(text), decode(frame)) for frame in (udp, tcp)] for text in
+            ("port==4791", "udp.port==4791", "tcp.port==4791", "tcp.dstport!=80", "udp.dstport!=80")}  # fmt: skip
+    assert told == {
+        "port==4791": [True, True], "udp.port==4791": [True, False], "tcp.port==4791": [False, True],
+        "tcp.dstport!=80": [False, True], "udp.dstport!=80": [True, False],
+    }  # fmt: skip
 
 
 def test_the_interface_is_that_of_the_packet_or_its_node() -> None:
