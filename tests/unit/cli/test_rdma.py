@@ -18,7 +18,7 @@ from tests.unit.rdma.test_measure import PAIR
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from click.testing import Result
+    from typer.testing import Result
 
 
 class Counted:

@@ -12,7 +12,7 @@ import pytest
 
 from lab.errors import OperationFailed
 from lab.kernel.cycles import Reading
-from lab.rdma import failure, perftest, sysfs
+from lab.rdma import failure, perftest, session, sysfs
 from lab.rdma.measure import (
     BandwidthTest,
     ClockUnsteady,
@@ -251,7 +251,7 @@ def test_programs_sleep_where_they_would_take_each_other_s_cpu(
 
     monkeypatch.setattr("lab.rdma.perftest.os.sched_getaffinity", lambda _: set(range(cpus)))
     monkeypatch.setattr(perftest, "prepare", prepare)
-    monkeypatch.setattr(perftest.session, "run", lambda *_: None)
+    monkeypatch.setattr(session, "run", lambda *_: None)
     assert perftest.measure_latency([PAIR] * pairs, LatencyTest(verb=verb)) == ()
     assert ("--events" in asked) is sleeps
     assert perftest.takes_turns([PAIR] * pairs, verb) is turns
