@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.dataplane import impair
+from lab.dataplane.impair import Place
 from lab.dataplane.layout import EventKind
 from lab.kernel import process
+from lab.kernel.hooks import Hook
 from lab.kernel.inject import Injector
+from lab.model.impairment import Impairment, Traffic
 from lab.model.qos.headroom import PFC_FRAME
 from lab.model.qos.port import GroupQos, PortQos, Trust
 from lab.units import WIRE_OVERHEAD
@@ -186,6 +190,24 @@ class TestLength:
         assert 0 < place < 3, "it goes before what waits"
         behind = came[place + 1][0] - came[place][0]
         assert behind == pytest.approx((PFC_FRAME + WIRE_OVERHEAD) * 8 / rate, abs=100e-6)
+
+    @pytest.mark.parametrize("lost", [True, False])
+    def test_an_impairment_where_it_leaves_sees_one_frame(self, ports: Switch, *, lost: bool) -> None:
+        """And not the packet that it is written over, which another impairment would lose."""
+        traffic = frozenset({Traffic.PAUSES} if lost else {Traffic.ROCE, Traffic.OTHER, Traffic.CONTROL})
+        place = Place(ports.inside, PORTS.index(SWP1), Hook.EGRESS)
+        ports.set_group(SWP1, GROUP, bytes=XOFF_AT)
+        impair.apply(place, Impairment(loss=1.0, traffic=traffic))
+        try:
+            with ports.wire() as wire:
+                ports.rx(sized(4214))
+                if not lost:
+                    assert wire.next() == frame(PRIORITY)
+                assert wire.is_silent()
+            counts = impair.read(place)
+        finally:
+            impair.remove(place)
+        assert (counts.matched, counts.lost, counts.struck_bytes) == (lost, lost, PFC_FRAME * lost)
 
 
 def root(ports: Switch) -> dict[str, int]:
