@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 _REUSED: Final = 24 * 2**20
 _UDP: Final = RULES[Header.UDP].size
+_LONG_PAUSE: Final = 1_000_000
+"""ns: of shorter ones no requester's timer takes notice."""
+_PAUSES_KEPT: Final = 1024
 MAX_TUNNELS: Final = 4096
 """Pairs of inner addresses that are told apart."""
 
@@ -76,6 +79,8 @@ class Analyser:
         self.pairing = Pairing(self.streams)
         self.answers = Answers(self.streams)
         self.pauses = Pauses(self._rate_of)
+        self.long_pauses: list[tuple[int, int]] = []
+        """Begin and end (ns) of those that a requester's timer may expire in."""
         self.timeline = Timeline()
         self.tunnels = Keys(10, MAX_TUNNELS)
         self.tunnel_sums = np.zeros((MAX_TUNNELS, 3), np.int64)  # packets, bytes, RoCEv2
@@ -225,6 +230,8 @@ class Analyser:
         """Take the spells that have ended, for the same reason."""
         for row, port in enumerate(self.pauses.ports.values()):
             for begin, end in port.spells:
+                if end - begin >= _LONG_PAUSE and len(self.long_pauses) < _PAUSES_KEPT:
+                    self.long_pauses.append((begin, end))
                 self.timeline.span(Channel.PAUSED, row, begin, end)
             port.spells.clear()
 

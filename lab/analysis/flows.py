@@ -52,6 +52,8 @@ class Flows:
         self.seen = table(limit, 2)
         self.newest = table(limit, 2, np.uint8)
         self.port = zeros(limit, np.uint16)
+        self.opening = zeros(limit, np.uint16)
+        """Bytes of payload of each flow's first packet, for which no time is known."""
         self.dscp, self.pcp = several(2, limit, np.uint8)
         """1 + those of the first packet, 0 before it and where it has no VLAN tag; a CNP has its own."""
         self.other_dscps: dict[int, set[int]] = {}
@@ -72,6 +74,12 @@ class Flows:
         """The interfaces of these flows."""
         links: Ints = self._keys.rows[flows, 0].astype(np.int64)
         return links
+
+    def goodput(self, flow: int) -> float:
+        """Payload in bit/s from the first packet to the last: n packets have n - 1 intervals, so without the first."""
+        first, last = self.seen[flow].tolist()
+        payload = max(0, int(self.sums["payload"][flow]) - int(self.opening[flow]))
+        return payload * 8e9 / (last - first) if last > first else 0.0
 
     def streams(self, first: int, end: int) -> list[Ints]:
         """All words of the keys from ``first`` to before ``end`` but the interface, by column."""
@@ -130,6 +138,7 @@ class Flows:
         flows = packets.flow[starts]
         fresh = self.sums["packets"][flows] == 0
         self.seen[flows[fresh], 0] = packets.time[starts[fresh]]
+        self.opening[flows[fresh]] = np.minimum(packets.payload[starts[fresh]], 0xFFFF)
         self.seen[flows, 1] = packets.time[ends]
         for place, newest in enumerate((packets.ttl, packets.direction)):
             self.newest[flows, place] = newest[ends]

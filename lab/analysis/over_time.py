@@ -41,8 +41,6 @@ class _Reader:
         key, peer = self._of.flows.key(flow), int(self._of.streams.answers[flow])
         scale = 8e9 / self._of.timeline.interval
         goodput = tuple(amount * scale for amount in self._amounts(Channel.PAYLOAD, flow))
-        first, last = self._of.flows.seen[flow].tolist()
-        mean = int(self._of.flows.sums["payload"][flow]) * 8e9 / (last - first) if last > first else 0.0
         return FlowOverTime(
             link=self._links[key.interface],
             vni=vni_or_none(key.vni),
@@ -50,7 +48,7 @@ class _Reader:
             dst=address(key.dst),
             qp=key.destqp,
             goodput=goodput,
-            peak=max((mean, *goodput)),
+            peak=max((self._of.flows.goodput(flow), *goodput)),
             marked=self._amounts(Channel.MARKED, flow),
             resent=self._amounts(Channel.RESENT, flow),
             naks=self._amounts(Channel.NAKS, peer),

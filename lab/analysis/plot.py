@@ -92,7 +92,8 @@ def _draw_flow(axes: Axes, flow: FlowOverTime, interval: float, peak: float) -> 
     axes.yaxis.set_major_formatter(EngFormatter("b/s"))
     axes.tick_params(labelsize=8)
     tunnel = "" if flow.vni is None else f" in VNI {flow.vni}"
-    name = f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}, peak {format_rate(flow.peak)}"
+    peak_drawn = format_rate(max(flow.goodput))
+    name = f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}, peak {peak_drawn}"
     axes.set_title(name, loc="left", fontsize=9, pad=3)
 
 

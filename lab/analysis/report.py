@@ -21,6 +21,7 @@ from lab.analysis.loops import loops
 from lab.analysis.loss_facts import GoBackN, MissingPsns
 from lab.analysis.losses import losses
 from lab.analysis.messages import SIZES
+from lab.analysis.naks import TIMEOUT
 from lab.analysis.names import DIRECTIONS, address, class_or_none, mac, vni_or_none
 from lab.analysis.over_time import over_time
 from lab.analysis.pause_tree import pause_trees
@@ -163,7 +164,7 @@ class _Report:
             looped=self._of.loops.packets.get(number, 0),
             bytes=sums["octets"],
             payload=sums["payload"],
-            goodput=sums["payload"] * 8 / seconds if seconds else 0.0,
+            goodput=flows.goodput(number),
             read_goodput=self._read_goodput(number, peer) if peer >= 0 else 0.0,
             seconds=seconds,
             messages=_named(ops.MESSAGES, told.counts[number]),
@@ -177,6 +178,8 @@ class _Report:
             repeats=int(events.repeats[number]),
             rnr_retries=int(events.rnr_retries[number]),
             rnr_resent=int(events.rnr_resent[number]),
+            paused_timeouts=self._paused_timeouts.get(number, (0, 0))[0],
+            paused_resent=self._paused_timeouts.get(number, (0, 0))[1],
             unanswered=self._unanswered(number) if peer >= 0 else 0.0,
             never_answered=self._never_answered(number) if peer < 0 else 0.0,
             response_gaps=self._of.responses.gaps.get(number, 0),
@@ -197,6 +200,19 @@ class _Report:
         back = streams.members(int(streams.peer[streams.of[number]]))
         heard = int(seen[back, 1].max())
         return (int(seen[number, 1]) - heard) / 1e9 if self._of.events.stepped_twice(number, heard) else 0.0
+
+    @cached_property
+    def _paused_timeouts(self) -> dict[int, tuple[int, int]]:
+        """By flow: steps back of a timer that ran while flow control stopped a link, and packets sent again in them."""
+        spells, found = self._of.long_pauses, dict[int, tuple[int, int]]()
+        for flow, resend in self._of.events.resends if spells else ():
+            if resend.cause != TIMEOUT or resend.alone:
+                continue
+            stopped = max(min(end, resend.time) - max(begin, resend.since) for begin, end in spells)
+            if 2 * stopped > resend.time - resend.since:
+                times, packets = found.get(flow, (0, 0))
+                found[flow] = times + 1, packets + resend.packets
+        return found
 
     def _never_answered(self, number: int) -> float:
         """Seconds that a requester asked for the same again, where nothing was answered though answers are captured.

@@ -82,9 +82,19 @@ _SIGNS: Final = (
         lambda flow: (
             (0, 0)
             if flow.looped or flow.never_answered
-            else (flow.go_back_n - flow.rnr_retries, flow.resent - flow.repeats - flow.rnr_resent)
+            else (
+                flow.go_back_n - flow.rnr_retries - flow.paused_timeouts,
+                flow.resent - flow.repeats - flow.rnr_resent - flow.paused_resent,
+            )
         ),
         lambda times, again: f"{counted(times, 'go-back-N episode')}, {counted(again, 'packet')} retransmitted",
+    ),
+    _Sign(
+        "nothing need be lost: the requester's timer expired behind a pause that lasted longer than its timeout",
+        lambda flow: (0, 0) if flow.looped or flow.never_answered else (flow.paused_timeouts, flow.paused_resent),
+        lambda times, again: (
+            f"{counted(times, 'timeout')} while flow control stopped the link, {counted(again, 'packet')} sent again"
+        ),
     ),
     _Sign(
         "nothing was lost: the responder had asked to wait and come again",
