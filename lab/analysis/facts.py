@@ -28,27 +28,28 @@ class Flow:
     """One direction to one QP, as one link saw it.
 
     ``copies`` of its packets are in the file again, as they left a router or switch that they had been seen to come
-    into, or further on, and are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which the
-    capture lacks packets or the size, ``sizes`` by the least power of two, in bytes, that is not less than their
-    size. ``goodput`` is payload in bit/s from the first packet to the last, without that of the first one, of packets
-    that the receiver takes: those with the PSN it expects (IBA vol. 1 section 9.7.3), and what it has acknowledged;
-    ``read_goodput`` is what READs brought back, up to the last response. ``gaps`` counts jumps ahead and ``missing`` the PSNs in them;
-    ``late`` packets filled a gap without others being sent again (reordered), ``resent`` ones stepped back, in
-    ``go_back_n`` episodes, and ``repeats`` of them were only what was lost (selective repeat); ``rnr_retries`` of the
-    episodes, of ``rnr_resent`` packets, followed an RNR NAK; ``unanswered`` is the seconds from the last packet that
-    came back to its end where it asked twice or more in them, else 0; ``duplicates`` had been taken before.
-    ``unseen`` PSNs were acknowledged but not captured. What a link saw first counts as expected: of a QP whose first
-    packet was lost before, resent ones are duplicates. ``marked`` packets came with CE (RFC 3168), ``answers`` counts
-    AETHs by what they say (tables 43 and 46), ``cnps`` those sent to this QP (annex A17.9.3), ``round_trip`` times
-    requests that ask for an ACK to the AETH with their PSN, ``cnp_delay`` the time from the last packet that was seen
-    marked the other way to each of them; packets marked behind this place give none. ``peer`` is the QP of the other
-    direction, None when it was not found.
+    into, or further on, and are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which
+    the capture lacks packets or the size, ``sizes`` by the least power of two, in bytes, that is not less than
+    their size. ``goodput`` is payload in bit/s from the first packet to the last, without that of the first one, of
+    packets that the receiver takes: those with the PSN it expects (IBA vol. 1 section 9.7.3), and what it has
+    acknowledged; ``read_goodput`` is what READs brought back, up to the last response. ``gaps`` counts jumps ahead
+    and ``missing`` the PSNs in them; ``late`` packets filled a gap without others being sent again (reordered),
+    ``resent`` ones stepped back, in ``go_back_n`` episodes, and ``repeats`` of them were only what was lost
+    (selective repeat); ``rnr_retries`` of the episodes, of ``rnr_resent`` packets, followed an RNR NAK;
+    ``unanswered`` is the seconds from the last packet that came back to its end where it asked twice or more in
+    them, else 0; ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not captured. What a
+    link saw first counts as expected: of a QP whose first packet was lost before, resent ones are duplicates.
+    ``marked`` packets came with CE (RFC 3168), ``answers`` counts AETHs by what they say (tables 43 and 46),
+    ``cnps`` those sent to this QP (annex A17.9.3), ``round_trip`` times requests that ask for an ACK to the AETH
+    with their PSN, ``cnp_delay`` the time from the last packet that was seen marked the other way to each of them;
+    packets marked behind this place give none. ``peer`` is the QP of the other direction, None when it was not
+    found.
 
     ``dscps`` are those of the outermost IP header, the first packet's first, and ``pcp`` the priority of its VLAN
-    tag. ``paused_timeouts`` of the episodes, of ``paused_resent`` packets, came as flow control had stopped a link for
-    most of the time that the requester's timer ran. ``looped`` packets went in a circle. ``never_answered`` is the seconds from the first packet to the last,
-    where it asked for one PSN again and again and nothing came back that could be an answer, though others were
-    answered; else 0.
+    tag. ``paused_timeouts`` of the episodes, of ``paused_resent`` packets, came as flow control had stopped a link
+    for most of the time that the requester's timer ran. ``looped`` packets went in a circle. ``never_answered`` is
+    the seconds from the first packet to the last, where it asked for one PSN again and again and nothing came back
+    that could be an answer, though others were answered; else 0.
     """
 
     link: str
