@@ -76,7 +76,7 @@ class Flows:
         return links
 
     def goodput(self, flow: int) -> float:
-        """Payload in bit/s from the first packet to the last: n packets have n - 1 intervals, so without the first."""
+        """Payload in bit/s from the first packet to the last, without the first: n packets have n - 1 intervals."""
         first, last = self.seen[flow].tolist()
         payload = max(0, int(self.sums["payload"][flow]) - int(self.opening[flow]))
         return payload * 8e9 / (last - first) if last > first else 0.0

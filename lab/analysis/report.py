@@ -203,7 +203,7 @@ class _Report:
 
     @cached_property
     def _paused_timeouts(self) -> dict[int, tuple[int, int]]:
-        """By flow: steps back of a timer that ran while flow control stopped a link, and packets sent again in them."""
+        """By flow: steps back of a timer that ran while flow control stopped a link, and their packets."""
         spells, found = self._of.long_pauses, dict[int, tuple[int, int]]()
         for flow, resend in self._of.events.resends if spells else ():
             if resend.cause != TIMEOUT or resend.alone:
