@@ -22,9 +22,11 @@ from lab.cli.live import Printed
 from lab.cli.opening import open_fabric
 from lab.cli.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import LabError, UsageError
+from lab.kernel import files
 from lab.kernel.capture import Capture
 from lab.model.hosts import addresses_of
 from lab.units import counted, format_size, parse_size
+from lab.vm.call import room
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import MAX_SNAPLEN, Writer
 from lab.wire.pcapng_ring import SMALLEST, RingWriter
@@ -166,6 +168,8 @@ def _opened(stack: contextlib.ExitStack, output: str | None, ring: str | None, s
 
 def _file(stack: contextlib.ExitStack, output: str, select: str) -> Sink:
     """A writer without a buffer: a capture that is killed leaves what it has seen."""
+    if output != _STANDARD_OUTPUT and (most := room()) is not None:
+        files.limit_size(most)
     try:
         if output == _STANDARD_OUTPUT:
             return Writer(stack.enter_context(FileIO(sys.stdout.fileno(), "w", closefd=False)), select=select)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import stat
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,16 @@ def replaced(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             fresh.unlink()
+
+
+def limit_size(octets: int) -> None:
+    """Let no file of this process, nor of the programs that it starts, grow beyond so much (setrlimit(2)).
+
+    Writing more is an OSError then (EFBIG).
+    """
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    most = octets if hard == resource.RLIM_INFINITY else min(octets, hard)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
 
 
 def read_theirs(path: Path) -> str:

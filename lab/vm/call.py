@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 IN_VM: Final = "ROCELAB_IN_VM"
 """Set in the guest's environment."""
+ROOM: Final = "ROCELAB_ROOM"
+"""Bytes for which there is room where the command's results are to go when it has ended."""
 FORWARDED: Final = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "PYTEST_ADDOPTS")
 """Besides these, variables of rocelab's own go across, and of a terminal its kind."""
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -49,6 +51,12 @@ def called_at() -> float:
     """What the clock of whoever typed the command says, in seconds since 1970."""
     told = os.environ.get(wall.CALLED_AT, "") if inside_vm() else ""
     return float(told) if told else time.time()
+
+
+def room() -> int | None:
+    """Bytes that a result of this command may have, for it to be brought back; None where it stays where it is."""
+    told = os.environ.get(ROOM, "") if inside_vm() else ""
+    return int(told) if told else None
 
 
 def call(
@@ -80,10 +88,11 @@ def ask(state: StateFolder, running: Running, command: list[str]) -> tuple[int, 
 def _run(state: StateFolder, running: Running, handover: Handover, sink: Sink | None = None) -> int:
     """Run it with the caller's streams, or without input and its output going to ``sink``."""
     terminal = sink is None and sys.stdin.isatty() and sys.stdout.isatty()
+    room_there = {ROOM: "" if handover.room is None else str(handover.room)}
     request = Request(
         argv=tuple(handover.words),
         directory=handover.directory,
-        environment=forwarded(os.environ, terminal=terminal) | _times(state),
+        environment=forwarded(os.environ, terminal=terminal) | _times(state) | room_there,
         terminal=size() if terminal else None,
         code=of_code(),
     )

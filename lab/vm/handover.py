@@ -7,8 +7,10 @@ that they have on the host: relative names stay as they were typed. What the com
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 GUEST_CACHE: Final = Path("/root/.cache/rocelab")
 """Where the guest has what is ``Running.guest_cache`` on the host (scripts/guest/.../shares)."""
+_LEAST: Final = 4096
+"""Bytes for which there must be room where a result is to come: a block of most file systems."""
 _TOLD: Final = 3
 """Names of what is left behind that are told."""
 
@@ -79,6 +83,8 @@ class Handover:
         self._running = running
         self._folder = folder
         self._here = Path.cwd()
+        self.room: int | None = None
+        """Bytes for which there is room where results are to be brought back; None when there are none."""
         self._away = not is_shared(running, self._here)
         if self._away:
             folder.there(self._here).mkdir(parents=True)
@@ -91,7 +97,7 @@ class Handover:
     def name(self, file: NamedFile) -> None:
         """Put what the guest calls a file into the command; a file that it reads is taken along.
 
-        Raises UsageError when the command is to write to a folder that is not there.
+        Raises UsageError when the command is to write to a folder that is not there, is read-only or full.
         """
         new = self._word(file)
         for place in self._places(file):
@@ -118,6 +124,10 @@ class Handover:
             if not file.written:
                 return file.text
             raise UsageError(f"there is no folder {path.parent} for {path.name}", "make it first")
+        if file.written:
+            _require_writable(path)
+            room = _room_for(path)
+            self.room = room if self.room is None else min(self.room, room)
         self._put(path, written=file.written)
         return file.text if self._away and not Path(file.text).is_absolute() else self._in_guest(path)
 
@@ -138,6 +148,37 @@ class Handover:
 
     def _in_guest(self, path: Path) -> str:
         return str(GUEST_CACHE / self._folder.there(path).relative_to(self._running.guest_cache))
+
+
+def _require_writable(path: Path) -> None:
+    """UsageError where no result could be written: before the command runs, not after it has reported success."""
+    if path.is_file():
+        found = next((number for number, bad in (
+            (errno.EROFS, os.statvfs(path).f_flag & os.ST_RDONLY),
+            (errno.EACCES, not os.access(path, os.W_OK)),
+            (errno.ENOSPC, not os.statvfs(path).f_bavail),
+        ) if bad), 0)  # fmt: skip
+        reason = os.strerror(found) if found else ""
+    else:
+        reason = _lack_of(path if path.is_dir() else path.parent)
+    if reason:
+        raise UsageError(f"cannot write {path}: {reason}", "name another file")
+
+
+def _room_for(path: Path) -> int:
+    """Bytes that a file may have there, or those of a folder together."""
+    there = os.statvfs(path if path.exists() else path.parent)
+    return there.f_bavail * there.f_frsize + (path.stat().st_size if path.is_file() else 0)
+
+
+def _lack_of(folder: Path) -> str:
+    """Why no file with something in it can be made in a folder; "" when one was, which has no name and is gone."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as tried:
+            tried.write(bytes(_LEAST))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 @contextlib.contextmanager

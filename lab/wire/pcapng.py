@@ -8,6 +8,7 @@ whose readers lose at most the last batch.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 from dataclasses import dataclass
 from enum import IntEnum
@@ -188,8 +189,9 @@ class Writer:
                 done += self._output.write(blocks[done:]) or 0
         except OSError as error:
             self._take_back(done)
+            reason = "No room for a longer file" if error.errno == errno.EFBIG else error.strerror
             raise OperationFailed(
-                f"cannot write the capture: {error.strerror}", "what was written so far is valid"
+                f"cannot write the capture: {reason}", "what was written so far is valid"
             ) from error
         self.written += done
 

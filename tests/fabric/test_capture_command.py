@@ -110,6 +110,51 @@ def test_wrong_links_and_files_are_usage_errors(fabric: str, tmp_path: Path) -> 
     assert told == "error: cannot write the capture: No space left on device: what was written so far is valid\n"
 
 
+FULL = 'mount -t tmpfs -o size=8k tmpfs "$0"; dd if=/dev/zero of="$0/rest" bs=4k count=2; exec "$@"'
+READ_ONLY = 'mount -t tmpfs -o ro tmpfs "$0"; exec "$@"'
+
+
+@pytest.mark.parametrize(
+    ("mounted", "code", "said"),
+    [(FULL, 1, "cannot write the capture: No space left"), (READ_ONLY, 2, "x.pcapng: Read-only file system")],
+    ids=["full", "read-only"],
+)
+def test_a_folder_that_takes_nothing_is_an_error_before_anything_is_captured(
+    fabric: str, tmp_path: Path, mounted: str, code: int, said: str
+) -> None:
+    words = argv("capture", "leaf1", "--fabric", fabric, "--seconds", "600", "-o", tmp_path / "x.pcapng")
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", mounted, str(tmp_path), *words],
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+
+
+def test_a_result_that_the_folder_of_the_caller_has_no_room_for_ends_the_capture(
+    fabric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the VM, where the host says how much room there is."""
+    monkeypatch.setenv("ROCELAB_IN_VM", "1")
+    monkeypatch.setenv("ROCELAB_ROOM", "6000")
+    file = tmp_path / "x.pcapng"
+    with running("capture", "h1", "--fabric", fabric, "-o", file) as capturing:
+        grown(file, 1)
+        with entered(open_fabric(fabric).namespace("h1")), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+            sender.bind(("eth1", 0))
+            for _ in range(int(PATIENCE / 0.05)):  # it listens some time after its file has begun
+                sender.send(bytes(1000))
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    capturing.wait(0.05)
+                    break
+        out, err = capturing.communicate(timeout=PATIENCE)
+    assert (capturing.returncode, out) == (1, "")
+    assert "cannot write the capture: No room for a longer file: what was written so far is valid" in err
+    with file.open("rb") as stream:
+        assert len(list(Reader(stream, "x"))) > 0
+    assert file.stat().st_size <= 6000
+
+
 def test_packets_can_go_to_a_pipe(fabric: str) -> None:
     words = argv("capture", "leaf1--spine1", "-o", "-", "--packets", "3", "--fabric", fabric)
     done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=True)

@@ -1,8 +1,10 @@
 """What a call takes along and brings back; the guest is a program of this machine, in the folder that it is given."""
 
+import errno
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -287,6 +289,47 @@ def test_devices_and_what_is_not_there_are_the_guests(guest: Running) -> None:
 def test_no_folder_to_write_to(guest: Running) -> None:
     with pytest.raises(UsageError, match=r"there is no folder .*/mine/no for out: make it first"):
         run(guest, ["true"], result("no/out"))
+
+
+@pytest.mark.parametrize("text", ["/sys/out", "/proc/out"])
+def test_a_folder_that_takes_no_files_is_refused_before_anything_runs(guest: Running, text: str) -> None:
+    with pytest.raises(UsageError, match=f"cannot write {text}: .*: name another file"):
+        run(guest, ["touch", "ran"], result(text))
+    assert names(Path()) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+@pytest.mark.parametrize("text", ["out", "folder", "../else/out"])
+def test_so_is_one_that_is_full_or_read_only(
+    guest: Running, monkeypatch: pytest.MonkeyPatch, number: int, text: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    Path("folder").mkdir()
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.raises(UsageError, match=os.strerror(number)):
+        run(guest, ["true"], result(text))
+
+
+def test_nor_is_a_file_that_is_there_and_cannot_be_written(guest: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("out").write_text("mine")
+    known = os.statvfs(".")
+    for flag, free, said in ((os.ST_RDONLY, 5, "Read-only"), (0, 0, "No space left")):
+        with monkeypatch.context() as there:
+            there.setattr(os, "statvfs", lambda _, f=flag, b=free: SimpleNamespace(f_flag=f, f_bavail=b, f_frsize=1))
+            with pytest.raises(UsageError, match=f"cannot write .*/out: {said}"):
+                run(guest, ["true"], result("out"))
+    assert os.statvfs(".").f_bsize == known.f_bsize
+    assert Path("out").read_text() == "mine"
+
+
+def test_the_room_is_the_least_of_all_results(guest: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("old").write_text("12345")
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=0, f_bavail=10, f_frsize=100))
+    for files, room in (([], None), ([result("old")], 1005), ([result("old"), result("new")], 1000)):
+        with prepared(guest, ["true"], files, told.append) as made:
+            assert made.room == room
 
 
 def test_a_result_that_cannot_be_written(guest: Running) -> None:
