@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -76,7 +77,11 @@ class Shard(threading.Thread):
         with contextlib.suppress(queue.Empty):
             while True:
                 file, began = self._files.get_nowait(), time.monotonic()
-                code, output = self._forks.tested(file)
+                try:
+                    code, output = self._forks.tested(file)
+                except Exception:  # noqa: BLE001 - whoever waits for the file's outcome would wait for ever
+                    code, output = 1, traceback.format_exc()
+                    self._forks.end()
                 self._outcomes.put(Outcome(file, time.monotonic() - began, code, output))
         self._forks.close()
 
@@ -106,6 +111,13 @@ class Forks:
                 return int(line.removeprefix(ENDED)), "".join(said)
             said.append(line)
         return self._running.wait() or 1, "".join(said)
+
+    def end(self) -> None:
+        """End them at once; the next file has them started again."""
+        if self._running:
+            self._running.kill()
+            self._running.communicate()
+            self._running = None
 
     def close(self) -> None:
         """Let them end."""

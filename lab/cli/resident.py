@@ -52,6 +52,7 @@ _WARM: Final = (
 """What commands import when they run, and what takes long."""
 _AGENT: Final = 0
 """Standard input: it ends when the agent does, or wants another resident."""
+_STREAMS: Final = 3
 _LONGEST_REQUEST: Final = 1 << 20
 _UNHEARD: Final = 120
 """Python's exit code when nobody reads its last words (sys.exit's documentation)."""
@@ -123,12 +124,15 @@ class Resident:
     def _hear(self, caller: socket.socket) -> Request | None:
         """A request to run: in the child. A request for a signal; or the caller is gone, and with it its command."""
         try:
-            message, descriptors, _, _ = socket.recv_fds(caller, _LONGEST_REQUEST, 3)
+            message, descriptors, _, _ = socket.recv_fds(caller, _LONGEST_REQUEST, _STREAMS)
         except ConnectionResetError:  # it is gone, and has not heard all
             message, descriptors = b"", []
         pid = next((pid for pid, owner in self._children.items() if owner is caller), None)
-        if descriptors:
+        if len(descriptors) == _STREAMS:
             return self._fork(caller, message, descriptors)
+        if descriptors:  # there were no more to be had
+            self._refuse(caller, descriptors)
+            return None
         if pid is None:
             if not message:
                 del self._callers[caller.fileno()]
@@ -142,7 +146,12 @@ class Resident:
         return None
 
     def _fork(self, caller: socket.socket, message: bytes, descriptors: list[int]) -> Request | None:
-        if pid := os.fork():
+        try:
+            pid = os.fork()
+        except OSError:  # no memory, or too many processes: what runs goes on, and the caller starts a program itself
+            self._refuse(caller, descriptors)
+            return None
+        if pid:
             self._children[pid] = caller
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -152,6 +161,12 @@ class Resident:
         request = Request.from_json(message)
         self._become_child(descriptors, terminal=request.terminal is not None)
         return request
+
+    def _refuse(self, caller: socket.socket, descriptors: Sequence[int]) -> None:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        del self._callers[caller.fileno()]
+        caller.close()
 
     def _become_child(self, descriptors: Sequence[int], *, terminal: bool) -> None:
         """Leave the resident's signals and sockets, and take the caller's streams."""

@@ -81,9 +81,13 @@ def held(path: Path, *, make: bool = False, waiting: Waiting = patient) -> Itera
 
 @contextlib.contextmanager
 def held_if_free(path: Path, *, make: bool = False) -> Iterator[bool]:
-    """The same without a wait: whether it is held now."""
-    with _opened(path, make) as descriptor:
-        yield _taken(descriptor, fcntl.LOCK_EX)
+    """The same without a wait: whether it is held now. Its last holder may take it away: what follows counts."""
+    while True:
+        with _opened(path, make) as descriptor:
+            free = _taken(descriptor, fcntl.LOCK_EX)
+            if not free or _is_still(descriptor, path):
+                yield free
+                return
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _LONGEST: Final = 1 << 20
+_AT_ONCE: Final = 1e-3
 
 
 class Control:
@@ -52,6 +54,8 @@ class Offspring:
 
     def __init__(self, name: str, work: Callable[[Control], None], keep: Iterable[int] = ()) -> None:
         self._name = name
+        self._unanswered = 0
+        """Questions that it has not answered."""
         self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.pidfd_open(os.getpid())
         try:
@@ -64,12 +68,24 @@ class Offspring:
             theirs.close()
 
     def ask(self, message: dict[str, Any], timeout: float = 60.0) -> dict[str, Any]:
-        """What it answers; OperationFailed when it has ended, or does not answer."""
+        """What it answers; OperationFailed when it has ended, or does not answer in time.
+
+        It answers each question, in their order: an answer that comes too late is that of the question before.
+        """
+        deadline = time.monotonic() + timeout
         try:
             self._end.settimeout(timeout)
             with contextlib.suppress(OSError):  # one that failed has said so, and nobody listens
                 self._end.send(json.dumps(message).encode())
-            said = self._heard()
+                self._unanswered += 1
+            while True:
+                self._end.settimeout(max(0.0, deadline - time.monotonic()) or _AT_ONCE)
+                said = self._heard()
+                self._unanswered = max(0, self._unanswered - 1)
+                if not said or not self._unanswered or "error" in json.loads(said):
+                    break
+        except TimeoutError:
+            raise OperationFailed(f"{self._name} does not answer within {timeout:g} s") from None
         except OSError:
             said = b""
         if not said:

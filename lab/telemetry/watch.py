@@ -44,7 +44,21 @@ def _is_gone_at_the_end(sampler: Offspring, signals: int, descriptor: int) -> bo
     watched.register(signals, select.POLLIN)
     watched.register(descriptor, 0)
     while not watched.poll(_LOOK * 1000):
-        said = sampler.ask({"do": "look"})
+        if not _is_read(descriptor):
+            continue
+        try:
+            said = sampler.ask({"do": "look"})
+        except OperationFailed:
+            if _is_read(descriptor):
+                raise
+            continue
         if said["gone"] or said["failure"]:
             return bool(said["gone"])
     return False
+
+
+def _is_read(descriptor: int) -> bool:
+    """Whether more can be written. While a reader is suspended, the sampler waits for it and answers nobody."""
+    room = select.poll()
+    room.register(descriptor, select.POLLOUT)
+    return bool(room.poll(0))

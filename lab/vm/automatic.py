@@ -79,8 +79,11 @@ def resumed(guest: Guest, work: str, state: StateFolder, progress: Progress) -> 
             try:
                 running = resume(guest, found, state, progress)
             except OperationFailed as error:
-                progress(f"checkpoint {name} is removed: {error}")
-                found.remove()
+                if isinstance(error.__cause__, OSError):  # it is not to blame: the disk is full, or it was pruned
+                    progress(f"checkpoint {name} is not used: {error}")
+                else:
+                    progress(f"checkpoint {name} is removed: {error}")
+                    found.remove()
                 continue
             state.untouched.write_text(name, encoding="ascii")
             return running

@@ -46,12 +46,18 @@ def boot(guest: Guest, state: StateFolder, progress: Progress) -> Running:
 
 
 def resume(guest: Guest, checkpoint: Checkpoint, state: StateFolder, progress: Progress) -> Running:
-    """The same from a checkpoint that fits ``guest``."""
+    """The same from a checkpoint that fits ``guest``; OperationFailed, of an OSError, also when it was pruned."""
     progress(f"continuing from checkpoint {checkpoint.name}: {checkpoint.about().what}")
-    checkpoint.note_use()
-    with freeze.disk_of(checkpoint) as descriptors:
-        continued = replace(guest, resumes=descriptors)
-        return _come_up(continued, state, lambda: freeze.resume(state, checkpoint), checkpoint.name)
+    try:
+        checkpoint.note_use()
+        with freeze.disk_of(checkpoint) as descriptors:
+            continued = replace(guest, resumes=descriptors)
+            return _come_up(continued, state, lambda: freeze.resume(state, checkpoint), checkpoint.name)
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+        raise OperationFailed(
+            f"the VM cannot continue from checkpoint {checkpoint.name}: {said}", "rocelab vm checkpoint ls; df"
+        ) from error
 
 
 def _come_up(guest: Guest, state: StateFolder, ready: Callable[[], None], checkpoint: str = "") -> Running:

@@ -171,8 +171,18 @@ def identity(guest: Guest) -> str:
 def save(name: str, about: About, write: Callable[[Checkpoint], None]) -> Checkpoint:
     """Make the checkpoint ``name`` of the files that ``write`` puts into it: whole, or not at all.
 
-    UsageError when there is one of that name. Older automatic ones make room.
+    UsageError when there is one of that name, OperationFailed when it cannot be written. Older automatic ones
+    make room.
     """
+    try:
+        return _save(name, about, write)
+    except OSError as error:
+        raise OperationFailed(
+            f"checkpoint {name} cannot be written: {error.strerror or error}", f"make room in {folder()}"
+        ) from error
+
+
+def _save(name: str, about: About, write: Callable[[Checkpoint], None]) -> Checkpoint:
     folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked():
         if find(name):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import select
+import time
+from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
 from lab.vm.channel import Lost, opened_at
@@ -11,27 +13,48 @@ from lab.vm.frames import Kind
 from lab.vm.request import Request
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.vm.channel import Channel
+    from lab.vm.frames import Frame
     from lab.vm.state import StateFolder
 
 
-def run(state: StateFolder, port: int, *command: str) -> str:
+_LONGEST: Final = 300.0
+"""Seconds that an errand may take: the VM's lock is held meanwhile, and who waits for it cannot tell why."""
+
+
+def run(state: StateFolder, port: int, *command: str, timeout: float = _LONGEST) -> str:
     """Run ``command`` in the guest's /, on a port that the caller has, and return what it printed.
 
-    OperationFailed when it ends with an error.
+    OperationFailed when it ends with an error, or not within ``timeout`` seconds; it is ended then.
     """
     request = Request(argv=command, directory="/", environment={}, terminal=None, code=of_code())
     printed = b""
     try:
         with opened_at(state, port, request) as channel:
             channel.send(Kind.INPUT_END)
-            while True:
-                for frame in channel.receive():
+            for frames in _frames(channel, command, timeout):
+                for frame in frames:
                     if frame.kind is Kind.EXIT:
                         return _judged(command, int(frame.payload), printed.decode(errors="replace").strip())
                     if frame.kind in {Kind.OUTPUT, Kind.ERRORS}:
                         printed += frame.payload
+            raise Lost
     except Lost as lost:
         raise OperationFailed(f"the VM was lost while {command[0]} ran", "rocelab vm down, then up again") from lost
+
+
+def _frames(channel: Channel, command: tuple[str, ...], timeout: float) -> Iterator[list[Frame]]:
+    ready = select.poll()
+    ready.register(channel, select.POLLIN)
+    deadline = time.monotonic() + timeout
+    while (left := deadline - time.monotonic()) > 0:
+        if ready.poll(left * 1000):
+            yield channel.receive()
+    raise OperationFailed(
+        f"{' '.join(command)} did not end in the VM within {timeout:g} s", "rocelab vm down, then up again"
+    )
 
 
 def _judged(command: tuple[str, ...], code: int, printed: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import queue
 from typing import TYPE_CHECKING
 
 from tests import shards
+from tests.patience import PATIENCE
 from tests.shards import Outcome
 
 if TYPE_CHECKING:
@@ -53,3 +55,27 @@ def test_of_a_green_file_the_sums_are_shown_and_what_took_long(capsys: pytest.Ca
         "2 passed in 30.00s",
         "--- tests/vm/test_a.py: 200 s, exit code 0",
     ]
+
+
+def test_a_file_whose_tests_cannot_be_run_fails_and_the_others_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for the outcome of each file waits no longer than for the last."""
+    files: queue.SimpleQueue[str] = queue.SimpleQueue()
+    outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    for name in ("one", "two", "three"):
+        files.put(name)
+    shard = shards.Shard(0, files, outcomes, [])
+    ended: list[str] = []
+
+    def tested(file: str) -> tuple[int, str]:
+        if file != "two":
+            raise RuntimeError(f"{file} cannot be run")
+        return 0, "1 passed in 1s\n"
+
+    monkeypatch.setattr(shard._forks, "tested", tested)
+    monkeypatch.setattr(shard._forks, "end", lambda: ended.append("end"))
+    shard.start()
+    found = [outcomes.get(timeout=PATIENCE) for _ in range(3)]
+    shard.join(PATIENCE)
+    assert [(each.file, each.good) for each in found] == [("one", False), ("two", True), ("three", False)]
+    assert "RuntimeError: one cannot be run" in found[0].output
+    assert ended == ["end", "end"]

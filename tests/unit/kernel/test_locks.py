@@ -110,3 +110,31 @@ def test_whatever_a_process_says_of_itself_is_shown(monkeypatch: pytest.MonkeyPa
     said = {"cmdline": line, "comm": "kworker/0:1\n"}
     monkeypatch.setattr(locks, "_of_process", lambda _pid, file: said[file])
     assert locks._command(7) == shown
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["another is there", "none is there"])
+def test_what_its_holder_takes_away_as_we_open_it_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    path, taken = tmp_path / "lock", locks._taken
+    path.touch()
+    opened: list[int] = []
+
+    def gone(descriptor: int, mode: int) -> bool:
+        if not opened:
+            path.unlink()
+            if again:
+                path.touch()
+        opened.append(descriptor)
+        return taken(descriptor, mode)
+
+    monkeypatch.setattr(locks, "_taken", gone)
+    with locks.held_if_free(path, make=True) as free:
+        assert free
+        assert not is_free(path), "the lock of the file that others find"
+    path.unlink()
+    opened.clear()
+    path.touch()
+    if not again:
+        with pytest.raises(FileNotFoundError), locks.held_if_free(path):
+            pytest.fail("there is nothing to hold")

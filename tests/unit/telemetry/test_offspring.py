@@ -74,6 +74,28 @@ def test_one_that_failed_with_our_words_unread_says_why_all_the_same() -> None:
     assert child.end() == 1
 
 
+@pytest.mark.parametrize("missed", [1, 2])
+def test_an_answer_that_came_too_late_is_not_that_of_the_next_question(missed: int) -> None:
+    held, go = os.pipe()
+
+    def slow(control: Control) -> None:
+        while (said := control.heard()) is not None:
+            if said["number"] == 0:
+                os.read(held, 1)
+            control.say(said)
+
+    child = Offspring("the child", slow, [held])
+    for number in range(missed):
+        with pytest.raises(OperationFailed, match=r"the child does not answer within 0\.05 s"):
+            child.ask({"number": number}, timeout=0.05)
+    os.write(go, b"x")
+    for number in range(missed, missed + 2):
+        assert child.ask({"number": number}) == {"number": number}
+    assert child.end() == 0
+    for end in (held, go):
+        os.close(end)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_it_ends_with_its_parent(number: signal.Signals) -> None:
     parent = subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True)

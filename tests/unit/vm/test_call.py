@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.errors import OperationFailed
 from lab.kernel import wall
-from lab.vm import agent
+from lab.vm import agent, errand
 from lab.vm.fingerprint import of_code
 from lab.vm.frames import WINDOW, Frame, Kind
 from lab.vm.launch import NOT_STARTED, Fork, Launcher
@@ -301,3 +302,15 @@ def test_the_guest_keeps_what_the_callers_clock_says(
 def test_times_of_day_in_the_guest_are_of_the_callers_zone(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "XYZ-5:45")
     assert guest.run("date", "+%z")[1] == b"+0545\n"
+
+
+def test_an_errand_that_does_not_end_is_given_up(guest: Guest) -> None:
+    """The VM's lock is held meanwhile."""
+    assert errand.run(guest.state, 0, "echo", "done") == "done"
+    with pytest.raises(OperationFailed, match=r"sleep 600 did not end in the VM within 0\.2 s: rocelab vm down"):
+        errand.run(guest.state, 0, "sleep", "600", timeout=0.2)
+    with pytest.raises(OperationFailed, match="sh -c exit 3 failed in the VM: exit code 3"):
+        errand.run(guest.state, 0, "sh", "-c", "exit 3")
+    endless = "while :; do echo; sleep 0.01; done"
+    with pytest.raises(OperationFailed, match="did not end in the VM"):
+        errand.run(guest.state, 0, "sh", "-c", endless, timeout=0.2)

@@ -1,5 +1,6 @@
 """Checkpoints without a guest: which fits, which are kept, and when a VM may be taken for what it was."""
 
+import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -180,3 +181,70 @@ def test_a_vm_is_kept_when_up_was_all_that_ran(guest: Guest, tmp_path: Path, mon
     assert not automatic.further(replace(guest, time=Time.HOST), "w", state)
     state.untouched.write_text(automatic._name(guest, "w"))
     assert not automatic.further(guest, "w", state)  # a fabric is up in it
+
+
+def disk(error: OSError) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), PermissionError(1, "not yours")])
+def test_a_checkpoint_that_the_disk_does_not_take_is_none(
+    guest: Guest, folder: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    with pytest.raises(OperationFailed, match=f"mine cannot be written: {error.strerror}: make room in {folder}"):
+        checkpoint.save("mine", about(guest), disk(error))
+    assert [path.name for path in folder.iterdir()] == [".lock"]
+    state = StateFolder(folder.parent / "vm")
+    state.create()
+    said: list[str] = []
+    monkeypatch.setattr(freeze, "save", disk(error))
+    assert not automatic._save(guest, "auto", "booted", state, said.append)
+    assert "no checkpoint of this" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (FileNotFoundError(2, "No such file or directory", "disk.qcow2"), True),
+        (OperationFailed("QEMU ended"), False),
+    ],
+    ids=["full", "pruned", "of no use"],
+)
+def test_a_checkpoint_that_cannot_be_continued_from_is_passed_over(
+    guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, left: bool
+) -> None:
+    """Only one that is to blame goes."""
+    guest = replace(guest, time=Time.VIRTUAL, cpus=1)
+    state = StateFolder(tmp_path / "vm")
+    state.create()
+    name = automatic._name(guest, "booted")
+    checkpoint.save(name, about(guest), files)
+    said: list[str] = []
+
+    def fail(*_: object) -> object:
+        raise error
+
+    monkeypatch.setattr(freeze, "disk_of", fail)
+    assert automatic.resumed(guest, "", state, said.append) is None
+    assert bool(checkpoint.find(name)) == left
+    assert str(getattr(error, "strerror", None) or error) in said[-1]
+
+
+def test_one_that_is_pruned_as_it_is_chosen_is_passed_over(
+    guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = replace(guest, time=Time.VIRTUAL, cpus=1)
+    state = StateFolder(tmp_path / "vm")
+    state.create()
+    found = checkpoint.save(automatic._name(guest, "booted"), about(guest), files)
+
+    def pruned(_: Checkpoint) -> None:
+        found.remove()
+        (found.folder / "about.json").stat()
+
+    monkeypatch.setattr(Checkpoint, "note_use", pruned)
+    assert automatic.resumed(guest, "", state, lambda _: None) is None
