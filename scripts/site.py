@@ -21,7 +21,7 @@ from lab.cli.main import Commands, app
 ROOT: Final = Path(__file__).parents[1]
 CHAPTERS: Final = {
     "Start": ["quickstart", "install", "recipes", "tenant", "reading-counters", "filters", "ci", "glossary"],
-    "The lab": ["emulation", "time", "port", "counters", "overlay", "containerlab"],
+    "The lab": ["topologies", "presets", "emulation", "time", "port", "counters", "overlay", "containerlab"],
     "Packets": ["exchange", "reading-captures", "captures"],
     "Break it": ["faults", "scenarios", "recording", "diagnose", "report"],
     "Your own": ["testing", "api", "modules", "commands"],
@@ -70,8 +70,9 @@ def commands() -> str:
     """The help of every command, as a terminal of 100 columns shows it."""
     said = ["# Every command's help"]
     for name in sorted(Commands.commands_at):
-        command = Commands(name="rocelab").get_command(typer.Context(typer.main.get_command(app)), name)
-        below = sorted(command.commands) if isinstance(command, TyperGroup) else []
+        context = typer.Context(typer.main.get_command(app))
+        command = Commands(name="rocelab").get_command(context, name)
+        below = sorted(command.list_commands(context)) if isinstance(command, TyperGroup) else []
         for words in ([name], *([name, each] for each in below)):
             shown = CliRunner().invoke(app, [*words, "--help"], prog_name="rocelab", env={"COLUMNS": "100"}).stdout
             heading = "##" if len(words) == 1 else "###"

@@ -57,7 +57,9 @@ def test_no_help_loses_words_as_markup(name: str) -> None:
     """In help texts [words] are styles, and vanish: what is to be read is escaped."""
     context = typer.Context(typer.main.get_command(app))
     command = Commands(name="rocelab").get_command(context, name)
-    below = command.commands.values() if isinstance(command, TyperGroup) else [command]
+    below = [command]
+    if isinstance(command, TyperGroup):
+        below = [command.get_command(context, each) for each in command.list_commands(context)]
     for parameter in (parameter for one in below if one is not None for parameter in one.params):
         assert not re.search(r"(?<!\\)\[(?!/|bold)", getattr(parameter, "help", None) or ""), parameter
 
