@@ -21,7 +21,17 @@ from lab.cli.main import Commands, app
 ROOT: Final = Path(__file__).parents[1]
 CHAPTERS: Final = {
     "Start": ["quickstart", "install", "recipes", "tenant", "reading-counters", "filters", "ci", "glossary"],
-    "The lab": ["topologies", "presets", "emulation", "time", "port", "counters", "overlay", "containerlab"],
+    "The lab": [
+        "topologies",
+        "presets",
+        "emulation",
+        "time",
+        "port",
+        "counters",
+        "underlay",
+        "overlay",
+        "containerlab",
+    ],
     "Packets": ["exchange", "reading-captures", "captures"],
     "Break it": ["faults", "scenarios", "recording", "diagnose", "report"],
     "Your own": ["testing", "api", "modules", "commands"],
