@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 STATE_ROOT: Final = Path("/run/rocelab")
 FABRICS: Final = STATE_ROOT / "fabrics"
+_EXAMPLE: Final = Path("topologies/clos-2x4.yaml")
 _RDMA_SINCE: Final = (7, 1)
 """The first Linux whose RDMA devices in software work in namespaces."""
 
@@ -303,7 +304,8 @@ def find_fabric(name: str | None) -> FabricState:
     if not known:
         what = "no fabric runs" if name is None else f"no fabric {name}: none runs"
         there = " --vm" if _rdma_needs_the_vm(os.uname().release) else ""
-        raise UsageError(what, f"rocelab{there} up topologies/clos-2x4.yaml builds one")
+        build = f"rocelab{there} up {_EXAMPLE} builds one"
+        raise UsageError(what, build if _EXAMPLE.is_file() else f"rocelab examples copy {_EXAMPLE}, then {build}")
     if name is None:
         raise UsageError(f"{len(known)} fabrics run", f"say which with --fabric: {', '.join(known)}")
     raise UsageError(f"no fabric {name}", suggest(name, known, f"there is {', '.join(known)}"))

@@ -63,7 +63,9 @@ def read_text(path: Path) -> str:
             raw = file.read(4 * MAX_TEXT + 1)
         return raw.decode()
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}", "name a topology file; topologies/ has examples") from error
+        raise UsageError(
+            f"there is no file {path}", "name a topology file; rocelab examples copy has some"
+        ) from error
     except IsADirectoryError as error:
         raise UsageError(f"{path} is a directory", "name a topology file in it") from error
     except UnicodeDecodeError as error:

@@ -152,6 +152,13 @@ def test_the_remedy_for_no_fabric_is_one_that_works(
     monkeypatch.delenv("ROCELAB_IN_VM", raising=False)
     if inside:
         monkeypatch.setenv("ROCELAB_IN_VM", inside)
+    monkeypatch.chdir(root.parent)
+    for name in (None, "x"):
+        with pytest.raises(UsageError) as refused:
+            find_fabric(name)
+        assert refused.value.remedy.startswith("rocelab examples copy topologies/clos-2x4.yaml, then rocelab ")
+    (root.parent / "topologies").mkdir()
+    (root.parent / "topologies/clos-2x4.yaml").touch()
     for name in (None, "x"):
         with pytest.raises(UsageError) as refused:
             find_fabric(name)

@@ -38,7 +38,7 @@ def test_an_error_is_json_where_json_was_asked_for(
         "error": {
             "kind": "UsageError",
             "message": f"there is no file {missing}",
-            "remedy": "name a topology file; topologies/ has examples",
+            "remedy": "name a topology file; rocelab examples copy has some",
             "exit_code": 2,
         }
     }
