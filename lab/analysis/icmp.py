@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _IN_IPV4: Final = Header.IPV4 << 32 | 1
 _IN_IPV6: Final = Header.IPV6 << 32 | 58
 _HEAD: Final = 8
+_LEAST_IP: Final = 20
 _KINDS: Final = 256
 """Different reports that are kept."""
 _MOST: Final = 100_000
@@ -104,7 +105,7 @@ def _about(octets: bytes) -> tuple[str, str, str] | None:
     """What the packet in an error was, from where to where; None where it is none of ours."""
     version = octets[0] >> 4
     size = 40 if version == 6 else (octets[0] & 15) * 4
-    if len(octets) < size + 4 or octets[6 if version == 6 else 9] != UDP:
+    if version not in {4, 6} or size < _LEAST_IP or len(octets) < size + 4 or octets[6 if version == 6 else 9] != UDP:
         return None
     what = _PORTS.get(int.from_bytes(octets[size + 2 : size + 4]))
     if what is None:
@@ -117,5 +118,5 @@ def icmp_errors(found: IcmpErrors, links: Sequence[str]) -> tuple[IcmpError, ...
     """All reports; ``links`` are names by number."""
     return tuple(
         IcmpError(links[report.interface], *report[1:6], report.mtu or None, count)
-        for report, count in found.reports.items()
+        for report, count in sorted(found.reports.items())
     )

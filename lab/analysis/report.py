@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from lab.analysis.analyser import Choose
     from lab.analysis.batch import Ints
-    from lab.analysis.pauses import Port
+    from lab.analysis.pauses import Oddity, Port
     from lab.wire.filter.expression import Expression
 
 Name = TypeVar("Name", str, int)
@@ -293,7 +293,7 @@ class _Report:
     def _odd_control(self) -> tuple[OddControl, ...]:
         return tuple(
             OddControl(self._links[interface], mac(sender), why.value, number, frames)
-            for (interface, sender, why, number), frames in self._of.pauses.odd.items()
+            for (interface, sender, why, number), frames in sorted(self._of.pauses.odd.items(), key=_by_place)
         )
 
     def _tunnel(self, number: int) -> Tunnel:
@@ -308,6 +308,11 @@ def _by_name(others: dict[int, int], foreign: dict[int, int]) -> dict[str, int]:
     for other, count in others.items():
         found[other_name(other)] += count
     return dict(found.most_common())
+
+
+def _by_place(odd: tuple[tuple[int, int, Oddity, int], int]) -> tuple[int, int, str, int]:
+    (interface, sender, why, number), _ = odd
+    return interface, sender, why.value, number
 
 
 def _named(names: Sequence[Name], counts: Ints) -> dict[Name, int]:

@@ -129,6 +129,8 @@ def other_udp() -> bytes:
         icmp(3, 3, packets.send(1))[:50],  # cut before the ports
         icmp(11, 1, packets.send(1)),  # reassembly
         icmp6(128, 0, THERE6),
+        icmp(3, 3, bytes(14) + b"\x40" + bytes(9)),  # headers of no length, and of no version
+        icmp(3, 3, bytes(14) + bytes(40)),
     ],
 )
 def test_other_icmp_is_none_of_ours(frame: bytes) -> None:
