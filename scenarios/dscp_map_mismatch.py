@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.workload import show_queue, show_rdma
 
 HOP: Final = "spine1:swp2"
@@ -99,7 +99,7 @@ def only_one_hop_drops(rec: Recording, p: Params) -> Verdict:
         }
         for phase in ("baseline", "observe", "verify")
     }
-    return expect([*map(list, refused.values())] == [[], [AHEAD], []], f"no room for: {refused}")
+    return expect([*map(list, refused.values())] == [[], [AHEAD], []], f"no room for: {in_words(refused)}")
 
 
 ANSWER: Final = Answer(

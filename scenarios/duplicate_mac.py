@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.overlay import frr, no_session_is_lost, ping_each, reaches, show_fdb
 from lab.scenario.workload import commands, probe, said, show_routing
 
@@ -128,19 +128,19 @@ def the_sequence_number_climbs(rec: Recording, p: Params) -> Verdict:
 def leaf1_calls_it_a_duplicate(rec: Recording, p: Params) -> Verdict:
     """Meanwhile, and neither before nor after."""
     flags = [bool(_of(said(rec, phase, "vtysh")).get("isDuplicate")) for phase in PHASES]
-    return expect(flags == [False, True, False], f"duplicate: {flags}")
+    return expect(flags == [False, True, False], f"duplicate: {in_words(flags)}")
 
 
 def its_leaf_sends_it_away(rec: Recording, p: Params) -> Verdict:
     """leaf1's bridge has h1's MAC at the tunnel when h2 has spoken, and neither before nor after."""
     away = [_sent_away(said(rec, phase, "bridge")) for phase in PHASES]
-    return expect(away == [False, True, False], f"{MAC} behind {TUNNEL} of {HOME}: {away}")
+    return expect(away == [False, True, False], f"{MAC} behind {TUNNEL} of {HOME}: {in_words(away)}")
 
 
 def the_two_do_not_reach_each_other(rec: Recording, p: Params) -> Verdict:
     """h2's probes of h1 are answered before and after, and not meanwhile."""
     codes = [max(each.exit_code for each in commands(rec, phase, "ping")) for phase in PHASES]
-    return expect([code == 0 for code in codes] == [True, False, True], f"ping ended with {codes}")
+    return expect([code == 0 for code in codes] == [True, False, True], f"ping ended with {in_words(codes)}")
 
 
 def nothing_alarms(rec: Recording, p: Params) -> Verdict:

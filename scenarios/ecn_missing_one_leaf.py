@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.workload import show_queue
 
 SIBLING: Final = "leaf1:swp6"
@@ -80,7 +80,7 @@ def pfc_is_left(rec: Recording, p: Params) -> Verdict:
     """leaf2 pauses its hosts, and nothing is lost."""
     paused = [rec.port(port).tx_pause(3).during("observe").delta() for port in INPUTS]
     lost = sum(rec.port(port).drops(3).during("observe").delta() for port in rec.ports)
-    return expect(min(paused) > 0 and lost == 0, f"pauses sent {paused}, {lost} packets dropped")
+    return expect(min(paused) > 0 and lost == 0, f"pauses sent {in_words(paused)}, {lost} packets dropped")
 
 
 ANSWER: Final = Answer(

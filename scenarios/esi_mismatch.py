@@ -26,6 +26,7 @@ from typing import Annotated, Any, Final
 
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
 from lab.scenario.overlay import frr, nothing_changes, ping_each, reaches, show_ways, ways_shown, ways_to
+from lab.scenario.verdict import in_words
 from lab.scenario.workload import commands, show_routing
 
 WRONG, FAR = "leaf2", "leaf3"
@@ -122,31 +123,31 @@ def each_leaf_has_a_segment_of_its_own(rec: Recording, p: Params) -> Verdict:
     names = [{_own(said_by[leaf]).get("esi", "") for leaf in LEAVES} for said_by in shown]
     forwarding = [sum(_forwards(said_by[leaf]) for leaf in LEAVES) for said_by in shown]
     right = [len(each) for each in names] == [1, 2, 1] and forwarding == [1, 2, 1]
-    return expect(right, f"identifiers: {[sorted(each) for each in names]}; leaves that forward: {forwarding}")
+    return expect(right, f"identifiers: {in_words(names)}; leaves that forward: {in_words(forwarding)}")
 
 
 def h1_gets_two_copies(rec: Recording, p: Params) -> Verdict:
     """Of what h3 floods: one before and after, and two meanwhile."""
     copies = [_copies(rec, phase, "h3", H1) for phase in PHASES]
-    return expect(copies == [{1}, {2}, {1}], f"copies of each packet: {copies}")
+    return expect(copies == [{1}, {2}, {1}], f"copies of each packet: {in_words(copies)}")
 
 
 def what_h1_floods_comes_back(rec: Recording, p: Params) -> Verdict:
     """h1 hears itself once, as every host does, and meanwhile once more by the other leaf."""
     copies = [_copies(rec, phase, "h1", H1) for phase in PHASES]
-    return expect(copies == [{1}, {2}, {1}], f"answers of h1 to itself: {copies}")
+    return expect(copies == [{1}, {2}, {1}], f"answers of h1 to itself: {in_words(copies)}")
 
 
 def h2_gets_one(rec: Recording, p: Params) -> Verdict:
     """A host on one leaf gets one copy all the time."""
     copies = [_copies(rec, phase, "h3", H2) for phase in PHASES]
-    return expect(copies == [{1}, {1}, {1}], f"copies of each packet: {copies}")
+    return expect(copies == [{1}, {1}, {1}], f"copies of each packet: {in_words(copies)}")
 
 
 def there_is_one_way_to_h1(rec: Recording, p: Params) -> Verdict:
     """leaf3 has both leaves as next hops of h1's MAC before and after, and one meanwhile."""
     ways = [ways_shown(rec, phase, MAC) for phase in PHASES]
-    return expect([len(each) for each in ways] == [2, 1, 2], f"ways to {MAC}: {[sorted(each) for each in ways]}")
+    return expect([len(each) for each in ways] == [2, 1, 2], f"ways to {MAC}: {in_words(ways)}")
 
 
 def nothing_alarms(rec: Recording, p: Params) -> Verdict:

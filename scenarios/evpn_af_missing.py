@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.overlay import (
     FLOODED,
     frr,
@@ -109,7 +109,7 @@ def _established(rec: Recording, phase: str, family: str) -> int:
 def sessions_lack_the_family(rec: Recording, p: Params) -> Verdict:
     """All are established for IPv4 in every phase, and for EVPN all but meanwhile."""
     counts = [[_established(rec, phase, family) for phase in PHASES] for family in ("ipv4Unicast", "l2VpnEvpn")]
-    told = f"sessions of {BROKEN} with IPv4 {counts[0]}, with EVPN {counts[1]}"
+    told = f"sessions of {BROKEN} with IPv4 {in_words(counts[0])}, with EVPN {in_words(counts[1])}"
     return expect(counts == [[SESSIONS] * 3, [SESSIONS, 0, SESSIONS]], told)
 
 
@@ -119,13 +119,13 @@ def the_overlay_is_dark(rec: Recording, p: Params) -> Verdict:
     codes = [[each.exit_code for each in commands(rec, phase, "ping")] for phase in PHASES]
     reached = [[code == 0 for code in two] for two in codes]
     right = behind == [True, False, True] and reached == [[True, True], [False, True], [True, True]]
-    return expect(right, f"something behind {VTEP}: {behind}; h2 and h3 are reached: {reached}")
+    return expect(right, f"something behind {VTEP}: {in_words(behind)}; h2 and h3 are reached: {in_words(reached)}")
 
 
 def the_underlay_is_fine(rec: Recording, p: Params) -> Verdict:
     """leaf1 has as many paths to leaf2's VTEP in every phase."""
     paths = [paths_shown(rec, phase) for phase in PHASES]
-    return expect(paths == [SESSIONS] * 3, f"{paths} paths to {VTEP}")
+    return expect(paths == [SESSIONS] * 3, f"{in_words(paths)} paths to {VTEP}")
 
 
 ANSWER: Final = Answer(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.changes import link_changes, session_changes
 from lab.scenario.overlay import (
     FLOODED,
@@ -88,19 +88,19 @@ def _look(stage: Stage, p: Params) -> None:
 def no_route_asks_for_floods(rec: Recording, p: Params) -> Verdict:
     """leaf1's table has leaf2's type-3 route before and after, and not meanwhile."""
     found = [VTEP in said(rec, phase, "vtysh") for phase in PHASES]
-    return expect(found == [True, False, True], f"a type-3 route of {VTEP}: {found}")
+    return expect(found == [True, False, True], f"a type-3 route of {VTEP}: {in_words(found)}")
 
 
 def the_flood_list_lacks_it(rec: Recording, p: Params) -> Verdict:
     """So has leaf1's kernel it in its flood list."""
     found = [FLOODED in macs_behind(rec, phase, VTEP) for phase in PHASES]
-    return expect(found == [True, False, True], f"{VTEP} is flooded to: {found}")
+    return expect(found == [True, False, True], f"{VTEP} is flooded to: {in_words(found)}")
 
 
 def asking_fails(rec: Recording, p: Params) -> Verdict:
     """h1 reaches h2 before and after, and not meanwhile."""
     codes = [max(each.exit_code for each in commands(rec, phase, "ping")) for phase in PHASES]
-    return expect([code == 0 for code in codes] == [True, False, True], f"ping ended with {codes}")
+    return expect([code == 0 for code in codes] == [True, False, True], f"ping ended with {in_words(codes)}")
 
 
 def the_underlay_is_well(rec: Recording, p: Params) -> Verdict:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.overlay import (
     FLOODED,
     frr,
@@ -85,20 +85,20 @@ def _look(stage: Stage, p: Params) -> None:
 def bgp_has_the_route(rec: Recording, p: Params) -> Verdict:
     """In every phase leaf2's table has a route of h1's MAC."""
     found = [REMOTE in said(rec, phase, "vtysh") for phase in PHASES]
-    return expect(all(found), f"a route of {REMOTE} at {BROKEN}: {found}")
+    return expect(all(found), f"a route of {REMOTE} at {BROKEN}: {in_words(found)}")
 
 
 def the_kernel_has_nothing_of_it(rec: Recording, p: Params) -> Verdict:
     """Meanwhile nothing is behind leaf1's VTEP; before and after, h1 and who is flooded to."""
     behind = {phase: macs_behind(rec, phase, VTEP) for phase in PHASES}
     right = behind["baseline"] >= {REMOTE, FLOODED} <= behind["verify"] and not behind["observe"]
-    return expect(right, f"behind {VTEP}: { ({phase: sorted(macs) for phase, macs in behind.items()}) }")
+    return expect(right, f"behind {VTEP}: {in_words({phase: sorted(macs) for phase, macs in behind.items()})}")
 
 
 def the_two_do_not_reach_each_other(rec: Recording, p: Params) -> Verdict:
     """Probes are answered before and after, and not meanwhile."""
     codes = [max(each.exit_code for each in commands(rec, phase, "ping")) for phase in PHASES]
-    return expect([code == 0 for code in codes] == [True, False, True], f"ping ended with {codes}")
+    return expect([code == 0 for code in codes] == [True, False, True], f"ping ended with {in_words(codes)}")
 
 
 def nothing_alarms(rec: Recording, p: Params) -> Verdict:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.overlay import (
     FLOODED,
     frr,
@@ -94,21 +94,21 @@ def the_route_has_another_vni(rec: Recording, p: Params) -> Verdict:
     shown = [said(rec, phase, "vtysh") for phase in PHASES]
     vtep = all(VTEP in each for each in shown)
     wrong = [f":{WRONG}" in each for each in shown]
-    return expect(vtep and wrong == [False, True, False], f"a route target of {WRONG}: {wrong}")
+    return expect(vtep and wrong == [False, True, False], f"a route target of {WRONG}: {in_words(wrong)}")
 
 
 def nobody_takes_it_over(rec: Recording, p: Params) -> Verdict:
     """leaf1 floods to leaf2 before and after, and has nothing behind it meanwhile."""
     behind = [macs_behind(rec, phase, VTEP) for phase in PHASES]
     right = FLOODED in behind[0] and FLOODED in behind[2] and not behind[1]
-    return expect(right, f"behind {VTEP}: {[sorted(macs) for macs in behind]}")
+    return expect(right, f"behind {VTEP}: {in_words([sorted(macs) for macs in behind])}")
 
 
 def the_network_is_cut_in_two(rec: Recording, p: Params) -> Verdict:
     """h1 reaches h2 before and after; h2 reaches h3, of another network, always."""
     codes = {host: [_code(rec, phase, host) for phase in PHASES] for host in ("h1", "h2")}
     right = [code == 0 for code in codes["h1"]] == [True, False, True] and not any(codes["h2"])
-    return expect(right, f"ping ended with: h1 to h2 {codes['h1']}, h2 to h3 {codes['h2']}")
+    return expect(right, f"ping ended with: h1 to h2 {in_words(codes['h1'])}, h2 to h3 {in_words(codes['h2'])}")
 
 
 def _code(rec: Recording, phase: str, host: str) -> int:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.overlay import no_session_is_lost, ping_each, until_reached
 from lab.scenario.workload import commands, probe
 
@@ -88,20 +88,20 @@ def one_leaf_has_another_mac(rec: Recording, p: Params) -> Verdict:
     own = [_shown(rec, phase, BROKEN, "address") for phase in PHASES]
     others = {_shown(rec, phase, SIBLING, "address") for phase in PHASES}
     right = own == [ANYCAST, WRONG, ANYCAST] and others == {ANYCAST}
-    return expect(right, f"{BROKEN}'s gateway {own}, {SIBLING}'s {sorted(others)}")
+    return expect(right, f"{BROKEN}'s gateway {in_words(own)}, {SIBLING}'s {in_words(sorted(others))}")
 
 
 def the_host_knows_the_right_one(rec: Recording, p: Params) -> Verdict:
     """h3's table has the anycast MAC in every phase."""
     known = [_shown(rec, phase, "h3", "lladdr") for phase in PHASES]
-    return expect(set(known) == {ANYCAST}, f"h3 sends to {known}")
+    return expect(set(known) == {ANYCAST}, f"h3 sends to {in_words(known)}")
 
 
 def it_reaches_nothing_beyond(rec: Recording, p: Params) -> Verdict:
     """h3 reaches h1 before and after, and not meanwhile; h1 reaches h2 always."""
     codes = {host: [_code(rec, phase, host) for phase in PHASES] for host in ("h3", "h1")}
     right = [code == 0 for code in codes["h3"]] == [True, False, True] and not any(codes["h1"])
-    return expect(right, f"ping ended with: h3 to h1 {codes['h3']}, h1 to h2 {codes['h1']}")
+    return expect(right, f"ping ended with: h3 to h1 {in_words(codes['h3'])}, h1 to h2 {in_words(codes['h1'])}")
 
 
 def _code(rec: Recording, phase: str, host: str) -> int:

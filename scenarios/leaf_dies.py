@@ -27,7 +27,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.background import pinging
 from lab.scenario.overlay import ping_each, reaches
 from lab.telemetry.streams import echoes
@@ -129,7 +129,7 @@ def who_is_on_it_alone_is_cut_off(rec: Recording, p: Params) -> Verdict:
 def all_its_links_tell(rec: Recording, p: Params) -> Verdict:
     """Those behind its links lose the carrier when it dies, and not when it hangs."""
     gone = [_gone(rec, *phases) for phases in (("inject", "observe"), ("hang",))]
-    return expect(gone == [set(FAR), set()], f"dead: {sorted(gone[0])} went down; hanging: {sorted(gone[1])}")
+    return expect(gone == [set(FAR), set()], f"dead: {in_words(gone[0])} went down; hanging: {in_words(gone[1])}")
 
 
 def _gone(rec: Recording, *phases: str) -> set[str]:
@@ -152,7 +152,7 @@ def both_are_answered_again(rec: Recording, p: Params) -> Verdict:
         for phase in ("baseline", "verify")
         if _answered(rec, pair, phase)
     }
-    return expect(len(lost) == 4 and not any(lost.values()), f"lost: {lost}")
+    return expect(len(lost) == 4 and not any(lost.values()), f"lost: {in_words(lost)}")
 
 
 ANSWER: Final = Answer(

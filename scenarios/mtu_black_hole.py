@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.changes import session_changes
 from lab.scenario.workload import circulating, commands, probe, said, show_link, show_rdma
 
@@ -98,7 +98,7 @@ def one_link_is_smaller(rec: Recording, p: Params) -> Verdict:
     """Of all interfaces of leaf2 one has another MTU."""
     links = {link["ifname"]: link["mtu"] for link in json.loads(said(rec, "observe", "ip")) if link["ifname"] != "lo"}
     smaller = {name: mtu for name, mtu in links.items() if mtu < max(links.values())}
-    return expect(list(smaller) == [TAKES.partition(":")[2]], f"{smaller} of {len(links)} interfaces")
+    return expect(list(smaller) == [TAKES.partition(":")[2]], f"{in_words(smaller)} of {len(links)} interfaces")
 
 
 def no_counter_of_a_port_tells(rec: Recording, p: Params) -> Verdict:

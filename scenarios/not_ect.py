@@ -21,7 +21,18 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
+from lab.scenario.api import (
+    Answer,
+    Parameters,
+    Recording,
+    Scenario,
+    Stage,
+    Verdict,
+    expect,
+    in_words,
+    time_of,
+    unknown,
+)
 from lab.scenario.workload import said, show_queue
 
 SIBLING: Final = "leaf1:swp6"
@@ -66,7 +77,7 @@ def one_leaf_marks_nothing(rec: Recording, p: Params) -> Verdict:
     marked, others = (
         [rec.port(port).marked(3).during(phase).delta() for phase in PHASES] for port in (QUEUE, SIBLING)
     )
-    told = f"leaf2 marked {marked[0]}, then {marked[1]}, then {marked[2]}, leaf1 {others}"
+    told = f"leaf2 marked {marked[0]}, then {marked[1]}, then {marked[2]}, leaf1 {in_words(others)}"
     return expect(marked[0] > 0 == marked[1] and marked[2] > 0 and min(others) > 0, told)
 
 
@@ -84,14 +95,17 @@ def the_wire_shows_it(rec: Recording, p: Params) -> Verdict:
     if not all("tos 0x" in text for text in seen.values()):
         return unknown("tcpdump showed no packet")
     able, not_able = ({word.split(",")[0] for word in text.split("tos ")[1:]} for text in seen.values())
-    return expect(able <= {"0x6a", "0x6b"} and not_able == {"0x68"}, f"tos {sorted(able)}, then {sorted(not_able)}")
+    return expect(
+        able <= {"0x6a", "0x6b"} and not_able == {"0x68"},
+        f"tos {in_words(sorted(able))}, then {in_words(sorted(not_able))}",
+    )
 
 
 def pfc_is_left(rec: Recording, p: Params) -> Verdict:
     """leaf2 pauses its hosts, and nothing is lost."""
     paused = [rec.port(port).tx_pause(3).during("observe").delta() for port in INPUTS]
     lost = sum(rec.port(port).drops(3).during("observe").delta() for port in rec.ports)
-    return expect(min(paused) > 0 and lost == 0, f"pauses sent {paused}, {lost} packets dropped")
+    return expect(min(paused) > 0 and lost == 0, f"pauses sent {in_words(paused)}, {lost} packets dropped")
 
 
 ANSWER: Final = Answer(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.workload import show_queue, show_rdma
 
 SENDERS: Final = ("h1", "h2", "h3")
@@ -67,7 +67,7 @@ def the_switch_asks_and_nobody_stops(rec: Recording, p: Params) -> Verdict:
     paused = sum(rec.port(f"{host}:eth1").paused(3).during("observe").delta() for host in SENDERS)
     return expect(
         sum(asked) > 0 and sum(ignored) > 0 == paused,
-        f"pauses sent {asked}, ignored {ignored}, hosts paused for {paused} us",
+        f"pauses sent {in_words(asked)}, ignored {in_words(ignored)}, hosts paused for {paused} us",
     )
 
 

@@ -29,6 +29,7 @@ from typing import Annotated, Final
 from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
 from lab.scenario.background import pinging, streaming
 from lab.scenario.overlay import FLOODED, ping_each, show_fdb
+from lab.scenario.verdict import in_words
 from lab.scenario.workload import said, show_link
 from lab.telemetry.streams import echoes, received
 
@@ -113,7 +114,7 @@ def everybody_gets_one(rec: Recording, p: Params) -> Verdict:
     sent = _grown(rec, FROM_LOUD, "rx_prio{n}_packets", "few")
     got = [_grown(rec, port, "rx_prio{n}_packets", "few") for port in HEARERS]
     each_has = all(abs(count - sent) <= 0.02 * sent for count in got)
-    return expect(sent > 0 and each_has, f"h1 sent {sent}, others got {got}")
+    return expect(sent > 0 and each_has, f"h1 sent {sent}, others got {in_words(got)}")
 
 
 def the_uplink_is_full(rec: Recording, p: Params) -> Verdict:
@@ -125,7 +126,7 @@ def the_uplink_is_full(rec: Recording, p: Params) -> Verdict:
         for port, way in ((UPLINK, "tx_prio{n}"), (FROM_LOUD, "rx_prio{n}"))
     ]  # fmt: skip
     lost = {each: rec.port(UPLINK).drops(CLASS).during(each).delta() for each in ("few", "observe")}
-    told = f"uplink {loads[0]:.1%} full, h1's link {loads[1]:.1%}; dropped: {lost}"
+    told = f"uplink {loads[0]:.1%} full, h1's link {loads[1]:.1%}; dropped: {in_words(lost)}"
     return expect(loads[0] > 0.97 and loads[1] < p.many / 100 + 0.05 and lost["few"] == 0 < lost["observe"], told)
 
 
@@ -135,7 +136,9 @@ def what_is_dropped_came_from_h1(rec: Recording, p: Params) -> Verdict:
     rates = {phase: received(rec, ORDINARY).during(phase).rate() * 8 / STREAM for phase in PHASES}
     told = ", ".join(f"{phase} {rate:.0%}" for phase, rate in rates.items())
     whole = all(rate > 0.9 for rate in rates.values())
-    return expect(whole and refused[1] == 0 < refused[0], f"dropped of h1, h5: {refused}; its stream: {told}")
+    return expect(
+        whole and refused[1] == 0 < refused[0], f"dropped of h1, h5: {in_words(refused)}; its stream: {told}"
+    )
 
 
 def others_wait_for_the_queue(rec: Recording, p: Params) -> Verdict:

@@ -30,7 +30,7 @@ from typing import Annotated, Final
 
 from lab.model.overlay.spanning_tree import AGEING, FORWARD_DELAY, HELLO, MAX_AGE
 from lab.routing.spanning_tree import read_tree
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.background import pinging, streaming
 from lab.scenario.overlay import ping_each, reaches
 from lab.telemetry.streams import echoes, received
@@ -117,7 +117,7 @@ def a_flood_is_everywhere_once(rec: Recording, p: Params) -> Verdict:
     came = {port: rec.port(port).rx_packets().during("flood").delta() for port in HEAR}
     other = rec.port("h4:eth1").rx_packets().during("flood").delta()
     once = all(FLOOD <= count < 2 * FLOOD for count in (*went.values(), *came.values()))
-    return expect(once and other < FLOOD, f"of {FLOOD} packets: {went | came}; in VLAN 20 h4 {other}")
+    return expect(once and other < FLOOD, f"of {FLOOD} packets: {in_words(went | came)}; in VLAN 20 h4 {other}")
 
 
 def dark_until_the_old_is_forgotten_and_the_new_is_learnt(rec: Recording, p: Params) -> Verdict:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.changes import session_changes
 from lab.scenario.overlay import frr, paths_shown, paths_to, ping_each, show_paths, tunnel_has, until_reached
 from lab.scenario.workload import commands, probe, said, show_routing
@@ -84,7 +84,7 @@ def _of_the_vtep(said: Any) -> list[dict[str, Any]]:
 def there_is_no_route_to_the_vtep(rec: Recording, p: Params) -> Verdict:
     """leaf1 has both paths to it before and after, and none meanwhile."""
     paths = [paths_shown(rec, phase) for phase in PHASES]
-    return expect(paths == [PATHS, 0, PATHS], f"{paths} paths to {VTEP}")
+    return expect(paths == [PATHS, 0, PATHS], f"{in_words(paths)} paths to {VTEP}")
 
 
 def routes_are_there_and_not_used(rec: Recording, p: Params) -> Verdict:
@@ -92,21 +92,27 @@ def routes_are_there_and_not_used(rec: Recording, p: Params) -> Verdict:
     paths = [_of_the_vtep(json.loads(said(rec, phase, "vtysh"))) for phase in PHASES]
     valid = [sum(bool(path.get("valid")) for path in each) for each in paths]
     right = all(paths) and valid[0] > 0 == valid[1] < valid[2]
-    return expect(right, f"{[*map(len, paths)]} routes by {VTEP} at {BETWEEN}, {valid} of them valid")
+    return expect(
+        right, f"{in_words([*map(len, paths)])} routes by {VTEP} at {BETWEEN}, {in_words(valid)} of them valid"
+    )
 
 
 def the_leaf_itself_is_reached(rec: Recording, p: Params) -> Verdict:
     """Its loopback answers in every phase, and no session changes meanwhile."""
     codes = [each.exit_code for phase in PHASES for each in commands(rec, phase, "ping") if each.node == SEES]
     sessions = session_changes(rec, "observe")
-    return expect(not any(codes) and not sessions, f"ping {LOOPBACK}: {codes}, {len(sessions)} changes of sessions")
+    return expect(
+        not any(codes) and not sessions, f"ping {LOOPBACK}: {in_words(codes)}, {len(sessions)} changes of sessions"
+    )
 
 
 def its_hosts_are_not(rec: Recording, p: Params) -> Verdict:
     """h1 reaches h2 in every phase, and h3 before and after."""
     codes = [[each.exit_code for each in commands(rec, phase, "ping") if each.node == "h1"] for phase in PHASES]
     reached = [[code == 0 for code in two] for two in codes]
-    return expect(reached == [[True, True], [True, False], [True, True]], f"h2 and h3 are reached: {reached}")
+    return expect(
+        reached == [[True, True], [True, False], [True, True]], f"h2 and h3 are reached: {in_words(reached)}"
+    )
 
 
 ANSWER: Final = Answer(

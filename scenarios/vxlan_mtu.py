@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
+from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.changes import session_changes
 from lab.scenario.overlay import until_reached
 from lab.scenario.workload import commands, probe, show_link, show_rdma
@@ -82,7 +82,7 @@ def writing_stands_still(rec: Recording, p: Params) -> Verdict:
     """h1 sends again and again meanwhile, and h3 gets whole messages before and after alone."""
     again = [rec.rdma("h1").counter("completer_retry_err").during(phase).delta() for phase in PHASES]
     acked = [rec.rdma("h1").counter("rcvd_pkts").during(phase).delta() for phase in PHASES]
-    told = f"h1 had {again} timeouts and {acked} acknowledgements"
+    told = f"h1 had {in_words(again)} timeouts and {in_words(acked)} acknowledgements"
     return expect(again[0] == again[2] == 0 < again[1] and acked[1] == 0 < min(acked[0], acked[2]), told)
 
 
@@ -90,7 +90,7 @@ def probes_fail_above_a_size(rec: Recording, p: Params) -> Verdict:
     """All pass before and after; meanwhile those that fit with 50 bytes more."""
     codes = [[each.exit_code for each in commands(rec, phase, "ping")] for phase in PHASES]
     passed = [[code == 0 for code in three] for three in codes]
-    told = f"probes of {SMALL}, {LARGE} and {WHOLE} bytes pass: {passed}"
+    told = f"probes of {SMALL}, {LARGE} and {WHOLE} bytes pass: {in_words(passed)}"
     return expect(passed == [[True] * 3, [True, False, False], [True] * 3], told)
 
 

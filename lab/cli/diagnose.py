@@ -130,14 +130,18 @@ def _as_data(found: Diagnosis) -> dict[str, Any]:
 def _show(found: Diagnosis) -> None:
     faults = [each for each in found.causes if each.fault]
     others = [each for each in found.causes if not each.fault]
-    count = "1 root cause" if len(faults) == 1 else f"{len(faults)} root causes"
+    groups = _groups(faults)
+    count = "1 root cause" if len(groups) == 1 else f"{len(groups)} root causes"
     _say(f"{found.start:.1f} to {found.end:.1f} s: {_TOLD[found.outcome.value].format(count=count)}")
-    for number, cause in enumerate(faults, 1):
+    for number, group in enumerate(groups, 1):
         _say("")
-        _tell(f"{number}. {cause.cause}", cause)
-        if cause.rival:
-            _say(f"   not {cause.rival}? {cause.tell}")
-        _say(f"   fix: {cause.fix}")
+        if len(group) > 1:
+            _say(f"{number}. one of {len(group)}, which show the same figures:")
+        for letter, cause in zip("abcdefgh", group, strict=False):
+            _tell(f"{number}{letter if len(group) > 1 else ''}. {cause.cause}", cause)
+            if cause.rival:
+                _say(f"   not {cause.rival}? {cause.tell}")
+            _say(f"   fix: {cause.fix}")
     for cause in others:
         _say("")
         _tell(cause.title, cause)
@@ -147,6 +151,18 @@ def _show(found: Diagnosis) -> None:
     if found.missing:
         _say("")
         _say(f"not known: {'; '.join(found.missing)}")
+
+
+def _groups(faults: list[Found]) -> list[list[Found]]:
+    """The causes, those together of which only one is there."""
+    groups: list[list[Found]] = []
+    for cause in faults:
+        either = next((group for group in groups if cause.cause in group[0].alternatives), None)
+        if either is None:
+            groups.append([cause])
+        else:
+            either.append(cause)
+    return groups
 
 
 def _tell(heading: str, cause: Found) -> None:
@@ -159,7 +175,7 @@ def _tell(heading: str, cause: Found) -> None:
 
 
 def _evidence(title: str, lines: tuple[Evidence, ...]) -> None:
-    rows = [(each.of, f"{each.value:g}", each.says, each.source, f"{max(0.0, each.at):.1f} s") for each in lines]
+    rows = [(each.of, each.figure, each.says, each.source, f"{max(0.0, each.at):.1f} s") for each in lines]
     stdout.print(table(title, ("at", "figure", "what", "counter or source", "by"), rows))
 
 

@@ -139,7 +139,9 @@ def status(name: Name = "", as_json: JsonFlag = False) -> None:
     elif running is None:
         stdout.print(f"VM is down; image {'built' if facts['image_built'] else 'not built'}", highlight=False)
     else:
-        stdout.print(table("VM", ("what", "value"), [(key.replace("_", " "), value) for key, value in facts.items()]))
+        stdout.print(
+            table("VM", ("what", "value"), [(key.replace("_", " "), _plain(value)) for key, value in facts.items()])
+        )
 
 
 @app.command("ls")
@@ -210,6 +212,13 @@ def _facts(running: Running | None) -> dict[str, object]:
             "shares": [str(share.path) for share in running.shares],
         }
     return facts
+
+
+def _plain(value: object) -> object:
+    """A cell of the table: lists with commas, and yes or no for what is so or not."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _describe(image: Image) -> str:

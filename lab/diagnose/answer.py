@@ -43,6 +43,8 @@ class Found:
     """For a root cause analysis."""
     since: float
     """Seconds of the recording at which the first window begins that shows it."""
+    alternatives: tuple[str, ...] = ()
+    """Other causes of the same diagnosis that would show the same figures: one of them is there, and not all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,19 @@ CAUSES: Final = (
         " another length, overtake themselves, and are sent again.",
     ),
     Cause(
-        "leaf-dies", "a switch has lost all of its links at once",
-        needs=(paths.a_switch_is_dark,),
+        "power-lost", "a switch above the leaves has lost all of its links at once",
+        needs=(paths.a_spine_is_dark,),
+        explains=("one-path-only",),
+        nearby=("link-flap", "rehash-on-failure", "gray-loss", "mtu-black-hole"),
+        rival="link-flap",
+        tell="rocelab exec {node} -- ip -br link: whether all of its links are down, or one",
+        fix="power {node}, or replace it; see rocelab counters for whether the switches beside it carry its share",
+        words="Switches at the other ends of its links lose the carrier, and send by those beside it. No host is cut"
+        " off as long as one of these is left; all of them share less.",
+    ),
+    Cause(
+        "leaf-dies", "a leaf has lost all of its links at once",
+        needs=(paths.a_leaf_is_dark,),
         explains=("one-path-only", "vtep-unreachable", "acl-4791"),
         nearby=("link-flap", "rehash-on-failure", "gray-loss", "mtu-black-hole"),
         rival="link-flap",

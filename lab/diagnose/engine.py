@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _SURE: Final = 0.99
 _SHORT: Final = 0.3
 """Seconds of a window that is too short for anything to be counted."""
+_CERTAIN: Final = 0.75
+"""A confidence from which on a cause is no mere alternative."""
 _LINES: Final = 8
 """Of evidence, for each cause."""
 
@@ -40,7 +42,7 @@ def diagnose(facts: Facts) -> Diagnosis:
         return Diagnosis(Outcome.UNKNOWN, (), (), missing, facts.start, facts.end)
     looked = _Looked(facts)
     kept = _unexplained(facts, _shared(list(_candidates(looked))))
-    found = _ranked([_found(facts, each) for each in _by_cause(kept)])
+    found = _with_alternatives(_ranked([_found(facts, each) for each in _by_cause(kept)]))
     faults = [each for each in found if each.fault]
     wrong = () if faults else tuple(dict.fromkeys(trouble(facts)))
     if faults:
@@ -76,7 +78,8 @@ def together(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
         dict.fromkeys(line for each in diagnoses for line in each.missing if not line.startswith("time:"))
     )
     start, end = min(each.start for each in diagnoses), max(each.end for each in diagnoses)
-    return Diagnosis(outcome, _ranked(list(best.values())), wrong[:_LINES], missing, start, end)
+    causes = _with_alternatives(_ranked(list(best.values())))
+    return Diagnosis(outcome, causes, wrong[:_LINES], missing, start, end)
 
 
 class _Looked:
@@ -195,3 +198,18 @@ def _places(facts: Facts, candidates: list[_Candidate]) -> tuple[str, ...]:
 def _ranked(found: list[Found]) -> tuple[Found, ...]:
     order = {cause.name: number for number, cause in reversed(list(enumerate(CAUSES)))}
     return tuple(sorted(found, key=lambda each: (not each.fault, -each.confidence, order[each.cause])))
+
+
+def _with_alternatives(found: tuple[Found, ...]) -> tuple[Found, ...]:
+    """The same, each with those that explain the same figures at the same place, where neither is sure."""
+    return tuple(
+        replace(each, alternatives=tuple(other.cause for other in found if _is_either(each, other))) for each in found
+    )
+
+
+def _is_either(one: Found, other: Found) -> bool:
+    """Whether of two faults that are taken for each other one is there: nothing tells yet which."""
+    rivals = other.cause in {one.rival, *one.alternatives} or one.cause in {other.rival, *other.alternatives}
+    unsure = max(one.confidence, other.confidence) < _CERTAIN
+    same = any(matches(place, another) for place in one.places for another in other.places)
+    return one.cause != other.cause and one.fault and other.fault and rivals and unsure and same

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lab.diagnose.facts import Facts, Lane
+from lab.units import format_size
+
+_KILO: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,15 @@ class Evidence:
     value: float
     at: float
     """Seconds of the recording: of an event when it happened, of a count the end of the window."""
+
+    @property
+    def figure(self) -> str:
+        """The value as people write it: sizes with a unit, counts in full, shares and times with three digits."""
+        if self.source.endswith("_bytes") and self.value >= _KILO:
+            return format_size(self.value)
+        if self.value == int(self.value):
+            return str(int(self.value))
+        return f"{self.value:.3g}" if abs(self.value) < _KILO else f"{self.value:.1f}"
 
 
 @dataclass(frozen=True, slots=True)

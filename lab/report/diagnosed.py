@@ -57,6 +57,6 @@ def _cause(cause: Found) -> Iterator[str]:
 def _evidence(lines: Sequence[Evidence]) -> Iterator[str]:
     yield from table(
         ("second", "at", "figure", "what", "counter or source"),
-        ((f"{max(0.0, each.at):.1f}", plain(each.of), f"{each.value:g}", plain(each.says), code(each.source))
+        ((f"{max(0.0, each.at):.1f}", plain(each.of), each.figure, plain(each.says), code(each.source))
          for each in lines),
     )  # fmt: skip

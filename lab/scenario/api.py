@@ -32,7 +32,7 @@ from lab.faults.fault import Parameters
 from lab.faults.values import priorities, share_of, time_of
 from lab.scenario.answer import Answer
 from lab.scenario.stage import Stage
-from lab.scenario.verdict import Outcome, Verdict, expect, unknown
+from lab.scenario.verdict import Outcome, Verdict, expect, in_words, unknown
 from lab.telemetry.recording import Recording
 from lab.telemetry.series import Phase
 from lab.wire.packet_values import between
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer", "Outcome", "Parameters", "Phase", "Recording", "Scenario", "Stage", "Verdict", "between", "expect",
-    "priorities", "share_of", "time_of", "unknown",
+    "in_words", "priorities", "share_of", "time_of", "unknown",
 ]  # fmt: skip
 
 P = TypeVar("P", bound=Parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -11,11 +12,15 @@ from lab.model.suggest import suggest
 from lab.scenario import library
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from lab.model.topology import Topology
     from lab.scenario.answer import Answer
 
+_NEAREST: Final = 3
+"""Names that are suggested."""
+_LONGEST: Final = 64
 _FORMS: Final = "a place is a node like leaf1, a port like leaf1:swp1, or a link like leaf1--spine1"
 
 
@@ -40,8 +45,20 @@ def find_cause(name: str, folder: Path = library.OWN) -> Answer:
         named = library.find(name, folder).answer
         name = named.cause if named is not None else name
     if name not in known:
-        raise UsageError(f"there is no cause {name!r}", suggest(name, known, f"there is {', '.join(sorted(known))}"))
+        raise UsageError(f"there is no cause {name!r}", _nearest(name, known))
     return known[name]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Up to three causes that are written alike or share a word, and the command that lists all of them."""
+    names = sorted(known)
+    words = set(name[:_LONGEST].split("-"))
+    close = get_close_matches(name[:_LONGEST], names, _NEAREST, 0.5)
+    sharing = [each for each in names if words & set(each.split("-"))]
+    found = list(dict.fromkeys([*close, *sharing]))[:_NEAREST]
+    quoted = [repr(each) for each in found]
+    meant = f"did you mean {' or '.join([', '.join(quoted[:-1]), quoted[-1]][not quoted[:-1] :])}? " if quoted else ""
+    return f"{meant}rocelab scenario ls lists all: causes have the scenarios' names, and there is capacity"
 
 
 def judge(answer: Answer, topology: Topology, claimed: Answer, where: str) -> tuple[Guess, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,6 +26,25 @@ class Verdict:
 def expect(right: bool, evidence: str) -> Verdict:
     """Pass where ``right``, fail otherwise; ``evidence`` says what was seen either way."""
     return Verdict(Outcome.PASS if right else Outcome.FAIL, evidence)
+
+
+def in_words(value: object) -> str:
+    """A value as evidence has it: yes or no, ``a, b`` of a list, ``leaf1 3, leaf2 4`` of a mapping.
+
+    Lists in lists, or in mappings, are separated by semicolons; what is empty is "none".
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        parts = [f"{in_words(key)} {in_words(each)}" for key, each in value.items()]
+        nested = any(isinstance(each, Collection) and not isinstance(each, str) for each in value.values())
+    elif isinstance(value, Collection) and not isinstance(value, str):
+        items = sorted(value) if isinstance(value, set | frozenset) else value
+        parts = [in_words(each) for each in items]
+        nested = any(isinstance(each, Collection) and not isinstance(each, str) for each in items)
+    else:
+        return str(value)
+    return ("; " if nested else ", ").join(parts) or "none"
 
 
 def unknown(why: str) -> Verdict:

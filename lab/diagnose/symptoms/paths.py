@@ -173,8 +173,20 @@ def a_tree_lost_a_link(facts: Facts) -> Iterator[Sign]:
             yield sign
 
 
-def a_switch_is_dark(facts: Facts) -> Iterator[Sign]:
-    """All links of a switch that has several are down, or went down."""
+def a_leaf_is_dark(facts: Facts) -> Iterator[Sign]:
+    """All links of a switch with hosts are down, or went down."""
+    leaves = {facts.peer(port.name).partition(":")[0] for port in facts.ports.values() if port.host}
+    return (sign for sign in _dark(facts) if sign.place in leaves)
+
+
+def a_spine_is_dark(facts: Facts) -> Iterator[Sign]:
+    """All links of a switch that has no hosts are down, or went down."""
+    leaves = {sign.place for sign in a_leaf_is_dark(facts)}
+    return (sign for sign in _dark(facts) if sign.place not in leaves)
+
+
+def _dark(facts: Facts) -> Iterator[Sign]:
+    """Switches with several links all of which are down, or went down."""
     down = {sign.place: sign for sign in a_link_is_down(facts)}
     for switch in facts.switches:
         cabled = [port for port in facts.ports_of(switch) if port.peer]

@@ -274,6 +274,10 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
     ),
     ("leaf-dies", "leaf1", facts({}, down=frozenset(LEAF1)), facts({}, down=frozenset(LEAF1[:-1]))),
     (
+        "power-lost", "spine1",
+        facts({}, down=frozenset({"spine1:swp1", "spine1:swp2"})), facts({}, down=frozenset(LEAF1)),
+    ),
+    (
         "vlan-stp-blocked", "leaf1:swp1--spine1:swp1",
         facts({}, links=(DOWN,), bridged=True), facts({}, links=(DOWN,)),
     ),

@@ -10,6 +10,7 @@ import pytest
 from lab.diagnose.answer import Outcome
 from lab.diagnose.causes import CAUSES
 from lab.diagnose.engine import diagnose
+from lab.diagnose.sign import Evidence
 from lab.diagnose.symptoms import overlay
 from lab.faults.catalogue import KINDS
 from lab.scenario import library
@@ -33,6 +34,7 @@ from tests.unit.diagnose.made_windows import (
     DEEP,
     PFC,
     RETRIED,
+    SENDERS,
     SLOW,
     STANDING,
     STORM,
@@ -220,3 +222,27 @@ def test_link_pause_in_place_of_pfc_is_no_second_fault() -> None:
     made = facts({}, qos=configured("h4:eth1", pfc=replace(PFC, tx=False)), current=True,
                  frames={"leaf1:swp6": {"global_pause": 40}})  # fmt: skip
     assert [each.cause for each in diagnose(made).causes] == ["global-pause"]
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "figure"),
+    [
+        ("tx_prio3_bytes", 49_781_000, "49.78 MB"), ("tx_prio3_bytes", 62, "62"),
+        ("rcvd_pkts", 12_345_678, "12345678"), ("rx_prio3_pause_duration", 0.984, "0.984"),
+        ("queue3_ecn_marked", 0.0, "0"), ("qos pfc.watchdog.restoration", 0.02, "0.02"), ("x", 1234.5, "1234.5"),
+    ],
+)  # fmt: skip
+def test_figures_are_written_as_people_write_them(source: str, value: float, figure: str) -> None:
+    assert Evidence("of it", "leaf1:swp1", source, value, 1.0).figure == figure
+
+
+def test_what_would_show_the_same_figures_is_one_cause_of_two() -> None:
+    """Without transfers nobody knows whether few QPs share an uplink or many."""
+    causes = {
+        each.cause: each.alternatives
+        for each in diagnose(facts({**full("leaf1:swp1"), **SENDERS})).causes
+        if each.fault
+    }
+    assert causes == {"hash-polarisation": ("elephant-collision",), "elephant-collision": ("hash-polarisation",)}
+    for _, _, there, _ in CASES:
+        assert not [each for each in diagnose(there).causes if each.confidence > 0.9 and each.alternatives]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.scenario.verdict import Outcome, expect, unknown, worst
+from lab.scenario.verdict import Outcome, expect, in_words, unknown, worst
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,22 @@ def test_the_worst_counts_and_nothing_is_not_a_pass(outcomes: list[Outcome], tog
 def test_a_verdict_has_its_evidence() -> None:
     assert (expect(True, "3 of 3").outcome, expect(False, "2 of 3").outcome) == (Outcome.PASS, Outcome.FAIL)
     assert unknown("nobody looked") == type(unknown(""))(Outcome.UNKNOWN, "nobody looked")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (True, "yes"),
+        ([True, False], "yes, no"),
+        ([0, 1, 0], "0, 1, 0"),
+        ({"b", "a"}, "a, b"),
+        ([], "none"),
+        ({"swp1": 1500}, "swp1 1500"),
+        ([[True, True], [True, False]], "yes, yes; yes, no"),
+        ({"baseline": {}, "observe": {"leaf2:swp1": 7}}, "baseline none; observe leaf2:swp1 7"),
+        ("h1", "h1"),
+        (1.5, "1.5"),
+    ],
+)
+def test_evidence_has_words_where_python_has_brackets(value: object, told: str) -> None:
+    assert in_words(value) == told
