@@ -34,7 +34,7 @@ _SHORT = (
 
 def refusal(line: str) -> str:
     """What Typer has against a command line; nothing of it is run, and files need not be there."""
-    words = shlex.split(re.split(r" [>|&] | &$", line)[0], comments=True)
+    words = shlex.split(re.split(r" (?:>>?|[|&]) | &$", line)[0], comments=True)
     words = words[words.index("rocelab") + 1 :]
     while words and words[0] in _GLOBAL:
         words.pop(0)
