@@ -31,12 +31,12 @@ def busiest_moment(recording: Recording) -> float:
     kinds: dict[str, NDArray[np.float64]] = {}
     for _, _, kind, series in counted(recording):
         kinds[kind.name] = kinds.get(kind.name, 0.0) + _activity(series)
-    busy = [values / values.max() for values in kinds.values() if values.max() > 0]
+    width = min(len(times) - 1, max(1, round(recording.hz * _WINDOW)))
+    averages = [np.convolve(values, np.ones(width) / width, "valid") for values in kinds.values()]
+    busy = [average / average.max() for average in averages if average.max() > 0]
     if not busy:
         return 0.0
-    width = min(len(times) - 1, max(1, round(recording.hz * _WINDOW)))
-    smooth = np.convolve(np.sum(busy, axis=0), np.ones(width) / width, "valid")
-    middle = int(np.argmax(smooth)) + (width + 1) // 2
+    middle = int(np.argmax(np.sum(busy, axis=0))) + (width + 1) // 2
     return float((int(times[middle]) - recording.clock.start) / 1e9)
 
 
