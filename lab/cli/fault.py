@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli import recorded_command
 from lab.cli.complete import FabricOption, node_names
 from lab.cli.ending import ends_on_signals
 from lab.cli.opening import open_fabric, tell
@@ -128,7 +130,9 @@ def inject(
     elif timing.attended:
         _attend(running, wish, timing, as_json)
     else:
-        _tell(engine.inject(running, wish, waiting=tell), as_json)
+        entry = engine.inject(running, wish, waiting=tell)
+        _record(running, "inject", entry)
+        _tell(entry, as_json)
 
 
 def _seconds(option: str, text: str | None) -> float | None:
@@ -142,7 +146,7 @@ def _attend(running: Fabric, wish: Wish, timing: Timing, as_json: bool) -> None:
         return not ended.wait(seconds) and running.state.exists()
 
     with ends_on_signals(ended.set):
-        came = engine.attend(running, wish, timing, wait, tell)
+        came = engine.attend(running, wish, timing, wait, tell, changed=partial(_record, running))
     if as_json:
         print_json({"kind": wish.kind, "place": wish.place, "came": came, "interrupted": ended.is_set()})
     else:
@@ -180,6 +184,8 @@ def heal(
         raise UsageError("heal takes numbers, or --all", "rocelab fault ls has the numbers")
     running = open_fabric(fabric)
     healed = engine.heal(running, _healable(running, None if every else numbers), tell)
+    for entry in healed:
+        _record(running, "heal", entry)
     if as_json:
         print_json([_facts(entry) for entry in healed])
     else:
@@ -197,6 +203,13 @@ def _healable(running: Fabric, numbers: list[int] | None) -> list[int] | None:
                 f"there is no fault {number} that you have injected", "rocelab scenario fix ends a challenge"
             )
     return known if numbers is None else numbers
+
+
+def _record(running: Fabric, did: str, entry: Entry) -> None:
+    """Note in the recordings that are being made what was injected or healed, and when."""
+    if not entry.timing:
+        parameters = {name: str(value) for name, value in entry.parameters.items()}
+        recorded_command.injected(running.state, did, entry.kind, entry.place, parameters)
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

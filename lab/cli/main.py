@@ -17,6 +17,7 @@ from lab import __version__
 from lab.cli.first_words import instead_of
 from lab.cli.lazy import LazyGroup
 from lab.cli.output import Answer, end_unread, print_error, print_json
+from lab.cli.recorded_command import recorded
 from lab.errors import ExitCode, Interrupted, LabError, UsageError
 from lab.model.suggest import suggest
 
@@ -149,7 +150,8 @@ def main() -> None:
         signal.signal(number, _interrupt)
     try:
         try:
-            _run()
+            with recorded():
+                _run()
         finally:
             sys.stdout.flush()
     except BrokenPipeError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lab.backends import lifecycle
 from lab.backends.state import find_fabric
+from lab.cli import recorded_command
 from lab.cli.output import stderr
 from lab.faults.ledger import Ledger
 
@@ -37,6 +38,7 @@ def reading(name: str | None) -> AbstractContextManager[Fabric]:
 def _mend(name: str | None) -> None:
     """Undo what commands left that were killed: on the way, or that held something for as long as they ran."""
     state = find_fabric(name)
+    recorded_command.about(state)
     _mend_ports(state)
     _mend_faults(state)
     _mend_scenario(state)

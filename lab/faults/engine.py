@@ -56,12 +56,18 @@ def _inject(fabric: Fabric, ledger: Ledger, entry: Entry) -> Entry:
     return entry
 
 
-def attend(
-    fabric: Fabric, wish: Wish, timing: Timing, wait: Callable[[float], bool], waiting: Waiting | None = None
+def attend(  # noqa: PLR0913 - what, when, and who is told
+    fabric: Fabric,
+    wish: Wish,
+    timing: Timing,
+    wait: Callable[[float], bool],
+    waiting: Waiting | None = None,
+    *,
+    changed: Callable[[str, Entry], None] = lambda _did, _entry: None,
 ) -> int:
     """Inject and heal by the clock until that is over or ``wait`` says no; return how often it came.
 
-    What is to last stays. Errors as of ``inject``.
+    ``changed`` is called after each ``inject`` and ``heal``. What is to last stays. Errors as of ``inject``.
     """
     if understand(fabric, wish).instant and timing.lasting is not None:
         raise UsageError(f"{wish.kind} is over once it has happened", "leave --for out")
@@ -73,9 +79,14 @@ def attend(
 
     def begin() -> None:
         came.append(inject(fabric, wish, holder=holder if timing.lasting is not None else None, waiting=waiting))
+        changed("inject", came[-1])
+
+    def end() -> None:
+        _end(fabric, came[-1], waiting)
+        changed("heal", came[-1])
 
     try:
-        timed(timing, begin, lambda: _end(fabric, came[-1], waiting), wait)
+        timed(timing, begin, end, wait)
     finally:
         if fabric.state.exists():
             with fabric.state.locked(waiting):

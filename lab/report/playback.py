@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 _US: Final = 1000
+_REPEATED: Final = 10_000_000
+"""ns for which an RDMA device's counters are repeated: RDMA_HW_STATS_DEFAULT_LIFESPAN of the kernel's ib_verbs.h."""
 _UP: Final = {"bgp": "Established", "bfd": "up"}
 """What a session is called that is there."""
 BUDGET: Final = 5_000_000
@@ -139,12 +141,29 @@ def _counted(recording: Recording, every: int) -> dict[str, Any]:
 
 
 def _received(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
-    """Bytes that RDMA devices took in, headers included, of those that took in any."""
+    """Bit/s that RDMA devices took in, headers included, of those that took in any: a gauge."""
     for device in recording.devices:
         if "rcvd_bytes" in recording.rdma(device).counters:
             series = recording.rdma(device).counter("rcvd_bytes")
             if series.last != series.first:
-                yield device, changes(series, chosen)
+                yield device, folded(np.round(device_rates(series, recording.hz) * 8).astype(np.int64)[chosen])
+
+
+def device_rates(series: Series, hz: float) -> NDArray[np.float64]:
+    """How fast a device's counter grew, a second, at each sample: since the last one half a period or more before it.
+
+    The kernel reads a device's counters anew only once they are 10 ms old. A sample that comes sooner after another
+    one repeats its values, and is taken for as old as that one is: from it on a link would seem to carry too much.
+    """
+    taken = series.ns.astype(np.int64)
+    for number in np.flatnonzero(np.diff(taken) < _REPEATED) + 1:
+        if taken[number] - taken[number - 1] < _REPEATED:
+            taken[number] = taken[number - 1]
+    before = np.searchsorted(taken, taken - round(_NS / hz / 2), "right") - 1
+    passed = (taken - taken[np.maximum(before, 0)]) / _NS
+    values = series.values.astype(np.int64)
+    grown = np.maximum(values - values[np.maximum(before, 0)], 0)
+    return np.where(passed > 0, grown / np.where(passed > 0, passed, 1.0), 0.0)
 
 
 def _again(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:

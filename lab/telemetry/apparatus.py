@@ -92,7 +92,9 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
     log = LogWriter(target, header, start, sum(source.width for source in sources))
     opened.callback(log.close)
     counted = next((source for source in sources if isinstance(source, RdmaSource)), None)
-    return Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions, queue_pairs, counted)
+    made = Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions, queue_pairs, counted)
+    made.announces = not isinstance(target, Path)
+    return made
 
 
 def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | None, dict[str, Any] | None]:

@@ -183,6 +183,8 @@ class Standing:
     since: int
     changes: int
     """How often it has changed since somebody first looked."""
+    exact: bool = True
+    """Whether ``since`` is when it came to be so; False where that was before anybody looked, at an unknown time."""
 
 
 def standings(events: Iterable[Event], at: int) -> list[Standing]:
@@ -192,7 +194,11 @@ def standings(events: Iterable[Event], at: int) -> list[Standing]:
         if event.ns <= at and event.source == "routing" and "state" in event.data:
             key = (event.node, event.interface, event.kind)
             changes = found[key].changes + 1 if key in found else 0
-            found[key] = Standing(*key, str(event.data["state"]), event.ns, changes)
+            age, before = event.data.get("age"), event.data.get("before")
+            since = event.ns - round(float(age or 0) * _NS)
+            found[key] = Standing(
+                *key, str(event.data["state"]), since, changes, exact=bool(before) or age is not None
+            )
     return sorted(found.values(), key=lambda each: (each.node, each.interface, each.protocol))
 
 

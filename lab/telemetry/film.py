@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lab.telemetry.recording import Recording
 
 _NS: Final = 10**9
+_PATIENCE: Final = 10 * _NS
+"""For how long sessions of routers that do not answer are waited for."""
 _KEPT: Final = 600
 """Looks that are kept of what runs, for a port's history: five minutes, at two a second."""
 
@@ -103,6 +105,7 @@ class LiveFilm:
         self._moments: deque[_Words] = deque()
         self._looks: dict[str, deque[Look]] = {}
         self._events: list[Event] = []
+        self._known_from: int | None = None
         self.name = ""
         self.start = 0
 
@@ -123,8 +126,10 @@ class LiveFilm:
 
     @property
     def whole(self) -> bool:
-        """Whether there are samples of a whole window."""
-        return self.begun and self.end - self.start >= WINDOW
+        """Whether there are samples of a whole window, and all routers have answered, or had the time to."""
+        passed = self.end - self.start
+        answered = self._known_from is not None and self.end >= self._known_from
+        return self.begun and passed >= WINDOW and (answered or passed >= _PATIENCE)
 
     @property
     def end(self) -> int:
@@ -163,6 +168,8 @@ class LiveFilm:
         elif frame.kind == Kind.EVENT:
             told = json.loads(bytes(frame.data))
             known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
+            if known["kind"] == "sessions_known":
+                self._known_from = frame.ns
             self._events.append(Event(frame.ns, (frame.ns - self.start) / _NS, **known, data=told))
 
     def _begin(self, header: dict[str, Any]) -> None:

@@ -72,6 +72,8 @@ class Sampler:
     queue_pairs: QueuePairs | None = None
     devices: RdmaSource | None = None
     """It is among ``sources``, and reports devices that are gone."""
+    announces: bool = False
+    """Whether to say when all sessions are known, for somebody who waits for that."""
     samples: int = 0
     skipped: int = 0
     gone: bool = False
@@ -126,6 +128,9 @@ class Sampler:
         for told in (self.sessions, self.queue_pairs, self.devices):
             for event in told.look(now) if told is not None else ():
                 self._tell(now, event)
+        if self.announces and (self.sessions is None or self.sessions.are_known):
+            self.announces = False
+            self._tell(now, {"source": "recorder", "kind": "sessions_known"})
         if now >= self._next_look:
             self._next_look = now + _LOOK
             self._take_port_events(now)

@@ -69,6 +69,7 @@ class _Daemon:
     known: dict[str, SessionState] = field(default_factory=dict)
     lost: bool = False
     """Whether it has been told that it has gone."""
+    answered: bool = False
 
 
 class Sessions:
@@ -89,6 +90,11 @@ class Sessions:
         """What must stay open."""
         return [daemon.vty.socket.fileno() for daemon in self._daemons if daemon.vty is not None]
 
+    @property
+    def are_known(self) -> bool:
+        """Whether every daemon with sessions has answered once, or is gone."""
+        return all(each.answered or each.lost for each in self._daemons if each.name in _KINDS)
+
     def look(self, now: int) -> Iterator[dict[str, Any]]:
         """Ask those whose turn it is, and tell what has changed by the answers that are there."""
         for daemon in self._daemons:
@@ -108,7 +114,7 @@ class Sessions:
     def _look_at(self, daemon: _Daemon, vty: Vty, now: int) -> Iterator[dict[str, Any]]:
         said = vty.answer() if daemon.waiting else None
         if said is not None:
-            daemon.waiting = False
+            daemon.waiting, daemon.answered = False, True
             if daemon.name in _KINDS:
                 yield from changes(daemon.node, daemon.name, daemon.known, json.loads(said), now)
         if now < daemon.next_look:
@@ -137,19 +143,29 @@ def _connected(path: Path) -> Vty | None:
 def changes(node: str, daemon: str, known: dict[str, SessionState], said: Any, now: int) -> Iterator[dict[str, Any]]:
     """Events of all sessions that are not as ``known``, which is brought up to date; of a first answer, all.
 
-    ``connections`` is in the event of a session that FRR has counted as established again.
+    ``connections`` is in the event of a session that FRR has counted as established again. Those of a first answer
+    have the ``age`` of a session that is up, in seconds, where the daemon knows it.
     """
-    found = _sessions(daemon, said, now / _NS)
+    found, ages = _sessions(daemon, said, now / _NS), _ages(daemon, said)
     for interface in [*found, *(known.keys() - found.keys())]:
         before, after = known.get(interface, SessionState("")), found.get(interface, SessionState("gone"))
         if after.has_changed(before):
-            counted = {} if after.connections is None else {"connections": after.connections}
+            more: dict[str, Any] = {} if after.connections is None else {"connections": after.connections}
+            if not before.state and interface in ages:
+                more["age"] = ages[interface]
             yield {
                 "source": "routing", "kind": _KINDS[daemon], "node": node, "interface": interface,
-                "state": after.state, "before": before.state, **counted,
+                "state": after.state, "before": before.state, **more,
             }  # fmt: skip
     known.clear()
     known.update(found)
+
+
+def _ages(daemon: str, said: Any) -> dict[str, float]:
+    """For how many seconds the sessions that are up have been so, by interface."""
+    if daemon == "bfdd":
+        return {peer["interface"]: peer["uptime"] for peer in said if peer["status"] == "up" and "uptime" in peer}
+    return {each.interface: each.uptime for each in parse_sessions(said) if each.established}
 
 
 def _sessions(daemon: str, said: Any, now: float) -> dict[str, SessionState]:

@@ -81,7 +81,7 @@ def marks_of(recording: Recording) -> list[Mark]:
     What was injected is not among them: who replays a run to find out would be told.
     """
     found = [Mark(phase.start, f"phase {phase.name}", phase=True) for phase in recording.phases]
-    found += [Mark(command.ns, command.text) for command in recording.commands]
+    found += [Mark(each.ns, each.text) for each in recording.commands if each.argv[:2] != ("rocelab", "fault")]
     last: dict[tuple[str, ...], int] = {}
     for event in recording.events():
         key = (event.source, event.kind, event.node, event.interface, str(event.data.get("number", "")))

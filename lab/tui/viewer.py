@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lab.telemetry.film import Film
 
 _NS: Final = 10**9
-SESSIONS: Final = ("session", "protocol", "state", "since", "changes")
-QUEUE_PAIRS: Final = ("QP", "type", "state", "to QP", "of", "since")
+SESSIONS: Final = ("session", "protocol", "state", "for", "changes")
+QUEUE_PAIRS: Final = ("QP", "type", "state", "to QP", "of", "seen for")
 _TITLES: Final = {PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions", "qps": "QPs"}
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -140,12 +140,19 @@ class Viewer(App[None]):
 
     def _session(self, standing: Standing) -> tuple[str, ...]:
         name = f"{standing.node}:{standing.interface} {standing.protocol}"
-        return name, standing.protocol, standing.state, self._since(standing.since), str(standing.changes)
+        return (
+            name,
+            standing.protocol,
+            standing.state,
+            self._lasts(standing.since, exact=standing.exact),
+            str(standing.changes),
+        )
 
     def _queue_pair(self, standing: QueuePairStanding) -> tuple[str, ...]:
         name, remote = f"{standing.node}:{standing.interface} {standing.qpn}", standing.remote
         far = "" if remote is None else str(remote)
-        return name, standing.kind, standing.state, far, standing.program, self._since(standing.since)
+        return name, standing.kind, standing.state, far, standing.program, self._lasts(standing.since)
 
-    def _since(self, ns: int) -> str:
-        return f"{(ns - self.film.start) / _NS:.1f} s"
+    def _lasts(self, since: int, *, exact: bool = True) -> str:
+        """How long something has been so at the moment that is shown; longer than that where nobody knows."""
+        return f"{'' if exact else '> '}{max(0, self.at - since) / _NS:.1f} s"

@@ -15,6 +15,7 @@ import pytest
 from lab.backends import recorders
 from lab.backends.state import FabricState
 from lab.telemetry.recording import Recording
+from lab.tui.playhead import marks_of
 from lab.vm.state import process_start
 from tests.fabric.command import rocelab, rocelab_json
 from tests.patience import PATIENCE
@@ -139,3 +140,46 @@ def test_a_shell_is_kept_as_its_terminal_was_seen(tmp_path: Path) -> None:
     assert "42 größer\r\n24 100\r\n" in shown
     assert shown.rstrip().endswith("30 90")
     assert [text for _, kind, text in events if kind == "r"] == ["90x30"]
+
+
+@pytest.mark.usefixtures("fabric")
+def test_what_is_typed_meanwhile_is_kept_with_what_was_injected(tmp_path: Path) -> None:
+    rocelab("exec", "h1", "--", "true")  # before it begins
+    rocelab("record", "start", "typed", "-o", tmp_path)
+    rocelab("exec", "h1", "--", "false", expect=1)
+    said = rocelab("status").stdout
+    rocelab("record", "ls", "-o", tmp_path)
+    rocelab("fault", "inject", "link-down", "h1--leaf1")
+    rocelab("fault", "heal", "--all")
+    rocelab("fault", "inject", "no-such-fault", "h1", expect=2)
+    rocelab("record", "stop")
+    recording = Recording.open(tmp_path / "typed")
+    assert [(" ".join(each.argv), each.exit_code) for each in recording.commands] == [
+        ("rocelab exec h1 -- false", 1),
+        ("rocelab status", 0),
+        ("rocelab fault inject link-down h1--leaf1", 0),
+        ("rocelab fault heal --all", 0),
+        ("rocelab fault inject no-such-fault h1", 2),
+    ]
+    assert recording.commands[1].stdout == said
+    assert all(recording.clock.start < each.ns < each.end_ns for each in recording.commands)
+    injected, healed = recording.truth()
+    assert [(each["did"], each["kind"], each["place"]) for each in (injected, healed)] == [
+        ("inject", "link-down", "h1--leaf1"), ("heal", "link-down", "h1--leaf1"),
+    ]  # fmt: skip
+    (report,) = rocelab_json("report", tmp_path / "typed", "-o", tmp_path / "out")["reports"]
+    (fault,) = report["faults"]
+    assert fault["story"]
+    assert 0 < fault["start"] < fault["end"]
+    assert report["diagnosis"] is not None
+    assert not [mark for mark in marks_of(recording) if "link-down" in mark.text]
+
+
+@pytest.mark.usefixtures("fabric")
+def test_top_waits_for_the_sessions_of_every_router() -> None:
+    told = rocelab_json("top")
+    found = [(each["node"], each["protocol"]) for each in told["sessions"]]
+    assert sorted(found) == sorted(
+        (node, protocol) for node in ("leaf1", "leaf2", "spine1", "spine1") for protocol in ("bfd", "bgp")
+    )
+    assert all(each["since_ns"] < told["ns"] for each in told["sessions"])

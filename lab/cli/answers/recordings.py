@@ -143,7 +143,7 @@ class SessionStanding(Answer):
     protocol: str
     state: str
     since_ns: int
-    """When that was seen first, ns of CLOCK_MONOTONIC."""
+    """Since when, ns of CLOCK_MONOTONIC: as the daemon knows it, or when that was seen first."""
     changes: int
 
 

@@ -21,7 +21,7 @@ function colourOf(name) {
   return colours.get(name);
 }
 
-const received = Object.entries(run.received).map(([name, changes]) => ({name, values: rising(unfolded(changes), 8)}));
+const received = Object.entries(run.received).map(([name, changes]) => ({name, values: unfolded(changes)}));
 
 const again = Object.entries(run.again).map(([name, changes]) => ({name, values: rising(unfolded(changes), 1)}));
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from lab.report.facts import gather
 from lab.report.gallery import write_gallery
 from lab.report.page import asset, embedded, filled, to_html, write_page
 from lab.report.places import places_in
-from lab.report.playback import _again, changes, playback
+from lab.report.playback import _again, changes, device_rates, playback
 from lab.report.steps import steps_of
 from lab.report.told import Told
 from lab.scenario import library
@@ -195,3 +196,34 @@ def test_a_gallery_names_every_run(tmp_path: Path) -> None:
     assert 'href="x%22y.html"' in made
     assert "&lt;b&gt;: is damaged" in made
     assert "2 runs" in made
+
+
+@pytest.mark.parametrize("hz", [20, 50])
+@pytest.mark.parametrize("late", [1, 4, 8, 9.9])
+def test_a_sample_that_repeats_a_devices_counters_makes_no_link_faster_than_it_is(hz: int, late: float) -> None:
+    """A phase begins ``late`` ms before a sample is due: that one repeats what was read as the phase began."""
+    period = 1000 / hz
+    due = [number * period for number in range(20)]
+    times = sorted([*due, due[7] - late, due[13] - late])
+    carried, read = [], -1e9
+    for time in times:
+        read = time if time - read >= 10 else read
+        carried.append(round(read * LINK_BYTES))
+    series = Series(
+        "x", np.array([time * 1e6 for time in times], np.int64), np.array(carried, np.uint64), Clock(0, {})
+    )
+    found = device_rates(series, hz)
+    assert found[0] == 0
+    assert found[1:] == pytest.approx([LINK_BYTES * 1000] * (len(times) - 1), rel=0.001)
+
+
+def test_a_devices_rate_follows_what_it_takes_in() -> None:
+    times = np.arange(10, dtype=np.int64) * 50_000_000
+    values = np.array([0, 0, 5, 10, 10, 10, 40, 70, 70, 3], np.uint64)
+    series = Series("x", times, values, Clock(0, {}))
+    assert device_rates(series, 20.0).tolist() == [0, 0, 100, 100, 0, 0, 600, 600, 0, 0]
+    assert device_rates(replace(series, ns=times[:0], values=values[:0]), 20.0).tolist() == []
+
+
+LINK_BYTES = 12_500
+"""In a millisecond, at 100 Mb/s."""

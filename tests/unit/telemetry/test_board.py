@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 import pytest
 
 from lab.errors import InvalidInput, OperationFailed
-from lab.telemetry.board import DEVICES, PORTS, SHEETS
+from lab.telemetry.board import DEVICES, PORTS, SHEETS, standings
 from lab.telemetry.film import LiveFilm, RecordedFilm
-from lab.telemetry.recording import Recording
+from lab.telemetry.recording import Event, Recording
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import START, STEP, Made
 from tests.unit.telemetry.played import OTHER, PORT, played
@@ -152,3 +152,17 @@ def test_a_history_has_each_sample_the_latest_first(path: Path) -> None:
 def test_a_recording_without_samples_cannot_be_looked_at(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="has no samples"):
         RecordedFilm(Recording.open(Made(tmp_path / "run", fabric("lab")).killed()))
+
+
+def test_a_session_is_as_old_as_its_daemon_says() -> None:
+    def told(ns: int, **data: Any) -> Event:
+        return Event(ns, 0.0, "routing", "bgp", "leaf1", data["port"], data)
+
+    events = [
+        told(9 * 10**9, port="swp1", state="Established", before="", age=300.5),
+        told(9 * 10**9, port="swp2", state="Established", before=""),
+        told(9 * 10**9, port="swp3", state="Established", before="", age=300),
+        told(12 * 10**9, port="swp3", state="Idle", before="Established"),
+    ]
+    found = {each.interface: (each.since / 1e9, each.exact) for each in standings(events, 20 * 10**9)}
+    assert found == {"swp1": (-291.5, True), "swp2": (9.0, False), "swp3": (12.0, True)}

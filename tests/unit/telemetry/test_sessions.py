@@ -100,3 +100,34 @@ def test_one_without_sessions_is_asked_whether_it_is_there(tmp_path: Path) -> No
             ]  # fmt: skip
         assert [event["kind"] for event in sessions.look(3 * NS)] == ["daemon_lost"]
         sessions.close()
+
+
+def test_a_first_answer_has_the_age_of_what_is_up() -> None:
+    known: dict[str, SessionState] = {}
+    said = bgp(swp1=("Established", 100_000), swp2=("Active", 5_000))
+    assert [event.get("age") for event in changes("leaf1", "bgpd", known, said, 200 * NS)] == [100.0, None]
+    later = bgp(swp1=("Idle", 1_000), swp2=("Established", 0))
+    assert [event.get("age") for event in changes("leaf1", "bgpd", known, later, 201 * NS)] == [None, None]
+    peers = [
+        {"interface": "swp1", "status": "up", "uptime": 7},
+        {"interface": "swp2", "status": "down", "uptime": 9},
+        {"interface": "swp3", "status": "up"},
+    ]
+    assert [event.get("age") for event in changes("leaf1", "bfdd", {}, peers, NS)] == [7, None, None]
+
+
+def test_they_are_known_when_every_daemon_with_sessions_has_answered_or_gone(tmp_path: Path) -> None:
+    assert Sessions({}, 0).are_known
+    router: Any = SimpleNamespace(directory=tmp_path)
+    with socket.socket(socket.AF_UNIX) as bgpd, socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(str(tmp_path / "bfdd.vty"))
+        bgpd.bind(str(tmp_path / "bgpd.vty"))
+        bgpd.listen()
+        sessions = Sessions({"leaf1": router}, 0)
+        with bgpd.accept()[0] as heard:
+            list(sessions.look(NS))
+            known = [sessions.are_known]
+            heard.send(b"\0\0\0\0{}\n\0\0\0\0")
+            list(sessions.look(2 * NS))
+            assert [*known, sessions.are_known] == [False, True]
+        sessions.close()
