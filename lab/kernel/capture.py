@@ -40,10 +40,8 @@ _DRAIN_LIMIT: Final = 2.0
 _LATE: Final = 4 * RETIRE
 """Seconds until a packet has been handed over for certain, a slow wake-up included."""
 _LOOK: Final = 2 * RETIRE
-_URGENT: Final = 1 / 16
 _CROWDED: Final = 1 / 2
-"""Shares of a ring that the kernel cannot fill: above the first nobody else may come first, above the second what is
-there is written at once."""
+"""The share of a ring that the kernel cannot fill above which all that is there is written at once."""
 _FOREVER: Final = 2**63 - 1
 _TAG: Final = 4
 
@@ -240,9 +238,8 @@ class Capture:
         for number, ring in enumerate(self._rings):
             if (batch := ring.take(number)) is not None:
                 self._pending.append(self._choice.choose(batch, self._memories))
-        fullest = max((ring.fill for ring in self._rings), default=0.0)
-        self._priority.be_urgent(fullest > _URGENT)
-        if everything or fullest > _CROWDED:
+        self._priority.be_urgent(any(ring.is_pressed for ring in self._rings))
+        if everything or any(ring.fill > _CROWDED for ring in self._rings):
             due = _FOREVER
         ready = self._ready(due)
         try:

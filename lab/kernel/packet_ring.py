@@ -60,6 +60,8 @@ _STATISTICS: Final = Struct("=III")  # struct tpacket_stats_v3
 _STATUS: Final = Struct("=I")
 _STATUS_OFFSET: Final = 8
 _BLOCK_HEADER: Final = Struct("=III")  # status, packets, offset of the first; at _STATUS_OFFSET
+_PRESSED: Final = 16
+"""Blocks."""
 _WORD: Final = 4
 _NEXT: Final = 0
 _COLUMNS: Final = (1, 2, 3, 4, 5, 6, 8, 9, 14)
@@ -194,6 +196,11 @@ class PacketRing:
     def fill(self) -> float:
         """The share of the ring that the kernel cannot fill, because it was taken and not released."""
         return len(self._held) / self._blocks
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether more is taken than the few blocks whose packets wait for their order in time."""
+        return len(self._held) > min(_PRESSED, self._blocks // 2)
 
     def release(self, until: int) -> None:
         """Give back to the kernel the blocks that hold no packet younger than ``until`` (ns since 1970)."""
