@@ -40,8 +40,7 @@ NIC: Final = {"h1": BOND, "h3": "eth1"}
 """By which interface each floods."""
 ALL: Final = "ff02::1"
 """All nodes of the link (RFC 4291 section 2.7.1): each of them answers every copy."""
-FLOODS: Final = 5
-SHOW: Final = "show evpn es json"
+FLOODS, SHOW = 5, "show evpn es json"
 PHASES: Final = ("baseline", "observe", "verify")
 
 
@@ -122,8 +121,8 @@ def each_leaf_has_a_segment_of_its_own(rec: Recording, p: Params) -> Verdict:
     shown = [{each.node: each.stdout for each in commands(rec, phase, "vtysh")} for phase in PHASES]
     names = [{_own(said_by[leaf]).get("esi", "") for leaf in LEAVES} for said_by in shown]
     forwarding = [sum(_forwards(said_by[leaf]) for leaf in LEAVES) for said_by in shown]
-    right = [len(each) for each in names] == [1, 2, 1] and forwarding == [1, 2, 1]
-    return expect(right, f"identifiers: {in_words(names)}; leaves that forward: {in_words(forwarding)}")
+    told = f"identifiers: {in_words(names)}; leaves that forward: {in_words(forwarding)}"
+    return expect([*map(len, names)] == [1, 2, 1] == forwarding, told)
 
 
 def h1_gets_two_copies(rec: Recording, p: Params) -> Verdict:
@@ -141,7 +140,7 @@ def what_h1_floods_comes_back(rec: Recording, p: Params) -> Verdict:
 def h2_gets_one(rec: Recording, p: Params) -> Verdict:
     """A host on one leaf gets one copy all the time."""
     copies = [_copies(rec, phase, "h3", H2) for phase in PHASES]
-    return expect(copies == [{1}, {1}, {1}], f"copies of each packet: {in_words(copies)}")
+    return expect(copies == [{1}] * 3, f"copies of each packet: {in_words(copies)}")
 
 
 def there_is_one_way_to_h1(rec: Recording, p: Params) -> Verdict:
