@@ -10,17 +10,22 @@ import typer
 from typer.core import TyperCommand
 
 from lab.backends.selection import node_of
+from lab.cli import emulated
 from lab.cli.complete import FabricOption, node_names
+from lab.cli.emulated.devices import devices_of
 from lab.cli.opening import open_fabric
 from lab.errors import UsageError
 from lab.kernel import cgroup, process
 from lab.kernel.node_session import NodeSession
 from lab.kernel.pins import BPF_FILES
 from lab.model.overlay.plan import plan_overlay
+from lab.rdma.sysfs import DEVICES
 from lab.routing.daemons import NO_ROUTER
 from lab.routing.render import has_routers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from typer._click.core import Context
 
     from lab.backends.base import Fabric
@@ -55,10 +60,21 @@ def _interact(fabric: Fabric, node: str, argv: list[str], *, is_shell: bool = Fa
         fabric.namespace(node),
         hostname=node,
         directories=fabric.router(node).in_node if _routes(fabric, node) else NO_ROUTER,
-        kept=[BPF_FILES],
-        environment={"ROCELAB_NODE": node},
+        kept=[BPF_FILES, *_rdma_ports(fabric, node)],
+        environment=_environment(fabric, node),
     )
     return session.interact(argv, is_shell=is_shell)
+
+
+def _environment(fabric: Fabric, node: str) -> dict[str, str]:
+    """What the commands of ``lab.cli.emulated`` need, and where they are found first."""
+    path = os.pathsep.join([str(emulated.COMMANDS), os.environ.get("PATH", os.defpath)])
+    return {emulated.NODE: node, emulated.FABRIC: fabric.name, emulated.PYTHON: sys.executable, "PATH": path}
+
+
+def _rdma_ports(fabric: Fabric, node: str) -> list[Path]:
+    """Where /sys has the ports of a node's RDMA devices: a namespace's own /sys has them without counters."""
+    return [DEVICES / device / "ports" / "1" for device in devices_of(fabric, node)]
 
 
 def _routes(fabric: Fabric, node: str) -> bool:

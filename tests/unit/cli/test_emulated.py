@@ -1,0 +1,94 @@
+"""What the emulated tools print: the formats of the real ones, and the values of rocelab's counters."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from lab.cli import emulated
+from lab.cli.emulated import nic_tools, switch_show
+from lab.dataplane.names import COUNTERS, Scope
+from lab.model.load import load_topology
+from lab.model.qos.port import CLASSES
+from lab.model.qos.resolve import resolve
+from lab.rdma.sysfs import Gid
+
+ALL = {
+    counter.name_of(number): 1000 * place + number
+    for place, counter in enumerate(COUNTERS)
+    for number in range(1 if counter.scope is Scope.PORT else CLASSES)
+}
+PORTS = {"swp1": ALL, "swp2": dict.fromkeys(ALL, 0)}
+
+
+def test_ethtool_has_mlx5s_names_and_our_values() -> None:
+    lines = list(nic_tools.statistics(ALL))
+    assert lines[0] == "NIC statistics (emulated):"
+    said = {name.strip(): int(value) for name, value in (line.split(": ") for line in lines[1:])}
+    for name in ("rx_prio3_pause", "tx_prio3_pause", "rx_prio3_pause_duration", "rx_prio3_bytes", "tx_prio7_packets"):
+        assert said[name] == ALL[name]
+    assert said["rx_prio3_marked"] == ALL["queue3_ecn_marked"]
+    assert said["rp_cnp_handled"] == ALL["rx_cnp"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("priority-group watermark shared", "pg{}_watermark_bytes"),
+        ("priority-group watermark headroom", "pg{}_headroom_watermark_bytes"),
+        ("queue watermark unicast", "queue{}_watermark_bytes"),
+    ],
+)
+def test_watermarks_have_a_line_for_each_port(command: str, name: str) -> None:
+    rows = [line.split() for line in switch_show.SHOW[command](PORTS)]
+    assert ["swp1", *(str(ALL[name.format(number)]) for number in range(CLASSES))] in rows
+    assert ["swp2", *["0"] * CLASSES] in rows
+
+
+def test_pfc_counters_have_a_table_for_each_way() -> None:
+    text = "\n".join(switch_show.SHOW["pfc counters"](PORTS)).replace(",", "")
+    received, sent = text.split("Port Tx")
+    assert "Port Rx" in received
+    for part, way in ((received, "rx"), (sent, "tx")):
+        (row,) = [line.split() for line in part.splitlines() if line.split()[:1] == ["swp1"]]
+        assert row[1:] == [str(ALL[f"{way}_prio{number}_pause"]) for number in range(CLASSES)]
+
+
+def test_queue_counters_add_up_drops_for_every_reason() -> None:
+    text = "\n".join(switch_show.SHOW["queue counters"](PORTS)).replace(",", "")
+    (row,) = [line.split() for line in text.splitlines() if line.split()[:2] == ["swp1", "UC3"]]
+    drops = [
+        sum(value for name, value in ALL.items() if name.startswith("queue3_drop_") and name.endswith(unit))
+        for unit in ("packets", "bytes")
+    ]
+    assert row[2:] == [str(each) for each in (ALL["queue3_packets"], ALL["queue3_bytes"], *drops)]
+
+
+def test_mlnx_qos_shows_trust_pfc_and_scheduling() -> None:
+    topology = load_topology("name: q\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1}\n")
+    node = resolve(topology)["h1"]
+    lines = list(nic_tools.qos_settings(node, node.ports["eth1"]))
+    assert lines[1] == "Priority trust state: dscp"
+    (enabled,) = [line for line in lines if line.startswith("\tenabled")]
+    assert enabled.split()[1:] == ["0", "0", "0", "1", "0", "0", "0", "0"]
+    mapped = [line for line in lines if line.startswith("\tprio:3 ")]
+    assert "26," in mapped[0]
+    assert sum(line.count(",") for line in lines if line.startswith("\tprio:")) == 64
+    assert len([line for line in lines if line.startswith("tc: ")]) == CLASSES
+
+
+def test_gids_have_their_ipv4_address() -> None:
+    from ipaddress import ip_address  # noqa: PLC0415
+
+    gids = [Gid(0, ip_address("fe80::1"), "eth1", "RoCE v2"), Gid(1, ip_address("10.0.0.1"), "eth1", "RoCE v2")]
+    lines = list(nic_tools.gid_table({"f.h1.eth1": gids}))
+    assert lines[2].split() == ["f.h1.eth1", "1", "0", "fe80:0000:0000:0000:0000:0000:0000:0001", "v2", "eth1"]
+    assert lines[3].split()[3:5] == ["0000:0000:0000:0000:0000:ffff:0a00:0001", "10.0.0.1"]
+    assert lines[-1] == "n_gids_found=2"
+
+
+def test_every_command_can_be_started() -> None:
+    found = sorted(path.name for path in emulated.COMMANDS.iterdir())
+    assert found == ["ethtool", "mlnx_qos", "show", "show_gids"]
+    assert all(os.access(path, os.X_OK) for path in emulated.COMMANDS.iterdir())
