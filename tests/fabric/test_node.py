@@ -96,3 +96,17 @@ def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_text("no program")
     assert f"{file} cannot be run: Permission denied" in rocelab("exec", "h1", str(file), expect=2).stderr
+
+
+def test_tools_of_lossless_ports_say_that_there_are_none() -> None:
+    for node, *words in (("leaf1", "show", "pfc", "counters"), ("h1", "mlnx_qos", "-i", "eth1")):
+        done = rocelab("exec", node, *words, expect=1)
+        assert "fabric logged has no lossless ports: write `qos: lab` into its topology" in done.stderr
+        assert done.stdout == ""
+
+
+def test_what_is_not_emulated_goes_to_the_real_tools() -> None:
+    assert "driver: veth" in rocelab("exec", "h1", "ethtool", "-i", "eth1").stdout
+    assert rocelab("exec", "h1", "ethtool", "-S", "eth1").stdout.startswith("NIC statistics:")
+    assert "swp1" in rocelab("exec", "leaf1", "show", "ip", "route").stdout
+    assert "n_gids_found=0" in rocelab("exec", "h1", "show_gids").stdout
