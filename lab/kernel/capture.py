@@ -114,7 +114,6 @@ class Capture:
         self._failure: BaseException | None = None
 
     def __enter__(self) -> Self:
-        importlib.import_module("lab.wire.frame_batch")  # NumPy: not with --help, nor when packets come
         program = self._choice.program()
         blocks = max(_MIN_BLOCKS, min(_MAX_BLOCKS, _TOTAL_BLOCKS // max(1, len(self._points))))
         try:
@@ -133,6 +132,7 @@ class Capture:
             self._armed_at = time.time_ns()
             for ring in self._rings:
                 ring.arm()
+            importlib.import_module("lab.wire.frame_batch")  # NumPy takes a second in the VM: the rings wait for it
         except BaseException:
             self._close()
             raise
