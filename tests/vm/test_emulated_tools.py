@@ -26,7 +26,7 @@ def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def counted(node: str, port: str) -> Any:
     said = rocelab_json("counters", "--all", f"{node}:{port}")
-    return said["nodes"][node]["ports"][port]
+    return said["nodes"][node]["interfaces"][port]
 
 
 def in_node(node: str, *words: str, expect: int = 0) -> str:
