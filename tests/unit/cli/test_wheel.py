@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -16,7 +17,7 @@ VECTOR = ROOT / "tests/unit/wire/vectors/rxe-ipv4.pcapng"
 MODULES = {f"lab/{path.relative_to(ROOT / 'lab')}" for path in (ROOT / "lab").rglob("*.py")}
 _PATTERNS = (
     "docs/**/*.md", "docs/*.png", "docs/examples/**/*.y*ml", "report/assets/*", "**/*.bpf.c", "**/*.h",
-    "**/*.bpf-*.o", "py.typed",
+    "**/*.bpf-*.o", "py.typed", "cli/emulated/bin/*",
 )  # fmt: skip
 _CARRIED = ("topologies/*", "scenarios/*.py", "scripts/guest/**/*", "scripts/requirements-dev.lock")
 DATA = {
@@ -46,8 +47,8 @@ def test_it_carries_all_modules_objects_pages_and_examples(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.startswith("rocelab-")}
         assert names == MODULES | DATA
-        provision = archive.getinfo("lab/shipped/scripts/guest/provision")
-        assert provision.external_attr >> 16 & 0o100, "the image's scripts are run"
+        for program in ("lab/shipped/scripts/guest/provision", "lab/cli/emulated/bin/ethtool"):
+            assert archive.getinfo(program).external_attr >> 16 & 0o100, f"{program} is run"
 
 
 def test_it_is_itself_that_is_run(environment: Path, folder: Path) -> None:
@@ -87,5 +88,6 @@ def test_the_vm_is_built_from_it_and_shares_a_copy_of_it_alone(environment: Path
     assert [path.name for path in Path(shared).iterdir()] == ["lab"]
     copied = {f"{path.relative_to(shared)}" for path in Path(shared).rglob("*") if path.is_file()}
     assert copied == MODULES | DATA
+    assert os.access(Path(shared, "lab/cli/emulated/bin/ethtool"), os.X_OK)
     assert [path.name for path in Path(shared).parent.iterdir()] == [Path(shared).name]
     assert ours[1] == str(ROOT)
