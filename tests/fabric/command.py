@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -66,3 +67,11 @@ def hosts(folder: Path, name: str, *nodes: str, rdma: bool = False) -> Path:
     qos = "qos: lab\n" if rdma else ""
     file.write_text(f"name: {name}\n{qos}nodes:\n  leaf: {{role: leaf}}\n{roles}links:\n{links}")
     return file
+
+
+def only_line(stderr: str) -> str:
+    """The error, which is the only line but for the progress of ``up``."""
+    lines = [line for line in stderr.splitlines() if not re.fullmatch(r"[\w ]+: \d+ of \d+", line)]
+    assert len(lines) == 1, stderr
+    assert lines[0].startswith("error: ")
+    return lines[0]

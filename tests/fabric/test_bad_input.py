@@ -9,19 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fabric.command import TOPOLOGIES, argv, rocelab, running
+from tests.fabric.command import TOPOLOGIES, argv, only_line, rocelab, running
 from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 SMALL = TOPOLOGIES / "clos-2x2.yaml"
-
-
-def only_line(stderr: str) -> str:
-    """The error, which is the only line but for the progress of ``up``."""
-    lines = [line for line in stderr.splitlines() if not re.fullmatch(r"[\w ]+: \d+ of \d+", line)]
-    assert len(lines) == 1, stderr
-    assert lines[0].startswith("error: ")
-    return lines[0]
 
 
 def test_a_missing_file() -> None:

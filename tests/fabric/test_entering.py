@@ -17,7 +17,7 @@ from lab.kernel.netns import Namespace
 from lab.kernel.packet_ring import PacketRing
 from lab.kernel.routes import RouteNews
 from tests.fabric import snapshot
-from tests.fabric.command import hosts, injected, rocelab
+from tests.fabric.command import hosts, injected, only_line, rocelab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,5 +95,5 @@ def test_an_up_that_is_interrupted_as_it_enters_a_node_undoes_itself(number: int
     if done.returncode == 0:  # it came when there was nothing more to undo
         rocelab("down", "--fabric", "entered")
     else:
-        assert done.stderr.splitlines() == ["error: ended by SIGINT"]
+        assert only_line(done.stderr) == "error: ended by SIGINT"
     assert before.differences(snapshot.take()) == []

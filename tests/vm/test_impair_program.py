@@ -32,7 +32,7 @@ from tests import splitmix
 from tests.inside import entered
 
 from .one_switch import bounds
-from .port_programs import DATA, KICK, PFC, SPARE, TOKEN, mark
+from .port_programs import DATA, KICK, PFC, SPARE, TOKEN, WRITTEN, mark
 from .run_program import Outcome, run_program
 
 if TYPE_CHECKING:
@@ -232,13 +232,14 @@ class TestMatch:
             assert impairment.counts.matched == len(matched)
 
     def test_the_port_s_own_signals_are_no_packets(self, loaded: Any) -> None:
-        """On egress they go by with a mark: a PFC frame is a packet that has still to be written over."""
+        """On egress they carry a mark: a PFC frame passes twice, and only what is written by then is a packet."""
         with loaded(loss=1.0, traffic=EVERYTHING - {Traffic.PAUSES}) as impairment:
-            for kind in (PFC, TOKEN, KICK, SPARE):
-                assert impairment.run(ROCE, mark(kind, 3, 9)) == Outcome(UNSPEC, ROCE, mark(kind, 3, 9))
+            for marked in (*(mark(kind, 3, 9) for kind in (PFC, TOKEN, KICK, SPARE)), mark(PFC, 3, WRITTEN | 9)):
+                assert impairment.run(ROCE, marked) == Outcome(UNSPEC, ROCE, marked)
             assert impairment.run(ROCE, mark(DATA, 3, 9)).verdict == STOLEN
         with loaded(loss=1.0, traffic=frozenset({Traffic.PAUSES})) as impairment:
-            assert impairment.run(ROCE, mark(PFC, 3, 9)).verdict == STOLEN
+            assert impairment.run(ROCE, mark(PFC, 3, WRITTEN | 9)).verdict == STOLEN
+            assert impairment.run(ROCE, mark(PFC, 3, 9)).verdict == UNSPEC
             assert impairment.run(ROCE, mark(KICK, 3, 9)).verdict == UNSPEC
             assert impairment.run(ROCE, mark(DATA, 3, 9)).verdict == UNSPEC
 
