@@ -31,6 +31,7 @@ CHAPTERS: Final = {
         "underlay",
         "overlay",
         "containerlab",
+        "tools",
     ],
     "Packets": ["exchange", "reading-captures", "captures"],
     "Break it": ["faults", "scenarios", "recording", "diagnose", "report"],

@@ -68,8 +68,14 @@ def _interact(fabric: Fabric, node: str, argv: list[str], *, is_shell: bool = Fa
 
 def _environment(fabric: Fabric, node: str) -> dict[str, str]:
     """What the commands of ``lab.cli.emulated`` need, and where they are found first."""
-    path = os.pathsep.join([str(emulated.COMMANDS), os.environ.get("PATH", os.defpath)])
-    return {emulated.NODE: node, emulated.FABRIC: fabric.name, emulated.PYTHON: sys.executable, "PATH": path}
+    folder = str(emulated.COMMANDS)
+    return {
+        emulated.NODE: node,
+        emulated.FABRIC: fabric.name,
+        emulated.PYTHON: sys.executable,
+        emulated.FOLDER: folder,
+        "PATH": os.pathsep.join([folder, os.environ.get("PATH", os.defpath)]),
+    }
 
 
 def _rdma_ports(fabric: Fabric, node: str) -> list[Path]:

@@ -14,4 +14,5 @@ COMMANDS: Final = Path(__file__).with_name("bin")
 NODE: Final = "ROCELAB_NODE"
 FABRIC: Final = "ROCELAB_FABRIC"
 PYTHON: Final = "ROCELAB_PYTHON"
-"""Variables by which a command knows where it runs, and what runs it."""
+FOLDER: Final = "ROCELAB_COMMANDS"
+"""Variables by which a command knows where it runs, what runs it, and as what its folder is in PATH."""

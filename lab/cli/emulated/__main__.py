@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from lab.backends.lifecycle import open_fabric
-from lab.cli.emulated import COMMANDS, FABRIC, NODE, nic_tools, switch_show
+from lab.cli.emulated import COMMANDS, FABRIC, FOLDER, NODE, nic_tools, switch_show
 from lab.cli.emulated.devices import devices_of
 from lab.cli.emulated.port import EmulatedNode
 from lab.errors import LabError
@@ -65,9 +65,8 @@ def _settings(node: EmulatedNode, arguments: list[str]) -> Iterable[str]:
 
 def _pass_on(tool: str, arguments: list[str]) -> NoReturn:
     """Become the real tool; of SONiC's ``show``, what is not emulated is asked of FRR."""
-    path = os.pathsep.join(
-        each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each != str(COMMANDS)
-    )
+    own = {str(COMMANDS), os.environ.get(FOLDER)}  # the checkout may be seen by two paths, as in the VM
+    path = os.pathsep.join(each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each not in own)
     real = shutil.which("vtysh" if tool == "show" else tool, path=path)
     if real is None:
         sys.exit(_refuse(f"{tool}: the real tool is not installed", _MISSING))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.cli import emulated
-from lab.cli.emulated import nic_tools, switch_show
+from lab.cli.emulated import __main__, nic_tools, switch_show
 from lab.dataplane.names import COUNTERS, Scope
 from lab.model.load import load_topology
 from lab.model.qos.port import CLASSES
 from lab.model.qos.resolve import resolve
 from lab.rdma.sysfs import Gid
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ALL = {
     counter.name_of(number): 1000 * place + number
@@ -92,3 +96,22 @@ def test_every_command_can_be_started() -> None:
     found = sorted(path.name for path in emulated.COMMANDS.iterdir())
     assert found == ["ethtool", "mlnx_qos", "show", "show_gids"]
     assert all(os.access(path, os.X_OK) for path in emulated.COMMANDS.iterdir())
+
+
+def test_the_real_tool_is_none_of_ours_by_whatever_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The VM sees the checkout by two paths: a command that ran itself again would never end."""
+    for name in ("ours", "real"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ethtool").touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/ours:{tmp_path}/real")
+    monkeypatch.setenv(emulated.FOLDER, f"{tmp_path}/ours")
+    run: list[str] = []
+
+    def execv(program: str, _words: list[str]) -> None:
+        run.append(program)
+        raise SystemExit
+
+    monkeypatch.setattr(os, "execv", execv)
+    with pytest.raises(SystemExit):
+        __main__._pass_on("ethtool", ["-i", "eth1"])
+    assert run == [f"{tmp_path}/real/ethtool"]
