@@ -1,5 +1,5 @@
 """``python -m lab`` is the rocelab command."""
 
-from lab.cli.main import main
+from lab.cli.app import main
 
 main()

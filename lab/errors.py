@@ -99,7 +99,7 @@ class EnvironmentLacks(LabError):
     exit_code = ExitCode.ENVIRONMENT
 
 
-class Busy(EnvironmentLacks):
+class FabricBusy(EnvironmentLacks):
     """Another rocelab command holds the fabric."""
 
 

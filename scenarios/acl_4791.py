@@ -21,8 +21,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import commands, probe, said, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import commands, probe, said, show_rdma
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 PINGS: Final = 3
@@ -94,7 +94,7 @@ def it_goes_on(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.9 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} after")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="acl-4791",
     where=("leaf1",),
     level=1,

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import RESENT, show_queue, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import RESENT, show_queue, show_rdma
 
 CORE: Final = ("leaf3:swp1", "leaf3:swp2")
 """Where everything from the spines comes in."""
@@ -98,7 +98,7 @@ def lost_packets_are_sent_again(rec: Recording, p: Params) -> Verdict:
     )
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="dscp-lost-in-vxlan",
     where=("leaf1",),
     level=3,

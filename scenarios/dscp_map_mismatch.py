@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.workload import show_queue, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.traffic.workload import show_queue, show_rdma
 
 HOP: Final = "spine1:swp2"
 SIBLING: Final = "spine2:swp2"
@@ -102,7 +102,7 @@ def only_one_hop_drops(rec: Recording, p: Params) -> Verdict:
     return expect([*map(list, refused.values())] == [[], [AHEAD], []], f"no room for: {in_words(refused)}")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="dscp-map-mismatch",
     where=("spine1", "spine1:swp2", "spine1:swp1"),
     level=2,

@@ -21,9 +21,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.overlay import frr, no_session_is_lost, ping_each, reaches, show_fdb
-from lab.scenario.workload import commands, probe, said, show_routing
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import frr, no_session_is_lost, ping_each, reaches, show_fdb
+from lab.scenario.traffic.workload import commands, probe, said, show_routing
 
 HOME, ABROAD = "leaf1", "leaf2"
 VNI: Final = 10010
@@ -148,7 +148,7 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     return no_session_is_lost(rec, "observe")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="duplicate-mac",
     where=("h2",),
     level=3,

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import show_queue
 
 SIBLING: Final = "leaf1:swp6"
 QUEUE: Final = "leaf2:swp6"
@@ -88,7 +88,7 @@ def nothing_is_lost(rec: Recording, p: Params) -> Verdict:
     return expect(lost == 0, f"{lost} packets dropped")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="ecn-above-xoff",
     where=("leaf2:swp6", "leaf2"),
     level=2,

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.workload import show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.traffic.workload import show_queue
 
 SIBLING: Final = "leaf1:swp6"
 QUEUE: Final = "leaf2:swp6"
@@ -83,7 +83,7 @@ def pfc_is_left(rec: Recording, p: Params) -> Verdict:
     return expect(min(paused) > 0 and lost == 0, f"pauses sent {in_words(paused)}, {lost} packets dropped")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="ecn-missing-one-leaf",
     where=("leaf2", "leaf2:swp6"),
     level=1,

@@ -29,9 +29,9 @@ from __future__ import annotations
 from math import sqrt
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
-from lab.scenario.changes import link_changes
-from lab.scenario.workload import circulating
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of, unknown
+from lab.scenario.state_changes import link_changes
+from lab.scenario.traffic.workload import circulating
 
 QUEUES: Final = ("leaf1:swp6", "leaf2:swp6")
 KMIN: Final = 40_000
@@ -132,7 +132,7 @@ def nothing_else_tells(rec: Recording, p: Params) -> Verdict:
     )
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="ecn-off-by-3kb",
     where=("leaf2:swp6", "leaf2"),
     level=3,

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import circulating, show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import circulating, show_queue
 
 QUEUES: Final = ("leaf1:swp6", "leaf2:swp6")
 PACKETS: Final = 3
@@ -82,7 +82,7 @@ def nothing_is_congested(rec: Recording, p: Params) -> Verdict:
     return expect(max(deepest) <= 2 * PACKETS * LENGTH < kmin and paused == 0, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="ecn-too-low",
     where=("leaf2:swp6", "leaf2"),
     level=2,

@@ -26,8 +26,8 @@ from itertools import count
 from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import RESENT
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import RESENT
 
 if TYPE_CHECKING:
     from lab.faults.ledger import Entry
@@ -123,7 +123,7 @@ def many_qps_spread(rec: Recording, p: Params) -> Verdict:
     )
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="elephant-collision",
     where=("leaf1", "leaf1:swp1", "leaf1:swp2"),
     level=3,

@@ -24,10 +24,10 @@ import json
 from collections import Counter
 from typing import Annotated, Any, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
-from lab.scenario.overlay import frr, nothing_changes, ping_each, reaches, show_ways, ways_shown, ways_to
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect, time_of
+from lab.scenario.probes.overlay_state import frr, nothing_changes, ping_each, reaches, show_ways, ways_shown, ways_to
+from lab.scenario.traffic.workload import commands, show_routing
 from lab.scenario.verdict import in_words
-from lab.scenario.workload import commands, show_routing
 
 WRONG, FAR = "leaf2", "leaf3"
 LEAVES: Final = ("leaf1", WRONG)
@@ -154,7 +154,7 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     return nothing_changes(rec, "observe")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="esi-mismatch",
     where=("leaf2",),
     level=3,

@@ -21,8 +21,8 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.overlay import (
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import (
     FLOODED,
     frr,
     macs_behind,
@@ -34,7 +34,7 @@ from lab.scenario.overlay import (
     tunnel_has,
     until_reached,
 )
-from lab.scenario.workload import commands, probe, said, show_routing
+from lab.scenario.traffic.workload import commands, probe, said, show_routing
 
 BROKEN, SEES = "leaf2", "leaf1"
 VNI: Final = 10010
@@ -128,7 +128,7 @@ def the_underlay_is_fine(rec: Recording, p: Params) -> Verdict:
     return expect(paths == [SESSIONS] * 3, f"{in_words(paths)} paths to {VTEP}")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="evpn-af-missing",
     where=("leaf2",),
     level=1,

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.changes import link_changes, session_changes
-from lab.scenario.overlay import (
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import (
     FLOODED,
     frr,
     macs_behind,
@@ -32,7 +31,8 @@ from lab.scenario.overlay import (
     tunnel_has,
     until_reached,
 )
-from lab.scenario.workload import commands, probe, said, show_routing
+from lab.scenario.state_changes import link_changes, session_changes
+from lab.scenario.traffic.workload import commands, probe, said, show_routing
 
 BROKEN, ASKS = "leaf2", "leaf1"
 VNI: Final = 10010
@@ -112,7 +112,7 @@ def the_underlay_is_well(rec: Recording, p: Params) -> Verdict:
     return expect(paths == 2 and not links and not sessions, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="evpn-no-imet",
     where=("leaf2",),
     level=2,

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.overlay import (
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import (
     FLOODED,
     frr,
     macs_behind,
@@ -30,7 +30,7 @@ from lab.scenario.overlay import (
     tunnel_has,
     until_reached,
 )
-from lab.scenario.workload import commands, probe, said, show_routing
+from lab.scenario.traffic.workload import commands, probe, said, show_routing
 
 BROKEN: Final = "leaf2"
 VNI: Final = 10010
@@ -106,7 +106,7 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     return nothing_changes(rec, "observe")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="evpn-rt-mismatch",
     where=("leaf2",),
     level=3,

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.overlay import (
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import (
     FLOODED,
     frr,
     macs_behind,
@@ -31,7 +31,7 @@ from lab.scenario.overlay import (
     tunnel_has,
     until_reached,
 )
-from lab.scenario.workload import commands, probe, said, show_routing
+from lab.scenario.traffic.workload import commands, probe, said, show_routing
 
 BROKEN, OTHER = "leaf2", "leaf1"
 VNI, WRONG = 10010, 10011
@@ -120,7 +120,7 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     return nothing_changes(rec, "observe")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="evpn-vni-mismatch",
     where=("leaf2",),
     level=3,

@@ -21,9 +21,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.overlay import no_session_is_lost, ping_each, until_reached
-from lab.scenario.workload import commands, probe
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import no_session_is_lost, ping_each, until_reached
+from lab.scenario.traffic.workload import commands, probe
 
 BROKEN, SIBLING = "leaf3", "leaf1"
 OWN, OTHERS = "vlan20", "vlan10"
@@ -114,7 +114,7 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     return no_session_is_lost(rec, "observe")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="gateway-mac-conflict",
     where=("leaf3",),
     level=2,

@@ -20,9 +20,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
-from lab.scenario.changes import link_changes, session_changes
-from lab.scenario.workload import attempt, gid_index, said, show_gids, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of, unknown
+from lab.scenario.state_changes import link_changes, session_changes
+from lab.scenario.traffic.workload import attempt, gid_index, said, show_gids, show_rdma
 
 PAIR: Final = "h1:h5"
 GID: Final = "ffff:0a00:0009"
@@ -91,7 +91,7 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     )
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="gid-index",
     where=("h5", "h5:eth1"),
     level=2,

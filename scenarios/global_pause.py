@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import show_link, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import show_link, show_rdma
 
 LEAF: Final = "leaf1:swp6"
 HOST: Final = "h4:eth1"
@@ -97,7 +97,7 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(abs(after / before - 1) < 0.02, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="global-pause",
     where=("h4", "h4:eth1"),
     level=2,

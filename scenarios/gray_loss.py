@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
-from lab.scenario.changes import link_changes
-from lab.scenario.workload import show_link, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect, time_of
+from lab.scenario.state_changes import link_changes
+from lab.scenario.traffic.workload import show_link, show_rdma
 
 LINK: Final = "leaf1:swp1"
 FAR: Final = "spine1:swp1"
@@ -93,7 +93,7 @@ def a_drained_link_is_quiet(rec: Recording, p: Params) -> Verdict:
     return expect(late == 0, f"out_of_seq_request grew by {late}")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="gray-loss",
     where=("leaf1:swp1", "leaf1--spine1"),
     level=3,

@@ -24,8 +24,8 @@ import json
 from math import sqrt
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import RESENT, said, show_link
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import RESENT, said, show_link
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 ROUTE: Final = ("ip", "-json", "route", "show", "10.0.0.8/31")
@@ -94,7 +94,7 @@ def the_rib_does_not_tell(rec: Recording, p: Params) -> Verdict:
     return expect(len(hops) == len(UPLINKS), f"next hops by {' and '.join(hops)}")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="hash-polarisation",
     where=("leaf1",),
     level=2,

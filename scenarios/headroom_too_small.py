@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.model.qos.headroom import headroom_needed
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import probe, show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import probe, show_queue
 
 SENDERS: Final = ("h1", "h2", "h3")
 INPUTS: Final = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")
@@ -98,7 +98,7 @@ def enough_is_what_the_arithmetic_says(rec: Recording, p: Params) -> Verdict:
     return expect(lost == 0 and small < most <= enough, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="headroom-too-small",
     where=("leaf1", "leaf1:swp3", "leaf1:swp4", "leaf1:swp5", "h1--leaf1", "h2--leaf1", "h3--leaf1"),
     level=2,

@@ -23,21 +23,21 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario import patterns
 from lab.scenario.api import (
-    Answer,
     Parameters,
     Recording,
     Scenario,
     Stage,
+    StoryAnswer,
     Verdict,
     between,
     expect,
     time_of,
     unknown,
 )
-from lab.scenario.transfers import transfer
-from lab.scenario.workload import show_link, show_queue
+from lab.scenario.traffic import patterns
+from lab.scenario.traffic.finite_transfers import transfer
+from lab.scenario.traffic.workload import show_link, show_queue
 
 SENDERS: Final = ("h1", "h2", "h3")
 RECEIVER: Final = "h4"
@@ -122,7 +122,7 @@ def three_take_three_times_as_long(rec: Recording, p: Params) -> Verdict:
     return expect(right, f"{alone[0].seconds:.3f} s alone, {lasted:.3f} s for all: {times:.2f} times")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="capacity",
     where=("leaf1:swp6", "h4", "leaf1"),
     level=1,

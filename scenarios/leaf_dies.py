@@ -27,10 +27,10 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.background import pinging
-from lab.scenario.overlay import ping_each, reaches
-from lab.telemetry.streams import echoes
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import ping_each, reaches
+from lab.scenario.traffic.background_traffic import pinging
+from lab.telemetry.read.program_series import echoes
 
 if TYPE_CHECKING:
     from lab.faults.ledger import Entry
@@ -155,7 +155,7 @@ def both_are_answered_again(rec: Recording, p: Params) -> Verdict:
     return expect(len(lost) == 4 and not any(lost.values()), f"lost: {in_words(lost)}")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="leaf-dies",
     where=("leaf1",),
     level=1,

@@ -21,9 +21,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
-from lab.scenario.changes import link_changes, session_changes
-from lab.scenario.workload import show_queue, show_rdma, show_routing
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect, time_of
+from lab.scenario.state_changes import link_changes, session_changes
+from lab.scenario.traffic.workload import show_queue, show_rdma, show_routing
 
 END: Final = ("leaf1", "swp1")
 FAR: Final = ("spine1", "swp1")
@@ -117,7 +117,7 @@ def steady_again(rec: Recording, p: Params) -> Verdict:
     return expect(not links and not sessions and again == 0, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="link-flap",
     where=("leaf1--spine1", "leaf1:swp1", "spine1:swp1"),
     level=1,

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import show_pauses
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import show_pauses
 
 LEAF: Final = "leaf1:swp6"
 INVALID: Final = ("address", "opcode")
@@ -112,7 +112,7 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.98 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="malformed-pfc",
     where=("h4", "h4:eth1"),
     level=3,

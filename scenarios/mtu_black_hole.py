@@ -24,9 +24,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.changes import session_changes
-from lab.scenario.workload import circulating, commands, probe, said, show_link, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.state_changes import session_changes
+from lab.scenario.traffic.workload import circulating, commands, probe, said, show_link, show_rdma
 
 SENDS: Final = "spine1:swp2"
 TAKES: Final = "leaf2:swp1"
@@ -113,7 +113,7 @@ def no_counter_of_a_port_tells(rec: Recording, p: Params) -> Verdict:
     return expect(left > arrived and dropped == 0 and not sessions, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="mtu-black-hole",
     where=("leaf2:swp1", "leaf2--spine1"),
     level=2,

@@ -22,18 +22,18 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import (
-    Answer,
     Parameters,
     Recording,
     Scenario,
     Stage,
+    StoryAnswer,
     Verdict,
     expect,
     in_words,
     time_of,
     unknown,
 )
-from lab.scenario.workload import said, show_queue
+from lab.scenario.traffic.workload import said, show_queue
 
 SIBLING: Final = "leaf1:swp6"
 QUEUE: Final = "leaf2:swp6"
@@ -108,7 +108,7 @@ def pfc_is_left(rec: Recording, p: Params) -> Verdict:
     return expect(min(paused) > 0 and lost == 0, f"pauses sent {in_words(paused)}, {lost} packets dropped")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="not-ect",
     where=("h5", "h6", "h5:eth1", "h6:eth1"),
     level=2,

@@ -20,9 +20,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.changes import link_changes, session_changes
-from lab.scenario.workload import RESENT, said, show_link, show_routing
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.state_changes import link_changes, session_changes
+from lab.scenario.traffic.workload import RESENT, said, show_link, show_routing
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 ROUTE: Final = ("ip", "-json", "route", "show", "10.0.0.8/31")
@@ -95,7 +95,7 @@ def nothing_alarms(rec: Recording, p: Params) -> Verdict:
     return expect(not links and not sessions and dropped == 0, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="one-path-only",
     where=("leaf1",),
     level=1,

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import show_queue
 
 SHARES: Final = {"h2": 1 / 2, "h4": 1 / 4, "h7": 1 / 8, "h8": 1 / 8}
 HELD_TO: Final = 20
@@ -97,7 +97,7 @@ def rates_that_fit_are_fair(rec: Recording, p: Params) -> Verdict:
     return expect(index > 0.999 and paused == 0, f"{told}: Jain's index {index:.3f}; {paused} pauses")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="parking-lot",
     where=("leaf1", "h1", "leaf1:swp2"),
     level=3,

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import show_queue
 
 WRITERS: Final = ("h1:h5", "h6:h5")
 QPS: Final = 16
@@ -125,7 +125,7 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.98 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="pfc-deadlock",
     where=("leaf1", "spine1", "leaf2", "spine2", "leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1"),
     level=3,

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.workload import show_queue, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.traffic.workload import show_queue, show_rdma
 
 SENDERS: Final = ("h1", "h2", "h3")
 INPUTS: Final = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")
@@ -95,7 +95,7 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.95 * before, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="pfc-one-sided",
     where=("h1", "h2", "h3", "h1:eth1", "h2:eth1", "h3:eth1"),
     level=1,

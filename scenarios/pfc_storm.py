@@ -23,8 +23,19 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Phase, Recording, Scenario, Stage, Verdict, expect, time_of, unknown
-from lab.scenario.workload import show_pauses, show_queue
+from lab.scenario.api import (
+    Parameters,
+    Recording,
+    RecordingPhase,
+    Scenario,
+    Stage,
+    StoryAnswer,
+    Verdict,
+    expect,
+    time_of,
+    unknown,
+)
+from lab.scenario.traffic.workload import show_pauses, show_queue
 
 STUCK: Final = "leaf2:swp6"
 WAVE: Final = (("leaf2:swp6",), ("spine1:swp2", "spine2:swp2"), ("leaf1:swp1", "leaf1:swp2"), ("h1:eth1", "h2:eth1"))
@@ -95,7 +106,7 @@ def _stopped(rec: Recording, port: str) -> int | None:
     """When a port's last pause of the storm began; None where it ended again, or there was none."""
     node, interface = port.split(":")
     since = None
-    storm = Phase("storm", rec.phase("inject").start, rec.phase("observe").end)
+    storm = RecordingPhase("storm", rec.phase("inject").start, rec.phase("observe").end)
     for event in rec.events(source="port", node=node, interface=interface, during=storm):
         if event.kind == "paused" and event.data["number"] == 3:
             since = since or event.ns
@@ -128,7 +139,7 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(all(after > 0.8 * before for before, after in rates.values()), told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="pfc-storm",
     where=("h8", "h8:eth1", "leaf2:swp6"),
     level=1,

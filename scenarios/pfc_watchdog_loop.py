@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.counted import mbits, paused_share
-from lab.scenario.workload import show_pauses, show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.phase_measures import mbits, paused_share
+from lab.scenario.traffic.workload import show_pauses, show_queue
 from lab.units import quanta_to_seconds
-from lab.wire.packet_values import MAX_QUANTA
+from lab.wire.craft.packet_values import MAX_QUANTA
 
 TO_HOSTS: Final = {leaf: tuple(f"{leaf}:swp{number}" for number in range(3, 7)) for leaf in ("leaf1", "leaf2")}
 UPLINKS: Final = {"leaf1": ("spine1:swp1", "spine2:swp1"), "leaf2": ("spine1:swp2", "spine2:swp2")}
@@ -152,7 +152,7 @@ def waiting_longer_mends_it(rec: Recording, p: Params) -> Verdict:
     return expect(there and seen <= 1 and over == 0 and after > 0.95 * before > 0, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="pfc-watchdog-loop",
     where=("leaf2:swp6", "leaf2"),
     level=3,

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.counted import mbits, paused_share
-from lab.scenario.workload import show_pauses, show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.phase_measures import mbits, paused_share
+from lab.scenario.traffic.workload import show_pauses, show_queue
 
 TO_HOSTS: Final = {leaf: tuple(f"{leaf}:swp{number}" for number in range(3, 7)) for leaf in ("leaf1", "leaf2")}
 UPLINKS: Final = {leaf: (f"{leaf}:swp1", f"{leaf}:swp2") for leaf in TO_HOSTS}
@@ -143,7 +143,7 @@ def a_watchdog_there_mends_it(rec: Recording, p: Params) -> Verdict:
     return expect(there and storms == 1 and kept < STANDING_STILL and after > 0.95 * before > 0, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="pfc-watchdog-missing",
     where=("leaf2", "leaf2:swp6"),
     level=2,

@@ -28,10 +28,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.overlay import paths_to
-from lab.scenario.ways import draw, is_share, moved, moves_shown, show_ways, source_ports, way_of, ways
-from lab.scenario.workload import RESENT, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.probes.ecmp import draw, is_share, moved, moves_shown, show_ways, source_ports, way_of, ways
+from lab.scenario.probes.overlay_state import paths_to
+from lab.scenario.traffic.workload import RESENT, show_rdma
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -153,7 +153,7 @@ def nothing_is_out_of_sequence(rec: Recording, p: Params) -> Verdict:
     return expect(on_it == before == after == 0, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="rehash-on-failure",
     where=("leaf1--spine1", "leaf1"),
     level=3,

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import show_pauses, show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import show_pauses, show_queue
 
 HOST: Final = "h4:eth1"
 LEAF: Final = "leaf1:swp6"
@@ -99,7 +99,7 @@ def it_is_as_before(rec: Recording, p: Params) -> Verdict:
     return expect(after > 0.98 * before, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="slow-receiver",
     where=("h4", "h4:eth1", "leaf1:swp6"),
     level=1,

@@ -26,12 +26,12 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, between, expect, time_of
-from lab.scenario.background import pinging, streaming
-from lab.scenario.overlay import FLOODED, ping_each, show_fdb
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect, time_of
+from lab.scenario.probes.overlay_state import FLOODED, ping_each, show_fdb
+from lab.scenario.traffic.background_traffic import pinging, streaming
+from lab.scenario.traffic.workload import said, show_link
 from lab.scenario.verdict import in_words
-from lab.scenario.workload import said, show_link
-from lab.telemetry.streams import echoes, received
+from lab.telemetry.read.program_series import echoes, received
 
 LOUD, LEAF, UPLINK, SPINE = "h1", "leaf1", "leaf1:swp1", "spine1:swp1"
 FROM_LOUD, FROM_OTHER = "leaf1:swp2", "leaf1:swp3"
@@ -154,7 +154,7 @@ def others_wait_for_the_queue(rec: Recording, p: Params) -> Verdict:
     return expect(near and waits > 4 * max(before, after), told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="spine-as-bottleneck",
     where=("h1", "h1:eth1", "leaf1:swp2"),
     level=2,

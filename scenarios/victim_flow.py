@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.workload import show_queue
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.traffic.workload import show_queue
 
 INCAST: Final = ("h2:h1", "h3:h1", "h4:h1", "h5:h1")
 INNOCENT: Final = "h6:h7"
@@ -112,7 +112,7 @@ def nothing_is_lost(rec: Recording, p: Params) -> Verdict:
     return expect(lost == 0, f"{lost} packets dropped")
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="victim-flow",
     where=("leaf2", "leaf2:swp1", "h6", "h6:eth1"),
     level=2,

@@ -28,12 +28,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Annotated, Final
 
-from lab.model.overlay.spanning_tree import AGEING, FORWARD_DELAY, HELLO, MAX_AGE
+from lab.model.overlay.spanning_tree_plan import AGEING, FORWARD_DELAY, HELLO, MAX_AGE
 from lab.routing.spanning_tree import read_tree
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.background import pinging, streaming
-from lab.scenario.overlay import ping_each, reaches
-from lab.telemetry.streams import echoes, received
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import ping_each, reaches
+from lab.scenario.traffic.background_traffic import pinging, streaming
+from lab.telemetry.read.program_series import echoes, received
 
 LOST: Final = "leaf1:swp1"
 PAIRS: Final = ("h1:h3", "h2:h4")
@@ -141,7 +141,7 @@ def the_repair_is_dark_too(rec: Recording, p: Params) -> Verdict:
     )
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="vlan-stp-blocked",
     where=(LOST, "leaf1--spine1", "leaf1"),
     level=2,

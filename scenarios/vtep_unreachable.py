@@ -21,10 +21,18 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.changes import session_changes
-from lab.scenario.overlay import frr, paths_shown, paths_to, ping_each, show_paths, tunnel_has, until_reached
-from lab.scenario.workload import commands, probe, said, show_routing
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import (
+    frr,
+    paths_shown,
+    paths_to,
+    ping_each,
+    show_paths,
+    tunnel_has,
+    until_reached,
+)
+from lab.scenario.state_changes import session_changes
+from lab.scenario.traffic.workload import commands, probe, said, show_routing
 
 BROKEN, SEES, BETWEEN = "leaf3", "leaf1", "spine1"
 VTEP, LOOPBACK = "10.252.0.3", "10.253.0.3"
@@ -115,7 +123,7 @@ def its_hosts_are_not(rec: Recording, p: Params) -> Verdict:
     )
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="vtep-unreachable",
     where=("leaf3",),
     level=2,

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Answer, Parameters, Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.changes import session_changes
-from lab.scenario.overlay import until_reached
-from lab.scenario.workload import commands, probe, show_link, show_rdma
+from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.probes.overlay_state import until_reached
+from lab.scenario.state_changes import session_changes
+from lab.scenario.traffic.workload import commands, probe, show_link, show_rdma
 
 NARROW: Final = ("leaf3:swp1", "leaf3:swp2")
 SENDS: Final = ("spine1:swp3", "spine2:swp3")
@@ -104,7 +104,7 @@ def no_counter_of_a_port_tells(rec: Recording, p: Params) -> Verdict:
     return expect(left > arrived and dropped == 0 and not sessions, told)
 
 
-ANSWER: Final = Answer(
+ANSWER: Final = StoryAnswer(
     cause="vxlan-mtu",
     where=("leaf3", *NARROW, "leaf3--spine1", "leaf3--spine2"),
     level=3,

@@ -15,8 +15,8 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from lab import __version__
-from lab.cli.docs import PAGES
-from lab.cli.main import Commands, app
+from lab.cli.app import Commands, app
+from lab.cli.machine.docs import PAGES
 
 ROOT: Final = Path(__file__).parents[1]
 CHAPTERS: Final = {
@@ -36,13 +36,21 @@ CHAPTERS: Final = {
     "Packets": ["exchange", "reading-captures", "captures"],
     "Break it": ["faults", "scenarios", "recording", "diagnose", "report"],
     "Your own": ["testing", "api", "modules", "commands"],
-    "The project": ["bench", "CONTRIBUTING"],
+    "The project": ["architecture", "bench", "CONTRIBUTING"],
 }
 """Every page, in the order of a reader; one that is in none of them is a warning, which is an error."""
 MODULES: Final = (
-    "lab.testing.block", "lab.testing.fabric", "lab.testing.counted", "lab.testing.packets", "lab.scenario.api",
-    "lab.scenario.stage", "lab.scenario.verdict", "lab.telemetry.recording", "lab.telemetry.series", "lab.errors",
-)  # fmt: skip
+    "lab.testing.context",
+    "lab.testing.fabric_fixture",
+    "lab.testing.block_counters",
+    "lab.testing.block_packets",
+    "lab.scenario.api",
+    "lab.scenario.stage",
+    "lab.scenario.verdict",
+    "lab.telemetry.read.recording",
+    "lab.telemetry.read.series",
+    "lab.errors",
+)
 SETTINGS: Final = {
     "project": "rocelab",
     "version": __version__,

@@ -14,8 +14,8 @@ from typing import NoReturn
 
 import pytest
 
-from lab.backends.containerlab import ContainerlabBackend
-from lab.backends.netns import NetnsBackend
+from lab.backends.containerlab_backend import ContainerlabBackend
+from lab.backends.netns_backend import NetnsBackend
 from lab.doctor.capabilities import CAPABILITIES, look
 from lab.doctor.features import FABRIC, RDMA
 from lab.doctor.remedies import this_host

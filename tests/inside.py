@@ -6,12 +6,12 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lab.kernel import libc
+from lab.kernel.process import libc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.kernel.netns import Namespace
+    from lab.kernel.process.netns import Namespace
 
 
 @contextmanager

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.backends.state import FabricState
+from lab.backends.fabric_state import FabricState
 from lab.dataplane import port_maps
 from lab.errors import LabError
-from lab.kernel import process
+from lab.kernel.process import process
 from lab.model.load import read_topology
 from lab.scenario.judge import judge
-from lab.telemetry.folder import Folder
-from lab.telemetry.recording import Recording
-from lab.telemetry.summary import summarise
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.recording_summary import summarise
+from lab.telemetry.store.recording_folder import Folder
 from tests.fabric import snapshot
 from tests.fabric.command import ROOT, rocelab, rocelab_json
 from tests.fabric.resident import Begun

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from textual.widgets import Static
 from typer.testing import CliRunner
 
-from lab.cli.main import app
+from lab.cli.app import app
 from lab.cli.schemas import adapter
-from lab.telemetry.film import RecordedFilm
-from lab.telemetry.recording import Recording
-from lab.tui.replay import Replay
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.timeline_frames import RecordedFilm
+from lab.tui.replay_app import Replay
 
 if TYPE_CHECKING:
     from pathlib import Path

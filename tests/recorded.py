@@ -9,13 +9,13 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from lab.kernel.process import allow_descriptors
-from lab.telemetry.recorder import Recorder
+from lab.kernel.process.process import allow_descriptors
+from lab.telemetry.record.recorder import Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lab.backends.base import Fabric
+    from lab.backends.backend import Fabric
 
 
 def killed_after(folder: Path, fabric: Fabric, seconds: float) -> int:

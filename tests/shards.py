@@ -25,7 +25,8 @@ from typing import Final
 from tests.forks import ENDED
 
 ROOT: Final = Path(__file__).parents[1]
-SECONDS: Final = ROOT / "tests/vm/seconds.json"
+VM: Final = ROOT / "tests/vm"
+SECONDS: Final = VM / "seconds.json"
 """About how many seconds each file takes, ``long`` tests included; the last line of a run has what it was."""
 _UNKNOWN: Final = 60.0
 _LONG: Final = "--long"
@@ -148,9 +149,9 @@ def started(*words: str) -> subprocess.Popen[str]:
 def test_files(*, long: bool) -> list[str]:
     """The VM's test files that have tests to run, the longest first: any that is ``long``, or any that is not."""
     known: dict[str, float] = json.loads(SECONDS.read_text(encoding="ascii"))
-    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/vm").glob("test_*.py"))}
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(VM.rglob("test_*.py"))}
     names = [name for name, text in texts.items() if (_MARKED.search(text) if long else not _ALL_MARKED.search(text))]
-    return [f"tests/vm/{name}" for name in sorted(names, key=lambda name: -known.get(name, _UNKNOWN))]
+    return sorted(names, key=lambda name: -known.get(Path(name).name, _UNKNOWN))
 
 
 def main() -> int:

@@ -7,45 +7,45 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from lab.analysis import opcode_tables as ops
-from lab.analysis import runs
-from lab.analysis.answers import Answers
-from lab.analysis.batch import CHUNK
-from lab.analysis.capture import Capture
-from lab.analysis.columns import CE, FAULTS, Kind, decode
-from lab.analysis.copies import Copies
-from lab.analysis.events import Events
-from lab.analysis.flows import Flows
-from lab.analysis.handshakes import Handshakes
-from lab.analysis.icmp import IcmpErrors
-from lab.analysis.icrc_checks import IcrcChecks
-from lab.analysis.keys import Keys
-from lab.analysis.loops import Loops
-from lab.analysis.messages import Messages
-from lab.analysis.naks import Naks
-from lab.analysis.order import Order
-from lab.analysis.pairing import Pairing
-from lab.analysis.path_findings import WRONG_ICRC
-from lab.analysis.pauses import Pauses
-from lab.analysis.responses import Responses
-from lab.analysis.rounds import Rounds
-from lab.analysis.sequence import PATH_MTUS
-from lab.analysis.sizes import Sizes
-from lab.analysis.strata import ROCEV1
-from lab.analysis.streams import Streams
-from lab.analysis.timeline import Channel, Timeline
+from lab.analysis.decode import opcode_tables as ops
+from lab.analysis.decode import value_runs
+from lab.analysis.decode.columns import CE, FAULTS, PacketClass, decode
+from lab.analysis.decode.header_walk_columns import ROCEV1
+from lab.analysis.flows.flow_batches import Rounds
+from lab.analysis.flows.flow_keys import Keys
+from lab.analysis.flows.flow_sums import Flows
+from lab.analysis.flows.handshakes import Handshakes
+from lab.analysis.flows.icmp import IcmpErrors
+from lab.analysis.flows.pairing import Pairing
+from lab.analysis.flows.routing_loops import Loops
+from lab.analysis.flows.streams import Streams
+from lab.analysis.pfc.pause_intervals import Pauses
+from lab.analysis.read.capture_file import CaptureFile
+from lab.analysis.read.packet_batch import CHUNK
+from lab.analysis.results.path_findings import WRONG_ICRC
+from lab.analysis.results.timeline import Timeline, TimelineSeries
+from lab.analysis.transport.flow_events import Events
+from lab.analysis.transport.icrc_checks import IcrcChecks
+from lab.analysis.transport.loss_sizes import Sizes
+from lab.analysis.transport.messages import Messages
+from lab.analysis.transport.mirror_duplicates import Copies
+from lab.analysis.transport.naks import Naks
+from lab.analysis.transport.psn_order import Order
+from lab.analysis.transport.psn_tracker import PATH_MTUS
+from lab.analysis.transport.read_responses import Responses
+from lab.analysis.transport.response_times import Answers
 from lab.wire import icrc
-from lab.wire.layers import RULES, Fault, Header
+from lab.wire.layers import RULES, Header, WalkStop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lab.analysis.batch import Batch, Flags, Ints
-    from lab.analysis.columns import Columns, Roce
-    from lab.analysis.rounds import Sorted
-    from lab.analysis.sequence import Resend
+    from lab.analysis.decode.columns import Columns, Roce
+    from lab.analysis.flows.flow_batches import Sorted
+    from lab.analysis.read.packet_batch import Flags, Ints, PacketBatch
+    from lab.analysis.transport.psn_tracker import Resend
 
-    Choose: TypeAlias = Callable[[Batch, Sequence[str]], Flags]
+    Choose: TypeAlias = Callable[[PacketBatch, Sequence[str]], Flags]
 
 _REUSED: Final = 24 * 2**20
 _UDP: Final = RULES[Header.UDP].size
@@ -91,7 +91,7 @@ class Analyser:
         self.first: int | None = None
         self.last = self.backwards = 0  # of that: by how much a packet is earlier than one before it, at most
         self.check_icrc = check_icrc
-        self.capture: Capture
+        self.capture: CaptureFile
         self._rounds = Rounds()
         self._rate = rate
         self._choose = choose
@@ -99,7 +99,7 @@ class Analyser:
     def run(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
         """Analyse a capture file; InvalidInput when it is none. Damage in it is in ``capture.damages``."""
         _reuse_memory()
-        self.capture = Capture(stream, source, chunk)
+        self.capture = CaptureFile(stream, source, chunk)
         for read in self.capture:
             batch = read if self._choose is None else read.select(self._choose(read, self.capture.names))
             if len(batch.start):
@@ -116,7 +116,7 @@ class Analyser:
     def _rate_of(self, interface: int) -> int | None:
         return self.capture.interfaces[interface].speed or self._rate
 
-    def _add(self, batch: Batch) -> None:
+    def _add(self, batch: PacketBatch) -> None:
         columns, roce = decode(batch)
         if self.first is None:
             self.first = self.timeline.start = int(batch.time[0])
@@ -126,7 +126,7 @@ class Analyser:
         self.last = int(newest[-1])
         if columns.fault.any():
             self._note_faults(batch, columns)
-        control = np.flatnonzero(columns.kind == Kind.CONTROL)
+        control = np.flatnonzero(columns.kind == PacketClass.CONTROL)
         if len(control):
             self.pauses.add(batch, control, columns.ip[control], columns.l2[control])
             self._collect_pauses()
@@ -139,7 +139,7 @@ class Analyser:
             self.roce += len(roce.row)
             self._add_roce(batch, columns, roce)
 
-    def _add_roce(self, batch: Batch, columns: Columns, roce: Roce) -> None:
+    def _add_roce(self, batch: PacketBatch, columns: Columns, roce: Roce) -> None:
         self.handshakes.add(batch, columns, roce)
         flow = self.flows.number(batch, columns, roce)
         self.loops.add(batch, columns, roce, flow)
@@ -169,12 +169,12 @@ class Analyser:
 
     def _learn(self, packets: Sorted) -> None:
         full = np.flatnonzero(ops.FULL[packets.opcode])
-        full = full[runs.ends(packets.flow[full])]
+        full = full[value_runs.ends(packets.flow[full])]
         full = full[np.isin(packets.payload[full], PATH_MTUS)]
         self.streams.learn(self.streams.of[packets.flow[full]].astype(np.int64), packets.payload[full])
 
     def _add_over_time(self, packets: Sorted, payload: Ints) -> None:
-        self.timeline.add(Channel.PAYLOAD, packets.flow, packets.time, payload)
+        self.timeline.add(TimelineSeries.PAYLOAD, packets.flow, packets.time, payload)
         flows = packets.flow[packets.starts]
         self.flows.sums["payload"][flows] += np.add.reduceat(payload, packets.starts)
         read = np.where(ops.READ_RESPONSE[packets.opcode], payload, 0)
@@ -182,9 +182,9 @@ class Analyser:
             self.flows.sums["read"][flows] += np.add.reduceat(read, packets.starts)
         self._add_accepted()
         marks = {
-            Channel.MARKED: packets.ecn == CE,
-            Channel.NAKS: (packets.syndrome >= 0) & (ops.ACK[packets.syndrome] > 0),
-            Channel.CNPS: ops.CNP[packets.opcode],
+            TimelineSeries.MARKED: packets.ecn == CE,
+            TimelineSeries.NAKS: (packets.syndrome >= 0) & (ops.ACK[packets.syndrome] > 0),
+            TimelineSeries.CNPS: ops.CNP[packets.opcode],
         }
         for channel, marked in marks.items():
             at = np.flatnonzero(marked)
@@ -193,38 +193,42 @@ class Analyser:
     def _add_accepted(self) -> None:
         """What the responders of flows with trouble took since the last time."""
         flow, time, size = np.array(self.order.accepted, np.int64).reshape(-1, 3).T
-        self.timeline.add(Channel.PAYLOAD, flow, time, size)
+        self.timeline.add(TimelineSeries.PAYLOAD, flow, time, size)
         np.add.at(self.flows.sums["payload"], flow, size)
 
-    def _note_faults(self, batch: Batch, columns: Columns) -> None:
+    def _note_faults(self, batch: PacketBatch, columns: Columns) -> None:
         """What ends early because the capture kept no more of it is no damage."""
-        cut = (columns.fault == Fault.CUT) & (batch.length > batch.captured)
-        self.short += int((columns.fault == Fault.SHORT).sum())
-        told = np.flatnonzero((columns.fault != Fault.NONE) & (columns.fault != Fault.SHORT) & ~cut)
+        cut = (columns.fault == WalkStop.CUT) & (batch.length > batch.captured)
+        self.short += int((columns.fault == WalkStop.SHORT).sum())
+        told = np.flatnonzero((columns.fault != WalkStop.NONE) & (columns.fault != WalkStop.SHORT) & ~cut)
         for number, fault in zip(batch.number[told].tolist(), columns.fault[told].tolist(), strict=True):
-            self.capture.damages.add(f"packet {number}", FAULTS[Fault(fault)])
+            self.capture.damages.add(f"packet {number}", FAULTS[WalkStop(fault)])
 
     def _add_others(self, columns: Columns, roce: Roce) -> None:
         """Count what nothing is told of, by what it is."""
-        whole = (columns.fault == Fault.NONE) | (columns.fault == Fault.SHORT)
-        others = columns.other[(columns.kind == Kind.OTHER) & (columns.other >= 0) & whole]
+        whole = (columns.fault == WalkStop.NONE) | (columns.fault == WalkStop.SHORT)
+        others = columns.other[(columns.kind == PacketClass.OTHER) & (columns.other >= 0) & whole]
         for other, count in zip(*(column.tolist() for column in np.unique(others, return_counts=True)), strict=True):
             self.not_decoded[other] += count
         self.rocev1 += int((columns.other[roce.row] == ROCEV1).sum())
 
-    def _add_tunnels(self, batch: Batch, columns: Columns) -> None:
+    def _add_tunnels(self, batch: PacketBatch, columns: Columns) -> None:
         row = np.flatnonzero(columns.vni >= 0)
         words = [array[index, row] for array in (columns.src, columns.dst) for index in range(4)]
         tunnel = self.tunnels.numbers([batch.interface[row], columns.vni[row], *words])
         known = tunnel >= 0
         tunnel, row = tunnel[known], row[known]
-        sums = np.stack([np.ones(len(row), np.int64), batch.length[row], columns.kind[row] == Kind.ROCE], axis=1)
+        sums = np.stack(
+            [np.ones(len(row), np.int64), batch.length[row], columns.kind[row] == PacketClass.ROCE], axis=1
+        )
         np.add.at(self.tunnel_sums, tunnel, sums)
 
     def _add_resend(self, flow: int, resend: Resend) -> None:
         self.events.add_resend(flow, resend)
         self.sizes.add_resend(flow, resend)
-        self.timeline.add(Channel.RESENT, *(np.array([value]) for value in (flow, resend.time, resend.packets)))
+        self.timeline.add(
+            TimelineSeries.RESENT, *(np.array([value]) for value in (flow, resend.time, resend.packets))
+        )
 
     def _collect_pauses(self) -> None:
         """Take the spells that have ended, for the same reason."""
@@ -232,10 +236,10 @@ class Analyser:
             for begin, end in port.spells:
                 if end - begin >= _LONG_PAUSE and len(self.long_pauses) < _PAUSES_KEPT:
                     self.long_pauses.append((begin, end))
-                self.timeline.span(Channel.PAUSED, row, begin, end)
+                self.timeline.span(TimelineSeries.PAUSED, row, begin, end)
             port.spells.clear()
 
-    def _check(self, batch: Batch, columns: Columns, row: Ints, flow: Ints) -> None:
+    def _check(self, batch: PacketBatch, columns: Columns, row: Ints, flow: Ints) -> None:
         """Compute every ICRC: this is the one thing that takes time for each byte."""
         place = (columns.ip[row], columns.bth[row], columns.bth_end[row], batch.start[row] + batch.captured[row])
         wrong = []

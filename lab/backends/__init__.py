@@ -1,1 +1,6 @@
-"""What plays a fabric: its life from journal to teardown, and the backends that build it."""
+"""Backends: what creates a fabric, runs it and removes it.
+
+Start at ``backend`` (the interface) and ``lifecycle`` (up and down); ``fabric_state`` is the journal on disk::
+
+    Topology -> lifecycle -> netns_backend | containerlab_backend | adopted/ -> plumbing -> running fabric
+"""

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 from lab.export import labels
 from lab.export.containerlab import BUILT_IMAGE, DEFAULT_IMAGE, DEFINITION
-from lab.kernel import locks, netns, process, signals
+from lab.kernel.process import locks, netns, process, signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,27 +6,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from lab.backends.state import Kind
+from lab.backends.fabric_state import JournalKind
 from lab.errors import OperationFailed
-from lab.kernel import inhabitants
-from lab.kernel.bridges import SETTLED, tree_state
-from lab.kernel.interfaces import interfaces
-from lab.kernel.routes import default_routes
+from lab.kernel.netlink.bridges import SETTLED, tree_state
+from lab.kernel.netlink.interfaces import interfaces
+from lab.kernel.netlink.routes import default_routes
+from lab.kernel.process import netns_processes
 from lab.model.host_routes import host_routes
 from lab.model.overlay.plan import BRIDGE, plan_overlay
 from lab.model.topology import Role
 from lab.rdma import rxe, sysfs
-from lab.routing.adjacency import Neighbour, neighbours
-from lab.routing.render import has_routers
-from lab.routing.show import Session, liveness, sessions
+from lab.routing.frr_config.render import has_routers
+from lab.routing.show import BgpSession, liveness, sessions
+from lab.routing.wait.adjacency import Neighbour, neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lab.backends.base import Fabric
-    from lab.kernel.bridges import TreeState
-    from lab.kernel.interfaces import InterfaceState
-    from lab.model.overlay.parts import External
+    from lab.backends.backend import Fabric
+    from lab.kernel.netlink.bridges import TreeState
+    from lab.kernel.netlink.interfaces import InterfaceState
+    from lab.model.overlay.node_plan import External
     from lab.model.topology import Node, Topology
     from lab.routing.daemons import Router
 
@@ -45,7 +45,7 @@ class NodeHealth:
     role: Role
     daemons: Mapping[str, bool]
     """Whether each lives."""
-    sessions: tuple[Session, ...]
+    sessions: tuple[BgpSession, ...]
     bfd: Mapping[str, Liveness]
     """By interface."""
     interfaces: Mapping[str, InterfaceState]
@@ -71,8 +71,8 @@ class NodeHealth:
 
 def examine(fabric: Fabric) -> list[NodeHealth]:
     """The health of every node, read in parallel."""
-    with inhabitants.inhabited(fabric.state.proofs(Kind.NAMESPACE)) as places:
-        alive = inhabitants.processes_in(places)
+    with netns_processes.inhabited(fabric.state.proofs(JournalKind.NAMESPACE)) as places:
+        alive = netns_processes.processes_in(places)
     overlay = plan_overlay(fabric.topology)
     externals = list(overlay.externals.values()) if overlay else []
     gone = fabric.backend.complaints(fabric.state)
@@ -92,7 +92,7 @@ def _examine(
     states = interfaces(fabric.namespace(name))
     wanted = {interface: states[interface] for interface in fabric.plan[name].interfaces if interface in states}
     daemons: dict[str, bool] = {}
-    peers: list[Session] = []
+    peers: list[BgpSession] = []
     bfd: dict[str, Liveness] = {}
     adjacent: list[Neighbour] = []
     router = fabric.router(name)
@@ -140,7 +140,7 @@ def unrouted(fabric: Fabric, host: str) -> str:
 
 def _ask(
     router: Router, topology: Topology, adjacent: Sequence[Neighbour]
-) -> tuple[list[Session], dict[str, Liveness]]:
+) -> tuple[list[BgpSession], dict[str, Liveness]]:
     """A router's sessions, and BFD's state of each link: ``up``, ``down``, or ``starting`` while it is young.
 
     BFD begins when a session is established or an adjacency is up, at one packet a second whatever the timers

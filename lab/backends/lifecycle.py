@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.backends import recorders, registry
-from lab.backends.base import Fabric, silent
-from lab.backends.state import FabricState, Kind, find_fabric
+from lab.backends.backend import Fabric, silent
+from lab.backends.fabric_state import FabricState, JournalKind, find_fabric
 from lab.errors import OperationFailed, UsageError
-from lab.kernel import signals
-from lab.routing.convergence import await_convergence
-from lab.routing.expect import expectations
-from lab.routing.render import has_routers
+from lab.kernel.process import signals
+from lab.routing.frr_config.render import has_routers
 from lab.routing.spanning_tree import await_tree
+from lab.routing.wait.convergence import await_convergence
+from lab.routing.wait.route_expectations import expectations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.backends.base import Backend, Progress
-    from lab.kernel.locks import Waiting
+    from lab.backends.backend import Backend, Progress
+    from lab.kernel.process.locks import Waiting
     from lab.model.topology import Topology
 
 CONVERGENCE_TIMEOUT: Final = 120.0
@@ -123,7 +123,7 @@ def down(state: FabricState, waiting: Waiting | None = None) -> None:
     """Take a fabric away, whole or half-built; fine when somebody has. Waits as ``up`` does."""
     with state.locked(waiting):
         recorders.stop_all(state)
-        names = state.recorded(Kind.BACKEND)
+        names = state.recorded(JournalKind.BACKEND)
         take_away(state, registry.backend(names[0] if names else registry.DEFAULT))
 
 
@@ -144,7 +144,7 @@ def reading(name: str | None = None, waiting: Waiting | None = None) -> Iterator
     with state.reading(waiting):
         if not state.ready:
             raise UsageError(f"fabric {state.name} is in pieces", f"rocelab down --fabric {state.name}")
-        yield Fabric(state, state.load_topology(), registry.backend(state.recorded(Kind.BACKEND)[0]))
+        yield Fabric(state, state.load_topology(), registry.backend(state.recorded(JournalKind.BACKEND)[0]))
 
 
 def open_fabric(name: str | None = None, waiting: Waiting | None = None) -> Fabric:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from lab.errors import UsageError
 from lab.model.overlay.plan import plan_overlay
 from lab.routing.evpn import Advertised, EvpnRoute, Vni, advertised, routes_at, vnis_at
-from lab.routing.expect_evpn import expected_overlay
+from lab.routing.wait.evpn_expectations import expected_overlay
 
 if TYPE_CHECKING:
-    from lab.backends.base import Fabric
-    from lab.routing.gap import Gap
+    from lab.backends.backend import Fabric
+    from lab.routing.wait.unconverged import RouteGap
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def examine_overlay(fabric: Fabric) -> OverlayHealth:
         raise UsageError(f"fabric {fabric.name} is of plain VLANs and has no EVPN", "rocelab status shows its tree")
     expected = expected_overlay(fabric.topology, fabric.plan)
 
-    def ask(leaf: str) -> tuple[list[EvpnRoute], list[Vni], list[Gap]]:
+    def ask(leaf: str) -> tuple[list[EvpnRoute], list[Vni], list[RouteGap]]:
         router = fabric.router(leaf)
         lacks = [gap for each in expected[leaf] for gap in each.gaps(router)]
         return routes_at(router), vnis_at(router), lacks

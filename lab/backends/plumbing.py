@@ -7,10 +7,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.backends import overlay
+from lab.backends import overlay_plumbing
 from lab.dataplane import attach, port_maps
 from lab.errors import EnvironmentLacks
-from lab.kernel import links, probe, rtnl, threads, tuning
+from lab.kernel.bpf import probe
+from lab.kernel.netlink import links, rtnl
+from lab.kernel.process import threads, tuning
 from lab.model.host_routes import host_routes
 from lab.model.overlay.plan import plan_overlay
 from lab.model.sysctls import HASH_SEED, sysctls_of
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from lab.dataplane.numbering import Numbering
     from lab.dataplane.port_maps import Programs
-    from lab.kernel.netns import Namespace
+    from lab.kernel.process.netns import Namespace
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos
     from lab.model.topology import Endpoint, Link, Topology
@@ -51,7 +53,7 @@ def plumb(blueprint: Blueprint) -> None:
 
 
 def _cable(blueprint: Blueprint, cables: Sequence[Link]) -> None:
-    batch = rtnl.Batch()
+    batch = rtnl.NetlinkBatch()
     with contextlib.ExitStack() as stack:
         descriptors = {}
         for node in {end.node for link in cables for end in link.ends}:
@@ -87,7 +89,7 @@ def _finish(blueprint: Blueprint) -> None:
     """Addresses, routes, ports or shapers, then up; a CPU for each receiving interface, dealt out in turn."""
     tuning.own_mounts()
     planned = plan_overlay(blueprint.topology)
-    layer = None if planned is None else overlay.Layer(planned, blueprint.numbering, blueprint.plan)
+    layer = None if planned is None else overlay_plumbing.OverlayPlumber(planned, blueprint.numbering, blueprint.plan)
     cpus = sorted(os.sched_getaffinity(0))
     dealt = 0
     for node, namespace in blueprint.namespaces.items():
@@ -104,7 +106,7 @@ def _finish(blueprint: Blueprint) -> None:
 
 
 def _configure(blueprint: Blueprint, node: str) -> None:
-    batch = rtnl.Batch()
+    batch = rtnl.NetlinkBatch()
     plan = blueprint.plan[node]
     links.set_up(batch, links.LOOPBACK_INDEX, "lo")
     for loopback in plan.loopbacks:
@@ -126,14 +128,14 @@ def _configure(blueprint: Blueprint, node: str) -> None:
     batch.commit()
 
 
-def _shape(batch: rtnl.Batch, index: int, link: Link) -> None:
+def _shape(batch: rtnl.NetlinkBatch, index: int, link: Link) -> None:
     """The rate and delay of a link whose ends are no emulated ports."""
     links.add_shaper(batch, index, rate=link.rate, mtu=link.mtu)
     if link.delay:
         links.add_delay(batch, index, delay=link.delay, rate=link.rate, mtu=link.mtu)
 
 
-def _route_host(batch: rtnl.Batch, plan: NodePlan, numbering: Numbering) -> None:
+def _route_host(batch: rtnl.NetlinkBatch, plan: NodePlan, numbering: Numbering) -> None:
     """A default route for each NIC; where there are several, what is sent from a NIC's address leaves by that NIC."""
     for route in host_routes(plan):
         index = numbering.index(plan.node.name, route.interface)
@@ -150,7 +152,7 @@ def check_kernel(topology: Topology) -> None:
     if not tuning.has_sysctl("net/ipv6/conf/all/forwarding"):
         raise EnvironmentLacks("IPv6 is off in this kernel", "boot it without ipv6.disable=1, or use --vm")
     _check_neighbours(topology)
-    overlay.check_kernel(topology)
+    overlay_plumbing.check_kernel(topology)
     if topology.qos is not None:
         port_maps.check()
         return

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed, UsageError
-from lab.kernel import locks
+from lab.kernel.process import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.backends.state import FabricState
+    from lab.backends.fabric_state import FabricState
 
 _PATIENCE: Final = 60.0
 """Seconds that one has to finish its recording."""
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningRecorder:
     """One that runs: what it is called, its process, and where its recording lies."""
 
     name: str
@@ -50,18 +50,18 @@ def enlisted(state: FabricState, name: str, folder: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def running(state: FabricState) -> list[Running]:
+def running(state: FabricState) -> list[RunningRecorder]:
     """Those that run, by name."""
     found = []
     for path in sorted(state.recorders.glob("*.json")):
         with contextlib.suppress(OSError, ValueError), locks.held_if_free(path) as gone:
             if not gone:
                 about = json.loads(path.read_text(encoding="utf-8"))
-                found.append(Running(path.stem, int(about["pid"]), Path(about["folder"])))
+                found.append(RunningRecorder(path.stem, int(about["pid"]), Path(about["folder"])))
     return found
 
 
-def stop(recorder: Running) -> None:
+def stop(recorder: RunningRecorder) -> None:
     """Ask one to finish, and return when it has ended, however that went; OperationFailed when it does not end."""
     try:
         process = os.pidfd_open(recorder.pid)

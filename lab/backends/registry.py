@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.backends.adopted import AdoptedBackend
-from lab.backends.containerlab import ContainerlabBackend
-from lab.backends.netns import NetnsBackend
+from lab.backends.adopted.adopted_lab import AdoptedBackend
+from lab.backends.containerlab_backend import ContainerlabBackend
+from lab.backends.netns_backend import NetnsBackend
 from lab.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.backends.base import Backend
+    from lab.backends.backend import Backend
 
 DEFAULT: Final = NetnsBackend.name
 _BACKENDS: Final[Mapping[str, type[Backend]]] = {

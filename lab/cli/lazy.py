@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import typer
 from typer.core import TyperGroup
 
-from lab.cli.plain_values import take_plainly
+from lab.cli.kit.fast_coercion import take_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

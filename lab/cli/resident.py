@@ -1,7 +1,7 @@
 """The resident rocelab of a guest: it has imported what commands need, and forks for each.
 
 Without KVM a command would spend three to five seconds on imports. The guest's agent starts it and passes it a socket
-that listens (lab/vm/launch.py): ``python3 -m lab.cli.resident DESCRIPTOR``.
+that listens (lab/vm/guest/launch.py): ``python3 -m lab.cli.resident DESCRIPTOR``.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ import termios
 import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from lab.cli import output
+from lab.cli.app import Commands
+from lab.cli.app import main as run_command
+from lab.cli.kit import output
 from lab.cli.lazy import LazyGroup, wrapped
-from lab.cli.main import Commands
-from lab.cli.main import main as run_command
-from lab.vm.request import Request
+from lab.vm.calls.request import GuestRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _WARM: Final = (
-    "lab.analysis.report",
-    "lab.analysis.follow",
+    "lab.analysis.results.fact_builder",
+    "lab.analysis.views.follow",
     "lab.backends.lifecycle",
-    "lab.backends.qos",
-    "lab.cli.complete",
+    "lab.backends.live_qos",
+    "lab.cli.kit.complete",
     "lab.dataplane.port_maps",
     "lab.doctor.features",
-    "lab.kernel.capture",
-    "lab.kernel.inject",
+    "lab.kernel.packets.live_capture",
+    "lab.kernel.packets.inject",
     "lab.rdma.perftest",
-    "lab.telemetry.background",
-    "lab.telemetry.tables",
-    "lab.wire.craft",
-    "lab.wire.explain",
+    "lab.telemetry.record.background_recorder",
+    "lab.telemetry.store.parquet",
+    "lab.wire.craft.packet_craft",
+    "lab.wire.explain.explanation",
     "rich._emoji_codes",
     "typer.rich_utils",
     "typer._adapters",
@@ -83,7 +83,7 @@ class Resident:
         for end in (self._woken, self._waker):
             end.setblocking(False)
 
-    def serve(self) -> Request | None:
+    def serve(self) -> GuestRequest | None:
         """Answer callers until a child has something to run; None when the agent has let go and no child is left."""
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -121,7 +121,7 @@ class Resident:
                 if caller.fileno() not in self._callers:
                     caller.close()
 
-    def _hear(self, caller: socket.socket) -> Request | None:
+    def _hear(self, caller: socket.socket) -> GuestRequest | None:
         """A request to run: in the child. A request for a signal; or the caller is gone, and with it its command."""
         try:
             message, descriptors, _, _ = socket.recv_fds(caller, _LONGEST_REQUEST, _STREAMS)
@@ -145,7 +145,7 @@ class Resident:
             self._callers.pop(caller.fileno())
         return None
 
-    def _fork(self, caller: socket.socket, message: bytes, descriptors: list[int]) -> Request | None:
+    def _fork(self, caller: socket.socket, message: bytes, descriptors: list[int]) -> GuestRequest | None:
         try:
             pid = os.fork()
         except OSError:  # no memory, or too many processes: what runs goes on, and the caller starts a program itself
@@ -158,7 +158,7 @@ class Resident:
             return None
         os.setsid()
         caller.send(b"{}")
-        request = Request.from_json(message)
+        request = GuestRequest.from_json(message)
         self._become_child(descriptors, terminal=request.terminal is not None)
         return request
 
@@ -182,7 +182,7 @@ class Resident:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def run(request: Request, command: Callable[[], None] = run_command) -> NoReturn:
+def run(request: GuestRequest, command: Callable[[], None] = run_command) -> NoReturn:
     """Be the command that was asked for, as a Python that has just started would be.
 
     Without a Python's way to end: it would touch, and so copy, everything that the resident has imported.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.dataplane.numbering import drain_name
-from lab.kernel import links, tc
+from lab.kernel.netlink import links, tc
 
 if TYPE_CHECKING:
     from lab.dataplane.numbering import NodePorts
     from lab.dataplane.port_maps import Programs
-    from lab.kernel import rtnl
+    from lab.kernel.netlink import rtnl
     from lab.model.qos.port import NodeQos
 
 
-def attach(batch: rtnl.Batch, node: NodePorts, qos: NodeQos, programs: Programs) -> None:
+def attach(batch: rtnl.NetlinkBatch, node: NodePorts, qos: NodeQos, programs: Programs) -> None:
     """Put clock and ports on a node's interfaces; ``batch`` is committed in its namespace.
 
     Programs first: they let everything pass until there is a port, whose queues want to be told of each packet.
@@ -34,7 +34,7 @@ def attach(batch: rtnl.Batch, node: NodePorts, qos: NodeQos, programs: Programs)
             add_drain(batch, node, interface, programs.kind)
 
 
-def add_drain(batch: rtnl.Batch, node: NodePorts, interface: str, kind: str) -> None:
+def add_drain(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str, kind: str) -> None:
     """Take what a NIC receives through a queue that is emptied at its drain rate; the NIC has its port already."""
     drain = node.drain(interface)
     index = node.index(drain)
@@ -44,11 +44,11 @@ def add_drain(batch: rtnl.Batch, node: NodePorts, interface: str, kind: str) -> 
     tc.add_ingress_redirect(batch, node.index(node.port(interface)), index)
 
 
-def bypass_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
+def bypass_drain(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str) -> None:
     """Let a NIC's packets past its drain again; what waits there still goes on."""
     tc.delete_ingress_redirect(batch, node.index(node.port(interface)))
 
 
-def remove_drain(batch: rtnl.Batch, node: NodePorts, interface: str) -> None:
+def remove_drain(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str) -> None:
     """Take a drain away that nothing goes through any more."""
     links.delete(batch, node.index(node.drain(interface)), drain_name(interface))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.dataplane.layout import CONFIG, NODE
+from lab.dataplane.port_layout import CONFIG, NODE
 from lab.model.qos.port import StormAction, Trust, members
 
 if TYPE_CHECKING:

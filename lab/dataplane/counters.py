@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.dataplane.layout import CLASSES, COUNTERS
-from lab.dataplane.names import COUNTERS as NAMED
-from lab.dataplane.names import Scope
+from lab.dataplane.counter_names import COUNTERS as NAMED
+from lab.dataplane.counter_names import CounterScope
+from lab.dataplane.port_layout import CLASSES, COUNTERS
 from lab.units import WIRE_OVERHEAD
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _NS: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """The counters of a node's devices, in their order, as they were at ``ns`` of CLOCK_MONOTONIC.
 
     ``paused_ns`` of a priority has all of its pauses, the current one up to ``ns``. Of the node's pool, in bytes,
@@ -75,7 +75,7 @@ class Imbalance:
     missing_bytes: int
 
 
-def read(maps: PortMaps, node: NodePorts) -> Reading:
+def read(maps: PortMaps, node: NodePorts) -> CounterReading:
     """Copy a node's counters, which are in our memory: but for a look whether the fabric still is, no system call.
 
     The clock is read after them, so that no pause has begun in the future. OperationFailed when the fabric was taken
@@ -89,7 +89,7 @@ def read(maps: PortMaps, node: NodePorts) -> Reading:
     revived = int(shared["revived"])
     ns = time.monotonic_ns()
     _add_current_pause(ports["priority"], ns)
-    return Reading(node, ns, ports, pool_used, pool_watermark, revived)
+    return CounterReading(node, ns, ports, pool_used, pool_watermark, revived)
 
 
 def _add_current_pause(priorities: NDArray[Any], ns: int) -> None:
@@ -98,7 +98,7 @@ def _add_current_pause(priorities: NDArray[Any], ns: int) -> None:
     priorities["paused_ns"] += np.where(end > began, end - began, np.uint64(0))
 
 
-def moved(later: Reading, earlier: Reading) -> Movement:
+def moved(later: CounterReading, earlier: CounterReading) -> Movement:
     """What was counted between two readings of a node.
 
     Time paused may be read a moment too long while a pause is renewed; it then counts as unmoved, not as less.
@@ -134,7 +134,7 @@ def missing(ports: NDArray[Any], unit: str) -> NDArray[Any]:
     return difference
 
 
-def unbalanced(earlier: Reading, later: Reading) -> list[Imbalance]:
+def unbalanced(earlier: CounterReading, later: CounterReading) -> list[Imbalance]:
     """The queues whose sums do not come out, of those that were quiet between two readings of a node."""
     quiet = earlier.ports["queue"] == later.ports["queue"]
     packets, size = missing(later.ports, "packets"), missing(later.ports, "bytes")
@@ -151,7 +151,7 @@ def dropped_packets(maps: PortMaps) -> int:
     return int(maps.counters["queue"]["drop_packets"].sum())
 
 
-def named(reading: Reading, *, zeros: bool = False) -> dict[str, dict[str, int]]:
+def named(reading: CounterReading, *, zeros: bool = False) -> dict[str, dict[str, int]]:
     """Every counter by its name, for each device; those that are 0 only with ``zeros``."""
     columns = [(counter, counter.of(reading.ports)) for counter in NAMED]
     return {
@@ -165,5 +165,5 @@ def named(reading: Reading, *, zeros: bool = False) -> dict[str, dict[str, int]]
     }
 
 
-def _numbers(values: Any, scope: Scope) -> Iterator[int]:
-    return (int(value) for value in ([values] if scope is Scope.PORT else values[:CLASSES]))
+def _numbers(values: Any, scope: CounterScope) -> Iterator[int]:
+    return (int(value) for value in ([values] if scope is CounterScope.PORT else values[:CLASSES]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.dataplane.layout import TYPES
+from lab.dataplane.port_layout import TYPES
 from lab.errors import UsageError
 from lab.model.disturbance import PRIORITIES
 
@@ -25,7 +25,7 @@ _UNIT: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class DisturbanceCounts:
     """Packets since a disturbance began.
 
     ``packets``: of the priorities that are meant, and so numbered. ``reordered``: were to be overtaken; of these
@@ -67,11 +67,11 @@ def is_disturbed(maps: PortMaps, port: int) -> bool:
     return bool(maps.ports["state"]["disturbed"][port])
 
 
-def read(maps: PortMaps, port: int) -> Counts:
+def read(maps: PortMaps, port: int) -> DisturbanceCounts:
     """What the disturbance of a port's cable has done so far; OperationFailed when the fabric was taken down."""
     maps.require_live()
     cable = maps.ports["cable"][port]
-    return Counts(int(cable["packets"]), int(cable["reordered"]), int(cable["timed_out"]))
+    return DisturbanceCounts(int(cable["packets"]), int(cable["reordered"]), int(cable["timed_out"]))
 
 
 def _record(asked: Disturbance) -> np.void:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.dataplane.layout import EVENT, EVENTS, Drop, EventKind
-from lab.kernel import wall
+from lab.dataplane.port_layout import EVENT, EVENTS, Drop, EventKind
+from lab.kernel.process import wall_clock
 from lab.units import format_size
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ REASONS: Final[Mapping[Drop, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class PortEvent:
     """One event at ``node:interface``.
 
     ``boot_seconds`` since the machine started (CLOCK_MONOTONIC), ``seconds`` since the oldest event that is known.
@@ -83,7 +83,7 @@ class Event:
     towards: str = ""
 
 
-def read_events(maps: PortMaps, names: Mapping[int, tuple[str, str]]) -> list[Event]:
+def read_events(maps: PortMaps, names: Mapping[int, tuple[str, str]]) -> list[PortEvent]:
     """All events that are still known, in the order of time; ``names`` are ``Numbering.names``."""
     copied = np.concatenate([_copy(maps), expired(maps.counters["priority"], time.monotonic_ns())])
     return decode(copied, names)
@@ -102,7 +102,7 @@ def expired(priorities: NDArray[Any], now: int) -> NDArray[Any]:
     return records
 
 
-def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: int | None = None) -> list[Event]:
+def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: int | None = None) -> list[PortEvent]:
     """Events of whole records, which are put in order; those of ports without a name are left out.
 
     Their seconds are from ``start``, ns of CLOCK_MONOTONIC, on, or from the first of them.
@@ -111,7 +111,7 @@ def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: i
     if start is None:
         start = int(ordered["ns"][0]) if len(ordered) else 0
     return [
-        Event(ns / _NS, (ns - start) / _NS, *names[port], EventKind(kind), index, *_meant(kind, value, names))
+        PortEvent(ns / _NS, (ns - start) / _NS, *names[port], EventKind(kind), index, *_meant(kind, value, names))
         for ns, value, port, kind, index in ordered[["ns", "value", "port", "kind", "index"]].tolist()
         if port in names
     ]
@@ -126,7 +126,7 @@ class Tail:
         self._start: int | None = None
         self._ends: set[tuple[int, int, int]] = set()
 
-    def new(self) -> list[Event]:
+    def new(self) -> list[PortEvent]:
         """All since the last call, of the first all that are known, by time. See ``PortMaps.require_live``."""
         self._maps.require_live()
         fresh = self.fresh()
@@ -188,7 +188,7 @@ def _stored(maps: PortMaps, first: int, count: int) -> tuple[NDArray[Any], NDArr
     return records[lost:], records["sequence"][lost:] == numbers[lost:] + 1
 
 
-def describe_value(event: Event) -> str:
+def describe_value(event: PortEvent) -> str:
     """What ``value`` says, in words; nothing where it says nothing."""
     if event.kind in {EventKind.XOFF_SENT, EventKind.STORM}:
         return format_size(event.value)
@@ -201,10 +201,10 @@ def describe_value(event: Event) -> str:
 
 def clock(boot_seconds: float) -> datetime:
     """A moment of CLOCK_MONOTONIC by the clock on the caller's wall."""
-    return wall.date_at(boot_seconds)
+    return wall_clock.date_at(boot_seconds)
 
 
-def of_ports(events: Iterable[Event], ports: Iterable[tuple[str, str]]) -> list[Event]:
+def of_ports(events: Iterable[PortEvent], ports: Iterable[tuple[str, str]]) -> list[PortEvent]:
     """The events of some ports, each named by node and interface."""
     wanted = set(ports)
     return [event for event in events if (event.node, event.interface) in wanted]

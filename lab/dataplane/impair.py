@@ -19,14 +19,15 @@ import numpy as np
 
 from lab.dataplane import impair_layout as layout
 from lab.errors import OperationFailed, UsageError
-from lab.kernel import arrays, bpf, clang, hooks, loaded
-from lab.kernel.hooks import Hook
+from lab.kernel.bpf import array_maps, bpf_object, clang, prog_info
+from lab.kernel.netlink import tc_hooks
+from lab.kernel.netlink.tc_hooks import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.kernel.hooks import Filter, Turn
-    from lab.kernel.netns import Namespace
+    from lab.kernel.netlink.tc_hooks import Filter, Turn
+    from lab.kernel.process.netns import Namespace
     from lab.model.impairment import Impairment
 
 LAST_PLACE: Final = 99
@@ -39,7 +40,7 @@ _NAME_WITH_HOOKS: Final = "rl_impair_hooks"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ImpairmentHook:
     """Where an impairment is: an interface by its index, a hook, and when its turn is there."""
 
     namespace: Namespace
@@ -57,7 +58,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ImpairmentCounts:
     """What an impairment has done since it was put on: packets, of which those that matched were numbered.
 
     ``struck_bytes`` are of the frames, FCS left out, of all that was lost, corrupted, changed or duplicated; the
@@ -82,7 +83,7 @@ class Counts:
     opcode_struck: Mapping[int, int]
 
 
-def apply(place: Place, impairment: Impairment) -> None:
+def apply(place: ImpairmentHook, impairment: Impairment) -> None:
     """Impair what goes by a place from now on; ``remove`` is the inverse.
 
     UsageError when the place is taken or there is no such place, or when duplicates are asked for on egress;
@@ -92,46 +93,46 @@ def apply(place: Place, impairment: Impairment) -> None:
         raise UsageError(f"there is no {place}", f"places go from 1 to {LAST_PLACE}")
     if impairment.duplicate and place.hook is not Hook.INGRESS:
         raise UsageError(f"{place} cannot duplicate", "duplicate what comes in, at the other end of the link")
-    with bpf.Object.open(clang.compile_bpf(layout.SOURCE)) as program:
+    with bpf_object.Object.open(clang.compile_bpf(layout.SOURCE)) as program:
         program.set_constant("rl_asked", layout.record(impairment, place.order).tobytes())
         program.load()
         place.namespace.inside(functools.partial(_attach, place, program.program(_PROGRAM)))
 
 
-def remove(place: Place) -> None:
+def remove(place: ImpairmentHook) -> None:
     """Take the impairment of a place away, and the hooks where one of ours brought them; none there is fine."""
     place.namespace.inside(functools.partial(_detach, place))
 
 
-def read(place: Place) -> Counts:
+def read(place: ImpairmentHook) -> ImpairmentCounts:
     """What the impairment of a place has done; OperationFailed when there is none."""
-    found = _find(place.namespace.inside(functools.partial(hooks.filters, place.index)), place)
+    found = _find(place.namespace.inside(functools.partial(tc_hooks.filters, place.index)), place)
     if found is None:
         raise OperationFailed(f"no impairment has {place}", "heal the fault, or bring the fabric down")
-    with loaded.map_of(found.program, _MAP) as descriptor:
-        truth = arrays.mapped(descriptor, layout.TRUTH)[0].copy()
+    with prog_info.map_of(found.program, _MAP) as descriptor:
+        truth = array_maps.mapped(descriptor, layout.TRUTH)[0].copy()
     values: dict[str, Any] = {name: _plain(truth[name]) for name in layout.TRUTH.names or ()}
-    return Counts(**values)
+    return ImpairmentCounts(**values)
 
 
-def applied(namespace: Namespace, index: int) -> list[Place]:
+def applied(namespace: Namespace, index: int) -> list[ImpairmentHook]:
     """Where an interface has impairments: on ingress first, in the order of their turns."""
-    found = namespace.inside(functools.partial(hooks.filters, index))
+    found = namespace.inside(functools.partial(tc_hooks.filters, index))
     return sorted(
-        (Place(namespace, index, *each.turn) for each in found if _is_ours(each)),
+        (ImpairmentHook(namespace, index, *each.turn) for each in found if _is_ours(each)),
         key=lambda place: (place.hook is Hook.EGRESS, place.order),
     )
 
 
-def _attach(place: Place, program: int) -> None:
-    from lab.kernel import tc  # noqa: PLC0415 - pyroute2, which reading does not need
-    from lab.kernel.rtnl import Batch  # noqa: PLC0415
+def _attach(place: ImpairmentHook, program: int) -> None:
+    from lab.kernel.netlink import tc  # noqa: PLC0415 - pyroute2, which reading does not need
+    from lab.kernel.netlink.rtnl import NetlinkBatch  # noqa: PLC0415
 
-    found = hooks.filters(place.index)
+    found = tc_hooks.filters(place.index)
     if _find(found, place) is not None:
         raise UsageError(f"{place} has an impairment", "take another place, or remove it first")
-    bring = not hooks.has_hooks(place.index)
-    batch = Batch()
+    bring = not tc_hooks.has_hooks(place.index)
+    batch = NetlinkBatch()
     if bring:
         tc.add_clsact(batch, place.index)
     name = _NAME_WITH_HOOKS if bring or any(each.name == _NAME_WITH_HOOKS for each in found) else _NAME
@@ -139,22 +140,22 @@ def _attach(place: Place, program: int) -> None:
     batch.commit()
 
 
-def _detach(place: Place) -> None:
-    from lab.kernel import tc  # noqa: PLC0415 - see _attach
-    from lab.kernel.rtnl import Batch  # noqa: PLC0415
+def _detach(place: ImpairmentHook) -> None:
+    from lab.kernel.netlink import tc  # noqa: PLC0415 - see _attach
+    from lab.kernel.netlink.rtnl import NetlinkBatch  # noqa: PLC0415
 
-    found = hooks.filters(place.index)
+    found = tc_hooks.filters(place.index)
     ours = _find(found, place)
     if ours is None:
         return
-    batch = Batch()
+    batch = NetlinkBatch()
     tc.delete_filter(batch, place.index, place.turn)
     if found == [ours] and ours.name == _NAME_WITH_HOOKS:
         tc.delete_clsact(batch, place.index)
     batch.commit()
 
 
-def _find(found: list[Filter], place: Place) -> Filter | None:
+def _find(found: list[Filter], place: ImpairmentHook) -> Filter | None:
     return next((each for each in found if each.turn == place.turn and _is_ours(each)), None)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.kernel import btf, clang
+from lab.kernel.bpf import btf, clang
 from lab.model.impairment import parts
 
 if TYPE_CHECKING:

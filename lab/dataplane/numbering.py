@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane.layout import NODE_PORTS
+from lab.dataplane.port_layout import NODE_PORTS
 from lab.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from lab.dataplane import configure, layout
+from lab.dataplane import configure, port_layout
 from lab.errors import EnvironmentLacks, LabError, OperationFailed
-from lab.kernel import arrays, bpf, clang, pins, probe
+from lab.kernel.bpf import array_maps, bpf_object, clang, pins, probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -105,10 +105,10 @@ class PortMaps:
 
 
 _LAYOUTS: Final = {
-    "ports": layout.PORT,
-    "nodes": layout.NODE,
-    "events": layout.EVENT,
-    "event_count": layout.EVENT_COUNT,
+    "ports": port_layout.PORT,
+    "nodes": port_layout.NODE,
+    "events": port_layout.EVENT,
+    "event_count": port_layout.EVENT_COUNT,
 }
 
 
@@ -116,10 +116,10 @@ def check() -> None:
     """EnvironmentLacks when this machine cannot run the ports."""
     if not probe.bpf_qdisc().present:
         raise EnvironmentLacks("lossless ports (qos:) need a kernel with BPF qdiscs (CONFIG_NET_SCH_BPF)", "use --vm")
-    clang.compile_bpf(layout.SOURCE)
+    clang.compile_bpf(port_layout.SOURCE)
 
 
-def trial() -> probe.Finding:
+def trial() -> probe.ProbeFinding:
     """Whether this kernel runs the ports: it must take their own programs, too, which are attached to nothing.
 
     A kernel may have BPF qdiscs and a verifier that refuses a program of ours.
@@ -131,7 +131,7 @@ def trial() -> probe.Finding:
         with _opened(ports=1, nodes=1, slots=1) as program:
             _enter(program)
     except LabError as error:
-        return probe.Finding(False, error.message)
+        return probe.ProbeFinding(False, error.message)
     return least
 
 
@@ -151,17 +151,17 @@ def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
     (pins.folder_of(fabric) / _layout_name()).mkdir(mode=0o700)
 
 
-def _opened(ports: int, nodes: int, slots: int) -> bpf.Object:
-    program = bpf.Object.open(clang.compile_bpf(layout.SOURCE))
+def _opened(ports: int, nodes: int, slots: int) -> bpf_object.Object:
+    program = bpf_object.Object.open(clang.compile_bpf(port_layout.SOURCE))
     program.resize("ports", ports)
-    program.resize("groups", ports * layout.CLASSES)
+    program.resize("groups", ports * port_layout.CLASSES)
     program.resize("slots", ports * slots)
     program.set_constant("rl_slots", slots.to_bytes(4, sys.byteorder))
     program.resize("nodes", nodes)
     return program
 
 
-def _enter(program: bpf.Object) -> None:
+def _enter(program: bpf_object.Object) -> None:
     """Bring it into the kernel; one that refuses it is not one that it was tried on."""
     try:
         program.load()
@@ -216,19 +216,19 @@ def programs(fabric: str) -> Iterator[Programs]:
 def _entries(path: Path) -> int:
     descriptor = pins.open_pinned(path)
     try:
-        return arrays.entries(descriptor)
+        return array_maps.entries(descriptor)
     finally:
         os.close(descriptor)
 
 
 def _layout_name() -> str:
     """What says in a fabric's folder how its records are laid out: sizes alone may agree by chance."""
-    return f"layout-{layout.digest(*_LAYOUTS.values())}"
+    return f"layout-{port_layout.digest(*_LAYOUTS.values())}"
 
 
 def _mapped(path: Path, record: np.dtype, writable: bool) -> NDArray[Any]:
     descriptor = pins.open_pinned(path)
     try:
-        return arrays.mapped(descriptor, record, writable=writable)
+        return array_maps.mapped(descriptor, record, writable=writable)
     finally:
         os.close(descriptor)

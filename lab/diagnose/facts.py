@@ -1,7 +1,7 @@
 """What an engineer can know of a window of time: counters, events, routes, each device's own configuration.
 
 Nothing here says what was meant to be, or what somebody broke. Of the topology it has roles and cabling, as LLDP
-would tell. ``lab.diagnose.collect`` reads facts from a recording; symptoms are predicates over them.
+would tell. ``lab.diagnose.extract`` reads facts from a recording; symptoms are predicates over them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.diagnose.forwarding import Forwarding
-    from lab.diagnose.stacks import Stack
+    from lab.diagnose.ip_stacks import Stack
+    from lab.diagnose.overlay_forwarding import Forwarding
     from lab.model.qos.port import NodeQos, PortQos
 
 
@@ -95,7 +95,7 @@ class PortFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkChange:
+class LinkEvent:
     """What the kernel told of a link: seconds of the recording."""
 
     seconds: float
@@ -142,7 +142,7 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ArpProbe:
     """A question by ARP for an address, the port that it was sent from, and the MACs that answered."""
 
     seconds: float
@@ -171,7 +171,7 @@ class GaveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class StartedTransfer:
     """Work that was started: ``qps`` QPs from a host to another. What a job's owner knows; often nobody does."""
 
     src: str
@@ -181,7 +181,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Facts:
+class WindowFacts:
     """All that is known of a window; times are seconds of the recording."""
 
     start: float
@@ -194,7 +194,7 @@ class Facts:
     """By host, its address: what its leaf has a route or a neighbour for."""
     routes: Mapping[str, Mapping[str, tuple[str, ...]]]
     """By switch and prefix, the interfaces of the next hops at the end of the window."""
-    links: tuple[LinkChange, ...] = ()
+    links: tuple[LinkEvent, ...] = ()
     mtus: Mapping[str, int] = field(default_factory=dict)
     """By port, the smallest MTU that it had in the window, where the recording has any."""
     without_device: Mapping[str, float] = field(default_factory=dict)
@@ -208,11 +208,11 @@ class Facts:
     ran: tuple[Ran, ...] = ()
     swept: tuple[Swept, ...] = ()
     """Of each path that was swept; none where nobody probed."""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[ArpProbe, ...] = ()
     gave_up: tuple[GaveUp, ...] = ()
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     """By node, its IP stack at the end of the window."""
-    transfers: tuple[Transfer, ...] = ()
+    transfers: tuple[StartedTransfer, ...] = ()
     qos: Mapping[str, NodeQos] = field(default_factory=dict)
     """By node, what its ports are configured with."""
     forwarding: Mapping[str, Forwarding] = field(default_factory=dict)

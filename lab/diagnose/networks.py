@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lab.diagnose.facts import Facts, PortFacts
+    from lab.diagnose.facts import PortFacts, WindowFacts
 
 
-def share_a_network(facts: Facts, one: PortFacts, other: PortFacts) -> bool:
+def share_a_network(facts: WindowFacts, one: PortFacts, other: PortFacts) -> bool:
     """Whether two hosts' ports are in one network: by the VNIs of their leaves' ports.
 
     By the subnets of their addresses where one has none: its leaf has lost the tunnel, or a recording is an old one.
@@ -19,12 +19,12 @@ def share_a_network(facts: Facts, one: PortFacts, other: PortFacts) -> bool:
     return bool(mine & theirs) if mine and theirs else bool(_subnets(facts, one) & _subnets(facts, other))
 
 
-def _vnis(facts: Facts, port: PortFacts) -> frozenset[int]:
+def _vnis(facts: WindowFacts, port: PortFacts) -> frozenset[int]:
     leaf, _, interface = port.peer.partition(":")
     node = facts.forwarding.get(leaf)
     return node.vnis.get(node.bonds.get(interface, interface), frozenset()) if node else frozenset()
 
 
-def _subnets(facts: Facts, port: PortFacts) -> frozenset[str]:
+def _subnets(facts: WindowFacts, port: PortFacts) -> frozenset[str]:
     node = facts.forwarding.get(port.node)
     return node.networks if node else frozenset()

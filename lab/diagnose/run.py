@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.collect import collect
-from lab.diagnose.engine import diagnose, together
+from lab.diagnose.cause_engine import diagnose, together
+from lab.diagnose.extract import collect
 from lab.errors import UsageError
-from lab.telemetry.series import Phase
+from lab.telemetry.read.series import RecordingPhase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.diagnose.answer import Diagnosis
-    from lab.telemetry.recording import Recording
+    from lab.diagnose.diagnosis import Diagnosis
+    from lab.telemetry.read.recording import Recording
 
 _NS: Final = 10**9
 _SHORTEST: Final = 0.3
@@ -31,11 +31,11 @@ def diagnose_run(
     return together([diagnose(collect(recording, window)) for window in _windows(recording, phase, begin, until)])
 
 
-def _windows(recording: Recording, phase: str, begin: float | None, until: float | None) -> Sequence[Phase]:
+def _windows(recording: Recording, phase: str, begin: float | None, until: float | None) -> Sequence[RecordingPhase]:
     if phase:
         return [recording.phase(phase)]
     clock = recording.clock
-    whole = Phase("", clock.start, clock.start + int(recording.seconds * _NS))
+    whole = RecordingPhase("", clock.start, clock.start + int(recording.seconds * _NS))
     if begin is None and until is None:
         return [each for each in recording.phases if each.seconds >= _SHORTEST] or [whole]
     first, last = (whole.start if begin is None else clock.start + int(begin * _NS),
@@ -45,4 +45,4 @@ def _windows(recording: Recording, phase: str, begin: float | None, until: float
             f"{recording.name} has nothing from {(first - clock.start) / _NS:g} to {(last - clock.start) / _NS:g} s",
             f"it is {recording.seconds:.1f} s long",
         )
-    return [Phase("", first, min(last, whole.end))]
+    return [RecordingPhase("", first, min(last, whole.end))]

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Final
 from lab.dataplane import port_maps
 from lab.doctor import remedies
 from lab.errors import LabError
-from lab.kernel import probe, process
-from lab.kernel.probe import Finding
+from lab.kernel.bpf import probe
+from lab.kernel.bpf.probe import ProbeFinding
+from lab.kernel.process import process
 from lab.rdma import rxe
 from lab.routing import daemons
-from lab.vm import debian, kvm
-from lab.vm.arch import host_arch
-from lab.vm.qemu import Accel
-from lab.vm.recipe import current_recipe, image_of
-from lab.vm.state import state_folder
+from lab.vm.host import kvm
+from lab.vm.host.qemu import Accel
+from lab.vm.host.vm_state import state_folder
+from lab.vm.image import debian
+from lab.vm.image.arch import host_arch
+from lab.vm.image.recipe import current_recipe, image_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from lab.doctor.remedies import Host
+    from lab.doctor.remedies import HostDistribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,9 @@ class Capability:
     name: str
     serves: str
     """What needs it."""
-    look: Callable[[Host], Finding]
+    look: Callable[[HostDistribution], ProbeFinding]
     """Tries it, and leaves nothing behind."""
-    mend: Callable[[Host], str]
+    mend: Callable[[HostDistribution], str]
     """The one command that mends its lack."""
     optional: bool = False
     """Whether what it serves works without it, less well."""
@@ -43,76 +45,80 @@ class Capability:
     """Whether it is of no use inside the VM."""
 
 
-def _frr(host: Host) -> Finding:  # noqa: ARG001
+def _frr(host: HostDistribution) -> ProbeFinding:  # noqa: ARG001
     try:
         found = daemons.version()
     except LabError as error:
-        return Finding(False, error.message)
+        return ProbeFinding(False, error.message)
     have, oldest = (".".join(map(str, numbers)) for numbers in (found, daemons.OLDEST))
-    return Finding(True, have) if found >= daemons.OLDEST else Finding(False, f"{have} is older than {oldest}")
+    return (
+        ProbeFinding(True, have) if found >= daemons.OLDEST else ProbeFinding(False, f"{have} is older than {oldest}")
+    )
 
 
-def _rxe(host: Host) -> Finding:
+def _rxe(host: HostDistribution) -> ProbeFinding:
     """Loads the modules first, as bringing up a fabric does: the device is of no use unless programs see it."""
     if not host.root:
         return probe.rxe()
     try:
         rxe.check()
     except LabError as error:
-        return Finding(False, error.message)
+        return ProbeFinding(False, error.message)
     return probe.rxe()
 
 
-def _bpf_qdisc(host: Host) -> Finding:
+def _bpf_qdisc(host: HostDistribution) -> ProbeFinding:
     """With the programs of the ports, but for the VM's kernel, which rocelab brings: there they take seconds."""
     return probe.bpf_qdisc() if host.in_vm else port_maps.trial()
 
 
-def _mend_bpf_qdisc(host: Host) -> str:
+def _mend_bpf_qdisc(host: HostDistribution) -> str:
     """A kernel that has it may lack only the library; none helps one that has not."""
     return (probe.declares_bpf_qdisc() and probe.lack_of_libbpf()) or remedies.the_vm(host)
 
 
-def _image_builder(host: Host) -> Finding:  # noqa: ARG001
+def _image_builder(host: HostDistribution) -> ProbeFinding:  # noqa: ARG001
     try:
         debian.require_keyring()
     except LabError as error:
-        return Finding(False, error.message)
+        return ProbeFinding(False, error.message)
     return probe.tool("mmdebstrap", "--version")
 
 
-def _image(host: Host) -> Finding:  # noqa: ARG001
+def _image(host: HostDistribution) -> ProbeFinding:  # noqa: ARG001
     try:
         image = image_of(current_recipe())
     except LabError as error:
-        return Finding(False, error.message)
-    return Finding(True, image.hash) if image.complete else Finding(False, "not built")
+        return ProbeFinding(False, error.message)
+    return ProbeFinding(True, image.hash) if image.complete else ProbeFinding(False, "not built")
 
 
-def _kvm(host: Host) -> Finding:
+def _kvm(host: HostDistribution) -> ProbeFinding:
     """Runs a guest, once per boot of the host: the device node alone proves nothing."""
     if not host.kvm:
-        return Finding(False, f"no {remedies.KVM}")
+        return ProbeFinding(False, f"no {remedies.KVM}")
     if not os.access(remedies.KVM, os.R_OK | os.W_OK):
-        return Finding(False, f"{remedies.KVM} is closed to uid {os.geteuid()}")
+        return ProbeFinding(False, f"{remedies.KVM} is closed to uid {os.geteuid()}")
     try:
         image, state = image_of(current_recipe()), state_folder()
         if not image.complete:
-            return Finding(None, "rocelab vm up tries it")
+            return ProbeFinding(None, "rocelab vm up tries it")
         state.create()
         works = kvm.choose_accel(host_arch(), image, state) is Accel.KVM
     except LabError as error:
-        return Finding(False, error.message)
-    return Finding(works, "runs a guest" if works else "a guest hangs")
+        return ProbeFinding(False, error.message)
+    return ProbeFinding(works, "runs a guest" if works else "a guest hangs")
 
 
-def _docker(_: Host) -> Finding:
+def _docker(_: HostDistribution) -> ProbeFinding:
     """Docker's engine: many machines have the program that asks for one, and no engine."""
     program = process.which("docker")
     if program is None:
-        return Finding(False, "not installed")
+        return ProbeFinding(False, "not installed")
     done = process.run([program, "version", "--format", "{{.Server.Version}}"], check=False)
-    return Finding(True, done.stdout.strip()) if done.returncode == 0 else Finding(False, "no engine answers")
+    return (
+        ProbeFinding(True, done.stdout.strip()) if done.returncode == 0 else ProbeFinding(False, "no engine answers")
+    )
 
 
 CAPABILITIES: Final = (
@@ -183,12 +189,12 @@ CAPABILITIES: Final = (
 )
 
 
-def relevant(host: Host) -> list[Capability]:
+def relevant(host: HostDistribution) -> list[Capability]:
     """The capabilities that matter here: inside the VM, those of a VM's host do not."""
     return [capability for capability in CAPABILITIES if not (host.in_vm and capability.on_host)]
 
 
-def look(host: Host, capabilities: Iterable[Capability]) -> Mapping[str, Finding]:
+def look(host: HostDistribution, capabilities: Iterable[Capability]) -> Mapping[str, ProbeFinding]:
     """Try the capabilities, side by side; by name, in their order."""
     wanted = list(capabilities)
     with ThreadPoolExecutor() as testers:

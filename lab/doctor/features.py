@@ -12,11 +12,11 @@ from lab.doctor.capabilities import CAPABILITIES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.doctor.remedies import Host
-    from lab.kernel.probe import Finding
+    from lab.doctor.remedies import HostDistribution
+    from lab.kernel.bpf.probe import ProbeFinding
 
 
-class Place(StrEnum):
+class FeaturePlace(StrEnum):
     """Where a feature works."""
 
     HERE = "here"
@@ -35,11 +35,11 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FeatureVerdict:
     """Where a feature works, the capabilities that this machine lacks for it, and the remedy for the first."""
 
     feature: str
-    place: Place
+    place: FeaturePlace
     lacks: tuple[str, ...]
     remedy: str
 
@@ -63,18 +63,20 @@ FEATURES: Final = (
 _MENDED_BY: Final = {capability.name: capability.mend for capability in CAPABILITIES}
 
 
-def judge(host: Host, findings: Mapping[str, Finding]) -> list[Verdict]:
+def judge(host: HostDistribution, findings: Mapping[str, ProbeFinding]) -> list[FeatureVerdict]:
     """A verdict on each feature, and on the VM itself when we are not in it."""
     vm = None if host.in_vm else _judge(VM, host, findings, vm_works=False)
-    vm_works = vm is not None and vm.place is Place.HERE
+    vm_works = vm is not None and vm.place is FeaturePlace.HERE
     verdicts = [_judge(feature, host, findings, vm_works=vm_works) for feature in FEATURES]
     return verdicts if vm is None else [*verdicts, vm]
 
 
-def _judge(feature: Feature, host: Host, findings: Mapping[str, Finding], *, vm_works: bool) -> Verdict:
+def _judge(
+    feature: Feature, host: HostDistribution, findings: Mapping[str, ProbeFinding], *, vm_works: bool
+) -> FeatureVerdict:
     lacks = tuple(name for name in feature.needs if not findings[name].present)
     if not lacks:
-        return Verdict(feature.name, Place.HERE, (), "")
+        return FeatureVerdict(feature.name, FeaturePlace.HERE, (), "")
     if vm_works and feature.in_vm:
-        return Verdict(feature.name, Place.VM, lacks, remedies.the_vm(host))
-    return Verdict(feature.name, Place.NOWHERE, lacks, _MENDED_BY[lacks[0]](host))
+        return FeatureVerdict(feature.name, FeaturePlace.VM, lacks, remedies.the_vm(host))
+    return FeatureVerdict(feature.name, FeaturePlace.NOWHERE, lacks, _MENDED_BY[lacks[0]](host))

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lab.kernel import clock
-from lab.vm.arch import ARCHES
-from lab.vm.call import inside_vm
+from lab.kernel.process import time_source
+from lab.vm.calls.call import inside_vm
+from lab.vm.image.arch import ARCHES
 
 KVM: Final = Path("/dev/kvm")
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostDistribution:
     """What decides how a thing is installed here."""
 
     distribution: str
@@ -29,7 +29,7 @@ class Host:
     in_vm: bool
     kvm: bool
     """Whether the device of KVM is there; it may still not run guests."""
-    time: str = clock.HOST
+    time: str = time_source.HOST
     """Whose time it lives in."""
 
     @property
@@ -51,34 +51,34 @@ class Host:
         return arch.debian if arch else self.machine
 
 
-def this_host() -> Host:
+def this_host() -> HostDistribution:
     """The machine we run on."""
     try:
         distribution = platform.freedesktop_os_release()["ID"]
     except OSError:
         distribution = ""
-    return Host(
+    return HostDistribution(
         distribution=distribution,
         machine=platform.machine(),
         release=os.uname().release,
         root=os.geteuid() == 0,
         in_vm=inside_vm(),
         kvm=KVM.exists(),
-        time=clock.lives_in(),
+        time=time_source.lives_in(),
     )
 
 
-def become_root(host: Host) -> str:
+def become_root(host: HostDistribution) -> str:
     """Look again with the rights that building namespaces takes."""
     return _privileged(host, "rocelab doctor")
 
 
-def install(host: Host, *packages: str) -> str:
+def install(host: HostDistribution, *packages: str) -> str:
     """Install Debian packages; Ubuntu's have the same names."""
     return _privileged(host, f"apt-get install {' '.join(packages)}")
 
 
-def kernel_module(host: Host) -> str:
+def kernel_module(host: HostDistribution) -> str:
     """Get a module that the smallest kernels of distributions lack; elsewhere, use the VM."""
     if host.distribution == "ubuntu":
         return install(host, f"linux-modules-extra-{host.release}")
@@ -87,17 +87,17 @@ def kernel_module(host: Host) -> str:
     return the_vm(host)
 
 
-def the_vm(host: Host) -> str:
+def the_vm(host: HostDistribution) -> str:
     """Do it in the VM, which brings the newest kernel."""
     return "rocelab vm build --force, outside of the VM" if host.in_vm else "rocelab vm up"
 
 
-def run_kvm(host: Host) -> str:
+def run_kvm(host: HostDistribution) -> str:
     """Let the VM run at full speed; it works without, too."""
     if host.kvm and not host.root:
         return "sudo adduser $USER kvm"
     return "turn on nested virtualisation"
 
 
-def _privileged(host: Host, command: str) -> str:
+def _privileged(host: HostDistribution, command: str) -> str:
     return command if host.root else f"sudo {command}"

@@ -13,7 +13,7 @@ from lab.export.roles import roles_of
 from lab.model.qos.headroom import HOST_REACTION
 from lab.model.qos.presets import PRESETS, suggest_profile
 from lab.model.qos.profile import QosIntent
-from lab.model.qos.rules import check_numbers
+from lab.model.qos.qos_rules import check_numbers
 from lab.model.topology import (
     DELAY_RANGE,
     MAX_FABRIC_NAME,

@@ -42,7 +42,7 @@ _NEEDS_PORT: Final = "Linux 6.16 or newer with CONFIG_NET_SCH_BPF and BTF (tried
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class ClusterPlacement:
     """What the cluster is asked for; UsageError for what cannot be a label of one of its nodes."""
 
     images: containerlab.Images = field(default_factory=containerlab.Images)
@@ -59,7 +59,7 @@ class Placement:
                 raise UsageError(f"{key[:80]}={value[:80]} is no label", "write it like rocelab/rdma=yes")
 
 
-def export_topology(topology: Topology, placement: Placement) -> Files:
+def export_topology(topology: Topology, placement: ClusterPlacement) -> Files:
     """The manifests; UsageError as for containerlab, or when files are too big for a ConfigMap."""
     containerlab.check(topology)
     plan = plan_addresses(topology)
@@ -130,7 +130,7 @@ def _key(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _topology(topology: Topology, plan: Mapping[str, NodePlan], placement: Placement) -> dict[str, Any]:
+def _topology(topology: Topology, plan: Mapping[str, NodePlan], placement: ClusterPlacement) -> dict[str, Any]:
     deployment: dict[str, Any] = {
         "privilegedLauncher": True,
         "resources": {"default": {"requests": _REQUESTS}},

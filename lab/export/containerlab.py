@@ -56,7 +56,7 @@ class Images:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class DeployedLab:
     """What a lab has when rocelab has it deployed, and then plugs its links, with all that belongs to them."""
 
     owner: str
@@ -71,7 +71,7 @@ def check_image(image: str) -> None:
         raise UsageError(f"{image[:80]!r} is not an image", f"write one like {DEFAULT_IMAGE}")
 
 
-def export_lab(topology: Topology, images: Images, played: Played | None = None) -> Files:
+def export_lab(topology: Topology, images: Images, played: DeployedLab | None = None) -> Files:
     """All files of the lab; UsageError when containerlab cannot take a name, or there is an overlay.
 
     One that is ``played`` has no links of its own, and its nodes neither addresses nor rates.
@@ -155,7 +155,7 @@ def kept_at(node: str, path: str) -> str:
     return f"{node}/{path.rpartition('/')[2]}"
 
 
-def _node(topology: Topology, plan: Mapping[str, NodePlan], node: str, played: Played | None) -> dict[str, Any]:
+def _node(topology: Topology, plan: Mapping[str, NodePlan], node: str, played: DeployedLab | None) -> dict[str, Any]:
     mounted = binds(topology, plan, node, _SORT)
     if played and node in played.sockets:
         mounted.append(f"{played.sockets[node]}:{node_files.SOCKETS}")

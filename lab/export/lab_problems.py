@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lab.errors import Problem
     from lab.export.lab_reader import ReadLab, ReadLink
     from lab.model.topology import Role
-    from lab.model.yamltext import Path
+    from lab.model.values.yamltext import Path
 
 _SHOWN: Final = 4
 _PLACE: Final = re.compile(

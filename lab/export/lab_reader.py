@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import InvalidInput, Problem
 from lab.export.node_files import FRR_FOLDER
 from lab.model.load import read_text
-from lab.model.yamltext import Document, Path, format_path, read_yaml
+from lab.model.values.yamltext import Document, Path, format_path, read_yaml
 
 if TYPE_CHECKING:
     import pathlib

@@ -12,7 +12,7 @@ from lab.model.host_routes import host_routes
 from lab.model.hosts import hosts_file
 from lab.model.shaping import delay_limit, shaper_burst, shaper_limit
 from lab.model.sysctls import HASH_SEED
-from lab.routing.render import render_router
+from lab.routing.frr_config.render import render_router
 from lab.units import WIRE_OVERHEAD, exact_rate, exact_time
 
 if TYPE_CHECKING:

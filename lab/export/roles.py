@@ -9,7 +9,7 @@ from lab.errors import InvalidInput
 from lab.export import labels
 from lab.model.spec import MAX_POD
 from lab.model.topology import Role
-from lab.model.yamltext import show
+from lab.model.values.yamltext import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

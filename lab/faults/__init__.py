@@ -1,6 +1,7 @@
-"""What breaks a fabric on purpose, and mends it again.
+"""Faults: break a running fabric on purpose, and restore it.
 
-``fault`` is what a fault is, ``kinds/`` has their kinds, ``catalogue`` lists these. ``place`` reads where, ``wish``
-what and how; ``engine`` injects and heals by the ``ledger``, ``timing`` says when. Whoever diagnoses reads none
-of it.
+Start at ``fault`` (what a fault is) and ``fault_engine`` (inject and heal). ``kinds/`` holds every kind.
+``catalogue`` lists them. ``diagnose`` never imports this room::
+
+    fault_request, fault_place (what was asked for) -> fault_engine -> kinds/ ; ledger (what was there before) -> heal
 """

@@ -15,19 +15,19 @@ from lab.faults.kinds.host import (
     WrongAddress,
     WrongGateway,
 )
-from lab.faults.kinds.link import LinkDown, LinkMtu, LinkRate, PowerLost
-from lab.faults.kinds.nic import BroadcastStorm, GlobalPause, MalformedPfc, PausesIgnored, PauseStorm, SlowReceiver
-from lab.faults.kinds.node import CpuStarved, UdpFiltered
-from lab.faults.kinds.overlay import GatewayMac, NicMac, TunnelVni
-from lab.faults.kinds.packets import (
-    DscpRewritten,
-    LinkCorrupt,
-    LinkCut,
-    LinkDuplicate,
-    LinkLoss,
-    NotEct,
+from lab.faults.kinds.link_faults import LinkDown, LinkMtu, LinkRate, PowerLost
+from lab.faults.kinds.nic_faults import (
+    BroadcastStorm,
+    GlobalPause,
+    MalformedPfc,
+    PausesIgnored,
+    PauseStorm,
+    SlowReceiver,
 )
-from lab.faults.kinds.port import PortConfig
+from lab.faults.kinds.node_faults import CpuStarved, UdpFiltered
+from lab.faults.kinds.overlay_faults import GatewayMac, NicMac, TunnelVni
+from lab.faults.kinds.packet_faults import DscpRewritten, LinkCorrupt, LinkCut, LinkDuplicate, LinkLoss, NotEct
+from lab.faults.kinds.port_faults import PortConfig
 from lab.faults.kinds.routing import DaemonKilled, DaemonStopped, EcmpHash, FrrConfig, OnePath
 from lab.faults.kinds.static_route import RoutingLoop, StaticRoute
 from lab.faults.kinds.tunnel import TunnelDscp

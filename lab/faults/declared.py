@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from lab.backends import lifecycle
 from lab.errors import InvalidInput, UsageError
-from lab.model.validate import Finding
+from lab.model.values.validate import SpecFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.backends.base import Fabric
+    from lab.backends.backend import Fabric
     from lab.faults.timing import Timing
-    from lab.kernel.locks import Waiting
+    from lab.kernel.process.locks import Waiting
     from lab.model.topology import DeclaredFault, Topology
-    from lab.model.yamltext import Path
+    from lab.model.values.yamltext import Path
 
 # All kinds of faults take a while to import, and most topologies declare none.
 
 
-def check(topology: Topology) -> Iterator[Finding]:
+def check(topology: Topology) -> Iterator[SpecFinding]:
     """What of the declared faults means nothing, in the words of the file: kinds, places, parameters and times.
 
     What only a running fabric tells, as whether its ports are lossless, is told when they are injected.
@@ -30,30 +30,30 @@ def check(topology: Topology) -> Iterator[Finding]:
         yield from _problems(topology, fault, ("faults", number))
 
 
-def _problems(topology: Topology, fault: DeclaredFault, at: Path) -> Iterator[Finding]:
-    from lab.faults.wish import find_kind, place_of, read_parameters  # noqa: PLC0415
+def _problems(topology: Topology, fault: DeclaredFault, at: Path) -> Iterator[SpecFinding]:
+    from lab.faults.fault_request import find_kind, place_of, read_parameters  # noqa: PLC0415
 
     try:
         timing = timing_of(fault)
     except UsageError as error:
-        yield Finding(at, *_told(error))
+        yield SpecFinding(at, *_told(error))
         timing = None
     try:
         kind = find_kind(fault.kind)
     except UsageError as error:
-        yield Finding((*at, "kind"), *_told(error))
+        yield SpecFinding((*at, "kind"), *_told(error))
         return
     if kind.instant and timing is not None and timing.lasting is not None:
-        yield Finding((*at, "for"), f"{kind.name} is over once it has happened", "leave it out")
+        yield SpecFinding((*at, "for"), f"{kind.name} is over once it has happened", "leave it out")
     try:
         place_of(topology, kind, fault.place)
     except UsageError as error:
-        yield Finding((*at, "place"), *_told(error))
+        yield SpecFinding((*at, "place"), *_told(error))
     try:
         read_parameters(kind, fault.parameters)
     except InvalidInput as error:
         for problem in error.problems:
-            yield Finding((*at, "parameters", problem.path), problem.message, problem.remedy)
+            yield SpecFinding((*at, "parameters", problem.path), problem.message, problem.remedy)
 
 
 def _told(error: UsageError) -> tuple[str, str]:
@@ -75,16 +75,16 @@ def inject(fabric: Fabric, waiting: Waiting | None = None) -> None:
     """
     if not fabric.topology.faults:
         return
-    from lab.faults import attendant, engine  # noqa: PLC0415
-    from lab.faults.wish import Wish  # noqa: PLC0415
+    from lab.faults import fault_engine, helper_process  # noqa: PLC0415
+    from lab.faults.fault_request import FaultRequest  # noqa: PLC0415
 
     try:
         for fault in fabric.topology.faults:
             if timing_of(fault).attended:
-                attendant.leave(fabric, [fault.kind, fault.place, *_words(fault)])
+                helper_process.leave(fabric, [fault.kind, fault.place, *_words(fault)])
             else:
-                wish = Wish(fault.kind, fault.place, fault.parameters)
-                engine.inject(replace(fabric), wish, waiting=waiting)
+                wish = FaultRequest(fault.kind, fault.place, fault.parameters)
+                fault_engine.inject(replace(fabric), wish, waiting=waiting)
     except BaseException:
         lifecycle.down(fabric.state, waiting)
         raise

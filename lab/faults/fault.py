@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.backends.base import Fabric
-    from lab.faults.place import Form, Place
-    from lab.kernel.netns import Namespace
+    from lab.backends.backend import Fabric
+    from lab.faults.fault_place import FaultPlace, Form
+    from lab.kernel.process.netns import Namespace
     from lab.model.topology import Endpoint
 
 Before: TypeAlias = "Mapping[str, Any]"
@@ -42,7 +42,7 @@ class Fault(ABC, Generic[P]):
     """
 
     fabric: Fabric
-    place: Place
+    place: FaultPlace
     p: P
 
     name: ClassVar[str]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.backends.state import FabricState
+    from lab.backends.fabric_state import FabricState
 
 _BEGUN: Final = "begun"
 _MODE: Final = 0o600

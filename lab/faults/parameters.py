@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from lab.errors import InvalidInput, Problem
-from lab.model.suggest import suggest
+from lab.model.values.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 
-from lab.faults.attendant import say_ready
+from lab.faults.helper_process import say_ready
 
 
 def main(interface: str, period: float, frame: bytes) -> None:

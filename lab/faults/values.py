@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.model.fields import ranged
-from lab.model.suggest import suggest
-from lab.model.yamltext import show
+from lab.model.values.fields import ranged
+from lab.model.values.suggest import suggest
+from lab.model.values.yamltext import show
 from lab.units import format_time, parse_time
 from lab.wire.filter.words import OPCODES
 

@@ -33,7 +33,7 @@ from lab.model.topology import Endpoint, HostFamily, Node, Role, SeedPolicy, Top
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.model.overlay.parts import Addressed
+    from lab.model.overlay.node_plan import InterfaceAddress
     from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Link
 
@@ -156,7 +156,7 @@ def _in_networks(
     return found
 
 
-def _known(name: str, mac: str, by: Addressed | None) -> InterfacePlan:
+def _known(name: str, mac: str, by: InterfaceAddress | None) -> InterfacePlan:
     return InterfacePlan(name, mac) if by is None else InterfacePlan(name, mac, by.address, by.gateway)
 
 

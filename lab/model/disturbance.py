@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import InvalidInput, Problem
-from lab.model import sparse
+from lab.model.values import non_default_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ class Disturbance:
 
 def dump(disturbance: Disturbance) -> str:
     """The disturbance as JSON, for ``restore``; what is as it is by default is left out."""
-    return sparse.dump(disturbance)
+    return non_default_json.dump(disturbance)
 
 
 def restore(text: str) -> Disturbance:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import InvalidInput, Problem
-from lab.model import sparse
+from lab.model.values import non_default_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ def parts(probability: float) -> int:
 
 def dump(impairment: Impairment) -> str:
     """The impairment as JSON, for ``restore``; what is as it is by default is left out."""
-    return sparse.dump(impairment)
+    return non_default_json.dump(impairment)
 
 
 def restore(text: str) -> Impairment:

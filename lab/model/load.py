@@ -13,17 +13,17 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import InvalidInput, Problem, UsageError
-from lab.model.fields import check_fabric_name
 from lab.model.generate import Cable, LinkIndex, generate, number_interfaces
-from lab.model.overlay.build import make_overlay
-from lab.model.overlay.rules import check_attachments, check_overlay
+from lab.model.overlay.overlay_build import make_overlay
+from lab.model.overlay.overlay_rules import check_attachments, check_overlay
 from lab.model.qos.headroom import HOST_REACTION
-from lab.model.qos.rules import check_numbers, check_orders
-from lab.model.qos.spec import make_intent
+from lab.model.qos.qos_rules import check_numbers, check_orders
+from lab.model.qos.qos_spec import make_intent
 from lab.model.rules import check_node_names, check_spec, check_topology
 from lab.model.topology import Addressing, Bfd, DeclaredFault, Link, Node, Role, Routing, Topology, Underlay
-from lab.model.validate import Finding, validate
-from lab.model.yamltext import MAX_TEXT, Document, format_path, read_yaml
+from lab.model.values.fields import check_fabric_name
+from lab.model.values.validate import SpecFinding, validate
+from lab.model.values.yamltext import MAX_TEXT, Document, format_path, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lab.model.spec import AddressingSpec, TopologySpec
 
-Rules: TypeAlias = "Callable[[Topology], Iterable[Finding]]"
+Rules: TypeAlias = "Callable[[Topology], Iterable[SpecFinding]]"
 MAX_PROBLEMS: Final = 50
 """Problems that one report lists."""
 _STRUCTURE: Final = {"", "generate", "nodes", "links"}
@@ -42,7 +42,7 @@ _SUMS: Final = {*_STRUCTURE, "defaults", "overrides", "qos"}
 """Those that a buffer's numbers come from."""
 
 
-def no_more(_: Topology) -> Iterable[Finding]:
+def no_more(_: Topology) -> Iterable[SpecFinding]:
     """Nothing besides what ``load_topology`` itself finds."""
     return ()
 
@@ -109,19 +109,19 @@ def _none_cut_out(document: Document, topology: Topology) -> bool:
     return not isinstance(written, list) or len(written) == len(topology.faults)
 
 
-def _wrong(document: Document, findings: Iterable[Finding]) -> set[str]:
+def _wrong(document: Document, findings: Iterable[SpecFinding]) -> set[str]:
     """The places of the file that are wrong, and the sections that they are in; "" is the file itself."""
     places = {problem.path for problem in document.problems} | {format_path(found.path) for found in findings}
     return places | {re.split(r"[.\[]", place, maxsplit=1)[0] for place in places}
 
 
-def _news(document: Document, known: list[Finding], found: Iterable[Finding]) -> list[Finding]:
+def _news(document: Document, known: list[SpecFinding], found: Iterable[SpecFinding]) -> list[SpecFinding]:
     """What is no consequence: findings whose place, and what their place depends on, is not wrong yet."""
     wrong = _wrong(document, known)
     return [finding for finding in islice(found, MAX_PROBLEMS) if not wrong & _needed_by(finding)]
 
 
-def _needed_by(finding: Finding) -> set[str]:
+def _needed_by(finding: SpecFinding) -> set[str]:
     """The places that must be right for a finding about the whole to be more than a consequence."""
     place = format_path(finding.path)
     if finding.path[:1] == ("overlay",):
@@ -138,7 +138,7 @@ def renamed(topology: Topology, name: str) -> Topology:
         raise InvalidInput("--name", [Problem("", message, remedy)]) from error
 
 
-def _raise_any(source: str, document: Document, findings: Iterable[Finding]) -> None:
+def _raise_any(source: str, document: Document, findings: Iterable[SpecFinding]) -> None:
     problems = set(document.problems)
     refused = {problem.path for problem in problems}
     for path, message, remedy in islice(findings, MAX_PROBLEMS):

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from lab.model.generate import LinkIndex, census, interface_prefix, node_of
 from lab.model.graph import TierGraph
-from lab.model.qos.rules import check_names, check_places
+from lab.model.qos.qos_rules import check_names, check_places
 from lab.model.spec import MAX_LINKS, MAX_NODES
-from lab.model.suggest import suggest
 from lab.model.topology import HostFamily, Role
-from lab.model.validate import Finding
+from lab.model.values.suggest import suggest
+from lab.model.values.validate import SpecFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.model.spec import TopologySpec
     from lab.model.topology import Topology
-    from lab.model.validate import Draft
+    from lab.model.values.validate import Draft
 
 _NEIGHBOURS: Final = {
     Role.HOST: "hosts link to leaves",
@@ -32,7 +32,7 @@ _NEIGHBOURS: Final = {
 }
 
 
-def check_spec(draft: Draft) -> Iterator[Finding]:
+def check_spec(draft: Draft) -> Iterator[SpecFinding]:
     """Every rule that can be checked on what is written."""
     yield from _one_way_to_say_it(draft)
     yield from _bounded(draft.spec)
@@ -44,7 +44,7 @@ def check_spec(draft: Draft) -> Iterator[Finding]:
         yield from check_names(draft.spec.qos, draft.profile_names)
 
 
-def check_node_names(draft: Draft) -> Iterator[Finding]:
+def check_node_names(draft: Draft) -> Iterator[SpecFinding]:
     """Nodes that ``qos`` names and that are not written, where the fabric cannot be built to ask it."""
     if draft.spec.qos is None or not draft.node_names:
         return
@@ -53,10 +53,10 @@ def check_node_names(draft: Draft) -> Iterator[Finding]:
             node = node_of(place)
             if node not in draft.node_names:
                 remedy = suggest(node, draft.node_names, "add it to nodes")
-                yield Finding(("qos", kind, place), f"there is no node {node}", remedy)
+                yield SpecFinding(("qos", kind, place), f"there is no node {node}", remedy)
 
 
-def check_topology(topology: Topology, spec: TopologySpec) -> Iterator[Finding]:
+def check_topology(topology: Topology, spec: TopologySpec) -> Iterator[SpecFinding]:
     """Every rule about the fabric as a whole."""
     yield from _overrides_name_links(topology, spec)
     yield from _has_switches(topology)
@@ -67,44 +67,44 @@ def check_topology(topology: Topology, spec: TopologySpec) -> Iterator[Finding]:
     yield from _frr_is_of_switches(topology)
 
 
-def _frr_is_of_switches(topology: Topology) -> Iterator[Finding]:
+def _frr_is_of_switches(topology: Topology) -> Iterator[SpecFinding]:
     for name in topology.frr:
         node = topology.by_name.get(name)
         if node is None:
             remedy = suggest(name, topology.by_name, "name a switch")
-            yield Finding(("frr", name), f"there is no node {name}", remedy)
+            yield SpecFinding(("frr", name), f"there is no node {name}", remedy)
         elif not node.role.is_switch:
-            yield Finding(("frr", name), f"{name} is a host and runs no router", "name a switch")
+            yield SpecFinding(("frr", name), f"{name} is a host and runs no router", "name a switch")
 
 
-def _one_way_to_say_it(draft: Draft) -> Iterator[Finding]:
+def _one_way_to_say_it(draft: Draft) -> Iterator[SpecFinding]:
     spec = draft.spec
     written = bool(draft.node_names or spec.nodes or draft.link_numbers)
     generated = "generate" in draft.sections
     if generated and written:
-        yield Finding(("generate",), "is there beside nodes or links", "keep one: generate, or nodes and links")
+        yield SpecFinding(("generate",), "is there beside nodes or links", "keep one: generate, or nodes and links")
     if not generated and not draft.sections & {"nodes", "links"}:
-        yield Finding((), "describes no fabric", "add generate, or nodes and links")
+        yield SpecFinding((), "describes no fabric", "add generate, or nodes and links")
     if not generated and spec.overrides:
-        yield Finding(("overrides",), "need generate", "write the settings at the links themselves")
+        yield SpecFinding(("overrides",), "need generate", "write the settings at the links themselves")
 
 
-def _bounded(spec: TopologySpec) -> Iterator[Finding]:
+def _bounded(spec: TopologySpec) -> Iterator[SpecFinding]:
     nodes, links = census(spec.generate) if spec.generate else (len(spec.nodes), 0)
     path = ("generate",) if spec.generate else ("nodes",)
     if nodes > MAX_NODES:
-        yield Finding(path, f"makes {nodes} nodes", f"one kernel holds {MAX_NODES}; make the fabric smaller")
+        yield SpecFinding(path, f"makes {nodes} nodes", f"one kernel holds {MAX_NODES}; make the fabric smaller")
     if links > MAX_LINKS:
-        yield Finding(path, f"makes {links} links", f"one kernel holds {MAX_LINKS}; make the fabric smaller")
+        yield SpecFinding(path, f"makes {links} links", f"one kernel holds {MAX_LINKS}; make the fabric smaller")
 
 
-def _only_hosts_have_rdma(spec: TopologySpec) -> Iterator[Finding]:
+def _only_hosts_have_rdma(spec: TopologySpec) -> Iterator[SpecFinding]:
     for name, node in spec.nodes.items():
         if node.rdma is not None and node.role is not Role.HOST:
-            yield Finding(("nodes", name, "rdma"), f"is for hosts, not for a {node.role}", "remove it")
+            yield SpecFinding(("nodes", name, "rdma"), f"is for hosts, not for a {node.role}", "remove it")
 
 
-def _links_join_neighbours(draft: Draft) -> Iterator[Finding]:
+def _links_join_neighbours(draft: Draft) -> Iterator[SpecFinding]:
     roles = {name: node.role for name, node in draft.spec.nodes.items()}
     for number, link in zip(draft.link_numbers, draft.spec.links, strict=True):
         path = ("links", number, "ends")
@@ -112,22 +112,26 @@ def _links_join_neighbours(draft: Draft) -> Iterator[Finding]:
         for place, end in enumerate(link.ends):
             yield from _end_exists((*path, place), end, roles, draft)
         if first == second:
-            yield Finding(path, f"both are at {first}", "link two different nodes")
+            yield SpecFinding(path, f"both are at {first}", "link two different nodes")
         elif first in roles and second in roles and abs(roles[first].tier - roles[second].tier) != 1:
             message = f"{first} is a {roles[first]} and {second} is a {roles[second]}"
-            yield Finding(path, message, _NEIGHBOURS[min(roles[first], roles[second], key=lambda role: role.tier)])
+            yield SpecFinding(
+                path, message, _NEIGHBOURS[min(roles[first], roles[second], key=lambda role: role.tier)]
+            )
 
 
-def _end_exists(path: tuple[str | int, ...], end: str, roles: dict[str, Role], draft: Draft) -> Iterator[Finding]:
+def _end_exists(path: tuple[str | int, ...], end: str, roles: dict[str, Role], draft: Draft) -> Iterator[SpecFinding]:
     node, _, interface = end.partition(":")
     if node not in draft.node_names:
-        yield Finding(path, f"there is no node {node}", suggest(node, draft.node_names, "add it to nodes"))
+        yield SpecFinding(path, f"there is no node {node}", suggest(node, draft.node_names, "add it to nodes"))
     elif interface and node in roles and not interface.startswith(interface_prefix(roles[node])):
         right = interface_prefix(roles[node])
-        yield Finding(path, f"{node} is a {roles[node]} and has no {interface}", f"call it {right}{interface[3:]}")
+        yield SpecFinding(
+            path, f"{node} is a {roles[node]} and has no {interface}", f"call it {right}{interface[3:]}"
+        )
 
 
-def _interfaces_used_once(draft: Draft) -> Iterator[Finding]:
+def _interfaces_used_once(draft: Draft) -> Iterator[SpecFinding]:
     first_use: dict[str, int] = {}
     for number, link in zip(draft.link_numbers, draft.spec.links, strict=True):
         for place, end in enumerate(link.ends):
@@ -135,24 +139,24 @@ def _interfaces_used_once(draft: Draft) -> Iterator[Finding]:
                 continue
             if end in first_use and first_use[end] != number:
                 message = f"{end} already has a cable, links[{first_use[end]}]"
-                yield Finding(("links", number, "ends", place), message, "use another interface, or leave it out")
+                yield SpecFinding(("links", number, "ends", place), message, "use another interface, or leave it out")
             first_use.setdefault(end, number)
 
 
-def _pools_are_disjoint(spec: TopologySpec) -> Iterator[Finding]:
+def _pools_are_disjoint(spec: TopologySpec) -> Iterator[SpecFinding]:
     pools = {name: getattr(spec.addressing, name) for name in type(spec.addressing).model_fields}
     for (first, one), (second, other) in combinations(pools.items(), 2):
         if one.version == other.version and one.overlaps(other):
             path = ("addressing", second if second in spec.addressing.model_fields_set else first)
             there = first if path[1] == second else second
             message = f"{pools[path[1]]} overlaps {there} {pools[there]}"
-            yield Finding(path, message, "choose disjoint prefixes")
+            yield SpecFinding(path, message, "choose disjoint prefixes")
     for name, pool in pools.items():
         if pool.is_multicast or pool.is_loopback or pool.is_link_local or pool.is_unspecified:
-            yield Finding(("addressing", name), f"{pool} is not for unicast in a fabric", "use private addresses")
+            yield SpecFinding(("addressing", name), f"{pool} is not for unicast in a fabric", "use private addresses")
 
 
-def _overrides_name_links(topology: Topology, spec: TopologySpec) -> Iterator[Finding]:
+def _overrides_name_links(topology: Topology, spec: TopologySpec) -> Iterator[SpecFinding]:
     if not spec.overrides:
         return
     index = LinkIndex(topology.links)
@@ -162,21 +166,21 @@ def _overrides_name_links(topology: Topology, spec: TopologySpec) -> Iterator[Fi
             message = f"there is no node {strangers[0]}" if strangers else "no link is called that"
             remedy = "see `rocelab topology show --json` for the links"
             remedy = suggest(strangers[0], topology.by_name, remedy) if strangers else remedy
-            yield Finding(("overrides", name), message, remedy)
+            yield SpecFinding(("overrides", name), message, remedy)
 
 
-def _has_switches(topology: Topology) -> Iterator[Finding]:
+def _has_switches(topology: Topology) -> Iterator[SpecFinding]:
     if not topology.having(Role.LEAF):
-        yield Finding((), "has no leaf", "add a node with role: leaf")
+        yield SpecFinding((), "has no leaf", "add a node with role: leaf")
 
 
-def _all_connected(topology: Topology) -> Iterator[Finding]:
+def _all_connected(topology: Topology) -> Iterator[SpecFinding]:
     for node in topology.nodes:
         if not topology.links_of(node.name) and len(topology.nodes) > 1:
-            yield Finding(("nodes", node.name), "has no link", "link it, or remove it")
+            yield SpecFinding(("nodes", node.name), "has no link", "link it, or remove it")
 
 
-def _all_leaves_reach_each_other(topology: Topology) -> Iterator[Finding]:
+def _all_leaves_reach_each_other(topology: Topology) -> Iterator[SpecFinding]:
     graph = TierGraph(topology)
     leaves = [leaf.name for leaf in topology.having(Role.LEAF) if topology.links_of(leaf.name)]
     everyone = sum(graph.leaf_bits[leaf] for leaf in leaves)
@@ -187,11 +191,11 @@ def _all_leaves_reach_each_other(topology: Topology) -> Iterator[Finding]:
             more = missing.bit_count() - 1
             message = f"has no BGP path to {other}" + (f" and {more} more leaves" if more else "")
             remedy = "link both to one spine, or to spines of different pods below one super-spine"
-            yield Finding(("nodes", leaf), message, remedy)
+            yield SpecFinding(("nodes", leaf), message, remedy)
             return
 
 
-def _pools_suffice(topology: Topology) -> Iterator[Finding]:
+def _pools_suffice(topology: Topology) -> Iterator[SpecFinding]:
     pools = topology.addressing
     counts = {role: len(topology.having(role)) for role in Role}
     host_links = sum(len(topology.links_of(host.name)) for host in topology.hosts)
@@ -209,6 +213,6 @@ def _pools_suffice(topology: Topology) -> Iterator[Finding]:
         length = pool.max_prefixlen - bits - max(needed - 1, 0).bit_length()
         if needed and pool.prefixlen > length:
             what = f"/{pool.max_prefixlen - bits} prefixes" if bits else "addresses"
-            yield Finding(
+            yield SpecFinding(
                 ("addressing", name), f"{pool} has no room for {needed} {what}", f"use a /{length} or shorter"
             )

@@ -10,7 +10,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lab.model.fields import (
+from lab.model.overlay.overlay_spec import OverlaySpec
+from lab.model.qos.qos_spec import Qos
+from lab.model.topology import Addressing, HashPolicy, HostFamily, Role, SeedPolicy, Underlay
+from lab.model.values.fields import (
     SECTION,
     Delay,
     End,
@@ -26,9 +29,6 @@ from lab.model.fields import (
     Scalar,
     Span,
 )
-from lab.model.overlay.spec import OverlaySpec
-from lab.model.qos.spec import Qos
-from lab.model.topology import Addressing, HashPolicy, HostFamily, Role, SeedPolicy, Underlay
 
 MAX_POD: Final = 999
 """Pods, which the AS numbers of spines have room for."""

@@ -10,8 +10,8 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from lab.errors import InvalidInput, Problem
-from lab.model.overlay.store import dump_overlay, restore_overlay
-from lab.model.qos.store import dump_intent, restore_intent
+from lab.model.overlay.overlay_store import dump_overlay, restore_overlay
+from lab.model.qos.qos_store import dump_intent, restore_intent
 from lab.model.topology import (
     Addressing,
     Bfd,

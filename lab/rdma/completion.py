@@ -6,17 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.kernel import cycles
-from lab.rdma import perftest, session
+from lab.kernel.process import tsc
+from lab.rdma import perftest, perftest_session
 from lab.rdma.measure import LatencyTest, Verb
-from lab.rdma.session import Patience
+from lab.rdma.perftest_session import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from lab.rdma.measure import BandwidthTest, Pair
-    from lab.rdma.session import Exchange
+    from lab.rdma.perftest_session import Exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def complete(pairs: Sequence[Pair], test: BandwidthTest) -> tuple[Completion, ..
 
     def attempt(folder: Path) -> tuple[Completion, ...]:
         exchanges = perftest.prepare(pairs, test, "bw", options, folder)
-        session.run(exchanges, Patience(), perftest.silent)
+        perftest_session.run(exchanges, Patience(), perftest.silent)
         results = [perftest.bandwidth_of(exchange, test, 0.0) for exchange in exchanges]
         return tuple(
             Completion(each.pair, _began(each, result.duration_s), result.duration_s, result.messages)
@@ -64,9 +64,9 @@ def complete_each(pairs: Sequence[Pair], size: int, messages: int) -> tuple[Comp
 
     def attempt(folder: Path) -> tuple[Completion, ...]:
         exchanges = perftest.prepare(pairs, test, "lat", options, folder)
-        before = cycles.read()
-        session.run(exchanges, Patience(), perftest.silent)
-        after = cycles.read()
+        before = tsc.read()
+        perftest_session.run(exchanges, Patience(), perftest.silent)
+        after = tsc.read()
         timed = [perftest.samples_of(exchange, test, before, after)[0] for exchange in exchanges]
         return tuple(
             Completion(each.pair, _began(each, lasted), lasted, len(samples), tuple(samples))

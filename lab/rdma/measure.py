@@ -16,7 +16,7 @@ from lab.errors import OperationFailed, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.kernel.netns import Namespace
+    from lab.kernel.process.netns import Namespace
     from lab.model.addressing import Address
 
 DEFAULT_TCLASS: Final = 106

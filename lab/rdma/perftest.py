@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import cycles, process
-from lab.rdma import failure, report, session, sysfs
-from lab.rdma.arrivals import no_faster
+from lab.kernel.process import process, tsc
+from lab.rdma import perftest_failure, perftest_report, perftest_session, sysfs
 from lab.rdma.measure import (
     MARGIN,
     BandwidthResult,
@@ -23,14 +22,15 @@ from lab.rdma.measure import (
     receiver,
     summarise,
 )
-from lab.rdma.meter import Meter, Window
-from lab.rdma.session import RESOLUTION, Exchange, Patience, Side
+from lab.rdma.perftest_session import RESOLUTION, Exchange, Patience, PerftestSide
+from lab.rdma.receive_cap import no_faster
+from lab.rdma.window_counters import MeasureWindow, Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lab.rdma.measure import Nic, Pair
-    from lab.rdma.session import Report
+    from lab.rdma.perftest_session import Report
 
 T = TypeVar("T")
 
@@ -69,9 +69,9 @@ def measure_bandwidth(
         exchanges = prepare(pairs, test, "bw", options, folder)
         devices = {receiver(pair, test.verb).device: "" for pair in pairs}
         counting = Meter(devices) if meter is None else meter
-        window = None if test.duration is None else Window(exchanges, MARGIN, test.duration, counting)
+        window = None if test.duration is None else MeasureWindow(exchanges, MARGIN, test.duration, counting)
         counting.begin()
-        session.run(exchanges, patience or Patience(), progress, seconds, window)
+        perftest_session.run(exchanges, patience or Patience(), progress, seconds, window)
         if window is None or not window.ended:
             counting.end()
         results = [bandwidth_of(exchange, test, began) for exchange, began in _beginnings(exchanges, test)]
@@ -104,9 +104,9 @@ def measure_latency(
         exchanges = prepare(pairs, test, "lat", options, folder)
         counting = Meter({}) if meter is None else meter
         counting.begin()
-        before = cycles.read()
-        session.run(exchanges, patience or Patience(), progress)
-        after = cycles.read()
+        before = tsc.read()
+        perftest_session.run(exchanges, patience or Patience(), progress)
+        after = tsc.read()
         counting.end()
         return tuple(_latency(exchange, test, before, after) for exchange in exchanges)
 
@@ -184,8 +184,8 @@ def _exchange(pair: Pair, port: int, common: Sequence[str], pace: Sequence[str],
     )
 
 
-def _side(name: str, nic: Nic, argv: Sequence[str], files: Path) -> Side:
-    return Side(
+def _side(name: str, nic: Nic, argv: Sequence[str], files: Path) -> PerftestSide:
+    return PerftestSide(
         name, nic.namespace, argv, files.with_suffix(f"{files.suffix}-out"), files.with_suffix(f"{files.suffix}-err")
     )
 
@@ -205,7 +205,7 @@ def _ports(pairs: Sequence[Pair]) -> list[int]:
     free: dict[Nic, list[int]] = {}
     for nic in {pair.dst for pair in pairs}:
         count = sum(pair.dst == nic for pair in pairs)
-        free[nic] = session.free_ports(nic.namespace, count, nic.address.version)
+        free[nic] = perftest_session.free_ports(nic.namespace, count, nic.address.version)
     return [free[pair.dst].pop() for pair in pairs]
 
 
@@ -258,14 +258,14 @@ def bandwidth_of(exchange: Exchange, test: BandwidthTest, began: float) -> Bandw
     )
 
 
-def _reported(json: str, printed: str, test: BandwidthTest) -> report.BandwidthReport:
+def _reported(json: str, printed: str, test: BandwidthTest) -> perftest_report.BandwidthReport:
     """What perftest reports; no message in the whole of a duration is a figure as any other."""
     try:
-        return report.parse_bandwidth(json, printed, test.size)
-    except report.NoMessage:
+        return perftest_report.parse_bandwidth(json, printed, test.size)
+    except perftest_report.NoMessage:
         if test.duration is None:
             raise
-        return report.BandwidthReport(test.size, 0, report.parse_mtu(printed), math.inf)
+        return perftest_report.BandwidthReport(test.size, 0, perftest_report.parse_mtu(printed), math.inf)
 
 
 def _refuse_silence(exchanges: Sequence[Exchange], results: Sequence[BandwidthResult], seconds: float | None) -> None:
@@ -273,20 +273,20 @@ def _refuse_silence(exchanges: Sequence[Exchange], results: Sequence[BandwidthRe
     for exchange, result in zip(exchanges, results, strict=True):
         if result.messages or seconds is None:
             continue
-        qps, pair = report.parse_qps(_printed(exchange)), exchange.pair
+        qps, pair = perftest_report.parse_qps(_printed(exchange)), exchange.pair
         exchange.observe()
         users = [nic.device for each in exchanges for nic in (each.pair.src, each.pair.dst)]
         if not exchange.came_back and users.count(pair.src.device) == 1:
-            raise failure.unanswered(pair, qps, seconds)
-        raise failure.incomplete(pair, qps, seconds)
+            raise perftest_failure.unanswered(pair, qps, seconds)
+        raise perftest_failure.incomplete(pair, qps, seconds)
 
 
-def _latency(exchange: Exchange, test: LatencyTest, before: cycles.Reading, after: cycles.Reading) -> LatencyResult:
+def _latency(exchange: Exchange, test: LatencyTest, before: tsc.TscReading, after: tsc.TscReading) -> LatencyResult:
     return summarise(exchange.pair, test, *samples_of(exchange, test, before, after))
 
 
 def samples_of(
-    exchange: Exchange, test: LatencyTest, before: cycles.Reading, after: cycles.Reading
+    exchange: Exchange, test: LatencyTest, before: tsc.TscReading, after: tsc.TscReading
 ) -> tuple[list[float], int]:
     """The seconds of each message of a pair that has ended but the last, and the path MTU; raises as above.
 
@@ -294,16 +294,16 @@ def samples_of(
     """
     printed = _printed(exchange)
     try:
-        mtu = report.parse_mtu(printed)
-        samples = report.parse_cycles(printed, test.iterations)
+        mtu = perftest_report.parse_mtu(printed)
+        samples = perftest_report.parse_cycles(printed, test.iterations)
     except ValueError as error:
         raise _unreadable(exchange.pair, error) from error
     _refuse_smaller_mtu(exchange.pair, test, mtu)
     # Of a ping-pong each sample is half of what it lasted; all of them lasted no longer than the whole run.
     lasted = math.fsum(samples) * (1 if test.verb is Verb.READ else 2)
     if not lasted <= after.cycles - before.cycles:
-        raise failure.unsteady(exchange.pair)
-    frequency = cycles.frequency(before, after)
+        raise perftest_failure.unsteady(exchange.pair)
+    frequency = tsc.frequency(before, after)
     return [sample / frequency for sample in samples], mtu
 
 

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
-from lab.kernel import endings, locks, probe, process, sockets
+from lab.kernel.bpf import probe
+from lab.kernel.process import locks, netns_teardown, process, sockets
 from lab.rdma import sysfs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.kernel.netns import Namespace
+    from lab.kernel.process.netns import Namespace
 
 MAX_NAME: Final = 63
 """Characters: the kernel's IB_DEVICE_NAME_MAX less its terminating zero."""
@@ -64,7 +65,7 @@ def create(namespace: Namespace, device: str, netdev: str) -> None:
     the namespace (before 7.1).
     """
     sysfs.require()
-    with locks.held(endings.RDMA_DEVICES):  # rxe races with itself
+    with locks.held(netns_teardown.RDMA_DEVICES):  # rxe races with itself
         try:
             namespace.run([_tool(), "link", "add", device, "type", "rxe", "netdev", netdev])
         except CommandFailed as error:
@@ -82,7 +83,7 @@ def delete(*devices: str) -> None:
     is refused: OperationFailed names the program.
     """
     if there := [device for device in devices if sysfs.exists(device)]:
-        with endings.none_ending():
+        with netns_teardown.none_ending():
             for device in there:
                 _delete(device)
 

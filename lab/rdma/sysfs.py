@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import endings
+from lab.kernel.process import netns_teardown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lab.model.addressing import Address
 
-DEVICES: Final = endings.RDMA_DEVICES
+DEVICES: Final = netns_teardown.RDMA_DEVICES
 MAKE_AGAIN: Final = "rocelab down, then up, makes it again"
 """The remedy for a device that is missing."""
 _VERBS: Final = Path("/sys/class/infiniband_verbs")

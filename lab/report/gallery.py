@@ -12,14 +12,14 @@ from lab.report.page import asset, filled
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lab.report.facts import Facts
+    from lab.report.run_facts import ReportFacts
 
 _WIDTH: Final = 300
 _ROWS: Final = 8
 """Ports whose standstills a picture shows."""
 
 
-def write_gallery(runs: Sequence[tuple[Facts, str]], unread: Mapping[str, str]) -> str:
+def write_gallery(runs: Sequence[tuple[ReportFacts, str]], unread: Mapping[str, str]) -> str:
     """The page: runs with the files of their pages, and of recordings that could not be read why.
 
     They are in the order of a course: what is easy to find first, then by scenario and time; others come last.
@@ -35,12 +35,12 @@ def write_gallery(runs: Sequence[tuple[Facts, str]], unread: Mapping[str, str]) 
     )
 
 
-def _level(facts: Facts) -> int:
+def _level(facts: ReportFacts) -> int:
     """How hard it is to find what is wrong in a run; 0 where nobody says."""
     return facts.told.answer.level if facts.told.answer else 0
 
 
-def _card(facts: Facts, page: str) -> str:
+def _card(facts: ReportFacts, page: str) -> str:
     outcome = facts.told.outcome or "not judged"
     kind = f" {facts.told.outcome}" if facts.told.outcome in {"pass", "fail", "unknown"} else ""
     rank = f'<span class="chip">level {_level(facts)}</span>' if _level(facts) else ""
@@ -57,7 +57,7 @@ def _card(facts: Facts, page: str) -> str:
     )
 
 
-def _strip(facts: Facts) -> Iterator[str]:
+def _strip(facts: ReportFacts) -> Iterator[str]:
     """The time of a run: phases, the fault above them, and who stood still below."""
     scale = _WIDTH / facts.seconds if facts.seconds > 0 else 0.0
     yield f'<svg class="strip" viewBox="0 0 {_WIDTH} 46" preserveAspectRatio="none" aria-hidden="true">'

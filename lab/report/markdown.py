@@ -5,17 +5,17 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from lab.report.diagnosed import diagnosed
-from lab.report.facts import named
-from lab.report.figures import DEVICE, KINDS, PLAIN, value
+from lab.report.diagnosis_part import diagnosed
 from lab.report.markdown_text import block, code, plain, table
+from lab.report.run_facts import named
+from lab.report.run_figures import DEVICE, KINDS, PLAIN, value
 from lab.units import counted, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lab.report.facts import Facts, Moved
-    from lab.report.figures import Figure, Kind
+    from lab.report.run_facts import Moved, ReportFacts
+    from lab.report.run_figures import FigureKind, ReportFigure
 
 _ROWS: Final = 8
 _MOMENTS: Final = 60
@@ -23,7 +23,7 @@ _SHOWN: Final = 8000
 """Characters of a command's output; the rest is in the recording."""
 
 
-def write_markdown(facts: Facts) -> str:
+def write_markdown(facts: ReportFacts) -> str:
     """The whole document."""
     parts = (
         _heading, _broke, diagnosed, _timeline, _seen, _evidence, _checks, _figures, _cause, _ruled, _fix, _verified,
@@ -32,7 +32,7 @@ def write_markdown(facts: Facts) -> str:
     return "\n".join(line for part in parts for line in part(facts)) + "\n"
 
 
-def _heading(facts: Facts) -> Iterator[str]:
+def _heading(facts: ReportFacts) -> Iterator[str]:
     yield f"# {plain(facts.story.title or facts.name)}"
     yield ""
     if facts.why:
@@ -51,7 +51,7 @@ def _heading(facts: Facts) -> Iterator[str]:
     ))  # fmt: skip
 
 
-def _broke(facts: Facts) -> Iterator[str]:
+def _broke(facts: ReportFacts) -> Iterator[str]:
     yield "## What broke"
     yield ""
     for fault in facts.faults:
@@ -74,7 +74,7 @@ def _broke(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _timeline(facts: Facts) -> Iterator[str]:
+def _timeline(facts: ReportFacts) -> Iterator[str]:
     yield "## Timeline"
     yield ""
     shown = facts.timeline[:_MOMENTS]
@@ -90,7 +90,7 @@ def _timeline(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _seen(facts: Facts) -> Iterator[str]:
+def _seen(facts: ReportFacts) -> Iterator[str]:
     yield "## How it was seen"
     yield ""
     lines = list(seen(facts))
@@ -100,7 +100,7 @@ def _seen(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def seen(facts: Facts) -> Iterator[str]:
+def seen(facts: ReportFacts) -> Iterator[str]:
     """What stands out, in lines: standstills in their order, losses, marks, packets sent again."""
     began = facts.broken_from
     since = "after the injection began" if any(fault.story for fault in facts.faults) else "into the recording"
@@ -114,7 +114,7 @@ def seen(facts: Facts) -> Iterator[str]:
         yield from _grown(facts, kind)
 
 
-def _grown(facts: Facts, kind: str) -> Iterator[str]:
+def _grown(facts: ReportFacts, kind: str) -> Iterator[str]:
     """Where a count rose most above that of the first phase, if anywhere; of a run without phases where it grew."""
     if len(facts.phases) == 1:
         whole = max((row[0] for row in rows_of(facts, kind)), key=lambda each: each.value, default=None)
@@ -130,7 +130,7 @@ def _grown(facts: Facts, kind: str) -> Iterator[str]:
         )
 
 
-def _evidence(facts: Facts) -> Iterator[str]:
+def _evidence(facts: ReportFacts) -> Iterator[str]:
     yield "## Evidence"
     yield ""
     if not facts.commands:
@@ -148,7 +148,7 @@ def _evidence(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _packets(facts: Facts) -> Iterator[str]:
+def _packets(facts: ReportFacts) -> Iterator[str]:
     yield "### Packets"
     yield ""
     yield "The first of each sort that was captured; `rocelab dissect RUN/FILE --packet N` takes one apart."
@@ -171,7 +171,7 @@ def _shown(text: str) -> str:
     return f"{text[:_SHOWN]}\n... {len(text) - _SHOWN} more characters are in commands.jsonl\n"
 
 
-def _checks(facts: Facts) -> Iterator[str]:
+def _checks(facts: ReportFacts) -> Iterator[str]:
     yield "## Checks"
     yield ""
     if not facts.told.checks:
@@ -185,7 +185,7 @@ def _checks(facts: Facts) -> Iterator[str]:
     yield from table(("check", "verdict", "evidence", "what is true where it passes"), rows)
 
 
-def _figures(facts: Facts) -> Iterator[str]:
+def _figures(facts: ReportFacts) -> Iterator[str]:
     yield "## Figures"
     yield ""
     if facts.transfers:
@@ -197,7 +197,7 @@ def _figures(facts: Facts) -> Iterator[str]:
             yield from _figure_table(facts, kind, rows)
 
 
-def _transfers(facts: Facts) -> Iterator[str]:
+def _transfers(facts: ReportFacts) -> Iterator[str]:
     yield "### Transfers"
     yield ""
     yield "What pairs moved, and how long that took from the first message to the last (`transfers.jsonl`)."
@@ -213,16 +213,16 @@ def _transfer(moved: Moved) -> list[str]:
     return [*where, *numbers, ", ".join(messages)]
 
 
-def rows_of(facts: Facts, kind: str) -> list[list[Figure]]:
+def rows_of(facts: ReportFacts, kind: str) -> list[list[ReportFigure]]:
     """A row for each port of which there are figures of a kind, by their highest; each has one for each phase."""
-    rows: dict[tuple[str, int | None], list[Figure]] = {}
+    rows: dict[tuple[str, int | None], list[ReportFigure]] = {}
     for figure in facts.figures:
         if figure.kind == kind:
             rows.setdefault((figure.of, figure.priority), []).append(figure)
     return sorted(rows.values(), key=lambda row: -max(figure.value for figure in row))
 
 
-def _figure_table(facts: Facts, kind: Kind, rows: list[list[Figure]]) -> Iterator[str]:
+def _figure_table(facts: ReportFacts, kind: FigureKind, rows: list[list[ReportFigure]]) -> Iterator[str]:
     yield f"### {kind.name.replace('_', ' ').capitalize()}"
     yield ""
     more = f"; {counted(len(rows) - _ROWS, 'row')} with less left out" if len(rows) > _ROWS else ""
@@ -235,7 +235,7 @@ def _figure_table(facts: Facts, kind: Kind, rows: list[list[Figure]]) -> Iterato
     )
 
 
-def _cause(facts: Facts) -> Iterator[str]:
+def _cause(facts: ReportFacts) -> Iterator[str]:
     """What the scenario says it is: nothing here was diagnosed."""
     answer = facts.told.answer
     if answer is None:
@@ -246,7 +246,7 @@ def _cause(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _ruled(facts: Facts) -> Iterator[str]:
+def _ruled(facts: ReportFacts) -> Iterator[str]:
     yield "## What was ruled out"
     yield ""
     yield from table(
@@ -257,7 +257,7 @@ def _ruled(facts: Facts) -> Iterator[str]:
         yield ""
 
 
-def _prevention(facts: Facts) -> Iterator[str]:
+def _prevention(facts: ReportFacts) -> Iterator[str]:
     if facts.told.answer is None and not facts.alarms:
         return
     yield "## Prevention"
@@ -268,7 +268,7 @@ def _prevention(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _fix(facts: Facts) -> Iterator[str]:
+def _fix(facts: ReportFacts) -> Iterator[str]:
     yield "## Fix"
     yield ""
     whens = [sentence for sentence in facts.story.sentences if sentence.word == "When"]
@@ -287,7 +287,7 @@ def _fix(facts: Facts) -> Iterator[str]:
     yield ""
 
 
-def _verified(facts: Facts) -> Iterator[str]:
+def _verified(facts: ReportFacts) -> Iterator[str]:
     yield "## Verification"
     yield ""
     rows = [row for row in rows_of(facts, "sent") if row[0].value]
@@ -306,7 +306,7 @@ def _verified(facts: Facts) -> Iterator[str]:
     ))  # fmt: skip
 
 
-def _unknown(facts: Facts) -> Iterator[str]:
+def _unknown(facts: ReportFacts) -> Iterator[str]:
     yield "## What stays unknown"
     yield ""
     yield from (f"- {plain(line)}" for line in facts.unknowns)

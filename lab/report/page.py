@@ -21,13 +21,13 @@ from lab import __version__
 from lab.model.draw.svg import draw_svg
 from lab.report.markdown import write_markdown
 from lab.report.playback import playback
-from lab.telemetry.folder import damage_as_invalid
+from lab.telemetry.store.recording_folder import damage_as_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.report.facts import Facts
-    from lab.telemetry.recording import Recording
+    from lab.report.run_facts import ReportFacts
+    from lab.telemetry.read.recording import Recording
 
 _ASSETS: Final = Path(__file__).parent / "assets"
 _SCRIPTS: Final = ("model.js", "fabric.js", "plots.js", "player.js")
@@ -35,13 +35,13 @@ _HOLE: Final = re.compile(r"\{\{(\w+)\}\}")
 _UNSAFE: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-def write_page(recording: Recording, facts: Facts) -> str:
+def write_page(recording: Recording, facts: ReportFacts) -> str:
     """The whole file. InvalidInput when the recording is damaged."""
     with damage_as_invalid(recording.folder.path):
         return _page_of(recording, facts)
 
 
-def _page_of(recording: Recording, facts: Facts) -> str:
+def _page_of(recording: Recording, facts: ReportFacts) -> str:
     played = playback(recording, facts)
     script = f'{asset("uPlot.iife.min.js")}\n(() => {{\n"use strict";\n{_own()}\n}})();\n'
     every = f"Of its samples every {played['every']}. is played: it is long." if played["every"] > 1 else ""
@@ -92,7 +92,7 @@ def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _chips(facts: Facts) -> Iterator[str]:
+def _chips(facts: ReportFacts) -> Iterator[str]:
     if facts.told.outcome:
         yield f'<span class="chip {escape(facts.told.outcome)}">{escape(facts.told.outcome)}</span>'
     for text in (

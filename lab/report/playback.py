@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.report.facts import named
-from lab.report.figures import AGAIN, KINDS, PLAIN, lanes_of, series_of
 from lab.report.markdown import typed
-from lab.report.places import places_in
+from lab.report.mentions import places_in
+from lab.report.run_facts import named
+from lab.report.run_figures import AGAIN, KINDS, PLAIN, lanes_of, series_of
 from lab.report.steps import opening_of, steps_of
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.model.topology import Topology
-    from lab.report.facts import Facts
-    from lab.report.packets import Packet
-    from lab.telemetry.recording import Event, Recording
-    from lab.telemetry.series import Series
+    from lab.report.packet_picks import Packet
+    from lab.report.run_facts import ReportFacts
+    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.series import Series
 
 _NS: Final = 10**9
 _US: Final = 1000
@@ -40,7 +40,7 @@ _OUTPUT: Final = 100_000
 """Characters of a command's output that the page shows."""
 
 
-def playback(recording: Recording, facts: Facts, budget: int = BUDGET) -> dict[str, Any]:
+def playback(recording: Recording, facts: ReportFacts, budget: int = BUDGET) -> dict[str, Any]:
     """Everything that the page's script reads; ``every`` tells how many samples one of them stands for."""
     every, about = 1, _about(recording.topology, recording, facts)
     while True:
@@ -50,7 +50,7 @@ def playback(recording: Recording, facts: Facts, budget: int = BUDGET) -> dict[s
         every *= 2
 
 
-def _about(topology: Topology, recording: Recording, facts: Facts) -> dict[str, Any]:
+def _about(topology: Topology, recording: Recording, facts: ReportFacts) -> dict[str, Any]:
     return {
         "name": facts.name,
         "seconds": facts.seconds,
@@ -79,7 +79,7 @@ def _about(topology: Topology, recording: Recording, facts: Facts) -> dict[str, 
     }  # fmt: skip
 
 
-def _pauses(facts: Facts) -> dict[str, dict[str, list[int]]]:
+def _pauses(facts: ReportFacts) -> dict[str, dict[str, list[int]]]:
     """By port and priority: microseconds from the end of the last pause, microseconds that it lasted, and so on."""
     found: dict[str, dict[str, list[int]]] = {}
     ends: dict[tuple[str, int], int] = {}
@@ -91,7 +91,7 @@ def _pauses(facts: Facts) -> dict[str, dict[str, list[int]]]:
     return found
 
 
-def _commands(recording: Recording, facts: Facts) -> Iterator[dict[str, Any]]:
+def _commands(recording: Recording, facts: ReportFacts) -> Iterator[dict[str, Any]]:
     """How the run was made, what was run in it, and what was set."""
     if facts.told.scenario:
         given = "".join(f" --set {name}={value}" for name, value in facts.parameters.items())
@@ -177,7 +177,7 @@ def _again(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[st
 
 def _sessions(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
     """Of each session, ``leaf1:swp1 bgp``: whether it is up, as a gauge. The first event tells how it was before."""
-    told: dict[str, list[Event]] = {}
+    told: dict[str, list[RecordedEvent]] = {}
     for event in recording.events(source="routing"):
         if event.kind in _UP:
             told.setdefault(f"{event.node}:{event.interface} {event.kind}", []).append(event)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.report.places import places_in
-from lab.report.ruled import WORST
+from lab.report.mentions import places_in
+from lab.report.ruled_out import WORST
 from lab.report.turning_points import turning_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.model.topology import Topology
-    from lab.report.facts import Facts
+    from lab.report.run_facts import ReportFacts
     from lab.report.turning_points import TurningPoint
 
 _SLOW: Final = 0.02
@@ -27,13 +27,13 @@ _SETTLED: Final = 0.01
 """Seconds after the last standstill of a wave at which all of it can be seen."""
 
 
-def steps_of(topology: Topology, facts: Facts) -> list[dict[str, Any]]:
+def steps_of(topology: Topology, facts: ReportFacts) -> list[dict[str, Any]]:
     """Steps by time: ``word``, ``text``, ``at`` in seconds, ``bound`` to what, ``nodes`` and ``ports``; ``speed``."""
     told = [*_story(topology, facts), *_wave(facts)]
     return sorted(told, key=lambda step: float(step["at"]))
 
 
-def opening_of(facts: Facts, steps: list[dict[str, Any]]) -> float:
+def opening_of(facts: ReportFacts, steps: list[dict[str, Any]]) -> float:
     """What is to be seen first, in seconds: the whole wave, or what is at its worst, or how the run ends.
 
     Of a recording without a story it is the moment at which most happens.
@@ -50,7 +50,7 @@ def opening_of(facts: Facts, steps: list[dict[str, Any]]) -> float:
     return float((seen or broken or thens[-1:])[0]["at"])
 
 
-def _story(topology: Topology, facts: Facts) -> Iterator[dict[str, Any]]:
+def _story(topology: Topology, facts: ReportFacts) -> Iterator[dict[str, Any]]:
     whens = turning_points(facts, sum(sentence.word == "When" for sentence in facts.story.sentences))
     place, after = -1, 0
     for sentence in facts.story.sentences:
@@ -60,7 +60,7 @@ def _story(topology: Topology, facts: Facts) -> Iterator[dict[str, Any]]:
         yield {"word": sentence.word, "text": sentence.text, "at": at, "bound": bound, **named}
 
 
-def _moment(facts: Facts, whens: list[TurningPoint], place: int, after: int) -> tuple[float, str]:
+def _moment(facts: ReportFacts, whens: list[TurningPoint], place: int, after: int) -> tuple[float, str]:
     """When a sentence is so: ``place`` counts the Whens, and ``after`` the sentences since."""
     if place < 0 or not whens:
         return (facts.phases[0].start, f"phase {facts.phases[0].name}") if facts.phases else (0.0, "the beginning")
@@ -84,7 +84,7 @@ def _moment(facts: Facts, whens: list[TurningPoint], place: int, after: int) -> 
     return start + (end - start) * number / (number + 1), f"phase {within[0].name}, going on"
 
 
-def _wave(facts: Facts) -> Iterator[dict[str, Any]]:
+def _wave(facts: ReportFacts) -> Iterator[dict[str, Any]]:
     """The standstills of several ports one after the other, shown slowly."""
     began = facts.broken_from
     wave = [pause for pause in facts.standstills if pause.start >= began]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lab.report.facts import Facts, Fault, Span
+    from lab.report.run_facts import ReportedFault, ReportFacts, Span
 
 _BETWEEN: Final = -1
 """The number of the phase of what happens between two phases, and there prepares the next one or cleans up."""
@@ -38,7 +38,7 @@ class _Change:
     phase: int
 
 
-def turning_points(facts: Facts, wanted: int) -> list[TurningPoint]:
+def turning_points(facts: ReportFacts, wanted: int) -> list[TurningPoint]:
     """So many moments, by time, if there are as many: the changes of the run, then phases that no change explains.
 
     What was set up before the first phase, and what is cleaned up after the last one, is no change of the run.
@@ -55,7 +55,7 @@ def turning_points(facts: Facts, wanted: int) -> list[TurningPoint]:
     return sorted([*found, *spare[: wanted - len(found)]], key=lambda point: point.at)
 
 
-def _changes(facts: Facts) -> list[_Change]:
+def _changes(facts: ReportFacts) -> list[_Change]:
     first, last = facts.phases[0].start, facts.phases[-1].end
     found = []
     for fault in facts.faults:
@@ -73,7 +73,7 @@ def _phase_at(phases: Sequence[Span], at: float) -> int:
     return next((number for number, phase in enumerate(phases) if phase.start <= at < phase.end), _BETWEEN)
 
 
-def _is_superseded(fault: Fault, facts: Facts) -> bool:
+def _is_superseded(fault: ReportedFault, facts: ReportFacts) -> bool:
     """Whether it gives way, in the phase in which it comes, to another of its kind and place: it was tried out."""
     phase = _phase_at(facts.phases, fault.start)
     return (

@@ -14,16 +14,16 @@ from signal import Signals
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import cgroup, libc, netns, process, threads, tuning
-from lab.kernel.files import read_theirs
-from lab.kernel.routes import multicast_interfaces
-from lab.routing.render_segments import REACH, SCRIPT, TOOLS, reach_script
+from lab.kernel.netlink.routes import multicast_interfaces
+from lab.kernel.process import cgroup, libc, netns, process, threads, tuning
+from lab.kernel.process.files import read_theirs
+from lab.routing.frr_config.render_segments import REACH, SCRIPT, TOOLS, reach_script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lab.kernel.netns import Namespace
-    from lab.routing.render import RouterConfig
+    from lab.kernel.process.netns import Namespace
+    from lab.routing.frr_config.render import RouterConfig
 
 DAEMON_DIRECTORIES: Final = (Path("/usr/lib/frr"), Path("/usr/libexec/frr"))
 _OWN: Final = (Path("/run"), Path("/var/tmp"), Path("/etc/frr"))  # noqa: S108 - compiled into FRR

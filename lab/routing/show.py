@@ -20,7 +20,7 @@ PATIENCE: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BgpSession:
     """One BGP session."""
 
     interface: str
@@ -58,7 +58,7 @@ def show(router: Router, daemon: str, command: str) -> Any:
         ) from error
 
 
-def sessions(router: Router, vrf: str = "") -> list[Session]:
+def sessions(router: Router, vrf: str = "") -> list[BgpSession]:
     """The BGP sessions of a router, or those that it has in a VRF, in the order of its interfaces."""
     where = f"vrf {vrf} " if vrf else ""
     return parse_sessions(show(router, "bgpd", f"show bgp {where}summary json"))
@@ -69,13 +69,13 @@ def liveness(router: Router) -> dict[str, bool]:
     return parse_bfd(show(router, "bfdd", "show bfd peers json"))
 
 
-def parse_sessions(families: Mapping[str, Any]) -> list[Session]:
+def parse_sessions(families: Mapping[str, Any]) -> list[BgpSession]:
     """The sessions in ``show bgp summary json``, the prefixes of all address families added up."""
-    found: dict[str, Session] = {}
+    found: dict[str, BgpSession] = {}
     for family in families.values():
         for interface, peer in family.get("peers", {}).items():
             earlier = found.get(interface)
-            found[interface] = Session(
+            found[interface] = BgpSession(
                 interface=interface,
                 description=peer.get("desc", ""),
                 state=peer["state"],

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import NotConverged
-from lab.kernel.bridges import SETTLED, tree_state
+from lab.kernel.netlink.bridges import SETTLED, tree_state
 from lab.model.overlay.plan import BRIDGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lab.kernel.bridges import TreeState
-    from lab.kernel.netns import Namespace
+    from lab.kernel.netlink.bridges import TreeState
+    from lab.kernel.process.netns import Namespace
     from lab.model.topology import Link, Topology
 
 _POLL: Final = 0.1
 
 
 @dataclass(frozen=True)
-class Tree:
+class SpanningTree:
     """What every switch says, None of one without a bridge."""
 
     topology: Topology
@@ -89,12 +89,12 @@ class Tree:
         return reached
 
 
-def read_tree(topology: Topology, namespace: Callable[[str], Namespace]) -> Tree:
+def read_tree(topology: Topology, namespace: Callable[[str], Namespace]) -> SpanningTree:
     """Ask every switch, in parallel; OperationFailed where one is gone."""
     names = [switch.name for switch in topology.switches]
     with ThreadPoolExecutor() as readers:
         states = readers.map(lambda name: tree_state(namespace(name), BRIDGE), names)
-        return Tree(topology, dict(zip(names, states, strict=True)))
+        return SpanningTree(topology, dict(zip(names, states, strict=True)))
 
 
 def await_tree(
@@ -116,6 +116,6 @@ def await_tree(
     progress(len(tree.switches), len(tree.switches))
 
 
-def _settled(tree: Tree) -> int:
+def _settled(tree: SpanningTree) -> int:
     states = [{port.state for port in switch.ports} for switch in tree.switches.values() if switch is not None]
     return sum(each <= SETTLED for each in states)

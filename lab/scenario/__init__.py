@@ -1,5 +1,7 @@
-"""Stories of a fabric that breaks: driven, recorded, judged.
+"""Scenarios: a fabric breaks, is recorded, and is judged from the recording alone.
 
-``api`` is all that a scenario needs; ``library`` finds them, ``stage`` is what they drive, ``runner`` plays one on a
-fabric and records it, ``judge`` looks at the recording, now or any time later.
+Start at ``api``, which is all that a scenario imports; ``library`` finds scenarios, ``runner`` runs one::
+
+    scenario module -> runner -> stage (phases, traffic/, faults) -> recording -> judge (checks) -> verdicts
+    challenges/: the same run, stopped where the fault is active, for somebody to diagnose
 """

@@ -30,19 +30,32 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lab.faults.fault import Parameters
 from lab.faults.values import priorities, share_of, time_of
-from lab.scenario.answer import Answer
+from lab.scenario.challenges.story_answer import StoryAnswer
 from lab.scenario.stage import Stage
-from lab.scenario.verdict import Outcome, Verdict, expect, in_words, unknown
-from lab.telemetry.recording import Recording
-from lab.telemetry.series import Phase
-from lab.wire.packet_values import between
+from lab.scenario.verdict import Verdict, VerdictOutcome, expect, in_words, unknown
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.series import RecordingPhase
+from lab.wire.craft.packet_values import between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "Answer", "Outcome", "Parameters", "Phase", "Recording", "Scenario", "Stage", "Verdict", "between", "expect",
-    "in_words", "priorities", "share_of", "time_of", "unknown",
+    "Parameters",
+    "Recording",
+    "RecordingPhase",
+    "Scenario",
+    "Stage",
+    "StoryAnswer",
+    "Verdict",
+    "VerdictOutcome",
+    "between",
+    "expect",
+    "in_words",
+    "priorities",
+    "share_of",
+    "time_of",
+    "unknown",
 ]  # fmt: skip
 
 P = TypeVar("P", bound=Parameters)
@@ -62,7 +75,7 @@ class Scenario(Generic[P]):
     checks: tuple[Check, ...]
     captures: tuple[str, ...] = ()
     """Links whose packets are recorded too, as ``rocelab capture`` names them: their headers."""
-    answer: Answer | None = None
+    answer: StoryAnswer | None = None
     """What is wrong in it; without one it can be run, and no challenge made of it."""
 
     @property

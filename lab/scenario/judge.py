@@ -9,8 +9,8 @@ from lab.errors import InvalidInput, LabError, UsageError
 from lab.faults.parameters import read
 from lab.scenario import library
 from lab.scenario.api import named
-from lab.scenario.verdict import Outcome, unknown, worst
-from lab.telemetry.recording import Recording
+from lab.scenario.verdict import VerdictOutcome, unknown, worst
+from lab.telemetry.read.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Judged:
     verdicts: Mapping[str, Verdict]
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> VerdictOutcome:
         """The worst of them."""
         return worst([verdict.outcome for verdict in self.verdicts.values()])
 

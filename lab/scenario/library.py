@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import InvalidInput, Problem, UsageError
-from lab.model.suggest import suggest
-from lab.scenario.answer import LEVELS, RUNGS
+from lab.model.values.suggest import suggest
 from lab.scenario.api import Scenario, named
+from lab.scenario.challenges.story_answer import LEVELS, RUNGS
 from lab.shipped import shipped
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from lab.scenario.answer import Answer
+    from lab.scenario.challenges.story_answer import StoryAnswer
 
 OWN: Final = shipped("scenarios")
 """Those that come with rocelab."""
@@ -101,7 +101,7 @@ def _untold(scenario: Scenario[Any]) -> Iterator[Problem]:
         yield Problem("SCENARIO.checks", "is empty", "a story that nothing can contradict is none")
 
 
-def _unanswered(scenario: Scenario[Any], answer: Answer) -> Iterator[Problem]:
+def _unanswered(scenario: Scenario[Any], answer: StoryAnswer) -> Iterator[Problem]:
     """What is wrong with its answer."""
     if answer.level not in LEVELS:
         yield Problem("SCENARIO.answer.level", f"is {answer.level}", f"choose one of {LEVELS}")

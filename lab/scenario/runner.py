@@ -7,23 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import lifecycle, registry
-from lab.backends.base import in_lines
-from lab.backends.state import FabricState
+from lab.backends.backend import in_lines
+from lab.backends.fabric_state import FabricState
 from lab.errors import UsageError
-from lab.faults import declared, engine
+from lab.faults import declared, fault_engine
 from lab.faults.parameters import read
-from lab.kernel import clock
+from lab.kernel.process import time_source
 from lab.model.load import read_topology, renamed
 from lab.model.qos.resolve import resolve
-from lab.scenario import challenge, library, programs, settings
+from lab.scenario import library, orphans, port_restore
+from lab.scenario.challenges import challenge_record
 from lab.scenario.stage import Stage
-from lab.telemetry.recorder import Recorder
+from lab.telemetry.record.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from lab.backends.base import Fabric
+    from lab.backends.backend import Fabric
     from lab.model.topology import Topology
     from lab.scenario.api import Parameters, Scenario
 
@@ -55,7 +56,9 @@ def play(  # noqa: PLR0913 - how it is to be played
     another one, or is not as it was built; otherwise whatever went wrong: the recording then says so too.
     """
     parameters = parameters_of(scenario, written)
-    topology = read_topology(library.topology_of(scenario, folder), reaction=clock.reaction(), also=declared.check)
+    topology = read_topology(
+        library.topology_of(scenario, folder), reaction=time_source.reaction(), also=declared.check
+    )
     if fabric:
         topology = renamed(topology, fabric)
     asked = {
@@ -65,7 +68,7 @@ def play(  # noqa: PLR0913 - how it is to be played
     }
     with (
         _fabric(topology, keep, tell) as playing,
-        programs.marked(playing.state),
+        orphans.marked(playing.state),
         Recorder.begin(into, playing, captures=scenario.captures, snaplen=_HEADERS, parameters=asked) as recorder,
     ):
         stage = Stage(playing, recorder, seed, tell)
@@ -103,14 +106,14 @@ def _warm(topology: Topology, tell: Callable[[str], None]) -> Fabric:
     down = f"rocelab down --fabric {topology.name}"
     if fabric.topology != topology:
         raise UsageError(f"fabric {topology.name} that runs is another one", down)
-    challenge.refuse_another(fabric.state)
-    engine.heal_abandoned(fabric, wait)
-    settings.mend(fabric, wait)
-    programs.mend(fabric.state)
-    challenge.mend(fabric.state)
+    challenge_record.refuse_another(fabric.state)
+    fault_engine.heal_abandoned(fabric, wait)
+    port_restore.mend(fabric, wait)
+    orphans.mend(fabric.state)
+    challenge_record.mend(fabric.state)
     fabric = replace(fabric)
-    if engine.running(fabric):
+    if fault_engine.running(fabric):
         raise UsageError(f"fabric {topology.name} has faults", f"rocelab fault heal --all, or {down}")
-    if fabric.qos != resolve(topology, clock.reaction()):
+    if fabric.qos != resolve(topology, time_source.reaction()):
         raise UsageError(f"fabric {topology.name} is configured otherwise than it was built", down)
     return fabric

@@ -7,26 +7,26 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lab.backends.qos import change_qos
+from lab.backends.live_qos import change_qos
 from lab.errors import OperationFailed
-from lab.faults import engine
+from lab.faults import fault_engine
+from lab.faults.fault_request import FaultRequest, find_kind
 from lab.faults.ledger import Holder
-from lab.faults.wish import Wish, find_kind
-from lab.model.qos.request import Request
-from lab.model.selection import choose_ports
-from lab.rdma.flows import flowing
+from lab.model.qos.port_change import QosRequest
+from lab.model.values.link_selection import choose_ports
+from lab.rdma.continuous_transfers import flowing
 from lab.rdma.measure import BandwidthTest, Verb
-from lab.rdma.nic import find_pair, parse_pair
-from lab.scenario import settings as kept
+from lab.rdma.nic_choice import find_pair, parse_pair
+from lab.scenario import port_restore as kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lab.backends.base import Fabric
+    from lab.backends.backend import Fabric
     from lab.faults.ledger import Entry
-    from lab.kernel.process import Completed
+    from lab.kernel.process.process import Completed
     from lab.model.qos.port import NodeQos
-    from lab.telemetry.transfers import Transfer
+    from lab.telemetry.read.transfers import Transfer
 
 _POLL: Final = 0.02
 
@@ -124,13 +124,13 @@ class Stage:
         self.recorder.truth(
             did="inject", kind=kind, place=place, parameters={name: str(value) for name, value in given.items()}
         )
-        wish = Wish(kind, place, given)
+        wish = FaultRequest(kind, place, given)
         self.tell(f"  {wish}")
-        return engine.inject(replace(self.fabric), wish, holder=Holder.current(), waiting=self._wait)
+        return fault_engine.inject(replace(self.fabric), wish, holder=Holder.current(), waiting=self._wait)
 
     def heal(self, entry: Entry) -> None:
         """Mend what was broken."""
-        engine.heal(replace(self.fabric), [entry.number], self._wait)
+        fault_engine.heal(replace(self.fabric), [entry.number], self._wait)
         self.recorder.truth(did="heal", kind=entry.kind, place=entry.place)
         self.tell(f"  healed {entry}")
 
@@ -139,7 +139,7 @@ class Stage:
         began = time.monotonic_ns()
         fabric = replace(self.fabric)
         kept.keep(fabric, self._before, self._wait)
-        change_qos(fabric, choose_ports(fabric.topology, ports.split(",")), Request(settings), self._wait)
+        change_qos(fabric, choose_ports(fabric.topology, ports.split(",")), QosRequest(settings), self._wait)
         self.recorder.note("command", argv=["rocelab", "qos", "set", ports, *settings], began=began)
         self.tell(f"  rocelab qos set {ports} {' '.join(settings)}")
 
@@ -157,7 +157,7 @@ class Stage:
     def restore(self) -> None:
         """Put back what the scenario has changed and left."""
         fabric = replace(self.fabric)
-        held = [entry.number for entry in engine.running(fabric) if entry.holder == Holder.current()]
+        held = [entry.number for entry in fault_engine.running(fabric) if entry.holder == Holder.current()]
         if held:
-            engine.heal(fabric, held, self._wait)
+            fault_engine.heal(fabric, held, self._wait)
         kept.restore(fabric, self._wait)

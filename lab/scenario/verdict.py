@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Outcome(StrEnum):
+class VerdictOutcome(StrEnum):
     """How it came out."""
 
     PASS = "pass"  # noqa: S105 - not a password
@@ -19,13 +19,13 @@ class Outcome(StrEnum):
 class Verdict:
     """An outcome, and the figures that show it."""
 
-    outcome: Outcome
+    outcome: VerdictOutcome
     evidence: str
 
 
 def expect(right: bool, evidence: str) -> Verdict:
     """Pass where ``right``, fail otherwise; ``evidence`` says what was seen either way."""
-    return Verdict(Outcome.PASS if right else Outcome.FAIL, evidence)
+    return Verdict(VerdictOutcome.PASS if right else VerdictOutcome.FAIL, evidence)
 
 
 def in_words(value: object) -> str:
@@ -49,12 +49,12 @@ def in_words(value: object) -> str:
 
 def unknown(why: str) -> Verdict:
     """The recording does not tell."""
-    return Verdict(Outcome.UNKNOWN, why)
+    return Verdict(VerdictOutcome.UNKNOWN, why)
 
 
-def worst(outcomes: list[Outcome]) -> Outcome:
+def worst(outcomes: list[VerdictOutcome]) -> VerdictOutcome:
     """Fail if any failed, else unknown if any is, else pass; of none unknown."""
-    for outcome in (Outcome.FAIL, Outcome.UNKNOWN):
+    for outcome in (VerdictOutcome.FAIL, VerdictOutcome.UNKNOWN):
         if outcome in outcomes:
             return outcome
-    return Outcome.PASS if outcomes else Outcome.UNKNOWN
+    return VerdictOutcome.PASS if outcomes else VerdictOutcome.UNKNOWN

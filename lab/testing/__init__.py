@@ -1,5 +1,7 @@
-"""Fabrics as fixtures of pytest: ``plugin`` is the plug-in, which imports the rest when a test asks for a fabric.
+"""Fabrics as pytest fixtures. ``plugin`` is the plug-in; it imports the rest when a test asks for a fabric.
 
-``asked`` is what a test wants, ``pool`` builds fabrics, shares them and takes them down, ``fabric`` is what a test
-gets, ``counted`` and ``packets`` are what it asserts on, ``count`` is a number that explains itself.
+``marker`` is what a test asks for, ``pool`` builds and shares fabrics, ``fabric_fixture`` is what a test gets,
+``block_counters`` and ``block_packets`` are what it asserts on::
+
+    @pytest.mark.rocelab(...) -> marker -> pool -> fabric_fixture -> block_counters, block_packets, scenario_runs
 """

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.model.topology import Topology
-    from lab.testing.asked import Asked
-    from lab.testing.fabric import Fabric, Faults, Recordings
-    from lab.testing.played import Scenarios
-    from lab.testing.pool import Pool
+    from lab.testing.fabric_fixture import FabricFixture, Faults, Recordings
+    from lab.testing.marker import FabricRequest
+    from lab.testing.pool import FabricPool
+    from lab.testing.scenario_runs import Scenarios
 
 _MARKER: Final = "rocelab"
 _REQUIRE: Final = "ROCELAB_REQUIRE"
-_POOL: Final = pytest.StashKey["Pool"]()
+_POOL: Final = pytest.StashKey["FabricPool"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,25 +61,25 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 
 
 @pytest.fixture
-def fabric(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fabric:
+def fabric(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> FabricFixture:
     """A fabric that runs, as the marker ``rocelab`` describes it: see ``rocelab docs testing``."""
-    from lab.testing.fabric import Fabric  # noqa: PLC0415 - here and below: see above
+    from lab.testing.fabric_fixture import FabricFixture  # noqa: PLC0415 - here and below: see above
 
     with _told():
         asked = _asked(request)
         name = f"<topology of {request.node.nodeid}>"
         topology = asked.load([request.path.parent, request.config.rootpath], name)
         live = _pool(request.config).get(_keeper(request, asked), topology)
-    made = Fabric(live, tmp_path_factory.mktemp("rocelab"))
+    made = FabricFixture(live, tmp_path_factory.mktemp("rocelab"))
     text = f"fabric {made.name}, of topology {topology.name}; captures and recordings are in {made.folder}"
     request.node.add_report_section("setup", "rocelab", text)
     return made
 
 
 @pytest.fixture
-def fault(fabric: Fabric) -> Iterator[Faults]:
+def fault(fabric: FabricFixture) -> Iterator[Faults]:
     """Injects faults into ``fabric``, and heals them when the test ends: ``fault("link-down", "leaf1:swp1")``."""
-    from lab.testing.fabric import Faults  # noqa: PLC0415
+    from lab.testing.fabric_fixture import Faults  # noqa: PLC0415
 
     faults = Faults(fabric)
     yield faults
@@ -87,9 +87,9 @@ def fault(fabric: Fabric) -> Iterator[Faults]:
 
 
 @pytest.fixture
-def recording(fabric: Fabric) -> Recordings:
+def recording(fabric: FabricFixture) -> Recordings:
     """Records what ``fabric`` does while a block runs: ``with recording() as run:``, then ``run.read()``."""  # noqa: D402
-    from lab.testing.fabric import Recordings  # noqa: PLC0415
+    from lab.testing.fabric_fixture import Recordings  # noqa: PLC0415
 
     return Recordings(fabric)
 
@@ -97,7 +97,7 @@ def recording(fabric: Fabric) -> Recordings:
 @pytest.fixture
 def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scenarios:
     """Plays scenarios on fabrics of their own: ``assert not scenario("incast").failures``."""  # noqa: D402
-    from lab.testing.played import Scenarios  # noqa: PLC0415
+    from lab.testing.scenario_runs import Scenarios  # noqa: PLC0415
 
     with _told():
         asked = _asked(request)
@@ -109,24 +109,24 @@ def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return Scenarios(build, tmp_path_factory.mktemp("rocelab"))  # type: ignore[arg-type]
 
 
-def _asked(request: pytest.FixtureRequest) -> Asked:
+def _asked(request: pytest.FixtureRequest) -> FabricRequest:
     """What the options say, then the markers: of the module, of the class, of the test."""
-    from lab.testing.asked import Asked, scope_of  # noqa: PLC0415
+    from lab.testing.marker import FabricRequest, scope_of  # noqa: PLC0415
 
     options = request.config.option
-    asked = Asked(options.rocelab_topology, scope_of(options.rocelab_scope))
+    asked = FabricRequest(options.rocelab_topology, scope_of(options.rocelab_scope))
     for marker in reversed(list(request.node.iter_markers(_MARKER))):
         asked = asked.with_marker(marker.args, marker.kwargs)
     return asked
 
 
-def _pool(config: pytest.Config) -> Pool:
-    from lab.testing.pool import Pool  # noqa: PLC0415
+def _pool(config: pytest.Config) -> FabricPool:
+    from lab.testing.pool import FabricPool  # noqa: PLC0415
 
-    return config.stash.setdefault(_POOL, Pool())
+    return config.stash.setdefault(_POOL, FabricPool())
 
 
-def _keeper(request: pytest.FixtureRequest, asked: Asked) -> str:
+def _keeper(request: pytest.FixtureRequest, asked: FabricRequest) -> str:
     """Who keeps the fabric, and takes it down in the end: the test, its module, or the session."""
     kinds = {"module": pytest.Module, "session": pytest.Session}
     node = request.node
@@ -141,11 +141,11 @@ def _keeper(request: pytest.FixtureRequest, asked: Asked) -> str:
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
     """Errors as one line; what the machine lacks skips the test, or fails it where ``ROCELAB_REQUIRE`` says so."""
-    from lab.errors import Busy, EnvironmentLacks, LabError  # noqa: PLC0415
+    from lab.errors import EnvironmentLacks, FabricBusy, LabError  # noqa: PLC0415
 
     try:
         yield
     except LabError as error:
-        if isinstance(error, EnvironmentLacks) and not isinstance(error, Busy) and not os.environ.get(_REQUIRE):
+        if isinstance(error, EnvironmentLacks) and not isinstance(error, FabricBusy) and not os.environ.get(_REQUIRE):
             pytest.skip(str(error))
         pytest.fail(str(error), pytrace=False)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from lab.backends import lifecycle, registry
 from lab.faults import declared
-from lab.kernel import process
+from lab.kernel.process import process
 from lab.model.load import renamed
 from lab.model.topology import MAX_FABRIC_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.backends.base import Fabric
+    from lab.backends.backend import Fabric
     from lab.model.topology import Topology
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -31,7 +31,7 @@ class _Live:
 
 
 @dataclass
-class Pool:
+class FabricPool:
     """Fabrics by who keeps them: the id of a test, of a module, or of the session."""
 
     _live: dict[str, list[_Live]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Pool:
     def _watch(self, name: str) -> None:
         """Have a process that outlives this one take the fabric down, should this one be killed."""
         if self._warden is None:
-            self._warden = process.start([sys.executable, "-m", "lab.testing.warden"], stdin=process.PIPE)
+            self._warden = process.start([sys.executable, "-m", "lab.testing.cleanup_process"], stdin=process.PIPE)
         assert self._warden.stdin is not None  # noqa: S101 - it has a pipe
         self._warden.stdin.write(f"{name}\n")
         self._warden.stdin.flush()

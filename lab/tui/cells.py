@@ -6,11 +6,11 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from lab.telemetry.board import Unit
+from lab.telemetry.read.dashboard import FigureUnit
 from lab.units import format_rate, format_size
 
 if TYPE_CHECKING:
-    from lab.telemetry.board import Look, Measure
+    from lab.telemetry.read.dashboard import Measure, Snapshot
 
 NOTHING: Final = "·"
 """What stands for 0: a table of an idle fabric is quiet, and what moves is seen."""
@@ -23,17 +23,17 @@ def cell(measure: Measure, value: float) -> str:
     if not value:
         return NOTHING
     match measure.unit:
-        case Unit.RATE:
+        case FigureUnit.RATE:
             return format_rate(round(value))
-        case Unit.BYTES:
+        case FigureUnit.BYTES:
             return format_size(round(value))
-        case Unit.SHARE:
+        case FigureUnit.SHARE:
             return f"{value:.1%}"
-        case Unit.PER_SECOND:
+        case FigureUnit.PER_SECOND:
             return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def rows(look: Look, column: int, *, descending: bool) -> list[tuple[str, ...]]:
+def rows(look: Snapshot, column: int, *, descending: bool) -> list[tuple[str, ...]]:
     """A line for each name, by a column (0 is the name); who has no figure there comes last."""
     lines = [(name, *values) for name, values in zip(look.names, look.values.tolist(), strict=True)]
     lines.sort(key=lambda line: natural(line[0]))

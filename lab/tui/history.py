@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from lab.telemetry.board import Sheet
-    from lab.telemetry.film import Film
+    from lab.telemetry.read.dashboard import Sheet
+    from lab.telemetry.read.timeline_frames import Film
 
 _NS: Final = 10**9
 MOST: Final = 240

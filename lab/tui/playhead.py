@@ -6,12 +6,12 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.telemetry.event_text import event_text
+from lab.telemetry.read.event_text import event_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.telemetry.recording import Event, Recording
+    from lab.telemetry.read.recording import RecordedEvent, Recording
 
 _NS: Final = 10**9
 SLOWEST, FASTEST = 1 / 64, 64.0
@@ -25,7 +25,7 @@ _SERIES: Final = _NS
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PlayheadMark:
     """A moment to jump to."""
 
     ns: int
@@ -75,23 +75,25 @@ class Playhead:
             self.put(moments[place])
 
 
-def marks_of(recording: Recording) -> list[Mark]:
+def marks_of(recording: Recording) -> list[PlayheadMark]:
     """Where one may want to jump to, by time: phases, commands, and events that are not one of a series.
 
     What was injected is not among them: who replays a run to find out would be told.
     """
-    found = [Mark(phase.start, f"phase {phase.name}", phase=True) for phase in recording.phases]
-    found += [Mark(each.ns, each.text) for each in recording.commands if each.argv[:2] != ("rocelab", "fault")]
+    found = [PlayheadMark(phase.start, f"phase {phase.name}", phase=True) for phase in recording.phases]
+    found += [
+        PlayheadMark(each.ns, each.text) for each in recording.commands if each.argv[:2] != ("rocelab", "fault")
+    ]
     last: dict[tuple[str, ...], int] = {}
     for event in recording.events():
         key = (event.source, event.kind, event.node, event.interface, str(event.data.get("number", "")))
         first = event.ns - last.get(key, event.ns - 2 * _SERIES) > _SERIES
         last[key] = event.ns
         if event.kind not in {"phase", "neighbour", "route"} and (first or event.kind not in _ROUTINE):
-            found += [Mark(event.ns, _text(event))] if event.data.get("before") != "" else []
+            found += [PlayheadMark(event.ns, _text(event))] if event.data.get("before") != "" else []
     return sorted(found, key=lambda mark: mark.ns)
 
 
-def _text(event: Event) -> str:
+def _text(event: RecordedEvent) -> str:
     where = ":".join(part for part in (event.node, event.interface) if part)
     return f"{where} {event_text(event)}" if where else event_text(event)

@@ -10,7 +10,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static, TabbedContent, TabPane
 
-from lab.telemetry.board import DEVICES, PORTS, SHEETS
+from lab.telemetry.read.dashboard import DEVICES, PORTS, SHEETS
 from lab.terminal_text import printable
 from lab.tui import cells
 from lab.tui.history import History
@@ -19,8 +19,8 @@ from lab.tui.table import Lines
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from lab.telemetry.board import QueuePairStanding, Sheet, Standing
-    from lab.telemetry.film import Film
+    from lab.telemetry.read.dashboard import QueuePairState, SessionStanding, Sheet
+    from lab.telemetry.read.timeline_frames import Film
 
 _NS: Final = 10**9
 SESSIONS: Final = ("session", "protocol", "state", "for", "changes")
@@ -138,7 +138,7 @@ class Viewer(App[None]):
         told.sort(key=lambda line: cells.natural(line[lines.sort_by]), reverse=lines.descending)
         lines.show(told)
 
-    def _session(self, standing: Standing) -> tuple[str, ...]:
+    def _session(self, standing: SessionStanding) -> tuple[str, ...]:
         name = f"{standing.node}:{standing.interface} {standing.protocol}"
         return (
             name,
@@ -148,7 +148,7 @@ class Viewer(App[None]):
             str(standing.changes),
         )
 
-    def _queue_pair(self, standing: QueuePairStanding) -> tuple[str, ...]:
+    def _queue_pair(self, standing: QueuePairState) -> tuple[str, ...]:
         name, remote = f"{standing.node}:{standing.interface} {standing.qpn}", standing.remote
         far = "" if remote is None else str(remote)
         return name, standing.kind, standing.state, far, standing.program, self._lasts(standing.since)

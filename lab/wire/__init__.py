@@ -1,5 +1,8 @@
-"""Bytes to headers and back: RoCEv2, its ICRC, and the pcapng file format. No sockets, no clocks.
+"""Bytes to headers and back: RoCEv2, its ICRC, PFC, VXLAN, and the pcapng format. No sockets, no clocks.
 
-Only ``rocev2``, ``ethernet``, ``build``, ``craft``, ``explain`` and ``meanings`` import scapy; everything that a
-one-line summary needs does not.
+Start at ``layers``, the one table of header rules, and ``walk``, which follows it; ``frame`` decodes one frame
+without scapy. Only ``rocev2``, ``ethernet``, ``craft/`` and ``explain/`` import scapy: a summary starts fast::
+
+    octets -> walk (by layers) -> frame (values) -> filter/ (match), explain/ (text)
+    craft/ (packet description) -> scapy layers -> octets with ICRC
 """

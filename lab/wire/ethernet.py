@@ -15,7 +15,7 @@ from scapy.packet import Packet, Raw, bind_bottom_up, bind_layers
 
 from lab.wire.headers import CLASSES
 from lab.wire.layers import MAX_TUNNELS, VNI_VALID
-from lab.wire.ports import MAC_CONTROL_TYPE, PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES, VXLAN_PORT, VXLAN_PORTS
+from lab.wire.udp_ports import MAC_CONTROL_TYPE, PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES, VXLAN_PORT, VXLAN_PORTS
 
 MAC_CONTROL_ADDRESS: Final = "01:80:c2:00:00:01"
 """Destination of every pause frame; bridges do not forward it (IEEE 802.3 annex 31B.1, 802.1Q table 8-1)."""

@@ -13,16 +13,16 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from lab.wire import icrc
-from lab.wire.layers import BTH_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, VNI_VALID, Fault, Header
+from lab.wire.layers import BTH_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, VNI_VALID, Header, WalkStop
 from lab.wire.transport import Octets, Stop, mac_control, roce
 from lab.wire.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
+    from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, PauseFrame, PfcFrame, Reth
     from lab.wire.mad import Mad
-    from lab.wire.walk import Layer, Walk
+    from lab.wire.walk import HeaderWalk, WalkedHeader
 
 _SEGMENT_ROUTING: Final = 4
 """Routing type of SRv6 (RFC 8754 section 2)."""
@@ -45,7 +45,7 @@ class Icrc(Enum):
 
 
 @dataclass(slots=True)
-class Frame:
+class DecodedFrame:
     """One frame, filled in as far as its bytes allow. ``length`` is in bytes on the wire, without FCS.
 
     ``src`` and ``dst`` are IP addresses, or MAC addresses where there is no IP; ``ttl`` is IPv6's hop limit, too.
@@ -84,10 +84,10 @@ class Frame:
     xrcsrq: int | None = None
     payload: int | None = None
     icrc: Icrc | None = None
-    pause: Pause | None = None
-    pfc: Pfc | None = None
+    pause: PauseFrame | None = None
+    pfc: PfcFrame | None = None
     vni: int | None = None
-    inner: Frame | None = None
+    inner: DecodedFrame | None = None
     mad: Mad | None = None
     short: bool = False
     fragment: bool = False
@@ -104,9 +104,9 @@ class Frame:
         return self.short or (self.inner is not None and self.inner.cut)
 
 
-def decode(data: bytes, length: int | None = None) -> Frame:
+def decode(data: bytes, length: int | None = None) -> DecodedFrame:
     """Decode the captured bytes of a frame that had ``length`` bytes on the wire (default: all captured)."""
-    outermost = frame = Frame(len(data) if length is None else length)
+    outermost = frame = DecodedFrame(len(data) if length is None else length)
     found = walk(data, frame.length)
     end = frame.length
     for layer in found.layers:
@@ -114,7 +114,7 @@ def decode(data: bytes, length: int | None = None) -> Frame:
             frame = _open(frame, layer.header, end - layer.at)
         _fill(frame, data, layer)
         end = layer.end
-    if found.opens and found.fault is not Fault.NONE:
+    if found.opens and found.fault is not WalkStop.NONE:
         frame = _open(frame, found.missed, found.end - found.at)
     frame.short, frame.fragment = found.short, found.fragment
     octets = Octets(data, outermost.length)
@@ -124,15 +124,15 @@ def decode(data: bytes, length: int | None = None) -> Frame:
     return outermost
 
 
-def _open(frame: Frame, header: Header, length: int) -> Frame:
+def _open(frame: DecodedFrame, header: Header, length: int) -> DecodedFrame:
     """The frame, or IP packet, inside this one."""
     if header is not Header.ETHERNET and frame.protocol in _PLAIN_IP:
         frame.protocol = f"{RULES[header].name} in {frame.protocol}"
-    frame.inner = Frame(length, frame.tunnels + 1)
+    frame.inner = DecodedFrame(length, frame.tunnels + 1)
     return frame.inner
 
 
-def _finish(frame: Frame, octets: Octets, found: Walk) -> None:
+def _finish(frame: DecodedFrame, octets: Octets, found: HeaderWalk) -> None:
     """What is behind the last header, or its name."""
     last = found.layers[-1]
     try:
@@ -151,7 +151,7 @@ def _finish(frame: Frame, octets: Octets, found: Walk) -> None:
         frame.fault = str(why)
 
 
-def _check(data: bytes, found: Walk) -> Icrc | None:
+def _check(data: bytes, found: HeaderWalk) -> Icrc | None:
     """Of RoCEv2 directly on IP: annex A17.3.3 does not say what extension headers do to it."""
     *_, network, transport, bth = found.layers
     if found.end < bth.after + icrc.SIZE:
@@ -164,16 +164,16 @@ def _check(data: bytes, found: Walk) -> Icrc | None:
     return Icrc.OK if data[trailer : found.end] == right else Icrc.BAD
 
 
-def _fault(found: Walk, octets: Octets) -> str:
+def _fault(found: HeaderWalk, octets: Octets) -> str:
     """Why the walk stopped, in words."""
     rule, room = RULES[found.missed], found.end - found.at
-    if found.fault is Fault.CUT:
+    if found.fault is WalkStop.CUT:
         what = "the BTH" if found.missed in BTH_HEADERS else f"the {rule.name} header"
         return octets.cut(found.at + rule.size, what)
-    if found.fault is Fault.ROOM:
+    if found.fault is WalkStop.ROOM:
         carrier = RULES[found.layers[-1].header].name if found.layers else "the wire"
         return f"{carrier} has {room} bytes, {rule.name} needs {rule.size}"
-    if found.fault is Fault.DEEP:
+    if found.fault is WalkStop.DEEP:
         return f"more than {MAX_TUNNELS} tunnels in each other, or {MAX_HEADERS} headers"
     return _damage(found.missed, octets.data[found.at :], room) if found.fault else ""
 
@@ -196,53 +196,53 @@ def _damage(header: Header, octets: bytes, room: int) -> str:
 # What each header says
 
 
-def _fill(frame: Frame, data: bytes, layer: Layer) -> None:
+def _fill(frame: DecodedFrame, data: bytes, layer: WalkedHeader) -> None:
     if layer.header is not Header.ETHERNET:
         frame.protocol = RULES[layer.header].name
     if layer.header in _FILL:
         _FILL[layer.header](frame, data, layer.at)
 
 
-def _ethernet(frame: Frame, data: bytes, at: int) -> None:
+def _ethernet(frame: DecodedFrame, data: bytes, at: int) -> None:
     frame.dst, frame.src = data[at : at + 6].hex(":"), data[at + 6 : at + 12].hex(":")
 
 
-def _tag(frame: Frame, data: bytes, at: int) -> None:
+def _tag(frame: DecodedFrame, data: bytes, at: int) -> None:
     (tci,) = _SHORT.unpack_from(data, at)
     if frame.vlan is not None and frame.svlan is None:
         frame.svlan = frame.vlan
     frame.vlan, frame.pcp = tci & 0xFFF, tci >> 13
 
 
-def _label(frame: Frame, data: bytes, at: int) -> None:
+def _label(frame: DecodedFrame, data: bytes, at: int) -> None:
     frame.mpls += (_WORD.unpack_from(data, at)[0] >> 12,)
 
 
-def _ipv4(frame: Frame, data: bytes, at: int) -> None:
+def _ipv4(frame: DecodedFrame, data: bytes, at: int) -> None:
     frame.src, frame.dst = inet_ntop(AF_INET, data[at + 12 : at + 16]), inet_ntop(AF_INET, data[at + 16 : at + 20])
     frame.dscp, frame.ecn, frame.ttl = data[at + 1] >> 2, data[at + 1] & 3, data[at + 8]
 
 
-def _ipv6(frame: Frame, data: bytes, at: int) -> None:
+def _ipv6(frame: DecodedFrame, data: bytes, at: int) -> None:
     frame.src, frame.dst = inet_ntop(AF_INET6, data[at + 8 : at + 24]), inet_ntop(AF_INET6, data[at + 24 : at + 40])
     traffic_class = _SHORT.unpack_from(data, at)[0] >> 4 & 0xFF
     frame.dscp, frame.ecn, frame.ttl = traffic_class >> 2, traffic_class & 3, data[at + 7]
 
 
-def _routing(frame: Frame, data: bytes, at: int) -> None:
+def _routing(frame: DecodedFrame, data: bytes, at: int) -> None:
     if data[at + 2] == _SEGMENT_ROUTING:
         frame.protocol = "SRv6"
 
 
-def _ports(frame: Frame, data: bytes, at: int) -> None:
+def _ports(frame: DecodedFrame, data: bytes, at: int) -> None:
     frame.sport, frame.dport = _PORTS.unpack_from(data, at)
 
 
-def _segment(frame: Frame, data: bytes, at: int) -> None:
+def _segment(frame: DecodedFrame, data: bytes, at: int) -> None:
     frame.vni = _WORD.unpack_from(data, at + 4)[0] >> 8
 
 
-_FILL: Final[dict[Header, Callable[[Frame, bytes, int], None]]] = {
+_FILL: Final[dict[Header, Callable[[DecodedFrame, bytes, int], None]]] = {
     Header.ETHERNET: _ethernet,
     Header.VLAN: _tag,
     Header.MPLS: _label,

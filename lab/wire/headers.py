@@ -154,7 +154,7 @@ class Aeth:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class PauseFrame:
     """A whole link told to stop for ``quanta``, or with zero to go on (IEEE 802.3 annex 31B)."""
 
     quanta: int
@@ -165,7 +165,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Pfc:
+class PfcFrame:
     """Classes told to stop, each for its own time (IEEE 802.3 annex 31D, 802.1Q clause 36).
 
     ``vector`` is the 16-bit priority_enable_vector; ``quanta`` has a value for each of the eight classes, of which
@@ -176,13 +176,13 @@ class Pfc:
     quanta: tuple[int, ...]
 
     @classmethod
-    def of(cls, classes: dict[int, int]) -> Pfc:
+    def of(cls, classes: dict[int, int]) -> PfcFrame:
         """The operands that enable just ``classes``, which maps each to its quanta."""
         vector = sum(1 << priority for priority in classes)
         return cls(vector, tuple(classes.get(priority, 0) for priority in range(CLASSES)))
 
     @classmethod
-    def unpack(cls, data: bytes, offset: int = 0) -> Pfc:
+    def unpack(cls, data: bytes, offset: int = 0) -> PfcFrame:
         """The operands at ``offset``, where 18 bytes must be."""
         vector, *quanta = _PFC.unpack_from(data, offset)
         return cls(vector, tuple(quanta))

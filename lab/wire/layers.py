@@ -1,6 +1,7 @@
 """The headers that are followed from Ethernet to RoCEv2, as a table: the one place that says what is where.
 
-Two engines read it: ``lab.wire.walk`` a frame at a time, ``lab.analysis.strata`` all frames of a batch at once.
+Two engines read it: ``lab.wire.walk`` one frame at a time, and ``lab.analysis.decode.header_walk_columns`` all frames
+of a batch at once.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lab.wire import ports
-from lab.wire.ports import (
+from lab.wire import udp_ports
+from lab.wire.udp_ports import (
     BRIDGED,
     ERSPAN_2_TYPE,
     ERSPAN_3_TYPE,
@@ -41,7 +42,7 @@ _LEAST_TYPE: Final = 0x600
 """A smaller number in its place is a length, of a frame as IEEE 802.2 has it."""
 
 
-class Fault(IntEnum):
+class WalkStop(IntEnum):
     """Why a walk stopped.
 
     At ``SHORT`` it did not: a mirror cut the packet before its length was written, and what is there is decoded.
@@ -128,7 +129,7 @@ class Rule(NamedTuple):
     open_ended: bool = False
     jumbo: bool = False
     good: tuple[tuple[Bits, int, int], ...] = ()
-    fault: Fault = Fault.TUNNEL
+    fault: WalkStop = WalkStop.TUNNEL
     offset: Bits | None = None
     more: Bits | None = None
     names: Mapping[int, str] = MappingProxyType({})
@@ -156,26 +157,26 @@ _BY_TYPE: Final = {
     ROCEV1_TYPE: Header.GRH,
 }
 _BY_PROTOCOL: Final = {
-    ports.IPIP: Header.IPV4,
-    ports.IPV6_IN_IP: Header.IPV6,
-    ports.TCP: Header.TCP,
-    ports.UDP: Header.UDP,
-    ports.GRE: Header.GRE,
-    ports.AUTHENTICATION: Header.AUTHENTICATION,
-    ports.MPLS_IN_IP: Header.MPLS,
-    ports.ETHERNET: Header.ETHERNET,
+    udp_ports.IPIP: Header.IPV4,
+    udp_ports.IPV6_IN_IP: Header.IPV6,
+    udp_ports.TCP: Header.TCP,
+    udp_ports.UDP: Header.UDP,
+    udp_ports.GRE: Header.GRE,
+    udp_ports.AUTHENTICATION: Header.AUTHENTICATION,
+    udp_ports.MPLS_IN_IP: Header.MPLS,
+    udp_ports.ETHERNET: Header.ETHERNET,
 }
 _BY_NEXT_HEADER: Final = _BY_PROTOCOL | {
-    ports.HOP_BY_HOP: Header.OPTIONS,
-    ports.DESTINATION_OPTIONS: Header.OPTIONS,
-    ports.ROUTING: Header.ROUTING,
-    ports.FRAGMENT: Header.FRAGMENT,
+    udp_ports.HOP_BY_HOP: Header.OPTIONS,
+    udp_ports.DESTINATION_OPTIONS: Header.OPTIONS,
+    udp_ports.ROUTING: Header.ROUTING,
+    udp_ports.FRAGMENT: Header.FRAGMENT,
 }
 _BY_PORT: Final = {
-    ports.ROCEV2_PORT: Header.BTH,
-    **dict.fromkeys(ports.VXLAN_PORTS, Header.VXLAN),
-    ports.GENEVE_PORT: Header.GENEVE,
-    ports.MPLS_PORT: Header.MPLS,
+    udp_ports.ROCEV2_PORT: Header.BTH,
+    **dict.fromkeys(udp_ports.VXLAN_PORTS, Header.VXLAN),
+    udp_ports.GENEVE_PORT: Header.GENEVE,
+    udp_ports.MPLS_PORT: Header.MPLS,
 }
 _BY_GENEVE: Final = _BY_TYPE | {BRIDGED: Header.ETHERNET}
 _MIRRORS: Final = {
@@ -212,13 +213,13 @@ RULES: Final[dict[Header, Rule]] = {
     Header.CONTROL_WORD: Rule("MPLS pseudowire", 4, Bits(0, 1), {}, Header.ETHERNET),
     Header.IPV4: Rule(
         "IPv4", 20, Bits(9, 1), _BY_PROTOCOL, base=0, extra=((Bits(0, 1, 0, 15), 4),), total=Bits(2, 2),
-        open_ended=True, good=((Bits(0, 1), 0x45, 0x4F),), fault=Fault.IPV4,
-        offset=Bits(6, 2, 0, ports.FRAGMENT_OFFSET), more=Bits(6, 2, 0, ports.MORE_FRAGMENTS), names=IP_PROTOCOLS,
-        unnamed=_PROTOCOL,
+        open_ended=True, good=((Bits(0, 1), 0x45, 0x4F),), fault=WalkStop.IPV4,
+        offset=Bits(6, 2, 0, udp_ports.FRAGMENT_OFFSET), more=Bits(6, 2, 0, udp_ports.MORE_FRAGMENTS),
+        names=IP_PROTOCOLS, unnamed=_PROTOCOL,
     ),
     Header.IPV6: Rule(
         "IPv6", 40, Bits(6, 1), _BY_NEXT_HEADER, total=Bits(4, 2), beyond=40, open_ended=True,
-        good=((_VERSION, 6, 6),), fault=Fault.IPV6, names=IP_PROTOCOLS, unnamed=_PROTOCOL,
+        good=((_VERSION, 6, 6),), fault=WalkStop.IPV6, names=IP_PROTOCOLS, unnamed=_PROTOCOL,
     ),
     Header.OPTIONS: _OPTIONS,
     Header.ROUTING: _OPTIONS._replace(name="IPv6 routing"),
@@ -231,7 +232,7 @@ RULES: Final[dict[Header, Rule]] = {
     Header.GRE: Rule(
         "GRE", 4, Bits(0, 4, 0, _SEQUENCED | 0xFFFF), _BY_GRE,
         extra=((Bits(0, 1, 7, 1), 4), (Bits(0, 1, 5, 1), 4), (Bits(0, 1, 4, 1), 4)),
-        good=((Bits(0, 2, 0, 0x4007), 0, 0),), fault=Fault.NONE,
+        good=((Bits(0, 2, 0, 0x4007), 0, 0),), fault=WalkStop.NONE,
         names=ETHERTYPES | {number | _SEQUENCED: name for number, name in ETHERTYPES.items()},
     ),
     # draft-foschiano-erspan sections 4.2 and 4.3
@@ -243,12 +244,12 @@ RULES: Final[dict[Header, Rule]] = {
     Header.ANY_IP: Rule("IP", 1, _VERSION, _BY_VERSION, base=0),
     Header.TCP: Rule("TCP", 4),
     # Length 0: RFC 2675 section 4, and BIG TCP in tunnels on Linux
-    Header.UDP: Rule("UDP", 8, Bits(2, 2), _BY_PORT, total=Bits(4, 2), jumbo=True, fault=Fault.UDP_LENGTH),
+    Header.UDP: Rule("UDP", 8, Bits(2, 2), _BY_PORT, total=Bits(4, 2), jumbo=True, fault=WalkStop.UDP_LENGTH),
     Header.VXLAN: Rule("VXLAN", 8, Bits(0, 1), {}, Header.ETHERNET, good=((Bits(0, 1, 3, 1), 1, 1),)),
     # RFC 8926 section 3.4
     Header.GENEVE: Rule(
         "GENEVE", 8, Bits(2, 2), _BY_GENEVE, extra=((Bits(0, 1, 0, 63), 4),), good=((Bits(0, 1, 6), 0, 0),),
-        fault=Fault.NONE, names=ETHERTYPES, unnamed=_ETHERTYPE,
+        fault=WalkStop.NONE, names=ETHERTYPES, unnamed=_ETHERTYPE,
     ),
     # IBA vol. 1 section 8.3 and annex A16
     Header.GRH: Rule(

@@ -32,7 +32,7 @@ from scapy.packet import Packet, Raw, bind_layers, bind_top_down
 
 from lab.wire import icrc
 from lab.wire.opcodes import OPCODE_NAMES, Extension, Opcode, extensions
-from lab.wire.ports import ROCEV2_PORT
+from lab.wire.udp_ports import ROCEV2_PORT
 
 _UDP_SIZE: Final = 8
 

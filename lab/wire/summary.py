@@ -8,7 +8,7 @@ from lab.units import format_time, quanta_to_seconds
 from lab.wire.opcodes import opcode_name
 
 if TYPE_CHECKING:
-    from lab.wire.frame import Frame
+    from lab.wire.frame import DecodedFrame
     from lab.wire.headers import Bth
     from lab.wire.mad import Mad
 
@@ -17,7 +17,7 @@ ECN_NAMES: Final = ("Not-ECT", "ECT(1)", "ECT(0)", "CE")
 _SERVICES: Final = {179: "BGP", 3784: "BFD", 3785: "BFD echo", 5201: "iperf3"}
 
 
-def describe(frame: Frame, rate: int | None = None) -> str:
+def describe(frame: DecodedFrame, rate: int | None = None) -> str:
     """``10.0.0.1 > 10.0.0.2  RC Acknowledge  QP 0x000011  PSN 7  MSN 3 ACK  62 bytes ...``; one line, ASCII only.
 
     ``rate``, in bit/s of the link, turns the quanta of pause frames into times. What a tunnel carries follows a bar.
@@ -40,7 +40,7 @@ def describe(frame: Frame, rate: int | None = None) -> str:
     return "  ".join(parts)
 
 
-def _tags(frame: Frame) -> list[str]:
+def _tags(frame: DecodedFrame) -> list[str]:
     found = []
     if frame.vlan is not None:
         stacked = "" if frame.svlan is None else f" in {frame.svlan}"
@@ -48,13 +48,13 @@ def _tags(frame: Frame) -> list[str]:
     return [*found, "MPLS " + "/".join(map(str, frame.mpls))] if frame.mpls else found
 
 
-def _remarks(frame: Frame) -> list[str]:
+def _remarks(frame: DecodedFrame) -> list[str]:
     fragment = "first fragment" if frame.fragment else ""
     short = "cut before its length was written" if frame.short else ""
     return [remark for remark in (fragment, short, frame.fault) if remark]
 
 
-def _what(frame: Frame) -> str:
+def _what(frame: DecodedFrame) -> str:
     if frame.bth is not None:
         return opcode_name(frame.bth.opcode)
     if frame.sport is None or frame.dport is None:
@@ -64,7 +64,7 @@ def _what(frame: Frame) -> str:
     return f"{name} {frame.sport} > {frame.dport}"
 
 
-def _rocev2(frame: Frame, bth: Bth) -> list[str]:
+def _rocev2(frame: DecodedFrame, bth: Bth) -> list[str]:
     parts = [f"QP {bth.destqp:#08x}", f"PSN {bth.psn}"]
     parts += [name for name, there in (("AckReq", bth.ackreq), ("FECN", bth.fecn), ("BECN", bth.becn)) if there]
     parts += [] if frame.xrcsrq is None else [f"SRQ {frame.xrcsrq:#08x}"]
@@ -96,7 +96,7 @@ def _management(mad: Mad) -> list[str]:
     return parts
 
 
-def _pauses(frame: Frame, rate: int | None) -> list[str]:
+def _pauses(frame: DecodedFrame, rate: int | None) -> list[str]:
     if frame.pause is not None:
         return [_paused("", frame.pause.quanta, rate)]
     if frame.pfc is not None:

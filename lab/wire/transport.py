@@ -6,16 +6,16 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.wire import icrc, mad
-from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, Pause, Pfc, Reth
+from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, PauseFrame, PfcFrame, Reth
 from lab.wire.layers import RULES
 from lab.wire.opcodes import Extension, extensions
-from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
+from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.wire.frame import Frame
-    from lab.wire.walk import Walk
+    from lab.wire.frame import DecodedFrame
+    from lab.wire.walk import HeaderWalk
 
 _WORD: Final = Struct("!I")
 _LONG: Final = Struct("!Q")
@@ -45,23 +45,23 @@ class Octets(NamedTuple):
         return f"{cause}: {what} would end at byte {end}, captured are {len(self.data)}"
 
 
-def mac_control(frame: Frame, octets: Octets, start: int) -> None:
+def mac_control(frame: DecodedFrame, octets: Octets, start: int) -> None:
     """PAUSE (IEEE 802.3 annex 31B) and PFC (annex 31D); other opcodes are named by their number."""
     data, operands = octets.data, start + _SHORT.size
     (opcode,) = _SHORT.unpack_from(data, start)
     if opcode == PAUSE_OPCODE:
         octets.need(operands + _SHORT.size, "pause_time")
-        frame.pause = Pause(*_SHORT.unpack_from(data, operands))
+        frame.pause = PauseFrame(*_SHORT.unpack_from(data, operands))
         frame.protocol = "Pause"
     elif opcode == PFC_OPCODE:
         octets.need(operands + _PFC_OPERANDS, "the time vector")
-        frame.pfc = Pfc.unpack(data, operands)
+        frame.pfc = PfcFrame.unpack(data, operands)
         frame.protocol = "PFC"
     else:
         frame.protocol = f"MAC control opcode {opcode:#06x}"
 
 
-def roce(frame: Frame, octets: Octets, found: Walk) -> None:
+def roce(frame: DecodedFrame, octets: Octets, found: HeaderWalk) -> None:
     """The BTH, which is the walk's last header, and what follows it."""
     data = octets.data
     offset, after, end = found.layers[-1].at, found.layers[-1].after, found.end
@@ -79,7 +79,7 @@ def roce(frame: Frame, octets: Octets, found: Walk) -> None:
         frame.mad = mad.parse(data[offset : min(trailer, offset + mad.SIZE)])
 
 
-def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
+def _read(frame: DecodedFrame, data: bytes, offset: int, extension: Extension) -> None:
     """Fill in what one extension header says; the reserved octets of a CNP say nothing, RD is only named."""
     match extension:
         case Extension.DETH:
@@ -98,7 +98,7 @@ def _read(frame: Frame, data: bytes, offset: int, extension: Extension) -> None:
             _read_word(frame, _WORD.unpack_from(data, offset)[0], extension)
 
 
-def _read_word(frame: Frame, word: int, extension: Extension) -> None:
+def _read_word(frame: DecodedFrame, word: int, extension: Extension) -> None:
     match extension:
         case Extension.IMMDT:
             frame.immdt = word
@@ -119,7 +119,7 @@ def _behind(offset: int, trailer: int, headers: Sequence[Extension]) -> int:
     return offset
 
 
-def _extensions(frame: Frame, octets: Octets, offset: int, headers: Sequence[Extension]) -> None:
+def _extensions(frame: DecodedFrame, octets: Octets, offset: int, headers: Sequence[Extension]) -> None:
     """Read what the opcode says follows the BTH, as far as it was captured."""
     for extension in headers:
         octets.need(offset + extension.size, extension.label)

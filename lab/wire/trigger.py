@@ -19,7 +19,7 @@ from lab.wire.syndrome import AckKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from lab.wire.frame import Frame
+    from lab.wire.frame import DecodedFrame
     from lab.wire.headers import Bth
     from lab.wire.pcapng import Interface, Record, Sink, Statistics
 
@@ -34,7 +34,7 @@ _TRANSPORT: Final = 0xE0
 _UD: Final = 0x60
 
 
-class Kind(StrEnum):
+class TriggerKind(StrEnum):
     """What may happen."""
 
     DROP = "drop"
@@ -48,10 +48,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TriggerEvent:
     """Something that happened: when, at which link, and what in words."""
 
-    kind: Kind
+    kind: TriggerKind
     timestamp: int
     """ns since 1970."""
     link: str
@@ -61,41 +61,44 @@ class Event:
 class Watcher:
     """Looks at packets in order for the events that are ``wanted``."""
 
-    def __init__(self, wanted: Collection[Kind]) -> None:
+    def __init__(self, wanted: Collection[TriggerKind]) -> None:
         self._wanted = frozenset(wanted)
         self._fronts: dict[tuple[int, str, str, int], int] = {}
         self._paused: dict[tuple[int, int, int], tuple[int, int]] = {}  # since when, and until when
 
-    def look(self, record: Record, interface: Interface) -> Event | None:
+    def look(self, record: Record, interface: Interface) -> TriggerEvent | None:
         """The event that a packet is, if it is one."""
-        frame: Frame | None = decode(bytes(record.data), record.length)
+        frame: DecodedFrame | None = decode(bytes(record.data), record.length)
         while frame is not None:
             for kind, what in self._told(record, interface, frame):
                 if kind in self._wanted:
-                    return Event(kind, record.timestamp, interface.name, what)
+                    return TriggerEvent(kind, record.timestamp, interface.name, what)
             frame = frame.inner
         return None
 
-    def _told(self, record: Record, interface: Interface, frame: Frame) -> Iterator[tuple[Kind, str]]:
+    def _told(self, record: Record, interface: Interface, frame: DecodedFrame) -> Iterator[tuple[TriggerKind, str]]:
         who = f"{frame.src} to {frame.dst}"
         if frame.bth is not None:
             who = f"{who} QP {frame.bth.destqp:#x}"
             yield from self._answered(frame, frame.bth, who)
-            if Kind.DROP in self._wanted and (missing := self._missing(record.interface, frame, frame.bth)):
-                yield Kind.DROP, f"{who}: {counted(missing, 'PSN')} missing before PSN {frame.bth.psn}"
+            if TriggerKind.DROP in self._wanted and (missing := self._missing(record.interface, frame, frame.bth)):
+                yield TriggerKind.DROP, f"{who}: {counted(missing, 'PSN')} missing before PSN {frame.bth.psn}"
         if frame.ecn == _CE:
-            yield Kind.CE, f"{who}: marked CE"
+            yield TriggerKind.CE, f"{who}: marked CE"
         yield from self._pauses(record, interface, frame)
 
-    def _answered(self, frame: Frame, bth: Bth, who: str) -> Iterator[tuple[Kind, str]]:
+    def _answered(self, frame: DecodedFrame, bth: Bth, who: str) -> Iterator[tuple[TriggerKind, str]]:
         if bth.opcode == Opcode.CNP:
-            yield Kind.CNP, f"{who}: CNP"
+            yield TriggerKind.CNP, f"{who}: CNP"
         if frame.aeth is not None and bth.opcode in ANSWERS:
             told = frame.aeth.syndrome
             if told.kind in {AckKind.NAK, AckKind.RNR_NAK}:
-                yield (Kind.NAK if told.kind is AckKind.NAK else Kind.RNR), f"{who}: {told} PSN {bth.psn}"
+                yield (
+                    (TriggerKind.NAK if told.kind is AckKind.NAK else TriggerKind.RNR),
+                    f"{who}: {told} PSN {bth.psn}",
+                )
 
-    def _missing(self, interface: int, frame: Frame, bth: Bth) -> int:
+    def _missing(self, interface: int, frame: DecodedFrame, bth: Bth) -> int:
         """PSNs that a request skips; what a READ takes, and datagrams, nobody knows (IBA vol. 1 section 9.7.3)."""
         answer = frame.aeth is not None or frame.origremdt is not None or bth.opcode == Opcode.CNP
         if answer or "Response" in opcode_name(bth.opcode) or bth.opcode & _TRANSPORT == _UD:
@@ -109,7 +112,7 @@ class Watcher:
                 del self._fronts[next(iter(self._fronts))]
         return max(0, ahead)
 
-    def _pauses(self, record: Record, interface: Interface, frame: Frame) -> Iterator[tuple[Kind, str]]:
+    def _pauses(self, record: Record, interface: Interface, frame: DecodedFrame) -> Iterator[tuple[TriggerKind, str]]:
         classes = {} if frame.pfc is None else frame.pfc.classes
         if frame.pause is not None:
             classes = {-1: frame.pause.quanta}
@@ -121,10 +124,10 @@ class Watcher:
             since = since if record.timestamp <= until else record.timestamp
             lasts = quanta_to_seconds(quanta, interface.speed) if interface.speed else 1.0
             self._paused[key] = (since, record.timestamp + int(lasts * 1e9))
-            yield Kind.XOFF, f"{frame.src}: XOFF {what}"
+            yield TriggerKind.XOFF, f"{frame.src}: XOFF {what}"
             if record.timestamp - since >= STORM:
                 yield (
-                    Kind.STORM,
+                    TriggerKind.STORM,
                     f"{frame.src}: XOFF {what} for {(record.timestamp - since) / 1e6:.0f} ms without an end",
                 )
 
@@ -139,7 +142,7 @@ class KeepOnEvent:
     def __init__(
         self, watcher: Watcher, before: int, after: int, opened: Callable[[], Sink], when_done: Callable[[], None]
     ) -> None:
-        self.event: Event | None = None
+        self.event: TriggerEvent | None = None
         self._watcher, self._before, self._after = watcher, before, after
         self._opened, self._when_done = opened, when_done
         self._interfaces: list[Interface] = []
@@ -166,7 +169,7 @@ class KeepOnEvent:
             else:
                 self._when_done()
 
-    def happened(self, event: Event) -> None:
+    def happened(self, event: TriggerEvent) -> None:
         """An event: from now on what is remembered is kept."""
         if self.event is not None:
             return

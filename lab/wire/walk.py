@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from lab.wire.layers import IP_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, Fault, Header, Rule
+from lab.wire.layers import IP_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, Header, Rule, WalkStop
 
 _RESTARTS: Final = (Header.ETHERNET, *IP_HEADERS)
 
 
-class Layer(NamedTuple):
+class WalkedHeader(NamedTuple):
     """A header: where it starts, where what it carries starts, and where that ends by all that was said so far.
 
     ``opens``: it is the first one of a frame inside another one. ``number`` names what follows, -1 where nothing can.
@@ -25,7 +25,7 @@ class Layer(NamedTuple):
 
 
 @dataclass(slots=True)
-class Walk:
+class HeaderWalk:
     """What was found, from the outside in.
 
     ``fault`` and ``missed``, the header where it was met; ``at`` is where that would start and ``end`` where what
@@ -34,8 +34,8 @@ class Walk:
     transport header.
     """
 
-    layers: list[Layer] = field(default_factory=list)
-    fault: Fault = Fault.NONE
+    layers: list[WalkedHeader] = field(default_factory=list)
+    fault: WalkStop = WalkStop.NONE
     missed: Header = Header.ETHERNET
     opens: bool = False
     at: int = 0
@@ -46,9 +46,9 @@ class Walk:
     later: bool = False
 
 
-def walk(data: bytes, length: int) -> Walk:
+def walk(data: bytes, length: int) -> HeaderWalk:
     """Follow the headers of a frame that had ``length`` bytes on the wire, of which ``data`` were captured."""
-    found = Walk(end=length)
+    found = HeaderWalk(end=length)
     header: Header | None = Header.ETHERNET
     tunnels, addressed = 0, False
     while header is not None:
@@ -58,20 +58,20 @@ def walk(data: bytes, length: int) -> Walk:
         if header in _RESTARTS:
             addressed = header is not Header.ETHERNET
         if tunnels > MAX_TUNNELS or len(found.layers) == MAX_HEADERS:
-            found.fault, found.opens, header = Fault.DEEP, False, None
+            found.fault, found.opens, header = WalkStop.DEEP, False, None
         else:
             header = _step(found, data, header)
     return found
 
 
-def _step(found: Walk, data: bytes, header: Header) -> Header | None:
+def _step(found: HeaderWalk, data: bytes, header: Header) -> Header | None:
     """Take one header in; the one behind it, if that is followed."""
     rule, at = RULES[header], found.at
     if at + rule.size > min(len(data), found.end):
-        found.fault = Fault.CUT if at + rule.size > len(data) else Fault.ROOM
+        found.fault = WalkStop.CUT if at + rule.size > len(data) else WalkStop.ROOM
         return None
     if not all(low <= bits.read(data, at) <= high for bits, low, high in rule.good):
-        found.fault, found.refused = rule.fault, rule.fault is Fault.NONE
+        found.fault, found.refused = rule.fault, rule.fault is WalkStop.NONE
         return None
     size = rule.size if rule.base is None else rule.base
     size += sum(bits.read(data, at) * factor for bits, factor in rule.extra)
@@ -80,7 +80,7 @@ def _step(found: Walk, data: bytes, header: Header) -> Header | None:
         return None
     number = -1 if rule.next is None else rule.next.read(data, at)
     found.at = at + size
-    found.layers.append(Layer(header, at, found.at, found.end, found.opens, number))
+    found.layers.append(WalkedHeader(header, at, found.at, found.end, found.opens, number))
     if rule.offset is not None and rule.offset.read(data, at):
         found.later = True
         return None
@@ -88,7 +88,7 @@ def _step(found: Walk, data: bytes, header: Header) -> Header | None:
     return rule.follows.get(number, rule.otherwise)
 
 
-def _ends(found: Walk, data: bytes, rule: Rule, size: int) -> bool:
+def _ends(found: HeaderWalk, data: bytes, rule: Rule, size: int) -> bool:
     """Note where what a header carries ends; whether that is possible."""
     total = rule.total.read(data, found.at) if rule.total is not None else 0
     if total == 0 and (rule.open_ended or rule.jumbo):  # more than 16 bits hold, as BIG TCP leaves it

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from scapy.utils import PcapNgReader
 
-from lab.analysis.flows import MAX_FLOWS
-from lab.cli.output import stderr, stdout, table
+from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.cli.kit.output import stderr, stdout, table
 from lab.errors import LabError, OperationFailed
-from lab.kernel.process import find_tool, run
+from lab.kernel.process.process import find_tool, run
 from lab.units import format_size
 from lab.wire.rocev2 import BTH
 from tests.bench.traffic import flood, generate

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
-from lab.kernel import netns, process
-from lab.kernel.netns import Namespace
+from lab.kernel.process import netns, process
+from lab.kernel.process.netns import Namespace
 from lab.model.shaping import shaper_limit
 from lab.rdma import rxe, sysfs
 from lab.units import WIRE_OVERHEAD

@@ -25,7 +25,7 @@ from signal import Signals
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import lifecycle, registry
-from lab.cli.output import stderr, stdout, table
+from lab.cli.kit.output import stderr, stdout, table
 from lab.errors import LabError
 from lab.model.load import load_topology
 from lab.units import format_time

@@ -22,12 +22,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.cli.output import stdout, table
+from lab.cli.kit.output import stdout, table
 from lab.errors import LabError, OperationFailed
-from lab.kernel import netns, process
-from lab.kernel.capture import Capture, Point
-from lab.kernel.netns import Namespace
-from lab.wire import build
+from lab.kernel.packets.live_capture import LiveCapture, Point
+from lab.kernel.process import netns, process
+from lab.kernel.process.netns import Namespace
+from lab.wire.craft import build
 from lab.wire.filter.parse import parse
 from lab.wire.headers import Reth
 from lab.wire.opcodes import Opcode
@@ -76,7 +76,7 @@ def send(packets: int) -> None:
     frames = [
         build.rocev2(
             path,
-            build.Message(Opcode.RC_RDMA_WRITE_ONLY, 0x100 + qp, reth=Reth(0, 0, 1024), payload=bytes(1024)),
+            build.RoceMessage(Opcode.RC_RDMA_WRITE_ONLY, 0x100 + qp, reth=Reth(0, 0, 1024), payload=bytes(1024)),
         )
         for qp in range(QPS)
     ]
@@ -101,7 +101,7 @@ def ours(way: str, packets: int, wanted: int, expression: str | None, folder: Pa
     chosen = None if expression is None else parse(expression)
     with (
         (folder / "ours.pcapng").open("wb", buffering=0) as output,
-        Capture([point], Writer(output), wanted=chosen) as capture,
+        LiveCapture([point], Writer(output), wanted=chosen) as capture,
     ):
         capture.start()
         offered = sent(packets)

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.cli.output import stderr, stdout, table
+from lab.cli.kit.output import stderr, stdout, table
 from lab.scenario import library
-from tests.bench import healthy, random_faults, run_kills, shares
+from tests.bench import shares
+from tests.bench.catalogue_parts import healthy, random_faults, run_kills
 from tests.bench.shares import ROOT, rocelab
 
 if TYPE_CHECKING:

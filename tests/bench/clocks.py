@@ -15,9 +15,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.cli.output import stderr, stdout, table
+from lab.cli.kit.output import stderr, stdout, table
 from lab.units import format_rate, format_size
-from lab.vm.qemu import Time
+from lab.vm.host.qemu import Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from lab.dataplane import counters, layout
+from lab.dataplane import counters, port_layout
 from lab.dataplane.numbering import number_ports
 from lab.dataplane.port_maps import PortMaps
 from lab.model.load import load_topology
@@ -31,10 +31,10 @@ def measure() -> list[float]:
     topology = load_topology(_TOPOLOGY)
     numbering = number_ports(topology)
     maps = PortMaps(
-        ports=np.ones(numbering.size, layout.PORT),
-        nodes=np.ones(len(numbering.nodes), layout.NODE),
-        events=np.zeros(0, layout.EVENT),
-        event_count=np.zeros(1, layout.EVENT_COUNT),
+        ports=np.ones(numbering.size, port_layout.PORT),
+        nodes=np.ones(len(numbering.nodes), port_layout.NODE),
+        events=np.zeros(0, port_layout.EVENT),
+        event_count=np.zeros(1, port_layout.EVENT_COUNT),
     )
     switches = [numbering.nodes[switch.name] for switch in topology.switches]
     found = []

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lab.errors import CommandFailed
-from lab.kernel import libc, process, tuning
-from lab.kernel.netns import NETNS_DIR
-from lab.kernel.threads import in_thread
+from lab.kernel.process import libc, process, tuning
+from lab.kernel.process.netns import NETNS_DIR
+from lab.kernel.process.threads import in_thread
 
 if TYPE_CHECKING:
     from lab.model.topology import Topology

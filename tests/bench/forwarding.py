@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 from lab.dataplane import attach
 from lab.dataplane.numbering import NodePorts
-from lab.kernel import links, netns, process, threads, tuning
-from lab.kernel.netns import Namespace
-from lab.kernel.rtnl import Batch
+from lab.kernel.netlink import links
+from lab.kernel.netlink.rtnl import NetlinkBatch
+from lab.kernel.process import netns, process, threads, tuning
+from lab.kernel.process.netns import Namespace
 from tests.inside import entered
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def line(name: str, qos: NodeQos | None, programs: Programs | None) -> Iterator[
         _cable(made.sender, made.switch, "swp1")
         _cable(made.receiver, made.switch, "swp2")
         with entered(made.switch):
-            batch = Batch()
+            batch = NetlinkBatch()
             if qos is not None and programs is not None:
                 links.set_up(batch, links.LOOPBACK_INDEX, "lo")
                 attach.attach(batch, PORTS, qos, programs)
@@ -112,7 +113,7 @@ def line(name: str, qos: NodeQos | None, programs: Programs | None) -> Iterator[
 
 def _cable(host: Namespace, switch: Namespace, interface: str) -> None:
     with host.path.open() as far, switch.path.open() as near:
-        batch = Batch()
+        batch = NetlinkBatch()
         links.add_veth(
             batch,
             links.VethEnd(near.fileno(), interface, PORTS.index(PORTS.port(interface)), MAC, _MTU),

@@ -10,7 +10,7 @@ import numpy as np
 
 from lab.backends.lifecycle import open_fabric
 from lab.dataplane import port_maps
-from lab.dataplane.layout import EventKind
+from lab.dataplane.port_layout import EventKind
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.cli.output import stderr, stdout, table
+from lab.cli.kit.output import stderr, stdout, table
 from tests.fabric.command import hosts, rocelab
 from tests.fabric.injected import SORTS
 from tests.fabric.kill_matrix import OUTCOMES, every, walk, walk_drain, warm_up

@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import lifecycle, registry
-from lab.cli.output import stderr, stdout, table
+from lab.cli.kit.output import stderr, stdout, table
 from lab.errors import LabError, OperationFailed
 from lab.model.load import load_topology
 from lab.model.overlay.plan import plan_overlay
@@ -34,9 +34,9 @@ from tests.bench.bringup import cpu_time, exponent, frr_floor, proportional_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.backends.base import Fabric
-    from lab.kernel.netns import Namespace
-    from lab.model.overlay.parts import Interface
+    from lab.backends.backend import Fabric
+    from lab.kernel.process.netns import Namespace
+    from lab.model.overlay.node_plan import Interface
     from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Topology
 

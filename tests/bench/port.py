@@ -18,12 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.cli.output import stderr, stdout, table
+from lab.cli.kit.output import stderr, stdout, table
 from lab.dataplane import configure, port_maps
 from lab.dataplane.numbering import Numbering
 from lab.dataplane.port_maps import Programs
 from lab.errors import LabError
-from lab.kernel import bpf, clang, pins, process
+from lab.kernel.bpf import bpf_object, clang, pins
+from lab.kernel.process import process
 from lab.model.load import load_topology
 from lab.model.qos.resolve import resolve
 from tests.bench import forwarding
@@ -61,7 +62,7 @@ def unshaped() -> NodeQos:
 @contextmanager
 def nothing() -> Iterator[Programs]:
     """Programs and a qdisc that do nothing, in the kernel."""
-    with bpf.Object.open(clang.compile_bpf(_NOTHING, _HEADERS)) as loaded:
+    with bpf_object.Object.open(clang.compile_bpf(_NOTHING, _HEADERS)) as loaded:
         loaded.load()
         loaded.attach_struct_ops("port")
         rx, tx = loaded.program("port_rx"), loaded.program("port_tx")

@@ -15,9 +15,9 @@ import sys
 from typing import Final
 
 from lab.backends import lifecycle, registry
-from lab.cli.output import stderr, stdout, table
+from lab.cli.kit.output import stderr, stdout, table
 from lab.errors import LabError
-from lab.kernel import process
+from lab.kernel.process import process
 from lab.model.load import load_topology
 from lab.units import format_rate
 from tests.bench import bare_rdma

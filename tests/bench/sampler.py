@@ -20,12 +20,12 @@ from typing import Any, Final
 
 from lab.backends import lifecycle, registry
 from lab.backends.lifecycle import open_fabric
-from lab.cli.output import stdout, table
-from lab.kernel import clock
+from lab.cli.kit.output import stdout, table
+from lab.kernel.process import time_source
 from lab.model.load import load_topology
-from lab.telemetry.recorder import DEFAULT_HZ, Recorder
-from lab.telemetry.recording import Recording
-from lab.telemetry.summary import summarise
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.recording_summary import summarise
+from lab.telemetry.record.recorder import DEFAULT_HZ, Recorder
 from lab.units import format_rate, format_time
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
@@ -75,7 +75,7 @@ def cost(rounds: int) -> dict[str, Any]:
 
 def switches(seconds: float) -> dict[str, Any]:
     """How late the samples of 40 switches and 320 plain links are."""
-    fabric, _ = lifecycle.up(load_topology(BIG, reaction=clock.reaction()), registry.backend(registry.DEFAULT))
+    fabric, _ = lifecycle.up(load_topology(BIG, reaction=time_source.reaction()), registry.backend(registry.DEFAULT))
     scratch = Path(tempfile.mkdtemp(prefix="rocelab-"))
     try:
         with Recorder.begin(scratch / "run", fabric, hz=BIG_HZ, state=False):

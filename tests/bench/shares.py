@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from lab.cli.output import stderr
+from lab.cli.kit.output import stderr
 
 ROOT: Final = Path(__file__).parents[2]
 

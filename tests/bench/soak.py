@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.backends import lifecycle, registry
-from lab.cli.output import stderr, stdout, table
+from lab.cli.kit.output import stderr, stdout, table
 from lab.errors import LabError
-from lab.kernel import process
+from lab.kernel.process import process
 from lab.model.load import read_topology
 from tests.fabric import snapshot
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.cli.told import told_of
-from lab.report.facts import gather
+from lab.cli.kit.scenario_verdict import told_of
 from lab.report.gallery import write_gallery
 from lab.report.page import write_page
+from lab.report.run_facts import gather
 from lab.scenario import library
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.browser.chromium import Tab
 from tests.unit.analysis.captures import pcapng

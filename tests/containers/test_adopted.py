@@ -16,7 +16,7 @@ from lab.export.containerlab import BUILT_IMAGE, DEFINITION, Images, export_lab
 from lab.export.folder import write
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
 from tests.patience import PATIENCE

@@ -13,7 +13,7 @@ import pytest
 
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
-from lab.rdma import counters
+from lab.rdma import device_counters
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
 from tests.patience import PATIENCE
@@ -98,7 +98,7 @@ def test_an_incast_loses_nothing() -> None:
     report = rocelab_json("rdma", "bw", "h1", "h4", "--pair", "h2:h4", "--pair", "h3:h4", "--duration", "2s")
     assert all(pair["messages"] for pair in report["pairs"])
     moved = {counter for host in report["counters"].values() for counter, grown in host.items() if grown}
-    assert not [counter for counter in moved if counters.meaning(counter).trouble]
+    assert not [counter for counter in moved if device_counters.meaning(counter).trouble]
     links = json.loads(said("rdma", "-j", "statistic", "show", "link"))
     assert not any(link["out_of_seq_request"] or link["completer_retry_err"] for link in links)
     told = rocelab_json("counters", "--all")

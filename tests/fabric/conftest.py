@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.backends.state import all_fabrics
+from lab.backends.fabric_state import all_fabrics
 from tests.fabric import snapshot
 from tests.fabric.command import rocelab
 

@@ -6,13 +6,13 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Final
 
-from lab.wire import build
+from lab.wire.craft import build
 from lab.wire.headers import Reth
 from lab.wire.opcodes import Opcode
 from tests.inside import entered
 
 if TYPE_CHECKING:
-    from lab.kernel.netns import Namespace
+    from lab.kernel.process.netns import Namespace
 
 THERE: Final = build.Path("02:00:00:00:00:01", "02:00:00:00:00:02", "10.9.0.1", "10.9.0.2")
 
@@ -34,7 +34,7 @@ def numbered(number: int, size: int = 60) -> bytes:
 
 def write(qpn: int, psn: int, size: int = 0) -> bytes:
     """An RDMA WRITE of ``size`` zeros from ``THERE``."""
-    message = build.Message(
+    message = build.RoceMessage(
         Opcode.RC_RDMA_WRITE_ONLY, qpn, psn, reth=Reth(va=0x1000, rkey=0x22, dmalen=size), payload=bytes(size)
     )
     return build.rocev2(THERE, message)

@@ -22,11 +22,11 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.backends.state import FabricState
-from lab.cli.main import main
+from lab.backends.fabric_state import FabricState
+from lab.cli.app import main
 from lab.errors import EnvironmentLacks
-from lab.kernel import libc
-from lab.kernel.libbpf import library
+from lab.kernel.bpf.libbpf import library
+from lab.kernel.process import libc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 from typing import Final, Self
 
-from lab.cli.main import main as run_command
+from lab.cli.app import main as run_command
 from lab.cli.resident import Resident, run, warm_up
-from lab.vm.launch import Fork
-from lab.vm.request import Request
+from lab.vm.calls.request import GuestRequest
+from lab.vm.guest.launch import Fork
 from tests.fabric.injected import trapped
 
 ROOT: Final = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ class Begun:
 
     def __init__(self, *words: str, trap: str = "") -> None:
         given = {"ROCELAB_IN_VM": "", **os.environ, **({TRAP: trap} if trap else {})}
-        request = Request(("rocelab", *words), str(ROOT), given, None, "")
+        request = GuestRequest(("rocelab", *words), str(ROOT), given, None, "")
         self._words, self._done = words, False
         self._said = [os.fdopen(os.memfd_create(name), "w+", encoding="utf-8") for name in ("out", "err")]
         with Path(os.devnull).open("rb") as nothing:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Interface, Record
-from lab.wire.ports import UDP
+from lab.wire.udp_ports import UDP
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import big_endian, pcap, pcapng, records
 from tests.unit.analysis.encapsulations import ANY, EXTENDED, IPV4, rocev1

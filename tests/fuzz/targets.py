@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.analysis.batch import SLACK, Batch
-from lab.analysis.choose import chosen
-from lab.analysis.follow import follow
-from lab.analysis.mirrors import unwrap
-from lab.analysis.records import Reader
-from lab.analysis.report import analyse
-from lab.analysis.strata import Strata, other_name
+from lab.analysis.decode.filter_columns import chosen
+from lab.analysis.decode.header_walk_columns import Strata, other_name
+from lab.analysis.read.mirrors import unwrap
+from lab.analysis.read.packet_batch import SLACK, PacketBatch
+from lab.analysis.read.records import Reader
+from lab.analysis.results.fact_builder import analyse
+from lab.analysis.views.follow import follow
 from lab.errors import InvalidInput, UsageError
-from lab.wire.explain import explain
+from lab.wire.explain.explanation import explain
 from lab.wire.filter.kernel_program import kernel_program
 from lab.wire.filter.match import matches
 from lab.wire.filter.parse import parse
@@ -34,8 +34,8 @@ from tests.unit.wire.filter import machine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lab.analysis.facts import Facts
-    from lab.wire.frame import Frame
+    from lab.analysis.results.analysis_facts import AnalysisFacts
+    from lab.wire.frame import DecodedFrame
 
 _ETHERNET: Final = 14
 _KEEP: Final = 4096
@@ -97,7 +97,7 @@ def analysis(data: bytes) -> None:
     assert all(port.pairs + port.expired <= port.xoff for port in whole.pauses)
 
 
-def _assert_same(whole: Facts | None, parts: Facts | None) -> None:
+def _assert_same(whole: AnalysisFacts | None, parts: AnalysisFacts | None) -> None:
     if whole is None or parts is None:
         assert whole is parts
         return
@@ -105,7 +105,7 @@ def _assert_same(whole: Facts | None, parts: Facts | None) -> None:
     assert [flow.packets for flow in whole.flows] == [flow.packets for flow in parts.flows]
 
 
-def _facts(data: bytes, chunk: int) -> Facts | None:
+def _facts(data: bytes, chunk: int) -> AnalysisFacts | None:
     try:
         return analyse(io.BytesIO(data), "fuzz", rate=10**9, check_icrc=True, chunk=chunk)
     except InvalidInput:
@@ -121,11 +121,11 @@ def choosing(data: bytes) -> None:
     assert chosen(expression, batch).tolist() == [matches(expression, seen)], expression
 
 
-def _alone(data: bytes) -> Batch:
+def _alone(data: bytes) -> PacketBatch:
     """The frame as the reader hands it out; what is around it in the buffer is not zero, so that it is not missed."""
     captured, one = np.array([len(data)]), np.ones(1, np.int64)
     buffer = np.frombuffer(_AROUND + data + _AROUND, np.uint8)
-    return Batch(buffer, one * len(_AROUND), captured, captured, one, one - 1, one - 1, one)
+    return PacketBatch(buffer, one * len(_AROUND), captured, captured, one, one - 1, one - 1, one)
 
 
 def walks(data: bytes) -> None:
@@ -166,7 +166,7 @@ def filters(data: bytes) -> None:
 
 
 @cache
-def _decoded() -> tuple[tuple[bytes, Frame], ...]:
+def _decoded() -> tuple[tuple[bytes, DecodedFrame], ...]:
     """The packets that filters are tried on."""
     return tuple((packet, decode(packet)) for packet in seeds.frames())
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.dataplane.layout import Drop
-from lab.rdma import counters, rxe
+from lab.dataplane.port_layout import Drop
+from lab.rdma import device_counters, rxe
 from lab.rdma.measure import BandwidthTest, Nic, Pair
 from lab.rdma.perftest import measure_bandwidth
 from tests.vm.one_switch import SWITCH, Star, balanced, build, ports, settle, star
@@ -62,7 +62,7 @@ def nic(fabric: Star, number: int) -> Nic:
 def overtaken(fabric: Star) -> int:
     """Packets that came too early at a receiver, of all hosts: something was lost or overtaken."""
     hosts = (device(fabric, host) for host in fabric.namespaces if host != SWITCH)
-    return sum(counters.read(host)["out_of_seq_request"] for host in hosts)
+    return sum(device_counters.read(host)["out_of_seq_request"] for host in hosts)
 
 
 def write(fabric: Star, pairs: list[tuple[int, int]]) -> None:

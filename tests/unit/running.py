@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from lab.backends import drains, qos, state
-from lab.backends.state import FabricState, Kind
-from lab.cli import counters as counters_command
-from lab.cli import qos as qos_command
+from lab.backends import fabric_state, live_qos, nic_drains
+from lab.backends.fabric_state import FabricState, JournalKind
+from lab.cli.traffic import counters as counters_command
+from lab.cli.traffic import qos as qos_command
 from lab.dataplane import port_maps
 from lab.dataplane.numbering import NodePorts, Numbering, drain_name, number_ports
 from lab.dataplane.port_maps import PortMaps
 from lab.faults.kinds import cable
-from lab.kernel.interfaces import InterfaceState
-from lab.kernel.netns import Namespace
-from lab.kernel.rtnl import Batch
+from lab.kernel.netlink.interfaces import InterfaceState
+from lab.kernel.netlink.rtnl import NetlinkBatch
+from lab.kernel.process.netns import Namespace
 from lab.model.topology import Topology
 from tests.unit.dataplane.made_maps import configured, empty
 
@@ -39,7 +39,7 @@ class Kernel:
         self._here = namespace
         return work()
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: NetlinkBatch) -> None:
         """Do what netlink is asked for, and note it."""
         for what in (what for _, what in batch._requests):
             self.requests.append(what)
@@ -96,30 +96,30 @@ class Running:
 
 def run(topology: Topology, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     """Have every command find ``topology`` up, with its state below ``folder``."""
-    monkeypatch.setattr(state, "STATE_ROOT", folder)
-    monkeypatch.setattr(state, "FABRICS", folder / "fabrics")
+    monkeypatch.setattr(fabric_state, "STATE_ROOT", folder)
+    monkeypatch.setattr(fabric_state, "FABRICS", folder / "fabrics")
     kept = FabricState(topology.name)
     with kept.locked():
-        kept.record(Kind.BACKEND, ["netns"])
+        kept.record(JournalKind.BACKEND, ["netns"])
         kept.save_topology(topology)
         kept.mark_ready()
     maps = configured(topology) if topology.qos else empty(number_ports(topology))
     kernel = Kernel(topology)
-    for module in (qos, cable, counters_command, qos_command):
+    for module in (live_qos, cable, counters_command, qos_command):
         monkeypatch.setattr(module, "open_maps", lambda _, **_options: maps)
-    for module in (qos, drains):
+    for module in (live_qos, nic_drains):
         monkeypatch.setattr(module, "root_qdiscs", kernel.roots)
     idle = InterfaceState(DRAIN, True, 1500, 0, 0, 0, 0, 0)
-    monkeypatch.setattr(drains, "interfaces", lambda _: {DRAIN: idle})
-    monkeypatch.setattr(drains, "indices", kernel.indices)
-    monkeypatch.setattr(drains, "is_redirected", kernel.is_redirected)
+    monkeypatch.setattr(nic_drains, "interfaces", lambda _: {DRAIN: idle})
+    monkeypatch.setattr(nic_drains, "indices", kernel.indices)
+    monkeypatch.setattr(nic_drains, "is_redirected", kernel.is_redirected)
 
     def inside(namespace: Namespace, work: Callable[[], Any]) -> Any:
         return kernel.inside(namespace.name, work)
 
-    def commit(batch: Batch) -> None:
+    def commit(batch: NetlinkBatch) -> None:
         kernel.take(batch)
 
     monkeypatch.setattr(Namespace, "inside", inside)
-    monkeypatch.setattr(Batch, "commit", commit)
+    monkeypatch.setattr(NetlinkBatch, "commit", commit)
     return Running(topology, kept, maps, number_ports(topology), kernel)

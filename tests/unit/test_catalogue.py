@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from lab.diagnose.causes import CAUSES
-from lab.faults.wish import find_kind, place_of, read_parameters
+from lab.diagnose.causes.cause_table import CAUSES
+from lab.faults.fault_request import find_kind, place_of, read_parameters
 from lab.model.load import read_topology
 from lab.scenario import library
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
-from tests.bench import catalogue, draws, healthy, random_faults
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
+from tests.bench import catalogue
 from tests.bench.catalogue import Played, answered, by_topology, halved
+from tests.bench.catalogue_parts import draws, healthy, random_faults
 from tests.bench.shares import shares_of
 from tests.fabric.command import TOPOLOGIES
 from tests.random_kills import KINDS, LATER, Outcome, drawn, look_at_the_recording, told

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from lab import errors
-from lab.cli.option_value import read_value
+from lab.cli.kit.option_value import read_value
 from lab.errors import (
-    Busy,
     CommandFailed,
     EnvironmentLacks,
     ExitCode,
+    FabricBusy,
     InvalidInput,
     LabError,
     NotConverged,
@@ -29,7 +29,7 @@ from lab.units import parse_rate, parse_size, parse_time
         (UsageError("x"), ExitCode.USAGE),
         (InvalidInput("f", []), ExitCode.USAGE),
         (EnvironmentLacks("x"), ExitCode.ENVIRONMENT),
-        (Busy("x"), ExitCode.ENVIRONMENT),
+        (FabricBusy("x"), ExitCode.ENVIRONMENT),
         (OperationFailed("x"), ExitCode.FAIL),
         (NotConverged("x"), ExitCode.FAIL),
         (CommandFailed(["x"], 1, ""), ExitCode.FAIL),

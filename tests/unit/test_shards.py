@@ -12,15 +12,15 @@ from tests.shards import Outcome
 if TYPE_CHECKING:
     import pytest
 
-RED = Outcome("tests/vm/test_qos.py", 9.0, 1, """
+RED = Outcome("tests/vm/fabrics/test_qos.py", 9.0, 1, """
 FAILED or not, a line of somebody's output
 =========================== short test summary info ============================
-FAILED tests/vm/test_qos.py::test_marks[h1 - h2] - AssertionError: assert 3 == 4
-ERROR tests/vm/test_qos.py::test_pauses - OSError: gone - for good
-FAILED tests/vm/test_qos.py::test_pauses - OSError: gone
+FAILED tests/vm/fabrics/test_qos.py::test_marks[h1 - h2] - AssertionError: assert 3 == 4
+ERROR tests/vm/fabrics/test_qos.py::test_pauses - OSError: gone - for good
+FAILED tests/vm/fabrics/test_qos.py::test_pauses - OSError: gone
 ============= 2 failed, 17 passed, 1 skipped, 1 error in 46.09s ================
 """)  # fmt: skip
-LOST = Outcome("tests/vm/test_qos.py", 9.0, 4, "the VM is gone\n")
+LOST = Outcome("tests/vm/fabrics/test_qos.py", 9.0, 4, "the VM is gone\n")
 
 
 def test_results_are_those_of_the_last_line() -> None:
@@ -36,12 +36,14 @@ def test_what_is_red_or_lost_fails_the_run(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_nothing_to_run_is_no_failure() -> None:
-    assert Outcome("tests/vm/test_qos.py", 0.1, 5, "19 deselected in 0.1s\n").good
+    assert Outcome("tests/vm/fabrics/test_qos.py", 0.1, 5, "19 deselected in 0.1s\n").good
 
 
 def test_a_file_is_run_where_it_has_tests_of_the_kind() -> None:
     """A whole file of ``long`` tests, one that has some, and one that has none."""
-    whole, some, none = (f"tests/vm/test_{name}.py" for name in ("multihoming", "spin_up", "qos"))
+    whole, some, none = (
+        f"tests/vm/{name}.py" for name in ("overlay/test_multihoming", "fabrics/test_spin_up", "fabrics/test_qos")
+    )
     assert {whole, some, none} & set(shards.test_files(long=True)) == {whole, some}
     assert {whole, some, none} & set(shards.test_files(long=False)) == {some, none}
 

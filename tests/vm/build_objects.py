@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 import lab
-from lab.kernel import clang, process
-from lab.vm.call import inside_vm
+from lab.kernel.bpf import clang
+from lab.kernel.process import process
+from lab.vm.calls.call import inside_vm
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = tuple(sorted(Path(lab.__path__[0]).rglob("*.bpf.c")))

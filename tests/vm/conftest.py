@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.kernel import netns, process
-from lab.kernel.netns import Namespace
+from lab.kernel.process import netns, process
+from lab.kernel.process.netns import Namespace
 from lab.rdma import rxe, sysfs
 from lab.rdma.measure import Nic, Pair
 

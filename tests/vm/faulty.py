@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lab.backends import lifecycle, registry
-from lab.faults import engine
-from lab.faults.wish import Wish, parse_words
+from lab.faults import fault_engine
+from lab.faults.fault_request import FaultRequest, parse_words
 from lab.model.load import load_topology
 from tests import backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.backends.base import Fabric
+    from lab.backends.backend import Fabric
     from lab.faults.ledger import Entry
 
 
@@ -30,4 +30,4 @@ def built(topology: str) -> Iterator[Fabric]:
 def inject(fabric: Fabric, text: str) -> Entry:
     """Inject what ``rocelab fault inject`` would, by the words that come behind it."""
     kind, place, *words = shlex.split(text)
-    return engine.inject(fabric, Wish(kind, place, parse_words(words)))
+    return fault_engine.inject(fabric, FaultRequest(kind, place, parse_words(words)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lab.rdma.counters import meaning
+from lab.rdma.device_counters import meaning
 from lab.units import WIRE_OVERHEAD
 from tests.fabric.command import rocelab_json
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.backends.plumbing import Blueprint, plumb
-from lab.dataplane import configure, port_maps, slots
+from lab.dataplane import configure, port_maps, slot_budget
 from lab.dataplane.numbering import Numbering, number_ports
-from lab.kernel import clock, netns, pins
-from lab.kernel.netns import Namespace
+from lab.kernel.bpf import pins
+from lab.kernel.process import netns, time_source
+from lab.kernel.process.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
 from lab.model.qos.change import change
@@ -29,7 +30,7 @@ from tests.inside import entered
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lab.dataplane.layout import EventKind
+    from lab.dataplane.port_layout import EventKind
     from lab.dataplane.port_maps import PortMaps
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos, PortQos
@@ -224,10 +225,12 @@ def build(text: str) -> Iterator[Star]:
     topology = load_topology(text)
     name = topology.name
     namespaces = {node.name: Namespace(f"rv-{name}-{node.name}") for node in topology.nodes}
-    numbering, plan, qos = number_ports(topology), plan_addresses(topology), resolve(topology, clock.reaction())
+    numbering, plan, qos = number_ports(topology), plan_addresses(topology), resolve(topology, time_source.reaction())
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        port_maps.load(name, numbering, "vmtest", slots.per_port(numbering, qos, slots.available_memory()))
+        port_maps.load(
+            name, numbering, "vmtest", slot_budget.per_port(numbering, qos, slot_budget.available_memory())
+        )
         maps = port_maps.open_maps(name, writable=True)
         port_maps.write(maps, numbering, qos, plan)
         stack.callback(netns.delete, [namespace.name for namespace in namespaces.values()])

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.dataplane import attach, configure, layout, port_maps
+from lab.dataplane import attach, configure, port_layout, port_maps
 from lab.dataplane.numbering import NodePorts, Numbering
-from lab.kernel import links, netns, pins, tuning
-from lab.kernel.libbpf import library
-from lab.kernel.netns import Namespace
-from lab.kernel.rtnl import Batch
+from lab.kernel.bpf import pins
+from lab.kernel.bpf.libbpf import library
+from lab.kernel.netlink import links
+from lab.kernel.netlink.rtnl import NetlinkBatch
+from lab.kernel.process import netns, tuning
+from lab.kernel.process.netns import Namespace
 from lab.model.qos.port import (
     EcnQos,
     GroupQos,
@@ -80,7 +82,7 @@ XOFF: Final = 0x100
 WRITTEN: Final = 0x200
 NO_PORT: Final = 0x3FFFF
 
-GROUP: Final = layout.TYPES.record("rl_group")
+GROUP: Final = port_layout.TYPES.record("rl_group")
 """Of maps.h, which no other process sees."""
 
 OFF: Final = EcnQos(enabled=False, kmin=0, kmax=0, pmax=0)
@@ -123,11 +125,11 @@ class Switch:
 
     def reset(self, port: PortQos = PORT) -> None:
         """Both ports idle, and configured as ``port``; nothing counted, nothing paused, the clock at rest."""
-        for number in range(len(self.maps.config) * layout.CLASSES):
-            self.set_group(*divmod(number, layout.CLASSES))
+        for number in range(len(self.maps.config) * port_layout.CLASSES):
+            self.set_group(*divmod(number, port_layout.CLASSES))
         self.maps.nodes["paused"] = 0
         waited(lambda: not self.maps.nodes["ticking"][0], "the clock to stop")
-        self.maps.counters[:] = np.zeros((), layout.COUNTERS)
+        self.maps.counters[:] = np.zeros((), port_layout.COUNTERS)
         self.maps.event_count[0] = 0
         self.maps.config[PORTS.clock] = configure.clock_record(PORTS)
         for interface in INTERFACES:
@@ -147,7 +149,7 @@ class Switch:
         for name, number in fields.items():
             value[name] = number
         with self._map("groups") as groups:
-            key = ctypes.c_uint32(port * layout.CLASSES + group)
+            key = ctypes.c_uint32(port * port_layout.CLASSES + group)
             assert library().bpf_map_update_elem(groups, ctypes.byref(key), value.tobytes(), 0) == 0
 
     def hold(self, port: int, group: int, **fields: int) -> None:
@@ -162,19 +164,19 @@ class Switch:
         """What a priority group holds, of the type ``GROUP``."""
         found = ctypes.create_string_buffer(GROUP.itemsize)
         with self._map("groups") as groups:
-            key = ctypes.c_uint32(port * layout.CLASSES + group)
+            key = ctypes.c_uint32(port * port_layout.CLASSES + group)
             assert library().bpf_map_lookup_elem(groups, ctypes.byref(key), found) == 0
         return np.frombuffer(found.raw, GROUP)[0]
 
     def slots(self, port: int, count: int) -> Any:
         """The first ``count`` places for a port's packets, of the type ``layout.SLOT``, in order of first use."""
-        found = np.zeros(count, layout.SLOT)
-        place = ctypes.create_string_buffer(layout.SLOT.itemsize)
+        found = np.zeros(count, port_layout.SLOT)
+        place = ctypes.create_string_buffer(port_layout.SLOT.itemsize)
         with self._map("slots") as slots:
             for number in range(count):
                 key = ctypes.c_uint32(port * SLOTS + number)
                 assert library().bpf_map_lookup_elem(slots, ctypes.byref(key), place) == 0
-                found[number] = np.frombuffer(place.raw, layout.SLOT)[0]
+                found[number] = np.frombuffer(place.raw, port_layout.SLOT)[0]
         return found
 
     def rx(self, packet: bytes, port: int = SWP1, repeat: int = 1) -> Outcome:
@@ -279,7 +281,7 @@ def _connect(switch: Switch) -> None:
         with entered(namespace):
             tuning.write_sysctls({f"net/ipv6/conf/{which}/disable_ipv6": 1 for which in ("all", "default")})
     with switch.inside.path.open() as inside, switch.outside.path.open() as outside:
-        cables = Batch()
+        cables = NetlinkBatch()
         for interface in INTERFACES:
             index = PORTS.index(PORTS.port(interface))
             far = _far(PORTS.port(interface))
@@ -290,15 +292,15 @@ def _connect(switch: Switch) -> None:
             )
         cables.commit()
     with entered(switch.outside):
-        _bring_up(Batch())
+        _bring_up(NetlinkBatch())
     with entered(switch.inside):
-        batch = Batch()
+        batch = NetlinkBatch()
         links.set_up(batch, links.LOOPBACK_INDEX, "lo")
         attach.attach(batch, PORTS, NodeQos(POOL, dict.fromkeys(INTERFACES, PORT)), switch.programs)
         _bring_up(batch)
 
 
-def _bring_up(batch: Batch) -> None:
+def _bring_up(batch: NetlinkBatch) -> None:
     for interface in INTERFACES:
         links.set_up(batch, PORTS.index(PORTS.port(interface)), interface)
     batch.commit()

@@ -8,13 +8,13 @@ from itertools import count
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from lab.kernel import process
+from lab.kernel.process import process
 from lab.rdma import sysfs
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lab.kernel.netns import Namespace
+    from lab.kernel.process.netns import Namespace
     from lab.rdma.measure import Nic
 
 IBV_WC_SUCCESS: Final = 0

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.kernel.capture import Capture, Point
-from lab.rdma import counters
+from lab.kernel.packets.live_capture import LiveCapture, Point
+from lab.rdma import device_counters
 from lab.rdma.sysfs import until
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import Writer
@@ -67,7 +67,7 @@ def record(path: Path, pair: Pair) -> bytes:
     with (
         Verbs(path.a) as near,
         Verbs(path.b) as far,
-        Capture([point], Writer(output), wanted=parse("roce")) as capture,
+        LiveCapture([point], Writer(output), wanted=parse("roce")) as capture,
     ):
         capture.start()
         for story in (reliable_connection, refusals, unreliable_connection, datagrams):
@@ -144,9 +144,9 @@ def datagrams(stage: Stage) -> None:
 @contextmanager
 def counted(nic: Nic, counter: str) -> Iterator[None]:
     """Return when ``counter`` of the device has grown."""
-    before = counters.read(nic.device)[counter]
+    before = device_counters.read(nic.device)[counter]
     yield
-    assert until(lambda: counters.read(nic.device)[counter] > before, timeout=10), counter
+    assert until(lambda: device_counters.read(nic.device)[counter] > before, timeout=10), counter
 
 
 def main() -> None:

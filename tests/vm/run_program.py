@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from lab.kernel.flow_hash import SingleRun
-from lab.kernel.libbpf import library
+from lab.kernel.bpf.libbpf import library
+from lab.kernel.netlink.flow_hash import SingleRun
 
 LONGEST: Final = 1 << 16
 """Bytes of the longest packet."""

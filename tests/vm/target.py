@@ -9,14 +9,14 @@ import io
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from lab.analysis.records import Reader
-from lab.kernel import neighbours
-from lab.kernel.capture import Capture, Point
-from lab.kernel.inject import Injector
-from lab.rdma import counters, sysfs
-from lab.wire.craft import craft
-from lab.wire.craft_file import packet_from_options
-from lab.wire.frame import Frame, Icrc, decode
+from lab.analysis.read.records import Reader
+from lab.kernel.netlink import neighbours
+from lab.kernel.packets.inject import Injector
+from lab.kernel.packets.live_capture import LiveCapture, Point
+from lab.rdma import device_counters, sysfs
+from lab.wire.craft.craft_file import packet_from_options
+from lab.wire.craft.packet_craft import craft
+from lab.wire.frame import DecodedFrame, Icrc, decode
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Writer
 from tests.unit.wire.rxe_flush import as_rxe_wants_it
@@ -52,7 +52,7 @@ class Target:
         self._lifespan = (int(kept.read_text()) + TICK) / 1000
         self.pair = QueuePair(verbs, path.nic("h2", H2), transport)
         self._output = io.BytesIO()
-        self._capture = Capture([Point(path.a, "eth1", "h1:eth1", RATE)], Writer(self._output))
+        self._capture = LiveCapture([Point(path.a, "eth1", "h1:eth1", RATE)], Writer(self._output))
 
     def __enter__(self) -> Self:
         self.pair.__enter__()
@@ -66,7 +66,7 @@ class Target:
         self._injector = Injector(self._path.a, "eth1")
         self._capture.__enter__()
         self._capture.start()
-        self._before = counters.read(self._device)
+        self._before = device_counters.read(self._device)
         return self
 
     def __exit__(
@@ -88,7 +88,7 @@ class Target:
         """
         old = time.monotonic() + self._lifespan
         sysfs.until(lambda: time.monotonic() > old, timeout=1)
-        found = counters.moved(self._before, counters.read(self._device))
+        found = device_counters.moved(self._before, device_counters.read(self._device))
         return {name: found[name] for name in found if not name.endswith("_bytes") and name != "ack_deferred"}
 
     def receives(self, number: int) -> None:
@@ -116,13 +116,13 @@ class Target:
         request = {"va": self.pair.va, "rkey": self.pair.rkey, "payload": text, "psn": psn}
         self.send("write", **(request | keys))
 
-    def captured(self) -> list[tuple[Frame, bytes]]:
+    def captured(self) -> list[tuple[DecodedFrame, bytes]]:
         """Everything that h2 has sent to h1 so far, decoded and raw."""
         reader = Reader(io.BytesIO(self._output.getvalue()), "h1:eth1")
         inbound = [bytes(record.data) for record in reader if record.direction == Direction.INBOUND]
         return [(frame, data) for data in inbound if (frame := decode(data)).bth is not None]
 
-    def frames(self, number: int) -> list[Frame]:
+    def frames(self, number: int) -> list[DecodedFrame]:
         """The answers, of which there must be ``number``, waited for."""
         sysfs.until(lambda: len(self.captured()) >= number, timeout=10)
         frames = [frame for frame, _ in self.captured()]
@@ -142,7 +142,7 @@ class Target:
         return [(frame.bth.opcode, frame.bth.psn) for frame in self.frames(number) if frame.bth is not None]
 
 
-def told(frame: Frame) -> tuple[AckKind, int, int, int]:
+def told(frame: DecodedFrame) -> tuple[AckKind, int, int, int]:
     """Kind and code of an acknowledgement, its PSN and its MSN."""
     assert frame.bth is not None
     assert frame.aeth is not None

@@ -8,17 +8,19 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final, Literal
 
-from lab.analysis import batch, connections, loss_facts
-from lab.analysis.facts import Facts
-from lab.analysis.follow import Copy, Track
-from lab.analysis.ladder import Ladder
+from lab.analysis.flows import qp_connections
+from lab.analysis.read import packet_batch
+from lab.analysis.results import loss_facts
+from lab.analysis.results.analysis_facts import AnalysisFacts
+from lab.analysis.views.follow import Copy, Track
+from lab.analysis.views.ladder import Ladder
 from lab.cli.answers.base import Answer, Models, create
-from lab.cli.packet_columns import COLUMNS
+from lab.cli.tables.packet_columns import COLUMNS
 from lab.wire import headers, mad
-from lab.wire.explain import Explanation
-from lab.wire.frame import Frame
+from lab.wire.explain.explanation import FrameExplanation
+from lab.wire.frame import DecodedFrame
 
-_NAMES: Final = (batch, connections, loss_facts, headers, mad)
+_NAMES: Final = (packet_batch, qp_connections, loss_facts, headers, mad)
 """Modules of which dataclasses import names for their checks alone."""
 _MODELS: Final = Models(_NAMES)
 
@@ -51,14 +53,14 @@ _EXPLAINED: Final[Any] = create(
     __doc__="``rocelab dissect``: a packet header by header, ``length`` in bytes on the wire.\n\n"
     "``fault`` says where its octets stop making sense, and is empty for a good one.",
     length=(int, ...),
-    **{name: (field.annotation, ...) for name, field in _MODELS.of(Explanation).model_fields.items()},
+    **{name: (field.annotation, ...) for name, field in _MODELS.of(FrameExplanation).model_fields.items()},
 )
-_FRAMES: Final = Models(_NAMES, {Frame: {"aeth": _Syndrome | None, "opcode_name": str | None}})
+_FRAMES: Final = Models(_NAMES, {DecodedFrame: {"aeth": _Syndrome | None, "opcode_name": str | None}})
 _DECODED: Final[Any] = create(
     "Decoded",
     __base__=_Seen,
     __doc__="``rocelab dissect --summary``: a packet by its fields; what it has not got is null.",
-    **{name: (field.annotation, ...) for name, field in _FRAMES.of(Frame).model_fields.items()},
+    **{name: (field.annotation, ...) for name, field in _FRAMES.of(DecodedFrame).model_fields.items()},
 )
 _CHOSEN: Final[Any] = create(
     "Chosen",
@@ -76,8 +78,8 @@ Dissect: Final[Any] = create(
 )
 _JUDGED: Final[Any] = create(
     "Analyze",
-    __base__=_MODELS.of(Facts),
-    __doc__=inspect.getdoc(Facts),
+    __base__=_MODELS.of(AnalysisFacts),
+    __doc__=inspect.getdoc(AnalysisFacts),
     verdict=(Literal["pass", "fail", "unknown"], ...),
 )
 Analyze: Final[Any] = _JUDGED | _MODELS.of(Ladder)

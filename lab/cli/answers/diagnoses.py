@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from lab.cli.answers.base import Models
-from lab.diagnose import answer, sign
+from lab.diagnose import diagnosis, symptom
 
-Diagnosis = Models((answer, sign)).of(answer.Diagnosis)
+Diagnosis = Models((diagnosis, symptom)).of(diagnosis.Diagnosis)

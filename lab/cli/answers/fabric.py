@@ -8,20 +8,23 @@ from pydantic import Field
 
 from lab.backends import health, overlay_health
 from lab.cli.answers.base import Answer, Models
-from lab.kernel import bridges, interfaces
-from lab.model import summary, topology
-from lab.routing import adjacency, evpn, show, tunnel_path
+from lab.kernel.netlink import bridges, interfaces
+from lab.model import topology
+from lab.model.output import fabric_summary
+from lab.routing import evpn, show
+from lab.routing.paths import tunnel_path
+from lab.routing.wait import adjacency
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
     from lab.backends.health import NodeHealth
     from lab.backends.overlay_health import OverlayHealth
-    from lab.model.summary import Summary
-    from lab.routing.tunnel_path import Hop
+    from lab.model.output.fabric_summary import FabricSummary
+    from lab.routing.paths.tunnel_path import TunnelHop
 else:
-    _OTHERWISE = {health.NodeHealth: {"healthy": bool}, tunnel_path.Hop: {"end": str}}
+    _OTHERWISE = {health.NodeHealth: {"healthy": bool}, tunnel_path.TunnelHop: {"end": str}}
     _MODELS = Models((interfaces, bridges, show, evpn, topology, adjacency), _OTHERWISE)
-    Hop = _MODELS.of(tunnel_path.Hop)
-    NodeHealth, Summary = _MODELS.of(health.NodeHealth), _MODELS.of(summary.Summary)
+    TunnelHop = _MODELS.of(tunnel_path.TunnelHop)
+    NodeHealth, FabricSummary = _MODELS.of(health.NodeHealth), _MODELS.of(fabric_summary.FabricSummary)
     OverlayHealth = _MODELS.of(overlay_health.OverlayHealth)
 
 Role: TypeAlias = Literal["superspine", "spine", "leaf", "host"]
@@ -57,7 +60,7 @@ class Adopted(Answer):
     """What of the lab is not in the fabric, and why."""
 
 
-class SpanningTree(Answer):
+class SpanningTreeAnswer(Answer):
     """The tree of a fabric of plain VLANs; the ports are each node's."""
 
     root: str
@@ -76,7 +79,7 @@ class Status(Answer):
     fabric: str
     healthy: bool
     nodes: list[NodeHealth]
-    tree: SpanningTree | None = None
+    tree: SpanningTreeAnswer | None = None
     """Of plain VLANs alone."""
 
 
@@ -125,7 +128,7 @@ class Paths(Answer):
     sport: int | None
     paths: list[list[str]]
     """Of each path, the interfaces by which packets leave."""
-    hops: list[list[Hop]]
+    hops: list[list[TunnelHop]]
     """Of each path through a tunnel, what the tables of its nodes say; empty in the underlay."""
 
 
@@ -167,7 +170,7 @@ class PlannedLink(Answer):
     """Seconds, one way."""
 
 
-class Advice(Answer):
+class AdviceAnswer(Answer):
     """What is legal but unwise, of ``rocelab topology show``."""
 
     ports: list[str]
@@ -177,10 +180,10 @@ class Advice(Answer):
     remedy: str
 
 
-class TopologyShow(Summary):
+class TopologyShow(FabricSummary):
     """``rocelab topology show``."""
 
     underlay: Literal["ebgp", "ospf", "isis"]
     node_list: list[PlannedNode]
     link_list: list[PlannedLink]
-    advice: list[Advice]
+    advice: list[AdviceAnswer]

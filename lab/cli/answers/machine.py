@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from lab.cli.answers.base import Answer
 
 
-class Problem(Answer):
+class ProblemAnswer(Answer):
     """A broken rule in a file."""
 
     path: str
@@ -28,7 +28,7 @@ class Error(Answer):
     exit_code: int
     source: str | None = None
     """Of a file with problems: its name."""
-    problems: list[Problem] | None = None
+    problems: list[ProblemAnswer] | None = None
     """Of such a file: all of them."""
 
 
@@ -38,7 +38,7 @@ class ErrorAnswer(Answer):
     error: Error
 
 
-class Host(Answer):
+class HostAnswer(Answer):
     """The machine that ``rocelab doctor`` looked at."""
 
     distribution: str
@@ -55,7 +55,7 @@ class Host(Answer):
     """Whose time it lives in."""
 
 
-class Capability(Answer):
+class CapabilityAnswer(Answer):
     """Something that the machine can do or cannot, of ``rocelab doctor``."""
 
     name: str
@@ -69,7 +69,7 @@ class Capability(Answer):
     """Empty where nothing is to be mended."""
 
 
-class Feature(Answer):
+class FeatureAnswer(Answer):
     """Something that users do, of ``rocelab doctor``."""
 
     feature: str
@@ -83,9 +83,9 @@ class Feature(Answer):
 class Doctor(Answer):
     """``rocelab doctor``."""
 
-    host: Host
-    capabilities: list[Capability]
-    features: list[Feature]
+    host: HostAnswer
+    capabilities: list[CapabilityAnswer]
+    features: list[FeatureAnswer]
 
 
 class VmDown(Answer):
@@ -132,7 +132,7 @@ class ListedVm(VmUp):
     """Empty for the one without a name."""
 
 
-class Checkpoint(Answer):
+class CheckpointAnswer(Answer):
     """A checkpoint of ``rocelab vm checkpoint ls``."""
 
     name: str

@@ -8,9 +8,9 @@ from lab.cli.answers.base import Answer, Models
 from lab.wire import trigger
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
-    from lab.wire.trigger import Event
+    from lab.wire.trigger import TriggerEvent
 else:
-    Event = Models().of(trigger.Event)
+    TriggerEvent = Models().of(trigger.TriggerEvent)
 
 
 class CapturedLink(Answer):
@@ -24,17 +24,17 @@ class CapturedLink(Answer):
     """Packets that came faster than they could be written."""
 
 
-class Capture(Answer):
+class CaptureAnswer(Answer):
     """``rocelab capture``."""
 
     file: str | None
     """None where nothing happened that --on-event waited for."""
     links: list[CapturedLink]
-    event: Event | None = None
+    event: TriggerEvent | None = None
     """What --on-event had waited for."""
 
 
-class Field(Answer):
+class FieldAnswer(Answer):
     """A field of a header."""
 
     name: str
@@ -46,13 +46,13 @@ class Field(Answer):
     """On the wire; 0 where that is not fixed."""
 
 
-class Header(Answer):
+class HeaderAnswer(Answer):
     """A header of a packet, or its data."""
 
     name: str
     size: int
     """Bytes on the wire."""
-    fields: list[Field]
+    fields: list[FieldAnswer]
     """In the order of the wire."""
     why: str
     """Why it matters, where there is something to say."""
@@ -70,12 +70,12 @@ class CraftedPacket(Answer):
     """All of the first, in hexadecimal."""
     wrong_by_intent: str
     """Empty where nothing is."""
-    headers: list[Header]
+    headers: list[HeaderAnswer]
     fault: str
     """Where its bytes stop making sense; empty for a good one."""
 
 
-class Sent(Answer):
+class SentAnswer(Answer):
     """How packets left, of ``rocelab craft --send``."""
 
     interface: str
@@ -95,7 +95,7 @@ class CraftSent(Answer):
     """``rocelab craft --send``."""
 
     packets: list[CraftedPacket]
-    sent: Sent
+    sent: SentAnswer
 
 
 Craft: TypeAlias = list[CraftedPacket] | CraftSent

@@ -7,7 +7,7 @@ from typing import Literal
 from lab.cli.answers.base import Answer
 
 
-class Pool(Answer):
+class PoolAnswer(Answer):
     """The buffer that the ports of a node share; bytes."""
 
     used: int
@@ -19,7 +19,7 @@ class NodeCounters(Answer):
 
     seconds: float
     """When they were read, of the machine's monotonic clock."""
-    pool: Pool
+    pool: PoolAnswer
     clock_revived: int
     """How often the clock that ends its pauses was lost and replaced since the fabric was built."""
     interfaces: dict[str, dict[str, int]]
@@ -66,7 +66,7 @@ class NamedCounter(Answer):
     """By how much the kernel's number is divided: 1000 makes us of ns."""
 
 
-class Pause(Answer):
+class PauseAnswer(Answer):
     """A port that pauses its peer."""
 
     end: str
@@ -81,7 +81,7 @@ class Pause(Answer):
     """When these pauses began, as ISO 8601 has it; None where it is not known any more."""
     forged: bool
     """The peer was paused, and this end has sent nothing that would."""
-    behind: list[Pause]
+    behind: list[PauseAnswer]
     """The pauses that it leads to, at the peer's node."""
 
 
@@ -93,7 +93,7 @@ class CongestionRoot(Answer):
     """The queue that is too full, as leaf1:swp6; None where nobody's is."""
     depth: int
     """Bytes that it held at most."""
-    pauses: list[Pause]
+    pauses: list[PauseAnswer]
 
 
 class Group(Answer):
@@ -117,7 +117,7 @@ class Ecn(Answer):
     """0 to 1."""
 
 
-class Queue(Answer):
+class QueueAnswer(Answer):
     """An egress queue."""
 
     weight: int | None
@@ -138,7 +138,7 @@ class Watchdog(Answer):
     action: Literal["drop", "forward"]
 
 
-class Pfc(Answer):
+class PfcAnswer(Answer):
     """Priority-based flow control."""
 
     priorities: int
@@ -152,7 +152,7 @@ class Pfc(Answer):
     watchdog: Watchdog
 
 
-class Port(Answer):
+class PortAnswer(Answer):
     """A port of ``rocelab qos show``."""
 
     rate: int
@@ -166,8 +166,8 @@ class Port(Answer):
     priority_to_queue: list[int]
     priority_to_group: list[int]
     groups: list[Group]
-    queues: list[Queue]
-    pfc: Pfc
+    queues: list[QueueAnswer]
+    pfc: PfcAnswer
     drain: int | None
     """bit/s at which a host takes packets in; None for as fast as they come."""
     reaction: float
@@ -176,14 +176,14 @@ class Port(Answer):
     """What the kernel has otherwise; empty when it is as here."""
 
 
-class NodeQos(Answer):
+class NodeQosAnswer(Answer):
     """A node of ``rocelab qos show``."""
 
     pool: int
     """Bytes of buffer."""
     shared: int
     """Of them, those that the groups compete for."""
-    ports: dict[str, Port]
+    ports: dict[str, PortAnswer]
 
 
 class QosShow(Answer):
@@ -191,10 +191,10 @@ class QosShow(Answer):
 
     fabric: str
     emulated: bool
-    nodes: dict[str, NodeQos]
+    nodes: dict[str, NodeQosAnswer]
 
 
-class PortEvent(Answer):
+class PortEventAnswer(Answer):
     """An event of ``rocelab qos events``; with --follow a line for each."""
 
     time: str

@@ -16,7 +16,7 @@ class Started(Answer):
     hz: float
 
 
-class Listed(Answer):
+class RecordingSummaryAnswer(Answer):
     """A recording of ``rocelab record ls``."""
 
     name: str
@@ -30,7 +30,7 @@ class Listed(Answer):
     """Why it was interrupted, or what is damaged; empty otherwise."""
 
 
-class Phase(Answer):
+class PhaseAnswer(Answer):
     """A part of a run that has a name."""
 
     name: str
@@ -39,7 +39,7 @@ class Phase(Answer):
     seconds: float
 
 
-class Busy(Answer):
+class BusyAnswer(Answer):
     """A port, and what it carried on average; bit/s of frames."""
 
     port: str
@@ -47,7 +47,7 @@ class Busy(Answer):
     tx_bps: float
 
 
-class Transfer(Answer):
+class TransferAnswer(Answer):
     """What a pair of hosts moved, from its first message posted to its last one completed."""
 
     pair: str
@@ -65,7 +65,7 @@ class Transfer(Answer):
     message_max: float | None
 
 
-class Recording(Answer):
+class RecordingAnswer(Answer):
     """``rocelab record show``, and of the one that it ended ``stop``."""
 
     name: str
@@ -84,12 +84,12 @@ class Recording(Answer):
     late_mean: float
     """Seconds."""
     late_max: float
-    phases: list[Phase]
-    busiest: list[Busy]
+    phases: list[PhaseAnswer]
+    busiest: list[BusyAnswer]
     """The busiest ports first."""
     events: dict[str, int]
     """How many, by source and kind."""
-    transfers: list[Transfer]
+    transfers: list[TransferAnswer]
     """In the order in which they ended."""
     commands: int
     captures: list[str]
@@ -135,7 +135,7 @@ class DeviceFigures(Answer):
     """Times in a second that an answer was waited for in vain."""
 
 
-class SessionStanding(Answer):
+class SessionAnswer(Answer):
     """How a session of a router is, as far as it told."""
 
     node: str
@@ -147,7 +147,7 @@ class SessionStanding(Answer):
     changes: int
 
 
-class QueuePairStanding(Answer):
+class QueuePairAnswer(Answer):
     """A queue pair of an RDMA device, as the kernel told of it."""
 
     node: str
@@ -165,7 +165,7 @@ class QueuePairStanding(Answer):
     """When that was seen first, ns of CLOCK_MONOTONIC."""
 
 
-class Board(Answer):
+class DashboardAnswer(Answer):
     """``rocelab top --json``, and a moment of a recording: ``rocelab replay RUN --at S --json``."""
 
     name: str
@@ -176,6 +176,6 @@ class Board(Answer):
     """Over how long rates were taken."""
     ports: dict[str, PortFigures]
     devices: dict[str, DeviceFigures]
-    sessions: list[SessionStanding]
-    queue_pairs: list[QueuePairStanding]
+    sessions: list[SessionAnswer]
+    queue_pairs: list[QueuePairAnswer]
     """Those that there are; none in a recording of before they were told of."""

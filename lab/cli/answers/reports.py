@@ -6,7 +6,7 @@ from typing import Literal
 
 from lab.cli.answers.base import Answer
 from lab.cli.answers.diagnoses import Diagnosis
-from lab.cli.answers.recordings import Transfer
+from lab.cli.answers.recordings import TransferAnswer
 
 
 class ReportedPhase(Answer):
@@ -17,7 +17,7 @@ class ReportedPhase(Answer):
     end: float
 
 
-class ReportedFault(Answer):
+class ReportedFaultAnswer(Answer):
     """What was injected, as the truth of the recording has it."""
 
     kind: str
@@ -32,7 +32,7 @@ class ReportedFault(Answer):
     """Whether it is what the run is about; false of what was set up before the first phase."""
 
 
-class Moment(Answer):
+class TimelineAnswer(Answer):
     """A line of the time line."""
 
     at: float
@@ -51,7 +51,7 @@ class ReportedCheck(Answer):
     evidence: str
 
 
-class Figure(Answer):
+class FigureAnswer(Answer):
     """A figure, and where it comes from."""
 
     kind: str
@@ -65,7 +65,7 @@ class Figure(Answer):
     value: float
 
 
-class ReportedTransfer(Transfer):
+class ReportedTransfer(TransferAnswer):
     """What a pair of hosts moved, and the phase in which that began; empty where none had begun."""
 
     phase: str
@@ -97,7 +97,7 @@ class RootCause(Answer):
     """How hard it is to find, from 1; 0 where nobody says."""
 
 
-class RuledOut(Answer):
+class RuledOutAnswer(Answer):
     """What it was not."""
 
     what: str
@@ -107,7 +107,7 @@ class RuledOut(Answer):
     """The series and phase that it is from."""
 
 
-class Report(Answer):
+class ReportAnswer(Answer):
     """A run, reported."""
 
     name: str
@@ -124,19 +124,19 @@ class Report(Answer):
     """By the clock on the wall, as ISO 8601 has it."""
     seconds: float
     phases: list[ReportedPhase]
-    faults: list[ReportedFault]
-    timeline: list[Moment]
+    faults: list[ReportedFaultAnswer]
+    timeline: list[TimelineAnswer]
     seen: list[str]
     """What stands out, in lines."""
     checks: list[ReportedCheck]
-    figures: list[Figure]
+    figures: list[FigureAnswer]
     transfers: list[ReportedTransfer]
     packets: list[ReportedPacket]
     answer: RootCause | None
     """None of a recording whose scenario has none."""
     diagnosis: Diagnosis | None
     """What ``rocelab diagnose`` answers, of a recording that no scenario made; None of others."""
-    ruled_out: list[RuledOut]
+    ruled_out: list[RuledOutAnswer]
     alarms: list[str]
     """Counters that would have told, with their values."""
     unknown: list[str]
@@ -155,7 +155,7 @@ class UnreadRecording(Answer):
 class Reports(Answer):
     """What was reported."""
 
-    reports: list[Report]
+    reports: list[ReportAnswer]
     unread: list[UnreadRecording]
     index: str | None
     """The page that lists them; None without ``--index``."""

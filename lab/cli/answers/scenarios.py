@@ -58,7 +58,7 @@ class CheckVerdict(Answer):
     """The figures that show it."""
 
 
-class Judgement(Answer):
+class JudgementAnswer(Answer):
     """A recording, judged by the checks of its scenario."""
 
     scenario: str
@@ -121,11 +121,11 @@ class Fixed(Answer):
 
     fabric: str
     fix: str
-    verified: Judgement
+    verified: JudgementAnswer
     score: Score
 
 
-class Explanation(Answer):
+class ExplanationAnswer(Answer):
     """All that is to be said of a challenge."""
 
     scenario: str

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from lab.cli.answers.base import Answer, Models
-from lab.rdma import arrivals, measure, meter
+from lab.rdma import measure, receive_cap, window_counters
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
-    from lab.rdma.arrivals import Arrived
     from lab.rdma.measure import BandwidthResult, LatencyResult, Total
-    from lab.rdma.meter import Balance
+    from lab.rdma.receive_cap import Arrived
+    from lab.rdma.window_counters import Balance
 else:
-    _MODELS = Models(besides={meter.Balance: {"under_way": int}})
-    Arrived, Balance = _MODELS.of(arrivals.Arrived), _MODELS.of(meter.Balance)
+    _MODELS = Models(besides={window_counters.Balance: {"under_way": int}})
+    Arrived, Balance = _MODELS.of(receive_cap.Arrived), _MODELS.of(window_counters.Balance)
     BandwidthResult, LatencyResult = _MODELS.of(measure.BandwidthResult), _MODELS.of(measure.LatencyResult)
     Total = _MODELS.of(measure.Total)
 
@@ -45,7 +45,7 @@ class RdmaLat(_Measured):
     """What makes the figures others than the network's."""
 
 
-class Gid(Answer):
+class GidAnswer(Answer):
     """An entry of a device's GID table (IBA vol. 1 section 4.1.1)."""
 
     index: int
@@ -64,7 +64,7 @@ class RdmaDevice(Answer):
     state: str
     """ACTIVE, or MISSING."""
     address: str
-    gids: list[Gid]
+    gids: list[GidAnswer]
 
 
 class RdmaShow(Answer):
@@ -74,7 +74,7 @@ class RdmaShow(Answer):
     devices: list[RdmaDevice]
 
 
-class Expectation(Answer):
+class ExpectationAnswer(Answer):
     """An expectation of ``rocelab expect``."""
 
     expected: str
@@ -87,6 +87,6 @@ class Expectation(Answer):
 class Expect(Answer):
     """``rocelab expect``."""
 
-    expectations: list[Expectation]
+    expectations: list[ExpectationAnswer]
     verdict: Literal["pass", "fail", "unknown"]
     """The worst of them."""

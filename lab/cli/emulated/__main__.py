@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from lab.backends.lifecycle import open_fabric
 from lab.cli.emulated import COMMANDS, FABRIC, FOLDER, NODE, nic_tools, switch_show
 from lab.cli.emulated.devices import devices_of
-from lab.cli.emulated.port import EmulatedNode
+from lab.cli.emulated.emulated_node import EmulatedNode
 from lab.errors import LabError
 from lab.rdma import sysfs
 

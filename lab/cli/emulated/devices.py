@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lab.rdma.rxe import device_name
 
 if TYPE_CHECKING:
-    from lab.backends.base import Fabric
+    from lab.backends.backend import Fabric
 
 
 def devices_of(fabric: Fabric, node: str) -> list[str]:

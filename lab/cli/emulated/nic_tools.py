@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane.names import COUNTERS, Scope
+from lab.dataplane.counter_names import COUNTERS, CounterScope
 from lab.model.qos.port import CLASSES, Trust, members
 from lab.units import format_rate
 
@@ -30,7 +30,7 @@ def mlx5_counters(counted: Mapping[str, int]) -> dict[str, int]:
     found: dict[str, int] = {}
     for counter in COUNTERS:
         if counter.mlx5:
-            for number in range(1) if counter.scope is Scope.PORT else range(CLASSES):
+            for number in range(1) if counter.scope is CounterScope.PORT else range(CLASSES):
                 name = counter.mlx5.replace("prion", f"prio{number}")
                 found[name] = found.get(name, 0) + counted[counter.name_of(number)]
     return found

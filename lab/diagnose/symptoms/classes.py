@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.sign import Evidence, Sign
+from lab.diagnose.symptom import Evidence, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.diagnose.facts import Facts
+    from lab.diagnose.facts import WindowFacts
 
 _MANY: Final = 50
 """Packets that are in another class before anybody wonders."""
@@ -18,7 +18,7 @@ _TOLD: Final = 0.8
 """Of the packets that one end has too many in a class, how many the other end must have too many in another one."""
 
 
-def mismatched(facts: Facts) -> Iterator[tuple[str, str]]:
+def mismatched(facts: WindowFacts) -> Iterator[tuple[str, str]]:
     """Ends of each link whose receiver counts a lossless class otherwise than its sender, sender first."""
     for name, port in facts.ports.items():
         if port.peer not in facts.ports:
@@ -35,7 +35,7 @@ def mismatched(facts: Facts) -> Iterator[tuple[str, str]]:
             yield name, port.peer
 
 
-def mapped_otherwise(facts: Facts) -> Iterator[Sign]:
+def mapped_otherwise(facts: WindowFacts) -> Iterator[Sign]:
     """A node is at all links whose two ends do not agree on the class of what passes."""
     links = list(mismatched(facts))
     if not links:
@@ -56,7 +56,7 @@ def mapped_otherwise(facts: Facts) -> Iterator[Sign]:
         yield Sign(node, tuple(seen[:6]), 0.97 if by_configuration else 0.95 if len(guilty) == 1 else 0.5)
 
 
-def map_differs(facts: Facts) -> Iterator[Sign]:
+def map_differs(facts: WindowFacts) -> Iterator[Sign]:
     """A node's DSCP map is another one than most have, by its own configuration."""
     if facts.current:
         for node in facts.qos:
@@ -68,7 +68,7 @@ def map_differs(facts: Facts) -> Iterator[Sign]:
                 )
 
 
-def sent_in_a_lossy_class(facts: Facts) -> Iterator[Sign]:
+def sent_in_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
     """What a host's RDMA device sends leaves its NIC, and in none of the classes that are lossless anywhere."""
     lossless = {number for port in facts.ports for number in facts.lossless(port)}
     for host, counters in facts.devices.items() if lossless else ():
@@ -86,7 +86,7 @@ def sent_in_a_lossy_class(facts: Facts) -> Iterator[Sign]:
             yield Sign(host, seen, 0.9)
 
 
-def _differs(facts: Facts, node: str) -> bool:
+def _differs(facts: WindowFacts, node: str) -> bool:
     maps = Counter(port.dscp_to_priority for qos in facts.qos.values() for port in qos.ports.values())
     if len(maps) < 2:
         return False
@@ -98,7 +98,7 @@ def _differs(facts: Facts, node: str) -> bool:
     )
 
 
-def _told(facts: Facts, sender: str, receiver: str) -> Iterator[Evidence]:
+def _told(facts: WindowFacts, sender: str, receiver: str) -> Iterator[Evidence]:
     for port, what in ((sender, "tx"), (receiver, "rx")):
         counts = {n: getattr(facts.lane(port, n), f"{what}_packets") for n in range(8)}
         priority, count = max(counts.items(), key=lambda each: each[1])

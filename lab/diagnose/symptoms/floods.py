@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.networks import share_a_network
-from lab.diagnose.sign import Evidence, Sign, counted
+from lab.diagnose.symptom import Evidence, Sign, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.diagnose.facts import Facts, Lane
+    from lab.diagnose.facts import Lane, WindowFacts
 
 _TIMES: Final = 1.5
 """What is not flooded leaves by one uplink: packets that come once and leave so often are copies."""
@@ -21,7 +21,7 @@ _HEARD: Final = 0.2
 """Share of what one sends that each of the others gets, where uplinks have no room for all of it."""
 
 
-def more_leaves_than_came(facts: Facts) -> Iterator[Sign]:
+def more_leaves_than_came(facts: WindowFacts) -> Iterator[Sign]:
     """A leaf's uplinks are offered far more packets of a priority than its hosts send; told is whom all hear."""
     for uplinks, downlinks, loudest in _flooding(facts):
         came, left = sum(lane.rx_packets for lane in downlinks), sum(map(_offered, uplinks))
@@ -36,7 +36,7 @@ def more_leaves_than_came(facts: Facts) -> Iterator[Sign]:
         yield Sign(facts.peer(loudest.port), seen, 0.9, loudest.priority)
 
 
-def an_uplink_drops(facts: Facts) -> Iterator[Sign]:
+def an_uplink_drops(facts: WindowFacts) -> Iterator[Sign]:
     """An uplink of such a leaf drops of that priority: it has no room for all copies; told is the host as above."""
     for uplinks, _, loudest in _flooding(facts):
         for lane in uplinks:
@@ -45,7 +45,7 @@ def an_uplink_drops(facts: Facts) -> Iterator[Sign]:
                 yield Sign(facts.peer(loudest.port), (seen,))
 
 
-def _flooding(facts: Facts) -> Iterator[tuple[list[Lane], list[Lane], Lane]]:
+def _flooding(facts: WindowFacts) -> Iterator[tuple[list[Lane], list[Lane], Lane]]:
     """Of leaves with tunnels, lanes of a priority to switches and to hosts, where more leave than came; and whose."""
     for leaf in (name for name, node in facts.forwarding.items() if node.tunnels):
         ports = [port for port in facts.ports_of(leaf) if port.peer]
@@ -59,7 +59,7 @@ def _flooding(facts: Facts) -> Iterator[tuple[list[Lane], list[Lane], Lane]]:
                     yield up, down, max(heard, key=lambda lane: lane.rx_packets)
 
 
-def _is_heard_by_all(facts: Facts, lane: Lane) -> bool:
+def _is_heard_by_all(facts: WindowFacts, lane: Lane) -> bool:
     """Whether several others are in the network of a port's host, and each gets a good part of what it sends."""
     mine = facts.ports.get(facts.peer(lane.port))
     others = [

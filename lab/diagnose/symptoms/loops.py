@@ -5,12 +5,12 @@ from __future__ import annotations
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, TypeAlias
 
-from lab.diagnose.sign import Evidence, Sign
+from lab.diagnose.symptom import Evidence, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.diagnose.facts import Facts
+    from lab.diagnose.facts import WindowFacts
 
 _Table: TypeAlias = "list[tuple[_Network, tuple[str, ...]]]"
 """Routes, the longest prefix first, with their next hops' interfaces."""
@@ -19,7 +19,7 @@ _Edges = dict[str, list[tuple[str, str]]]
 """By switch, to which others it sends, and by which interface."""
 
 
-def packets_go_in_a_circle(facts: Facts) -> Iterator[Sign]:
+def packets_go_in_a_circle(facts: WindowFacts) -> Iterator[Sign]:
     """Switches whose next hops for an address lead back to the first of them: what is for it ends when its TTL does.
 
     Places are the switches that send it no nearer to its host; where the host is not known, all of the circle.
@@ -39,7 +39,7 @@ def packets_go_in_a_circle(facts: Facts) -> Iterator[Sign]:
 
 
 def _signs(
-    facts: Facts, circle: list[tuple[str, str]], addresses: list[str], homes: Mapping[str, str]
+    facts: WindowFacts, circle: list[tuple[str, str]], addresses: list[str], homes: Mapping[str, str]
 ) -> Iterator[Sign]:
     """A sign for each switch that is at fault, with the way around."""
     what = addresses[0] if len(addresses) == 1 else f"{addresses[0]} and {len(addresses) - 1} more"
@@ -65,7 +65,7 @@ def _table(routes: Mapping[str, tuple[str, ...]]) -> _Table:
     return sorted(networks, key=lambda each: -each[0].prefixlen)
 
 
-def _firsts(facts: Facts) -> Iterator[str]:
+def _firsts(facts: WindowFacts) -> Iterator[str]:
     """The first address of each prefix that a switch has a route to."""
     for prefix in dict.fromkeys(prefix for routes in facts.routes.values() for prefix in routes):
         first = ip_address(prefix.partition("/")[0])
@@ -73,7 +73,7 @@ def _firsts(facts: Facts) -> Iterator[str]:
             yield str(first)
 
 
-def _edges(facts: Facts, tables: Mapping[str, _Table], address: str) -> _Edges:
+def _edges(facts: WindowFacts, tables: Mapping[str, _Table], address: str) -> _Edges:
     """To which other switches each one sends what is for an address: to none what is on a network of its own."""
     wanted, found = ip_address(address), _Edges()
     version, number = wanted.version, int(wanted)
@@ -118,7 +118,7 @@ def _walk(at: str, edges: _Edges, way: list[tuple[str, str]], done: set[str]) ->
     return []
 
 
-def _distances(facts: Facts, host: str) -> dict[str, int]:
+def _distances(facts: WindowFacts, host: str) -> dict[str, int]:
     """By switch, how many links lie between it and the nearest switch of a host."""
     found = {port.peer.partition(":")[0]: 0 for port in facts.ports_of(host) if port.peer}
     fresh = list(found)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.sign import Evidence, Sign
+from lab.diagnose.symptom import Evidence, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lab.diagnose.facts import Facts, Swept
+    from lab.diagnose.facts import Swept, WindowFacts
 
 _FEW: Final = 3
 """Packets of a size that are too few to say that none passes."""
@@ -17,22 +17,22 @@ _MOST: Final = 0.5
 """Of the small ones: where more are missing, it is not their size."""
 
 
-def missing(facts: Facts) -> int:
+def missing(facts: WindowFacts) -> int:
     """Packets of the sweep that were sent and did not come."""
     return sum(each.sent - each.came + each.large_sent - each.large_came for each in facts.swept)
 
 
-def only_small_probes_pass(facts: Facts) -> Iterator[Sign]:
+def only_small_probes_pass(facts: WindowFacts) -> Iterator[Sign]:
     """On a path small packets of a sweep pass and no large one does; on links that no path of large ones has."""
     yield from _on_links(facts, _only_small, lambda each: each.large_came > 0)
 
 
-def some_probes_vanish(facts: Facts) -> Iterator[Sign]:
+def some_probes_vanish(facts: WindowFacts) -> Iterator[Sign]:
     """On a path some packets of a sweep are lost, whatever their size; on links that no path without loss has."""
     yield from _on_links(facts, _some, _clean)
 
 
-def no_probe_passes(facts: Facts) -> Iterator[Sign]:
+def no_probe_passes(facts: WindowFacts) -> Iterator[Sign]:
     """On a path nothing of a sweep passes; at switches that no path has on which anything does."""
     failing = [each for each in facts.swept if each.sent >= _FEW and not each.came and not each.large_came]
     passing = {node for each in facts.swept if each.came for node in _switches(each)}
@@ -41,7 +41,7 @@ def no_probe_passes(facts: Facts) -> Iterator[Sign]:
             yield Sign(node, tuple(_line(each) for each in failing if node in _switches(each))[:2])
 
 
-def only_small_pings_pass(facts: Facts) -> set[str]:
+def only_small_pings_pass(facts: WindowFacts) -> set[str]:
     """Hosts at either end of pings that may not be fragmented: a small one is answered, and a large one is not."""
     answered: dict[tuple[str, str], dict[int, bool]] = {}
     for ran in facts.ran:
@@ -58,14 +58,14 @@ def only_small_pings_pass(facts: Facts) -> set[str]:
     }
 
 
-def probes_are_missing(facts: Facts) -> Iterator[Sign]:
+def probes_are_missing(facts: WindowFacts) -> Iterator[Sign]:
     """Packets of a sweep do not come, whatever the reason."""
     failing = [each for each in facts.swept if not _clean(each)]
     if failing:
         yield Sign("", tuple(map(_line, failing)))
 
 
-def _on_links(facts: Facts, fails: Callable[[Swept], bool], passes: Callable[[Swept], bool]) -> Iterator[Sign]:
+def _on_links(facts: WindowFacts, fails: Callable[[Swept], bool], passes: Callable[[Swept], bool]) -> Iterator[Sign]:
     failing = [each for each in facts.swept if fails(each)]
     sound = {port for each in facts.swept if passes(each) for port in each.path}
     for port in dict.fromkeys(port for each in failing for port in each.path):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.diagnose.sign import Evidence, Sign
-from lab.diagnose.symptoms.overlay import odd_ones
+from lab.diagnose.symptom import Evidence, Sign
+from lab.diagnose.symptoms.overlay_symptoms import odd_ones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.diagnose.facts import Facts
+    from lab.diagnose.facts import WindowFacts
 
 Segments = dict[tuple[str, str], str]
 """By leaf and its bond, what the segment is known by there."""
 
 
-def _hosts(facts: Facts) -> dict[tuple[str, str], Segments]:
+def _hosts(facts: WindowFacts) -> dict[tuple[str, str], Segments]:
     """By host and its bond, the segments of the leaves that its members are cabled to."""
     found: dict[tuple[str, str], Segments] = {}
     for port in facts.ports.values():
@@ -31,7 +31,7 @@ def _hosts(facts: Facts) -> dict[tuple[str, str], Segments]:
     return found
 
 
-def a_bond_has_two_segments(facts: Facts) -> Iterator[Sign]:
+def a_bond_has_two_segments(facts: WindowFacts) -> Iterator[Sign]:
     """Leaves of one bond have two segments for it; of two leaves, it is whose number is not in its bond's name."""
     for (host, theirs), segments in _hosts(facts).items():
         if len(set(segments.values())) < 2:
@@ -47,7 +47,7 @@ def _has_its_number(bond: str, segment: str) -> bool:
     return bond.rstrip("0123456789") + segment.rsplit(maxsplit=1)[-1] == bond
 
 
-def _evidence(facts: Facts, whose: str, segments: Mapping[tuple[str, str], str]) -> tuple[Evidence, ...]:
+def _evidence(facts: WindowFacts, whose: str, segments: Mapping[tuple[str, str], str]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(f"segment of {bond}, which leads to {whose}: {segment}", leaf, "show running-config", 1, facts.end)
         for (leaf, bond), segment in segments.items()

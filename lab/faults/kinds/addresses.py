@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from typing_extensions import override
 
 from lab.faults.fault import Fault, Parameters
-from lab.faults.place import Form
-from lab.kernel import ip
+from lab.faults.fault_place import Form
+from lab.kernel.netlink import ip_state
 
 if TYPE_CHECKING:
     from lab.faults.fault import Before
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound=Parameters)
 
 
-class Addressed(Fault[A], Generic[A]):
+class AddressFault(Fault[A], Generic[A]):
     """A kind that changes addresses, or loses routes with them: healing puts all of the interface back."""
 
     form: ClassVar = Form.NIC
@@ -27,8 +27,8 @@ class Addressed(Fault[A], Generic[A]):
 
     @override
     def look(self) -> Before:
-        return {"kept": ip.keep(self.namespace, self.end.interface)}
+        return {"kept": ip_state.keep(self.namespace, self.end.interface)}
 
     @override
     def heal(self, before: Before) -> None:
-        ip.put_back(self.namespace, self.end.interface, before["kept"])
+        ip_state.put_back(self.namespace, self.end.interface, before["kept"])

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, TypeVar
 from pydantic import BeforeValidator
 from typing_extensions import override
 
-from lab.backends.qos import require_ports
+from lab.backends.live_qos import require_ports
 from lab.dataplane import disturb
 from lab.dataplane.port_maps import open_maps
 from lab.errors import EnvironmentLacks
 from lab.faults.fault import Fault, Parameters
-from lab.faults.place import Form
+from lab.faults.fault_place import Form
 from lab.faults.values import priorities, share_of, time_of
-from lab.kernel import links, probe, rtnl
+from lab.kernel.bpf import probe
+from lab.kernel.netlink import links, rtnl
 from lab.model.disturbance import FARTHEST, LONGEST, Disturbance, dump, restore
-from lab.wire.packet_values import between
+from lab.wire.craft.packet_values import between
 
 if TYPE_CHECKING:
     from lab.faults.fault import Before
@@ -60,7 +61,7 @@ class Disturbed(Fault[P], Generic[P]):
         for end in self.place.ends:
             disturb.calm(maps, self._port(end))
 
-    def truth(self) -> dict[str, disturb.Counts]:
+    def truth(self) -> dict[str, disturb.DisturbanceCounts]:
         """What it has done, by the end that sends: known here and to no counter of a device."""
         maps = open_maps(self.fabric.name)
         return {str(end): disturb.read(maps, self._port(end)) for end in self.place.ends}
@@ -111,7 +112,7 @@ class LinkDelay(Disturbed[DelayParameters]):
             self._change(self._link.delay)
 
     @override
-    def truth(self) -> dict[str, disturb.Counts]:
+    def truth(self) -> dict[str, disturb.DisturbanceCounts]:
         return super().truth() if self._lossless else {}
 
     @property
@@ -126,7 +127,7 @@ class LinkDelay(Disturbed[DelayParameters]):
         """Both ends keep what they send for so long; not at all without a netem, as they had been made."""
         link = self._link
         for end in self.place.ends:
-            index, batch = self.fabric.numbering.index(end.node, end.interface), rtnl.Batch()
+            index, batch = self.fabric.numbering.index(end.node, end.interface), rtnl.NetlinkBatch()
             links.replace_delay(batch, index, delay=delay, rate=link.rate, mtu=link.mtu)
             if not delay:
                 links.remove_delay(batch, index, rate=link.rate, mtu=link.mtu)

@@ -11,11 +11,12 @@ from typing_extensions import override
 
 from lab.errors import UsageError
 from lab.faults.fault import Fault, Parameters
-from lab.faults.kinds.addresses import Addressed
-from lab.faults.place import Form
-from lab.kernel import inhabitants, ip, process
+from lab.faults.fault_place import Form
+from lab.faults.kinds.addresses import AddressFault
+from lab.kernel.netlink import ip_state
+from lab.kernel.process import netns_processes, process
 from lab.rdma import rxe, sysfs
-from lab.wire.packet_values import Mac
+from lab.wire.craft.packet_values import Mac
 
 if TYPE_CHECKING:
     from typing import Any
@@ -44,7 +45,7 @@ class AddressParameters(Parameters):
     """Address and prefix length: 10.0.0.9/31, or the right address with a wrong length."""
 
 
-class WrongAddress(Addressed[AddressParameters]):
+class WrongAddress(AddressFault[AddressParameters]):
     """A host's NIC has another address, or another prefix length, than the fabric's plan has for it."""
 
     name: ClassVar = "wrong-address"
@@ -66,13 +67,13 @@ class WrongAddress(Addressed[AddressParameters]):
         own = [line for line in before["kept"][version] if line.startswith("addr add ")]
         gateways = [line for line in before["kept"][version] if line.startswith("route add ")]
         nodad = " nodad" if version == "-6" else ""
-        ip.change(
+        ip_state.change(
             self.namespace,
             version,
-            [*(ip.undone(line) for line in own), f"addr add {self.p.address} dev {end.interface}{nodad}"],
+            [*(ip_state.undone(line) for line in own), f"addr add {self.p.address} dev {end.interface}{nodad}"],
         )
         for line in gateways:  # a gateway that the new address does not reach is lost, as when somebody types it
-            ip.attempt(self.namespace, version, line)
+            ip_state.attempt(self.namespace, version, line)
 
 
 class GatewayParameters(Parameters):
@@ -82,7 +83,7 @@ class GatewayParameters(Parameters):
     """An address on the NIC's network that is not its leaf's: 10.0.0.3."""
 
 
-class WrongGateway(Addressed[GatewayParameters]):
+class WrongGateway(AddressFault[GatewayParameters]):
     """A host sends to a gateway that is not there: nobody answers its ARP."""
 
     name: ClassVar = "wrong-gateway"
@@ -103,11 +104,11 @@ class WrongGateway(Addressed[GatewayParameters]):
         for line in _defaults(before["kept"][version]):
             words = line.split()
             words[words.index("via") + 1] = self.p.gateway
-            lines += [ip.undone(line), f"{' '.join(words)} onlink"]
-        ip.change(self.namespace, version, lines)
+            lines += [ip_state.undone(line), f"{' '.join(words)} onlink"]
+        ip_state.change(self.namespace, version, lines)
 
 
-class DefaultRouteLost(Addressed[Parameters]):
+class DefaultRouteLost(AddressFault[Parameters]):
     """A host lost the default routes of a NIC, as after its link was shut and set up: it reaches its own network.
 
     Routes by its other NICs stay.
@@ -126,7 +127,7 @@ class DefaultRouteLost(Addressed[Parameters]):
     @override
     def inject(self, before: Before) -> None:
         for version, lines in before["kept"].items():
-            ip.change(self.namespace, version, [ip.undone(line) for line in _defaults(lines)])
+            ip_state.change(self.namespace, version, [ip_state.undone(line) for line in _defaults(lines)])
 
 
 def _defaults(lines: list[str]) -> list[str]:
@@ -137,7 +138,7 @@ def _version(address: str) -> str:
     return "-6" if ":" in address else "-4"
 
 
-class GidMoved(Addressed[Parameters]):
+class GidMoved(AddressFault[Parameters]):
     """A host's address was taken off its NIC and given back: its RoCE v2 GID has another index now.
 
     Programs that were told the index, and did not ask for it, find no GID there.
@@ -168,11 +169,11 @@ class GidMoved(Addressed[Parameters]):
         namespace, kept = self.namespace, before["kept"]
         own = [line for line in kept["-4"] if line.startswith("addr add ")]
         for line in (*own, before["spare"]):
-            ip.attempt(namespace, "-4", ip.undone(line))
+            ip_state.attempt(namespace, "-4", ip_state.undone(line))
         if spare_stays:
-            ip.change(namespace, "-4", [before["spare"]])
+            ip_state.change(namespace, "-4", [before["spare"]])
             kept = {**kept, "-4": [before["spare"], *kept["-4"]]}
-        ip.put_back(namespace, end.interface, kept)
+        ip_state.put_back(namespace, end.interface, kept)
 
 
 class RdmaDeviceLost(Fault[Parameters]):
@@ -231,7 +232,7 @@ class ProcessStopped(Fault[ProgramParameters]):
 
     @override
     def look(self) -> Before:
-        if not inhabitants.programs(self.namespace, self.p.name):
+        if not netns_processes.programs(self.namespace, self.p.name):
             raise UsageError(
                 f"no program {self.p.name}... runs in {self.place.node}", f"rocelab exec {self.place.node} -- ps"
             )
@@ -246,8 +247,8 @@ class ProcessStopped(Fault[ProgramParameters]):
         self._send(signal.SIGCONT)
 
     def _send(self, number: signal.Signals) -> None:
-        pids = inhabitants.programs(self.namespace, self.p.name)
-        process.send(pids, number, meant=lambda pid: pid in inhabitants.programs(self.namespace, self.p.name))
+        pids = netns_processes.programs(self.namespace, self.p.name)
+        process.send(pids, number, meant=lambda pid: pid in netns_processes.programs(self.namespace, self.p.name))
 
 
 class ProcessKilled(ProcessStopped):
@@ -288,14 +289,14 @@ class StaleNeighbour(Fault[NeighbourParameters]):
     @override
     def look(self) -> Before:
         end = self.end
-        shown = ip.ask(self.namespace, "neigh", "show", "to", self.p.of, "dev", end.interface)
+        shown = ip_state.ask(self.namespace, "neigh", "show", "to", self.p.of, "dev", end.interface)
         return {"mac": next((each["lladdr"] for each in shown if "lladdr" in each), "")}
 
     @override
     def inject(self, before: Before) -> None:
         end = self.end
         line = f"neigh replace {self.p.of} lladdr {self.p.mac} dev {end.interface} nud permanent"
-        ip.change(self.namespace, _version(self.p.of), [line])
+        ip_state.change(self.namespace, _version(self.p.of), [line])
 
     @override
     def heal(self, before: Before) -> None:
@@ -303,4 +304,4 @@ class StaleNeighbour(Fault[NeighbourParameters]):
         line = f"neigh replace {self.p.of} lladdr {before['mac']} dev {end.interface} nud reachable"
         if not before["mac"]:
             line = f"neigh del {self.p.of} dev {end.interface}"
-        ip.attempt(self.namespace, _version(self.p.of), line)
+        ip_state.attempt(self.namespace, _version(self.p.of), line)

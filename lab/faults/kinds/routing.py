@@ -12,12 +12,12 @@ from typing_extensions import override
 
 from lab.errors import EnvironmentLacks, UsageError
 from lab.faults.fault import Fault, Parameters
-from lab.faults.place import Form
-from lab.kernel import tuning
+from lab.faults.fault_place import Form
+from lab.kernel.process import tuning
 from lab.model.sysctls import HASH_SEED
 from lab.model.topology import HashPolicy, Underlay
 from lab.routing import running
-from lab.wire.packet_values import between, named
+from lab.wire.craft.packet_values import between, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from lab.errors import UsageError
 from lab.faults.fault import Fault, Parameters
-from lab.faults.place import Form, Place
-from lab.kernel import ip
-from lab.wire.packet_values import between
+from lab.faults.fault_place import FaultPlace, Form
+from lab.kernel.netlink import ip_state
+from lab.wire.craft.packet_values import between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ class StaticRoute(Fault[RouteParameters]):
     def look(self) -> Before:
         hops = self._hops()
         for prefix in self._prefixes():
-            taken = ip.ask(self.namespace, _version(prefix), "route", "show", "exact", prefix)
+            taken = ip_state.ask(self.namespace, _version(prefix), "route", "show", "exact", prefix)
             if any("metric" not in each for each in taken):
                 raise UsageError(f"{self.place.node} has a route of its own to {prefix}", "choose another")
         if self.p.buckets is not None:
@@ -67,7 +67,7 @@ class StaticRoute(Fault[RouteParameters]):
         """The objects that make a resilient group, the group last, by numbers that nobody has."""
         if len(hops) < _FEWEST:
             raise UsageError("static-route: buckets are of several next hops", "give via=spine1,spine2")
-        taken = [int(each["id"]) for each in ip.ask(self.namespace, "nexthop", "show")]
+        taken = [int(each["id"]) for each in ip_state.ask(self.namespace, "nexthop", "show")]
         first = max(taken, default=0) + 1
         numbers = range(first, first + len(hops))
         made = [f"id {number} {hop}" for number, hop in zip(numbers, hops, strict=True)]
@@ -76,19 +76,19 @@ class StaticRoute(Fault[RouteParameters]):
 
     @override
     def inject(self, before: Before) -> None:
-        ip.change(self.namespace, "", [f"nexthop add {each}" for each in before["group"]])
+        ip_state.change(self.namespace, "", [f"nexthop add {each}" for each in before["group"]])
         for route in before["routes"]:
-            ip.change(self.namespace, _version(route), [f"route add {route}"])
+            ip_state.change(self.namespace, _version(route), [f"route add {route}"])
 
     @override
     def heal(self, before: Before) -> None:
         namespace = self.namespace
         for route in before["routes"]:
-            there = ip.ask(namespace, _version(route), "route", "show", "exact", _prefix(route))
+            there = ip_state.ask(namespace, _version(route), "route", "show", "exact", _prefix(route))
             if any("metric" not in each or each.get("type") == "blackhole" for each in there):
-                ip.change(namespace, _version(route), [f"route del {route}"])
+                ip_state.change(namespace, _version(route), [f"route del {route}"])
         for each in reversed(before["group"]):  # the kernel may have taken some out with their links
-            ip.attempt(namespace, "-4", f"nexthop del {' '.join(each.split()[:2])}")
+            ip_state.attempt(namespace, "-4", f"nexthop del {' '.join(each.split()[:2])}")
 
     def _prefixes(self) -> list[str]:
         if self.p.to in self.fabric.plan:
@@ -115,7 +115,7 @@ class StaticRoute(Fault[RouteParameters]):
         end = towards[neighbour]
         link = next(link for link in self.fabric.topology.links if end in link.ends)
         far = link.other(end)
-        address = ip.link_local(self.fabric.namespace(far.node), far.interface)
+        address = ip_state.link_local(self.fabric.namespace(far.node), far.interface)
         return f"via inet6 {address} dev {end.interface}"
 
 
@@ -164,7 +164,7 @@ class RoutingLoop(Fault[LoopParameters]):
                 f"{self.name}: {self.place} leads to {hosts[0]}, which is no switch", "name a link of two switches"
             )
         return [
-            StaticRoute(self.fabric, Place(node, node), RouteParameters(to=self.p.to, via=other))
+            StaticRoute(self.fabric, FaultPlace(node, node), RouteParameters(to=self.p.to, via=other))
             for node, other in (nodes, nodes[::-1])
         ]
 

@@ -8,9 +8,9 @@ from typing_extensions import override
 
 from lab.errors import UsageError
 from lab.faults.fault import Fault, Parameters
-from lab.faults.place import Form
-from lab.kernel import ip
-from lab.wire.packet_values import between
+from lab.faults.fault_place import Form
+from lab.kernel.netlink import ip_state
+from lab.wire.craft.packet_values import between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,9 @@ class TunnelDscp(Fault[TunnelDscpParameters]):
 
     @override
     def look(self) -> Before:
-        found = {link["ifname"]: _tos(link) for link in ip.ask(self.namespace, "-d", "link", "show", "type", "vxlan")}
+        found = {
+            link["ifname"]: _tos(link) for link in ip_state.ask(self.namespace, "-d", "link", "show", "type", "vxlan")
+        }
         if not found:
             raise UsageError(f"{self.place.node} has no tunnels", "name a leaf with networks: rocelab docs overlay")
         if set(found.values()) == {self._wanted}:
@@ -64,7 +66,7 @@ class TunnelDscp(Fault[TunnelDscpParameters]):
 
     def _set(self, wanted: Mapping[str, Any]) -> None:
         """The number is in hexadecimal (ip-link(8)); 1 is that of the packet inside."""
-        ip.change(
+        ip_state.change(
             self.namespace, "-4", [f"link set dev {name} type vxlan tos {tos:x}" for name, tos in wanted.items()]
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from lab.model.draw.shapes import STYLES, Box, Frame, Layout, Style, Wire
+from lab.model.draw.shapes import STYLES, Box, PictureLayout, PodFrame, Style, Wire
 from lab.model.topology import Role
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class _Group:
     right: float = 0.0
 
 
-def lay_out(topology: Topology, detail: Callable[[Node], str]) -> Layout:
+def lay_out(topology: Topology, detail: Callable[[Node], str]) -> PictureLayout:
     """Place everything; ``detail`` is the second line of a card, for its width."""
     for style in STYLES:
         layout = _Arranger(topology, style, detail).arrange()
@@ -59,7 +59,7 @@ class _Arranger:
         self._topology = topology
         self._style = style
         self._detail = detail
-        self._layout = Layout(style)
+        self._layout = PictureLayout(style)
         self._width_of = {role: self._card_width(role) for role in Role}
         if style.stacked:
             indent = 2 * style.trunk
@@ -68,7 +68,7 @@ class _Arranger:
         self._below_leaf = _leaf_of_single_homed(topology)
         self._groups = self._group()
 
-    def arrange(self) -> Layout:
+    def arrange(self) -> PictureLayout:
         right = self._place_columns()
         self._place_rows(right)
         self._place_wires()
@@ -203,7 +203,7 @@ class _Arranger:
             if group.pod:
                 top = min(box.y for box in members) - 14
                 height = bottom - top + 30
-                self._layout.frames.append(Frame(group.pod, group.left, top, group.right - group.left, height))
+                self._layout.frames.append(PodFrame(group.pod, group.left, top, group.right - group.left, height))
 
     def _place_wires(self) -> None:
         ends = _fan_out(self._topology, self._layout.boxes)

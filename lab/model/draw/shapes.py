@@ -67,7 +67,7 @@ class Wire:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PodFrame:
     """What surrounds a pod."""
 
     pod: int
@@ -78,7 +78,7 @@ class Frame:
 
 
 @dataclass
-class Layout:
+class PictureLayout:
     """The finished picture's geometry; ``rows`` are the tiers from the top with the y of their middle."""
 
     style: Style
@@ -87,5 +87,5 @@ class Layout:
     left: float = float(LEFT)
     boxes: dict[str, Box] = field(default_factory=dict)
     wires: list[Wire] = field(default_factory=list)
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[PodFrame] = field(default_factory=list)
     rows: list[tuple[Role, float]] = field(default_factory=list)

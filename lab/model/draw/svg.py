@@ -11,8 +11,8 @@ from lab.model.addressing import plan_addresses
 from lab.model.draw.layout import LONGEST_NAME, lay_out
 from lab.model.draw.palette import RAILS, STYLESHEET, tenant_colours
 from lab.model.draw.rails import rails_of_ends
+from lab.model.output.fabric_summary import format_ratio, summarise
 from lab.model.overlay.tenancy import tenants_of_ends
-from lab.model.summary import format_ratio, summarise
 from lab.model.topology import Role
 from lab.units import format_rate, format_time
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.model.addressing import NodePlan
-    from lab.model.draw.shapes import Box, Layout, Wire
+    from lab.model.draw.shapes import Box, PictureLayout, Wire
     from lab.model.topology import Link, Node, Topology
 
 _FONT: Final = "Inter, 'Segoe UI', 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
@@ -55,7 +55,7 @@ class _Drawing:
         self._named = named
         self._plans = plan_addresses(topology)
         self._summary = summarise(topology)
-        self._layout: Layout = lay_out(topology, self._detail)
+        self._layout: PictureLayout = lay_out(topology, self._detail)
         self._usual = _usual_links(topology)
         usual_rates = [rate for _, rate, _, _ in self._usual]
         self._slowest = min(usual_rates, default=1)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.model.overlay.ends import end_of
-from lab.model.suggest import suggest
-from lab.model.validate import Finding
+from lab.model.values.suggest import suggest
+from lab.model.values.validate import SpecFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.model.overlay.intent import Overlay
-    from lab.model.overlay.spec import BondSpec, OverlaySpec
+    from lab.model.overlay.overlay_spec import BondSpec, OverlaySpec
     from lab.model.topology import Endpoint, Link, Topology
 
 
-def check_bonds(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
+def check_bonds(topology: Topology, spec: OverlaySpec) -> Iterator[SpecFinding]:
     """Every rule about them."""
     numbers: dict[int, int] = {}
     taken: dict[Endpoint, int] = {}
@@ -24,16 +24,16 @@ def check_bonds(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
         path = ("overlay", "bonds", place)
         if bond.number in numbers:
             message = f"{bond.number} is bonds[{numbers[bond.number]}] already"
-            yield Finding((*path, "number"), message, "choose another number")
+            yield SpecFinding((*path, "number"), message, "choose another number")
         numbers.setdefault(bond.number, place)
         members = []
         for position, text in enumerate(bond.members):
             end = end_of(topology, text)
-            if isinstance(end, Finding):
+            if isinstance(end, SpecFinding):
                 yield end._replace(path=(*path, "members", position))
             elif end in taken:
                 message = f"{end} is of bonds[{taken[end]}] already"
-                yield Finding((*path, "members", position), message, "name it once")
+                yield SpecFinding((*path, "members", position), message, "name it once")
             else:
                 taken[end] = place
                 members.append(end)
@@ -45,33 +45,33 @@ def check_bonds(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
 
 def _is_one_segment(
     topology: Topology, path: tuple[str | int, ...], bond: BondSpec, members: list[Endpoint]
-) -> Iterator[Finding]:
+) -> Iterator[SpecFinding]:
     hosts = list(dict.fromkeys(end.node for end in members))
     if len(hosts) > 1:
         message = f"{members[0]} and {hosts[1]}'s are of two hosts"
-        yield Finding((*path, "members"), message, "bond the interfaces of one host")
+        yield SpecFinding((*path, "members"), message, "bond the interfaces of one host")
         return
     links = [_link_at(topology, end) for end in members]
     leaves = list(dict.fromkeys(link.other(end).node for link, end in zip(links, members, strict=True)))
     if len(leaves) == 1:
         message = f"are all on {leaves[0]}: nobody else has the segment"
-        yield Finding((*path, "members"), message, "take links to two leaves or more, or leave the bond out")
+        yield SpecFinding((*path, "members"), message, "take links to two leaves or more, or leave the bond out")
     elif bond.forwarder is not None and bond.forwarder not in leaves:
         remedy = suggest(bond.forwarder, leaves, f"name {leaves[0]}")
-        yield Finding((*path, "forwarder"), f"{bond.forwarder} is no leaf of it", remedy)
+        yield SpecFinding((*path, "forwarder"), f"{bond.forwarder} is no leaf of it", remedy)
     if len({link.mtu for link in links}) > 1:
         message = f"have {' and '.join(str(link.mtu) for link in links)} bytes of MTU"
-        yield Finding((*path, "members"), message, "give all links of a bond the same mtu")
+        yield SpecFinding((*path, "members"), message, "give all links of a bond the same mtu")
 
 
 def _link_at(topology: Topology, end: Endpoint) -> Link:
     return next(link for link in topology.links_of(end.node) if end in link.ends)
 
 
-def _are_in_networks(spec: OverlaySpec, overlay: Overlay) -> Iterator[Finding]:
+def _are_in_networks(spec: OverlaySpec, overlay: Overlay) -> Iterator[SpecFinding]:
     attached = {attachment.end for network in overlay.networks for attachment in network.attachments}
     places = {bond.number: place for place, bond in reversed(list(enumerate(spec.bonds)))}
     for bond in overlay.bonds:
         if bond.end not in attached:
             path = ("overlay", "bonds", places[bond.number], "members")
-            yield Finding(path, f"{bond.end} is in no network", "name it in a network's untagged or tagged")
+            yield SpecFinding(path, f"{bond.end} is in no network", "name it in a network's untagged or tagged")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from lab.model.suggest import suggest
 from lab.model.topology import Endpoint
-from lab.model.validate import Finding
+from lab.model.values.suggest import suggest
+from lab.model.values.validate import SpecFinding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ Bonds: TypeAlias = "Mapping[Endpoint, Endpoint]"
 """The end of each bond, by the ends that are its members."""
 
 
-def end_of(topology: Topology, text: str, bonds: Bonds | None = None) -> Endpoint | Finding:
+def end_of(topology: Topology, text: str, bonds: Bonds | None = None) -> Endpoint | SpecFinding:
     """The end that ``h1``, ``h1:eth2`` or ``h1:bond1`` means, or why it means none.
 
     A bond stands for its members. The finding's path is for who knows it.
@@ -26,22 +26,22 @@ def end_of(topology: Topology, text: str, bonds: Bonds | None = None) -> Endpoin
     node = topology.by_name.get(name)
     if node is None:
         hosts = [host.name for host in topology.hosts]
-        return Finding((), f"there is no node {name}", suggest(name, hosts, "name a host"))
+        return SpecFinding((), f"there is no node {name}", suggest(name, hosts, "name a host"))
     if node.role.is_switch:
-        return Finding((), f"{name} is a {node.role}", "name hosts: their leaves follow")
+        return SpecFinding((), f"{name} is a {node.role}", "name hosts: their leaves follow")
     ends = [link.end_at(name) for link in topology.links_of(name)]
     bonded = bonds or {}
     if (bond := bonded.get(Endpoint(name, interface))) is not None:
-        return Finding((), f"{text} is of {bond}", f"name {bond}: all its leaves are in the same networks")
+        return SpecFinding((), f"{text} is of {bond}", f"name {bond}: all its leaves are in the same networks")
     own = [end.interface for end in dict.fromkeys(bonded.get(end, end) for end in ends)]
     if interface and interface not in own:
-        return Finding((), f"{name} has no {interface}", f"it has {', '.join(own) or 'no interface'}")
+        return SpecFinding((), f"{name} has no {interface}", f"it has {', '.join(own) or 'no interface'}")
     if not interface and len(own) != 1:
-        return Finding((), f"{name} has {len(own)} interfaces", f"say which: {name}:{own[0] if own else 'eth1'}")
+        return SpecFinding((), f"{name} has {len(own)} interfaces", f"say which: {name}:{own[0] if own else 'eth1'}")
     return Endpoint(name, interface or own[0])
 
 
 def find_end(topology: Topology, text: str, bonds: Bonds | None = None) -> Endpoint | None:
     """The same, or None."""
     found = end_of(topology, text, bonds)
-    return None if isinstance(found, Finding) else found
+    return None if isinstance(found, SpecFinding) else found

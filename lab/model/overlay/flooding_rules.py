@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from lab.model.overlay.intent import Design, Flooding, default_group
 from lab.model.topology import Role
-from lab.model.validate import Finding
+from lab.model.values.validate import SpecFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from ipaddress import IPv4Address
 
-    from lab.model.overlay.spec import OverlaySpec
+    from lab.model.overlay.overlay_spec import OverlaySpec
     from lab.model.topology import Topology
 
 
-def check_groups(spec: OverlaySpec) -> Iterator[Finding]:
+def check_groups(spec: OverlaySpec) -> Iterator[SpecFinding]:
     """Each network has one of its own; none has any where copies are sent."""
     if spec.design is Design.VLANS:
         return
@@ -26,18 +26,18 @@ def check_groups(spec: OverlaySpec) -> Iterator[Finding]:
         group = network.group or default_group(network.l2vni or 0)
         if spec.flooding is not Flooding.MULTICAST:
             if network.group is not None:
-                yield Finding(path, f"{network.group} is of no use: copies are sent", "say flooding: multicast")
+                yield SpecFinding(path, f"{network.group} is of no use: copies are sent", "say flooding: multicast")
         elif group is None:
             message = f"is missing: switches flood the one that VNI {network.l2vni} makes (RFC 4541)"
-            yield Finding(path, message, "say which: group: 239.1.1.10")
+            yield SpecFinding(path, message, "say which: group: 239.1.1.10")
         elif group in used:
-            yield Finding(path, f"{group} is that of {used[group]} already", "say another: group: 239.1.1.10")
+            yield SpecFinding(path, f"{group} is that of {used[group]} already", "say another: group: 239.1.1.10")
         else:
             used[group] = name
 
 
-def check_multicast(topology: Topology, spec: OverlaySpec) -> Iterator[Finding]:
+def check_multicast(topology: Topology, spec: OverlaySpec) -> Iterator[SpecFinding]:
     """It has a rendezvous point."""
     if spec.flooding is Flooding.MULTICAST and not topology.having(Role.SPINE):
         message = "multicast has no rendezvous point: there is no spine"
-        yield Finding(("overlay", "flooding"), message, "leave flooding out")
+        yield SpecFinding(("overlay", "flooding"), message, "leave flooding out")

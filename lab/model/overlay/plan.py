@@ -28,25 +28,25 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lab.model.overlay.intent import VLAN_RANGE, VXLAN_OVERHEAD, Attachment
-from lab.model.overlay.parts import (
-    Addressed,
+from lab.model.overlay.node_plan import (
     Bonded,
+    BridgeMember,
     External,
-    Gateway,
+    GatewayInterface,
     HostInterface,
+    InterfaceAddress,
     LeafOverlay,
-    Port,
-    Tunnel,
     Vrf,
+    VxlanTunnel,
 )
-from lab.model.overlay.spanning_tree import Bridged, Trunk, cost_of, priority_of
+from lab.model.overlay.spanning_tree_plan import Bridged, Trunk, cost_of, priority_of
 from lab.model.topology import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.model.overlay.intent import Address, Bond, Network, Overlay, Subnet
-    from lab.model.overlay.parts import Interface
+    from lab.model.overlay.node_plan import Interface
     from lab.model.topology import Link, Topology
 
 BRIDGE: Final = "bridge"
@@ -225,8 +225,8 @@ class OverlayPlan:
             networks=networks,
             ports=tuple(self._ports(leaf)),
             tunnels=(
-                *(Tunnel(network.l2vni, network.vlan, network.group) for network in networks),
-                *(Tunnel(vrf.l3vni, vrf.vlan) for vrf in routed),
+                *(VxlanTunnel(network.l2vni, network.vlan, network.group) for network in networks),
+                *(VxlanTunnel(vrf.l3vni, vrf.vlan) for vrf in routed),
             ),
             vrfs=vrfs,
             externals=tuple(each for each in self.externals.values() if each.leaf == leaf),
@@ -234,7 +234,7 @@ class OverlayPlan:
             uplinks=tuple(self._uplinks(leaf)),
             gateways=(
                 *(self._gateway(network) for network in networks if network.gateways),
-                *(Gateway(vrf.vlan, vrf.name, mac, mtu) for vrf in routed),
+                *(GatewayInterface(vrf.vlan, vrf.name, mac, mtu) for vrf in routed),
             ),
         )
 
@@ -274,14 +274,14 @@ class OverlayPlan:
                     subnets=tuple(subnets),
                 )
 
-    def _gateway(self, network: Network) -> Gateway:
+    def _gateway(self, network: Network) -> GatewayInterface:
         addresses = [
             _in(subnet, gateway) for subnet in network.subnets for gateway in [network.gateway_of(subnet)] if gateway
         ]
         mtu = self._mtu_of(network.attachments[0].end)
-        return Gateway(network.vlan, network.tenant, self._overlay.gateway_mac, mtu, tuple(addresses))
+        return GatewayInterface(network.vlan, network.tenant, self._overlay.gateway_mac, mtu, tuple(addresses))
 
-    def _ports(self, leaf: str) -> Iterator[Port]:
+    def _ports(self, leaf: str) -> Iterator[BridgeMember]:
         untagged: dict[str, int] = {}
         tagged: dict[str, list[int]] = {}
         for network in self._overlay.networks:
@@ -294,7 +294,7 @@ class OverlayPlan:
         links = [link.end_at(leaf).interface for link in self._topology.links_of(leaf)]
         for name in (*links, *(bond.name for bond in self.bonds.get(leaf, ()))):
             if name in untagged or name in tagged:
-                yield Port(name, untagged.get(name, 0), tuple(tagged.get(name, ())))
+                yield BridgeMember(name, untagged.get(name, 0), tuple(tagged.get(name, ())))
 
 
 def plan_overlay(topology: Topology) -> OverlayPlan | None:
@@ -311,12 +311,12 @@ def _in(subnet: Subnet, address: Address) -> Interface:
     return ip_interface(f"{address}/{subnet.prefixlen}")
 
 
-def _addresses(network: Network) -> list[tuple[Addressed, ...]]:
+def _addresses(network: Network) -> list[tuple[InterfaceAddress, ...]]:
     """The addresses of each attachment: of every subnet the first that are free."""
     count = len(network.attachments)
     columns = []
     for subnet in network.subnets:
         gateway = network.gateway_of(subnet)
         free = (address for address in subnet.hosts() if address not in {gateway, subnet.network_address})
-        columns.append([Addressed(_in(subnet, address), gateway) for address in islice(free, count)])
+        columns.append([InterfaceAddress(_in(subnet, address), gateway) for address in islice(free, count)])
     return list(zip(*columns, strict=True)) if columns else [()] * count

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.model.overlay.intent import Design
-from lab.model.validate import Finding
+from lab.model.values.validate import SpecFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.model.overlay.spec import OverlaySpec
+    from lab.model.overlay.overlay_spec import OverlaySpec
     from lab.model.topology import Underlay
 
 
-def check_underlay(spec: OverlaySpec, routing: Underlay | None) -> Iterator[Finding]:
+def check_underlay(spec: OverlaySpec, routing: Underlay | None) -> Iterator[SpecFinding]:
     """What is wrong with ``overlay.underlay``, or with ``routing.underlay`` beside the overlay."""
     if spec.underlay is not None and routing is not None and spec.underlay is not routing:
         message = f"{spec.underlay} contradicts routing.underlay, which is {routing}"
-        yield Finding(("overlay", "underlay"), message, "keep routing.underlay, and leave this one out")
+        yield SpecFinding(("overlay", "underlay"), message, "keep routing.underlay, and leave this one out")
         return
     place = ("routing", "underlay") if spec.underlay is None else ("overlay", "underlay")
     underlay = spec.underlay or routing
@@ -26,7 +26,7 @@ def check_underlay(spec: OverlaySpec, routing: Underlay | None) -> Iterator[Find
         return
     if spec.design is Design.VLANS:
         message = f"{underlay} is not of design vlans: there is no underlay"
-        yield Finding(place, message, "leave underlay out, or choose a design with EVPN")
+        yield SpecFinding(place, message, "leave underlay out, or choose a design with EVPN")
     elif spec.design is not Design.IBGP:
         message = f"design {spec.design} needs the AS numbers of an eBGP underlay, and this one is {underlay}"
-        yield Finding(place, message, "say design: ibgp in overlay")
+        yield SpecFinding(place, message, "say design: ibgp in overlay")

@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING
 
 from lab.model.overlay.intent import Design, Flooding
 from lab.model.topology import Role
-from lab.model.validate import Finding
+from lab.model.values.validate import SpecFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.model.overlay.spec import NetworkSpec, OverlaySpec
+    from lab.model.overlay.overlay_spec import NetworkSpec, OverlaySpec
     from lab.model.topology import Topology
-    from lab.model.yamltext import Path
+    from lab.model.values.yamltext import Path
 
 _OTHERWISE = "or choose a design with EVPN"
 
 
-def check_design(spec: OverlaySpec) -> Iterator[Finding]:
+def check_design(spec: OverlaySpec) -> Iterator[SpecFinding]:
     """What the design does not have, and of networks of EVPN what they must."""
     if spec.design is not Design.VLANS:
         for name, network in spec.networks.items():
             if network.l2vni is None:
                 path = ("overlay", "networks", name, "l2vni")
-                yield Finding(path, "is missing", "add it: its VNI")
+                yield SpecFinding(path, "is missing", "add it: its VNI")
         return
     for key, what in (
         ("tenants", "nothing is routed"),
@@ -42,7 +42,7 @@ def check_design(spec: OverlaySpec) -> Iterator[Finding]:
         yield from _only_bridged(name, network)
 
 
-def _only_bridged(name: str, network: NetworkSpec) -> Iterator[Finding]:
+def _only_bridged(name: str, network: NetworkSpec) -> Iterator[SpecFinding]:
     for key, what in (
         ("l2vni", "there is no VXLAN"),
         ("rd", "there are no routes"),
@@ -55,11 +55,11 @@ def _only_bridged(name: str, network: NetworkSpec) -> Iterator[Finding]:
             yield _refused(("overlay", "networks", name, key), what, f"leave {key} out")
 
 
-def _refused(path: Path, why: str, remedy: str) -> Finding:
-    return Finding(path, f"is not of design vlans: {why}", f"{remedy}, {_OTHERWISE}")
+def _refused(path: Path, why: str, remedy: str) -> SpecFinding:
+    return SpecFinding(path, f"is not of design vlans: {why}", f"{remedy}, {_OTHERWISE}")
 
 
-def check_plain(topology: Topology) -> Iterator[Finding]:
+def check_plain(topology: Topology) -> Iterator[SpecFinding]:
     """Whether the rest of the fabric is of plain VLANs: no lossless port, no router, no host without a network."""
     if topology.overlay is None or not topology.overlay.plain:
         return
@@ -74,4 +74,4 @@ def check_plain(topology: Topology) -> Iterator[Finding]:
             if topology.node(end.node).role is Role.HOST and end not in attached | bonded:
                 who = end.node if len(topology.links_of(end.node)) == 1 else str(end)
                 message = f"{who} is in none, and with design vlans there is no underlay"
-                yield Finding(("overlay", "networks"), message, "name it in untagged or tagged of a network")
+                yield SpecFinding(("overlay", "networks"), message, "name it in untagged or tagged of a network")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-class Advice(NamedTuple):
+class QosAdvice(NamedTuple):
     """Ports (``leaf1:swp3``), the field of their profiles (``ecn.3.kmax``), what is unwise in it, and the remedy."""
 
     ports: tuple[str, ...]
@@ -30,31 +30,31 @@ class Advice(NamedTuple):
         return f"{' '.join(self.ports[:_SHOWN])}{more}: {self.field}: {self.message}; {self.remedy}"
 
 
-def advise(topology: Topology, reaction: float = HOST_REACTION) -> tuple[Advice, ...]:
+def advise(topology: Topology, reaction: float = HOST_REACTION) -> tuple[QosAdvice, ...]:
     """Everything unwise in ``topology``; empty for a fabric without QoS, and for every preset."""
     return advise_nodes(topology, resolve(topology, reaction))
 
 
-def advise_nodes(topology: Topology, nodes: Mapping[str, NodeQos]) -> tuple[Advice, ...]:
+def advise_nodes(topology: Topology, nodes: Mapping[str, NodeQos]) -> tuple[QosAdvice, ...]:
     """Everything unwise in a fabric whose nodes have been changed to ``nodes``."""
     return fold(_advice(topology, nodes))
 
 
-def fold(found: Iterable[Advice]) -> tuple[Advice, ...]:
+def fold(found: Iterable[QosAdvice]) -> tuple[QosAdvice, ...]:
     """Each advice once, with the ports of all that say the same."""
     ports: dict[tuple[str, str, str], list[str]] = {}
     for places, *what in found:
         ports.setdefault((what[0], what[1], what[2]), []).extend(places)
-    return tuple(Advice(tuple(places), *what) for what, places in ports.items())
+    return tuple(QosAdvice(tuple(places), *what) for what, places in ports.items())
 
 
-def node_advice(name: str, node: NodeQos) -> Iterator[Advice]:
+def node_advice(name: str, node: NodeQos) -> Iterator[QosAdvice]:
     """What is unwise on one node, port by port."""
     for interface, fault in check.advice(node):
-        yield Advice((f"{name}:{interface}",), ".".join(map(str, fault.fields[0])), fault.message, fault.remedy)
+        yield QosAdvice((f"{name}:{interface}",), ".".join(map(str, fault.fields[0])), fault.message, fault.remedy)
 
 
-def _advice(topology: Topology, nodes: Mapping[str, NodeQos]) -> Iterator[Advice]:
+def _advice(topology: Topology, nodes: Mapping[str, NodeQos]) -> Iterator[QosAdvice]:
     for name, node in nodes.items():
         yield from node_advice(name, node)
     for link in topology.links if nodes else ():
@@ -64,4 +64,4 @@ def _advice(topology: Topology, nodes: Mapping[str, NodeQos]) -> Iterator[Advice
             if ours.tx_priorities & ~theirs.rx_priorities:
                 message = f"{peer} does not obey the pauses that this end sends"
                 remedy = "enable PFC at both ends, or expect drops in the lossless class"
-                yield Advice((str(end),), "pfc", message, remedy)
+                yield QosAdvice((str(end),), "pfc", message, remedy)

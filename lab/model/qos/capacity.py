@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.model.qos.advice import Advice, fold
+from lab.model.qos.advice import QosAdvice, fold
 from lab.model.qos.presets import ROCE_PACKET
 from lab.units import format_rate
 
@@ -27,12 +27,12 @@ def capacity(mtu: int) -> int:
     return LARGE_PACKETS if mtu >= ROCE_PACKET else SMALL_PACKETS
 
 
-def rate_advice(topology: Topology) -> tuple[Advice, ...]:
+def rate_advice(topology: Topology) -> tuple[QosAdvice, ...]:
     """Links of a fabric with QoS that nothing here can fill; those of one rate and MTU together."""
     return fold(_too_fast(topology)) if topology.qos is not None else ()
 
 
-def _too_fast(topology: Topology) -> Iterator[Advice]:
+def _too_fast(topology: Topology) -> Iterator[QosAdvice]:
     for link in topology.links:
         carried = capacity(link.mtu)
         if link.rate > carried:
@@ -41,4 +41,4 @@ def _too_fast(topology: Topology) -> Iterator[Advice]:
                 f" with an MTU of {link.mtu}, in the VM in virtual time"
             )
             remedy = "its queue never fills: for marks and pauses choose a rate of 100Mbit or so"
-            yield Advice((str(link.a),), "rate", message, remedy)
+            yield QosAdvice((str(link.a),), "rate", message, remedy)

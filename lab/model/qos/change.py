@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.qos.check import node_faults
 from lab.model.qos.port import DSCPS, NodeQos
+from lab.model.qos.qos_spec import ProfileSpec, make_profile
 from lab.model.qos.resolve import overlay, unmarked
-from lab.model.qos.spec import ProfileSpec, make_profile
-from lab.model.suggest import suggest
-from lab.model.validate import explain, schema_at
-from lab.model.yamltext import format_path, read_yaml, show
+from lab.model.values.suggest import suggest
+from lab.model.values.validate import explain, schema_at
+from lab.model.values.yamltext import format_path, read_yaml, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lab.model.qos.presets import Preset
     from lab.model.qos.profile import QosProfile
     from lab.model.topology import Role
-    from lab.model.yamltext import Value
+    from lab.model.values.yamltext import Value
 
 SOURCE = "qos"
 """What errors call the assignments."""

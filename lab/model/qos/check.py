@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.model.qos.port import NodeQos, PortQos
-    from lab.model.yamltext import Path
+    from lab.model.values.yamltext import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class QosFault:
     """What is wrong, and the fields of a profile (``("ecn", "3", "kmin")``) any of which can be to blame."""
 
     fields: tuple[Path, ...]
@@ -27,26 +27,26 @@ class Fault:
     remedy: str
 
 
-def port_faults(port: PortQos) -> Iterator[Fault]:
+def port_faults(port: PortQos) -> Iterator[QosFault]:
     """What cannot hold on a port, whatever its node has."""
     for lossless, lossy in _mixed(port, port.priority_to_group):
         group = port.priority_to_group[lossless]
         message = f"priority {lossless} is lossless, priority {lossy} is not, and both are in group {group}"
-        yield Fault(_mapped("group", lossy, lossless), message, "map them to different groups")
+        yield QosFault(_mapped("group", lossy, lossless), message, "map them to different groups")
     for number, queue in enumerate(port.queues):
         kmin, kmax = queue.ecn.kmin, queue.ecn.kmax
         if kmin > kmax:
             message = f"kmin {format_size(kmin)} is above kmax {format_size(kmax)}"
             fields = (("ecn", str(number), "kmin"), ("ecn", str(number), "kmax"))
-            yield Fault(fields, message, "choose kmin <= kmax")
+            yield QosFault(fields, message, "choose kmin <= kmax")
     for number, group_qos in enumerate(port.groups):
         if group_qos.xoff is not None and group_qos.xon > group_qos.xoff:
             message = f"xon {format_size(group_qos.xon)} is above xoff {format_size(group_qos.xoff)}"
-            yield Fault(_of_group(number, "xon", "xoff"), message, "a pause ends below where it began; lower xon")
+            yield QosFault(_of_group(number, "xon", "xoff"), message, "a pause ends below where it began; lower xon")
     yield from _sizes_fit(port)
 
 
-def _sizes_fit(port: PortQos) -> Iterator[Fault]:
+def _sizes_fit(port: PortQos) -> Iterator[QosFault]:
     """Every size in a port's record has 32 bits; a time of up to 10 s at the link's rate may need more."""
     link = f"at {format_rate(port.rate)}" + (f" with a delay of {format_time(port.delay)}" if port.delay else "")
     remedy = f"choose a smaller one, up to {format_size(MAX_SIZE)}, or lower the link's rate or delay"
@@ -54,7 +54,7 @@ def _sizes_fit(port: PortQos) -> Iterator[Fault]:
         if size > MAX_SIZE:
             name = "limit" if field[1] == "queues" else field[-1]
             message = f"{name} of {format_size(size)}, {link}, is more than a port can have"
-            yield Fault((field,), message, remedy)
+            yield QosFault((field,), message, remedy)
 
 
 def _sizes(port: PortQos) -> Iterator[tuple[Path, int]]:
@@ -68,7 +68,7 @@ def _sizes(port: PortQos) -> Iterator[tuple[Path, int]]:
             yield ("buffer", "groups", str(number), name), getattr(group, name) or 0
 
 
-def node_faults(node: NodeQos) -> Iterator[Fault]:
+def node_faults(node: NodeQos) -> Iterator[QosFault]:
     """What cannot hold on a node: its ports' faults, and sums beyond its pool."""
     for port in node.ports.values():
         yield from port_faults(port)
@@ -78,7 +78,7 @@ def node_faults(node: NodeQos) -> Iterator[Fault]:
         message = f"{pool} of pool is no more than the {committed} that the ports reserve and keep as headroom"
         sizes = (field for number in range(CLASSES) for field in _of_group(number, "headroom", "reserved"))
         remedy = "raise buffer.pool, or lower reserved and headroom"
-        yield Fault((("buffer", "pool"), *sizes), message, remedy)
+        yield QosFault((("buffer", "pool"), *sizes), message, remedy)
     for port in node.ports.values():
         for number in members(port.lossless_groups):
             group = port.groups[number]
@@ -86,10 +86,10 @@ def node_faults(node: NodeQos) -> Iterator[Fault]:
                 both = f"{format_size(group.xoff)} + {format_size(group.headroom)}"
                 message = f"xoff + headroom, {both}, is more than the pool of {pool}"
                 fields = (*_of_group(number, "xoff", "headroom"), ("buffer", "pool"))
-                yield Fault(fields, message, "raise buffer.pool, or lower xoff and headroom")
+                yield QosFault(fields, message, "raise buffer.pool, or lower xoff and headroom")
 
 
-def advice(node: NodeQos) -> Iterator[tuple[str, Fault]]:
+def advice(node: NodeQos) -> Iterator[tuple[str, QosFault]]:
     """What works on a node and hardly does what was meant, each with its interface."""
     thresholds = _thresholds(node)
     for interface, port in node.ports.items():
@@ -111,7 +111,7 @@ def _thresholds(node: NodeQos) -> dict[int, list[tuple[int, str, int]]]:
 
 def _marks_before_pausing(
     interface: str, port: PortQos, thresholds: dict[int, list[tuple[int, str, int]]]
-) -> Iterator[Fault]:
+) -> Iterator[QosFault]:
     """Kmax < XOFF. Marks are made where packets leave, pauses where they came in: at the node's other ports."""
     for priority in members(port.pfc.priorities):
         queue = port.priority_to_queue[priority]
@@ -125,25 +125,25 @@ def _marks_before_pausing(
         message = f"{name} {format_size(size)} is not below {format_size(xoff)}, where a lone group {group} pauses"
         what = "nothing is marked before" if late else "the curve ends after"
         remedy = f"lower it or raise XOFF: {what} PFC stops the senders"
-        yield Fault((("ecn", str(queue), name), *_of_group(group, "xoff", "alpha")), message, remedy)
+        yield QosFault((("ecn", str(queue), name), *_of_group(group, "xoff", "alpha")), message, remedy)
 
 
-def _queues_are_of_a_kind(port: PortQos) -> Iterator[Fault]:
+def _queues_are_of_a_kind(port: PortQos) -> Iterator[QosFault]:
     for lossless, lossy in _mixed(port, port.priority_to_queue):
         queue = port.priority_to_queue[lossless]
         message = f"lossy priority {lossy} shares queue {queue} with lossless priority {lossless}"
         remedy = "map them to different queues: a pause of one stops both"
-        yield Fault(_mapped("queue", lossy, lossless), message, remedy)
+        yield QosFault(_mapped("queue", lossy, lossless), message, remedy)
 
 
-def _headroom_suffices(port: PortQos) -> Iterator[Fault]:
+def _headroom_suffices(port: PortQos) -> Iterator[QosFault]:
     needed = headroom_needed(port.rate, port.mtu, port.delay, port.reaction)
     for number in members(port.lossless_groups):
         headroom = port.groups[number].headroom
         if headroom < needed and port.pfc.tx:
             message = f"headroom {format_size(headroom)} is less than the {format_size(needed)} that can still arrive"
             remedy = "raise it, or expect drops in the lossless class"
-            yield Fault(_of_group(number, "headroom"), message, remedy)
+            yield QosFault(_of_group(number, "headroom"), message, remedy)
 
 
 def _mixed(port: PortQos, table: tuple[int, ...]) -> Iterator[tuple[int, int]]:

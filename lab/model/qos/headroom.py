@@ -22,7 +22,7 @@ VIRTUAL_REACTION: Final = 50e-6
 """The same in virtual time, where nothing but the lab's own work is between an XOFF and the pause.
 
 Measured: 4.6 us usually, and 27 us at most of 12,000 pauses of four writers at 40 Mb/s;
-tests/vm/test_port_incast.py holds it below.
+tests/vm/port/test_port_incast.py holds it below.
 """
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lab.model.qos.headroom import VIRTUAL_REACTION
 from lab.model.qos.port import CLASSES, members
 from lab.model.qos.presets import CNP_DSCP, PRESETS, ROCE_DSCP
-from lab.model.suggest import runs
+from lab.model.values.suggest import runs
 
 if TYPE_CHECKING:
     from lab.model.qos.port import PortQos, QueueQos

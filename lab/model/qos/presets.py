@@ -33,7 +33,7 @@ from lab.model.qos.port import (
     vector,
 )
 from lab.model.qos.profile import STRICT, Weight
-from lab.model.suggest import suggest
+from lab.model.values.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -39,7 +39,7 @@ _CLAUSE_31B: Final = "IEEE 802.3 clause 31B.3.7"
 
 
 @dataclass(frozen=True, slots=True)
-class Cable:
+class SizedLink:
     """A link and what it carries: ``mtu`` is the largest lossless IP packet, ``port_mtu`` the largest of any class.
 
     ``response`` (quanta) and ``interface`` (bit times) are what a data sheet says; None takes the standard's limit.
@@ -69,7 +69,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SizedThreshold:
     """A threshold (bytes; Pmax: a probability), its arithmetic and source, the cost of a larger and a smaller one."""
 
     name: str
@@ -84,11 +84,11 @@ class Choice:
 class Plan:
     """All thresholds of one lossless class, for ``senders`` that write to one port; ``rtt`` in seconds."""
 
-    cable: Cable
+    cable: SizedLink
     senders: int
     rtt: float
     terms: tuple[Term, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[SizedThreshold, ...]
 
     def value(self, name: str) -> float:
         """The value of a choice by its name; KeyError when there is none."""
@@ -114,7 +114,7 @@ def _at(table: Mapping[int, int], rate: int) -> int:
     return next((table[known] for known in sorted(table) if known >= rate), table[max(table)])
 
 
-def headroom_terms(cable: Cable) -> tuple[Term, ...]:
+def headroom_terms(cable: SizedLink) -> tuple[Term, ...]:
     """What can still arrive after a port has decided to pause its peer, in the order in which it happens."""
     response = _at(RESPONSE_QUANTA, cable.rate) if cable.response is None else cable.response
     interface = _at(INTERFACE_BITS, cable.rate) if cable.interface is None else cable.interface
@@ -139,12 +139,12 @@ def headroom_terms(cable: Cable) -> tuple[Term, ...]:
     )
 
 
-def headroom(cable: Cable) -> int:
+def headroom(cable: SizedLink) -> int:
     """Bytes of headroom above XOFF for one lossless class of one port."""
     return sum(term.size for term in headroom_terms(cable))
 
 
-def least_rtt(cable: Cable, links: int = LINKS) -> float:
+def least_rtt(cable: SizedLink, links: int = LINKS) -> float:
     """Seconds that a full frame and its answer take over ``links`` store-and-forward links without a queue."""
     return 2 * links * (cable.delay + 8 * wire_size(cable.mtu) / cable.rate)
 
@@ -172,7 +172,7 @@ def ecn_bound(buffer: int, ports: int, classes: int, flight: int, beta: float) -
     return beta * (buffer - classes * ports * flight) / (classes * ports * (beta + 1))
 
 
-def make_plan(cable: Cable, senders: int, rtt: float | None = None) -> Plan:
+def make_plan(cable: SizedLink, senders: int, rtt: float | None = None) -> Plan:
     """The thresholds of one lossless class where ``senders`` hosts write to one over links like ``cable``."""
     terms = headroom_terms(cable)
     needed = sum(term.size for term in terms)
@@ -183,10 +183,10 @@ def make_plan(cable: Cable, senders: int, rtt: float | None = None) -> Plan:
     return Plan(cable, senders, round_trip, terms, choices)
 
 
-def _kmin(cable: Cable, rtt: float) -> Choice:
+def _kmin(cable: SizedLink, rtt: float) -> SizedThreshold:
     """A seventh of what the path holds, or three frames where that is more."""
     path, floor = _bytes(cable.rate, rtt / 7), FLOOR_FRAMES * (cable.mtu + L2_OVERHEAD)
-    return Choice(
+    return SizedThreshold(
         "kmin",
         max(path, floor),
         f"the larger of rate x RTT / 7 = {path} (RTT {format_time(rtt)}) and {FLOOR_FRAMES} frames = {floor}",
@@ -196,10 +196,10 @@ def _kmin(cable: Cable, rtt: float) -> Choice:
     )
 
 
-def _marking(kmin: Choice, senders: int, chance: float) -> tuple[Choice, ...]:
+def _marking(kmin: SizedThreshold, senders: int, chance: float) -> tuple[SizedThreshold, ...]:
     """Kmax, and Pmax for flows that settle at a marking probability of ``chance``."""
     return (
-        Choice(
+        SizedThreshold(
             "kmax",
             4 * int(kmin.value),
             f"4 x Kmin = 4 x {int(kmin.value)}",
@@ -207,7 +207,7 @@ def _marking(kmin: Choice, senders: int, chance: float) -> tuple[Choice, ...]:
             "deeper queues before everything is marked",
             "no range in which flows settle",
         ),
-        Choice(
+        SizedThreshold(
             "pmax",
             min(1.0, max(0.01, 2 * chance)),
             f"2 x {chance:.4f}, where {counted(senders, 'flow settles', 'flows settle')}; at least 1%",
@@ -218,13 +218,13 @@ def _marking(kmin: Choice, senders: int, chance: float) -> tuple[Choice, ...]:
     )
 
 
-def _pausing(kmax: int, needed: int, cable: Cable, senders: int) -> tuple[Choice, ...]:
+def _pausing(kmax: int, needed: int, cable: SizedLink, senders: int) -> tuple[SizedThreshold, ...]:
     """XOFF, XON, headroom and the buffer of the whole incast, where ``needed`` bytes can arrive after XOFF."""
     leaves = needed - wire_size(cable.mtu)
     resume, above = -(-leaves // senders), -(-5 * kmax // 4)
     xoff = max(above, 2 * resume)
     return (
-        Choice(
+        SizedThreshold(
             "xoff",
             xoff,
             f"the larger of 5/4 x Kmax = {above} and 2 x the least XON = {2 * resume}",
@@ -232,7 +232,7 @@ def _pausing(kmax: int, needed: int, cable: Cable, senders: int) -> tuple[Choice
             "more buffer for each port and class",
             "pauses before marks can slow senders",
         ),
-        Choice(
+        SizedThreshold(
             "xon",
             xoff // 2,
             f"XOFF / 2; the least is {leaves} / {counted(senders, 'sender')} = {resume}",
@@ -240,7 +240,7 @@ def _pausing(kmax: int, needed: int, cable: Cable, senders: int) -> tuple[Choice
             "more pauses and resumes",
             "the link idles after a pause",
         ),
-        Choice(
+        SizedThreshold(
             "headroom",
             needed,
             "the sum of the terms",
@@ -248,7 +248,7 @@ def _pausing(kmax: int, needed: int, cable: Cable, senders: int) -> tuple[Choice
             "buffer that is nearly always empty",
             "drops in the lossless class",
         ),
-        Choice(
+        SizedThreshold(
             "buffer",
             senders * (xoff + needed),
             f"{counted(senders, 'sender')} x (XOFF + headroom)",
@@ -268,7 +268,7 @@ class SonicAsic:
     response: int = 3891
 
 
-def sonic_headroom(cable: Cable, asic: SonicAsic | None = None, small_packets: float = 1.0) -> int:
+def sonic_headroom(cable: SizedLink, asic: SonicAsic | None = None, small_packets: float = 1.0) -> int:
     """The xoff of SONiC's buffer_headroom_mellanox.lua: bytes after a pause, in cells that small packets fill badly.
 
     ``small_packets`` is the share of packets of 64 bytes. Rounded up to 1,024 bytes, as there.

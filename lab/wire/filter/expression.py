@@ -17,7 +17,7 @@ ICRC_NAMES: Final = ("ok", "bad", "unknown")
 """What came of checking an ICRC, by the values of ``Field.ICRC``; unknown where a packet was not captured whole."""
 
 
-class Field(Enum):
+class FilterField(Enum):
     """A number that a packet may have, with the greatest value it can take."""
 
     QPN = ("qpn", 2**24 - 1)
@@ -58,11 +58,20 @@ class Field(Enum):
 
 
 _QUICK: Final = frozenset(
-    (Field.QPN, Field.PSN, Field.OPCODE, Field.ANSWER, Field.VNI, Field.DSCP, Field.ECN, Field.CONTROL)
+    (
+        FilterField.QPN,
+        FilterField.PSN,
+        FilterField.OPCODE,
+        FilterField.ANSWER,
+        FilterField.VNI,
+        FilterField.DSCP,
+        FilterField.ECN,
+        FilterField.CONTROL,
+    )
 )
 
 
-class Side(Enum):
+class AddressSide(Enum):
     """Which address a host may have in a packet."""
 
     ANY = "host"
@@ -77,22 +86,22 @@ class Within:
     ``where``: only in headers in which another field has this value, as the ports of TCP alone.
     """
 
-    field: Field
+    field: FilterField
     ranges: tuple[Range, ...]
-    where: tuple[Field, int] | None = None
+    where: tuple[FilterField, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostCondition:
     """An IP address of the packet is one of ``addresses``, or in one of ``networks``."""
 
-    side: Side
+    side: AddressSide
     addresses: tuple[Address, ...]
     networks: tuple[Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkCondition:
     """The packet was seen at the interface ``name``, or at one of the node that is called so."""
 
     name: str
@@ -119,7 +128,7 @@ class Any:
     terms: tuple[Expression, ...]
 
 
-Expression: TypeAlias = Within | Host | Link | Not | All | Any
+Expression: TypeAlias = Within | HostCondition | LinkCondition | Not | All | Any
 
 
 def quick(expression: Expression) -> bool:
@@ -131,13 +140,13 @@ def quick(expression: Expression) -> bool:
             return quick(term)
         case Within(field, _, where):
             return field.quick and where is None
-        case Host(networks=networks):
+        case HostCondition(networks=networks):
             return not networks
-        case Link():
+        case LinkCondition():
             return False
 
 
-def asks_for(expression: Expression, field: Field) -> bool:
+def asks_for(expression: Expression, field: FilterField) -> bool:
     """Whether a condition is about ``field``."""
     match expression:
         case All(terms) | Any(terms):

@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
-from lab.wire.filter.expression import All, Any, Expression, Field, Host, Not, Side, Within, quick
-from lab.wire.filter.kernel_walk import CONTROL, INNER, NOTHING, OUTER, VNI, Walk
+from lab.wire.filter.expression import (
+    AddressSide,
+    All,
+    Any,
+    Expression,
+    FilterField,
+    HostCondition,
+    Not,
+    Within,
+    quick,
+)
+from lab.wire.filter.kernel_walk import CONTROL, INNER, NOTHING, OUTER, VNI, KernelWalk
 from lab.wire.filter.match import ANSWERS
 from lab.wire.layers import ETHERNET_SIZE
-from lab.wire.ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
+from lab.wire.udp_ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +33,7 @@ if TYPE_CHECKING:
 
     from lab.wire.filter.assembler import Instruction
     from lab.wire.filter.expression import Address
-    from lab.wire.filter.kernel_walk import Layer
+    from lab.wire.filter.kernel_walk import WalkMemory
 
 _ROCEV2: Final = (IPV4_TYPE, 0x45, UDP, ROCEV2_PORT)
 NEEDED: Final = 512
@@ -76,7 +86,7 @@ class _Compiler:
         self._asm = Assembler()
         self._keep = keep
         self._accept = Label()
-        self._walk = Walk(self._asm, unsure=self._accept)
+        self._walk = KernelWalk(self._asm, unsure=self._accept)
 
     def compile(self, expression: Expression) -> tuple[Instruction, ...]:
         reject, decide = Label(), Label()
@@ -115,14 +125,14 @@ class _Compiler:
     def _test(self, condition: Expression, yes: Label) -> None:
         """Code that goes to ``yes``, or on."""
         match condition:
-            case Host(side, addresses):
+            case HostCondition(side, addresses):
                 for layer in (OUTER, INNER):
                     self._host(side, addresses, layer, yes)
             case Within(field, ranges):
-                for layer in (OUTER,) if field in {Field.VNI, Field.CONTROL} else (OUTER, INNER):
+                for layer in (OUTER,) if field in {FilterField.VNI, FilterField.CONTROL} else (OUTER, INNER):
                     self._within(field, ranges, layer, yes)
 
-    def _within(self, field: Field, ranges: tuple[tuple[int, int], ...], layer: Layer, yes: Label) -> None:
+    def _within(self, field: FilterField, ranges: tuple[tuple[int, int], ...], layer: WalkMemory, yes: Label) -> None:
         absent = Label()
         self._value(field, layer, absent)
         for first, last in ranges:
@@ -132,9 +142,14 @@ class _Compiler:
             self._asm.place(following)
         self._asm.place(absent)
 
-    def _value(self, field: Field, layer: Layer, absent: Label) -> None:
+    def _value(self, field: FilterField, layer: WalkMemory, absent: Label) -> None:
         """A gets the field's value, or the program goes to ``absent``."""
-        slots = {Field.VNI: VNI, Field.CONTROL: CONTROL, Field.DSCP: layer.tos, Field.ECN: layer.tos}
+        slots = {
+            FilterField.VNI: VNI,
+            FilterField.CONTROL: CONTROL,
+            FilterField.DSCP: layer.tos,
+            FilterField.ECN: layer.tos,
+        }
         slot = slots.get(field, layer.bth)
         missing = 0 if slot in {CONTROL, layer.bth} else NOTHING
         self._asm.add(asm.LD_MEMORY, slot)
@@ -142,22 +157,22 @@ class _Compiler:
         if slot == layer.bth:
             self._asm.add(asm.A_TO_X)
         match field:
-            case Field.QPN:
+            case FilterField.QPN:
                 self._walk.load(asm.LD_WORD, 4, 0xFFFFFF)
-            case Field.PSN:
+            case FilterField.PSN:
                 self._walk.load(asm.LD_WORD, 8, 0xFFFFFF)
-            case Field.OPCODE:
+            case FilterField.OPCODE:
                 self._walk.load(asm.LD_BYTE, 0)
-            case Field.ANSWER:
+            case FilterField.ANSWER:
                 self._answer(layer, absent)
-            case Field.DSCP:
+            case FilterField.DSCP:
                 self._asm.add(asm.SHIFT_RIGHT, 2)
-            case Field.ECN:
+            case FilterField.ECN:
                 self._asm.add(asm.AND, 3)
-            case Field.VNI | Field.CONTROL:
+            case FilterField.VNI | FilterField.CONTROL:
                 pass
 
-    def _answer(self, layer: Layer, absent: Label) -> None:
+    def _answer(self, layer: WalkMemory, absent: Label) -> None:
         """The kind that the syndrome says; the AETH must be between BTH and ICRC."""
         answer = Label()
         self._walk.load(asm.LD_BYTE, 0)
@@ -169,15 +184,15 @@ class _Compiler:
         self._asm.add(asm.SHIFT_RIGHT, 5)
         self._asm.add(asm.AND, 3)
 
-    def _host(self, side: Side, addresses: tuple[Address, ...], layer: Layer, yes: Label) -> None:
+    def _host(self, side: AddressSide, addresses: tuple[Address, ...], layer: WalkMemory, yes: Label) -> None:
         for address in addresses:
             source, destination = (12, 16) if isinstance(address, IPv4Address) else (8, 24)
-            if side is not Side.DESTINATION:
+            if side is not AddressSide.DESTINATION:
                 self._address(address, source, layer, yes)
-            if side is not Side.SOURCE:
+            if side is not AddressSide.SOURCE:
                 self._address(address, destination, layer, yes)
 
-    def _address(self, address: Address, offset: int, layer: Layer, yes: Label) -> None:
+    def _address(self, address: Address, offset: int, layer: WalkMemory, yes: Label) -> None:
         other = Label()
         self._asm.add(asm.LD_MEMORY, layer.version)
         self._asm.jump(asm.JUMP_EQUAL, address.version, None, other)

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
 from lab.wire.layers import RULES, VNI_VALID, Header
-from lab.wire.ports import FRAGMENT_OFFSET, MORE_FRAGMENTS, PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES
+from lab.wire.udp_ports import FRAGMENT_OFFSET, MORE_FRAGMENTS, PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES
 
 _NEGATIVE: Final = 0x80000000
 NOTHING: Final = 0xFFFFFFFF
 """What memory says of a value that any number of the packet's could be."""
 
 
-class Layer(NamedTuple):
+class WalkMemory(NamedTuple):
     """Where the program's memory holds what it found in one frame: offsets from the packet's start, or zero."""
 
     ip: int
@@ -29,8 +29,8 @@ class Layer(NamedTuple):
     udp_end: int
 
 
-OUTER: Final = Layer(0, 1, 2, 3, 4)
-INNER: Final = Layer(5, 6, 7, 8, 9)
+OUTER: Final = WalkMemory(0, 1, 2, 3, 4)
+INNER: Final = WalkMemory(5, 6, 7, 8, 9)
 CONTROL: Final = 10
 """The opcode of MAC control, or zero."""
 VNI: Final = 11
@@ -41,7 +41,7 @@ _UDP_AT: Final = 14
 _IP_END: Final = 15
 
 
-class Walk:
+class KernelWalk:
     """Writes the walk into ``assembler``; what it cannot judge goes to ``unsure``."""
 
     def __init__(self, assembler: Assembler, unsure: Label) -> None:
@@ -83,7 +83,7 @@ class Walk:
         self._asm.add(asm.ADD, k)
         self._asm.add(asm.STORE, slot)
 
-    def _frame(self, layer: Layer, done: Label, tunnel: Label) -> None:
+    def _frame(self, layer: WalkMemory, done: Label, tunnel: Label) -> None:
         """One frame from _BASE to _END; at ``tunnel`` these are those of the frame that VXLAN carries."""
         tagged, plain, ipv4, ipv6, control, udp = (Label() for _ in range(6))
         self._asm.add(asm.LDX_MEMORY, _BASE)
@@ -130,7 +130,7 @@ class Walk:
             self._asm.add(asm.STORE, CONTROL)
             self._asm.go(done)
 
-    def _ip(self, layer: Layer, version: int, size: int) -> None:
+    def _ip(self, layer: WalkMemory, version: int, size: int) -> None:
         """What both versions have in common; it loses A."""
         self.need(14 + size)
         self.load(asm.LD_BYTE, 14, 0xF0)
@@ -147,7 +147,7 @@ class Walk:
         self._asm.jump(asm.JUMP_BITS, _NEGATIVE, self._unsure, None)
         self._asm.add(asm.LDX_MEMORY, _UDP_AT)
 
-    def _ipv6(self, here: Label, layer: Layer, done: Label, udp: Label) -> None:
+    def _ipv6(self, here: Label, layer: WalkMemory, done: Label, udp: Label) -> None:
         self._asm.place(here)
         self._ip(layer, 6, 40)
         self.load(asm.LD_HALF, 14)
@@ -165,7 +165,7 @@ class Walk:
         self._ends()
         self._asm.go(udp)
 
-    def _ipv4(self, here: Label, layer: Layer, done: Label) -> None:
+    def _ipv4(self, here: Label, layer: WalkMemory, done: Label) -> None:
         self._asm.place(here)
         self._ip(layer, 4, 20)
         self.load(asm.LD_BYTE, 15)
@@ -196,7 +196,7 @@ class Walk:
         self._asm.add(asm.ADD, 14)
         self._asm.add(asm.STORE, slot)
 
-    def _udp(self, layer: Layer, done: Label, tunnel: Label) -> None:
+    def _udp(self, layer: WalkMemory, done: Label, tunnel: Label) -> None:
         """X is where UDP starts: its length must fit into IP's."""
         roce, vxlan = Label(), Label()
         self.need(8, _IP_END)
@@ -218,7 +218,7 @@ class Walk:
             self._vxlan(layer)
         self._asm.go(tunnel)
 
-    def _vxlan(self, layer: Layer) -> None:
+    def _vxlan(self, layer: WalkMemory) -> None:
         self.need(16, layer.udp_end)
         self.load(asm.LD_BYTE, 8)
         self._only(asm.JUMP_BITS, VNI_VALID)

@@ -24,9 +24,21 @@ from ipaddress import ip_address, ip_network
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from lab.errors import UsageError
-from lab.model.suggest import suggest
+from lab.model.values.suggest import suggest
 from lab.wire.filter import words
-from lab.wire.filter.expression import Address, All, Any, Expression, Field, Host, Link, Not, Range, Side, Within
+from lab.wire.filter.expression import (
+    Address,
+    AddressSide,
+    All,
+    Any,
+    Expression,
+    FilterField,
+    HostCondition,
+    LinkCondition,
+    Not,
+    Range,
+    Within,
+)
 
 MAX_DEPTH: Final = 40
 """Parentheses and ``not`` inside each other."""
@@ -158,11 +170,11 @@ class _Parser:
 
     def _any_tag(self) -> Expression:
         """A condition on the VLAN of any tag; with != on that of every one."""
-        last = self._comparison(Field.VLAN)
-        first = Within(Field.SVLAN, last.ranges)
+        last = self._comparison(FilterField.VLAN)
+        first = Within(FilterField.SVLAN, last.ranges)
         if self._operator != "!=":
             return Any((last, first))
-        return All((last, Any((first, Not(Within(Field.SVLAN, ((0, Field.SVLAN.greatest),)))))))
+        return All((last, Any((first, Not(Within(FilterField.SVLAN, ((0, FilterField.SVLAN.greatest),)))))))
 
     def _meaning(self, word: str) -> Expression:
         if word in words.WORDS:
@@ -172,7 +184,7 @@ class _Parser:
         if word == words.PORT:
             return self._port()
         if word == words.INTERFACE:
-            return self._name(word, Link)
+            return self._name(word, LinkCondition)
         if word == words.CONNECTION:
             return self._name(word, self._connect)
         return self._host(words.SIDES[word])
@@ -189,8 +201,8 @@ class _Parser:
 
     def _port(self) -> Expression:
         """Either port; with != neither."""
-        source = self._comparison(Field.SPORT)
-        other = Within(Field.DPORT, source.ranges)
+        source = self._comparison(FilterField.SPORT)
+        other = Within(FilterField.DPORT, source.ranges)
         return All((source, other)) if self._operator == "!=" else Any((source, other))
 
     def _name(self, word: str, meaning: Callable[[str], Expression]) -> Expression:
@@ -202,12 +214,12 @@ class _Parser:
         found = meaning(self._take())
         return found if operator == "==" else Not(found)
 
-    def _host(self, side: Side) -> Expression:
+    def _host(self, side: AddressSide) -> Expression:
         operator = self._take() if self.token.text in {"==", "!="} else ""
         found = self._addresses(side)
         return Not(found) if operator == "!=" else found
 
-    def _comparison(self, field: Field) -> Within:
+    def _comparison(self, field: FilterField) -> Within:
         operator = self._operator = self.token.text
         if self._accept("in"):
             return Within(field, self._span(field))
@@ -220,14 +232,14 @@ class _Parser:
         ranges = _COMPARISONS[operator](self._number(field), field.greatest)
         return Within(field, tuple(span for span in ranges if span[0] <= span[1]))
 
-    def _named(self, field: Field, values: set[int], operator: str) -> Within:
+    def _named(self, field: FilterField, values: set[int], operator: str) -> Within:
         if operator not in {"==", "!="}:
             self.expected(f"a number after {operator}")
         self._take()
         wanted = values if operator == "==" else set(range(field.greatest + 1)) - values
         return Within(field, tuple(_runs(sorted(wanted))))
 
-    def _span(self, field: Field) -> tuple[Range, ...]:
+    def _span(self, field: FilterField) -> tuple[Range, ...]:
         """``A..B``; PSNs count in a circle (IBA vol. 1 section 9.7.1), so theirs may go over the top."""
         first = self._number(field)
         if not self._accept(".."):
@@ -236,39 +248,45 @@ class _Parser:
         last = self._number(field)
         if first <= last:
             return ((first, last),)
-        if field is not Field.PSN:
+        if field is not FilterField.PSN:
             self.token = place
             self.expected(f"{first} or more")
         return ((0, last), (first, field.greatest))
 
-    def _number(self, field: Field) -> int:
+    def _number(self, field: FilterField) -> int:
         try:
             value = int(self.token.text, 0)
         except ValueError:
             value = -1
         if not 0 <= value <= field.greatest:
-            also = {Field.OPCODE: " or the name of an opcode", Field.ICRC: ", ok, bad or unknown"}.get(field, "")
+            also = {FilterField.OPCODE: " or the name of an opcode", FilterField.ICRC: ", ok, bad or unknown"}.get(
+                field, ""
+            )
             self.expected(f"a number from 0 to {field.greatest}{also}")
         self._take()
         return value
 
-    def _addresses(self, side: Side) -> Host:
+    def _addresses(self, side: AddressSide) -> HostCondition:
         if not self.token.text or not (self.token.text[0].isalnum() or self.token.text[0] in "_:"):
             self.expected("an IP address or the name of a host")
         text = self.token.text
         if text.lower() == words.PORT:  # as tcpdump has it
             self._wrong(f"{side.value} takes hosts", "of ports write sport==4791 or dport==4791")
         try:
-            found = Host(side, (), (ip_network(text),)) if "/" in text else Host(side, (ip_address(text),))
+            found = (
+                HostCondition(side, (), (ip_network(text),))
+                if "/" in text
+                else HostCondition(side, (ip_address(text),))
+            )
         except ValueError as error:
             if "/" in text:
                 self.expected(f"a network like 10.0.0.0/24 ({error})")
-            found = Host(side, tuple(self._resolve(text)))
+            found = HostCondition(side, tuple(self._resolve(text)))
         self._take()
         return found
 
 
-def _only(found: Expression, where: tuple[Field, int]) -> Expression:
+def _only(found: Expression, where: tuple[FilterField, int]) -> Expression:
     """A condition on ports in one transport alone, as Wireshark has it."""
     match found:
         case Within(field, ranges):

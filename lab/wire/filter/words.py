@@ -5,33 +5,33 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lab.wire.filter.expression import ICRC_NAMES, Expression, Field, Side, Within
+from lab.wire.filter.expression import ICRC_NAMES, AddressSide, Expression, FilterField, Within
 from lab.wire.opcodes import OPERATIONS, Opcode, opcode_name
-from lab.wire.ports import PAUSE_OPCODE, PFC_OPCODE
 from lab.wire.syndrome import AckKind
+from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
 
 _LANGUAGE: Final = (
-    Field.QPN, Field.PSN, Field.OPCODE, Field.VNI, Field.DSCP, Field.ECN, Field.TTL, Field.SPORT, Field.DPORT,
-    Field.VLAN, Field.PCP, Field.ICRC,
+    FilterField.QPN, FilterField.PSN, FilterField.OPCODE, FilterField.VNI, FilterField.DSCP, FilterField.ECN,
+    FilterField.TTL, FilterField.SPORT, FilterField.DPORT, FilterField.VLAN, FilterField.PCP, FilterField.ICRC,
 )  # fmt: skip
 FIELDS: Final = {field.value[0]: field for field in _LANGUAGE}
 PORT: Final = "port"
 """Either port."""
 INTERFACE: Final = "interface"
 CONNECTION: Final = "conn"
-SIDES: Final = {side.value: side for side in Side}
+SIDES: Final = {side.value: side for side in AddressSide}
 WORDS: Final[dict[str, Expression]] = {
-    "roce": Within(Field.OPCODE, ((0, 255),)),
-    "cnp": Within(Field.OPCODE, ((Opcode.CNP, Opcode.CNP),)),
-    "ack": Within(Field.ANSWER, ((AckKind.ACK, AckKind.ACK),)),
-    "nak": Within(Field.ANSWER, ((AckKind.NAK, AckKind.NAK),)),
-    "rnr": Within(Field.ANSWER, ((AckKind.RNR_NAK, AckKind.RNR_NAK),)),
-    "ce": Within(Field.ECN, ((3, 3),)),
-    "ect": Within(Field.ECN, ((1, 2),)),
-    "pfc": Within(Field.CONTROL, ((PFC_OPCODE, PFC_OPCODE),)),
-    "pause": Within(Field.CONTROL, ((PAUSE_OPCODE, PAUSE_OPCODE),)),
-    "tcp": Within(Field.TRANSPORT, ((6, 6),)),
-    "udp": Within(Field.TRANSPORT, ((17, 17),)),
+    "roce": Within(FilterField.OPCODE, ((0, 255),)),
+    "cnp": Within(FilterField.OPCODE, ((Opcode.CNP, Opcode.CNP),)),
+    "ack": Within(FilterField.ANSWER, ((AckKind.ACK, AckKind.ACK),)),
+    "nak": Within(FilterField.ANSWER, ((AckKind.NAK, AckKind.NAK),)),
+    "rnr": Within(FilterField.ANSWER, ((AckKind.RNR_NAK, AckKind.RNR_NAK),)),
+    "ce": Within(FilterField.ECN, ((3, 3),)),
+    "ect": Within(FilterField.ECN, ((1, 2),)),
+    "pfc": Within(FilterField.CONTROL, ((PFC_OPCODE, PFC_OPCODE),)),
+    "pause": Within(FilterField.CONTROL, ((PAUSE_OPCODE, PAUSE_OPCODE),)),
+    "tcp": Within(FilterField.TRANSPORT, ((6, 6),)),
+    "udp": Within(FilterField.TRANSPORT, ((17, 17),)),
 }
 ALIASES: Final = {
     "infiniband": "roce",
@@ -63,7 +63,7 @@ ALIASES: Final = {
     "frame.interface_name": "interface",
 }
 """By Wireshark's display filter fields: what the language calls the same, in IPv4 and IPv6 alike."""
-_OF: Final = {"tcp.": (Field.TRANSPORT, 6), "udp.": (Field.TRANSPORT, 17)}
+_OF: Final = {"tcp.": (FilterField.TRANSPORT, 6), "udp.": (FilterField.TRANSPORT, 17)}
 WHERE: Final = {alias: where for alias in ALIASES for prefix, where in _OF.items() if alias.startswith(prefix)}
 """Of Wireshark's fields those of one transport alone: the language's own ports are those of both."""
 TAGS: Final = "vlan.id"
@@ -96,9 +96,9 @@ OPCODES: Final = {_full_name(value, opcode).lower(): (value,) for value, opcode 
     family: tuple(value for value, opcode in OPERATIONS.items() if re.search(part, _full_name(value, opcode)))
     for family, part in _FAMILIES.items()
 }
-NAMED: Final[dict[Field, dict[str, tuple[int, ...]]]] = {
-    Field.OPCODE: OPCODES,
-    Field.ICRC: {name: (number,) for number, name in enumerate(ICRC_NAMES)},
+NAMED: Final[dict[FilterField, dict[str, tuple[int, ...]]]] = {
+    FilterField.OPCODE: OPCODES,
+    FilterField.ICRC: {name: (number,) for number, name in enumerate(ICRC_NAMES)},
 }
 """Values that have names."""
 CONDITIONS: Final = (*FIELDS, PORT, INTERFACE, CONNECTION, *SIDES, *WORDS)

@@ -6,12 +6,12 @@ import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lab.analysis.report import analyse
+from lab.analysis.results.fact_builder import analyse
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis.captures import pcapng
 
 if TYPE_CHECKING:
-    from lab.analysis.facts import Facts
+    from lab.analysis.results.analysis_facts import AnalysisFacts
 
 LINKS = ("h1:eth1", "leaf1:swp1", "spine1:swp2", "leaf2:swp3")
 """From the requester to the responder."""
@@ -45,6 +45,6 @@ class Journeys:
         records = [Record(START + t, link, len(frame), way, frame) for t, link, way, frame in sorted(self.taken)]
         return pcapng(records, *(Interface(link, speed=10**9) for link in self.links))
 
-    def told(self) -> Facts:
+    def told(self) -> AnalysisFacts:
         """What an analysis says."""
         return analyse(io.BytesIO(self.capture()), "story")

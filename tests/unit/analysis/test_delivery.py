@@ -95,7 +95,7 @@ def test_a_go_back_n_of_which_only_the_first_packet_arrived_is_no_selective_repe
 
 def test_what_waits_for_an_ack_is_bounded_over_all_flows(monkeypatch: pytest.MonkeyPatch) -> None:
     """50 flows with a gap each, and behind it 20 packets that no ACK comes for: no more than 100 are kept."""
-    monkeypatch.setattr("lab.analysis.order.MAX_WAITING", 100)
+    monkeypatch.setattr("lab.analysis.transport.psn_order.MAX_WAITING", 100)
     story = [packets.send(psn, 4, qp=qp) for psn in (1, *range(3, 23)) for qp in range(100, 150)]
     analyser = Analyser()
     analyser.run(io.BytesIO(pcapng(records(story))), "story")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.cli.analysis_tables import verdict
+from lab.cli.tables.analysis_tables import verdict
 from lab.errors import ExitCode
 from tests.unit.analysis import packets
 from tests.unit.analysis.stories import NAK, requests, told

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.backends import state
+from lab.backends import fabric_state
 from lab.model.load import read_topology
 from lab.model.topology import Topology
 
@@ -15,8 +15,8 @@ TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stands in for /run/rocelab, which needs root."""
     root = tmp_path / "run"
-    monkeypatch.setattr(state, "STATE_ROOT", root)
-    monkeypatch.setattr(state, "FABRICS", root / "fabrics")
+    monkeypatch.setattr(fabric_state, "STATE_ROOT", root)
+    monkeypatch.setattr(fabric_state, "FABRICS", root / "fabrics")
     return root
 
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.backends import adopted_ports, adoption, registry, seen
-from lab.backends.adopted import kept, refuse_change
-from lab.backends.adopted_ports import Replaced
-from lab.backends.base import Fabric
-from lab.backends.seen import Seen
-from lab.backends.state import FabricState
+from lab.backends import registry
+from lab.backends.adopted import adopted_facts, adopted_ports, adoption
+from lab.backends.adopted.adopted_facts import AdoptedNode
+from lab.backends.adopted.adopted_lab import kept, refuse_change
+from lab.backends.adopted.adopted_ports import Replaced
+from lab.backends.backend import Fabric
+from lab.backends.fabric_state import FabricState
 from lab.dataplane.numbering import number_ports
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel.queueing import Queue
+from lab.kernel.netlink.saved_qdiscs import SavedQdisc
 from lab.model.topology import Endpoint, Link, Node, Role, Topology
 from tests.fake_docker import Docker
 
@@ -48,15 +49,15 @@ ROUTER = [
 CLIENT = [interface("data0", "aa:c1:ab:00:00:02", ("fe80::2/64", "link"))]
 
 
-def found(client: list[dict[str, Any]] = CLIENT) -> dict[str, Seen]:
+def found(client: list[dict[str, Any]] = CLIENT) -> dict[str, AdoptedNode]:
     return {
-        "r1": Seen("clab-theirs-r1", 41, json.dumps(ROUTER)),
-        "c1": Seen("clab-theirs-c1", 42, json.dumps(client)),
+        "r1": AdoptedNode("clab-theirs-r1", 41, json.dumps(ROUTER)),
+        "c1": AdoptedNode("clab-theirs-c1", 42, json.dumps(client)),
     }
 
 
 def test_the_plan_is_what_was_found_on_interfaces_of_links() -> None:
-    plan = seen.plan_of(THEIRS, found())
+    plan = adopted_facts.plan_of(THEIRS, found())
     assert list(plan["r1"].interfaces) == ["eth1"]
     assert plan["r1"].interfaces["eth1"].address == ip_interface("10.1.0.1/24")
     assert plan["r1"].interfaces["eth1"].mac == "aa:c1:ab:00:00:01"
@@ -66,7 +67,7 @@ def test_the_plan_is_what_was_found_on_interfaces_of_links() -> None:
 
 def test_a_link_whose_interface_is_gone_is_told() -> None:
     with pytest.raises(EnvironmentLacks, match="c1 has no interface data0"):
-        seen.plan_of(THEIRS, found(client=[]))
+        adopted_facts.plan_of(THEIRS, found(client=[]))
 
 
 def test_later_commands_know_what_was_found(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +75,9 @@ def test_later_commands_know_what_was_found(root: Path, tmp_path: Path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))
     state = FabricState("theirs")
     state.directory.mkdir(parents=True)
-    seen.save(kept(state), found())
+    adopted_facts.save(kept(state), found())
     fabric = Fabric(state, THEIRS, registry.backend("adopted"))
-    assert fabric.plan == seen.plan_of(THEIRS, found())
+    assert fabric.plan == adopted_facts.plan_of(THEIRS, found())
     assert str(fabric.router("r1").terminal("bgpd")) == "/proc/41/root/run/frr/bgpd.vty"
     assert fabric.router("r1").vtysh("show version")[-4:] == ["clab-theirs-r1", "vtysh", "-c", "show version"]
     state.forget()
@@ -89,7 +90,7 @@ def test_later_commands_know_what_was_found(root: Path, tmp_path: Path, monkeypa
 def test_it_is_neither_built_nor_broken() -> None:
     state = FabricState("theirs")
     state.directory.mkdir(parents=True)
-    seen.save(kept(state), found())
+    adopted_facts.save(kept(state), found())
     backend = registry.backend("adopted")
     with pytest.raises(UsageError, match="rocelab adopt takes one that runs"):
         backend.check(THEIRS)
@@ -108,29 +109,29 @@ def test_backends_that_build_are_listed() -> None:
         registry.backend("k8s")
 
 
-def veths(kind: str = "veth", mtu: int = 9500) -> dict[str, Seen]:
+def veths(kind: str = "veth", mtu: int = 9500) -> dict[str, AdoptedNode]:
     """The lab, with ends of links as ``ip -details`` tells them."""
     router = ROUTER[1] | {"linkinfo": {"info_kind": "veth"}, "mtu": 1400, "ifindex": 7}
     client = CLIENT[0] | {"linkinfo": {"info_kind": kind}, "mtu": mtu, "ifindex": 9}
     return {
-        "r1": Seen("clab-theirs-r1", 41, json.dumps([router])),
-        "c1": Seen("clab-theirs-c1", 42, json.dumps([client])),
+        "r1": AdoptedNode("clab-theirs-r1", 41, json.dumps([router])),
+        "c1": AdoptedNode("clab-theirs-c1", 42, json.dumps([client])),
     }
 
 
 def test_links_have_the_larger_mtu_that_was_found_at_their_ends() -> None:
-    assert seen.with_their_mtus(THEIRS, veths(mtu=1300)).links[0].mtu == 1400
-    assert seen.with_their_mtus(THEIRS, veths(mtu=4000)).links[0].mtu == 4000
+    assert adopted_facts.with_their_mtus(THEIRS, veths(mtu=1300)).links[0].mtu == 1400
+    assert adopted_facts.with_their_mtus(THEIRS, veths(mtu=4000)).links[0].mtu == 4000
 
 
 def test_a_port_goes_on_a_veth_alone() -> None:
-    seen.refuse_others(THEIRS, veths())
+    adopted_facts.refuse_others(THEIRS, veths())
     with pytest.raises(EnvironmentLacks, match="c1:data0 is macvlan, and a lossless port goes on a veth"):
-        seen.refuse_others(THEIRS, veths("macvlan"))
+        adopted_facts.refuse_others(THEIRS, veths("macvlan"))
 
 
 def test_ports_have_the_indexes_that_were_found() -> None:
-    numbering = number_ports(THEIRS, seen.indexes(veths()))
+    numbering = number_ports(THEIRS, adopted_facts.indexes(veths()))
     router, client = numbering.nodes["r1"], numbering.nodes["c1"]
     assert numbering.index("r1", "eth1") == 7
     assert numbering.index("c1", "data0") == 9
@@ -139,7 +140,7 @@ def test_ports_have_the_indexes_that_were_found() -> None:
 
 
 def test_what_ports_take_the_place_of_is_kept(tmp_path: Path) -> None:
-    queue = Queue(0xFFFFFFFF, 0x10000, "tbf", "2800")
+    queue = SavedQdisc(0xFFFFFFFF, 0x10000, "tbf", "2800")
     had = {"r1": {"eth1": Replaced(7, (queue,), 500, (1, 2), "0", 0), "lo": Replaced(1, ())}}
     file = tmp_path / "replaced.json"
     adopted_ports.save(file, had)

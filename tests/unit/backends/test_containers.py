@@ -10,7 +10,7 @@ import pytest
 
 from lab.backends import containers
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
-from lab.kernel import netns
+from lab.kernel.process import netns
 from tests.fake_docker import Docker
 from tests.patience import PATIENCE
 

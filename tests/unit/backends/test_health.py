@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lab.backends import health
-from lab.kernel.routes import DefaultRoute
+from lab.kernel.netlink.routes import DefaultRoute
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
-from lab.routing.show import Session
+from lab.routing.show import BgpSession
 
 BORDER = """
 name: way-out
@@ -29,8 +29,8 @@ overlay:
 
 
 def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sessions(router: Any, vrf: str = "") -> list[Session]:
-        return [Session(f"of {vrf or 'default'}", router.name, "Established", 0, 1.0)]
+    def sessions(router: Any, vrf: str = "") -> list[BgpSession]:
+        return [BgpSession(f"of {vrf or 'default'}", router.name, "Established", 0, 1.0)]
 
     topology = load_topology(BORDER)
     fabric: Any = SimpleNamespace(

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.backends import registry
-from lab.backends.containerlab import ContainerlabBackend
+from lab.backends.containerlab_backend import ContainerlabBackend
 from lab.errors import UsageError
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lab.backends import lifecycle, registry
-from lab.backends.base import Fabric, Progress
-from lab.backends.state import FabricState, Kind
+from lab.backends.backend import Fabric, Progress
+from lab.backends.fabric_state import FabricState, JournalKind
 from lab.errors import InvalidInput, OperationFailed, UsageError
-from lab.kernel.netns import Namespace
+from lab.kernel.process.netns import Namespace
 from lab.model.addressing import NodePlan, plan_addresses
 from lab.model.load import renamed
 from lab.model.topology import Role, Topology
@@ -30,13 +30,13 @@ class Recorder:
         assert topology.nodes
 
     def deploy(self, fabric: Fabric, progress: Progress) -> None:
-        fabric.state.record(Kind.NAMESPACE, ["one", "two"])
+        fabric.state.record(JournalKind.NAMESPACE, ["one", "two"])
         progress("plumbing", 1, 1)
         if self.fail is not None:
             raise self.fail
 
     def remove(self, state: FabricState) -> None:
-        self.removed.append(state.recorded(Kind.NAMESPACE))
+        self.removed.append(state.recorded(JournalKind.NAMESPACE))
 
     def namespace(self, state: FabricState, node: str) -> Namespace:
         return Namespace(f"{state.name}.{node}")
@@ -106,7 +106,7 @@ def test_a_name_in_use_is_refused_and_the_fabric_left_alone(root: Path, hosts: T
 def test_a_fabric_in_pieces_is_not_opened(root: Path, play: Callable[[Recorder], Recorder]) -> None:
     play(Recorder())
     with FabricState("hosts").locked():
-        FabricState("hosts").record(Kind.BACKEND, ["recorder"])
+        FabricState("hosts").record(JournalKind.BACKEND, ["recorder"])
     with pytest.raises(UsageError, match="fabric hosts is in pieces"):
         lifecycle.open_fabric("hosts")
     assert root.exists()

@@ -6,7 +6,7 @@ import pytest
 
 from lab.backends import plumbing
 from lab.errors import EnvironmentLacks
-from lab.kernel import tuning
+from lab.kernel.process import tuning
 from lab.model.load import load_topology
 from lab.model.topology import Topology
 

@@ -8,16 +8,16 @@ from unittest.mock import Mock
 import pytest
 from typer.testing import CliRunner
 
-from lab.backends import drains, qos
+from lab.backends import live_qos, nic_drains
+from lab.backends.fabric_state import FabricState
 from lab.backends.lifecycle import open_fabric
-from lab.backends.state import FabricState
-from lab.cli.main import app
-from lab.dataplane import live
-from lab.errors import Busy, InvalidInput, OperationFailed, UsageError
-from lab.kernel import signals
-from lab.kernel.rtnl import Batch
-from lab.model.qos.request import Request
-from lab.model.selection import choose_ports
+from lab.cli.app import app
+from lab.dataplane import reconfigure
+from lab.errors import FabricBusy, InvalidInput, OperationFailed, UsageError
+from lab.kernel.netlink.rtnl import NetlinkBatch
+from lab.kernel.process import signals
+from lab.model.qos.port_change import QosRequest
+from lab.model.values.link_selection import choose_ports
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import Running, run
 
@@ -30,8 +30,8 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     return run(fabric("lab"), tmp_path, monkeypatch)
 
 
-def change(running: Running, ports: str, *assignments: str) -> qos.Outcome:
-    return qos.change_qos(open_fabric(), choose_ports(running.topology, ports.split()), Request(assignments))
+def change(running: Running, ports: str, *assignments: str) -> live_qos.QosChangeResult:
+    return live_qos.change_qos(open_fabric(), choose_ports(running.topology, ports.split()), QosRequest(assignments))
 
 
 def kernel_has_what_was_asked(running: Running) -> bool:
@@ -39,7 +39,9 @@ def kernel_has_what_was_asked(running: Running) -> bool:
     return not any(
         fields
         for name, node in found.qos.items()
-        for fields in live.differences(running.maps, running.numbering.nodes[name], node, found.plan[name]).values()
+        for fields in reconfigure.differences(
+            running.maps, running.numbering.nodes[name], node, found.plan[name]
+        ).values()
     )
 
 
@@ -84,10 +86,10 @@ def test_a_drain_that_the_kernel_refuses_leaves_all_as_it_was(
 ) -> None:
     before = running.maps.config.copy()
 
-    def refuse(batch: Batch) -> None:
+    def refuse(batch: NetlinkBatch) -> None:
         raise OperationFailed(batch._requests[0][1])
 
-    monkeypatch.setattr(Batch, "commit", refuse)
+    monkeypatch.setattr(NetlinkBatch, "commit", refuse)
     with pytest.raises(OperationFailed, match="ifb rx-eth1"):
         change(running, "h1", "nic.drain=20Mbit", "ecn.3.kmin=20KB")
     assert (running.maps.config == before).all()
@@ -119,7 +121,7 @@ def nothing(*_: object) -> bool:
 
 @pytest.mark.parametrize(
     ("owner", "call", "made"),
-    [(Batch, "commit", False), (live, "rewrite", True), (FabricState, "save_qos", True)],
+    [(NetlinkBatch, "commit", False), (reconfigure, "rewrite", True), (FabricState, "save_qos", True)],
     ids=["before there is a drain", "before the kernel knows its rate", "before it is kept"],
 )
 def test_what_was_killed_before_it_was_kept_is_taken_back_by_the_next_command(
@@ -127,7 +129,7 @@ def test_what_was_killed_before_it_was_kept_is_taken_back_by_the_next_command(
 ) -> None:
     config = running.maps.config.copy()
     with monkeypatch.context() as dying:
-        dying.setattr(qos, "_finish", nothing)
+        dying.setattr(live_qos, "_finish", nothing)
         dying.setattr(owner, call, killed)
         with pytest.raises(Killed):
             change(running, "h1", "nic.drain=20Mbit", "ecn.3.kmin=20KB")
@@ -151,7 +153,7 @@ def test_what_was_killed_when_it_was_kept_is_brought_to_its_end(running: Running
     running.kernel.led = set() if requests else {"rl-t.h1"}
     running.state.changing.write_text('["h1"]')
     running.requests.clear()
-    assert qos.mend(open_fabric())
+    assert live_qos.mend(open_fabric())
     assert running.requests == TAKEN_AWAY[requests:]
     assert not running.state.changing.exists()
 
@@ -159,7 +161,7 @@ def test_what_was_killed_when_it_was_kept_is_brought_to_its_end(running: Running
 def half_done(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of two nodes whose command was killed when the kernel had it and nothing was kept."""
     with monkeypatch.context() as dying:
-        dying.setattr(qos, "_finish", nothing)
+        dying.setattr(live_qos, "_finish", nothing)
         dying.setattr(FabricState, "save_qos", killed)
         with pytest.raises(Killed):
             change(running, "h1 leaf1", "ecn.3.kmin=20KB")
@@ -171,16 +173,16 @@ def test_a_signal_while_it_is_taken_back_waits_until_all_is(
     running: Running, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     half_done(running, monkeypatch)
-    rewrite = live.rewrite
+    rewrite = reconfigure.rewrite
 
     def interrupted(*arguments: Any) -> None:
         signal.raise_signal(number)
         rewrite(*arguments)
 
-    monkeypatch.setattr(live, "rewrite", interrupted)
+    monkeypatch.setattr(reconfigure, "rewrite", interrupted)
     ends = signals.handled(lambda got: (_ for _ in ()).throw(KeyboardInterrupt(got)), [number])
     with ends, pytest.raises(KeyboardInterrupt):
-        qos.mend(open_fabric())
+        live_qos.mend(open_fabric())
     assert kernel_has_what_was_asked(running)
     assert not running.state.changing.exists()
 
@@ -191,17 +193,17 @@ def test_what_cannot_be_taken_back_is_by_a_later_command(
 ) -> None:
     half_done(running, monkeypatch)
     with monkeypatch.context() as refusing:
-        refusing.setattr(live, "rewrite", Mock(side_effect=error))
+        refusing.setattr(reconfigure, "rewrite", Mock(side_effect=error))
         for _ in range(2):
             with pytest.raises(type(error)):
-                qos.mend(open_fabric())
+                live_qos.mend(open_fabric())
         with pytest.raises(type(error)):
             change(running, "leaf2", "ecn.3.kmin=20KB")
     assert not kernel_has_what_was_asked(running)
-    assert qos.mend(open_fabric())
+    assert live_qos.mend(open_fabric())
     assert kernel_has_what_was_asked(running)
     assert not running.state.changing.exists()
-    assert not qos.mend(open_fabric())
+    assert not live_qos.mend(open_fabric())
 
 
 def test_a_change_that_can_neither_be_made_nor_taken_back_is_not_forgotten(
@@ -209,11 +211,11 @@ def test_a_change_that_can_neither_be_made_nor_taken_back_is_not_forgotten(
 ) -> None:
     config = running.maps.config.copy()
     with monkeypatch.context() as refusing:
-        refusing.setattr(live, "rewrite", Mock(side_effect=OperationFailed("the kernel says no")))
+        refusing.setattr(reconfigure, "rewrite", Mock(side_effect=OperationFailed("the kernel says no")))
         with pytest.raises(OperationFailed, match="says no"):
             change(running, "h1", "nic.drain=20Mbit")
     assert running.requests == MADE
-    assert qos.mend(open_fabric())
+    assert live_qos.mend(open_fabric())
     assert running.requests[len(MADE) :] == TAKEN_AWAY
     assert (running.maps.config == config).all()
 
@@ -224,22 +226,22 @@ def test_a_drain_that_is_kept_and_in_pieces_is_made_anew(running: Running) -> No
     running.kernel.led.clear()
     running.state.changing.write_text('["h1"]')
     running.requests.clear()
-    assert qos.mend(open_fabric())
+    assert live_qos.mend(open_fabric())
     assert running.requests == [*TAKEN_AWAY[1:], *MADE]
     assert kernel_has_what_was_asked(running)
     running.state.changing.write_text('["h1"]')
     running.requests.clear()
-    assert qos.mend(open_fabric())
+    assert live_qos.mend(open_fabric())
     assert running.requests == [], "a whole one stays"
 
 
 def test_while_another_command_changes_the_fabric(running: Running) -> None:
-    with running.state.locked(), pytest.raises(Busy):
+    with running.state.locked(), pytest.raises(FabricBusy):
         change(running, "h1", "ecn.3.kmin=20KB")
 
 
 def test_a_drain_that_keeps_its_packets_is_not_torn_down(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drains, "_EMPTYING", 0.01)
+    monkeypatch.setattr(nic_drains, "_EMPTYING", 0.01)
     change(running, "h1", "nic.drain=20Mbit")
     drain = running.numbering.nodes["h1"].drain("eth1")
     running.maps.counters["queue"]["depth_packets"][drain, 3] = 5
@@ -247,7 +249,7 @@ def test_a_drain_that_keeps_its_packets_is_not_torn_down(running: Running, monke
         change(running, "h1", "nic.drain=unlimited")
     assert "rx-eth1 gone" not in running.requests
     running.maps.counters["queue"]["depth_packets"][drain, 3] = 0
-    assert qos.mend(open_fabric())
+    assert live_qos.mend(open_fabric())
     assert running.requests[-1] == "rx-eth1 gone"
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.backends import recorders, state
-from lab.backends.state import FabricState
+from lab.backends import fabric_state, recorders
+from lab.backends.fabric_state import FabricState
 from lab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FabricState:
-    monkeypatch.setattr(state, "FABRICS", tmp_path)
+    monkeypatch.setattr(fabric_state, "FABRICS", tmp_path)
     made = FabricState("some")
     made.directory.mkdir()
     return made
@@ -26,7 +26,7 @@ def fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FabricState:
 def test_one_is_known_while_it_lives(fabric: FabricState, tmp_path: Path) -> None:
     assert recorders.running(fabric) == []
     with recorders.enlisted(fabric, "first", tmp_path / "first"):
-        assert recorders.running(fabric) == [recorders.Running("first", os.getpid(), tmp_path / "first")]
+        assert recorders.running(fabric) == [recorders.RunningRecorder("first", os.getpid(), tmp_path / "first")]
     assert recorders.running(fabric) == []
 
 

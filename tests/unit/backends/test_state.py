@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.backends.state import FabricState, Kind, all_fabrics, find_fabric, remove_empty_roots
-from lab.errors import Busy, InvalidInput, UsageError
-from lab.kernel import process
+from lab.backends.fabric_state import FabricState, JournalKind, all_fabrics, find_fabric, remove_empty_roots
+from lab.errors import FabricBusy, InvalidInput, UsageError
+from lab.kernel.process import process
 from lab.model.load import load_topology
 from lab.model.qos.resolve import resolve
 from lab.model.topology import Topology
@@ -19,11 +19,11 @@ from lab.model.topology import Topology
 def test_names_come_back_in_the_order_of_making(root: Path) -> None:
     state = FabricState("a")
     with state.locked():
-        state.record(Kind.NAMESPACE, ["one", "two"])
-        state.record(Kind.RDMA_DEVICE, ["device"])
-        state.record(Kind.NAMESPACE, ["three"])
-    assert state.recorded(Kind.NAMESPACE) == ("one", "two", "three")
-    assert state.recorded(Kind.RDMA_DEVICE) == ("device",)
+        state.record(JournalKind.NAMESPACE, ["one", "two"])
+        state.record(JournalKind.RDMA_DEVICE, ["device"])
+        state.record(JournalKind.NAMESPACE, ["three"])
+    assert state.recorded(JournalKind.NAMESPACE) == ("one", "two", "three")
+    assert state.recorded(JournalKind.RDMA_DEVICE) == ("device",)
     assert not state.ready
     assert root.exists()
 
@@ -31,10 +31,10 @@ def test_names_come_back_in_the_order_of_making(root: Path) -> None:
 def test_a_torn_last_line_is_skipped_and_the_rest_is_kept(root: Path) -> None:
     state = FabricState("a")
     with state.locked():
-        state.record(Kind.NAMESPACE, ["one"])
+        state.record(JournalKind.NAMESPACE, ["one"])
     journal = root / "fabrics" / "a" / "journal.jsonl"
     journal.write_text(journal.read_text() + '{"kind": "namespace", "na')
-    assert state.recorded(Kind.NAMESPACE) == ("one",)
+    assert state.recorded(JournalKind.NAMESPACE) == ("one",)
 
 
 def test_the_topology_comes_back_equal(root: Path, topology: Topology) -> None:
@@ -66,7 +66,7 @@ def held_by(directory: Path, *, shared: bool = False) -> process.Process:
 def kept(root: Path) -> FabricState:
     """A fabric that has something."""
     with FabricState("a").locked():
-        FabricState("a").record(Kind.BACKEND, ["x"])
+        FabricState("a").record(JournalKind.BACKEND, ["x"])
     assert root.exists()
     return FabricState("a")
 
@@ -105,7 +105,7 @@ def test_readers_wait_for_changes_and_not_for_each_other(kept: FabricState) -> N
 def test_who_does_not_want_to_wait_is_told_that_it_is_busy(kept: FabricState) -> None:
     other = held_by(kept.directory)
     assert kept.is_locked()
-    with pytest.raises(Busy, match=rf"fabric a is in use by python.* \(pid {other.pid}\): wait"), kept.locked():
+    with pytest.raises(FabricBusy, match=rf"fabric a is in use by python.* \(pid {other.pid}\): wait"), kept.locked():
         pytest.fail("two commands hold the lock")
     other.communicate()
     assert not kept.is_locked()

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from lab.cli.main import app
+from lab.cli.app import app
 from lab.cli.schemas import adapter
 from tests.fuzz.seeds import frames, story
 from tests.unit.analysis.captures import pcap, pcapng, records

@@ -9,7 +9,7 @@ import pytest
 
 from lab.cli import emulated
 from lab.cli.emulated import __main__, nic_tools, switch_show
-from lab.dataplane.names import COUNTERS, Scope
+from lab.dataplane.counter_names import COUNTERS, CounterScope
 from lab.model.load import load_topology
 from lab.model.qos.port import CLASSES
 from lab.model.qos.resolve import resolve
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ALL = {
     counter.name_of(number): 1000 * place + number
     for place, counter in enumerate(COUNTERS)
-    for number in range(1 if counter.scope is Scope.PORT else CLASSES)
+    for number in range(1 if counter.scope is CounterScope.PORT else CLASSES)
 }
 PORTS = {"swp1": ALL, "swp2": dict.fromkeys(ALL, 0)}
 

@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from lab.cli.main import Commands, app
-from lab.cli.place import _ABOUT_A_FABRIC, _RUNS
+from lab.cli.app import Commands, app
+from lab.cli.vm_routing import _ABOUT_A_FABRIC, _RUNS
 from lab.errors import UsageError
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng, records

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from lab.cli.main import Commands, app
+from lab.cli.app import Commands, app
 
 README = Path(__file__).parents[3] / "README.md"
 _SHOWN = re.compile(r"^(?:\$ |# )?(?:sudo )?rocelab ((?:--?\w[\w-]* )*)(\w[\w-]*)(?: (\w[\w-]*))?", re.MULTILINE)

@@ -14,7 +14,7 @@ import typer
 from typer._click.exceptions import UsageError as MisusedCommand
 from typer.core import TyperGroup
 
-from lab.cli.main import app
+from lab.cli.app import app
 from lab.errors import LabError
 from tests.shown import PAGES, README, ROOT, blocks, commands, headers
 

@@ -77,7 +77,7 @@ def test_it_works_without_a_checkout(environment: Path, folder: Path) -> None:
 
 def test_the_vm_is_built_from_it_and_shares_a_copy_of_it_alone(environment: Path, folder: Path) -> None:
     program = (
-        "from lab.vm.recipe import checkout, current_recipe\n"
+        "from lab.vm.image.recipe import checkout, current_recipe\n"
         "print(current_recipe().hash, checkout(), checkout(), sep='\\n')\n"
     )
     cached = f"import os; os.environ['XDG_CACHE_HOME'] = {str(folder)!r}\n"

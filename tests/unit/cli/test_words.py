@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from lab.cli.words import named_files, parse
-from lab.vm.handover import NamedFile
+from lab.cli.argv import named_files, parse
+from lab.vm.calls.handover import NamedFile
 
 
 def read(text: str, place: int) -> NamedFile:
@@ -64,8 +64,9 @@ def test_the_fabric_of_a_command_line(line: str, fabric: str | None) -> None:
 
 def test_a_command_line_is_sent_without_what_only_runs_it() -> None:
     code = (
-        "import sys, lab.cli.vm; from lab.cli.words import named_files; named_files(['status', '--fabric', 'x']); "
-        "sys.exit(str({'numpy', 'packaging', 'lab.vm.build'} & set(sys.modules) or ''))"
+        "import sys, lab.cli.machine.vm; from lab.cli.argv import named_files; "
+        "named_files(['status', '--fabric', 'x']); "
+        "sys.exit(str({'numpy', 'packaging', 'lab.vm.image.image_build'} & set(sys.modules) or ''))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.stderr.strip() == ""

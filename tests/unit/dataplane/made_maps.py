@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lab.dataplane import layout, port_maps, slots
+from lab.dataplane import port_layout, port_maps, slot_budget
 from lab.dataplane.numbering import Numbering, number_ports
 from lab.dataplane.port_maps import PortMaps
 from lab.model.addressing import plan_addresses
@@ -13,11 +13,11 @@ from lab.model.topology import Topology
 def empty(numbering: Numbering) -> PortMaps:
     """Nothing configured, nothing counted."""
     return PortMaps(
-        ports=np.zeros(numbering.size, layout.PORT),
-        nodes=np.zeros(len(numbering.nodes), layout.NODE),
-        events=np.zeros(layout.EVENTS, layout.EVENT),
-        event_count=np.zeros(1, layout.EVENT_COUNT),
-        slots=slots.MOST,
+        ports=np.zeros(numbering.size, port_layout.PORT),
+        nodes=np.zeros(len(numbering.nodes), port_layout.NODE),
+        events=np.zeros(port_layout.EVENTS, port_layout.EVENT),
+        event_count=np.zeros(1, port_layout.EVENT_COUNT),
+        slots=slot_budget.MOST,
     )
 
 
@@ -25,7 +25,7 @@ def log_event(maps: PortMaps, *record: int) -> None:
     """Log one event: ns, value, port, kind, index; its sequence number is that of the programs."""
     number = int(maps.event_count[0])
     maps.event_count[0] += 1
-    maps.events[number % layout.EVENTS] = (*record, number + 1)
+    maps.events[number % port_layout.EVENTS] = (*record, number + 1)
 
 
 def configured(topology: Topology) -> PortMaps:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.dataplane.configure import port_record
-from lab.dataplane.layout import CONFIG
 from lab.dataplane.numbering import number_ports
+from lab.dataplane.port_layout import CONFIG
 from lab.errors import InvalidInput
 from lab.model.load import load_topology
 from lab.model.qos.change import change

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.dataplane import counters, events
-from lab.dataplane.congestion import Observation, Pause, Root, trees
-from lab.dataplane.layout import EventKind
 from lab.dataplane.numbering import drained_interface, number_ports
+from lab.dataplane.pause_graph import Observation, PortPause, Root, trees
+from lab.dataplane.port_layout import EventKind
 from lab.model.qos.resolve import resolve
 from lab.model.topology import Endpoint
 from tests.unit.dataplane.made_maps import configured, log_event
@@ -81,7 +81,7 @@ class Story:
             qos[node] = replace(qos[node], ports=ports)
         return qos
 
-    def _read(self, ns: int) -> dict[str, counters.Reading]:
+    def _read(self, ns: int) -> dict[str, counters.CounterReading]:
         self.monkeypatch.setattr("lab.dataplane.counters.time.monotonic_ns", lambda: ns)
         return {name: counters.read(self.maps, node) for name, node in NUMBERING.nodes.items()}
 
@@ -94,7 +94,7 @@ def story(monkeypatch: pytest.MonkeyPatch) -> Story:
 def edges(root: Root) -> list[tuple[int, str, str]]:
     """Depth in the tree, who pauses, and whom."""
 
-    def walk(pauses: tuple[Pause, ...], depth: int) -> list[tuple[int, str, str]]:
+    def walk(pauses: tuple[PortPause, ...], depth: int) -> list[tuple[int, str, str]]:
         found = []
         for pause in pauses:
             found += [(depth, str(pause.end), str(pause.peer)), *walk(pause.behind, depth + 1)]

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.dataplane import counters, layout
-from lab.dataplane.counters import Imbalance, Reading
-from lab.dataplane.layout import Drop
-from lab.dataplane.names import COUNTERS, Scope
+from lab.dataplane import counters, port_layout
+from lab.dataplane.counter_names import COUNTERS, CounterScope
+from lab.dataplane.counters import CounterReading, Imbalance
 from lab.dataplane.numbering import NodePorts, Numbering
+from lab.dataplane.port_layout import Drop
 from lab.dataplane.port_maps import PortMaps
 from tests.unit.dataplane.made_maps import empty
 
@@ -38,7 +38,7 @@ def count_packet(maps: PortMaps, port: int, queue: int, size: int, **what: int) 
         octets[where] += size
 
 
-def twice(maps: PortMaps) -> tuple[Reading, Reading]:
+def twice(maps: PortMaps) -> tuple[CounterReading, CounterReading]:
     return counters.read(maps, LEAF), counters.read(maps, LEAF)
 
 
@@ -148,10 +148,10 @@ def test_names_are_those_that_operators_know(maps: PortMaps) -> None:
 def test_every_counter_of_the_record_has_a_name(maps: PortMaps) -> None:
     """Only what is an aid to others has none: when a pause began and ends, and what is not the clock's token."""
     known = counters.named(counters.read(maps, LEAF), zeros=True)["swp1"]
-    eights = sum(counter.scope is not Scope.PORT for counter in COUNTERS)
+    eights = sum(counter.scope is not CounterScope.PORT for counter in COUNTERS)
     assert len(known) == len(COUNTERS) + 7 * eights
-    words = layout.COUNTERS.itemsize // 8
-    assert len(known) == words - 2 * layout.CLASSES - 1
+    words = port_layout.COUNTERS.itemsize // 8
+    assert len(known) == words - 2 * port_layout.CLASSES - 1
 
 
 def test_reading_forty_switches_makes_no_system_call_for_each() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lab.dataplane import events
-from lab.dataplane.layout import EVENT, EVENTS, Drop, EventKind
 from lab.dataplane.numbering import NodePorts, Numbering
+from lab.dataplane.port_layout import EVENT, EVENTS, Drop, EventKind
 from lab.dataplane.port_maps import PortMaps
 from tests.unit.dataplane.made_maps import empty, log_event
 
@@ -23,7 +23,7 @@ def log(maps: PortMaps, *records: tuple[int, int, int, int, int]) -> None:
         log_event(maps, *record)
 
 
-def read(maps: PortMaps) -> list[events.Event]:
+def read(maps: PortMaps) -> list[events.PortEvent]:
     return events.read_events(maps, NUMBERING.names)
 
 
@@ -35,8 +35,8 @@ def test_events_are_told_in_order_with_their_place_and_time() -> None:
         (2_000_000_000, 80_000, SWP1, EventKind.XOFF_SENT, 4),
     )
     assert read(maps) == [
-        events.Event(2.0, 0.0, "leaf1", "swp1", EventKind.XOFF_SENT, 4, 80_000),
-        events.Event(2.5, 0.5, "leaf1", "swp2", EventKind.PAUSED, 3, 65535),
+        events.PortEvent(2.0, 0.0, "leaf1", "swp1", EventKind.XOFF_SENT, 4, 80_000),
+        events.PortEvent(2.5, 0.5, "leaf1", "swp2", EventKind.PAUSED, 3, 65535),
     ]
     assert [events.describe_value(event) for event in read(maps)] == ["80 KB", "65535 quanta"]
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.dataplane import configure, live
-from lab.dataplane.layout import CONFIG
+from lab.dataplane import configure, reconfigure
 from lab.dataplane.numbering import number_ports
+from lab.dataplane.port_layout import CONFIG
 from lab.model.addressing import plan_addresses
 from lab.model.qos.change import change
 from lab.model.qos.resolve import resolve
@@ -64,7 +64,7 @@ CURVES = [OFF, queue(10, 40, 5), queue(50, 90, 9), queue(20, 20, 9), queue(90, 9
 @pytest.mark.parametrize("after", CURVES)
 def test_a_queue_never_marks_by_half_a_curve(before: dict[str, int], after: dict[str, int]) -> None:
     watched = Watched(as_record("queue", before))
-    live._write_queue(watched, 3, as_record("queue", after)[3])  # type: ignore[arg-type]
+    reconfigure._write_queue(watched, 3, as_record("queue", after)[3])  # type: ignore[arg-type]
     assert watched.seen[-1] == after
     for seen in watched.seen:
         on = seen["kmax"] != 0
@@ -79,7 +79,7 @@ def test_a_queue_never_marks_by_half_a_curve(before: dict[str, int], after: dict
 def test_a_group_always_has_a_threshold(before: tuple[int, int], after: tuple[int, int]) -> None:
     """With alpha 0 the static threshold holds, and it must not be 0 for a moment: everything would pause."""
     watched = Watched(as_record("group", {"alpha": before[0], "xoff": before[1]}))
-    live._write_group(watched, 3, as_record("group", {"alpha": after[0], "xoff": after[1]})[3])  # type: ignore[arg-type]
+    reconfigure._write_group(watched, 3, as_record("group", {"alpha": after[0], "xoff": after[1]})[3])  # type: ignore[arg-type]
     assert all(seen["alpha"] or seen["xoff"] for seen in watched.seen)
     assert (watched.seen[-1]["alpha"], watched.seen[-1]["xoff"]) == after
 
@@ -88,12 +88,12 @@ def test_a_change_reaches_the_record_and_leaves_what_is_counted() -> None:
     maps = configured(TOPOLOGY)
     maps.nodes["pool_used"][NODE.number] = 1234
     changed = change(QOS["leaf1"], Role.LEAF, ["swp3"], ["ecn.3.kmin=20KB", "pfc.tx=false", "buffer.pool=2MB"])
-    live.rewrite(maps, NODE, changed, PLAN)
+    reconfigure.rewrite(maps, NODE, changed, PLAN)
     mac = PLAN.interfaces["swp3"].mac
     assert maps.config[NODE.port("swp3")] == configure.port_record(changed.ports["swp3"], NODE, "swp3", mac)
     assert maps.nodes["pool_bytes"][NODE.number] == changed.shared
     assert maps.nodes["pool_used"][NODE.number] == 1234
-    assert not any(live.differences(maps, NODE, changed, PLAN).values())
+    assert not any(reconfigure.differences(maps, NODE, changed, PLAN).values())
 
 
 def test_what_the_kernel_has_otherwise_is_named() -> None:
@@ -103,7 +103,7 @@ def test_what_the_kernel_has_otherwise_is_named() -> None:
     maps.config["group"]["lossless"][port, 0] = 1
     maps.config["rate"][port] = 1
     maps.config["dscp_to_priority"][port, 26] = 0
-    found = live.differences(maps, NODE, QOS["leaf1"], PLAN)
+    found = reconfigure.differences(maps, NODE, QOS["leaf1"], PLAN)
     assert found.pop("swp3") == ["rate", "dscp_to_priority", "queue[3].kmin", "group[0].lossless"]
     assert not any(found.values())
 
@@ -111,7 +111,7 @@ def test_what_the_kernel_has_otherwise_is_named() -> None:
 def test_a_hosts_drain_has_a_record_of_its_own() -> None:
     node, maps = number_ports(TOPOLOGY).nodes["h1"], configured(TOPOLOGY)
     slow = change(QOS["h1"], Role.HOST, ["eth1"], ["nic.drain=20Mbit"])
-    live.rewrite(maps, node, slow, plan_addresses(TOPOLOGY)["h1"])
+    reconfigure.rewrite(maps, node, slow, plan_addresses(TOPOLOGY)["h1"])
     assert maps.config["rate"][node.drain("eth1")] == 20_000_000
     assert maps.config["rate"][node.port("eth1")] == 100_000_000
     assert maps.nodes["drain_rate"][node.number] == 20_000_000

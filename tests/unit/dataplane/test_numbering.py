@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.dataplane.layout import NODE_PORTS
 from lab.dataplane.numbering import number_ports
+from lab.dataplane.port_layout import NODE_PORTS
 from lab.errors import UsageError
 from lab.model.load import load_topology
 

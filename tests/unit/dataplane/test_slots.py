@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.dataplane import slots
+from lab.dataplane import slot_budget
 from lab.dataplane.numbering import number_ports
 from lab.model.load import load_topology
 from lab.model.qos.resolve import resolve
@@ -20,21 +20,21 @@ GIB = 2**30
 def test_256_paused_queue_pairs_of_a_nic_do_not_overflow_its_port() -> None:
     """rxe stops a queue pair that has more than 64 packets in the queue."""
     hosts = {name: node for name, node in QOS.items() if name != "s1"}
-    found = slots.per_port(NUMBERING, {**hosts, "s1": replace(QOS["s1"], pool=0)}, 4 * GIB)
-    assert slots.usable(found) >= 256 * 65
-    assert not list(slots.advise(found, NUMBERING, hosts))
+    found = slot_budget.per_port(NUMBERING, {**hosts, "s1": replace(QOS["s1"], pool=0)}, 4 * GIB)
+    assert slot_budget.usable(found) >= 256 * 65
+    assert not list(slot_budget.advise(found, NUMBERING, hosts))
 
 
 def test_a_switch_s_whole_buffer_fits_in_smallest_frames() -> None:
-    found = slots.per_port(NUMBERING, {**QOS, "s1": replace(QOS["s1"], pool=2_000_000)}, 4 * GIB)
-    assert slots.usable(found) >= 2_000_000 // 60
+    found = slot_budget.per_port(NUMBERING, {**QOS, "s1": replace(QOS["s1"], pool=2_000_000)}, 4 * GIB)
+    assert slot_budget.usable(found) >= 2_000_000 // 60
 
 
 def test_memory_bounds_it_and_that_is_said() -> None:
     greedy = {**QOS, "s1": replace(QOS["s1"], pool=64_000_000)}
-    assert slots.per_port(NUMBERING, greedy, 0) * slots.SLOT_BYTES * NUMBERING.size <= 128 * 2**20
-    few = slots.FEWEST
-    found = list(slots.advise(few, NUMBERING, greedy))
+    assert slot_budget.per_port(NUMBERING, greedy, 0) * slot_budget.SLOT_BYTES * NUMBERING.size <= 128 * 2**20
+    few = slot_budget.FEWEST
+    found = list(slot_budget.advise(few, NUMBERING, greedy))
     assert [advice.ports for advice in found] == [("s1:swp1", "s1:swp2"), ("h1:eth1",), ("h2:eth1",)]
     switch, host, _ = map(str, found)
     assert switch.startswith("s1:swp1 s1:swp2: buffer.pool: a port holds 1472 packets: of less than 43479 bytes each")
@@ -42,8 +42,8 @@ def test_memory_bounds_it_and_that_is_said() -> None:
 
 
 def test_many_ports_still_have_the_fewest() -> None:
-    assert slots.per_port(NUMBERING, QOS, 0) >= slots.FEWEST
+    assert slot_budget.per_port(NUMBERING, QOS, 0) >= slot_budget.FEWEST
 
 
 def test_what_is_free_is_less_than_all() -> None:
-    assert 2**20 < slots.available_memory() < 2**50
+    assert 2**20 < slot_budget.available_memory() < 2**50

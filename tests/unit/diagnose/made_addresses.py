@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lab.diagnose.facts import Asked, Facts, Ran
-from lab.diagnose.stacks import Stack, StackRoute
+from lab.diagnose.facts import ArpProbe, Ran, WindowFacts
+from lab.diagnose.ip_stacks import Stack, StackRoute
 from tests.unit.diagnose import made_facts
 from tests.unit.diagnose.made_facts import ADDRESSES, HOSTS, PEERS
 
@@ -59,14 +59,14 @@ def _over(node: str, peer: str) -> str:
     return GATEWAYS[node] if node in HOSTS else ADDRESSES.get(other, "169.254.0.1")
 
 
-def facts(*asked: Asked, ran: tuple[Ran, ...] = (), **changes: Mapping[str, Any]) -> Facts:
+def facts(*asked: ArpProbe, ran: tuple[Ran, ...] = (), **changes: Mapping[str, Any]) -> WindowFacts:
     """A quiet fabric; fields of nodes' stacks that are other ones are said as ``h1={"gateways": {}}``."""
     return made_facts.facts({}, stacks=stacks(changes), asked=asked, ran=ran)
 
 
-def asked(port: str, address: str, *answers: str) -> Asked:
+def asked(port: str, address: str, *answers: str) -> ArpProbe:
     """A question, and who answered it."""
-    return Asked(1.0, port, address, frozenset(answers))
+    return ArpProbe(1.0, port, address, frozenset(answers))
 
 
 def sending(node: str, interface: str, address: str, mac: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def sending(node: str, interface: str, address: str, mac: str) -> dict[str, Any]
     return {"neighbours": {**stacks({})[node].neighbours, (interface, address): mac}}
 
 
-CASES: list[tuple[str, str, Facts, Facts]] = [
+CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     (
         "stale-neighbour", "leaf1:swp3",
         facts(ran=(SILENCE,), leaf1=sending("leaf1", "swp3", ADDRESSES["h1"], NOBODY)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lab.diagnose.engine import diagnose
-from lab.diagnose.facts import Facts, Lane, PortFacts, Transfer
+from lab.diagnose.cause_engine import diagnose
+from lab.diagnose.facts import Lane, PortFacts, StartedTransfer, WindowFacts
 from lab.model.load import read_topology
 from lab.model.qos.headroom import VIRTUAL_REACTION
 from lab.model.qos.resolve import resolve
@@ -15,7 +15,7 @@ from lab.scenario import library
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.diagnose.answer import Diagnosis
+    from lab.diagnose.diagnosis import Diagnosis
     from lab.model.qos.port import NodeQos, PortQos
 
 TOPOLOGY = read_topology(library.OWN.parent / "topologies" / "incast.yaml")
@@ -32,7 +32,7 @@ Lanes = dict[str, dict[str, Any]]
 """By port, and priority where that is not 3: ``leaf1:swp6``, ``spine1:swp2/0``."""
 
 
-def facts(lanes: Lanes, **others: Any) -> Facts:
+def facts(lanes: Lanes, **others: Any) -> WindowFacts:
     """What was counted of lanes, and on top of a healthy fabric what else is given."""
     made: dict[tuple[str, int], Lane] = {}
     ports = {name: PortFacts(name, peer, name.startswith("h")) for name, peer in PEERS.items()}
@@ -45,7 +45,7 @@ def facts(lanes: Lanes, **others: Any) -> Facts:
     known: dict[str, Any] = {
         "start": 0.0, "end": SECONDS, "devices": {}, "addresses": ADDRESSES, "routes": routes(), "qos": QOS,
     }  # fmt: skip
-    return Facts(ports=ports, lanes=made, **{**known, **others})
+    return WindowFacts(ports=ports, lanes=made, **{**known, **others})
 
 
 def routes() -> dict[str, dict[str, tuple[str, ...]]]:
@@ -61,10 +61,10 @@ def routes() -> dict[str, dict[str, tuple[str, ...]]]:
     return found
 
 
-def writing(*pairs: str, qps: int = 8) -> tuple[Transfer, ...]:
+def writing(*pairs: str, qps: int = 8) -> tuple[StartedTransfer, ...]:
     """Transfers that a job's owner knows of, as ``h1:h4``."""
     ends = (pair.split(":") for pair in pairs)
-    return tuple(Transfer(src, dst, qps) for src, dst in ends)
+    return tuple(StartedTransfer(src, dst, qps) for src, dst in ends)
 
 
 def configured(*ports: str, **changes: Any) -> dict[str, NodeQos]:
@@ -86,7 +86,7 @@ def _changed(port: PortQos, changes: dict[str, Any]) -> PortQos:
     return replace(port, **changes)
 
 
-def first(made: Facts) -> tuple[str, tuple[str, ...]]:
+def first(made: WindowFacts) -> tuple[str, tuple[str, ...]]:
     """The cause that is named first and its places, or the outcome where none is."""
     return named(diagnose(made))
 

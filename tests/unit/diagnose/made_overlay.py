@@ -10,8 +10,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lab.diagnose.facts import Facts, Lane, LinkChange, PortFacts
-from lab.diagnose.forwarding import forwarding
+from lab.diagnose.facts import Lane, LinkEvent, PortFacts, WindowFacts
+from lab.diagnose.overlay_forwarding import forwarding
 from lab.model.load import read_topology
 from lab.model.qos.headroom import VIRTUAL_REACTION
 from lab.model.qos.resolve import resolve
@@ -103,7 +103,7 @@ def routes() -> dict[str, dict[str, tuple[str, ...]]]:
     return {leaf: {f"{VTEPS[other]}/32": ("swp1", "swp2") for other in LEAVES if other != leaf} for leaf in LEAVES}
 
 
-def facts(change: Callable[[Nodes], None] = lambda _: None, **others: Any) -> Facts:
+def facts(change: Callable[[Nodes], None] = lambda _: None, **others: Any) -> WindowFacts:
     """A fabric where nothing is wrong, after a change of what its nodes say, and with what else is given."""
     said = deepcopy(nodes())
     change(said)
@@ -112,7 +112,7 @@ def facts(change: Callable[[Nodes], None] = lambda _: None, **others: Any) -> Fa
         "ports": {name: PortFacts(name, peer, name.startswith("h")) for name, peer in PEERS.items()},
         "forwarding": forwarding(said),
     }  # fmt: skip
-    return Facts(**{**known, **others})
+    return WindowFacts(**{**known, **others})
 
 
 def of(name: str, interface: str, **changes: Any) -> Callable[[Nodes], None]:
@@ -162,12 +162,12 @@ def importing(target: str, exported: str = "") -> Callable[[Nodes], None]:
 
 
 ACTIVATE = "evpn\n  neighbor FABRIC activate\n"
-DOWN = tuple(LinkChange(0.5, f"leaf3:swp{number}", up=False, mtu=4350) for number in (1, 2))
+DOWN = tuple(LinkEvent(0.5, f"leaf3:swp{number}", up=False, mtu=4350) for number in (1, 2))
 INHERITED = [of(leaf, f"vni{vni}", tos=0) for leaf, l2 in (("leaf1", 10010), ("leaf2", 10010), ("leaf3", 10020))
              for vni in (l2, 50010)]  # fmt: skip
 
 
-def flooded(copies: int) -> Facts:
+def flooded(copies: int) -> WindowFacts:
     """What h1 sends leaves leaf1 so many times, by two uplinks of which one is full; h2 and h3 get a part of it."""
     sent = 2000
     lanes = {
@@ -181,7 +181,7 @@ def flooded(copies: int) -> Facts:
     return replace(made, ports={**made.ports, drain.name: drain})
 
 
-def grouped(*groups: str) -> Facts:
+def grouped(*groups: str) -> WindowFacts:
     """leaf1, leaf2 and so on flood to groups, each of which they are in by a dummy, and to nobody else."""
 
     def change(said: Nodes) -> None:
@@ -210,7 +210,7 @@ exit
 """As FRR's mgmtd writes it."""
 
 
-def bonded(*numbers: str, bond: str = "bond1", mac: str = "02:1a:00:00:00:02") -> Facts:
+def bonded(*numbers: str, bond: str = "bond1", mac: str = "02:1a:00:00:00:02") -> WindowFacts:
     """h1 is on leaf1, leaf2 and so on by one bond, and they have these numbers of its segment."""
     legs = {f"h1:eth{leg}": (f"leaf{leg}", "swp4") for leg, _ in enumerate(numbers, 1)}
 
@@ -226,7 +226,7 @@ def bonded(*numbers: str, bond: str = "bond1", mac: str = "02:1a:00:00:00:02") -
     return replace(made, ports={**made.ports, **ends, **others})
 
 
-CASES: list[tuple[str, str, Facts, Facts]] = [
+CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     ("evpn-vni-mismatch", "leaf2", facts(of("leaf2", "vni10010", vni=10011)),
      facts(of("leaf3", "vni10020", vni=10011))),
     ("evpn-rt-mismatch", "leaf2", facts(importing("1:10011")), facts(importing("1:10010"))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lab.diagnose.facts import Facts, LinkChange, PortFacts, Ran, SessionChange, Silence, Transfer
+from lab.diagnose.facts import LinkEvent, PortFacts, Ran, SessionChange, Silence, StartedTransfer, WindowFacts
 from lab.model.load import read_topology
 from lab.scenario import library
 from tests.unit.diagnose import made_addresses, made_overlay
@@ -59,7 +59,7 @@ MOVED = {
 }  # fmt: skip
 TRIED = {"h1": {"sent_pkts": 16}, "h5": {"rcvd_pkts": 0}}
 QUIET = {"h1": {"completer_retry_err": 0}, "h5": {"out_of_seq_request": 0}}
-DOWN = LinkChange(0.5, "leaf1:swp1", up=False, mtu=9000)
+DOWN = LinkEvent(0.5, "leaf1:swp1", up=False, mtu=9000)
 LEAF1 = [port for port in PEERS if port.startswith("leaf1")]
 LEAF2 = [port for port in PEERS if port.startswith("leaf2")]
 RULE = Ran(1.0, "leaf1", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 1290 bytes 5360100 drop")
@@ -92,7 +92,7 @@ def without(uplink: str) -> dict[str, dict[str, tuple[str, ...]]]:
     return found
 
 
-def _four_ways(lanes: Lanes) -> Facts:
+def _four_ways(lanes: Lanes) -> WindowFacts:
     """Four spines; an uplink goes down, and h3 gets packets out of sequence."""
     topology = read_topology(library.OWN.parent / "topologies" / "four-spines.yaml")
     peers = {str(end): str(link.other(end)) for link in topology.links for end in link.ends}
@@ -100,7 +100,7 @@ def _four_ways(lanes: Lanes) -> Facts:
     return replace(facts(lanes, links=(DOWN,), devices={"h3": {"out_of_seq_request": 30}}), ports=ports, qos={})
 
 
-def _parking_lot(near: int, far: int) -> Facts:
+def _parking_lot(near: int, far: int) -> WindowFacts:
     """h1 is near h4, h5 and h6 are behind the spines."""
     lanes = full("leaf1:swp6", **DEEP, marked=100)
     lanes["leaf1:swp3"] = {"pauses_out": 50}
@@ -115,7 +115,7 @@ def _parking_lot(near: int, far: int) -> Facts:
     return facts(lanes, transfers=writing("h1:h4", "h5:h4", "h6:h4"))
 
 
-def _victim(paused: float) -> Facts:
+def _victim(paused: float) -> WindowFacts:
     """h5 and h6 write to h1, whose link is full; h7 writes to h2, whose link is not."""
     lanes = full("leaf1:swp3", **DEEP, marked=100)
     lanes["leaf1:swp1"] = {"pauses_out": 40, "resumes_out": 40}
@@ -147,7 +147,7 @@ def astray(**changes: dict[str, tuple[str, ...]]) -> dict[str, dict[str, tuple[s
     return {switch: {**known, **changes.get(switch, {})} for switch, known in routes().items()}
 
 
-CASES: list[tuple[str, str, Facts, Facts]] = [
+CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     ("pfc-storm", "h8:eth1", facts(STORM), facts(with_lanes(STORM, {"leaf2:swp6": {"resumes_in": 24}}))),
     ("pfc-watchdog-missing", "leaf2:swp6", facts(STORM, qos=WATCHED, current=True), facts(STORM, current=True)),
     (
@@ -373,8 +373,8 @@ CASES: list[tuple[str, str, Facts, Facts]] = [
     ),
     (
         "gid-index", "h5:eth1",
-        facts(MOVED, transfers=(Transfer("h1", "h5", 1, 1),), devices=TRIED, readdressed={"h5": 0.1}),
-        facts(MOVED, transfers=(Transfer("h1", "h5", 1, 1),), devices=TRIED),
+        facts(MOVED, transfers=(StartedTransfer("h1", "h5", 1, 1),), devices=TRIED, readdressed={"h5": 0.1}),
+        facts(MOVED, transfers=(StartedTransfer("h1", "h5", 1, 1),), devices=TRIED),
     ),
     (
         "acl-4791", "leaf1",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lab.dataplane.layout import Drop
-from lab.model.qos.store import dump_node
-from lab.telemetry import folder as files
+from lab.dataplane.port_layout import Drop
+from lab.model.qos.qos_store import dump_node
+from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_facts import HOSTS, QOS, TOPOLOGY
 from tests.unit.telemetry.made import RDMA, Made
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.diagnose.answer import Outcome
-from lab.diagnose.engine import diagnose
+from lab.diagnose.cause_engine import diagnose
+from lab.diagnose.diagnosis import DiagnosisOutcome
 from lab.diagnose.facts import PortFacts, Ran
+from lab.diagnose.ip_stacks import StackRoute
 from lab.diagnose.run import diagnose_run
-from lab.diagnose.stacks import StackRoute
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose import made_facts
 from tests.unit.diagnose.made_addresses import (
     GATEWAYS,
@@ -34,7 +34,7 @@ from tests.unit.diagnose.recorded import begun, during
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lab.diagnose.facts import Facts
+    from lab.diagnose.facts import WindowFacts
 
 HOSTS_ENDS = [f"{host}:eth1" for host in HOSTS]
 ANSWERED = asked("leaf1:swp3", ADDRESSES["h1"], MACS["h1:eth1"])
@@ -42,7 +42,7 @@ ANSWERED = asked("leaf1:swp3", ADDRESSES["h1"], MACS["h1:eth1"])
 
 def test_where_all_is_as_it_should_be_nothing_is_wrong() -> None:
     found = diagnose(facts(ANSWERED, asked("h1:eth1", "10.0.0.0", MACS["leaf1:swp3"])))
-    assert (found.outcome, found.causes) == (Outcome.HEALTHY, ())
+    assert (found.outcome, found.causes) == (DiagnosisOutcome.HEALTHY, ())
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_where_all_is_as_it_should_be_nothing_is_wrong() -> None:
     ],
     ids=["ping", "arp"],
 )
-def test_silence_without_a_cause_is_unknown(made: Facts) -> None:
+def test_silence_without_a_cause_is_unknown(made: WindowFacts) -> None:
     found = diagnose(made)
-    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert (found.outcome, found.causes) == (DiagnosisOutcome.UNKNOWN, ())
     assert ADDRESSES["h1"] in found.unexplained[0].says
 
 
@@ -63,7 +63,7 @@ def test_silence_without_a_cause_is_unknown(made: Facts) -> None:
     "words", [("-s", "8972", ADDRESSES["h1"]), ("-s", "56", "192.0.2.1")], ids=["large", "to nobody"]
 )
 def test_a_ping_that_need_not_be_answered_is_no_sign(words: tuple[str, ...]) -> None:
-    assert diagnose(facts(ran=(Ran(1.0, "h5", ("ping", *words), 1, ""),))).outcome is Outcome.HEALTHY
+    assert diagnose(facts(ran=(Ran(1.0, "h5", ("ping", *words), 1, ""),))).outcome is DiagnosisOutcome.HEALTHY
 
 
 def test_of_two_networks_as_long_the_cable_is_named() -> None:
@@ -76,7 +76,9 @@ def test_ends_that_share_a_network_of_one_ip_version_may_differ_in_none_of_the_o
     both = {"eth1": frozenset({"10.200.0.8/31", "fd00::/64"})}
     made = facts(h1={"networks": both}, leaf1={"networks": {"swp3": frozenset({"10.0.0.0/31", "fd00::/64"})}})
     assert first(made)[0] == "wrong-address"
-    assert diagnose(facts(h1={"networks": {"eth1": NETWORKS["h1"] | {"fd00::/64"}}})).outcome is Outcome.HEALTHY
+    assert (
+        diagnose(facts(h1={"networks": {"eth1": NETWORKS["h1"] | {"fd00::/64"}}})).outcome is DiagnosisOutcome.HEALTHY
+    )
 
 
 def test_an_ip_version_that_is_as_usual_does_not_hide_the_odd_length_of_the_other() -> None:
@@ -90,7 +92,7 @@ def test_a_port_of_a_bridge_is_in_no_network_and_its_cable_has_many_macs() -> No
     """Its MAC is not known as one: who is behind the cable's other end is anybody of the VLAN."""
     swapped = {**sending("h1", "eth1", "10.0.0.0", NOBODY), "networks": {"eth1": frozenset({"10.1.0.0/24"})}}
     bridged = {name: mac for name, mac in stacks({})["leaf1"].macs.items() if name != "swp3"}
-    assert diagnose(facts(leaf1={"macs": bridged}, h1=swapped)).outcome is Outcome.HEALTHY
+    assert diagnose(facts(leaf1={"macs": bridged}, h1=swapped)).outcome is DiagnosisOutcome.HEALTHY
 
 
 def test_in_a_network_who_answers_tells_that_an_entry_is_stale() -> None:
@@ -103,7 +105,7 @@ def test_in_a_network_who_answers_tells_that_an_entry_is_stale() -> None:
 
 def test_two_switches_that_answer_for_a_gateway_are_no_two_hosts() -> None:
     made = facts(asked("h1:eth1", "10.1.0.1", MACS["leaf1:swp1"], MACS["leaf2:swp1"]))
-    assert diagnose(made).outcome is Outcome.HEALTHY
+    assert diagnose(made).outcome is DiagnosisOutcome.HEALTHY
 
 
 def test_of_hosts_with_one_address_both_are_named_and_neither_is_sure() -> None:
@@ -118,10 +120,10 @@ def test_a_host_with_several_links_may_be_a_gateway_and_one_with_a_single_link_i
     made = facts(h1={"gateways": {"eth1": ADDRESSES["h2"]}}, leaf1={"networks": bridged})
     assert first(made) == ("wrong-gateway", ("h1:eth1",))
     second = {**made.ports, "h2:eth2": replace(made.ports["h2:eth1"], name="h2:eth2", peer="leaf2:swp9")}
-    assert diagnose(replace(made, ports=second)).outcome is Outcome.HEALTHY
+    assert diagnose(replace(made, ports=second)).outcome is DiagnosisOutcome.HEALTHY
 
 
-def counting_what_nics_receive(made: Facts) -> Facts:
+def counting_what_nics_receive(made: WindowFacts) -> WindowFacts:
     """The same with a port of its own for what each NIC takes in, as recordings have it."""
     received = {f"{host}:rx-eth1": PortFacts(f"{host}:rx-eth1", "", host=True) for host in HOSTS}
     return replace(made, ports={**made.ports, **received})
@@ -132,7 +134,7 @@ def test_a_default_route_to_whoever_is_not_at_the_other_end_of_the_cable_is_wron
     """The received side of a NIC is no second link, by which hosts would pass for routers."""
     made = counting_what_nics_receive(facts(h1={"gateways": {"eth1": gateway}}))
     assert first(made) == ("wrong-gateway", ("h1:eth1",))
-    assert diagnose(counting_what_nics_receive(facts())).outcome is Outcome.HEALTHY
+    assert diagnose(counting_what_nics_receive(facts())).outcome is DiagnosisOutcome.HEALTHY
 
 
 @pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit"])
@@ -161,7 +163,7 @@ def test_in_networks_of_an_overlay_a_host_needs_a_default_route_where_its_siblin
     lacking = {"gateways": {}, "routes": (connected("h1"),)}
     assert first(facts(**bridged, h1=lacking)) == ("default-route-lost", ("h1:eth1",))
     nobody: dict[str, Any] = {host: {"gateways": {}, "routes": (connected(host),)} for host in HOSTS}
-    assert diagnose(facts(**bridged, **nobody)).outcome is Outcome.HEALTHY
+    assert diagnose(facts(**bridged, **nobody)).outcome is DiagnosisOutcome.HEALTHY
 
 
 def shut(*, admin_up: bool) -> dict[str, Any]:
@@ -294,6 +296,6 @@ def test_answers_by_arp_are_of_the_window(tmp_path: Path) -> None:
     files.append_line(made.folder.notes, {"ns": made.ns, **note})
     during(made, "observe", lambda _: None)
     recording = Recording.open(made.finished())
-    assert diagnose_run(recording, "before").outcome is Outcome.HEALTHY
+    assert diagnose_run(recording, "before").outcome is DiagnosisOutcome.HEALTHY
     found = diagnose_run(recording, "observe")
-    assert (found.outcome, found.unexplained[0].of) == (Outcome.UNKNOWN, "leaf1:swp3")
+    assert (found.outcome, found.unexplained[0].of) == (DiagnosisOutcome.UNKNOWN, "leaf1:swp3")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.diagnose.answer import Outcome
-from lab.diagnose.causes import CAUSES
-from lab.diagnose.engine import diagnose
-from lab.diagnose.sign import Evidence
-from lab.diagnose.symptoms import overlay
+from lab.diagnose.cause_engine import diagnose
+from lab.diagnose.causes.cause_table import CAUSES
+from lab.diagnose.diagnosis import DiagnosisOutcome
+from lab.diagnose.symptom import Evidence
+from lab.diagnose.symptoms import overlay_symptoms
 from lab.faults.catalogue import KINDS
 from lab.scenario import library
 from tests.unit.diagnose import made_overlay
@@ -43,18 +43,18 @@ from tests.unit.diagnose.made_windows import (
 )
 
 if TYPE_CHECKING:
-    from lab.diagnose.facts import Facts
+    from lab.diagnose.facts import WindowFacts
 
 
 @pytest.mark.parametrize(("cause", "place", "there", "_"), CASES)
-def test_it_is_named_first_and_where(cause: str, place: str, there: Facts, _: Facts) -> None:
+def test_it_is_named_first_and_where(cause: str, place: str, there: WindowFacts, _: WindowFacts) -> None:
     found, places = first(there)
     assert (found, places[0]) == (cause, place)
 
 
 def test_leaves_that_flood_to_one_group_flood_to_each_other_and_those_of_two_do_not() -> None:
-    assert diagnose(made_overlay.grouped("239.1.1.10", "239.1.1.10")).outcome is Outcome.HEALTHY
-    apart = overlay.is_not_flooded_to(made_overlay.grouped("239.1.1.10", "239.1.1.11"))
+    assert diagnose(made_overlay.grouped("239.1.1.10", "239.1.1.10")).outcome is DiagnosisOutcome.HEALTHY
+    apart = overlay_symptoms.is_not_flooded_to(made_overlay.grouped("239.1.1.10", "239.1.1.11"))
     assert {sign.place for sign in apart} == {"leaf1", "leaf2"}
 
 
@@ -64,7 +64,7 @@ def test_what_is_known_in_two_ways_is_no_rival_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("cause", "_", "__", "absent"), CASES)
-def test_it_is_not_named_where_it_is_not(cause: str, _: str, __: Facts, absent: Facts) -> None:
+def test_it_is_not_named_where_it_is_not(cause: str, _: str, __: WindowFacts, absent: WindowFacts) -> None:
     assert cause not in [each.cause for each in diagnose(absent).causes]
 
 
@@ -85,7 +85,7 @@ def test_rivals_are_causes() -> None:
 
 
 @pytest.mark.parametrize(("_", "__", "there", "___"), CASES)
-def test_an_answer_has_evidence_and_leaves_no_blank(_: str, __: str, there: Facts, ___: Facts) -> None:
+def test_an_answer_has_evidence_and_leaves_no_blank(_: str, __: str, there: WindowFacts, ___: WindowFacts) -> None:
     for each in diagnose(there).causes:
         assert each.evidence
         assert "{" not in each.tell + each.fix
@@ -93,29 +93,29 @@ def test_an_answer_has_evidence_and_leaves_no_blank(_: str, __: str, there: Fact
 
 
 def test_capacity_is_no_fault() -> None:
-    assert diagnose(facts(incast())).outcome is Outcome.CAPACITY
+    assert diagnose(facts(incast())).outcome is DiagnosisOutcome.CAPACITY
 
 
 def test_a_full_link_that_is_slower_than_its_siblings_is_no_capacity() -> None:
     slow = facts(CROWDED, qos=configured("leaf1:swp1", "spine1:swp1", rate=25 * 10**6))
-    assert diagnose(slow).outcome is Outcome.CAPACITY
+    assert diagnose(slow).outcome is DiagnosisOutcome.CAPACITY
     assert [each.cause for each in diagnose(replace(slow, current=True)).causes] == ["link-rate"]
 
 
 def test_nothing_is_healthy() -> None:
-    assert diagnose(facts({})).outcome is Outcome.HEALTHY
-    assert diagnose(facts(full("leaf1:swp6"))).outcome is Outcome.HEALTHY
+    assert diagnose(facts({})).outcome is DiagnosisOutcome.HEALTHY
+    assert diagnose(facts(full("leaf1:swp6"))).outcome is DiagnosisOutcome.HEALTHY
 
 
 def test_losses_without_a_cause_are_unknown() -> None:
     found = diagnose(facts({}, devices={"h1": {"completer_retry_err": 30}}))
-    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert (found.outcome, found.causes) == (DiagnosisOutcome.UNKNOWN, ())
     assert found.unexplained[0].of == "h1"
 
 
 def test_a_window_that_is_too_short_is_unknown() -> None:
     found = diagnose(replace(facts(STORM), end=0.1))
-    assert found.outcome is Outcome.UNKNOWN
+    assert found.outcome is DiagnosisOutcome.UNKNOWN
     assert "0.10 s" in found.missing[0]
 
 
@@ -149,7 +149,7 @@ def test_without_the_configuration_two_causes_are_as_likely() -> None:
 
 @pytest.mark.parametrize("lacks", [{"devices": {}}, {"ran": ()}, {"transfers": ()}, {"qos": {}, "current": False}])
 @pytest.mark.parametrize("there", [there for _, _, there, _ in CASES])
-def test_with_fewer_facts_it_is_the_same_or_more_modest(there: Facts, lacks: dict[str, Any]) -> None:
+def test_with_fewer_facts_it_is_the_same_or_more_modest(there: WindowFacts, lacks: dict[str, Any]) -> None:
     """Never another fault with more confidence than there was."""
     sure = {each.cause: each.confidence for each in diagnose(there).causes}
     for each in diagnose(replace(there, **lacks)).causes:
@@ -162,7 +162,7 @@ def test_queues_that_are_paused_or_full_are_not_compared() -> None:
     one, other = {**SLOW, **STANDING, "marked": 250}, {**SLOW, **STANDING, "marked": 500}
     for besides in ({"paused": 0.5}, {"depth": 280_000.0, "deepest": 282_000}):
         found = diagnose(facts({"leaf1:swp6": {**one, **besides}, "leaf2:swp6": {**other, **besides}}))
-        assert found.outcome is Outcome.HEALTHY
+        assert found.outcome is DiagnosisOutcome.HEALTHY
 
 
 def test_what_is_in_a_long_cable_is_no_loss_where_a_port_drops() -> None:
@@ -213,7 +213,7 @@ def test_pfc_at_one_end_alone_is_seen_where_nobody_sends(
 ) -> None:
     odd = configured(*ports, pfc=replace(PFC, **changes))
     found = diagnose(facts({}, qos=odd, current=True))
-    assert (found.outcome, [each.cause for each in found.causes]) == (Outcome.FAULT, ["pfc-one-sided"])
+    assert (found.outcome, [each.cause for each in found.causes]) == (DiagnosisOutcome.FAULT, ["pfc-one-sided"])
     assert found.causes[0].places == places
     assert diagnose(facts({}, qos=configured(*PEERS, pfc=replace(PFC, priorities=1 << 4)), current=True)).causes == ()
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from lab.diagnose.engine import diagnose
+from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.facts import Silence
-from lab.diagnose.symptoms import daemons
+from lab.diagnose.symptoms import silent_daemons
 from tests.unit.diagnose import made_overlay
 from tests.unit.diagnose.made_facts import SECONDS, facts
 
@@ -29,7 +29,7 @@ def silent(*seconds: float) -> tuple[Silence, ...]:
     ],
 )
 def test_one_that_has_answered_in_between_was_only_busy(seconds: tuple[float, ...], seen: bool) -> None:
-    found = [sign.place for sign in daemons.a_daemon_stands_still(facts({}, silences=silent(*seconds)))]
+    found = [sign.place for sign in silent_daemons.a_daemon_stands_still(facts({}, silences=silent(*seconds)))]
     assert found == ["leaf1"] * seen
 
 
@@ -42,4 +42,4 @@ def test_a_tunnel_that_nobody_tells_of_is_a_consequence_of_its_leafs_dead_daemon
 
 def test_two_daemons_that_are_silent_in_turn_are_two() -> None:
     others = tuple(Silence(each.seconds, "spine1", "bfdd", gone=False) for each in silent(0.5, 1.5))
-    assert list(daemons.a_daemon_stands_still(facts({}, silences=silent(1.0, SECONDS) + others))) == []
+    assert list(silent_daemons.a_daemon_stands_still(facts({}, silences=silent(1.0, SECONDS) + others))) == []

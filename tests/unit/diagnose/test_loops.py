@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.diagnose.answer import Outcome
-from lab.diagnose.engine import diagnose
+from lab.diagnose.cause_engine import diagnose
+from lab.diagnose.diagnosis import DiagnosisOutcome
+from lab.diagnose.ip_stacks import Stack
 from lab.diagnose.run import diagnose_run
-from lab.diagnose.stacks import Stack
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_facts import facts, first, named
 from tests.unit.diagnose.made_windows import astray
 from tests.unit.diagnose.recorded import begun, during
@@ -56,10 +56,10 @@ def test_a_network_on_a_link_between_switches_is_no_circle() -> None:
     linked: Any = {"leaf1": {"10.255.0.0/31": ("swp1",)}, "spine1": {"10.255.0.0/31": ("swp1",)}}
     own = Stack(macs={}, own=frozenset(), networks={"swp1": frozenset({"10.255.0.0/31"})})
     made = facts({}, routes=astray(**linked), stacks={"leaf1": own, "spine1": own})
-    assert diagnose(made).outcome is Outcome.HEALTHY
+    assert diagnose(made).outcome is DiagnosisOutcome.HEALTHY
     assert first(replace(made, stacks={}))[0] == "routing-loop"
     six: Any = {"leaf1": {"fe80::/64": ("swp1",)}, "spine1": {"fe80::/64": ("swp1",)}}
-    assert diagnose(facts({}, routes=astray(**six))).outcome is Outcome.HEALTHY
+    assert diagnose(facts({}, routes=astray(**six))).outcome is DiagnosisOutcome.HEALTHY
 
 
 @pytest.mark.parametrize("there_before", [True, False])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.diagnose.networks import share_a_network
-from lab.diagnose.symptoms.overlay import hosts_have_one_mac
+from lab.diagnose.symptoms.overlay_symptoms import hosts_have_one_mac
 
 from .made_overlay import facts
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from lab.cli.main import app
+from lab.cli.app import app
 from lab.cli.schemas import adapter
-from lab.diagnose.answer import Outcome
-from lab.diagnose.collect import collect
+from lab.diagnose.diagnosis import DiagnosisOutcome
+from lab.diagnose.extract import collect
 from lab.diagnose.run import diagnose_run
 from lab.errors import InvalidInput, UsageError
-from lab.model.qos.store import dump_node
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
+from lab.model.qos.qos_store import dump_node
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_facts import configured, named
 from tests.unit.diagnose.recorded import STEPS, begun, deaf, during, incast, one_sided
 from tests.unit.telemetry.made import RDMA, Made
@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Path:
 
 def test_a_phase_is_what_it_was(run: Path) -> None:
     recording = Recording.open(run)
-    assert diagnose_run(recording, "baseline").outcome is Outcome.CAPACITY
+    assert diagnose_run(recording, "baseline").outcome is DiagnosisOutcome.CAPACITY
     assert named(diagnose_run(recording, "observe")) == ("pfc-one-sided", ("h1:eth1", "h2:eth1", "h3:eth1"))
 
 
@@ -47,7 +47,7 @@ def test_times_choose_as_a_phase_does(run: Path) -> None:
     phase = recording.phase("observe")
     times = [(ns - recording.clock.start) / 1e9 for ns in (phase.start, phase.end)]
     assert named(diagnose_run(recording, "", *times)) == named(diagnose_run(recording, "observe"))
-    assert diagnose_run(recording, until=times[0]).outcome is Outcome.CAPACITY
+    assert diagnose_run(recording, until=times[0]).outcome is DiagnosisOutcome.CAPACITY
 
 
 @pytest.mark.parametrize("times", [(5.0, 4.0), (99.0, None), (-1.0, None), (None, 0.0)])
@@ -114,7 +114,7 @@ def test_configuration_is_that_of_the_phase(tmp_path: Path) -> None:
     made.ns += 1
     during(made, "observe", lambda _: None)
     recording = Recording.open(made.finished())
-    assert diagnose_run(recording, "baseline").outcome is Outcome.HEALTHY
+    assert diagnose_run(recording, "baseline").outcome is DiagnosisOutcome.HEALTHY
     assert named(diagnose_run(recording, "observe")) == ("ecn-missing-one-leaf", ("leaf2:swp6",))
 
 
@@ -189,7 +189,7 @@ def plain(made: Made) -> Recording:
 
 def test_of_plain_links_it_is_not_known_whether_all_is_well(tmp_path: Path) -> None:
     found = diagnose_run(plain(one_sided(tmp_path / "run")))
-    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert (found.outcome, found.causes) == (DiagnosisOutcome.UNKNOWN, ())
     assert any("what plain links do not count" in line for line in found.missing)
 
 
@@ -257,8 +257,8 @@ def test_a_session_is_lost_in_each_window_until_it_is_established_again(tmp_path
     assert found == {
         "never": ["Active"], "on": ["Active"], "up": ["Established"], "well": [], "lost": ["Idle"], "yet": ["Idle"],
     }  # fmt: skip
-    assert diagnose_run(recording, "yet").outcome is Outcome.UNKNOWN
-    assert diagnose_run(recording, "well").outcome is Outcome.CAPACITY
+    assert diagnose_run(recording, "yet").outcome is DiagnosisOutcome.UNKNOWN
+    assert diagnose_run(recording, "well").outcome is DiagnosisOutcome.CAPACITY
 
 
 @pytest.mark.parametrize("path", [[], None])

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.diagnose.answer import Outcome
-from lab.diagnose.forwarding import forwarding
+from lab.diagnose.diagnosis import DiagnosisOutcome
+from lab.diagnose.overlay_forwarding import forwarding
 from lab.diagnose.run import diagnose_run
 from lab.errors import InvalidInput
-from lab.model.qos.store import dump_node
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
+from lab.model.qos.qos_store import dump_node
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose import made_overlay
 from tests.unit.diagnose.made_facts import HOSTS, QOS, TOPOLOGY, named
 from tests.unit.diagnose.recorded import begun, during
@@ -49,7 +49,7 @@ def routed(
 def test_ways_are_counted_whoever_found_them(tmp_path: Path, protocol: str) -> None:
     """Of an underlay of OSPF as of BGP: two equal ways are healthy, one of two is named."""
     both = diagnose_run(Recording.open(routed(tmp_path / "both", ("swp1", "swp2"), protocol)), "observe")
-    assert both.outcome is Outcome.HEALTHY
+    assert both.outcome is DiagnosisOutcome.HEALTHY
     one = diagnose_run(Recording.open(routed(tmp_path / "one", ("swp1",), protocol)), "observe")
     assert named(one) == ("one-path-only", ("leaf1",))
     assert "OSPF" in one.causes[0].fix
@@ -95,7 +95,7 @@ def test_routes_of_a_vrf_are_none_of_the_underlay(tmp_path: Path, told: list[Any
     """Neither those that a recording begins with, nor those told later, by an older rocelab without their table."""
     vrf = [{"dst": prefix, "dev": "vlan10", "protocol": "kernel", "table": "1001"} for prefix in FAR]
     path = routed(tmp_path / "run", ("swp1", "swp2"), "bgp", vrf, told)
-    assert diagnose_run(Recording.open(path), "observe").outcome is Outcome.HEALTHY
+    assert diagnose_run(Recording.open(path), "observe").outcome is DiagnosisOutcome.HEALTHY
 
 
 @pytest.mark.parametrize("told", [told_of("swp1"), told_of("swp1", table=254)])

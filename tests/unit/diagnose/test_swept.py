@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.diagnose.answer import Outcome
-from lab.diagnose.engine import diagnose
+from lab.diagnose.cause_engine import diagnose
+from lab.diagnose.diagnosis import DiagnosisOutcome
 from lab.diagnose.facts import GaveUp, Ran, Swept
-from lab.diagnose.symptoms import hosts, probes
+from lab.diagnose.symptoms import host_symptoms, probes
 from tests.unit.diagnose.made_facts import ADDRESSES, PEERS, Lanes, facts, first
 
 if TYPE_CHECKING:
-    from lab.diagnose.facts import Facts
+    from lab.diagnose.facts import WindowFacts
 
 QUIET = {"h1": {"completer_retry_err": 0}}
 THERE, BACK = ("leaf1", "leaf2"), ("leaf2", "leaf1")
@@ -31,7 +31,7 @@ def path(leaves: tuple[str, str], spine: int) -> Swept:
 ALL = [path(leaves, spine) for leaves in (THERE, BACK) for spine in (1, 2)]
 
 
-def swept(*others: Swept, lanes: Lanes | None = None) -> Facts:
+def swept(*others: Swept, lanes: Lanes | None = None) -> WindowFacts:
     """All paths, with these instead of those of the same ports."""
     instead = {each.path: each for each in others}
     return facts(lanes or {}, devices=QUIET, swept=tuple(instead.get(each.path, each) for each in ALL))
@@ -60,7 +60,7 @@ def test_paths_of_the_fabric_are_paths() -> None:
 
 def test_where_all_comes_nothing_is_wrong() -> None:
     found = diagnose(swept(lanes=link(110, 101_000)))
-    assert (found.outcome, found.causes) == (Outcome.HEALTHY, ())
+    assert (found.outcome, found.causes) == (DiagnosisOutcome.HEALTHY, ())
     for symptom in (probes.only_small_probes_pass, probes.some_probes_vanish, probes.no_probe_passes):
         assert list(symptom(swept())) == []
 
@@ -68,7 +68,7 @@ def test_where_all_comes_nothing_is_wrong() -> None:
 def test_a_black_hole_is_on_the_link_that_counts_it() -> None:
     hole = replace(path(THERE, 1), large_came=0)
     assert first(swept(hole, lanes=link(100, 11_000))) == ("mtu-black-hole", ("leaf1:swp1--spine1:swp1",))
-    assert first(swept(lanes=link(100, 11_000)))[0] == Outcome.HEALTHY.value
+    assert first(swept(lanes=link(100, 11_000)))[0] == DiagnosisOutcome.HEALTHY.value
 
 
 def test_links_that_other_paths_use_are_not_suspected() -> None:
@@ -102,8 +102,8 @@ def test_a_filter_is_at_the_switch_that_lets_nothing_out() -> None:
 def test_a_filter_of_a_host_is_at_the_host_that_takes_nothing_in_and_lets_nothing_out() -> None:
     """What the sweep sent there is for no device, and what its kernel does not let go is for nobody."""
     mute = [replace(path(BACK, spine), sent=0, came=0, large_sent=0, large_came=0) for spine in (1, 2)]
-    assert places(hosts.no_probe_leaves(swept(*mute))) == ["h5"]
-    assert places(hosts.no_probe_leaves(swept(mute[0]))) == []
+    assert places(host_symptoms.no_probe_leaves(swept(*mute))) == ["h5"]
+    assert places(host_symptoms.no_probe_leaves(swept(mute[0]))) == []
     late = {"h1": {"completer_retry_err": 8}, "h5": {"rcvd_pkts": 0}}
     rule = Ran(1.0, "h5", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 12 bytes 960 drop")
     for came, confidence in ((227, None), (228, 0.6)):
@@ -117,16 +117,16 @@ def test_a_filter_of_a_host_is_at_the_host_that_takes_nothing_in_and_lets_nothin
 def test_a_host_of_which_counters_are_not_known_is_not_called_deaf() -> None:
     deaf = swept(lanes={"h5:eth1": {"rx_packets": 900}})
     gave_up = (GaveUp(1.0, "h1:h5", "the QP broke"),)
-    assert places(hosts.a_host_takes_nothing_in(replace(deaf, gave_up=gave_up))) == []
+    assert places(host_symptoms.a_host_takes_nothing_in(replace(deaf, gave_up=gave_up))) == []
     known = replace(deaf, gave_up=gave_up, devices={"h5": {"rcvd_pkts": 0}})
-    assert places(hosts.a_host_takes_nothing_in(known)) == ["h5"]
+    assert places(host_symptoms.a_host_takes_nothing_in(known)) == ["h5"]
     some = replace(known, devices={"h5": {"rcvd_pkts": 1}})
-    assert places(hosts.a_host_takes_nothing_in(some)) == []
+    assert places(host_symptoms.a_host_takes_nothing_in(some)) == []
 
 
 def test_a_fabric_on_which_work_gives_up_is_not_called_healthy() -> None:
     found = diagnose(replace(swept(), gave_up=(GaveUp(1.5, "h1:h5", "WR flush\n the QP broke\n"),)))
-    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert (found.outcome, found.causes) == (DiagnosisOutcome.UNKNOWN, ())
     assert [(each.says, each.of, each.at) for each in found.unexplained] == [("gave up: the QP broke", "h1:h5", 1.5)]
 
 
@@ -134,7 +134,7 @@ def test_a_hosts_mtu_is_a_fault_where_a_sweep_was_stopped_by_it() -> None:
     mtus = {**dict.fromkeys(PEERS, 9000), "h1:eth1": 1500, "leaf1:swp3": 1500}
     stopped = [replace(path(BACK, spine), large_came=0) for spine in (1, 2)]
     assert first(replace(swept(*stopped), mtus=mtus)) == ("mtu-black-hole", ("h1:eth1--leaf1:swp3",))
-    assert diagnose(replace(swept(), mtus=mtus)).outcome is Outcome.HEALTHY
+    assert diagnose(replace(swept(), mtus=mtus)).outcome is DiagnosisOutcome.HEALTHY
 
 
 @pytest.mark.parametrize(("small", "large", "named"), [(0, 1, ["mtu-black-hole"]), (0, 0, []), (1, 1, [])])
@@ -151,5 +151,5 @@ def test_or_where_a_large_ping_was(small: int, large: int, named: list[str]) -> 
 @pytest.mark.parametrize("came", [0, 60])
 def test_what_is_missing_without_a_cause_is_unknown(came: int) -> None:
     found = diagnose(swept(replace(path(THERE, 1), came=came, large_came=0)))
-    assert (found.outcome, found.causes) == (Outcome.UNKNOWN, ())
+    assert (found.outcome, found.causes) == (DiagnosisOutcome.UNKNOWN, ())
     assert found.unexplained[0].source == "sweep"

@@ -6,26 +6,26 @@ from dataclasses import replace
 import pytest
 
 from lab.doctor.capabilities import CAPABILITIES, Capability, relevant
-from lab.doctor.features import FABRIC, FEATURES, VM, Place, Verdict, judge
-from lab.doctor.remedies import Host
-from lab.kernel.probe import Finding
+from lab.doctor.features import FABRIC, FEATURES, VM, FeaturePlace, FeatureVerdict, judge
+from lab.doctor.remedies import HostDistribution
+from lab.kernel.bpf.probe import ProbeFinding
 from lab.routing import daemons
 
-HOST = Host("debian", "x86_64", "6.1.0-35-amd64", root=True, in_vm=False, kvm=True)
+HOST = HostDistribution("debian", "x86_64", "6.1.0-35-amd64", root=True, in_vm=False, kvm=True)
 GUEST = replace(HOST, in_vm=True)
 NAMES = [capability.name for capability in CAPABILITIES]
 
 
-def found(*, lacking: tuple[str, ...] = (), untried: tuple[str, ...] = ()) -> dict[str, Finding]:
-    return {name: Finding(None if name in untried else name not in lacking) for name in NAMES}
+def found(*, lacking: tuple[str, ...] = (), untried: tuple[str, ...] = ()) -> dict[str, ProbeFinding]:
+    return {name: ProbeFinding(None if name in untried else name not in lacking) for name in NAMES}
 
 
-def verdicts(host: Host, findings: Mapping[str, Finding]) -> dict[str, Verdict]:
+def verdicts(host: HostDistribution, findings: Mapping[str, ProbeFinding]) -> dict[str, FeatureVerdict]:
     return {verdict.feature: verdict for verdict in judge(host, findings)}
 
 
 def test_a_machine_with_everything_does_everything_here() -> None:
-    assert {verdict.place for verdict in judge(HOST, found())} == {Place.HERE}
+    assert {verdict.place for verdict in judge(HOST, found())} == {FeaturePlace.HERE}
 
 
 def test_names_are_unique_and_features_need_what_exists() -> None:
@@ -35,31 +35,31 @@ def test_names_are_unique_and_features_need_what_exists() -> None:
 
 def test_a_kernel_without_rdma_sends_rdma_to_the_vm_and_nothing_else() -> None:
     seen = verdicts(HOST, found(lacking=("rxe per namespace",)))
-    moved = {name for name, verdict in seen.items() if verdict.place is Place.VM}
+    moved = {name for name, verdict in seen.items() if verdict.place is FeaturePlace.VM}
     assert moved == {"RDMA", "lossless port"}
-    assert seen["RDMA"] == Verdict("RDMA", Place.VM, ("rxe per namespace",), "rocelab vm up")
+    assert seen["RDMA"] == FeatureVerdict("RDMA", FeaturePlace.VM, ("rxe per namespace",), "rocelab vm up")
 
 
 def test_without_qemu_what_lacks_here_works_nowhere() -> None:
     seen = verdicts(HOST, found(lacking=("VRF", "QEMU")))
-    assert seen["EVPN L3"].place is Place.NOWHERE
-    assert seen["VM"] == Verdict("VM", Place.NOWHERE, ("QEMU",), "apt-get install qemu-system-x86")
-    assert seen["fabric"].place is Place.HERE
+    assert seen["EVPN L3"].place is FeaturePlace.NOWHERE
+    assert seen["VM"] == FeatureVerdict("VM", FeaturePlace.NOWHERE, ("QEMU",), "apt-get install qemu-system-x86")
+    assert seen["fabric"].place is FeaturePlace.HERE
 
 
 def test_inside_the_vm_there_is_no_second_vm() -> None:
     inside = {capability.name for capability in relevant(GUEST)}
     assert not inside & {"QEMU", "KVM", "mmdebstrap", "VM image"}
-    seen = verdicts(GUEST, {name: Finding(name != "netem") for name in inside})
+    seen = verdicts(GUEST, {name: ProbeFinding(name != "netem") for name in inside})
     assert "VM" not in seen
-    assert seen["delay and impairment"].place is Place.NOWHERE
+    assert seen["delay and impairment"].place is FeaturePlace.NOWHERE
 
 
 def test_what_could_not_be_tried_does_not_count_as_there() -> None:
     user = replace(HOST, root=False)
     untried = ("network namespaces", "veth", "tbf", "VXLAN", "VRF", "netem", "rxe per namespace")
     findings = found(lacking=("root", "QEMU"), untried=untried)
-    assert verdicts(user, findings)["fabric"].place is Place.NOWHERE
+    assert verdicts(user, findings)["fabric"].place is FeaturePlace.NOWHERE
     assert verdicts(user, findings)["fabric"].remedy == "sudo rocelab doctor"
 
 
@@ -69,7 +69,7 @@ def test_what_could_not_be_tried_does_not_count_as_there() -> None:
     [HOST, GUEST, replace(HOST, root=False), replace(HOST, distribution="", machine="riscv64", kvm=False)],
     ids=["root", "guest", "user", "unknown"],
 )
-def test_every_lack_has_a_remedy_of_one_line(capability: Capability, host: Host) -> None:
+def test_every_lack_has_a_remedy_of_one_line(capability: Capability, host: HostDistribution) -> None:
     remedy = capability.mend(host)
     assert remedy
     assert "\n" not in remedy
@@ -86,7 +86,7 @@ def test_every_lack_has_a_remedy_of_one_line(capability: Capability, host: Host)
     ],
     ids=["ubuntu", "debian-cloud", "own-kernel"],
 )
-def test_a_missing_module_is_looked_for_where_the_distribution_keeps_it(host: Host, remedy: str) -> None:
+def test_a_missing_module_is_looked_for_where_the_distribution_keeps_it(host: HostDistribution, remedy: str) -> None:
     (netem,) = (capability for capability in CAPABILITIES if capability.name == "netem")
     assert netem.mend(host).endswith(remedy)
 
@@ -104,12 +104,14 @@ def test_the_fabric_is_the_feature_that_decides_the_exit_code() -> None:
 @pytest.mark.parametrize(
     ("version", "finding"),
     [
-        ((8, 4, 4), Finding(True, "8.4.4")),
-        ((10, 3), Finding(True, "10.3")),
-        ((7, 5), Finding(False, "7.5 is older than 8.4")),
+        ((8, 4, 4), ProbeFinding(True, "8.4.4")),
+        ((10, 3), ProbeFinding(True, "10.3")),
+        ((7, 5), ProbeFinding(False, "7.5 is older than 8.4")),
     ],
 )
-def test_frr_must_be_new_enough(version: tuple[int, ...], finding: Finding, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frr_must_be_new_enough(
+    version: tuple[int, ...], finding: ProbeFinding, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(daemons, "version", lambda: version)
     (frr,) = (capability for capability in CAPABILITIES if capability.name == "FRR")
     assert frr.look(HOST) == finding

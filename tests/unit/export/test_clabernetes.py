@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from lab.errors import UsageError
-from lab.export.clabernetes import DATA_LIMIT, Placement, export_topology
+from lab.export.clabernetes import DATA_LIMIT, ClusterPlacement, export_topology
 from lab.export.containerlab import Images
 from lab.model.load import load_topology, read_topology
 from lab.model.topology import Topology
@@ -57,12 +57,12 @@ TOPOLOGY = {
 }
 
 
-def manifest(topology: Topology, placement: Placement | None = None) -> Any:
-    return yaml.safe_load(export_topology(topology, placement or Placement())["20-topology.yaml"])
+def manifest(topology: Topology, placement: ClusterPlacement | None = None) -> Any:
+    return yaml.safe_load(export_topology(topology, placement or ClusterPlacement())["20-topology.yaml"])
 
 
 def maps(topology: Topology) -> dict[str, Any]:
-    documents = yaml.safe_load_all(export_topology(topology, Placement())["10-files.yaml"])
+    documents = yaml.safe_load_all(export_topology(topology, ClusterPlacement())["10-files.yaml"])
     return {each["metadata"]["name"]: each for each in documents}
 
 
@@ -126,7 +126,7 @@ def test_nodes_that_are_called_as_our_own_maps() -> None:
 
 
 def test_placement() -> None:
-    placed = Placement(Images("a/frr:1", "b/tools"), "c/launcher:2", {"rocelab/rdma": "yes"})
+    placed = ClusterPlacement(Images("a/frr:1", "b/tools"), "c/launcher:2", {"rocelab/rdma": "yes"})
     spec = manifest(read_topology(SHIPPED / "one-leaf.yaml"), placed)["spec"]
     nodes = yaml.safe_load(spec["definition"]["containerlab"])["topology"]["nodes"]
     assert (nodes["leaf1"]["image"], nodes["h1"]["image"]) == ("a/frr:1", "b/tools")
@@ -146,17 +146,17 @@ def test_what_rdma_and_ports_need_is_said() -> None:
 @pytest.mark.parametrize("label", [{"a b": "c"}, {"": "c"}, {"a": "c d"}, {"UPPER/a": "c"}, {"a": "x" * 64}])
 def test_what_cannot_be_a_label(label: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="is no label: write it like rocelab/rdma=yes"):
-        Placement(selector=label)
+        ClusterPlacement(selector=label)
 
 
 def test_files_that_do_not_fit_a_config_map(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.export.clabernetes.DATA_LIMIT", 1000)
     assert DATA_LIMIT == 1024 * 1024
     with pytest.raises(UsageError, match=r"the files of node-leaf1 take .* bytes, and a ConfigMap 1000"):
-        export_topology(read_topology(SHIPPED / "one-leaf.yaml"), Placement())
+        export_topology(read_topology(SHIPPED / "one-leaf.yaml"), ClusterPlacement())
 
 
 def test_matches_the_golden_folder() -> None:
     folder = HERE / "golden" / "c9s-one-leaf"
     golden = {path.name: path.read_text() for path in folder.iterdir()}
-    assert dict(export_topology(read_topology(SHIPPED / "one-leaf.yaml"), Placement())) == golden
+    assert dict(export_topology(read_topology(SHIPPED / "one-leaf.yaml"), ClusterPlacement())) == golden

@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from lab.errors import UsageError
-from lab.export.clabernetes import Placement, export_topology
-from lab.export.containerlab import DEFAULT_IMAGE, Images, Played, export_lab
+from lab.export.clabernetes import ClusterPlacement, export_topology
+from lab.export.containerlab import DEFAULT_IMAGE, DeployedLab, Images, export_lab
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
 from lab.model.topology import Topology
-from lab.routing.render import render_router
+from lab.routing.frr_config.render import render_router
 from tests.unit.export.conftest import HERE, OVERLAYS, SHIPPED
 
 SCHEMA = json.loads((HERE / "schemas" / "clab.schema.json").read_text())
@@ -107,7 +107,7 @@ def test_an_overlay_is_refused(source: Path) -> None:
     with pytest.raises(UsageError, match="has an overlay, and the bridges, VXLAN devices and VRFs"):
         export_lab(topology, Images())
     with pytest.raises(UsageError, match="has an overlay"):
-        export_topology(topology, Placement())
+        export_topology(topology, ClusterPlacement())
 
 
 def test_a_node_called_as_a_file_of_the_lab_has_a_folder_all_the_same() -> None:
@@ -118,7 +118,7 @@ def test_a_node_called_as_a_file_of_the_lab_has_a_folder_all_the_same() -> None:
 
 def test_a_lab_that_rocelab_plays_has_nodes_alone_which_say_whose_they_are(fabric: Topology) -> None:
     sockets = {switch.name: Path("/run/rocelab", switch.name) for switch in fabric.switches}
-    lab = lab_of(export_lab(fabric, Images(), Played("4711", sockets)))
+    lab = lab_of(export_lab(fabric, Images(), DeployedLab("4711", sockets)))
     jsonschema.Draft7Validator(SCHEMA).validate(lab)
     assert "links" not in lab["topology"]
     assert lab["mgmt"] == {"skip-when-unused": True}

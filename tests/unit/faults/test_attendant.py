@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.errors import OperationFailed
-from lab.faults import attendant
-from lab.kernel import process
+from lab.faults import helper_process
+from lab.kernel.process import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,13 +43,13 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[process.Pro
 
     for name, text in PROGRAMS.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(attendant, "_home", lambda: str(tmp_path))
+    monkeypatch.setattr(helper_process, "_home", lambda: str(tmp_path))
     monkeypatch.setattr(process, "start", kept)
     return found
 
 
 def test_one_that_is_ready_runs_on(started: list[process.Process]) -> None:
-    attendant.start(Node(), "mark", "willing", [])  # type: ignore[arg-type]
+    helper_process.start(Node(), "mark", "willing", [])  # type: ignore[arg-type]
     (program,) = started
     program.returncode = None
     assert program.poll() is None
@@ -59,12 +59,12 @@ def test_one_that_is_ready_runs_on(started: list[process.Process]) -> None:
 
 def test_one_that_cannot_is_told_by_its_last_words(started: list[process.Process]) -> None:
     with pytest.raises(OperationFailed, match=r"unable did not start in rl-test\.h1: no interface eth9"):
-        attendant.start(Node(), "mark", "unable", [])  # type: ignore[arg-type]
+        helper_process.start(Node(), "mark", "unable", [])  # type: ignore[arg-type]
     assert started[0].returncode == 1
 
 
 def test_one_that_is_silent_is_ended(started: list[process.Process], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attendant, "_PATIENCE", 0.2)
+    monkeypatch.setattr(helper_process, "_PATIENCE", 0.2)
     with pytest.raises(OperationFailed, match=r"silent in rl-test\.h1 says nothing within 0\.2 s"):
-        attendant.start(Node(), "mark", "silent", [])  # type: ignore[arg-type]
+        helper_process.start(Node(), "mark", "silent", [])  # type: ignore[arg-type]
     assert started[0].returncode == -9

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.backends import lifecycle, registry
-from lab.backends.base import Fabric
+from lab.backends.backend import Fabric
 from lab.errors import InvalidInput, UsageError
-from lab.faults import attendant, declared, engine
+from lab.faults import declared, fault_engine, helper_process
 from lab.model import store
 from lab.model.load import load_topology
 from tests.unit.running import Running, run
@@ -74,7 +74,7 @@ overrides: {{leaf7--spine1: {{rate: 1Gbit}}}}
 def left(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was left running, as command lines."""
     found: list[str] = []
-    monkeypatch.setattr(attendant, "leave", lambda _, words: found.append(" ".join(words)))
+    monkeypatch.setattr(helper_process, "leave", lambda _, words: found.append(" ".join(words)))
     return found
 
 
@@ -89,7 +89,7 @@ def test_what_is_declared_is_injected_and_the_clock_is_minded(
     ran, fabric = running(load(GOOD), tmp_path, monkeypatch)
     before = ran.maps.config.tobytes()
     declared.inject(fabric)
-    (entry,) = engine.running(fabric)
+    (entry,) = fault_engine.running(fabric)
     assert (entry.kind, entry.place, entry.whole, entry.holder) == ("port-config", "leaf1", True, None)
     assert int(ran.maps.config[ran.id("leaf1:swp1")]["queue"]["kmin"][3]) == 1000
     assert left == [
@@ -99,7 +99,7 @@ def test_what_is_declared_is_injected_and_the_clock_is_minded(
         ),
         "link-corrupt h2 probability=1% behind-fcs=true --for=1.000000000s",
     ]
-    engine.heal(Fabric(ran.state, fabric.topology, fabric.backend))
+    fault_engine.heal(Fabric(ran.state, fabric.topology, fabric.backend))
     assert ran.maps.config.tobytes() == before
 
 

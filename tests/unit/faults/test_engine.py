@@ -7,25 +7,25 @@ from pathlib import Path
 import pytest
 
 from lab.backends import registry
-from lab.backends.base import Fabric
-from lab.backends.qos import change_qos
+from lab.backends.backend import Fabric
+from lab.backends.live_qos import change_qos
 from lab.errors import OperationFailed, UsageError
-from lab.faults import engine
-from lab.faults.kinds.port import PortConfig
+from lab.faults import fault_engine
+from lab.faults.fault_request import FaultRequest
+from lab.faults.kinds.port_faults import PortConfig
 from lab.faults.ledger import Holder, Ledger
 from lab.faults.timing import Timing
-from lab.faults.wish import Wish
 from lab.model.load import load_topology
-from lab.model.qos.request import Request
-from lab.model.selection import choose_ports
+from lab.model.qos.port_change import QosRequest
+from lab.model.values.link_selection import choose_ports
 from tests.unit.running import Running, run
 
 TOPOLOGY = load_topology(
     "name: broken\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 2}\n"
 )
-EARLY = Wish("port-config", "leaf1", {"set": "ecn.3.kmin=1KB"})
-LATE = Wish("port-config", "leaf1:swp2", {"set": "ecn.3.kmin=60KB"})
-DEAF = Wish("pauses-ignored", "h1")
+EARLY = FaultRequest("port-config", "leaf1", {"set": "ecn.3.kmin=1KB"})
+LATE = FaultRequest("port-config", "leaf1:swp2", {"set": "ecn.3.kmin=60KB"})
+DEAF = FaultRequest("pauses-ignored", "h1")
 
 
 @pytest.fixture
@@ -48,43 +48,43 @@ def kmin(ran: Running, end: str) -> int:
 
 def test_what_is_injected_is_in_the_ports_and_healing_leaves_no_octet_different(ran: Running, fabric: Fabric) -> None:
     before = ran.maps.config.tobytes()
-    entry = engine.inject(fabric, EARLY)
+    entry = fault_engine.inject(fabric, EARLY)
     assert entry.whole
     assert [kmin(ran, f"leaf1:swp{number}") for number in (1, 2, 3)] == [1000, 1000, 1000]
     assert kmin(ran, "leaf2:swp1") != 1000
-    assert engine.running(fabric) == (entry,)
-    assert engine.heal(fabric, [entry.number]) == [entry]
+    assert fault_engine.running(fabric) == (entry,)
+    assert fault_engine.heal(fabric, [entry.number]) == [entry]
     assert ran.maps.config.tobytes() == before
     assert now(fabric).qos == Fabric(ran.state, TOPOLOGY, fabric.backend).qos
-    assert engine.running(fabric) == ()
+    assert fault_engine.running(fabric) == ()
 
 
 def test_faults_at_two_places_compose_and_heal_in_any_order(ran: Running, fabric: Fabric) -> None:
     before = ran.maps.config.tobytes()
-    first, second = engine.inject(fabric, EARLY), engine.inject(now(fabric), DEAF)
-    engine.heal(now(fabric), [first.number])
+    first, second = fault_engine.inject(fabric, EARLY), fault_engine.inject(now(fabric), DEAF)
+    fault_engine.heal(now(fabric), [first.number])
     assert ran.maps.config[ran.id("h1:eth1")]["pfc_rx"] == 0
-    engine.heal(now(fabric), [second.number])
+    fault_engine.heal(now(fabric), [second.number])
     assert ran.maps.config.tobytes() == before
 
 
 def test_a_second_one_at_the_same_place_is_refused_with_the_reason(ran: Running, fabric: Fabric) -> None:
-    engine.inject(fabric, EARLY)
+    fault_engine.inject(fabric, EARLY)
     held = ran.maps.config.tobytes()
     with pytest.raises(UsageError) as refused:
-        engine.inject(now(fabric), LATE)
+        fault_engine.inject(now(fabric), LATE)
     assert str(refused.value) == (
         "port-config at leaf1:swp2: fault 1, port-config at leaf1, has ecn.3.kmin of leaf1:swp2 already: "
         "rocelab fault heal 1 first"
     )
     assert ran.maps.config.tobytes() == held
-    assert len(engine.running(fabric)) == 1
+    assert len(fault_engine.running(fabric)) == 1
 
 
 def test_what_somebody_changed_besides_stays(ran: Running, fabric: Fabric) -> None:
-    engine.inject(fabric, EARLY)
-    change_qos(now(fabric), choose_ports(TOPOLOGY, ["leaf1:swp1"]), Request(["pfc.quanta=1000"]))
-    engine.heal(now(fabric))
+    fault_engine.inject(fabric, EARLY)
+    change_qos(now(fabric), choose_ports(TOPOLOGY, ["leaf1:swp1"]), QosRequest(["pfc.quanta=1000"]))
+    fault_engine.heal(now(fabric))
     assert kmin(ran, "leaf1:swp1") == kmin(ran, "leaf2:swp1")
     assert ran.maps.config[ran.id("leaf1:swp1")]["pause_quanta"] == 1000
 
@@ -100,40 +100,40 @@ def test_an_injection_that_fails_leaves_nothing(
 
     monkeypatch.setattr(PortConfig, "inject", half)
     with pytest.raises(OperationFailed, match="the kernel is gone"):
-        engine.inject(fabric, EARLY)
+        fault_engine.inject(fabric, EARLY)
     assert ran.maps.config.tobytes() == before
-    assert engine.running(fabric) == ()
+    assert fault_engine.running(fabric) == ()
 
 
 def test_what_changes_nothing_and_what_is_not_there_are_told(ran: Running, fabric: Fabric) -> None:
     with pytest.raises(UsageError, match="port-config changes nothing at h1: rocelab qos show"):
-        engine.inject(fabric, Wish("port-config", "h1", {"set": "pfc.rx=true"}))
+        fault_engine.inject(fabric, FaultRequest("port-config", "h1", {"set": "pfc.rx=true"}))
     with pytest.raises(UsageError, match="there is no fault 7: there is none"):
-        engine.heal(fabric, [7])
-    engine.inject(fabric, DEAF)
+        fault_engine.heal(fabric, [7])
+    fault_engine.inject(fabric, DEAF)
     with pytest.raises(UsageError, match=r"there is no fault 7: there is 1 \(pauses-ignored at h1\)"):
-        engine.heal(now(fabric), [7])
+        fault_engine.heal(now(fabric), [7])
     assert not ran.state.faults.with_name("faults.jsonl.new").exists()
 
 
 def test_what_a_killed_holder_left_is_healed_by_the_next_command(ran: Running, fabric: Fabric) -> None:
     before = ran.maps.config.tobytes()
     with subprocess.Popen(["sleep", "60"]) as sleeper:
-        entry = engine.inject(fabric, EARLY, holder=Holder.of(sleeper.pid))
-        assert engine.heal_abandoned(now(fabric)) == []
+        entry = fault_engine.inject(fabric, EARLY, holder=Holder.of(sleeper.pid))
+        assert fault_engine.heal_abandoned(now(fabric)) == []
         sleeper.kill()
-    assert engine.heal_abandoned(now(fabric)) == [entry]
+    assert fault_engine.heal_abandoned(now(fabric)) == [entry]
     assert ran.maps.config.tobytes() == before
-    assert engine.heal_abandoned(now(fabric)) == []
+    assert fault_engine.heal_abandoned(now(fabric)) == []
 
 
 def test_an_injection_that_was_killed_on_its_way_is_healed(ran: Running, fabric: Fabric) -> None:
     before = ran.maps.config.tobytes()
-    engine.inject(fabric, EARLY)
+    fault_engine.inject(fabric, EARLY)
     ledger = Ledger.of(ran.state)
     lines = ledger.path.read_text().splitlines(keepends=True)
     ledger.path.write_text(lines[0])  # killed before it was written down that it is done
-    assert [str(entry) for entry in engine.heal_abandoned(now(fabric))] == ["port-config at leaf1"]
+    assert [str(entry) for entry in fault_engine.heal_abandoned(now(fabric))] == ["port-config at leaf1"]
     assert ran.maps.config.tobytes() == before
 
 
@@ -142,17 +142,17 @@ def test_by_the_clock_it_comes_goes_and_leaves_nothing(ran: Running, fabric: Fab
     seen = []
 
     def wait(seconds: float) -> bool:
-        seen.append((seconds > 0.5, kmin(ran, "leaf1:swp1"), len(engine.running(fabric))))
+        seen.append((seconds > 0.5, kmin(ran, "leaf1:swp1"), len(fault_engine.running(fabric))))
         return len(seen) < 5
 
-    assert engine.attend(fabric, EARLY, Timing(lasting=1, every=1.4), wait) == 2
+    assert fault_engine.attend(fabric, EARLY, Timing(lasting=1, every=1.4), wait) == 2
     standard = kmin(ran, "leaf2:swp1")
     assert [found[1:] for found in seen] == [(standard, 1), (1000, 2), (standard, 1), (1000, 2), (standard, 1)]
     assert ran.maps.config.tobytes() == before
-    assert engine.running(fabric) == ()
+    assert fault_engine.running(fabric) == ()
 
 
 def test_what_is_over_once_it_happened_cannot_last(fabric: Fabric) -> None:
     with pytest.raises(UsageError, match="process-killed is over once it has happened: leave --for out"):
-        engine.attend(fabric, Wish("process-killed", "h1"), Timing(lasting=1), lambda _: True)
+        fault_engine.attend(fabric, FaultRequest("process-killed", "h1"), Timing(lasting=1), lambda _: True)
     assert os.getpid() == Holder.current().pid

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.errors import UsageError
-from lab.faults.place import Form, find_place
+from lab.faults.fault_place import Form, find_place
 from lab.model.load import load_topology
 
 TOPOLOGY = load_topology("name: places\ngenerate: {shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 2}\n")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from lab.backends import registry
-from lab.backends.base import Fabric
+from lab.backends.backend import Fabric
 from lab.errors import UsageError
-from lab.faults.wish import Wish, parse_words, understand
+from lab.faults.fault_request import FaultRequest, parse_words, understand
 from lab.model.load import load_topology
 from tests.unit.running import run
 
@@ -23,13 +23,15 @@ def fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
 
 
 def test_parameters_are_read_as_people_write_them(fabric: Fabric) -> None:
-    loss = understand(fabric, Wish("link-loss", "h1", {"probability": "0.1%", "opcode": "cnp", "priority": "3,4"}))
+    loss = understand(
+        fabric, FaultRequest("link-loss", "h1", {"probability": "0.1%", "opcode": "cnp", "priority": "3,4"})
+    )
     assert loss.p.probability == pytest.approx(0.001)
     assert loss.p.opcode == frozenset({0x81})
     assert loss.p.priority == (3, 4)
-    storm = understand(fabric, Wish("pause-storm", "h1", {"every": "2ms"}))
+    storm = understand(fabric, FaultRequest("pause-storm", "h1", {"every": "2ms"}))
     assert (storm.p.every, storm.p.priority) == (0.002, (3,))
-    lines = understand(fabric, Wish("frr-config", "leaf1", {"lines": "router bgp; no neighbor swp1 bfd ;"}))
+    lines = understand(fabric, FaultRequest("frr-config", "leaf1", {"lines": "router bgp; no neighbor swp1 bfd ;"}))
     assert lines.p.lines == ("router bgp", "no neighbor swp1 bfd")
 
 
@@ -77,7 +79,7 @@ def test_what_cannot_be_is_told_with_the_remedy(
     fabric: Fabric, kind: str, place: str, parameters: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        understand(fabric, Wish(kind, place, parameters))
+        understand(fabric, FaultRequest(kind, place, parameters))
     assert told in str(refused.value)
 
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from matplotlib.image import imread
 
-from lab.kernel.process import find_tool, run
+from lab.kernel.process.process import find_tool, run
 from lab.model.draw.graphviz import draw_graphviz
 from lab.model.draw.layout import lay_out
 from lab.model.draw.mermaid import draw_mermaid
@@ -22,7 +22,7 @@ from lab.model.draw.palette import RAILS, TIERS, light_colours, tenant_colours
 from lab.model.draw.raster import render
 from lab.model.draw.svg import draw_svg
 from lab.model.load import load_topology, read_topology
-from lab.model.template import new_topology, room_for_tunnels, with_tenants
+from lab.model.output.topology_template import new_topology, room_for_tunnels, with_tenants
 from lab.model.topology import Role, Topology
 
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import UsageError
-from lab.model.expectation import Comparison, Seen, Unit, Verdict, judge, parse
+from lab.model.values.expectation import Comparison, ExpectationUnit, ExpectationVerdict, FigureValue, judge, parse
 
 
 def only(text: str) -> Comparison:
@@ -49,34 +49,36 @@ def test_no_text_breaks_it(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value", "unit", "verdict", "seen"),
     [
-        ("drops == 0", 0, Unit.NUMBER, Verdict.PASS, "0"),
-        ("drops == 0", 7, Unit.NUMBER, Verdict.FAIL, "7"),
-        ("drops != 7", 7, Unit.NUMBER, Verdict.FAIL, "7"),
-        ("goodput >= 90Mbit", 90_000_000, Unit.RATE, Verdict.PASS, "90 Mb/s"),
-        ("goodput > 90Mbit", 90_000_000, Unit.RATE, Verdict.FAIL, "90 Mb/s"),
-        ("goodput <= 90Mb/s", 90_000_001, Unit.RATE, Verdict.FAIL, "90 Mb/s"),
-        ("pg3_watermark_bytes < 64KiB", 65_535, Unit.BYTES, Verdict.PASS, "65.53 KB"),
-        ("p99 < 1ms", 0.0009, Unit.SECONDS, Verdict.PASS, "900 us"),
-        ("p99 < 1ms", None, Unit.SECONDS, Verdict.UNKNOWN, "not measured"),
+        ("drops == 0", 0, ExpectationUnit.NUMBER, ExpectationVerdict.PASS, "0"),
+        ("drops == 0", 7, ExpectationUnit.NUMBER, ExpectationVerdict.FAIL, "7"),
+        ("drops != 7", 7, ExpectationUnit.NUMBER, ExpectationVerdict.FAIL, "7"),
+        ("goodput >= 90Mbit", 90_000_000, ExpectationUnit.RATE, ExpectationVerdict.PASS, "90 Mb/s"),
+        ("goodput > 90Mbit", 90_000_000, ExpectationUnit.RATE, ExpectationVerdict.FAIL, "90 Mb/s"),
+        ("goodput <= 90Mb/s", 90_000_001, ExpectationUnit.RATE, ExpectationVerdict.FAIL, "90 Mb/s"),
+        ("pg3_watermark_bytes < 64KiB", 65_535, ExpectationUnit.BYTES, ExpectationVerdict.PASS, "65.53 KB"),
+        ("p99 < 1ms", 0.0009, ExpectationUnit.SECONDS, ExpectationVerdict.PASS, "900 us"),
+        ("p99 < 1ms", None, ExpectationUnit.SECONDS, ExpectationVerdict.UNKNOWN, "not measured"),
     ],
 )
-def test_judgements(text: str, value: float | None, unit: Unit, verdict: Verdict, seen: str) -> None:
-    judgement = judge(only(text), Seen(value, unit, "not measured"))
+def test_judgements(
+    text: str, value: float | None, unit: ExpectationUnit, verdict: ExpectationVerdict, seen: str
+) -> None:
+    judgement = judge(only(text), FigureValue(value, unit, "not measured"))
     assert (judgement.verdict, judgement.seen, judgement.value) == (verdict, seen, value)
 
 
 @pytest.mark.parametrize(
     ("text", "unit", "told"),
     [
-        ("goodput > 90MB", Unit.RATE, "goodput > 90MB: goodput is a rate"),
-        ("goodput > 90Mbps", Unit.RATE, "can mean bits, or bytes"),
-        ("drops == 1KB", Unit.NUMBER, "drops is a plain number"),
-        ("p99 < 1Mbit", Unit.SECONDS, "p99 is a time"),
+        ("goodput > 90MB", ExpectationUnit.RATE, "goodput > 90MB: goodput is a rate"),
+        ("goodput > 90Mbps", ExpectationUnit.RATE, "can mean bits, or bytes"),
+        ("drops == 1KB", ExpectationUnit.NUMBER, "drops is a plain number"),
+        ("p99 < 1Mbit", ExpectationUnit.SECONDS, "p99 is a time"),
     ],
 )
 def test_a_unit_that_the_figure_has_not_is_refused_though_nothing_was_measured(
-    text: str, unit: Unit, told: str
+    text: str, unit: ExpectationUnit, told: str
 ) -> None:
     for value in (1.0, None):
         with pytest.raises(UsageError, match=told):
-            judge(only(text), Seen(value, unit))
+            judge(only(text), FigureValue(value, unit))

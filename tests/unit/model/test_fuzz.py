@@ -10,10 +10,10 @@ from lab.errors import InvalidInput
 from lab.model.addressing import plan_addresses
 from lab.model.draw.svg import draw_svg
 from lab.model.load import load_topology
+from lab.model.output.fabric_summary import summarise
 from lab.model.qos.advice import advise
 from lab.model.qos.resolve import resolve
 from lab.model.store import dump, restore
-from lab.model.summary import summarise
 from lab.model.topology import Topology
 
 

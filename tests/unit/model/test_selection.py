@@ -1,8 +1,8 @@
 import pytest
 
 from lab.errors import UsageError
-from lab.model.selection import FORMS, PORT_FORMS, choose_links, choose_ports, every_port
 from lab.model.topology import Endpoint, Link, Node, Role, Topology
+from lab.model.values.link_selection import FORMS, PORT_FORMS, choose_links, choose_ports, every_port
 
 
 def link(a: str, b: str) -> Link:

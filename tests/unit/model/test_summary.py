@@ -7,7 +7,7 @@ import pytest
 
 from lab.model.flow import FlowNetwork
 from lab.model.load import load_topology
-from lab.model.summary import bisection_bandwidth, diameter, format_ratio, summarise
+from lab.model.output.fabric_summary import bisection_bandwidth, diameter, format_ratio, summarise
 from lab.model.topology import Role, Topology
 
 Generate = Callable[..., Topology]

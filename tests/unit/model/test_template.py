@@ -4,9 +4,9 @@ import pytest
 
 from lab.errors import InvalidInput, UsageError
 from lab.model.load import load_topology
+from lab.model.output.topology_template import new_topology, room_for_tunnels, with_tenants
 from lab.model.overlay.tenancy import MAX_TENANTS, tenants_of_ends
 from lab.model.spec import ClosSpec, LeafSpineSpec, RailOptimisedSpec
-from lab.model.template import new_topology, room_for_tunnels, with_tenants
 
 SETTINGS: dict[str, dict[str, object]] = {
     "leaf-spine": {"spines": 3, "leaves": 5, "hosts_per_leaf": None, "host_rate": "100Mbit"},

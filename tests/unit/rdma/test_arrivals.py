@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab.rdma.arrivals import arrivals, no_faster
 from lab.rdma.measure import BandwidthResult, Pair, Verb, total
+from lab.rdma.receive_cap import arrivals, no_faster
 from tests.unit.rdma.test_measure import PAIR
 
 

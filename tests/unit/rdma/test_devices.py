@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.rdma import counters, rxe, sysfs
+from lab.rdma import device_counters, rxe, sysfs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def test_long_names_are_shortened_and_stay_apart() -> None:
 @pytest.fixture
 def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An rxe device on eth1 with four GIDs, one of which went away."""
-    for module in (sysfs, counters):
+    for module in (sysfs, device_counters):
         monkeypatch.setattr(module, "DEVICES", tmp_path)
     port = tmp_path / "t.h1.eth1" / "ports" / "1"
     gids = ["fe80::1", "::ffff:10.0.0.1", "::", "fdc0::2", *["::"] * 30]
@@ -94,16 +94,20 @@ def test_a_device_that_is_missing_reads_as_nothing(device: Path) -> None:
 def test_counters_are_read_without_the_lifespan_of_their_cache(device: Path) -> None:
     for name, value in (("sent_pkts", 5), ("lifespan", 10), ("brand_new", 1)):
         (device / "hw_counters" / name).write_text(f"{value}\n", encoding="ascii")
-    assert counters.snapshot(["t.h1.eth1"]) == {"t.h1.eth1": {"sent_pkts": 5, "brand_new": 1}}
+    assert device_counters.snapshot(["t.h1.eth1"]) == {"t.h1.eth1": {"sent_pkts": 5, "brand_new": 1}}
     assert sysfs.packets("t.h1.eth1", "sent") == 5
     with pytest.raises(EnvironmentLacks, match=r"RDMA device t\.h9\.eth1 is missing"):
-        counters.read("t.h9.eth1")
+        device_counters.read("t.h9.eth1")
 
 
 def test_only_what_moved_is_told_in_the_order_of_the_table() -> None:
     before = {"rcvd_seq_err": 4, "sent_pkts": 10, "rcvd_pkts": 7}
     after = {"brand_new": 3, "rcvd_seq_err": 5, "sent_pkts": 30, "rcvd_pkts": 7}
-    assert list(counters.moved(before, after).items()) == [("sent_pkts", 20), ("rcvd_seq_err", 1), ("brand_new", 3)]
-    assert counters.moved(after, after) == {}
-    assert counters.meaning("rcvd_seq_err").trouble
-    assert counters.meaning("brand_new") is counters.UNKNOWN
+    assert list(device_counters.moved(before, after).items()) == [
+        ("sent_pkts", 20),
+        ("rcvd_seq_err", 1),
+        ("brand_new", 3),
+    ]
+    assert device_counters.moved(after, after) == {}
+    assert device_counters.meaning("rcvd_seq_err").trouble
+    assert device_counters.meaning("brand_new") is device_counters.UNKNOWN

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.rdma.failure import explain, incomplete, stalled, unanswered
+from lab.rdma.perftest_failure import explain, incomplete, stalled, unanswered
 from tests.unit.rdma.test_measure import PAIR
 
 DATA = Path(__file__).parent / "data"

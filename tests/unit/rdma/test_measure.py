@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import OperationFailed, UsageError
-from lab.kernel.netns import Namespace
+from lab.kernel.process.netns import Namespace
 from lab.rdma.measure import BandwidthResult, BandwidthTest, LatencyTest, Nic, Pair, percentile, summarise, total
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lab.rdma import counters
-from lab.rdma.meter import Meter, Window
-from lab.rdma.session import Exchange
+from lab.rdma import device_counters
+from lab.rdma.perftest_session import Exchange
+from lab.rdma.window_counters import MeasureWindow, Meter
 from tests.unit.rdma.test_measure import PAIR
 
 PACKETS_PER_SECOND = 1000
@@ -23,8 +23,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self.ends = math.inf
-        monkeypatch.setattr("lab.rdma.meter.time.monotonic", lambda: self.now)
-        monkeypatch.setattr(counters, "Open", lambda _names: self)
+        monkeypatch.setattr("lab.rdma.window_counters.time.monotonic", lambda: self.now)
+        monkeypatch.setattr(device_counters, "Open", lambda _names: self)
 
     def read(self) -> dict[str, dict[str, int]]:
         return {"dev": {"sent_pkts": round(min(self.now, self.ends) * PACKETS_PER_SECOND)}}
@@ -40,7 +40,7 @@ def exchange(began: float) -> Exchange:
     return Exchange(PAIR, 1, nothing, nothing, Path("none"), began_at=began)
 
 
-def run(window: Window, clock: Clock, until: float) -> None:
+def run(window: MeasureWindow, clock: Clock, until: float) -> None:
     """Look as often as the window asks for, and no more often than a session does."""
     while clock.now < until:
         clock.now += min(0.25, max(window.look(), 0.001))
@@ -49,7 +49,7 @@ def run(window: Window, clock: Clock, until: float) -> None:
 def test_only_the_window_is_counted(clock: Clock) -> None:
     """Traffic from 100 s to 107 s, measured from 101 s to 106 s: 5,000 packets, not 7,000."""
     meter = Meter({"dev": "h1"})
-    window = Window([exchange(100.0)], 1.0, 5.0, meter)
+    window = MeasureWindow([exchange(100.0)], 1.0, 5.0, meter)
     run(window, clock, 107.0)
     assert window.ended
     assert meter.seconds == pytest.approx(5.0, abs=0.01)
@@ -59,7 +59,7 @@ def test_only_the_window_is_counted(clock: Clock) -> None:
 def test_the_window_of_several_is_from_the_first_to_the_last(clock: Clock) -> None:
     pairs = [exchange(100.0), exchange(0.0)]
     meter = Meter({"dev": "h1"})
-    window = Window(pairs, 1.0, 5.0, meter)
+    window = MeasureWindow(pairs, 1.0, 5.0, meter)
     run(window, clock, 106.5)
     assert not window.ended  # the second has not sent a packet yet
     pairs[1].began_at = 106.5
@@ -69,7 +69,7 @@ def test_the_window_of_several_is_from_the_first_to_the_last(clock: Clock) -> No
 
 def test_a_rate_is_of_the_window(clock: Clock) -> None:
     meter = Meter({"dev": "h1"})
-    window = Window([exchange(100.0)], 1.0, 5.0, meter)
+    window = MeasureWindow([exchange(100.0)], 1.0, 5.0, meter)
     assert window.rate("dev", "sent_pkts") is None
     run(window, clock, 104.0)
     assert not window.ended
@@ -81,7 +81,7 @@ def test_a_rate_is_of_the_window(clock: Clock) -> None:
 def test_a_rate_that_is_read_after_the_transfer_is_of_the_transfer(clock: Clock) -> None:
     """6,000 packets, from 101 s until it is over at 107 s; read at 120 s."""
     clock.ends = 107.0
-    window = Window([exchange(100.0)], 1.0, 5.0, Meter({"dev": "h1"}))
+    window = MeasureWindow([exchange(100.0)], 1.0, 5.0, Meter({"dev": "h1"}))
     run(window, clock, 105.9)
     clock.now = 120.0
     window.look()
@@ -90,7 +90,7 @@ def test_a_rate_that_is_read_after_the_transfer_is_of_the_transfer(clock: Clock)
 
 
 def test_a_window_that_begins_after_the_transfer_knows_no_rate(clock: Clock) -> None:
-    window = Window([exchange(100.0)], 1.0, 5.0, Meter({"dev": "h1"}))
+    window = MeasureWindow([exchange(100.0)], 1.0, 5.0, Meter({"dev": "h1"}))
     clock.now = 108.0
     window.look()
     window.look()
@@ -99,7 +99,7 @@ def test_a_window_that_begins_after_the_transfer_knows_no_rate(clock: Clock) -> 
 
 
 def test_before_the_first_packet_nothing_is_counted(clock: Clock) -> None:
-    window = Window([exchange(0.0)], 1.0, 5.0, Meter({"dev": "h1"}))
+    window = MeasureWindow([exchange(0.0)], 1.0, 5.0, Meter({"dev": "h1"}))
     run(window, clock, 120.0)
     assert not window.begun
 
@@ -120,7 +120,9 @@ def test_what_was_sent_is_received_dropped_or_under_way(monkeypatch: pytest.Monk
     """As the kernel had it on one leaf: of 57,308 packets that arrived at a port rxe counted 56,095."""
     device = {"dev": {"sent_pkts": 100, "rcvd_pkts": 10}}
     dropped = 7
-    monkeypatch.setattr(counters, "Open", lambda _names: SimpleNamespace(read=lambda: {"dev": dict(device["dev"])}))
+    monkeypatch.setattr(
+        device_counters, "Open", lambda _names: SimpleNamespace(read=lambda: {"dev": dict(device["dev"])})
+    )
     meter, unknown = Meter({"dev": "h1"}, lambda: dropped), Meter({"dev": "h1"})
     device["dev"] = {"sent_pkts": 57_408, "rcvd_pkts": 56_105}
     dropped = 10

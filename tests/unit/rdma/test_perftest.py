@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lab.errors import OperationFailed
-from lab.kernel.cycles import Reading
-from lab.rdma import failure, perftest, session, sysfs
+from lab.kernel.process.tsc import TscReading
+from lab.rdma import perftest, perftest_failure, perftest_session, sysfs
 from lab.rdma.measure import (
     BandwidthTest,
     ClockUnsteady,
@@ -21,8 +21,8 @@ from lab.rdma.measure import (
     Verb,
     total,
 )
-from lab.rdma.report import parse_cycles
-from lab.rdma.session import Exchange, Side
+from lab.rdma.perftest_report import parse_cycles
+from lab.rdma.perftest_session import Exchange, PerftestSide
 from tests.unit.rdma.test_measure import PAIR
 
 
@@ -76,8 +76,8 @@ def latency(tmp_path: Path, printed: str, cycles: int, verb: Verb = Verb.WRITE) 
     out = tmp_path / "out"
     out.write_text(printed, encoding="utf-8")
     nothing: Any = SimpleNamespace()
-    exchange = Exchange(PAIR, 1, nothing, Side("client", PAIR.src.namespace, [], out, out), Path("none"))
-    before, after = Reading(1_000, 50.0), Reading(1_000 + cycles, 60.0)
+    exchange = Exchange(PAIR, 1, nothing, PerftestSide("client", PAIR.src.namespace, [], out, out), Path("none"))
+    before, after = TscReading(1_000, 50.0), TscReading(1_000 + cycles, 60.0)
     return perftest._latency(exchange, LatencyTest(verb=verb, iterations=50), before, after)
 
 
@@ -115,7 +115,7 @@ def test_a_transfer_lasts_as_long_as_packets_and_is_silent_without_answers(
     clock = iter([1.0, 2.0, 3.0, 4.0, 7.0])
     counted = {("t.h1.eth1", "sent"): iter([0, 0, 5, 9, 12]), ("t.h1.eth1", "rcvd"): iter([0, 0, 2, 3, 3])}
     monkeypatch.setattr(sysfs, "packets", lambda *what: next(counted[what]) if what in counted else 0)
-    monkeypatch.setattr("lab.rdma.session.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("lab.rdma.perftest_session.time.monotonic", lambda: next(clock))
     nothing: Any = SimpleNamespace()
     exchange = Exchange(PAIR, 1, nothing, nothing, Path("none"))
     assert [exchange.observe() for _ in range(5)] == [0.0, 1.0, 0.0, 0.0, 3.0]
@@ -127,7 +127,7 @@ def test_a_read_lasts_until_its_last_packet_has_come(monkeypatch: pytest.MonkeyP
     clock = iter([1.0, 2.0, 3.0, 4.0])
     counted = {("t.h2.eth1", "sent"): iter([0, 0, 9, 9]), ("t.h1.eth1", "rcvd"): iter([0, 0, 2, 9])}
     monkeypatch.setattr(sysfs, "packets", lambda *what: next(counted[what]) if what in counted else 0)
-    monkeypatch.setattr("lab.rdma.session.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("lab.rdma.perftest_session.time.monotonic", lambda: next(clock))
     nothing: Any = SimpleNamespace()
     exchange = Exchange(PAIR, 1, nothing, nothing, Path("none"))
     for _ in range(4):
@@ -141,7 +141,7 @@ def test_a_run_that_the_clock_spoilt_is_tried_again_and_given_up_at_last() -> No
     def attempt(folder: Path) -> str:
         folders.append(folder)
         if len(folders) < 3:
-            raise failure.unsteady(PAIR)
+            raise perftest_failure.unsteady(PAIR)
         return "measured"
 
     assert perftest.steadily(attempt) == "measured"
@@ -150,7 +150,7 @@ def test_a_run_that_the_clock_spoilt_is_tried_again_and_given_up_at_last() -> No
 
     def never(folder: Path) -> str:
         folders.append(folder)
-        raise failure.unsteady(PAIR)
+        raise perftest_failure.unsteady(PAIR)
 
     with pytest.raises(ClockUnsteady, match="h1 -> h2: the CPU's clock is too unsteady"):
         perftest.steadily(never)
@@ -178,7 +178,7 @@ def nothing_completed(tmp_path: Path, name: str = "0") -> Exchange:
     out.write_text((DATA / "killed-server-25.01.txt").read_text(encoding="utf-8"), encoding="utf-8")
     json.write_text((DATA / "killed-server-25.01.json").read_text(encoding="utf-8"), encoding="utf-8")
     nothing: Any = SimpleNamespace()
-    return Exchange(PAIR, 1, nothing, Side("client", PAIR.src.namespace, [], out, out), json)
+    return Exchange(PAIR, 1, nothing, PerftestSide("client", PAIR.src.namespace, [], out, out), json)
 
 
 def test_no_message_in_a_whole_duration_is_a_goodput_of_0(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_programs_sleep_where_they_would_take_each_other_s_cpu(
 
     monkeypatch.setattr("lab.rdma.perftest.os.sched_getaffinity", lambda _: set(range(cpus)))
     monkeypatch.setattr(perftest, "prepare", prepare)
-    monkeypatch.setattr(session, "run", lambda *_: None)
+    monkeypatch.setattr(perftest_session, "run", lambda *_: None)
     assert perftest.measure_latency([PAIR] * pairs, LatencyTest(verb=verb)) == ()
     assert ("--events" in asked) is sleeps
     assert perftest.takes_turns([PAIR] * pairs, verb) is turns

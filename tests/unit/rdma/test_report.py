@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.rdma.measure import percentile
-from lab.rdma.report import NoMessage, parse_bandwidth, parse_cycles, parse_mtu, parse_qps, read_fields
+from lab.rdma.perftest_report import NoMessage, parse_bandwidth, parse_cycles, parse_mtu, parse_qps, read_fields
 
 DATA = Path(__file__).parent / "data"
 MIB = 2**20

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from lab.errors import Interrupted, OperationFailed
-from lab.kernel import process
+from lab.kernel.process import process
 from lab.rdma.measure import Nic, Pair
-from lab.rdma.session import Exchange, Patience, Side, free_ports, run
+from lab.rdma.perftest_session import Exchange, Patience, PerftestSide, free_ports, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,10 +51,10 @@ def exchange(folder: Path, server: str = SERVER, client: str = CLIENT, *, name: 
     src, dst = (Nic(f"h{i}", "eth1", place, "none", ip_address("127.0.0.1")) for i, place in enumerate(places, 1))
     port = free_ports(places[1], 1, 4)[0]
 
-    def side(who: str, place: Any, program: str) -> Side:
+    def side(who: str, place: Any, program: str) -> PerftestSide:
         files = folder / f"{name}-{who}"
         argv = [sys.executable, "-S", "-c", program, str(port)]
-        return Side(f"{who} at h", place, argv, files.with_suffix(".out"), files.with_suffix(".err"))
+        return PerftestSide(f"{who} at h", place, argv, files.with_suffix(".out"), files.with_suffix(".err"))
 
     return Exchange(
         Pair(src, dst),

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from lab.model.load import read_topology
-from lab.report.facts import Fault, Span
-from lab.report.moment import Moment
+from lab.report.run_facts import ReportedFault, Span
+from lab.report.scenario_text import story_of
 from lab.report.steps import opening_of, steps_of
-from lab.report.told import story_of
+from lab.report.timeline_entry import TimelineEntry
 from lab.scenario import library
 from tests.unit.report.outline import Outline, outline
 
@@ -26,12 +26,12 @@ def facts_of(name: str) -> Any:
     made: Outline = outline(scenario)
     phases = tuple(Span(*phase) for phase in made.phases)
     faults = tuple(
-        Fault(each.kind, each.place, {}, "", each.start, each.end, story=each.start >= phases[0].start)
+        ReportedFault(each.kind, each.place, {}, "", each.start, each.end, story=each.start >= phases[0].start)
         for each in sorted(made.faults, key=lambda fault: fault.start)
     )
     return SimpleNamespace(
         phases=phases, faults=faults, standstills=(), seconds=made.now, busiest=0.0, story=story_of(scenario.text),
-        settings=tuple(Moment(at, what, "") for at, what in made.settings),
+        settings=tuple(TimelineEntry(at, what, "") for at, what in made.settings),
         broken_from=next((fault.start for fault in faults if fault.story), 0.0),
     )  # fmt: skip
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.cli.told import told_of
+from lab.cli.kit.scenario_verdict import told_of
 from lab.errors import InvalidInput
-from lab.report.facts import Facts, gather
 from lab.report.markdown import seen, write_markdown
 from lab.report.markdown_text import code, plain
-from lab.report.told import Check, Told
+from lab.report.run_facts import ReportFacts, gather
+from lab.report.scenario_text import Check, ScenarioText
 from lab.scenario import library
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
 from tests.unit.scenario.test_judge import LINK, SECONDS, STEPS, TOPOLOGY, storm
 from tests.unit.telemetry.made import START, STEP, Made
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.unit.telemetry.made import Made as Making
 
 
-def facts_of(path: Path) -> Facts:
+def facts_of(path: Path) -> ReportFacts:
     return gather(Recording.open(path), told_of(path, library.OWN))
 
 
@@ -127,7 +127,7 @@ def test_what_is_damaged_is_one_line(tmp_path: Path) -> None:
     with making.folder.events.open("a") as file:
         file.write(json.dumps({"ns": START, "source": "port", "kind": "paused", "number": "three"}) + "\n")
     with pytest.raises(InvalidInput, match=r"run is damaged: ValueError|run: is damaged: ValueError"):
-        gather(Recording.open(path), Told())
+        gather(Recording.open(path), ScenarioText())
 
 
 def test_a_scenario_that_is_not_here_leaves_figures(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_text_of_a_recording_is_never_markup(tmp_path: Path) -> None:
     assert plain("tx_prio3_bytes\n_x_") == r"tx_prio3_bytes \_x\_"
     assert code("a``b`") == "``` a``b` ```"
     facts = facts_of(storm(tmp_path).finished())
-    hostile = replace(facts, told=Told("x", evil, "pass", (Check(evil, evil, "pass", evil),)), fabric=evil)
+    hostile = replace(facts, told=ScenarioText("x", evil, "pass", (Check(evil, evil, "pass", evil),)), fabric=evil)
     assert "<script" not in write_markdown(hostile).replace(r"\<script", "").replace("`<script", "").replace(
         "`` <script", ""
     )

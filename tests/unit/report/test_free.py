@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from lab.cli.told import told_of
-from lab.report.facts import Facts, gather
+from lab.cli.kit.scenario_verdict import told_of
 from lab.report.markdown import write_markdown
 from lab.report.playback import playback
+from lab.report.run_facts import ReportFacts, gather
 from lab.scenario import library
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
 from tests.unit.scenario.test_judge import LINK, TOPOLOGY, storm
 from tests.unit.telemetry.made import START, STEP, Made
 from tests.unit.telemetry.played import queue_pair
@@ -38,7 +38,7 @@ def free(folder: Path) -> Made:
     return making
 
 
-def facts_of(path: Path) -> Facts:
+def facts_of(path: Path) -> ReportFacts:
     return gather(Recording.open(path), told_of(path, library.OWN))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.cli.told import told_of
-from lab.report.facts import gather
+from lab.cli.kit.scenario_verdict import told_of
 from lab.report.markdown import write_markdown
-from lab.report.packets import packets_of
+from lab.report.packet_picks import packets_of
 from lab.report.playback import playback
+from lab.report.run_facts import gather
 from lab.scenario import library
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis.captures import pcapng
 from tests.unit.analysis.packets import MARKED, ack, congestion, pause, send

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from lab.cli.told import told_of
+from lab.cli.kit.scenario_verdict import told_of
 from lab.model.load import read_topology
 from lab.report import page
-from lab.report.facts import gather
 from lab.report.gallery import write_gallery
+from lab.report.mentions import places_in
 from lab.report.page import asset, embedded, filled, to_html, write_page
-from lab.report.places import places_in
 from lab.report.playback import _again, changes, device_rates, playback
+from lab.report.run_facts import gather
+from lab.report.scenario_text import ScenarioText
 from lab.report.steps import steps_of
-from lab.report.told import Told
 from lab.scenario import library
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
-from lab.telemetry.series import Clock, Series
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.series import RecordingClock, Series
+from lab.telemetry.store import recording_folder as files
 from tests.unit.scenario.test_judge import STEPS, TOPOLOGY, incast, storm
 from tests.unit.telemetry.made import START, STEP, Made
 
@@ -45,7 +45,9 @@ def unfolded(flat: list[int], length: int) -> list[int]:
 @pytest.mark.parametrize("gauge", [False, True])
 @pytest.mark.parametrize("values", [[], [7], [5, 5, 5], [0, 0, 3, 3, 9], [2**40, 2**40 + 1, 2**40 + 1]])
 def test_nothing_of_a_series_is_lost(values: list[int], gauge: bool) -> None:
-    series = Series("x", np.arange(len(values), dtype=np.int64), np.array(values, np.uint64), Clock(0, {}), gauge)
+    series = Series(
+        "x", np.arange(len(values), dtype=np.int64), np.array(values, np.uint64), RecordingClock(0, {}), gauge
+    )
     expected = values if gauge else [value - values[0] for value in values]
     found = changes(series, np.arange(len(values)))
     assert unfolded(found, len(values)) == expected
@@ -54,7 +56,7 @@ def test_nothing_of_a_series_is_lost(values: list[int], gauge: bool) -> None:
 
 def test_a_gauge_that_falls_is_kept() -> None:
     values = [10, 4, 4, 12, 0]
-    series = Series("x", np.arange(5, dtype=np.int64), np.array(values, np.uint64), Clock(0, {}), gauge=True)
+    series = Series("x", np.arange(5, dtype=np.int64), np.array(values, np.uint64), RecordingClock(0, {}), gauge=True)
     assert unfolded(changes(series, np.arange(5)), 5) == values
 
 
@@ -103,7 +105,7 @@ def test_a_page_of_a_minute_is_small(tmp_path: Path) -> None:
             counted["queue"]["ecn_marked"][3] += int(grown) % 100
         making.sample()
     recording = Recording.open(making.finished())
-    made = write_page(recording, gather(recording, Told()))
+    made = write_page(recording, gather(recording, ScenarioText()))
     assert len(made.encode()) < 8_000_000
     assert "every 2. is played" not in made
 
@@ -121,7 +123,7 @@ class Devices:
 
     def counter(self, name: str) -> Series:
         values = np.array([4, 4, 7] if self.grows else [5, 5, 5], np.uint64)
-        return Series(name, np.arange(3, dtype=np.int64), values, Clock(0, {}))
+        return Series(name, np.arange(3, dtype=np.int64), values, RecordingClock(0, {}))
 
 
 def test_what_devices_lost_is_played_and_what_they_did_not_is_left_out() -> None:
@@ -210,7 +212,7 @@ def test_a_sample_that_repeats_a_devices_counters_makes_no_link_faster_than_it_i
         read = time if time - read >= 10 else read
         carried.append(round(read * LINK_BYTES))
     series = Series(
-        "x", np.array([time * 1e6 for time in times], np.int64), np.array(carried, np.uint64), Clock(0, {})
+        "x", np.array([time * 1e6 for time in times], np.int64), np.array(carried, np.uint64), RecordingClock(0, {})
     )
     found = device_rates(series, hz)
     assert found[0] == 0
@@ -220,7 +222,7 @@ def test_a_sample_that_repeats_a_devices_counters_makes_no_link_faster_than_it_i
 def test_a_devices_rate_follows_what_it_takes_in() -> None:
     times = np.arange(10, dtype=np.int64) * 50_000_000
     values = np.array([0, 0, 5, 10, 10, 10, 40, 70, 70, 3], np.uint64)
-    series = Series("x", times, values, Clock(0, {}))
+    series = Series("x", times, values, RecordingClock(0, {}))
     assert device_rates(series, 20.0).tolist() == [0, 0, 100, 100, 0, 0, 600, 600, 0, 0]
     assert device_rates(replace(series, ns=times[:0], values=values[:0]), 20.0).tolist() == []
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.report.facts import gather
 from lab.report.markdown import write_markdown
-from lab.report.told import Told
-from lab.telemetry.recording import Recording
+from lab.report.run_facts import gather
+from lab.report.scenario_text import ScenarioText
+from lab.telemetry.read.recording import Recording
 from tests.unit.report.test_facts import facts_of, injected
 from tests.unit.scenario.test_judge import TOPOLOGY, storm
 from tests.unit.telemetry.made import START, Made
@@ -57,7 +57,7 @@ def test_which_counter_would_have_told_is_said_with_its_values(tmp_path: Path) -
 
 def test_a_recording_without_samples_rules_nothing_out_and_without_a_scenario_has_no_cause(tmp_path: Path) -> None:
     empty = Recording.open(Made(tmp_path / "run", TOPOLOGY).finished())
-    facts = gather(empty, Told())
+    facts = gather(empty, ScenarioText())
     assert facts.ruled == ()
     assert facts.alarms == ()
     text = write_markdown(facts)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.report.told import story_of
+from lab.report.scenario_text import story_of
 from lab.scenario import library
 
 TEXT = """A title with a full stop.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lab.model.addressing import plan_addresses
 from lab.model.overlay.plan import plan_overlay
 from lab.model.qos.resolve import resolve
-from lab.routing.station import stations_of
-from lab.routing.tunnel_path import TunnelWalker
+from lab.routing.paths.traffic_end import stations_of
+from lab.routing.paths.tunnel_path import TunnelWalker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from lab.kernel.netns import Namespace
+from lab.kernel.process.netns import Namespace
 from lab.model.load import load_topology
-from lab.routing import adjacency
-from lab.routing.adjacency import Neighbour, neighbours, parse_isis, parse_ospf, parse_ospf6
 from lab.routing.daemons import Router
+from lab.routing.wait import adjacency
+from lab.routing.wait.adjacency import Neighbour, neighbours, parse_isis, parse_ospf, parse_ospf6
 
 LEAF1 = Router("leaf1", Namespace("rl-two.leaf1"), Path("/nowhere"))
 TWO: dict[str, Any] = {

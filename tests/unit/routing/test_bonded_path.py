@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from lab.errors import OperationFailed
-from lab.kernel import bonding, flow_hash
+from lab.kernel.netlink import bonding, flow_hash
 from lab.model.load import load_topology, read_topology
 
 from .tables import Tables, entry, untagged, vxlan, walk
 
 if TYPE_CHECKING:
-    from lab.routing.tunnel_path import TunnelWalker
+    from lab.routing.paths.tunnel_path import TunnelWalker
 
 FILE: Final = Path(__file__).parents[3] / "topologies" / "multihomed.yaml"
 TOPOLOGY: Final = read_topology(FILE)

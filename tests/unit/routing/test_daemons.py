@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel import process, routes
-from lab.kernel.netns import Namespace
+from lab.kernel.netlink import routes
+from lab.kernel.process import process
+from lab.kernel.process.netns import Namespace
 from lab.routing import daemons
 from lab.routing.daemons import Launches, Router
 
 if TYPE_CHECKING:
-    from lab.kernel.process import Process
+    from lab.kernel.process.process import Process
 
 LONG = ["sleep", "600"]
 PATIENCE = 15.0

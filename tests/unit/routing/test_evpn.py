@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lab.kernel.netns import Namespace
-from lab.kernel.routes import ANYBODY
+from lab.kernel.netlink.routes import ANYBODY
+from lab.kernel.process.netns import Namespace
 from lab.routing.daemons import Router
 from lab.routing.evpn import EvpnRoute, advertised, parse_routes, parse_vnis
-from lab.routing.expect_evpn import Floods, Segments, TenantRoutes, Trees
+from lab.routing.wait.evpn_expectations import Floods, Segments, TenantRoutes, Trees
 
 DATA = Path(__file__).parent / "data"
 

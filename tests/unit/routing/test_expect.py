@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.kernel.netns import Namespace
+from lab.kernel.process.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
-from lab.routing import expect
 from lab.routing.daemons import Router
-from lab.routing.expect import expectations, expected_routes
-from lab.routing.expect_evpn import TenantRoutes, expected_overlay
-from lab.routing.gap import Gap, compare
-from lab.routing.show import Session
+from lab.routing.show import BgpSession
+from lab.routing.wait import route_expectations
+from lab.routing.wait.evpn_expectations import TenantRoutes, expected_overlay
+from lab.routing.wait.route_expectations import expectations, expected_routes
+from lab.routing.wait.unconverged import RouteGap, compare
 
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 
@@ -77,17 +77,17 @@ def test_a_gap_names_what_is_missing_and_what_is_too_much() -> None:
     wanted = {"10.0.0.0/31": frozenset({"swp1", "swp2"}), "10.0.0.2/31": frozenset({"swp1"})}
     actual = {"10.0.0.0/31": frozenset({"swp2"}), "10.0.0.2/31": frozenset({"swp1", "swp9"})}
     assert compare("leaf1", wanted, actual) == [
-        Gap("leaf1", "10.0.0.0/31", ("swp1",), ()),
-        Gap("leaf1", "10.0.0.2/31", (), ("swp9",)),
+        RouteGap("leaf1", "10.0.0.0/31", ("swp1",), ()),
+        RouteGap("leaf1", "10.0.0.2/31", (), ("swp9",)),
     ]
     assert str(compare("leaf1", wanted, {})[0]) == "leaf1: 10.0.0.0/31 has no next hop on swp1, swp2"
 
 
 def test_each_session_between_loopbacks_must_be_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one of two route reflectors a leaf has every route, and a session that is not there."""
-    up = Session("10.253.0.1", "spine1", "Established", prefixes=4, uptime=1.0)
+    up = BgpSession("10.253.0.1", "spine1", "Established", prefixes=4, uptime=1.0)
     there = [up, replace(up, description="spine2", state="Active")]
-    monkeypatch.setattr(expect, "sessions", lambda _: there)
+    monkeypatch.setattr(route_expectations, "sessions", lambda _: there)
     topology = load_topology(
         """
 name: reflected

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from lab.kernel.netns import Namespace
+from lab.kernel.process.netns import Namespace
 from lab.model.addressing import NodePlan, plan_addresses
 from lab.model.load import load_topology, read_topology
 from lab.model.overlay.intent import Design
-from lab.model.overlay.parts import Addressed, External
+from lab.model.overlay.node_plan import External, InterfaceAddress
 from lab.model.overlay.plan import plan_overlay
 from lab.model.topology import Bfd, HostFamily, Topology
 from lab.routing import daemons
 from lab.routing.daemons import Router
-from lab.routing.render import RouterConfig, advertised, render_external, render_router
-from lab.routing.render_pim import rendezvous_points
-from lab.routing.render_segments import filters, reach_script
+from lab.routing.frr_config.render import RouterConfig, advertised, render_external, render_router
+from lab.routing.frr_config.render_pim import rendezvous_points
+from lab.routing.frr_config.render_segments import filters, reach_script
 
 GOLDEN = Path(__file__).parent / "golden"
 TOPOLOGIES = Path(__file__).parents[3] / "topologies"
@@ -249,7 +249,7 @@ def test_other_leaves_have_no_session_with_the_router() -> None:
 
 def test_a_router_without_ipv4_is_called_by_its_as_number() -> None:
     """RFC 6286 section 2.1: any four bytes that are not 0."""
-    session = Addressed(IPv6Interface("fd00:9::2/64"), IPv6Address("fd00:9::1"))
+    session = InterfaceAddress(IPv6Interface("fd00:9::2/64"), IPv6Address("fd00:9::1"))
     external = External("h6", "eth1", 65010, "leaf3", "blue", (session,), (IPv6Network("::/0"),))
     text = render_external(bordered(), plan_addresses(bordered()), external).bgpd
     assert " bgp router-id 0.0.253.242\n" in text

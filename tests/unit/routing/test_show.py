@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lab.errors import OperationFailed
-from lab.kernel.netns import Namespace
+from lab.kernel.process.netns import Namespace
 from lab.routing.daemons import Router
-from lab.routing.show import Session, liveness, sessions, show
+from lab.routing.show import BgpSession, liveness, sessions, show
 
 BGP = """
 {"ipv4Unicast": {"as": 4200100001, "peers": {
@@ -72,8 +72,8 @@ def test_prefixes_of_all_families_are_added_up_and_bfd_is_read(tmp_path: Path) -
     with listening(tmp_path, bgpd=whole(BGP), bfdd=whole(BFD)) as router:
         peers, bfd = sessions(router), liveness(router)
     assert peers == [
-        Session("swp1", "spine1:swp1", "Established", 17, 9.0),
-        Session("swp2", "spine2:swp1", "Active", 0, 0.0),
+        BgpSession("swp1", "spine1:swp1", "Established", 17, 9.0),
+        BgpSession("swp2", "spine2:swp1", "Active", 0, 0.0),
     ]
     assert [peer.established for peer in peers] == [True, False]
     assert bfd == {"swp1": True, "swp2": False}
@@ -86,8 +86,8 @@ def test_sessions_of_a_vrf_are_asked_for_by_its_name(tmp_path: Path) -> None:
     daemon.join(10)
     assert daemon.asked == b"show bgp vrf blue summary json\0"
     assert peers == [
-        Session("10.9.0.2", "h6", "Idle", 0, 0.0),
-        Session("fd00:9::2", "h6", "Established", 1, 9.0),
+        BgpSession("10.9.0.2", "h6", "Idle", 0, 0.0),
+        BgpSession("fd00:9::2", "h6", "Established", 1, 9.0),
     ]
     assert all(peer.of_loopbacks for peer in peers)
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lab.errors import NotConverged
-from lab.kernel.bridges import BridgePort, TreeState
+from lab.kernel.netlink.bridges import BridgePort, TreeState
 from lab.model.load import read_topology
 from lab.routing import spanning_tree
-from lab.routing.spanning_tree import Tree, await_tree
+from lab.routing.spanning_tree import SpanningTree, await_tree
 
 if TYPE_CHECKING:
-    from lab.kernel.bridges import Role, State
+    from lab.kernel.netlink.bridges import Role, State
 
 TOPOLOGY: Final = read_topology(Path(__file__).parents[3] / "topologies" / "vlans.yaml")
 ROOT: Final = "1000.02:1a:00:01:00:00"
@@ -37,8 +37,8 @@ def bridge(name: str, **states: State) -> TreeState:
     return TreeState(own, ROOT, 0, tuple(ports))
 
 
-def tree(**other: TreeState | None) -> Tree:
-    return Tree(TOPOLOGY, {each.name: bridge(each.name) for each in TOPOLOGY.switches} | other)
+def tree(**other: TreeState | None) -> SpanningTree:
+    return SpanningTree(TOPOLOGY, {each.name: bridge(each.name) for each in TOPOLOGY.switches} | other)
 
 
 def test_a_tree_has_one_link_less_than_switches_and_leaves_the_others_blocked() -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.errors import InvalidInput
-from lab.kernel import process
+from lab.kernel.process import process
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
-from lab.routing import static
-from lab.routing.render import own_lines, render_router
+from lab.routing.frr_config import user_lines
+from lab.routing.frr_config.render import own_lines, render_router
 
 if TYPE_CHECKING:
     from lab.model.topology import Topology
@@ -58,7 +58,7 @@ def test_what_vtysh_refuses_is_told_with_node_and_line(own: Topology, monkeypatc
     """In the words of FRR 8.4.4, to the file without comments."""
     vtysh(monkeypatch, 2, "line 1: % Ambiguous command[4]: ip\nline 3: % Unknown command[25]:   nonsense here\n")
     with pytest.raises(InvalidInput) as refused:
-        static.check(own, "own.yaml")
+        user_lines.check(own, "own.yaml")
     assert str(refused.value).splitlines() == [
         "own.yaml: frr.leaf1: line 2, 'ip route 10.9.0.0/24 blackhole': ambiguous command; try it in rocelab vtysh",
         "own.yaml: frr.leaf1: line 5, 'nonsense here': unknown command; try it in rocelab vtysh",
@@ -68,9 +68,9 @@ def test_what_vtysh_refuses_is_told_with_node_and_line(own: Topology, monkeypatc
 def test_what_vtysh_says_otherwise_is_told_as_it_is(own: Topology, monkeypatch: pytest.MonkeyPatch) -> None:
     vtysh(monkeypatch, 1, "it is\nbroken")
     with pytest.raises(InvalidInput, match=r"own: frr\.leaf1: vtysh does not take it: it is broken"):
-        static.check(own)
+        user_lines.check(own)
     vtysh(monkeypatch, 0, "")
-    static.check(own)
+    user_lines.check(own)
 
 
 def test_lines_are_of_switches() -> None:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from lab.errors import OperationFailed
-from lab.kernel import flow_hash
+from lab.kernel.netlink import flow_hash
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
 from lab.model.overlay.plan import plan_overlay
-from lab.routing.station import stations_of
+from lab.routing.paths.traffic_end import stations_of
 
 from .tables import Tables, entry, untagged, vxlan, walk
 
 if TYPE_CHECKING:
-    from lab.routing.tunnel_path import TunnelWalker
+    from lab.routing.paths.tunnel_path import TunnelWalker
 
 TOPOLOGY: Final = read_topology(Path(__file__).parents[3] / "topologies" / "roce-tenant.yaml")
 TENANT: Final = read_topology(Path(__file__).parents[3] / "topologies" / "tenant.yaml")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lab.dataplane.layout import Drop
-from lab.kernel import clock
+from lab.dataplane.port_layout import Drop
+from lab.kernel.process import time_source
 from lab.model.load import read_topology
+from lab.model.qos.qos_store import dump_node
 from lab.model.qos.resolve import resolve
-from lab.model.qos.store import dump_node
 from lab.scenario import library
 from lab.scenario.judge import judge
-from lab.telemetry import folder as files
+from lab.telemetry.store import recording_folder as files
 from tests.unit.telemetry.made import RDMA, Made
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def play(folder: Path, scenario: str, acts: Acts) -> Made:
     topology = read_topology(library.topology_of(library.find(scenario)))
     made = Made(folder / "run", topology, hosts=[host.name for host in topology.hosts])
     files.write_json(made.folder.facts("params"), {"scenario": scenario, "seed": 1, "params": {}})
-    qos = resolve(topology, clock.reaction())
+    qos = resolve(topology, time_source.reaction())
     files.write_json(made.folder.state("before"), {name: {"qos": dump_node(node)} for name, node in qos.items()})
     for name, act in acts.items():
         _depths(made, act)

@@ -6,14 +6,14 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lab.dataplane.names import COUNTERS, Scope
+from lab.dataplane.counter_names import COUNTERS, CounterScope
 from lab.model.load import read_topology
 from lab.model.qos.headroom import VIRTUAL_REACTION
+from lab.model.qos.qos_store import dump_node
 from lab.model.qos.resolve import resolve
-from lab.model.qos.store import dump_node
 from lab.scenario import library
 from lab.scenario.judge import judge
-from lab.telemetry import folder as files
+from lab.telemetry.store import recording_folder as files
 from tests.unit.telemetry.made import RDMA, STEP, Made
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _write(making: Made, key: str, amount: float, *, gauge: bool) -> None:
     node = making.numbering.nodes[place.partition(":")[0]]
     record: Any = making.maps.counters[node.first + 1 + node.devices.index(place.partition(":")[2])]
     index: Any = counter.field
-    if counter.scope is not Scope.PORT:
+    if counter.scope is not CounterScope.PORT:
         assert number is not None
         record, index = record[counter.scope.value][counter.field], int(number[2])
     if counter.reason is not None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lab.dataplane.layout import Drop
+from lab.dataplane.port_layout import Drop
 from lab.errors import UsageError
 from lab.model.load import read_topology
 from lab.scenario import library
 from lab.scenario.judge import judge
-from lab.scenario.verdict import Outcome
-from lab.telemetry import folder as files
+from lab.scenario.verdict import VerdictOutcome
+from lab.telemetry.store import recording_folder as files
 from tests.unit.telemetry.made import STEP, Made
 
 TOPOLOGY = read_topology(library.OWN.parent / "topologies" / "incast.yaml")
@@ -115,13 +115,13 @@ def test_a_phase_that_never_came_is_unknown_and_so_is_a_run_that_was_killed(tmp_
     pass_time(making, {})
     making.phase("")
     found = judge(making.finished())
-    assert found.verdicts["quiet-alone"].outcome is Outcome.PASS
-    assert found.verdicts["fair"].outcome is Outcome.UNKNOWN
+    assert found.verdicts["quiet-alone"].outcome is VerdictOutcome.PASS
+    assert found.verdicts["fair"].outcome is VerdictOutcome.UNKNOWN
     assert "has no phase incast: there is alone" in found.verdicts["fair"].evidence
-    assert found.outcome is Outcome.UNKNOWN
+    assert found.outcome is VerdictOutcome.UNKNOWN
     (tmp_path / "killed").mkdir()
     killed = judge(incast(tmp_path / "killed").killed())
-    assert {verdict.outcome for verdict in killed.verdicts.values()} == {Outcome.UNKNOWN}
+    assert {verdict.outcome for verdict in killed.verdicts.values()} == {VerdictOutcome.UNKNOWN}
 
 
 def storm(folder: Path, *, stuck: int = 1, wave: tuple[int, ...] = (1, 9, 20, 35), verify: int = 100) -> Made:
@@ -184,7 +184,7 @@ def test_a_recording_cannot_have_code_of_its_own_run(tmp_path: Path) -> None:
     (tmp_path / "incast.py").write_text("raise SystemExit('run')")
     asked = {"scenario": "incast", "folder": str(tmp_path), "seed": 1, "params": {}}
     files.write_json(making.folder.facts("params"), asked)
-    assert judge(making.finished()).outcome is Outcome.PASS
+    assert judge(making.finished()).outcome is VerdictOutcome.PASS
 
 
 def test_what_no_scenario_has_made_cannot_be_judged(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from lab.faults.ledger import Holder
 from lab.model.load import load_topology
 from lab.routing import daemons
-from lab.scenario import programs
+from lab.scenario import orphans
 from tests.unit.running import Running, run
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def test_of_one_that_was_killed_what_it_has_started_is_ended(ran: Running) -> No
     gone = "4194305-1"  # no process has a pid beyond 2^22
     ran.state.players.mkdir()
     (ran.state.players / gone).touch()
-    mine, others = sleeper(**{programs.MARK: f"{ran.state.owner}-{gone}"}), sleeper()
+    mine, others = sleeper(**{orphans.MARK: f"{ran.state.owner}-{gone}"}), sleeper()
     try:
-        assert programs.mend(ran.state)
+        assert orphans.mend(ran.state)
         assert mine.wait(10) == -signal.SIGKILL
         assert others.poll() is None
-        assert not programs.mend(ran.state)
+        assert not orphans.mend(ran.state)
     finally:
         for program in (mine, others):
             program.kill()
@@ -54,14 +54,14 @@ def test_of_one_that_was_killed_what_it_has_started_is_ended(ran: Running) -> No
 
 def test_while_somebody_plays_all_that_is_started_is_known_and_stays(ran: Running) -> None:
     holder = Holder.current()
-    with programs.marked(ran.state):
+    with orphans.marked(ran.state):
         program = sleeper()
         assert [entry.name for entry in ran.state.players.iterdir()] == [f"{holder.pid}-{holder.started}"]
-        assert not programs.mend(ran.state)
+        assert not orphans.mend(ran.state)
         assert program.poll() is None
-        assert programs.MARK not in (daemons._surroundings().environment or {programs.MARK: "all of ours"})
-        programs.end(f"{programs.MARK}={os.environ[programs.MARK]}")
+        assert orphans.MARK not in (daemons._surroundings().environment or {orphans.MARK: "all of ours"})
+        orphans.end(f"{orphans.MARK}={os.environ[orphans.MARK]}")
         assert program.wait(10) == -signal.SIGKILL
         program.communicate()
-    assert programs.MARK not in os.environ
+    assert orphans.MARK not in os.environ
     assert list(ran.state.players.iterdir()) == []

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from lab.backends.state import FabricState
-from lab.cli.main import app
-from lab.dataplane import live
+from lab.backends.fabric_state import FabricState
+from lab.cli.app import app
+from lab.dataplane import reconfigure
 from lab.errors import UsageError
-from lab.faults import engine
+from lab.faults import fault_engine
 from lab.faults.ledger import Holder, Ledger
-from lab.scenario import settings
+from lab.scenario import port_restore
 from lab.scenario.runner import fabric_of
 from tests.unit.running import Running, run
 from tests.unit.scenario.test_stage import TOPOLOGY, stage_of
@@ -116,7 +116,7 @@ def test_one_killed_when_the_kernel_has_it_and_nobody_has_kept_it(
     stage, _, _ = stage_of(ran)
 
     def save(*_: object) -> None:
-        for owner, name in ((live, "rewrite"), (Ledger, "healed")):
+        for owner, name in ((reconfigure, "rewrite"), (Ledger, "healed")):
             dying.setattr(owner, name, lambda *_: None)  # the dead undo nothing
         raise Killed
 
@@ -128,10 +128,10 @@ def test_one_killed_when_the_kernel_has_it_and_nobody_has_kept_it(
     assert ran.state.load_qos() == {}
     if ran.state.settings.exists():
         handed_to(ran.state, GONE)
-        assert settings.mend(replace(stage.fabric))
+        assert port_restore.mend(replace(stage.fabric))
     else:
         faults_nobodys(ran.state)
-        assert engine.heal_abandoned(replace(stage.fabric))
+        assert fault_engine.heal_abandoned(replace(stage.fabric))
     assert ran.maps.config.tobytes() == before
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lab.backends import registry
-from lab.backends.base import Fabric
-from lab.faults import engine
+from lab.backends.backend import Fabric
+from lab.faults import fault_engine
 from lab.faults.ledger import Ledger
 from lab.model.load import load_topology
 from lab.scenario.stage import Stage
@@ -70,6 +70,6 @@ def test_who_looks_at_the_fabric_is_waited_for(ran: Running, monkeypatch: pytest
     def inject(*_: object, waiting: Any, **_more: object) -> None:
         waiting("rocelab status (pid 1)")
 
-    monkeypatch.setattr(engine, "inject", inject)
+    monkeypatch.setattr(fault_engine, "inject", inject)
     stage.inject("pauses-ignored", "h1")
     assert told[-1] == "  waiting for rocelab status (pid 1)"

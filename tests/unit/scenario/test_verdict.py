@@ -2,25 +2,28 @@
 
 import pytest
 
-from lab.scenario.verdict import Outcome, expect, in_words, unknown, worst
+from lab.scenario.verdict import VerdictOutcome, expect, in_words, unknown, worst
 
 
 @pytest.mark.parametrize(
     ("outcomes", "together"),
     [
-        ([Outcome.PASS, Outcome.PASS], Outcome.PASS),
-        ([Outcome.PASS, Outcome.UNKNOWN], Outcome.UNKNOWN),
-        ([Outcome.UNKNOWN, Outcome.FAIL, Outcome.PASS], Outcome.FAIL),
-        ([], Outcome.UNKNOWN),
+        ([VerdictOutcome.PASS, VerdictOutcome.PASS], VerdictOutcome.PASS),
+        ([VerdictOutcome.PASS, VerdictOutcome.UNKNOWN], VerdictOutcome.UNKNOWN),
+        ([VerdictOutcome.UNKNOWN, VerdictOutcome.FAIL, VerdictOutcome.PASS], VerdictOutcome.FAIL),
+        ([], VerdictOutcome.UNKNOWN),
     ],
 )
-def test_the_worst_counts_and_nothing_is_not_a_pass(outcomes: list[Outcome], together: Outcome) -> None:
+def test_the_worst_counts_and_nothing_is_not_a_pass(outcomes: list[VerdictOutcome], together: VerdictOutcome) -> None:
     assert worst(outcomes) is together
 
 
 def test_a_verdict_has_its_evidence() -> None:
-    assert (expect(True, "3 of 3").outcome, expect(False, "2 of 3").outcome) == (Outcome.PASS, Outcome.FAIL)
-    assert unknown("nobody looked") == type(unknown(""))(Outcome.UNKNOWN, "nobody looked")
+    assert (expect(True, "3 of 3").outcome, expect(False, "2 of 3").outcome) == (
+        VerdictOutcome.PASS,
+        VerdictOutcome.FAIL,
+    )
+    assert unknown("nobody looked") == type(unknown(""))(VerdictOutcome.UNKNOWN, "nobody looked")
 
 
 @pytest.mark.parametrize(

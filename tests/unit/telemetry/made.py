@@ -12,12 +12,12 @@ import numpy as np
 
 from lab.dataplane.numbering import number_ports
 from lab.model import store
-from lab.telemetry import folder as files
-from lab.telemetry.finish import finish
-from lab.telemetry.folder import Folder
-from lab.telemetry.port_source import PortSource, describe_events
-from lab.telemetry.rawlog import Kind, LogWriter
-from lab.telemetry.sections import Column, Section
+from lab.telemetry.record.finish import finish
+from lab.telemetry.sample.port_source import PortSource, describe_events
+from lab.telemetry.store import recording_folder as files
+from lab.telemetry.store.rawlog import LogFrameKind, LogWriter
+from lab.telemetry.store.recording_folder import Folder
+from lab.telemetry.store.sample_layout import CounterColumn, CounterTable
 from tests.unit.dataplane.made_maps import configured
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class Made:
         }
         self.log = LogWriter(self.folder.log, header, START, self._source.width + self.devices.size)
 
-    def _rdma(self) -> list[Section]:
-        columns = tuple(Column(name, number) for number, name in enumerate(RDMA))
+    def _rdma(self) -> list[CounterTable]:
+        columns = tuple(CounterColumn(name, number) for number, name in enumerate(RDMA))
         names = tuple((host, "eth1", f"made.{host}.eth1") for host in self.hosts)
         places = tuple(self._source.width + number * len(RDMA) for number in range(len(names)))
-        return [Section("rdma", ("node", "interface", "device"), names, places, columns)] if names else []
+        return [CounterTable("rdma", ("node", "interface", "device"), names, places, columns)] if names else []
 
     def counters(self, end: str) -> Any:
         """The counters of a port, to be written."""
@@ -84,7 +84,7 @@ class Made:
 
     def event(self, ns: int, **told: Any) -> None:
         """Something that a router told."""
-        self.log.frame(Kind.EVENT, ns, json.dumps(told).encode())
+        self.log.frame(LogFrameKind.EVENT, ns, json.dumps(told).encode())
 
     def killed(self) -> Path:
         """What is left when its recorder is killed now."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lab.dataplane.layout import Drop
-from lab.telemetry.folder import append_line
+from lab.dataplane.port_layout import Drop
+from lab.telemetry.store.recording_folder import append_line
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import START, STEP, Made
 

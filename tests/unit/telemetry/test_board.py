@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lab.errors import InvalidInput, OperationFailed
-from lab.telemetry.board import DEVICES, PORTS, SHEETS, standings
-from lab.telemetry.film import LiveFilm, RecordedFilm
-from lab.telemetry.recording import Event, Recording
+from lab.telemetry.read.dashboard import DEVICES, PORTS, SHEETS, standings
+from lab.telemetry.read.recording import RecordedEvent, Recording
+from lab.telemetry.read.timeline_frames import LiveFilm, RecordedFilm
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import START, STEP, Made
 from tests.unit.telemetry.played import OTHER, PORT, played
@@ -155,8 +155,8 @@ def test_a_recording_without_samples_cannot_be_looked_at(tmp_path: Path) -> None
 
 
 def test_a_session_is_as_old_as_its_daemon_says() -> None:
-    def told(ns: int, **data: Any) -> Event:
-        return Event(ns, 0.0, "routing", "bgp", "leaf1", data["port"], data)
+    def told(ns: int, **data: Any) -> RecordedEvent:
+        return RecordedEvent(ns, 0.0, "routing", "bgp", "leaf1", data["port"], data)
 
     events = [
         told(9 * 10**9, port="swp1", state="Established", before="", age=300.5),

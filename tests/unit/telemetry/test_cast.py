@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.telemetry.folder import append_line
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store.recording_folder import append_line
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import START, Made
 

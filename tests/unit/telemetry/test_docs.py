@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.cli.docs import PAGES
-from lab.telemetry import folder
-from lab.telemetry.folder import Folder
+from lab.cli.machine.docs import PAGES
+from lab.telemetry.store import recording_folder
+from lab.telemetry.store.recording_folder import Folder
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import Made
 
@@ -19,7 +19,7 @@ def test_the_page_names_every_file_and_table(tmp_path: Path) -> None:
     made = Made(tmp_path / "run", fabric("lab"))
     made.phase("only")
     path = made.finished()
-    assert f"`version` ({folder.VERSION})" in page
+    assert f"`version` ({recording_folder.VERSION})" in page
     for file in path.rglob("*"):
         if file.is_file() and file.suffix != ".parquet":
             assert f"`{file.relative_to(path)}`" in page, file

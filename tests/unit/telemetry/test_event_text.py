@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.telemetry.event_text import event_text
-from lab.telemetry.folder import append_line, write_json
-from lab.telemetry.recording import Event, Recording
+from lab.telemetry.read.event_text import event_text
+from lab.telemetry.read.recording import RecordedEvent, Recording
+from lab.telemetry.store.recording_folder import append_line, write_json
 from lab.tui.playhead import marks_of
 from tests.readers import read_by_all
 from tests.unit.scenario.test_judge import storm
@@ -47,8 +47,8 @@ STRANGE: list[dict[str, Any]] = [
 """What somebody else may have written."""
 
 
-def event(**data: Any) -> Event:
-    return Event(0, 0.0, "caller", "note", data=data)
+def event(**data: Any) -> RecordedEvent:
+    return RecordedEvent(0, 0.0, "caller", "note", data=data)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_note_is_a_line(note: dict[str, Any], text: str) -> None:
 
 
 def test_another_event_is_its_kind_and_fields() -> None:
-    route = Event(
+    route = RecordedEvent(
         0, 0.0, "kernel", "route", data={"prefix": "10.0.0.0/24", "interfaces": ["swp1", "swp2"], "gone": ""}
     )
     assert event_text(route) == "route prefix 10.0.0.0/24, interfaces swp1 swp2"

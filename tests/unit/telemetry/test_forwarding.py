@@ -11,10 +11,10 @@ import pytest
 from lab.errors import OperationFailed
 from lab.model.load import read_topology
 from lab.scenario import library
-from lab.telemetry import forwarding, recorder
-from lab.telemetry.folder import Folder, read_lines
-from lab.telemetry.forwarding import forwarding_of
-from lab.telemetry.recorder import Recorder
+from lab.telemetry.record import forwarding_state, recorder
+from lab.telemetry.record.forwarding_state import forwarding_of
+from lab.telemetry.record.recorder import Recorder
+from lab.telemetry.store.recording_folder import Folder, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ class Node:
 
 @pytest.fixture
 def fabric(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.setattr(forwarding, "Vty", Daemon)
+    monkeypatch.setattr(forwarding_state, "Vty", Daemon)
     return SimpleNamespace(
         topology=TENANT, namespace=Node, router=lambda name: SimpleNamespace(directory=tmp_path / name),
         state=SimpleNamespace(load_qos=dict),

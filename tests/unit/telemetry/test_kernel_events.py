@@ -8,7 +8,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from lab.telemetry.kernel_events import KernelNews
+from lab.telemetry.sample.kernel_events import KernelNews
 
 NEW, GONE = 24, 25
 LINK = 16

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from lab.errors import OperationFailed, UsageError
-from lab.telemetry.offspring import Control, Offspring, failure
+from lab.telemetry.sample.child_process import Control, Offspring, failure
 from tests.patience import PATIENCE
 
 FDS = Path("/proc/self/fd")
 _PARENT = """
 import sys, time
-from lab.telemetry.offspring import Offspring
+from lab.telemetry.sample.child_process import Offspring
 child = Offspring("the child", lambda control: control.heard())
 print(child.pid, flush=True)
 time.sleep(60)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from lab.kernel.rdma_tracking import QueuePair, read_queue_pairs
-from lab.telemetry.queue_pairs import changes
+from lab.kernel.netlink.rdma_tracking import QueuePair, read_queue_pairs
+from lab.telemetry.sample.queue_pairs import changes
 
 RC = QueuePair(17, "RC", "INIT", 0, 0)
 READY = QueuePair(17, "RC", "RTS", 33, 0)

@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from lab.errors import InvalidInput
-from lab.telemetry.log_store import LogStore
-from lab.telemetry.rawlog import Kind, LogWriter
-from lab.telemetry.sections import Column, Section
+from lab.telemetry.store.log_store import LogStore
+from lab.telemetry.store.rawlog import LogFrameKind, LogWriter
+from lab.telemetry.store.sample_layout import CounterColumn, CounterTable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 WIDTH = 6
 WORDS = some.lists(some.integers(0, 2**64 - 1) | some.integers(0, 3), min_size=WIDTH, max_size=WIDTH)
-SECTION = Section("things", ("node", "number"), (("a",), ("b",)), (0, 3), (Column("x", 0),), 3, 1)
+SECTION = CounterTable("things", ("node", "number"), (("a",), ("b",)), (0, 3), (CounterColumn("x", 0),), 3, 1)
 
 
 def written(path: Path, rows: list[list[int]]) -> Path:
@@ -89,8 +89,8 @@ def test_a_log_with_a_wrong_bit_ends_before_it(tmp_path: Path, whole: bytes) -> 
 def test_what_waits_is_flushed_after_half_a_second(tmp_path: Path) -> None:
     log = LogWriter(tmp_path / "log", {"sections": [], "port_events": None, "nodes": []}, 0, 1)
     size = (tmp_path / "log").stat().st_size
-    log.frame(Kind.EVENT, 499_999_999, json.dumps({"kind": "early"}).encode())
+    log.frame(LogFrameKind.EVENT, 499_999_999, json.dumps({"kind": "early"}).encode())
     assert (tmp_path / "log").stat().st_size == size
-    log.frame(Kind.EVENT, 500_000_000, json.dumps({"kind": "later"}).encode())
+    log.frame(LogFrameKind.EVENT, 500_000_000, json.dumps({"kind": "later"}).encode())
     assert [event["kind"] for event in LogStore(tmp_path / "log").events()] == ["early", "later"]
     log.close()

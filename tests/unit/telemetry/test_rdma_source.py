@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lab.rdma import counters
-from lab.telemetry.rdma_source import RdmaSource
+from lab.rdma import device_counters
+from lab.telemetry.sample.rdma_source import RdmaSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def counting(folder: Path, device: str, value: int) -> None:
 def test_one_that_was_never_there_counts_nothing_and_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counters, "DEVICES", tmp_path)
+    monkeypatch.setattr(device_counters, "DEVICES", tmp_path)
     counting(tmp_path, "lab.h2", 7)
     source = RdmaSource(DEVICES, 0)
     words = np.zeros(source.width, np.uint64)
@@ -40,7 +40,7 @@ def test_one_that_was_never_there_counts_nothing_and_is_reported_once(
 
 
 def test_where_all_are_gone_there_is_still_a_row_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "DEVICES", tmp_path)
+    monkeypatch.setattr(device_counters, "DEVICES", tmp_path)
     source = RdmaSource(DEVICES, 0)
     words = np.zeros(source.width, np.uint64)
     source.read(words)

@@ -9,12 +9,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from lab.dataplane.counters import Reading
-from lab.dataplane.layout import EVENT, Drop, EventKind
-from lab.dataplane.names import COUNTERS, Scope
+from lab.dataplane.counter_names import COUNTERS, CounterScope
+from lab.dataplane.counters import CounterReading
+from lab.dataplane.port_layout import EVENT, Drop, EventKind
 from lab.errors import UsageError
-from lab.telemetry.rawlog import Kind
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store.rawlog import LogFrameKind
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import START, STEP, Made
 
@@ -123,11 +123,13 @@ def test_every_counter_has_the_name_and_the_value_that_rocelab_counters_gives(tm
     made.sample()
     port = Recording.open(made.finished()).port(PORT)
     node = made.numbering.nodes["leaf1"]
-    read = Reading(node, START, made.maps.counters[node.first + 1 : node.first + 1 + len(node.devices)], 0, 0, 0)
+    read = CounterReading(
+        node, START, made.maps.counters[node.first + 1 : node.first + 1 + len(node.devices)], 0, 0, 0
+    )
     for counter in COUNTERS:
-        for number in range(1 if counter.scope is Scope.PORT else 8):
+        for number in range(1 if counter.scope is CounterScope.PORT else 8):
             values = counter.of(read.port("swp3"))
-            expected = values if counter.scope is Scope.PORT else values[number]
+            expected = values if counter.scope is CounterScope.PORT else values[number]
             assert port.counter(counter.name_of(number)).last == expected, counter.name_of(number)
 
 
@@ -148,7 +150,7 @@ def test_port_events_have_the_words_of_qos_events(tmp_path: Path) -> None:
     records = np.zeros(2, EVENT)
     records["ns"], records["port"], records["index"] = [START + 9, START + 5], node.port("swp3"), 3
     records["kind"], records["value"] = [EventKind.GROUP_DROPS, EventKind.XOFF_SENT], [node.port("swp1"), 4096]
-    made.log.frame(Kind.PORT_EVENTS, START + 20, records.tobytes())
+    made.log.frame(LogFrameKind.PORT_EVENTS, START + 20, records.tobytes())
     made.sample()
     first, second = Recording.open(made.finished()).events(source="port")
     assert (first.ns, first.kind, first.node, first.interface) == (START + 5, "xoff_sent", "leaf1", "swp3")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.telemetry.log_store import LogStore
-from lab.telemetry.offspring import Offspring
-from lab.telemetry.rawlog import LogWriter
-from lab.telemetry.sampler import Sampler
-from lab.telemetry.sections import Column, Section
+from lab.telemetry.sample.child_process import Offspring
+from lab.telemetry.sample.sampler import Sampler
+from lab.telemetry.store.log_store import LogStore
+from lab.telemetry.store.rawlog import LogWriter
+from lab.telemetry.store.sample_layout import CounterColumn, CounterTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,9 @@ class Clockwork:
 
     width: int = 1
     reads: int = 0
-    sections: tuple[Section, ...] = (Section("things", ("node",), (("a",),), (0,), (Column("x", 0),)),)
+    sections: tuple[CounterTable, ...] = (
+        CounterTable("things", ("node",), (("a",),), (0,), (CounterColumn("x", 0),)),
+    )
 
     def read(self, words: NDArray[np.uint64]) -> None:
         self.reads += 1

@@ -6,7 +6,7 @@ import socket
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from lab.telemetry.sessions import Sessions, SessionState, changes
+from lab.telemetry.sample.routing_sessions import Sessions, SessionState, changes
 
 if TYPE_CHECKING:
     from pathlib import Path

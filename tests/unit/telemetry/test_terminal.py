@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from lab.telemetry.terminal import Cast
+from lab.telemetry.record.recorded_shell import Cast
 
 START = 5_000_000_000
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.errors import InvalidInput
-from lab.telemetry import folder as files
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import START, Made
 

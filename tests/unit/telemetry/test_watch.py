@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.errors import OperationFailed
-from lab.telemetry import watch
+from lab.telemetry.sample import stream_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.telemetry.offspring import Offspring
+    from lab.telemetry.sample.child_process import Offspring
 
 
 class Sampler:
@@ -47,12 +47,12 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def gone_at_the_end(monkeypatch: pytest.MonkeyPatch, pipe: tuple[int, int], sampler: Sampler, *reads: bool) -> bool:
     said = iter(reads)
-    monkeypatch.setattr(watch, "_LOOK", 0.001)
-    monkeypatch.setattr(watch, "_is_read", lambda _: next(said))
+    monkeypatch.setattr(stream_samples, "_LOOK", 0.001)
+    monkeypatch.setattr(stream_samples, "_is_read", lambda _: next(said))
     signals, waker = os.pipe()
     try:
         asked: Offspring = sampler  # type: ignore[assignment]
-        return watch._is_gone_at_the_end(asked, signals, pipe[1])
+        return stream_samples._is_gone_at_the_end(asked, signals, pipe[1])
     finally:
         os.close(signals)
         os.close(waker)
@@ -72,10 +72,10 @@ def test_a_sampler_that_is_silent_to_one_who_reads_has_failed(
 
 
 def test_a_pipe_that_is_full_is_not_read(pipe: tuple[int, int]) -> None:
-    assert watch._is_read(pipe[1])
+    assert stream_samples._is_read(pipe[1])
     with suppress(BlockingIOError):
         while True:
             os.write(pipe[1], bytes(4096))
-    assert not watch._is_read(pipe[1])
+    assert not stream_samples._is_read(pipe[1])
     os.read(pipe[0], 1 << 16)
-    assert watch._is_read(pipe[1])
+    assert stream_samples._is_read(pipe[1])

@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from typing import Final
 
-from lab.cli.docs import PAGES
+from lab.cli.machine.docs import PAGES
 
 PAGE: Final = (PAGES / "api.md").read_text(encoding="utf-8")
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lab.backends import registry
-from lab.backends.base import Fabric
-from lab.dataplane.layout import Drop
+from lab.backends.backend import Fabric
+from lab.dataplane.port_layout import Drop
 from lab.errors import UsageError
 from lab.model.load import load_topology
-from lab.testing import counted
+from lab.testing import block_counters
+from lab.testing.block_packets import Packets
 from lab.testing.count import MOST, Count, explain
-from lab.testing.packets import Packets
-from lab.wire import build, headers
+from lab.wire import headers
+from lab.wire.craft import build
 from tests.unit.analysis.captures import pcapng, records
 from tests.unit.running import Running, run
 
@@ -29,7 +30,7 @@ TOPOLOGY: Final = load_topology(
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     found = run(TOPOLOGY, tmp_path, monkeypatch)
-    monkeypatch.setattr(counted, "open_maps", lambda _, **_options: found.maps)
+    monkeypatch.setattr(block_counters, "open_maps", lambda _, **_options: found.maps)
     return found
 
 
@@ -43,7 +44,7 @@ def test_a_block_counts_what_grew_in_it(ran: Running, fabric: Fabric) -> None:
     leaf, host = ran.id("leaf1:swp2"), ran.id("h1:eth1")
     counters["priority"]["tx_pause"][leaf, 3] = 5
     counters["queue"]["watermark_bytes"][leaf, 3] = 9000
-    with counted.counting(fabric) as grown:
+    with block_counters.counting(fabric) as grown:
         counters["priority"]["tx_pause"][leaf, 3] += 2
         counters["queue"]["drop_packets"][leaf, 3, Drop.HEADROOM] += 7
         counters["queue"]["drop_bytes"][leaf, 3, Drop.HEADROOM] += 7000
@@ -62,7 +63,7 @@ def test_a_block_counts_what_grew_in_it(ran: Running, fabric: Fabric) -> None:
 
 
 def test_of_what_is_no_sum_the_most_counts(ran: Running, fabric: Fabric) -> None:
-    with counted.counting(fabric) as grown:
+    with block_counters.counting(fabric) as grown:
         for end, size in (("leaf1:swp2", 100), ("leaf1:swp3", 300)):
             ran.maps.counters["queue"]["watermark_bytes"][ran.id(end), 3] = size
     assert grown.count("queue3_watermark_bytes", "leaf1") == 300
@@ -82,13 +83,13 @@ def test_what_is_not_counted_is_told(
     ports: tuple[str, ...],
     told: str,
 ) -> None:
-    with counted.counting(fabric) as grown, pytest.raises(UsageError, match=told.replace("?", r"\?")):
+    with block_counters.counting(fabric) as grown, pytest.raises(UsageError, match=told.replace("?", r"\?")):
         grown.count(name, *ports)
 
 
 def test_packets_are_counted_by_a_filter_and_shown(tmp_path: Path, fabric: Fabric) -> None:
     file = tmp_path / "made.pcapng"
-    frame = build.pfc("02:00:00:00:00:01", headers.Pfc.of({3: 65535}))
+    frame = build.pfc("02:00:00:00:00:01", headers.PfcFrame.of({3: 65535}))
     file.write_bytes(pcapng(records([frame] * (MOST + 3), gap=10**6)))
     packets = Packets(fabric, file, ("leaf1:swp1",))
     with pytest.raises(UsageError, match="packets are counted when the capture has ended"):

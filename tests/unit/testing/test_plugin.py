@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from lab.backends import lifecycle, registry
-from lab.backends.base import Fabric
-from lab.backends.state import FabricState
+from lab.backends.backend import Fabric
+from lab.backends.fabric_state import FabricState
 
 LOG = Path(__file__).with_name("log")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
 from lab.tui.playhead import FASTEST, SLOWEST, Playhead, marks_of
 from tests.unit.telemetry.made import START
 from tests.unit.telemetry.played import played

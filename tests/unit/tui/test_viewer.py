@@ -11,12 +11,12 @@ import pytest
 from textual.coordinate import Coordinate
 from textual.widgets import Static
 
-from lab.telemetry.film import LiveFilm, RecordedFilm
-from lab.telemetry.recording import Recording
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.timeline_frames import LiveFilm, RecordedFilm
 from lab.tui.history import History, bars
-from lab.tui.replay import Replay
+from lab.tui.replay_app import Replay
 from lab.tui.table import Lines
-from lab.tui.top import Top
+from lab.tui.top_app import Top
 from lab.units import format_rate
 from tests.unit.telemetry.made import START, STEP
 from tests.unit.telemetry.played import OTHER, PORT, SAMPLES, played

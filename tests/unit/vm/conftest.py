@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.vm.arch import ARCHES
-from lab.vm.qemu import Accel, Guest, Share, Time
-from lab.vm.recipe import Image, Recipe
-from lab.vm.state import Running
+from lab.vm.host.qemu import Accel, Guest, Share, Time
+from lab.vm.host.vm_state import RunningVm
+from lab.vm.image.arch import ARCHES
+from lab.vm.image.recipe import Image, Recipe
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def arm_guest(guest: Guest) -> Guest:
 
 
 @pytest.fixture
-def running(image: Image) -> Running:
-    return Running(
+def running(image: Image) -> RunningVm:
+    return RunningVm(
         pid=4711,
         pid_started=99,
         accel=Accel.KVM,

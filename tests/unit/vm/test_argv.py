@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from packaging.markers import InvalidMarker
 
-from lab.vm import debian
-from lab.vm.arch import ARCHES
-from lab.vm.qemu import Accel, Guest, Share, Time, guest_argv, probe_argv
-from lab.vm.recipe import Image, Recipe
+from lab.vm.host.qemu import Accel, Guest, Share, Time, guest_argv, probe_argv
+from lab.vm.image import debian
+from lab.vm.image.arch import ARCHES
+from lab.vm.image.recipe import Image, Recipe
 
 
 def after(argv: list[str], option: str) -> list[str]:
@@ -49,7 +49,7 @@ def test_qemu_is_in_its_sandbox(guest: Guest, image: Image) -> None:
 def test_qemu_becomes_whom_the_folders_belong_to(
     guest: Guest, monkeypatch: pytest.MonkeyPatch, told: str, option: str, value: str
 ) -> None:
-    monkeypatch.setattr("lab.vm.qemu._help", lambda _: told)
+    monkeypatch.setattr("lab.vm.host.qemu._help", lambda _: told)
     assert option not in guest_argv(guest)
     assert after(guest_argv(replace(guest, user=(1000, 100))), option) == [value]
 

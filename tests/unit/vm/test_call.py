@@ -13,27 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from lab.cli.output import BROKEN_PIPE
+from lab.cli.kit.output import BROKEN_PIPE
 from lab.errors import OperationFailed
-from lab.kernel import wall
-from lab.vm import agent, errand
-from lab.vm.fingerprint import of_code
-from lab.vm.frames import WINDOW, Frame, Kind
-from lab.vm.launch import NOT_STARTED, Fork, Launcher
-from lab.vm.port import Port
-from lab.vm.qemu import Share
-from lab.vm.recipe import Image
-from lab.vm.request import Request
-from lab.vm.state import Running, StateFolder, process_start
+from lab.kernel.process import wall_clock
+from lab.vm.calls import guest_command
+from lab.vm.calls.frames import WINDOW, CallFrame, CallFrameKind
+from lab.vm.calls.request import GuestRequest
+from lab.vm.checkpoints.fingerprint import of_code
+from lab.vm.guest import agent
+from lab.vm.guest.launch import NOT_STARTED, Fork, Launcher
+from lab.vm.guest.virtio_port import VirtioPort
+from lab.vm.host.qemu import Share
+from lab.vm.host.vm_state import RunningVm, StateFolder, process_start
+from lab.vm.image.recipe import Image
 from tests.patience import PATIENCE
 
 CALLER = """
 import sys
 from pathlib import Path
-from lab.vm.call import call
-from lab.vm.state import Running, StateFolder
+from lab.vm.calls.call import call
+from lab.vm.host.vm_state import RunningVm, StateFolder
 state = StateFolder(Path(sys.argv[1]))
-sys.exit(call(state, Running.from_json(state.record.read_text()), sys.argv[2:], (), print))
+sys.exit(call(state, RunningVm.from_json(state.record.read_text()), sys.argv[2:], (), print))
 """
 
 
@@ -52,7 +53,7 @@ class Guest:
         while True:
             connection, _ = self._listener.accept()
             connection.setblocking(False)
-            port = Port(connection.detach())
+            port = VirtioPort(connection.detach())
             threading.Thread(target=agent.serve, args=(port, self._launcher), daemon=True).start()
 
     def start(self, *command: str) -> "subprocess.Popen[bytes]":
@@ -69,7 +70,7 @@ class Guest:
 
 
 @pytest.fixture
-def guest(tmp_path: Path, running: Running) -> Guest:
+def guest(tmp_path: Path, running: RunningVm) -> Guest:
     state = StateFolder(tmp_path)
     mine = Image(tmp_path / "image")
     here = (Share("checkout", Path.cwd()), Share("cache", mine.guest_cache, writable=True))
@@ -151,41 +152,43 @@ def ours() -> Iterator[socket.socket]:
     """The callers' end of a port that the agent serves: as QEMU's, it is the same for all of them."""
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    threading.Thread(target=agent.serve, args=(Port(theirs.detach()), Launcher()), daemon=True).start()
+    threading.Thread(target=agent.serve, args=(VirtioPort(theirs.detach()), Launcher()), daemon=True).start()
     with ours:
         yield ours
 
 
-def asking(*argv: str) -> Request:
-    return Request(argv, "/", {}, None, of_code())
+def asking(*argv: str) -> GuestRequest:
+    return GuestRequest(argv, "/", {}, None, of_code())
 
 
-def next_frame(ours: socket.socket) -> Frame:
+def next_frame(ours: socket.socket) -> CallFrame:
     """The next frame from the guest."""
     header = ours.recv(9, socket.MSG_WAITALL)
     length = int.from_bytes(header[5:], "big")
-    return Frame(int.from_bytes(header[:4], "big"), Kind(header[4]), ours.recv(length, socket.MSG_WAITALL))
+    return CallFrame(
+        int.from_bytes(header[:4], "big"), CallFrameKind(header[4]), ours.recv(length, socket.MSG_WAITALL)
+    )
 
 
 def test_nothing_starts_before_the_caller_says_go(ours: socket.socket, tmp_path: Path) -> None:
-    ours.sendall(Frame(1, Kind.START, asking("touch", str(tmp_path / "started")).to_json()).encode())
-    assert next_frame(ours) == Frame(1, Kind.ACCEPTED)
-    ours.sendall(Frame(2, Kind.START, asking("echo", "second").to_json()).encode())
-    assert next_frame(ours) == Frame(2, Kind.ACCEPTED)
-    ours.sendall(Frame(2, Kind.GO).encode())
-    assert next_frame(ours) == Frame(2, Kind.OUTPUT, b"second\n")
-    assert next_frame(ours) == Frame(2, Kind.EXIT, b"0")
+    ours.sendall(CallFrame(1, CallFrameKind.START, asking("touch", str(tmp_path / "started")).to_json()).encode())
+    assert next_frame(ours) == CallFrame(1, CallFrameKind.ACCEPTED)
+    ours.sendall(CallFrame(2, CallFrameKind.START, asking("echo", "second").to_json()).encode())
+    assert next_frame(ours) == CallFrame(2, CallFrameKind.ACCEPTED)
+    ours.sendall(CallFrame(2, CallFrameKind.GO).encode())
+    assert next_frame(ours) == CallFrame(2, CallFrameKind.OUTPUT, b"second\n")
+    assert next_frame(ours) == CallFrame(2, CallFrameKind.EXIT, b"0")
     assert not (tmp_path / "started").exists()
 
 
 def test_a_new_caller_takes_the_place_of_one_that_was_not_seen_to_go(ours: socket.socket) -> None:
-    ours.sendall(Frame(1, Kind.START, asking("sh", "-c", "echo $$; exec sleep 60").to_json()).encode())
-    assert next_frame(ours) == Frame(1, Kind.ACCEPTED)
-    ours.sendall(Frame(1, Kind.GO).encode())
+    ours.sendall(CallFrame(1, CallFrameKind.START, asking("sh", "-c", "echo $$; exec sleep 60").to_json()).encode())
+    assert next_frame(ours) == CallFrame(1, CallFrameKind.ACCEPTED)
+    ours.sendall(CallFrame(1, CallFrameKind.GO).encode())
     pid = int(next_frame(ours).payload)
     end = os.pidfd_open(pid)
-    ours.sendall(Frame(2, Kind.START, asking("true").to_json()).encode())
-    assert next_frame(ours) == Frame(2, Kind.ACCEPTED)
+    ours.sendall(CallFrame(2, CallFrameKind.START, asking("true").to_json()).encode())
+    assert next_frame(ours) == CallFrame(2, CallFrameKind.ACCEPTED)
     assert process_start(pid) is None, "its command is ended first"
     os.close(end)
 
@@ -240,8 +243,8 @@ def test_an_exception_that_nobody_handles_ends_the_resident_s_fork_as_it_does_a_
 BEING_A_FORK = """
 import sys
 from lab.cli import resident
-from lab.vm.request import Request
-resident.run(Request((sys.argv[1],), "/", {}, None, ""), lambda: exec(sys.argv[0], {}))
+from lab.vm.calls.request import GuestRequest
+resident.run(GuestRequest((sys.argv[1],), "/", {}, None, ""), lambda: exec(sys.argv[0], {}))
 """
 
 
@@ -290,7 +293,7 @@ def test_the_guest_keeps_what_the_callers_clock_says(
     guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When each command began, and when the one before it ended."""
-    monkeypatch.setattr(wall, "PAIRS", tmp_path / "pairs")
+    monkeypatch.setattr(wall_clock, "PAIRS", tmp_path / "pairs")
     began = time.time()
     for _ in range(2):
         assert guest.run("true")[0] == 0
@@ -308,11 +311,11 @@ def test_times_of_day_in_the_guest_are_of_the_callers_zone(guest: Guest, monkeyp
 
 def test_an_errand_that_does_not_end_is_given_up(guest: Guest) -> None:
     """The VM's lock is held meanwhile."""
-    assert errand.run(guest.state, 0, "echo", "done") == "done"
+    assert guest_command.run(guest.state, 0, "echo", "done") == "done"
     with pytest.raises(OperationFailed, match=r"sleep 600 did not end in the VM within 0\.2 s: rocelab vm down"):
-        errand.run(guest.state, 0, "sleep", "600", timeout=0.2)
+        guest_command.run(guest.state, 0, "sleep", "600", timeout=0.2)
     with pytest.raises(OperationFailed, match="sh -c exit 3 failed in the VM: exit code 3"):
-        errand.run(guest.state, 0, "sh", "-c", "exit 3")
+        guest_command.run(guest.state, 0, "sh", "-c", "exit 3")
     endless = "while :; do echo; sleep 0.01; done"
     with pytest.raises(OperationFailed, match="did not end in the VM"):
-        errand.run(guest.state, 0, "sh", "-c", endless, timeout=0.2)
+        guest_command.run(guest.state, 0, "sh", "-c", endless, timeout=0.2)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from lab.errors import OperationFailed, UsageError
-from lab.kernel import process
-from lab.vm import automatic, checkpoint, freeze
-from lab.vm.checkpoint import About, Checkpoint
-from lab.vm.qemu import Guest, Time
-from lab.vm.recipe import Image
-from lab.vm.state import StateFolder
+from lab.kernel.process import process
+from lab.vm.checkpoints import auto_checkpoint, checkpoint, migration
+from lab.vm.checkpoints.checkpoint import Checkpoint, CheckpointInfo
+from lab.vm.host.qemu import Guest, Time
+from lab.vm.host.vm_state import StateFolder
+from lab.vm.image.recipe import Image
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def files(into: Checkpoint) -> None:
     into.disk.write_bytes(b"disk")
 
 
-def about(guest: Guest, saved: float = 1.0, *, automatic: bool = True) -> About:
+def about(guest: Guest, saved: float = 1.0, *, automatic: bool = True) -> CheckpointInfo:
     return replace(checkpoint.now("for a test", guest, automatic=automatic), saved=saved)
 
 
@@ -128,17 +128,17 @@ def test_work_is_the_words_and_the_files_of_an_up(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("name: a")
     up = ["rocelab", "up", str(file)]
-    work = automatic.work_of(up, {})
+    work = auto_checkpoint.work_of(up, {})
     assert work
-    assert automatic.work_of([*up, "--json"], {"HOME": "/", "ROCELAB_VM": "1", "ROCELAB_VM_NAME": "x"}) == work
+    assert auto_checkpoint.work_of([*up, "--json"], {"HOME": "/", "ROCELAB_VM": "1", "ROCELAB_VM_NAME": "x"}) == work
     file.write_text("name: b")
-    others = [automatic.work_of(up, {}), automatic.work_of([*up, "--name", "b"], {})]
-    others.append(automatic.work_of(up, {"ROCELAB_OTHER": "1"}))
+    others = [auto_checkpoint.work_of(up, {}), auto_checkpoint.work_of([*up, "--name", "b"], {})]
+    others.append(auto_checkpoint.work_of(up, {"ROCELAB_OTHER": "1"}))
     assert len({work, *others}) == 4
     for none in (["rocelab", "ls"], ["rocelab", "down", "up"], ["sh", "up"], ["rocelab"], []):
-        assert automatic.work_of(none, {}) == ""
+        assert auto_checkpoint.work_of(none, {}) == ""
     file.write_text("name: a\nfaults: [{kind: link-down, place: h1}]")
-    assert automatic.work_of(up, {}) == ""
+    assert auto_checkpoint.work_of(up, {}) == ""
 
 
 def test_a_vm_is_kept_when_up_was_all_that_ran(guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,16 +151,16 @@ def test_a_vm_is_kept_when_up_was_all_that_ran(guest: Guest, tmp_path: Path, mon
         saved.append(of)
         files(into)
 
-    monkeypatch.setattr(freeze, "save", write)
-    booted = automatic._name(guest, "booted")
+    monkeypatch.setattr(migration, "save", write)
+    booted = auto_checkpoint._name(guest, "booted")
 
     def after(*others: str) -> bool:
         """Whether it is kept after an up of work "w", beside which ``others`` ran."""
         saved.clear()
-        first = automatic.touch(guest, "w", state)
+        first = auto_checkpoint.touch(guest, "w", state)
         for work in others:
-            automatic.touch(guest, work, state)
-        automatic.keep(guest, first, state, lambda _line: None)
+            auto_checkpoint.touch(guest, work, state)
+        auto_checkpoint.keep(guest, first, state, lambda _line: None)
         return bool(saved)
 
     assert not after()  # nobody knows what it is
@@ -171,16 +171,16 @@ def test_a_vm_is_kept_when_up_was_all_that_ran(guest: Guest, tmp_path: Path, mon
     assert not after("v")  # another up
     state.untouched.write_text(booted)
     assert after()
-    assert not automatic.touch(guest, "w", state).done  # the fabric is up, and `up` shall say so
-    state.untouched.write_text(automatic._name(guest, "w"))  # as a VM has it that continued from there
-    assert automatic.touch(guest, "w", state).done
-    assert not automatic.touch(guest, "w", state).done  # once
+    assert not auto_checkpoint.touch(guest, "w", state).done  # the fabric is up, and `up` shall say so
+    state.untouched.write_text(auto_checkpoint._name(guest, "w"))  # as a VM has it that continued from there
+    assert auto_checkpoint.touch(guest, "w", state).done
+    assert not auto_checkpoint.touch(guest, "w", state).done  # once
     state.untouched.write_text(booted)
-    assert automatic.further(guest, "w", state)
-    assert not automatic.further(guest, "v", state)
-    assert not automatic.further(replace(guest, time=Time.HOST), "w", state)
-    state.untouched.write_text(automatic._name(guest, "w"))
-    assert not automatic.further(guest, "w", state)  # a fabric is up in it
+    assert auto_checkpoint.further(guest, "w", state)
+    assert not auto_checkpoint.further(guest, "v", state)
+    assert not auto_checkpoint.further(replace(guest, time=Time.HOST), "w", state)
+    state.untouched.write_text(auto_checkpoint._name(guest, "w"))
+    assert not auto_checkpoint.further(guest, "w", state)  # a fabric is up in it
 
 
 def disk(error: OSError) -> Callable[..., None]:
@@ -200,8 +200,8 @@ def test_a_checkpoint_that_the_disk_does_not_take_is_none(
     state = StateFolder(folder.parent / "vm")
     state.create()
     said: list[str] = []
-    monkeypatch.setattr(freeze, "save", disk(error))
-    assert not automatic._save(guest, "auto", "booted", state, said.append)
+    monkeypatch.setattr(migration, "save", disk(error))
+    assert not auto_checkpoint._save(guest, "auto", "booted", state, said.append)
     assert "no checkpoint of this" in said[0]
 
 
@@ -221,15 +221,15 @@ def test_a_checkpoint_that_cannot_be_continued_from_is_passed_over(
     guest = replace(guest, time=Time.VIRTUAL, cpus=1)
     state = StateFolder(tmp_path / "vm")
     state.create()
-    name = automatic._name(guest, "booted")
+    name = auto_checkpoint._name(guest, "booted")
     checkpoint.save(name, about(guest), files)
     said: list[str] = []
 
     def fail(*_: object) -> object:
         raise error
 
-    monkeypatch.setattr(freeze, "disk_of", fail)
-    assert automatic.resumed(guest, "", state, said.append) is None
+    monkeypatch.setattr(migration, "disk_of", fail)
+    assert auto_checkpoint.resumed(guest, "", state, said.append) is None
     assert bool(checkpoint.find(name)) == left
     assert str(getattr(error, "strerror", None) or error) in said[-1]
 
@@ -240,11 +240,11 @@ def test_one_that_is_pruned_as_it_is_chosen_is_passed_over(
     guest = replace(guest, time=Time.VIRTUAL, cpus=1)
     state = StateFolder(tmp_path / "vm")
     state.create()
-    found = checkpoint.save(automatic._name(guest, "booted"), about(guest), files)
+    found = checkpoint.save(auto_checkpoint._name(guest, "booted"), about(guest), files)
 
     def pruned(_: Checkpoint) -> None:
         found.remove()
         (found.folder / "about.json").stat()
 
     monkeypatch.setattr(Checkpoint, "note_use", pruned)
-    assert automatic.resumed(guest, "", state, lambda _: None) is None
+    assert auto_checkpoint.resumed(guest, "", state, lambda _: None) is None

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.cli import main, vm
-from lab.vm.qemu import Time
-from lab.vm.state import Running
+from lab.cli import app
+from lab.cli.machine import vm
+from lab.vm.host.qemu import Time
+from lab.vm.host.vm_state import RunningVm
 
 
 @pytest.fixture
@@ -30,9 +31,9 @@ def sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 
 def rocelab(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
     monkeypatch.setattr(sys, "argv", ["rocelab", *words])
-    monkeypatch.setattr("lab.cli.main.signal.signal", lambda *_: None)
+    monkeypatch.setattr("lab.cli.app.signal.signal", lambda *_: None)
     with pytest.raises(SystemExit) as end:
-        main.main()
+        app.main()
     return end.value.code
 
 
@@ -113,7 +114,7 @@ def test_inside_the_vm_there_is_no_vm(
     ],
 )
 def test_who_waited_for_virtual_time_learns_how_long(
-    running: Running, capsys: pytest.CaptureFixture[str], words: list[str], took: tuple[Time, float], told: str
+    running: RunningVm, capsys: pytest.CaptureFixture[str], words: list[str], took: tuple[Time, float], told: str
 ) -> None:
     vm._tell_time(words, replace(running, time=took[0]), took[1])
     said = capsys.readouterr().err

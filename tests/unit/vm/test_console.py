@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.vm.console import fault, last_words
+from lab.vm.host.console import fault, last_words
 
 OOPS = (Path(__file__).parent / "data/oops-int3-x86_64.txt").read_text(encoding="utf-8")
 """QEMU 7.2.22 with -accel tcg,thread=multi and 8 CPUs, Debian's Linux 7.3.4, starting."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.vm import container_image, debian, extras
-from lab.vm.arch import ARCHES
+from lab.vm.image import container_image, debian, extras
+from lab.vm.image.arch import ARCHES
 
 AMD64 = ARCHES["x86_64"]
 MODULE = "module x\n\ngo 1.26.0\n\nrequire github.com/srl-labs/containerlab v9.8.7\n"

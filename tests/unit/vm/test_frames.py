@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.vm.frames import Decoder, Frame, Kind
+from lab.vm.calls.frames import CallFrame, CallFrameKind, Decoder
 
-FRAMES = st.builds(Frame, st.integers(0, 2**32 - 1), st.sampled_from(Kind), st.binary(max_size=100))
+FRAMES = st.builds(CallFrame, st.integers(0, 2**32 - 1), st.sampled_from(CallFrameKind), st.binary(max_size=100))
 
 
 @given(st.lists(FRAMES), st.integers(1, 50))
-def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame], piece: int) -> None:
+def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[CallFrame], piece: int) -> None:
     octets = b"".join(frame.encode() for frame in frames)
     decoder = Decoder()
     pieces = [octets[at : at + piece] for at in range(0, len(octets), piece)]
@@ -24,7 +24,7 @@ def test_what_is_no_frame_is_refused(octets: bytes) -> None:
 
 
 def test_half_a_frame_can_be_forgotten() -> None:
-    decoder, frame = Decoder(), Frame(7, Kind.INPUT, b"x" * 10)
+    decoder, frame = Decoder(), CallFrame(7, CallFrameKind.INPUT, b"x" * 10)
     assert not list(decoder.feed(frame.encode()[:12]))
     decoder.reset()
     assert list(decoder.feed(frame.encode())) == [frame]

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from lab.rdma.sysfs import until
-from lab.vm.arch import ARCHES
-from lab.vm.request import Request
-from lab.vm.state import process_start
+from lab.vm.calls.request import GuestRequest
+from lab.vm.host.vm_state import process_start
+from lab.vm.image.arch import ARCHES
 
 _IDLER = """
 import sys
-from lab.vm.arch import host_arch
-from lab.vm.idle import Idler
+from lab.vm.image.arch import host_arch
+from lab.vm.guest.idle_loop import Idler
 idler = Idler(host_arch())
 for line in sys.stdin:
     with idler.awake(), idler.awake():
@@ -110,4 +110,4 @@ def test_the_loop_jumps_back_to_its_beginning(machine: str, code: str) -> None:
 def test_a_second_lasts_a_second_for_somebody_who_watches(
     words: list[str], terminal: tuple[int, int] | None, attended: bool
 ) -> None:
-    assert Request(tuple(words), "/", {}, terminal, "").attended is attended
+    assert GuestRequest(tuple(words), "/", {}, terminal, "").attended is attended

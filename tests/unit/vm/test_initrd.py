@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.vm.initrd import Cpio, build_initrd, load_order
+from lab.vm.image.initrd import Cpio, build_initrd, load_order
 
 MODULES_DEP = """\
 kernel/fs/ext4/ext4.ko.xz: kernel/lib/crc16.ko.xz kernel/fs/mbcache.ko.xz kernel/fs/jbd2/jbd2.ko.xz

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from lab.errors import OperationFailed, UsageError
-from lab.kernel import process
-from lab.vm import boot, build, kvm, machine
-from lab.vm.arch import ARCHES, Arch
-from lab.vm.machine import Wanted
-from lab.vm.qemu import PROBE_MARK, Accel, Guest
-from lab.vm.recipe import Image
-from lab.vm.state import Running, StateFolder, process_start
+from lab.kernel.process import process
+from lab.vm.host import boot, kvm, vm_lifecycle
+from lab.vm.host.qemu import PROBE_MARK, Accel, Guest
+from lab.vm.host.vm_lifecycle import Wanted
+from lab.vm.host.vm_state import RunningVm, StateFolder, process_start
+from lab.vm.image import image_build
+from lab.vm.image.arch import ARCHES, Arch
+from lab.vm.image.recipe import Image
 from tests.patience import PATIENCE
 
 WAITS = "while read line; do :; done"
@@ -40,11 +41,11 @@ def test_the_checkout_is_read_and_what_is_recorded_or_asked_for_written(
 ) -> None:
     root = tmp_path / "rocelab"
     root.mkdir()
-    monkeypatch.setattr(machine, "checkout", lambda: root)
+    monkeypatch.setattr(vm_lifecycle, "checkout", lambda: root)
     ours = [("checkout", root, False), ("recordings", root / "recordings", True)]
 
     def shares(extra: Path | None) -> list[tuple[str, Path, bool]]:
-        return [(share.tag, share.path, share.writable) for share in machine._shares(extra)]
+        return [(share.tag, share.path, share.writable) for share in vm_lifecycle._shares(extra)]
 
     assert shares(None) == shares(root / "recordings") == shares(root / "recordings/mine") == ours
     for extra in (tmp_path, tmp_path / "mine", root / "mine"):
@@ -61,9 +62,9 @@ def test_without_a_checkout_recordings_are_kept_where_the_vm_was_started(
     package.mkdir()
     here.mkdir()
     monkeypatch.chdir(here)
-    monkeypatch.setattr(machine, "checkout", lambda: package)
-    monkeypatch.setattr(machine, "is_installed", lambda: True)
-    shares = [(share.path, share.writable) for share in machine._shares(None)]
+    monkeypatch.setattr(vm_lifecycle, "checkout", lambda: package)
+    monkeypatch.setattr(vm_lifecycle, "is_installed", lambda: True)
+    shares = [(share.path, share.writable) for share in vm_lifecycle._shares(None)]
     assert shares == [(package, False), (here / "recordings", True)]
     assert list(package.iterdir()) == []
 
@@ -115,24 +116,24 @@ def test_kvm_is_probed_once(monkeypatch: pytest.MonkeyPatch, folder: StateFolder
 
 @pytest.mark.parametrize("works", [True, False])
 def test_a_guest_that_hangs_under_kvm_starts_under_tcg_and_kvm_is_tried_again(
-    works: bool, monkeypatch: pytest.MonkeyPatch, folder: StateFolder, image: Image, running: Running
+    works: bool, monkeypatch: pytest.MonkeyPatch, folder: StateFolder, image: Image, running: RunningVm
 ) -> None:
     """Memory may have been short, or the host busy: only a probe that fails now speaks against KVM."""
     tried: list[Accel] = []
 
-    def booted(guest: Guest, *_: object) -> Running:
+    def booted(guest: Guest, *_: object) -> RunningVm:
         tried.append(guest.accel)
         if guest.accel is Accel.KVM:
             raise OperationFailed("the VM is not up after 30 s")
         return replace(running, accel=guest.accel)
 
-    monkeypatch.setattr(machine, "boot", booted)
+    monkeypatch.setattr(vm_lifecycle, "boot", booted)
     monkeypatch.setattr(process, "find_tool", lambda name, _package: name)
     kvm.write_verdict(folder, works=True)
     monkeypatch.setattr(os, "access", lambda *_: True)
-    planned = machine._planned(image, Wanted(), folder, quiet)
+    planned = vm_lifecycle._planned(image, Wanted(), folder, quiet)
     monkeypatch.setattr(kvm, "probe", lambda *_: works)
-    assert machine._start(planned, Wanted(), folder, quiet).accel is Accel.TCG
+    assert vm_lifecycle._start(planned, Wanted(), folder, quiet).accel is Accel.TCG
     assert tried == [Accel.KVM, Accel.TCG]
     assert kvm.read_verdict(folder) is works
 
@@ -140,15 +141,15 @@ def test_a_guest_that_hangs_under_kvm_starts_under_tcg_and_kvm_is_tried_again(
 def test_a_failed_boot_under_tcg_is_an_error(
     monkeypatch: pytest.MonkeyPatch, folder: StateFolder, image: Image
 ) -> None:
-    def booted(*_: object) -> Running:
+    def booted(*_: object) -> RunningVm:
         raise OperationFailed("the VM ended while booting")
 
-    monkeypatch.setattr(machine, "boot", booted)
+    monkeypatch.setattr(vm_lifecycle, "boot", booted)
     monkeypatch.setattr(process, "find_tool", lambda name, _package: name)
     kvm.write_verdict(folder, works=False)
-    planned = machine._planned(image, Wanted(), folder, quiet)
+    planned = vm_lifecycle._planned(image, Wanted(), folder, quiet)
     with pytest.raises(OperationFailed, match="ended while booting"):
-        machine._start(planned, Wanted(), folder, quiet)
+        vm_lifecycle._start(planned, Wanted(), folder, quiet)
 
 
 def test_error_of_a_failed_boot_names_the_log_and_shows_why(folder: StateFolder) -> None:
@@ -178,29 +179,29 @@ def test_down_ends_a_qemu_that_was_never_recorded(folder: StateFolder) -> None:
     assert qemu.stdout is not None
     assert qemu.stdout.readline() == b"runs\n"
     folder.pid_file.write_text(f"{qemu.pid}\n")
-    assert machine.down(folder)
+    assert vm_lifecycle.down(folder)
     assert qemu.wait() == -9
     qemu.communicate()
     assert not folder.pid_file.exists()
-    assert not machine.down(folder)
+    assert not vm_lifecycle.down(folder)
 
 
 def test_down_leaves_a_stranger_alone(
-    folder: StateFolder, stranger: subprocess.Popen[bytes], running: Running
+    folder: StateFolder, stranger: subprocess.Popen[bytes], running: RunningVm
 ) -> None:
     started = process_start(stranger.pid)
     assert started is not None
     folder.record.write_text(replace(running, pid=stranger.pid, pid_started=started - 1).to_json())
-    assert not machine.down(folder)
+    assert not vm_lifecycle.down(folder)
     assert stranger.poll() is None
     assert not folder.record.exists()
 
 
 def test_the_image_of_a_running_vm_is_not_replaced(
-    monkeypatch: pytest.MonkeyPatch, folder: StateFolder, stranger: subprocess.Popen[bytes], running: Running
+    monkeypatch: pytest.MonkeyPatch, folder: StateFolder, stranger: subprocess.Popen[bytes], running: RunningVm
 ) -> None:
     alive = replace(running, pid=stranger.pid, pid_started=process_start(stranger.pid) or 0)
     folder.record.write_text(alive.to_json())
-    monkeypatch.setattr(build, "image_of", lambda _recipe: running.image)
+    monkeypatch.setattr(image_build, "image_of", lambda _recipe: running.image)
     with pytest.raises(UsageError, match="rocelab vm down"):
-        build.build(lambda _line: None, force=True)
+        image_build.build(lambda _line: None, force=True)

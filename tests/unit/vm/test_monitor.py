@@ -10,7 +10,7 @@ from typing import IO, Any
 import pytest
 
 from lab.errors import OperationFailed
-from lab.vm.monitor import monitor
+from lab.vm.host.monitor import monitor
 
 GREETING: dict[str, Any] = {"QMP": {"version": {}}}
 NOTHING: dict[str, Any] = {"return": {}}
@@ -158,7 +158,7 @@ def test_a_migration_that_does_not_end_is_told(
 ) -> None:
     serve(qemus, path, NOTHING, status_returned("cancelling"))
     with monitor(path) as connected:
-        monkeypatch.setattr("lab.vm.monitor.PATIENCE", -1.0)
+        monkeypatch.setattr("lab.vm.host.monitor.PATIENCE", -1.0)
         with pytest.raises(OperationFailed, match="did not end its migration"):
             connected.end_migration()
 

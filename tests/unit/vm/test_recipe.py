@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from lab.errors import EnvironmentLacks, UsageError
-from lab.vm import boot, build, extras
-from lab.vm import recipe as recipes
-from lab.vm.arch import ARCHES, host_arch
-from lab.vm.recipe import Image, Recipe
+from lab.vm.host import boot
+from lab.vm.image import extras, image_build
+from lab.vm.image import recipe as recipes
+from lab.vm.image.arch import ARCHES, host_arch
+from lab.vm.image.recipe import Image, Recipe
 from tests.patience import PATIENCE
 
 
@@ -117,11 +118,11 @@ def test_unknown_processor_is_refused_by_name() -> None:
 
 
 def test_a_full_disk_is_told_before_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "DISK_NEEDED", 10**18)
+    monkeypatch.setattr(image_build, "DISK_NEEDED", 10**18)
     with pytest.raises(
         EnvironmentLacks, match=r"free and building the VM needs .*: free some, or set XDG_CACHE_HOME"
     ):
-        build._require_disk(tmp_path)
+        image_build._require_disk(tmp_path)
 
 
 def test_prune_keeps_the_image_asked_for_and_the_newest_other(
@@ -137,7 +138,7 @@ def test_prune_keeps_the_image_asked_for_and_the_newest_other(
     for seconds, image in enumerate((older, old, new)):
         os.utime(image.manifest, (seconds, seconds))
     (recipes.cache_root() / "build.log").touch()
-    assert build.prune(keep) == ["older", "old"]
+    assert image_build.prune(keep) == ["older", "old"]
     assert keep.complete
     assert new.complete
 
@@ -154,11 +155,11 @@ def test_prune_leaves_what_a_vm_runs_from(tmp_path: Path, monkeypatch: pytest.Mo
     guest: Any = SimpleNamespace(image=used, resumes=())
     boot._launch(guest)
     try:
-        assert build.prune(keep) == []
+        assert image_build.prune(keep) == []
     finally:
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     deadline = time.monotonic() + PATIENCE
-    while (removed := build.prune(keep)) == []:
+    while (removed := image_build.prune(keep)) == []:
         assert time.monotonic() < deadline
     assert removed == ["used"]
     assert newest.complete

@@ -8,26 +8,26 @@ from pathlib import Path
 import pytest
 
 from lab.errors import OperationFailed
-from lab.vm import kvm
-from lab.vm.machine import is_shared, is_writable
-from lab.vm.qemu import Share
-from lab.vm.state import Running, StateFolder, parse_start, process_start, state_folder
+from lab.vm.host import kvm
+from lab.vm.host.qemu import Share
+from lab.vm.host.vm_lifecycle import is_shared, is_writable
+from lab.vm.host.vm_state import RunningVm, StateFolder, parse_start, process_start, state_folder
 
 
-def test_record_round_trips(running: Running) -> None:
-    assert Running.from_json(running.to_json()) == running
+def test_record_round_trips(running: RunningVm) -> None:
+    assert RunningVm.from_json(running.to_json()) == running
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"accel": "xen"}'])
 def test_damaged_record_is_told_with_the_remedy(text: str) -> None:
     with pytest.raises(OperationFailed, match=r"state file is damaged.*: rocelab vm down"):
-        Running.from_json(text)
+        RunningVm.from_json(text)
 
 
-def test_record_with_an_unknown_field_is_damaged(running: Running) -> None:
+def test_record_with_an_unknown_field_is_damaged(running: RunningVm) -> None:
     data = json.loads(running.to_json()) | {"colour": "red"}
     with pytest.raises(OperationFailed, match="colour"):
-        Running.from_json(json.dumps(data))
+        RunningVm.from_json(json.dumps(data))
 
 
 def test_start_time_is_found_behind_any_command_name() -> None:
@@ -35,7 +35,7 @@ def test_start_time_is_found_behind_any_command_name() -> None:
     assert parse_start(stat) == 123456
 
 
-def test_own_process_is_alive_and_its_recycled_pid_is_not(running: Running) -> None:
+def test_own_process_is_alive_and_its_recycled_pid_is_not(running: RunningVm) -> None:
     started = process_start(os.getpid())
     assert started is not None
     mine = replace(running, pid=os.getpid(), pid_started=started)
@@ -43,7 +43,7 @@ def test_own_process_is_alive_and_its_recycled_pid_is_not(running: Running) -> N
     assert not replace(mine, pid_started=started + 1).alive()
 
 
-def test_folder_without_record_has_no_vm(tmp_path: Path, running: Running) -> None:
+def test_folder_without_record_has_no_vm(tmp_path: Path, running: RunningVm) -> None:
     folder = StateFolder(tmp_path)
     assert folder.running() is None
     folder.record.write_text(replace(running, pid_started=-1, pid=os.getpid()).to_json())
@@ -101,12 +101,12 @@ def test_damaged_verdict_counts_as_none(tmp_path: Path) -> None:
     ("path", "shared"),
     [("/home/ann/rocelab", True), ("/home/ann/rocelab/a/b", True), ("/home/ann/rocelab2", False), ("/home", False)],
 )
-def test_shared_folders(running: Running, path: str, shared: bool) -> None:
+def test_shared_folders(running: RunningVm, path: str, shared: bool) -> None:
     assert is_shared(running, Path(path)) is shared
     assert not is_writable(running, Path(path))
 
 
-def test_the_innermost_folder_says_whether_it_is_writable(running: Running) -> None:
+def test_the_innermost_folder_says_whether_it_is_writable(running: RunningVm) -> None:
     tree = {"/home/ann": True, "/home/ann/rocelab": False, "/home/ann/rocelab/recordings": True}
     shares = tuple(Share(path, Path(path), writable) for path, writable in tree.items())
     for path, writable in (tree | {"/home": False}).items():

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.kernel import cycles
-from lab.kernel.cycles import Reading
-from lab.vm import tsc
-from lab.vm.arch import ARCHES
-from lab.vm.qemu import Time
+from lab.kernel.process import tsc
+from lab.kernel.process.tsc import TscReading
+from lab.vm.host import guest_tsc
+from lab.vm.host.qemu import Time
+from lab.vm.image.arch import ARCHES
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ def test_only_a_constant_counter_is_told(
 ) -> None:
     file = tmp_path / "cpuinfo"
     file.write_text(cpuinfo)
-    readings = iter([Reading(0, 1.0), Reading(259_613_000, 1.1)])
-    monkeypatch.setattr(tsc, "_CPUINFO", file)
-    monkeypatch.setattr(cycles, "read", lambda: next(readings))
-    assert tsc.guest_khz(ARCHES["x86_64"], Time.HOST) == khz
+    readings = iter([TscReading(0, 1.0), TscReading(259_613_000, 1.1)])
+    monkeypatch.setattr(guest_tsc, "_CPUINFO", file)
+    monkeypatch.setattr(tsc, "read", lambda: next(readings))
+    assert guest_tsc.guest_khz(ARCHES["x86_64"], Time.HOST) == khz
 
 
 def test_in_virtual_time_a_cycle_is_a_nanosecond() -> None:
-    assert tsc.guest_khz(ARCHES["x86_64"], Time.VIRTUAL) == 1_000_000
-    assert tsc.guest_khz(ARCHES["aarch64"], Time.VIRTUAL) is None
+    assert guest_tsc.guest_khz(ARCHES["x86_64"], Time.VIRTUAL) == 1_000_000
+    assert guest_tsc.guest_khz(ARCHES["aarch64"], Time.VIRTUAL) is None

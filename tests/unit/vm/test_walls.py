@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.vm import walls
+from lab.vm.host import isolation
 
 ANN, BOB, ROOT = (1000, 1000), (1001, 100), (0, 0)
 
@@ -46,7 +46,7 @@ def test_qemu_is_whom_all_folders_belong_to(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: starts)
     owners |= {Path(f"/{number}"): owner for number, owner in enumerate(folders)}
-    assert walls.user_for(owners) == becomes
+    assert isolation.user_for(owners) == becomes
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def chowned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
 def test_a_users_guests_have_a_cache_in_which_what_is_roots_stays(
     tmp_path: Path, chowned: list[tuple[str, int, int]]
 ) -> None:
-    assert walls.cache_for(tmp_path / "cache", None) == tmp_path / "cache"
+    assert isolation.cache_for(tmp_path / "cache", None) == tmp_path / "cache"
     for _ in range(2):
-        own = walls.cache_for(tmp_path / "cache", BOB)
+        own = isolation.cache_for(tmp_path / "cache", BOB)
         assert own == tmp_path / "cache-1001"
         assert stat.S_IMODE(own.stat().st_mode) == 0o1770
     assert chowned == [("cache-1001", 0, 100)] * 2
@@ -78,7 +78,7 @@ def test_roots_folder_for_results_is_given_to_whom_its_folder_belongs_to(
         patched.setattr(os, "fchown", lambda _, user, group: given.append((user, group)))
         folder = SimpleNamespace(st_mode=stat.S_IFDIR, st_uid=ANN[0], st_gid=ANN[1])
         patched.setattr(Path, "stat", lambda *_, **__: folder)
-        made = [walls.folder_in(tmp_path, "recordings") for _ in range(2)]
+        made = [isolation.folder_in(tmp_path, "recordings") for _ in range(2)]
     assert made == [tmp_path / "recordings"] * 2
     assert given == [ANN] * 2
 
@@ -86,8 +86,8 @@ def test_roots_folder_for_results_is_given_to_whom_its_folder_belongs_to(
 def test_a_link_or_a_file_is_no_folder_for_results(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "file").touch()
-    assert walls.folder_in(tmp_path, "link") is None
-    assert walls.folder_in(tmp_path, "file") is None
+    assert isolation.folder_in(tmp_path, "link") is None
+    assert isolation.folder_in(tmp_path, "file") is None
 
 
 def test_a_calls_folder_is_given_whole_and_no_link_is_followed(
@@ -97,9 +97,9 @@ def test_a_calls_folder_is_given_whole_and_no_link_is_followed(
     (folder / "home/ann").mkdir(parents=True)
     (folder / "home/ann/mine.yaml").touch()
     (folder / "home/link").symlink_to(tmp_path)
-    walls.give(folder, None)
+    isolation.give(folder, None)
     assert chowned == []
-    walls.give(folder, ANN)
+    isolation.give(folder, ANN)
     assert sorted(chowned) == [(name, *ANN) for name in ("ann", "call", "home", "link", "mine.yaml")]
 
 
@@ -107,6 +107,6 @@ def test_a_mode_is_the_one_that_guests_see(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch(mode=0o640)
     with file.open("rb") as opened:
-        assert stat.S_ISREG(walls.mode_in_guest(opened.fileno()))
+        assert stat.S_ISREG(isolation.mode_in_guest(opened.fileno()))
         os.setxattr(file, "user.virtfs.mode", (stat.S_IFLNK | 0o777).to_bytes(4, "little"))
-        assert stat.S_ISLNK(walls.mode_in_guest(opened.fileno()))
+        assert stat.S_ISLNK(isolation.mode_in_guest(opened.fileno()))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import CommandFailed
-from lab.kernel import watch
+from lab.kernel.process import stream_output
 
 
 def test_lines_come_while_the_program_runs(tmp_path: Path) -> None:
@@ -19,13 +19,13 @@ def test_lines_come_while_the_program_runs(tmp_path: Path) -> None:
         seen.append(line)
         gate.touch()
 
-    watch.stream(["sh", "-c", script], on_line)
+    stream_output.stream(["sh", "-c", script], on_line)
     assert seen == ["first", "second"]
 
 
 def test_a_failure_carries_the_last_lines() -> None:
     with pytest.raises(CommandFailed) as failure:
-        watch.stream(["sh", "-c", "echo E: no mirror; exit 9"], lambda _line: None)
+        stream_output.stream(["sh", "-c", "echo E: no mirror; exit 9"], lambda _line: None)
     assert (failure.value.returncode, failure.value.stderr) == (9, "E: no mirror")
 
 
@@ -37,7 +37,7 @@ def test_an_interrupt_ends_the_program_and_its_children() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        watch.stream(["sh", "-c", "trap '' TERM; sleep 100 & echo $$ $!; wait"], on_line, grace=0.1)
+        stream_output.stream(["sh", "-c", "trap '' TERM; sleep 100 & echo $$ $!; wait"], on_line, grace=0.1)
     # A killed process closes its output, which is what stream waits for, an instant before it has ended.
     for end in ends:
         assert select.select([end], [], [], 10)[0]

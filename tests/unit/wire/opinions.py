@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from lab.kernel.process import find_tool, run
+from lab.kernel.process.process import find_tool, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lab.wire.frame import Frame
+    from lab.wire.frame import DecodedFrame
 
 _PLAIN: Final = tuple(word for name in ("rpcordma", "infiniband.eoib") for word in ("--disable-protocol", name))
 """Guesses about what RDMA carries, which would stop at our payloads before they come to the ICRC."""
@@ -58,7 +58,7 @@ FIELDS: Final = (
 )
 
 
-def ours(frame: Frame, data: bytes) -> dict[str, int]:
+def ours(frame: DecodedFrame, data: bytes) -> dict[str, int]:
     """What ``decode`` says, under tshark's names; headers that are not there, or that it skips, are left out."""
     bth = frame.bth
     assert bth is not None

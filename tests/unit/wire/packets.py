@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from lab.wire.build import Message, Path
+from lab.wire.craft.build import Path, RoceMessage
 from lab.wire.headers import Aeth, AtomicEth, Deth, Feth, Reth
 from lab.wire.opcodes import Extension, Opcode, extensions
 from lab.wire.syndrome import Syndrome
@@ -38,11 +38,11 @@ HEADERS: Final = tuple(name for name, _ in _FIELDS.values())
 
 
 @st.composite
-def messages(draw: st.DrawFn, wanted: st.SearchStrategy[Opcode] = opcodes) -> Message:
+def messages(draw: st.DrawFn, wanted: st.SearchStrategy[Opcode] = opcodes) -> RoceMessage:
     """A message with random values in every field that its opcode has, and a payload of any length."""
     opcode = draw(wanted)
     headers = {_FIELDS[each][0]: draw(_FIELDS[each][1]) for each in extensions(opcode) if each in _FIELDS}
-    return Message(
+    return RoceMessage(
         opcode,
         destqp=draw(bits24),
         psn=draw(bits24),
@@ -68,7 +68,7 @@ WITHOUT_DATA: Final = {
 """Opcodes after whose headers no payload may come (IBA vol. 1 section 9.2, annex A19)."""
 
 
-def crafted(opcode: Opcode) -> Message:
+def crafted(opcode: Opcode) -> RoceMessage:
     """One message of ``opcode``, always the same, no two fields alike; where it has data, they need padding."""
     values: dict[Extension, Any] = {
         Extension.DETH: Deth(0x1111_1111, 0x222222),
@@ -82,4 +82,4 @@ def crafted(opcode: Opcode) -> Message:
     }
     headers = {_FIELDS[each][0]: values[each] for each in extensions(opcode) if each in values}
     payload = b"" if opcode in WITHOUT_DATA else bytes(16) if opcode is Opcode.CNP else b"odd!!"
-    return Message(opcode, 0xABCDE, 0xFEDCB, ackreq=True, pkey=0x8001, payload=payload, **headers)
+    return RoceMessage(opcode, 0xABCDE, 0xFEDCB, ackreq=True, pkey=0x8001, payload=payload, **headers)

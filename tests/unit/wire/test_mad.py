@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.kernel.process import find_tool, run
+from lab.kernel.process.process import find_tool, run
 from lab.wire.frame import decode
 from lab.wire.mad import Mad, parse
 from lab.wire.summary import describe

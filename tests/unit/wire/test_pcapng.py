@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.analysis.records import Reader
+from lab.analysis.read.records import Reader
 from lab.errors import InvalidInput, OperationFailed
-from lab.kernel.process import find_tool, run
+from lab.kernel.process.process import find_tool, run
 from lab.wire.pcapng import Direction, Interface, Record, Statistics, Writer
 
 START = 1_700_000_000_123_456_789

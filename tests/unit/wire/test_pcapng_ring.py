@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.analysis.records import Reader
+from lab.analysis.read.records import Reader
 from lab.errors import OperationFailed
 from lab.wire.pcapng import Direction, Interface, Record, Statistics
 from lab.wire.pcapng_ring import SMALLEST, RingWriter

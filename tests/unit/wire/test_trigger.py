@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.analysis.records import Reader
-from lab.cli.on_event import parse_after, parse_before, parse_kinds, port_kind, told
-from lab.dataplane.events import Event as PortEvent
-from lab.dataplane.layout import Drop, EventKind
+from lab.analysis.read.records import Reader
+from lab.cli.packets.on_event import parse_after, parse_before, parse_kinds, port_kind, told
+from lab.dataplane.events import PortEvent
+from lab.dataplane.port_layout import Drop, EventKind
 from lab.errors import UsageError
 from lab.wire.pcapng import Direction, Interface, Record, Statistics, Writer
-from lab.wire.trigger import Event, KeepOnEvent, Kind, Watcher
+from lab.wire.trigger import KeepOnEvent, TriggerEvent, TriggerKind, Watcher
 from tests.unit.analysis import packets
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def record(frame: bytes, ms: float = 0, interface: int = 0) -> Record:
     return Record(START + int(ms * MS), interface, len(frame), Direction.INBOUND, memoryview(frame))
 
 
-def kinds_of(*frames: bytes, wanted: Iterable[Kind] = Kind) -> list[str]:
+def kinds_of(*frames: bytes, wanted: Iterable[TriggerKind] = TriggerKind) -> list[str]:
     """Of each frame, 1 ms after the one before it, the event that it is."""
     watcher = Watcher(frozenset(wanted))
     found = [watcher.look(record(frame, at), LINK) for at, frame in enumerate(frames)]
@@ -55,7 +55,7 @@ def kinds_of(*frames: bytes, wanted: Iterable[Kind] = Kind) -> list[str]:
 )
 def test_a_packet_is_an_event(frame: bytes, kind: str) -> None:
     assert kinds_of(frame) == [kind]
-    assert kinds_of(frame, wanted=[Kind.STORM]) == [""]
+    assert kinds_of(frame, wanted=[TriggerKind.STORM]) == [""]
 
 
 def test_psns_that_are_missing_are_a_drop() -> None:
@@ -69,13 +69,13 @@ def test_psns_that_are_missing_are_a_drop() -> None:
         "drop",
     ]
     assert kinds_of(packets.send(1), packets.send(9, qp=0x99), packets.ack(50), packets.send(2)) == [""] * 4
-    watcher = Watcher([Kind.DROP])
+    watcher = Watcher([TriggerKind.DROP])
     assert [watcher.look(record(packets.send(psn), interface=psn % 2), LINK) for psn in (1, 2, 3, 4)].count(None) == 2
 
 
 def test_a_pause_without_an_end_is_a_storm() -> None:
     """65,535 quanta are 33.6 ms at 1 Gb/s; refreshed every 30 ms they stop the link for 200 ms after the 7th time."""
-    watcher = Watcher([Kind.STORM])
+    watcher = Watcher([TriggerKind.STORM])
     taken = [watcher.look(record(packets.pause({3: 0xFFFF}), at * 30), LINK) for at in range(9)]
     assert [at for at, event in enumerate(taken) if event is not None] == [7, 8]
     assert taken[7] is not None
@@ -85,7 +85,7 @@ def test_a_pause_without_an_end_is_a_storm() -> None:
 @pytest.mark.parametrize(("every", "quanta"), [(40, {3: 0xFFFF}), (30, {3: 0xFFFF, 4: 0})])
 def test_pauses_that_end_are_none(every: int, quanta: dict[int, int]) -> None:
     """They run out before the next one; or an XON comes in between, which one of another class is not."""
-    watcher = Watcher([Kind.STORM])
+    watcher = Watcher([TriggerKind.STORM])
     found = []
     for at in range(20):
         found.append(watcher.look(record(packets.pause(quanta), at * every), LINK))
@@ -100,7 +100,7 @@ class Run:
     def __init__(self, before: int = 1000, after: int = 2 * MS) -> None:
         self.output = io.BytesIO()
         self.opened = self.done = 0
-        self.sink = KeepOnEvent(Watcher([Kind.NAK]), before, after, self._open, self._end)
+        self.sink = KeepOnEvent(Watcher([TriggerKind.NAK]), before, after, self._open, self._end)
         self.sink.add_interface(LINK)
 
     def _open(self) -> Writer:
@@ -140,7 +140,7 @@ def test_what_is_remembered_is_a_copy_and_bounded() -> None:
         buffer[51:54] = psn.to_bytes(3)
         run.sink.write([record(b"")._replace(data=memoryview(buffer), length=SEND)])
     buffer[51:54] = b"\xff\xff\xff"
-    run.sink.happened(Event(Kind.DROP, START, "leaf1:swp1", "told from outside"))
+    run.sink.happened(TriggerEvent(TriggerKind.DROP, START, "leaf1:swp1", "told from outside"))
     assert run.psns() == [997, 998, 999]
 
 
@@ -164,10 +164,10 @@ def test_nothing_happens_and_nothing_is_written() -> None:
 
 def test_events_of_ports() -> None:
     dropped = PortEvent(5.0, 0.0, "leaf1", "swp3", EventKind.QUEUE_DROPS, 3, int(Drop.SHARED))
-    assert port_kind(dropped) is Kind.DROP
+    assert port_kind(dropped) is TriggerKind.DROP
     storm = PortEvent(5.0, 0.0, "leaf1", "swp3", EventKind.STORM, 3, 9000)
-    assert port_kind(storm) is Kind.STORM
-    event = told(storm, Kind.STORM)
+    assert port_kind(storm) is TriggerKind.STORM
+    event = told(storm, TriggerKind.STORM)
     assert (event.link, event.what) == ("leaf1:swp3", "queue 3 storm 9 KB")
     assert port_kind(PortEvent(5.0, 0.0, "leaf1", "swp3", EventKind.RESUMED, 3, 0)) is None
 
@@ -179,7 +179,7 @@ def test_wrong_kinds(text: str) -> None:
 
 
 def test_sizes_and_times() -> None:
-    assert parse_kinds("nak|Drop, storm") == {Kind.NAK, Kind.DROP, Kind.STORM}
+    assert parse_kinds("nak|Drop, storm") == {TriggerKind.NAK, TriggerKind.DROP, TriggerKind.STORM}
     assert (parse_before("2MB"), parse_after("250ms")) == (2_000_000, 250 * MS)
     for wrong in ("0", "2GB", "x"):
         with pytest.raises(UsageError, match="--before"):

@@ -12,15 +12,15 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
-from lab.analysis.records import Reader
+from lab.analysis.read.records import Reader
 from lab.wire import icrc
-from lab.wire.build import Message, Path, rocev2
-from lab.wire.frame import Frame, Icrc, decode
+from lab.wire.craft.build import Path, RoceMessage, rocev2
+from lab.wire.frame import DecodedFrame, Icrc, decode
 from lab.wire.headers import Feth, Placement, Selectivity
 from lab.wire.opcodes import Opcode
-from lab.wire.ports import source_port
 from lab.wire.rocev2 import BTH
 from lab.wire.syndrome import NO_CREDIT_COUNT, AckKind, NakCode, Syndrome
+from lab.wire.udp_ports import source_port
 from tests.unit.wire.opinions import FIELDS, ask_tshark, ours, theirs
 from tests.unit.wire.packets import HEADERS
 from tests.unit.wire.rxe_flush import mended
@@ -45,13 +45,13 @@ def right_packets(file: File) -> list[bytes]:
     return [mended(data) for data in packets(file)]
 
 
-def message_of(frame: Frame, data: bytes) -> Message:
+def message_of(frame: DecodedFrame, data: bytes) -> RoceMessage:
     """The message that was read, as the builder wants it."""
     bth, size = frame.bth, frame.payload
     assert bth is not None
     assert size is not None
     end = len(data) - icrc.SIZE - bth.pad
-    return Message(
+    return RoceMessage(
         Opcode(bth.opcode),
         bth.destqp,
         bth.psn,

@@ -1,6 +1,6 @@
 """A NIC that sends nothing but pauses, and what is left to a pair that never meets it: 50 Mb/s, then next to none."""
 
-from lab.testing.block import running
+from lab.testing.context import running
 
 FABRIC = {
     "defaults": {"rate": "100Mbit", "mtu": 9000},

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from lab.testing.fabric import Fabric, Faults, Recordings
+    from lab.testing.fabric_fixture import FabricFixture, Faults, Recordings
 
 pytestmark = pytest.mark.rocelab(topology="lossless.yaml", scope="module")
 LINK = 100_000_000
 
 
-def test_nothing_is_lost(fabric: Fabric) -> None:
+def test_nothing_is_lost(fabric: FabricFixture) -> None:
     """Two hosts write to a third: the leaf pauses them, and h3's link is full."""
     with fabric.counting() as counted:
         goodput = fabric.goodput("h1:h3", "h2:h3")
@@ -22,7 +22,7 @@ def test_nothing_is_lost(fabric: Fabric) -> None:
     assert sum(goodput.values()) > 0.9 * LINK
 
 
-def test_a_storm_stops_its_leaf(fabric: Fabric, fault: Faults, recording: Recordings) -> None:
+def test_a_storm_stops_its_leaf(fabric: FabricFixture, fault: Faults, recording: Recordings) -> None:
     """h3's NIC sends nothing but pauses: while it does, h3 receives next to nothing."""
     with recording() as run, fabric.writing("h1:h3"):
         with run.phase("before"):

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from lab.testing.fabric import Fabric, Faults
+    from lab.testing.fabric_fixture import FabricFixture, Faults
 
 pytestmark = pytest.mark.rocelab(topology="two-hosts.yaml", scope="module")
 
 
-def test_hosts_reach_each_other(fabric: Fabric) -> None:
+def test_hosts_reach_each_other(fabric: FabricFixture) -> None:
     """Pings go and come back."""
     assert fabric.ping("h1", "h2", times=5) == 5
 
 
-def test_a_cut_link_is_silent(fabric: Fabric, fault: Faults) -> None:
+def test_a_cut_link_is_silent(fabric: FabricFixture, fault: Faults) -> None:
     """What h1 sends does not arrive, and ``fault`` heals the link when the test ends."""
     fault("link-cut", "h1--leaf1")
     assert fabric.ping("h1", "h2") == 0
 
 
-def test_packets_are_seen_on_the_wire(fabric: Fabric) -> None:
+def test_packets_are_seen_on_the_wire(fabric: FabricFixture) -> None:
     """Three requests and three answers pass h2's link; filters are those of ``rocelab capture``."""
     with fabric.capturing("h2--leaf1") as packets, fabric.counting() as counted:
         assert fabric.ping("h1", "h2", times=3) == 3

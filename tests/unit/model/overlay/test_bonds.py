@@ -9,12 +9,12 @@ from lab.model.addressing import plan_addresses
 from lab.model.host_routes import host_routes
 from lab.model.hosts import hosts_file
 from lab.model.load import load_topology, read_topology
-from lab.model.overlay.parts import Port
+from lab.model.overlay.node_plan import BridgeMember
 from lab.model.overlay.plan import OverlayPlan, plan_overlay
 from lab.model.overlay.tenancy import tenants_of_ends
 from lab.model.store import dump, restore
 from lab.model.topology import Endpoint, Topology
-from lab.routing.expect_evpn import Floods, Segments, expected_overlay
+from lab.routing.wait.evpn_expectations import Floods, Segments, expected_overlay
 
 TOPOLOGIES = Path(__file__).parents[4] / "topologies"
 
@@ -48,8 +48,8 @@ def test_its_identifier_is_of_type_3_with_the_mac_that_lacp_has_and_its_number(o
 
 
 def test_the_bond_is_the_port_and_its_members_are_none(overlay: OverlayPlan) -> None:
-    assert overlay.leaves["leaf1"].ports == (Port("swp3", 10, ()), Port("bond1", 10, ()))
-    assert overlay.leaves["leaf2"].ports == (Port("bond1", 10, ()),)
+    assert overlay.leaves["leaf1"].ports == (BridgeMember("swp3", 10, ()), BridgeMember("bond1", 10, ()))
+    assert overlay.leaves["leaf2"].ports == (BridgeMember("bond1", 10, ()),)
 
 
 def test_the_host_is_known_by_its_bond(topology: Topology) -> None:
@@ -81,7 +81,7 @@ def test_a_bond_may_be_tagged_and_routed() -> None:
     planned = plan_overlay(topology)
     assert planned is not None
     assert [each.name for each in planned.hosts["h1"]] == ["bond1.10"]
-    assert Port("bond1", 0, (10,)) in planned.leaves["leaf2"].ports
+    assert BridgeMember("bond1", 0, (10,)) in planned.leaves["leaf2"].ports
     assert tenants_of_ends(topology)[Endpoint("h1", "eth2")] == "blue"
     assert plan_addresses(topology)["h1"].interfaces["bond1"].address is None
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.cli.docs import PAGES
+from lab.cli.machine.docs import PAGES
 from lab.errors import InvalidInput
 from lab.model.load import load_topology, read_topology
-from lab.routing.expect_evpn import Segments, expected_overlay
-from lab.routing.render import render_router
+from lab.routing.frr_config.render import render_router
+from lab.routing.wait.evpn_expectations import Segments, expected_overlay
 from tests.unit.model.overlay.wanted import Wanted
 from tests.unit.model.overlay.wanted_frr import NO_WORD, WANTED
 from tests.unit.model.overlay.ways import NOT_AT_ALL, Fabric

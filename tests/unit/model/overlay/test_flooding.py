@@ -13,7 +13,7 @@ from lab.model.overlay.intent import Flooding, default_group, is_flooded
 from lab.model.overlay.plan import plan_overlay
 from lab.model.store import dump, restore
 from lab.model.topology import Topology
-from lab.routing.expect_evpn import Floods, Trees, expected_overlay
+from lab.routing.wait.evpn_expectations import Floods, Trees, expected_overlay
 
 FILE = Path(__file__).parents[4] / "topologies" / "multicast.yaml"
 

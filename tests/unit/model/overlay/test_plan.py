@@ -6,10 +6,10 @@ import pytest
 
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
-from lab.model.overlay.parts import Tunnel
+from lab.model.overlay.node_plan import VxlanTunnel
 from lab.model.overlay.plan import OverlayPlan, plan_overlay
 from lab.model.topology import Topology
-from lab.routing.expect_evpn import Floods, TenantRoutes, expected_overlay
+from lab.routing.wait.evpn_expectations import Floods, TenantRoutes, expected_overlay
 
 TOPOLOGIES = Path(__file__).parents[4] / "topologies"
 BRIDGED = """
@@ -38,10 +38,10 @@ def overlay(topology: Topology) -> OverlayPlan:
 
 def test_a_leaf_has_the_networks_of_its_hosts_and_the_l3vnis_of_their_tenants(overlay: OverlayPlan) -> None:
     assert overlay.leaves["leaf1"].tunnels == (
-        Tunnel(10010, 10),
-        Tunnel(10030, 30),
-        Tunnel(50010, 4094),
-        Tunnel(50020, 4093),
+        VxlanTunnel(10010, 10),
+        VxlanTunnel(10030, 30),
+        VxlanTunnel(50010, 4094),
+        VxlanTunnel(50020, 4093),
     )
     assert [tunnel.vni for tunnel in overlay.leaves["leaf3"].tunnels] == [10020, 10030, 50010, 50020]
     assert set(overlay.leaves) == {"leaf1", "leaf2", "leaf3"}

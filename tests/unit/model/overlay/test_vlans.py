@@ -7,13 +7,13 @@ import pytest
 from lab.model.addressing import plan_addresses
 from lab.model.hosts import hosts_file
 from lab.model.load import load_topology, read_topology
-from lab.model.overlay.parts import Port
+from lab.model.overlay.node_plan import BridgeMember
 from lab.model.overlay.plan import OverlayPlan, plan_overlay
-from lab.model.overlay.spanning_tree import AGEING, FORWARD_DELAY, HELLO, MAX_AGE, Trunk, cost_of
+from lab.model.overlay.spanning_tree_plan import AGEING, FORWARD_DELAY, HELLO, MAX_AGE, Trunk, cost_of
 from lab.model.store import dump, restore
 from lab.model.topology import Topology
-from lab.routing.expect_evpn import expected_overlay
-from lab.routing.render import has_routers
+from lab.routing.frr_config.render import has_routers
+from lab.routing.wait.evpn_expectations import expected_overlay
 
 TOPOLOGIES = Path(__file__).parents[4] / "topologies"
 
@@ -35,7 +35,7 @@ def test_every_switch_has_a_bridge_and_every_link_between_switches_is_a_trunk(ov
     spine, leaf = overlay.bridges["spine1"], overlay.bridges["leaf3"]
     assert (spine.ports, spine.trunks) == ((), (Trunk("swp1", 19), Trunk("swp2", 19), Trunk("swp3", 19)))
     assert leaf.trunks == (Trunk("swp1", 19), Trunk("swp2", 19))
-    assert leaf.ports == (Port("swp3", 10, ()), Port("swp4", 0, (20,)))
+    assert leaf.ports == (BridgeMember("swp3", 10, ()), BridgeMember("swp4", 0, (20,)))
     assert {bridge.vlans for bridge in overlay.bridges.values()} == {(10, 20)}
 
 

@@ -6,10 +6,10 @@ from functools import cached_property
 from ipaddress import IPv4Interface, IPv6Interface
 
 from lab.model.addressing import NodePlan, plan_addresses
-from lab.model.overlay.parts import Addressed, Gateway, LeafOverlay, Vrf
+from lab.model.overlay.node_plan import GatewayInterface, InterfaceAddress, LeafOverlay, Vrf
 from lab.model.overlay.plan import OverlayPlan, plan_overlay
 from lab.model.topology import Topology
-from lab.routing.expect_evpn import Floods, TenantRoutes, expected_overlay
+from lab.routing.wait.evpn_expectations import Floods, TenantRoutes, expected_overlay
 
 NOT_AT_ALL = ""
 
@@ -72,7 +72,7 @@ class Fabric:
         }
         return NOT_AT_ALL if NOT_AT_ALL in found else " or ".join(sorted(found))
 
-    def _addresses(self, host: str) -> tuple[Addressed, ...]:
+    def _addresses(self, host: str) -> tuple[InterfaceAddress, ...]:
         (interface,) = self.overlay.hosts[host]
         return interface.addresses
 
@@ -83,7 +83,7 @@ class Fabric:
             names = {port.interface} | {bond.name for bond in leaf.bonds if port.interface in bond.members}
             yield from (Place(port.node, each.untagged) for each in leaf.ports if each.interface in names)
 
-    def _of_places(self, start: Place, end: Place, own: Addressed, target: Addressed) -> str:
+    def _of_places(self, start: Place, end: Place, own: InterfaceAddress, target: InterfaceAddress) -> str:
         if target.address.ip in own.address.network:
             return self._bridged(start, end)
         leaf = self.overlay.leaves[start.leaf]
@@ -147,7 +147,7 @@ def _vrf(leaf: LeafOverlay, name: str) -> Vrf:
     return next(each for each in leaf.vrfs if each.name == name)
 
 
-def _gateway_to(leaf: LeafOverlay, vrf: str, target: IPv4Interface | IPv6Interface) -> Gateway | None:
+def _gateway_to(leaf: LeafOverlay, vrf: str, target: IPv4Interface | IPv6Interface) -> GatewayInterface | None:
     """The interface of a VRF whose subnet an address is in."""
     own = (each for each in leaf.gateways if each.vrf == vrf)
     return next((each for each in own if any(target.ip in there.network for there in each.addresses)), None)

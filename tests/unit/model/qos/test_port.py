@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.qos.fields import ALPHAS
 from lab.model.qos.headroom import headroom_needed
 from lab.model.qos.port import EcnQos, GroupQos, members, vector
 from lab.model.qos.presets import PRESETS
+from lab.model.qos.qos_values import ALPHAS
 
 SHARED = 10**6
 

@@ -6,10 +6,10 @@ import pytest
 
 from lab.errors import InvalidInput, UsageError
 from lab.model.qos.port import NodeQos
-from lab.model.qos.request import Request, work_out
+from lab.model.qos.port_change import QosRequest, work_out
+from lab.model.qos.qos_store import dump_node, restore_node
 from lab.model.qos.resolve import resolve
-from lab.model.qos.store import dump_node, restore_node
-from lab.model.selection import choose_ports, every_port
+from lab.model.values.link_selection import choose_ports, every_port
 from tests.unit.model.qos.fabrics import fabric
 
 TOPOLOGY = fabric("{fabric: lab, profiles: {calm: {ecn: {3: {enabled: false}}}, slow: {nic: {drain: 20Mbit}}}}")
@@ -18,7 +18,7 @@ NODES = resolve(TOPOLOGY)
 
 def asked(ports: str, *assignments: str, profile: str | None = None) -> dict[str, NodeQos]:
     chosen = choose_ports(TOPOLOGY, ports.split()) if ports else every_port(TOPOLOGY)
-    return work_out(TOPOLOGY, NODES, chosen, Request(assignments, profile))
+    return work_out(TOPOLOGY, NODES, chosen, QosRequest(assignments, profile))
 
 
 def test_only_what_is_named_changes() -> None:

@@ -11,7 +11,7 @@ from lab.model.qos.plan_yaml import plan_yaml
 from lab.model.qos.sizing import (
     FLOOR_FRAMES,
     GBIT,
-    Cable,
+    SizedLink,
     SonicAsic,
     ecn_bound,
     fixed_point,
@@ -35,13 +35,13 @@ SONIC_XOFF = {
 """xoff of pg_profile_lookup.ini of ACS-MSN2700 (Spectrum) in sonic-buildimage, by Gb/s and metres."""
 
 
-def bits(cable: Cable) -> list[int]:
+def bits(cable: SizedLink) -> list[int]:
     return [8 * term.size for term in headroom_terms(cable)]
 
 
 def test_the_terms_of_a_100_gigabit_port_are_those_of_the_standard() -> None:
     """As chapter 7 of "Detecting, Troubleshooting, and Preventing Congestion in Storage Networks" has them."""
-    frame, pause, cable, interfaces, response, lossless = bits(Cable(100 * GBIT, 100, 2300 - 22, FRAME))
+    frame, pause, cable, interfaces, response, lossless = bits(SizedLink(100 * GBIT, 100, 2300 - 22, FRAME))
     assert frame == 73_888
     assert pause == 672
     assert interfaces == 2 * 122_880
@@ -54,22 +54,22 @@ def test_the_terms_of_a_100_gigabit_port_are_those_of_the_standard() -> None:
     ("gigabits", "response"), [(1, 1024), (10, 30_720), (25, 40_960), (40, 60_416), (100, 201_728), (400, 463_360)]
 )
 def test_the_peers_response_is_the_limit_of_its_rate(gigabits: int, response: int) -> None:
-    assert bits(Cable(gigabits * GBIT, 1, 1500, 1500))[4] == response
+    assert bits(SizedLink(gigabits * GBIT, 1, 1500, 1500))[4] == response
 
 
 def test_a_data_sheet_takes_the_place_of_the_limits() -> None:
-    assert bits(Cable(100 * GBIT, 1, 1500, 1500, response=10, interface=800))[3:5] == [1600, 5120]
+    assert bits(SizedLink(100 * GBIT, 1, 1500, 1500, response=10, interface=800))[3:5] == [1600, 5120]
 
 
 @pytest.mark.parametrize(("link", "xoff"), SONIC_XOFF.items())
 def test_sonics_formula_gives_sonics_table(link: tuple[int, int], xoff: int) -> None:
     """Within one of its steps of 1,024 bytes: the table was made with a slightly faster cable."""
     rate, length = link
-    assert 0 <= sonic_headroom(Cable(rate * GBIT, length, 1500, 9216)) - xoff <= 1024
+    assert 0 <= sonic_headroom(SizedLink(rate * GBIT, length, 1500, 9216)) - xoff <= 1024
 
 
 def test_large_cells_cost_more_and_large_packets_less() -> None:
-    cable = Cable(100 * GBIT, 40, 1500, 9216)
+    cable = SizedLink(100 * GBIT, 40, 1500, 9216)
     assert sonic_headroom(cable, SonicAsic(cell=144)) > sonic_headroom(cable)
     assert sonic_headroom(cable, small_packets=0) == -(-(1500 + 9216 + 5051 + 819 + 3891) // 1024) * 1024
 
@@ -87,7 +87,7 @@ def test_more_flows_settle_at_more_marks() -> None:
 
 
 def test_a_plan_by_hand() -> None:
-    cable = Cable(100 * GBIT, 40, 4096, 4096)
+    cable = SizedLink(100 * GBIT, 40, 4096, 4096)
     made = make_plan(cable, 16)
     frame = 4096 + 18 + 24
     assert made.size("headroom") == 2 * frame + 84 + 5051 + 30_720 + 25_216
@@ -102,13 +102,13 @@ def test_a_plan_by_hand() -> None:
 
 def test_a_single_sender_resumes_before_the_link_idles() -> None:
     """XON covers what leaves until data come again, so XOFF is twice that where it is more than 5/4 of Kmax."""
-    made = make_plan(Cable(100 * GBIT, 300, 4096, 9000), 1)
+    made = make_plan(SizedLink(100 * GBIT, 300, 4096, 9000), 1)
     assert made.size("xon") >= made.size("headroom") - wire_size(4096)
     assert made.size("xoff") > 5 * made.size("kmax") // 4
 
 
 CABLES = st.builds(
-    lambda rate, length, mtu, more: Cable(rate, length, mtu, min(mtu + more, MTU_RANGE[1])),
+    lambda rate, length, mtu, more: SizedLink(rate, length, mtu, min(mtu + more, MTU_RANGE[1])),
     st.integers(10**6, 800 * GBIT),
     st.floats(0.1, 100_000),
     st.integers(*MTU_RANGE),
@@ -117,7 +117,7 @@ CABLES = st.builds(
 
 
 @given(CABLES, st.integers(1, 100_000), st.one_of(st.none(), st.floats(1e-7, 1)))
-def test_thresholds_are_in_order_on_every_link(cable: Cable, senders: int, rtt: float | None) -> None:
+def test_thresholds_are_in_order_on_every_link(cable: SizedLink, senders: int, rtt: float | None) -> None:
     made = make_plan(cable, senders, rtt)
     assert 0 < made.size("xon") < made.size("xoff")
     assert FLOOR_FRAMES * cable.mtu < made.size("kmin") < made.size("kmax") < made.size("xoff")
@@ -127,13 +127,13 @@ def test_thresholds_are_in_order_on_every_link(cable: Cable, senders: int, rtt: 
 
 @given(CABLES, st.integers(1, 64), st.integers(10**6, 800 * GBIT), st.floats(0.1, 100_000), st.integers(*MTU_RANGE))
 def test_faster_longer_and_larger_need_no_less(
-    cable: Cable, senders: int, rate: int, length: float, mtu: int
+    cable: SizedLink, senders: int, rate: int, length: float, mtu: int
 ) -> None:
     for other in (
-        Cable(max(rate, cable.rate), cable.length, cable.mtu, cable.port_mtu),
-        Cable(cable.rate, max(length, cable.length), cable.mtu, cable.port_mtu),
-        Cable(cable.rate, cable.length, max(mtu, cable.mtu), max(mtu, cable.port_mtu)),
-        Cable(cable.rate, cable.length, cable.mtu, max(mtu, cable.port_mtu)),
+        SizedLink(max(rate, cable.rate), cable.length, cable.mtu, cable.port_mtu),
+        SizedLink(cable.rate, max(length, cable.length), cable.mtu, cable.port_mtu),
+        SizedLink(cable.rate, cable.length, max(mtu, cable.mtu), max(mtu, cable.port_mtu)),
+        SizedLink(cable.rate, cable.length, cable.mtu, max(mtu, cable.port_mtu)),
     ):
         assert headroom(other) >= headroom(cable)
         one, two = make_plan(cable, senders), make_plan(other, senders)
@@ -143,7 +143,7 @@ def test_faster_longer_and_larger_need_no_less(
 
 @settings(max_examples=60, deadline=None)
 @given(CABLES, st.integers(1, 256), st.sampled_from(["1Mbit", "100Mbit", "640Mbit", "25Gbit"]))
-def test_the_yaml_is_one_that_a_topology_may_have(cable: Cable, senders: int, rate: str) -> None:
+def test_the_yaml_is_one_that_a_topology_may_have(cable: SizedLink, senders: int, rate: str) -> None:
     try:
         text = plan_yaml(make_plan(cable, senders), parse_rate(rate))
     except UsageError:
@@ -154,7 +154,7 @@ def test_the_yaml_is_one_that_a_topology_may_have(cable: Cable, senders: int, ra
 
 
 def test_the_yaml_keeps_the_ratios_and_three_frames() -> None:
-    made = make_plan(Cable(400 * GBIT, 40, 4200, 9000), 8, rtt=12e-6)
+    made = make_plan(SizedLink(400 * GBIT, 40, 4200, 9000), 8, rtt=12e-6)
     topology = load_topology(
         "name: t\ndefaults: {rate: 100Mbit}\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2}\n"
         + plan_yaml(made, 10**8)
@@ -171,8 +171,8 @@ def test_the_yaml_keeps_the_ratios_and_three_frames() -> None:
 
 def test_a_round_trip_that_no_emulated_buffer_holds_is_refused() -> None:
     with pytest.raises(UsageError, match=r"is more than the .* that ports share at 100 Mb/s: a shorter --rtt"):
-        plan_yaml(make_plan(Cable(10**8, 10, 1500, 1500), 1, rtt=0.5), 10**8)
+        plan_yaml(make_plan(SizedLink(10**8, 10, 1500, 1500), 1, rtt=0.5), 10**8)
 
 
 def test_the_least_round_trip_is_four_links_there_and_back() -> None:
-    assert least_rtt(Cable(10 * GBIT, 198, 1458, 1458)) == pytest.approx(8 * (1e-6 + 1.2e-6))
+    assert least_rtt(SizedLink(10 * GBIT, 198, 1458, 1458)) == pytest.approx(8 * (1e-6 + 1.2e-6))

@@ -7,10 +7,21 @@ from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
 from scapy.layers.l2 import ARP, Ether
 
-from lab.wire.build import cnp, pause, pfc, rocev2, vxlan
-from lab.wire.filter.expression import Address, All, Any, Expression, Field, Host, Link, Not, Side, Within
+from lab.wire.craft.build import cnp, pause, pfc, rocev2, vxlan
+from lab.wire.filter.expression import (
+    Address,
+    AddressSide,
+    All,
+    Any,
+    Expression,
+    FilterField,
+    HostCondition,
+    LinkCondition,
+    Not,
+    Within,
+)
 from lab.wire.filter.parse import parse
-from lab.wire.headers import Pause, Pfc
+from lab.wire.headers import PauseFrame, PfcFrame
 from lab.wire.opcodes import Opcode
 from tests.unit.analysis.encapsulations import EXTENDED, TUNNELS
 from tests.unit.wire.packets import IP4, IP6, VTEPS, VTEPS6, crafted, messages, paths
@@ -22,8 +33,8 @@ def plain() -> list[bytes]:
     """What is not RoCEv2, or has unusual headers, and is right all the same."""
     over_ip = Ether() / IP(src="10.0.0.1", dst="10.0.0.2", tos=3)
     return [
-        pfc(MAC, Pfc.of({3: 65535})),
-        pause(MAC, Pause(100)),
+        pfc(MAC, PfcFrame.of({3: 65535})),
+        pause(MAC, PauseFrame(100)),
         cnp(IP4, 0x11),
         bytes(Ether() / ARP()).ljust(60, b"\0"),
         bytes(over_ip / TCP() / b"data"),
@@ -77,10 +88,12 @@ def conditions(draw: st.DrawFn, *, quick: bool) -> Expression:
         return parse(draw(st.sampled_from(words)))
     if draw(st.booleans()):
         near = () if quick else tuple(draw(st.lists(st.sampled_from(networks), max_size=2)))
-        return Host(draw(st.sampled_from(Side)), tuple(draw(st.lists(st.sampled_from(addresses), max_size=3))), near)
+        return HostCondition(
+            draw(st.sampled_from(AddressSide)), tuple(draw(st.lists(st.sampled_from(addresses), max_size=3))), near
+        )
     if not quick and draw(st.booleans()):
-        return Link(draw(st.sampled_from(["x", "leaf1"])))
-    field = draw(st.sampled_from([field for field in Field if field.quick or not quick]))
+        return LinkCondition(draw(st.sampled_from(["x", "leaf1"])))
+    field = draw(st.sampled_from([field for field in FilterField if field.quick or not quick]))
     value = st.integers(0, field.greatest)
     spans = st.tuples(value, value).map(lambda pair: (min(pair), max(pair)))
     return Within(field, tuple(draw(st.lists(spans, max_size=3))))

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.errors import UsageError
-from lab.wire.build import Message, pause, pfc, rocev2, vxlan
+from lab.wire.craft.build import RoceMessage, pause, pfc, rocev2, vxlan
 from lab.wire.filter.assembler import JUMP_EQUAL, RETURN, Assembler, Label
-from lab.wire.filter.expression import Any, Expression, Field, Within
+from lab.wire.filter.expression import Any, Expression, FilterField, Within
 from lab.wire.filter.kernel_program import decided, kernel_program
 from lab.wire.filter.match import matches
 from lab.wire.filter.parse import parse
 from lab.wire.frame import decode
-from lab.wire.headers import Pause, Pfc
+from lab.wire.headers import PauseFrame, PfcFrame
 from lab.wire.opcodes import Opcode
 from tests.unit.wire.filter import machine
 from tests.unit.wire.filter.filters import MAC, every, expressions, quick_expressions, right, tag
@@ -76,7 +76,7 @@ def test_what_the_program_is_said_to_decide_it_decides(
 
 
 @given(messages())
-def test_it_is_said_of_plain_packets_and_of_no_others(message: Message) -> None:
+def test_it_is_said_of_plain_packets_and_of_no_others(message: RoceMessage) -> None:
     packet = rocev2(IP4, message)
     assert decides(packet, len(packet)) == (len(packet) >= 14 + 20 + 28)
     assert not decides(packet, len(packet) - 1)
@@ -102,9 +102,9 @@ WRITE = rocev2(IP4, crafted(Opcode.RC_RDMA_WRITE_ONLY))
         ("vni==10 and host 10.0.0.1 and host 10.252.0.1", vxlan(VTEPS, 10, WRITE), True),
         ("vni==11", vxlan(VTEPS, 10, WRITE), False),
         ("not roce", vxlan(VTEPS, 10, WRITE), False),
-        ("qpn!=5", pause(MAC, Pause(1)), False),
-        ("pfc", pfc(MAC, Pfc.of({3: 1})), True),
-        ("pause", pfc(MAC, Pfc.of({3: 1})), False),
+        ("qpn!=5", pause(MAC, PauseFrame(1)), False),
+        ("pfc", pfc(MAC, PfcFrame.of({3: 1})), True),
+        ("pause", pfc(MAC, PfcFrame.of({3: 1})), False),
     ],
 )
 def test_known_packets(text: str, packet: bytes, wanted: bool) -> None:
@@ -141,7 +141,7 @@ def test_far_jumps_and_programs_that_are_too_long() -> None:
         many = " or ".join(f"qpn=={number}" for number in [*range(count), 0xABCDE])
         assert verdicts(parse(many), WRITE) == (True, True)
         assert verdicts(parse(f"not ({many})"), WRITE) == (False, False)
-    endless = Any(tuple(Within(Field.QPN, ((number, number),)) for number in range(1000)))
+    endless = Any(tuple(Within(FilterField.QPN, ((number, number),)) for number in range(1000)))
     with pytest.raises(UsageError, match="instructions of the kernel's 4096"):
         kernel_program(endless, KEEP)
 

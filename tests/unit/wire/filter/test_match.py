@@ -4,11 +4,11 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 
-from lab.wire.build import cnp, pause, pfc, rocev2, vxlan
+from lab.wire.craft.build import cnp, pause, pfc, rocev2, vxlan
 from lab.wire.filter.match import matches
 from lab.wire.filter.parse import parse
 from lab.wire.frame import decode
-from lab.wire.headers import Pause, Pfc
+from lab.wire.headers import PauseFrame, PfcFrame
 from lab.wire.opcodes import Opcode
 from tests.unit.wire.conftest import Tshark
 from tests.unit.wire.filter.filters import plain, tag
@@ -19,8 +19,8 @@ FRAMES = [
     cnp(IP4, 0x11),
     vxlan(VTEPS, 10, rocev2(IP4, crafted(Opcode.RC_RDMA_WRITE_FIRST))),
     vxlan(VTEPS, 11, cnp(IP4, 0x12)),
-    pfc("02:00:00:00:00:01", Pfc.of({3: 65535})),
-    pause("02:00:00:00:00:01", Pause(7)),
+    pfc("02:00:00:00:00:01", PfcFrame.of({3: 65535})),
+    pause("02:00:00:00:00:01", PauseFrame(7)),
     *plain()[3:7],
     tag(rocev2(IP4, crafted(Opcode.RC_SEND_ONLY)), 0x8100),
     bytes(Ether() / Dot1Q(vlan=200) / Dot1Q(vlan=7) / IP(src="10.0.1.9", dst="10.0.0.2") / UDP(dport=81)),

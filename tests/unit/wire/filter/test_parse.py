@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import UsageError
-from lab.wire.filter.expression import All, Any, Field, Host, Link, Not, Side, Within
+from lab.wire.filter.expression import AddressSide, All, Any, FilterField, HostCondition, LinkCondition, Not, Within
 from lab.wire.filter.parse import MAX_DEPTH, MAX_TEXT, parse
 
-QPN = Within(Field.QPN, ((17, 17),))
-CE = Within(Field.ECN, ((3, 3),))
-CNP = Within(Field.OPCODE, ((0x81, 0x81),))
+QPN = Within(FilterField.QPN, ((17, 17),))
+CE = Within(FilterField.ECN, ((3, 3),))
+CNP = Within(FilterField.OPCODE, ((0x81, 0x81),))
 
 
 @pytest.mark.parametrize(
@@ -21,46 +21,46 @@ CNP = Within(Field.OPCODE, ((0x81, 0x81),))
     [
         ("qpn==0x11", QPN),
         (" QPN == 17 ", QPN),
-        ("psn in 100..200", Within(Field.PSN, ((100, 200),))),
-        ("psn in 16777210..5", Within(Field.PSN, ((0, 5), (16777210, 16777215)))),
-        ("vni!=10", Within(Field.VNI, ((0, 9), (11, 2**24 - 1)))),
-        ("dscp<1", Within(Field.DSCP, ((0, 0),))),
-        ("dscp<0", Within(Field.DSCP, ())),
-        ("dscp>=62", Within(Field.DSCP, ((62, 63),))),
-        ("opcode==rc_rdma_write_only", Within(Field.OPCODE, ((0x0A, 0x0A),))),
-        ("opcode==RC-RDMA-READ-REQUEST", Within(Field.OPCODE, ((0x0C, 0x0C),))),
-        ("opcode==write", Within(Field.OPCODE, ((0x06, 0x0B), (0x26, 0x2B), (0x46, 0x4B), (0xA6, 0xAB)))),
-        ("opcode==atomic", Within(Field.OPCODE, ((0x12, 0x14), (0x1D, 0x1D), (0x52, 0x54), (0xB2, 0xB4)))),
-        ("opcode==flush", Within(Field.OPCODE, ((0x1C, 0x1C),))),
-        ("opcode!=cnp", Within(Field.OPCODE, ((0, 0x80), (0x82, 255)))),
-        ("opcode==0x0a", Within(Field.OPCODE, ((0x0A, 0x0A),))),
-        ("host 10.0.0.1", Host(Side.ANY, (ip_address("10.0.0.1"),))),
-        ("src fd00::1", Host(Side.SOURCE, (ip_address("fd00::1"),))),
-        ("dst ::1", Host(Side.DESTINATION, (ip_address("::1"),))),
-        ("host h1", Host(Side.ANY, (ip_address("10.9.9.9"),))),
-        ("host == h1", Host(Side.ANY, (ip_address("10.9.9.9"),))),
-        ("src 10.0.0.0/8", Host(Side.SOURCE, (), (ip_network("10.0.0.0/8"),))),
-        ("ip.addr != 10.0.0.1", Not(Host(Side.ANY, (ip_address("10.0.0.1"),)))),
+        ("psn in 100..200", Within(FilterField.PSN, ((100, 200),))),
+        ("psn in 16777210..5", Within(FilterField.PSN, ((0, 5), (16777210, 16777215)))),
+        ("vni!=10", Within(FilterField.VNI, ((0, 9), (11, 2**24 - 1)))),
+        ("dscp<1", Within(FilterField.DSCP, ((0, 0),))),
+        ("dscp<0", Within(FilterField.DSCP, ())),
+        ("dscp>=62", Within(FilterField.DSCP, ((62, 63),))),
+        ("opcode==rc_rdma_write_only", Within(FilterField.OPCODE, ((0x0A, 0x0A),))),
+        ("opcode==RC-RDMA-READ-REQUEST", Within(FilterField.OPCODE, ((0x0C, 0x0C),))),
+        ("opcode==write", Within(FilterField.OPCODE, ((0x06, 0x0B), (0x26, 0x2B), (0x46, 0x4B), (0xA6, 0xAB)))),
+        ("opcode==atomic", Within(FilterField.OPCODE, ((0x12, 0x14), (0x1D, 0x1D), (0x52, 0x54), (0xB2, 0xB4)))),
+        ("opcode==flush", Within(FilterField.OPCODE, ((0x1C, 0x1C),))),
+        ("opcode!=cnp", Within(FilterField.OPCODE, ((0, 0x80), (0x82, 255)))),
+        ("opcode==0x0a", Within(FilterField.OPCODE, ((0x0A, 0x0A),))),
+        ("host 10.0.0.1", HostCondition(AddressSide.ANY, (ip_address("10.0.0.1"),))),
+        ("src fd00::1", HostCondition(AddressSide.SOURCE, (ip_address("fd00::1"),))),
+        ("dst ::1", HostCondition(AddressSide.DESTINATION, (ip_address("::1"),))),
+        ("host h1", HostCondition(AddressSide.ANY, (ip_address("10.9.9.9"),))),
+        ("host == h1", HostCondition(AddressSide.ANY, (ip_address("10.9.9.9"),))),
+        ("src 10.0.0.0/8", HostCondition(AddressSide.SOURCE, (), (ip_network("10.0.0.0/8"),))),
+        ("ip.addr != 10.0.0.1", Not(HostCondition(AddressSide.ANY, (ip_address("10.0.0.1"),)))),
         ("infiniband.bth.destqp == 0x11", QPN),
         ("Infiniband.BTH.destqp==17", QPN),
-        ("ttl<2", Within(Field.TTL, ((0, 1),))),
-        ("vlan in 5..9 and pcp==3", All((Within(Field.VLAN, ((5, 9),)), Within(Field.PCP, ((3, 3),))))),
-        ("sport==49153", Within(Field.SPORT, ((49153, 49153),))),
-        ("port==53", Any((Within(Field.SPORT, ((53, 53),)), Within(Field.DPORT, ((53, 53),))))),
-        ("port!=0", All((Within(Field.SPORT, ((1, 65535),)), Within(Field.DPORT, ((1, 65535),))))),
-        ("port in 5..6", Any((Within(Field.SPORT, ((5, 6),)), Within(Field.DPORT, ((5, 6),))))),
-        ("icrc==BAD", Within(Field.ICRC, ((1, 1),))),
-        ("tcp", Within(Field.TRANSPORT, ((6, 6),))),
-        ("interface == leaf1:swp1", Link("leaf1:swp1")),
-        ("frame.interface_name!=Leaf1", Not(Link("Leaf1"))),
-        ("conn==0x11@10.0.0.5", Link("0x11@10.0.0.5")),
+        ("ttl<2", Within(FilterField.TTL, ((0, 1),))),
+        ("vlan in 5..9 and pcp==3", All((Within(FilterField.VLAN, ((5, 9),)), Within(FilterField.PCP, ((3, 3),))))),
+        ("sport==49153", Within(FilterField.SPORT, ((49153, 49153),))),
+        ("port==53", Any((Within(FilterField.SPORT, ((53, 53),)), Within(FilterField.DPORT, ((53, 53),))))),
+        ("port!=0", All((Within(FilterField.SPORT, ((1, 65535),)), Within(FilterField.DPORT, ((1, 65535),))))),
+        ("port in 5..6", Any((Within(FilterField.SPORT, ((5, 6),)), Within(FilterField.DPORT, ((5, 6),))))),
+        ("icrc==BAD", Within(FilterField.ICRC, ((1, 1),))),
+        ("tcp", Within(FilterField.TRANSPORT, ((6, 6),))),
+        ("interface == leaf1:swp1", LinkCondition("leaf1:swp1")),
+        ("frame.interface_name!=Leaf1", Not(LinkCondition("Leaf1"))),
+        ("conn==0x11@10.0.0.5", LinkCondition("0x11@10.0.0.5")),
         ("qpn==17 or ce and cnp", Any((QPN, All((CE, CNP))))),
         ("(qpn==17||ce)&&!cnp", All((Any((QPN, CE)), Not(CNP)))),
         ("not not ce", Not(Not(CE))),
     ],
 )
 def test_a_filter_means(text: str, meaning: object) -> None:
-    assert parse(text, lambda name: [ip_address("10.9.9.9")] if name == "h1" else [], Link) == meaning
+    assert parse(text, lambda name: [ip_address("10.9.9.9")] if name == "h1" else [], LinkCondition) == meaning
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Batches to columns: the header walk, opcode tables and filters, as arithmetic on whole columns."""

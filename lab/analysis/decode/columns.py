@@ -1,0 +1,316 @@
+"""Fields of a whole batch at once: where headers are the walk says, what they say is a gather and arithmetic.
+
+Nearly all packets are RoCEv2 on plain IPv4: those take a short cut, one gather for all of their headers. What they
+have where is in ``lab.wire.layers``, as it is for the walk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.analysis.decode.header_walk_columns import Strata
+from lab.analysis.read.packet_batch import places, rows
+from lab.wire import icrc
+from lab.wire.layers import BTH_HEADERS, IP_HEADERS, RULES, VNI_HEADERS, Header, WalkStop
+from lab.wire.opcodes import Extension, extensions
+from lab.wire.udp_ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
+
+if TYPE_CHECKING:
+    from lab.analysis.decode.header_walk_columns import Stratum
+    from lab.analysis.read.packet_batch import Flags, Ints, Octets, PacketBatch
+
+_IP_AT: Final = RULES[Header.ETHERNET].size
+_UDP_AT: Final = _IP_AT + RULES[Header.IPV4].size
+_BTH_AT: Final = _UDP_AT + RULES[Header.UDP].size
+_BTH_SIZE: Final = RULES[Header.BTH].size
+_EXTENSION_WORDS: Final = 7
+_BTH_TAKEN: Final = _BTH_SIZE + 4 * _EXTENSION_WORDS
+_FIELDS: Final[dict[str, tuple[str | tuple[str, int], int]]] = {
+    "plain": (">u4", _IP_AT - 2),
+    "tos": ("u1", _IP_AT + 1),
+    "total": (">u2", _IP_AT + 2),
+    "ident": (">u2", _IP_AT + 4),
+    "fragment": (">u2", _IP_AT + 6),
+    "ttl": ("u1", _IP_AT + 8),
+    "protocol": ("u1", _IP_AT + 9),
+    "src": (">u4", _IP_AT + 12),
+    "dst": (">u4", _IP_AT + 16),
+    "dport": (">u2", _UDP_AT + 2),
+    "size": (">u2", _UDP_AT + 4),
+    "bth": (f"V{_BTH_TAKEN}", _BTH_AT),
+    "opcode": ("u1", _BTH_AT),
+    "bits": ("u1", _BTH_AT + 1),
+    "destqp": (">u4", _BTH_AT + 4),
+    "psn": (">u4", _BTH_AT + 8),
+    "ext": ((">u4", _EXTENSION_WORDS), _BTH_AT + _BTH_SIZE),
+}
+"""Of Ethernet, IPv4 without options, UDP, the BTH, and the words behind it: format and offset."""
+_HEAD: Final = np.dtype(
+    {
+        "names": list(_FIELDS),
+        "formats": [form for form, _ in _FIELDS.values()],
+        "offsets": [at for _, at in _FIELDS.values()],
+        "itemsize": _BTH_AT + _BTH_TAKEN,
+    }
+)
+_PLAIN: Final = IPV4_TYPE << 16 | 0x4500
+_PLAIN_MASK: Final = 0xFFFFFF00
+_FRAGMENT: Final = MORE_FRAGMENTS | FRAGMENT_OFFSET
+_IPV4: Final = np.dtype({"names": ["tos", "ident", "ttl", "src", "dst"], "formats": ["u1", ">u2", "u1", ">u4", ">u4"],
+                         "offsets": [1, 4, 8, 12, 16], "itemsize": 20})  # fmt: skip
+_IPV6: Final = np.dtype({"names": ["first", "ttl", "src", "dst"], "formats": [">u2", "u1", (">u4", 4), (">u4", 4)],
+                         "offsets": [0, 7, 8, 24], "itemsize": 40})  # fmt: skip
+_MAPPED: Final = 0xFFFF
+_BEHIND: Final = (1, 3)
+"""Words that AETH or RETH can be behind: of XRCETH, FETH or RDETH, and of RDETH and DETH."""
+_DMALEN: Final = 3
+"""The word of a RETH that is DMALen."""
+UNKNOWN: Final = -2
+"""``Roce.dmalen`` of a RETH that was not captured."""
+CE: Final = 3
+"""ECN: congestion experienced (RFC 3168 section 5)."""
+_CONTROL_SIZE: Final = 20  # the opcode and all that PFC has
+_EXTENSIONS: Final = np.array([sum(extension.size for extension in extensions(code)) for code in range(256)])
+
+
+def _words_before(wanted: Extension) -> Ints:
+    """By opcode: 4-byte words between the BTH and this header, -1 where the opcode has none."""
+    orders = [extensions(code) for code in range(256)]
+    return np.array(
+        [sum(e.size for e in order[: order.index(wanted)]) // 4 if wanted in order else -1 for order in orders]
+    )
+
+
+RETH_AT: Final = _words_before(Extension.RETH)
+AETH_AT: Final = _words_before(Extension.AETH)
+"""By opcode: words between the BTH and the header, -1 where there is none."""
+
+
+FAULTS: Final = {
+    WalkStop.CUT: "ends before its headers do",
+    WalkStop.ROOM: "has no room for a header in what carries it",
+    WalkStop.DEEP: "has too many headers, or tunnels in tunnels",
+    WalkStop.IPV4: "has a damaged IPv4 header",
+    WalkStop.IPV6: "has a damaged IPv6 header",
+    WalkStop.UDP_LENGTH: "has a UDP length that IP has no room for",
+    WalkStop.TUNNEL: "has a damaged tunnel header",
+    WalkStop.BTH: "has no room for BTH and ICRC in its datagram",
+    WalkStop.EXTENSION: "has no room for the headers that its opcode calls for",
+    WalkStop.PADDING: "has a PadCnt beyond its payload",
+}
+
+
+class PacketClass(IntEnum):
+    """What a packet is, as far as this analysis cares; inside tunnels, what is inside."""
+
+    OTHER = 0
+    ROCE = 1
+    CONTROL = 2
+
+
+@dataclass(slots=True)
+class Columns:
+    """One entry per packet. Addresses are four rows of words (IPv4 mapped into IPv6), zero where there is no IP.
+
+    ``vni`` is the innermost tunnel's that has one, else -1; ``ecn`` is the outer header's unless only an inner one
+    says CE; ``dscp`` and ``ttl`` are the outer ones, and ``pcp`` the first VLAN tag's, -1 where there is none;
+    ``ident`` is IPv4's Identification, the inner one. ``ip``, ``bth`` and
+    ``bth_end`` index the buffer and are those of the innermost packet, zero where there is none; ``ip`` of MAC
+    control is its opcode. ``l2`` is the innermost Ethernet header. ``other`` is what is not decoded, for
+    ``strata.other_name``, and -1 where nothing is left.
+    """
+
+    kind: Ints
+    fault: Ints
+    vni: Ints
+    src: Ints
+    dst: Ints
+    ecn: Ints
+    dscp: Ints
+    pcp: Ints
+    ttl: Ints
+    ident: Ints
+    ip: Ints
+    bth: Ints
+    bth_end: Ints
+    l2: Ints
+    other: Ints
+
+
+@dataclass(slots=True)
+class Roce:
+    """The RoCEv2 packets: ``row`` in the batch, and the fields of BTH, RETH and AETH (IBA vol. 1 chapter 9).
+
+    ``payload`` is bytes without padding; ``dmalen``, ``syndrome`` and ``msn`` are -1 where there is no RETH or AETH.
+    What a capture cut off behind the BTH it does not know: then ``dmalen`` is ``UNKNOWN``, and the others are -1.
+    """
+
+    row: Ints
+    opcode: Ints
+    destqp: Ints
+    psn: Ints
+    ackreq: Flags
+    payload: Ints
+    dmalen: Ints
+    syndrome: Ints
+    msn: Ints
+
+
+def decode(batch: PacketBatch) -> tuple[Columns, Roce]:
+    """Decode every packet of the batch."""
+    end = batch.start + batch.captured
+    wire_end = batch.start + batch.length
+    head = rows(batch.data, batch.start, _HEAD.itemsize).view(_HEAD)
+    columns = _short_cut(head, batch.start, end, wire_end)
+    rest = np.flatnonzero(columns.bth == 0)
+    if len(rest):
+        strata = Strata(batch.data, batch.start[rest], end[rest], wire_end[rest])
+        _fill(columns, rest, strata, end[rest])
+        head["bth"][rest] = rows(batch.data, columns.bth[rest], _BTH_TAKEN)
+    return columns, _roce(columns, head, end)
+
+
+def _short_cut(head: np.ndarray, start: Ints, end: Ints, wire_end: Ints) -> Columns:
+    """Columns of RoCEv2 on plain IPv4; of all other packets they are empty."""
+    total, size = head["total"].astype(np.int64), head["size"].astype(np.int64)
+    here = (head["plain"] & _PLAIN_MASK == _PLAIN) & (head["protocol"] == UDP) & (head["dport"] == ROCEV2_PORT)
+    here &= (head["fragment"] & _FRAGMENT == 0) & (start + (_BTH_AT + _BTH_SIZE) <= end)
+    here &= (size >= _BTH_AT + _BTH_SIZE - _UDP_AT) & (size <= total - (_UDP_AT - _IP_AT))
+    count, mask = len(start), -here.astype(np.int64)
+    src, dst = np.zeros((4, count), np.int64), np.zeros((4, count), np.int64)
+    src[2] = dst[2] = mask & _MAPPED
+    src[3], dst[3] = head["src"] & mask, head["dst"] & mask
+    return Columns(
+        kind=np.zeros(count, np.int64),
+        fault=np.where(here & (start + _IP_AT + total > wire_end), WalkStop.SHORT, WalkStop.NONE),
+        vni=np.full(count, -1),
+        src=src,
+        dst=dst,
+        ecn=head["tos"] & 3 & mask,
+        dscp=head["tos"] >> 2 & mask,
+        pcp=np.full(count, -1),
+        ttl=head["ttl"] & mask,
+        ident=head["ident"] & mask,
+        ip=start + _IP_AT & mask,
+        bth=start + _BTH_AT & mask,
+        bth_end=start + _UDP_AT + size & mask,
+        l2=start,
+        other=np.full(count, -1),
+    )
+
+
+def _fill(columns: Columns, rest: Ints, strata: Strata, captured_end: Ints) -> None:
+    """Columns of the packets in ``rest``, from the outside in."""
+    seen = np.zeros(len(rest), np.bool_)
+    columns.l2 = columns.l2.copy()
+    _addresses(columns, rest, strata)
+    for stratum in strata.strata:
+        row = places(rest[stratum.row], len(columns.bth))
+        if stratum.header is Header.ETHERNET:
+            columns.l2[row] = stratum.at
+        elif stratum.header in IP_HEADERS:
+            _network(columns, row, stratum, seen[stratum.row])
+            seen[stratum.row] = True
+        elif stratum.header in VNI_HEADERS:
+            columns.vni[row] = vni(stratum)
+        elif stratum.header is Header.VLAN:
+            pcp = stratum.octets[:, 0].astype(np.int64) >> 5
+            columns.pcp[row] = np.where(columns.pcp[row] < 0, pcp, columns.pcp[row])
+        elif stratum.header is Header.MAC_CONTROL:
+            columns.ip[row] = stratum.at
+            whole = stratum.at + _CONTROL_SIZE <= captured_end[stratum.row]
+            columns.kind[rest[stratum.row[whole]]] = PacketClass.CONTROL
+        elif stratum.header in BTH_HEADERS:
+            columns.bth[row], columns.bth_end[row] = stratum.at, strata.end[stratum.row]
+    columns.other[rest] = strata.other
+    columns.fault[rest] = np.where(strata.short & (strata.fault == 0), WalkStop.SHORT, strata.fault)
+
+
+def vni(stratum: Stratum) -> Ints:
+    """The segments that headers of VXLAN or GENEVE name."""
+    return stratum.octets[:, 4:8].copy().view(">u4").ravel().astype(np.int64) >> 8
+
+
+def _addresses(columns: Columns, rest: Ints, strata: Strata) -> None:
+    """Those of the innermost IP headers, each written once."""
+    told = np.zeros(len(rest), np.bool_)
+    for stratum in reversed(strata.strata):
+        if stratum.header not in IP_HEADERS:
+            continue
+        fresh = ~told[stratum.row]
+        row, octets = (stratum.row, stratum.octets) if fresh.all() else (stratum.row[fresh], stratum.octets[fresh])
+        told[row] = True
+        head, where = _ip(stratum.header, octets), places(rest[row], len(columns.bth))
+        for words, name in ((columns.src, "src"), (columns.dst, "dst")):
+            if stratum.header is Header.IPV4:
+                words[2][where], words[3][where] = _MAPPED, head[name]
+            else:
+                for index in range(4):
+                    words[index][where] = head[name][:, index]
+
+
+def _network(columns: Columns, row: Ints | slice, stratum: Stratum, again: Flags) -> None:
+    """What else an IP header says; ``again``: it is not the packet's first one."""
+    head = _ip(stratum.header, stratum.octets)
+    tos = (head["tos"] if stratum.header is Header.IPV4 else head["first"] >> 4).astype(np.int64) & 0xFF
+    ecn = tos & 3
+    columns.ident[row] = head["ident"] if stratum.header is Header.IPV4 else 0
+    columns.ip[row] = stratum.at
+    if not again.any():
+        columns.ecn[row], columns.dscp[row], columns.ttl[row] = ecn, tos >> 2, head["ttl"]
+        return
+    columns.dscp[row] = np.where(again, columns.dscp[row], tos >> 2)
+    columns.ecn[row] = np.where(again & (ecn != CE), columns.ecn[row], ecn)
+    columns.ttl[row] = np.where(again, columns.ttl[row], head["ttl"])
+
+
+def _ip(header: Header, octets: Octets) -> np.ndarray:
+    return np.ascontiguousarray(octets).view(_IPV4 if header is Header.IPV4 else _IPV6).ravel()
+
+
+def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
+    row = np.flatnonzero(columns.bth > 0)
+    if len(row) < len(head):
+        head = head[row]
+    bth_end, trailer = columns.bth[row] + _BTH_SIZE, columns.bth_end[row] - icrc.SIZE
+    after = bth_end + _EXTENSIONS[head["opcode"]]
+    payload = trailer - after - (head["bits"] >> 4 & 3)
+    good = payload >= 0
+    if not good.all():
+        columns.fault[row[~good]] = _roce_fault(bth_end, after, trailer)[~good]
+        row, head, payload, bth_end, after = (column[good] for column in (row, head, payload, bth_end, after))
+    columns.kind[row] = PacketClass.ROCE
+    opcode, psn = head["opcode"].astype(np.int64), head["psn"].astype(np.int64)
+    dmalen, aeth = _word(opcode, RETH_AT, head["ext"], _DMALEN), _word(opcode, AETH_AT, head["ext"], 0)
+    if (cut := after > end[row]).any():
+        words = np.where(cut, (end[row] - bth_end) // 4, _EXTENSION_WORDS)
+        dmalen[(dmalen >= 0) & (RETH_AT[opcode] + _DMALEN >= words)] = UNKNOWN
+        aeth[AETH_AT[opcode] >= words] = -1
+    return Roce(
+        row=row,
+        opcode=opcode,
+        destqp=head["destqp"].astype(np.int64) & 0xFFFFFF,
+        psn=psn & 0xFFFFFF,
+        ackreq=psn >> 31 != 0,
+        payload=payload,
+        dmalen=dmalen,
+        syndrome=aeth >> 24,
+        msn=np.where(aeth < 0, -1, aeth & 0xFFFFFF),
+    )
+
+
+def _word(opcode: Ints, at: Ints, words: np.ndarray, offset: int) -> Ints:
+    """One word of a header that opcodes have first, or behind others; -1 where there is none."""
+    found = np.where(at[opcode] == 0, words[:, offset].astype(np.int64), -1)
+    for before in _BEHIND:
+        np.copyto(found, words[:, offset + before], where=at[opcode] == before)
+    return found
+
+
+def _roce_fault(bth_end: Ints, after: Ints, trailer: Ints) -> Ints:
+    """Why packets are not good, the first reason first."""
+    return np.select([trailer < bth_end, trailer < after], [WalkStop.BTH, WalkStop.EXTENSION], WalkStop.PADDING)

@@ -1,0 +1,37 @@
+"""Where along its path a flow was marked: the same flow on several links, in the order in which it came by.
+
+A mark stays to the end of the path (RFC 3168 section 5), so the share of marked packets grows behind the queue that
+marks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.analysis.results.analysis_facts import FlowPath, MarkedHop
+from lab.analysis.results.number_format import DIRECTIONS, address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.flows.flow_sums import FlowKey, Flows
+
+
+def paths(flows: Flows, links: Sequence[str]) -> tuple[FlowPath, ...]:
+    """Flows that two or more links have seen, in or out of VXLAN; ``links`` are names by number."""
+    return tuple(_path(flows, links, members) for members in flows.alike())
+
+
+def _path(flows: Flows, links: Sequence[str], members: list[int]) -> FlowPath:
+    key: FlowKey = flows.key(members[0])
+    in_order = sorted(members, key=lambda flow: int(flows.seen[flow, 0]))
+    hops = tuple(_hop(flows, links, flow) for flow in in_order)
+    return FlowPath(address(key.src), address(key.dst), key.destqp, hops)
+
+
+def _hop(flows: Flows, links: Sequence[str], flow: int) -> MarkedHop:
+    packets, marked = (int(flows.sums[name][flow]) for name in ("packets", "ce"))
+    ttl, direction = flows.newest[flow].tolist()
+    link = links[flows.key(flow).interface]
+    dscp = next(iter(flows.dscps(flow)), None)
+    return MarkedHop(link, DIRECTIONS[direction], ttl, dscp, packets, marked, marked / packets)

@@ -1,0 +1,200 @@
+"""Which stream answers which, from what answers must be like.
+
+An answer carries the PSN of a request that was sent before it, the other way between the same hosts. QPs that start
+at the same PSN and go on in step look alike in that; then Linux gives both directions one UDP source port, by their
+QPs, a READ response names its READ's PSN, and MSN counts messages. Where several streams are left, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from lab.analysis.decode import opcode_tables as ops
+from lab.analysis.decode import value_runs
+from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.analysis.flows.sparse_arrays import zeros
+from lab.analysis.transport.psn_tracker import MASK
+from lab.wire.udp_ports import source_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.analysis.flows.flow_batches import Sorted
+    from lab.analysis.flows.streams import Streams
+    from lab.analysis.read.packet_batch import Flags, Ints
+
+_WINDOW: Final = 32768  # PSNs: how far an answer may lie behind the newest request
+_AHEAD: Final = 4096  # PSNs: how far an answer may be beyond the newest request of a capture that lacks some
+_HALF: Final = 0x800000
+_PAIRED_AT_ONCE: Final = 64
+_TRIES: Final = 32
+_HEARD: Final = 64  # answers of one stream in one round that are weighed
+_PENDING: Final = 4096  # streams for which several are left
+_MANY: Final = 64  # streams that may be the one, beyond which more has to be known first
+_ALIKE: Final = 4  # streams that may have one source port: QPs 3 and 4, and 4 and 3
+_WEIGHED: Final = 100_000  # in all: a file with many thousands of streams between two hosts is not worth hours
+
+
+class StreamSlice(NamedTuple):
+    """Some packets of one stream in a round, in the order of the file."""
+
+    at: Ints
+    psn: Ints
+    opcode: Ints
+    msn: Ints
+    ackreq: Flags
+
+
+class Pairing:
+    """Finds pairs of streams, and tells ``streams``."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._newest = zeros(MAX_FLOWS)  # 1 + PSN of requests, in rounds before this one; 0 where none
+        self._tries: dict[int, int] = defaultdict(int)
+        self._possible: dict[int, tuple[int, ...]] = {}  # a set takes ten times as much
+        self._weighed = 0
+
+    def add(self, packets: Sorted) -> None:
+        """Take in a round."""
+        asking = np.flatnonzero(ops.SEQUENCED[packets.opcode])
+        streams = self._streams.of[packets.flow].astype(np.int64)
+        if (self._streams.peer[: len(self._streams)] < 0).any():
+            self._pair(packets, streams, asking)
+        self._newest[streams[asking]] = packets.psn[asking] + 1
+
+    def finish(self) -> None:
+        """Where only one stream is left each way between two hosts, they belong together."""
+        streams = np.flatnonzero(self._streams.peer[: len(self._streams)] < 0)
+        hosts = self._streams.hosts(streams)
+        alone = np.bincount(hosts, minlength=len(streams) + 1)[hosts] == 1
+        left = dict(zip(hosts[alone].tolist(), streams[alone].tolist(), strict=True))
+        backwards = self._streams.reverse(hosts[alone]).tolist()
+        for stream, back in zip(list(left.values()), backwards, strict=True):
+            if back in left and left[back] != stream and self._streams.peer[stream] < 0:
+                self._streams.pair(stream, left[back])
+
+    def _pair(self, packets: Sorted, streams: Ints, asking: Ints) -> None:
+        answering = np.flatnonzero((packets.syndrome >= 0) & ~ops.CONTINUED[packets.opcode])
+        answering = answering[self._streams.peer[streams[answering]] < 0]
+        asking = asking[self._streams.peer[streams[asking]] < 0]
+        requests, answers = (_Sides(packets, streams, at) for at in (asking, answering))
+        tried = 0
+        for stream in answers.streams():
+            if tried < _PAIRED_AT_ONCE and self._tries[stream] < _TRIES and (heard := answers.first(stream, _HEARD)):
+                tried += 1
+                self._tries[stream] += 1
+                self._weigh(stream, heard, requests)
+        self._settle()
+
+    def _weigh(self, stream: int, answers: StreamSlice, requests: _Sides) -> None:
+        """Leave those of the possible peers that the answers of this round do not speak against."""
+        there: Iterable[int] = self._possible.get(stream, self._streams.back(stream))
+        there = [other for other in there if other != stream and self._streams.peer[other] < 0]
+        there = self._of_port(stream, there)
+        self._weighed += len(there)
+        if len(there) > _MANY or self._weighed > _WEIGHED:
+            return
+        possible = [o for o in there if self._could(answers, requests.first(o), int(self._newest[o]) - 1)]
+        if not possible:  # as where the capture lacks requests
+            possible = [o for o in there if self._could(answers, requests.first(o), int(self._newest[o]) - 1, _AHEAD)]
+        for weight in (_read, _counted, _asked):
+            possible = _heaviest({other: weight(answers, requests.first(other)) for other in possible})
+        if possible and (stream in self._possible or len(self._possible) < _PENDING):
+            self._possible[stream] = tuple(possible)
+
+    def _of_port(self, stream: int, there: list[int]) -> list[int]:
+        """The one of them that has this one's source port because of its QP; all of them where there is none.
+
+        Many streams of one port are those of a NIC that has no other, and one of them may have it by chance.
+        """
+        ports, qp = self._streams.port, self._streams.destqp
+        port = int(ports[stream])
+        same = np.array(there, np.int64)[ports[there] == port][: _ALIKE + 1].tolist()
+        due = [other for other in same if source_port(qp(stream), qp(other)) == port]
+        return due if len(due) == 1 and len(same) <= _ALIKE else there
+
+    def _could(self, answers: StreamSlice, requests: StreamSlice | None, newest: int, ahead: int = 0) -> bool:
+        """Every answer comes after its request, and not long after; or the capture lacks the last ``ahead``."""
+        if requests is None:
+            return newest >= 0 and bool(((newest + ahead - answers.psn & MASK) < _WINDOW + ahead).all())
+        index = np.searchsorted(requests.at, answers.at) - 1
+        front = np.where(index >= 0, _highest(requests.psn)[index], newest)
+        return bool(((front >= 0) & ((front + ahead - answers.psn & MASK) < _WINDOW + ahead)).all())
+
+    def _settle(self) -> None:
+        """Who has only one left takes it, and the others go on without it."""
+        going = True
+        while going:
+            going = False
+            claims: dict[int, list[int]] = defaultdict(list)
+            for stream, possible in list(self._possible.items()):
+                left = tuple(other for other in possible if self._streams.peer[other] < 0)
+                if self._streams.peer[stream] >= 0 or not left:
+                    del self._possible[stream]
+                    continue
+                self._possible[stream] = left
+                if len(left) == 1:
+                    claims[left[0]].append(stream)
+            for other, streams in claims.items():
+                if len(streams) == 1:
+                    self._streams.pair(streams[0], other)
+                    going = True
+
+
+class _Sides:
+    """Some packets of a round, by stream; each ``Side`` is made when it is asked for."""
+
+    def __init__(self, packets: Sorted, streams: Ints, at: Ints) -> None:
+        self._at = at[np.lexsort((packets.at[at], streams[at]))]
+        self._streams = streams[self._at]
+        self._columns = (packets.at, packets.psn, packets.opcode, packets.msn, packets.ackreq)
+
+    def streams(self) -> list[int]:
+        """Those that have any."""
+        found: list[int] = self._streams[value_runs.starts(self._streams)].tolist()
+        return found
+
+    def first(self, stream: int, most: int | None = None) -> StreamSlice | None:
+        """The first packets of one, at most so many; None where it has none."""
+        begin, end = np.searchsorted(self._streams, [stream, stream + 1]).tolist()
+        at = self._at[begin:end][:most]
+        return StreamSlice(*(column[at] for column in self._columns)) if begin < end else None  # type: ignore[arg-type]
+
+
+def _highest(psn: Ints) -> Ints:
+    """Of requests in a row the highest PSN up to each: one that comes again does not unsay what was asked before."""
+    steps = (psn - psn[0] + _HALF & MASK) - _HALF
+    found: Ints = psn[0] + np.maximum.accumulate(steps) & MASK
+    return found
+
+
+def _heaviest(weights: dict[int, int]) -> list[int]:
+    most = max(weights.values(), default=0)
+    return [other for other, weight in weights.items() if weight == most]
+
+
+def _asked(answers: StreamSlice, requests: StreamSlice | None) -> int:
+    """Answers of PSNs that asked for one."""
+    return 0 if requests is None else int(np.isin(answers.psn, requests.psn[requests.ackreq]).sum())
+
+
+def _read(answers: StreamSlice, requests: StreamSlice | None) -> int:
+    """Responses that begin at the PSN of a READ."""
+    begins = answers.psn[ops.READ_RESPONSE[answers.opcode]]
+    return 0 if requests is None else int(np.isin(begins, requests.psn[ops.READ_REQUEST[requests.opcode]]).sum())
+
+
+def _counted(answers: StreamSlice, requests: StreamSlice | None) -> int:
+    """1 where MSN grows by one with each message that ends (IBA vol. 1 section 9.7.7.1)."""
+    known = answers.msn >= 0
+    psn, msn = answers.psn[known], answers.msn[known]
+    if requests is None or len(psn) < 2 or not np.isin(psn[[0, -1]], requests.psn).all():
+        return 0
+    ended = requests.psn[ops.MESSAGE[requests.opcode] >= 0]
+    span = int(psn[-1] - psn[0] & MASK)
+    steps = ended - psn[0] - 1 & MASK
+    return int(len(np.unique(ended[steps < span])) == int(msn[-1] - msn[0] & MASK))

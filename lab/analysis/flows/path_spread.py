@@ -1,0 +1,87 @@
+"""How evenly parallel links were used: ECMP, seen from the packets alone.
+
+Every router takes one from the TTL. Packets between the same two hosts that were seen with the same TTL, going the
+same way through their interfaces, on several links have therefore passed the same hop on parallel paths. Where no
+router is between two links they show the same packets: then only the one that saw a flow first tells of paths.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from lab.analysis.results.analysis_facts import Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lab.analysis.flows.flow_sums import Flows
+
+_SPRAYED: Final = 4
+"""A flow whose links each lack more than one packet for so many that they have was spread over them."""
+Link = tuple[int, int]
+
+
+def jain(amounts: Sequence[float]) -> float:
+    """Jain's fairness index: the square of the sum over n times the sum of the squares; 1 when there is nothing."""
+    squares = sum(amount * amount for amount in amounts)
+    return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 1.0
+
+
+def spread(flows: Flows, missing: Sequence[int], names: Sequence[str]) -> tuple[Spread, ...]:
+    """The groups of parallel links of two or more, with what each carried; ``missing`` are PSNs, by flow."""
+    octets: dict[Link, int] = defaultdict(int)
+    count: dict[Link, int] = defaultdict(int)
+    parallel: dict[object, set[Link]] = defaultdict(set)
+    again = _again(flows, missing)
+    for flow in range(len(flows)):
+        key = flows.key(flow)
+        ttl, direction = flows.newest[flow].tolist()
+        link = (key.interface, direction)
+        octets[link] += int(flows.sums["octets"][flow])
+        count[link] += 1
+        if flow not in again:
+            parallel[key.src, key.dst, ttl, direction].add(link)
+    groups = _merge(links for links in parallel.values() if len(links) > 1)
+    return tuple(
+        Spread(
+            bytes={names[link[0]]: octets[link] for link in group},
+            flows={names[link[0]]: count[link] for link in group},
+            jain=jain([octets[link] for link in group]),
+        )
+        for group in groups
+    )
+
+
+def _again(flows: Flows, missing: Sequence[int]) -> set[int]:
+    """Flows whose packets another link with the same TTL has seen before."""
+    found: set[int] = set()
+    for alike in flows.alike():
+        first: dict[tuple[int, int], int] = {}
+        for flow in sorted(alike, key=lambda flow: int(flows.seen[flow, 0])):
+            ttl, direction = flows.newest[flow].tolist()
+            earlier = first.setdefault((ttl, direction), flow)
+            sprayed = all(_SPRAYED * missing[each] > flows.sums["packets"][each] for each in (earlier, flow))
+            if earlier != flow and flows.seen[flow, 0] <= flows.seen[earlier, 1] and not sprayed:
+                found.add(flow)
+    return found
+
+
+def _merge(sets: Iterable[set[Link]]) -> list[list[Link]]:
+    """Sets that share a link become one."""
+    leader: dict[Link, Link] = {}
+
+    def find(link: Link) -> Link:
+        while leader.setdefault(link, link) != link:
+            leader[link] = leader[leader[link]]
+            link = leader[link]
+        return link
+
+    for links in sets:
+        first, *others = sorted(links)
+        for other in others:
+            leader[find(other)] = find(first)
+    groups: dict[Link, list[Link]] = defaultdict(list)
+    for link in sorted(leader):
+        groups[find(link)].append(link)
+    return list(groups.values())

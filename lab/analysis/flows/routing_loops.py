@@ -1,0 +1,180 @@
+"""Packets that go in a circle: the same transmission comes by a link again and again, with an ever smaller TTL.
+
+A mirror of several routers also shows a packet with several TTLs, but each time between other MAC addresses: every
+router writes its own (RFC 1812 section 5.2). Where the same two addresses come again, the packet came back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.analysis.flows.sparse_arrays import zeros
+from lab.analysis.read.packet_batch import rows
+from lab.analysis.results.analysis_facts import Loop, LoopLink
+from lab.analysis.results.number_format import address, mac
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lab.analysis.decode.columns import Columns, Roce
+    from lab.analysis.flows.flow_sums import Flows
+    from lab.analysis.read.packet_batch import Ints, PacketBatch
+
+_WITHIN: Final = 1_000_000_000
+"""ns from one pass to the next one, at most: a loop that is full queues for long."""
+_TRACKED: Final = 2048
+"""Packets that are looked at, so that memory is bounded: those that were seen last."""
+_KEPT: Final = 4096
+"""Flows of which a loop is kept."""
+_FARTHEST: Final = 8
+"""So many different TTLs of one packet at one link are a loop: a path through five stages has six."""
+_ROUND: Final = 2
+"""Routers in the smallest circle: by so much the TTL is smaller when a packet is back."""
+
+
+class Macs(NamedTuple):
+    """The addresses of a frame, as numbers of 48 bits."""
+
+    src: int
+    dst: int
+
+
+@dataclass(slots=True)
+class Passes:
+    """One transmission at one link: how often it came by, and between whom.
+
+    ``hops`` is how much smaller the TTL was when it was back between the same MAC addresses, 0 before it was.
+    ``top`` is the first TTL, and ``step`` how much it fell from one pass to the next.
+    """
+
+    count: int = 0
+    top: int = 0
+    step: int = 0
+    hops: int = 0
+    returned: int = 0
+    last: dict[Macs, int] = field(default_factory=dict)
+    ttls: set[int] = field(default_factory=set)
+
+    def add(self, ttl: int, macs: Macs) -> None:
+        """It came by once more."""
+        if self.count:
+            self.step = min(self.ttls) - ttl
+        else:
+            self.top = ttl
+        self.count += 1
+        before = self.last.get(macs)
+        if before is not None and before - ttl >= _ROUND:
+            self.returned += 1
+            self.hops = before - ttl
+        self.last[macs] = ttl
+        self.ttls.add(ttl)
+
+    @property
+    def turned(self) -> bool:
+        """It was seen to go back to where it came from."""
+        return any(Macs(macs.dst, macs.src) in self.last for macs in self.last)
+
+    @property
+    def circles(self) -> bool:
+        """Whether it goes in a circle.
+
+        Back between the same addresses once is enough where it was seen to turn; a retransmission may by chance have
+        taken a longer path. Where addresses are not known, the number of TTLs tells.
+        """
+        return self.returned >= (1 if self.turned else 2) or len(self.ttls) >= _FARTHEST
+
+
+def circle(passes: Iterable[tuple[int, Macs]]) -> Passes:
+    """What these TTLs and addresses of one transmission at one link, in the order of time, add up to."""
+    found = Passes()
+    for ttl, macs in passes:
+        found.add(ttl, macs)
+    return found
+
+
+class Loops:
+    """Finds them. ``passes`` is by flow: of the packet that came by most often."""
+
+    def __init__(self) -> None:
+        self.passes: dict[int, tuple[int, Passes]] = {}
+        """By flow: a PSN, and what became of it."""
+        self.packets: dict[int, int] = defaultdict(int)
+        """By flow: how many different packets went in a circle."""
+        self._ttl = zeros(MAX_FLOWS, np.uint16)  # 1 + that of each flow's first packet; 0 before it
+        self._seen: dict[tuple[int, ...], tuple[int, Passes]] = {}
+
+    def add(self, batch: PacketBatch, columns: Columns, roce: Roce, flow: Ints) -> None:
+        """Take in the RoCEv2 packets of a batch; only each flow's first one, and those with another TTL than that."""
+        ttl = columns.ttl[roce.row]
+        known = flow >= 0
+        fresh = np.flatnonzero(known & (self._ttl[flow] == 0))
+        if len(fresh):
+            fresh = fresh[np.unique(flow[fresh], return_index=True)[1]]
+            self._ttl[flow[fresh]] = ttl[fresh] + 1
+        looked = known & (ttl + 1 != self._ttl[flow])
+        looked[fresh] = True
+        at = np.flatnonzero(looked)
+        if not len(at):  # as in nearly all captures
+            return
+        row = roce.row[at]
+        head = rows(batch.data, batch.start[row], 12).view(np.uint8).reshape(-1, 12).astype(np.int64)
+        weights = 1 << np.arange(40, -8, -8)
+        what = (flow[at], roce.psn[at], roce.opcode[at], columns.ident[row], roce.payload[at], roce.msn[at])
+        others = (batch.time[row], ttl[at], head[:, 6:] @ weights, head[:, :6] @ weights)
+        for *key, time, hops, src, dst in zip(*(column.tolist() for column in (*what, *others)), strict=True):
+            self._pass(tuple(key), time, hops, Macs(src, dst))
+
+    def times(self, flow: int) -> int:
+        """How often the packet of ``passes`` came by, with the pass that had the TTL of the flow's first packet."""
+        passes = self.passes[flow][1]
+        return passes.count + (int(self._ttl[flow]) - 1 - passes.top == passes.step > 0)
+
+    def _pass(self, key: tuple[int, ...], time: int, ttl: int, macs: Macs) -> None:
+        seen, passes = self._seen.pop(key, (time, Passes()))
+        if time - seen > _WITHIN:
+            passes = Passes()
+        before = passes.circles
+        passes.add(ttl, macs)
+        self._seen[key] = time, passes  # the newest ones are behind
+        if len(self._seen) > _TRACKED:
+            del self._seen[next(iter(self._seen))]
+        flow = key[0]
+        if not passes.circles or (flow not in self.passes and len(self.passes) >= _KEPT):
+            return
+        self.packets[flow] += not before
+        if flow not in self.passes or passes.count > self.passes[flow][1].count:
+            self.passes[flow] = key[1], passes
+
+
+def loops(found: Loops, flows: Flows, links: Sequence[str]) -> tuple[Loop, ...]:
+    """By stream what went in a circle; ``links`` are names by number."""
+    streams: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for flow in sorted(found.passes, key=lambda flow: int(flows.seen[flow, 0])):
+        key = flows.key(flow)
+        streams[key.src, key.dst, key.destqp].append(flow)
+    return tuple(_loop(found, flows, members, links) for members in streams.values())
+
+
+def _loop(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[str]) -> Loop:
+    key = flows.key(members[0])
+    psn, passes = found.passes[members[0]]
+    return Loop(
+        src=address(key.src),
+        dst=address(key.dst),
+        qp=key.destqp,
+        psn=psn,
+        packets=max(found.packets[flow] for flow in members),
+        hops=passes.hops,
+        links=tuple(_link(found, flows, flow, links) for flow in members),
+    )
+
+
+def _link(found: Loops, flows: Flows, flow: int, links: Sequence[str]) -> LoopLink:
+    passes = found.passes[flow][1]
+    ends = dict.fromkeys(mac(end) for macs in passes.last for end in macs)
+    return LoopLink(links[flows.key(flow).interface], found.times(flow), passes.turned, tuple(ends))

@@ -1,0 +1,199 @@
+"""How long ports were paused: XOFF and XON per port and class (IEEE 802.1Q clause 36, IEEE 802.3 annex 31B)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from lab.analysis.read.packet_batch import rows
+from lab.units import PAUSE_QUANTUM_BITS
+from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.analysis.read.packet_batch import Ints, PacketBatch
+
+ALL_CLASSES: Final = -1
+"""The class of a Pause frame of IEEE 802.3, which stops the whole link."""
+FASTEST: Final = 800 * 10**9
+"""bit/s: no Ethernet link is faster (IEEE 802.3df), so that a quantum lasts 0.64 ns at least."""
+PAUSE_ADDRESS: Final = 0x0180C2000001
+"""Where Pause and PFC frames go (IEEE 802.3 annex 31B, IEEE 802.1Q clause 36)."""
+_MAX_PORTS: Final = 4096
+_MAX_ODD: Final = 256
+_OTHER_OPCODES: Final = (*range(2, 7), 0xFFFE)
+"""Of MAC control in passive optical networks, and of vendors (IEEE 802.3 table 31A-1)."""
+_MAC: Final = 2**48 - 1
+Port: TypeAlias = tuple[int, int, int, int]
+FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
+"""Of a MAC control frame the opcode, and of PFC the vector and the times; a Pause's time is where the vector is."""
+
+
+class Oddity(Enum):
+    """How a MAC control frame differs from what the standards have."""
+
+    OPCODE = "opcode"
+    NO_CLASS = "no class"
+    RESERVED_CLASS = "reserved class"
+    ADDRESS = "address"
+
+
+@dataclass(slots=True)
+class Paused:
+    """One port and class: frames, pairs of XOFF and XON, and the time (ns) that it was paused, as far as known.
+
+    A pause ends with XON or when its quanta have passed; ``expired`` counts the latter. Without the rate of the link
+    quanta have no duration: then only what XON ended adds time, and ``bound`` counts what the quanta last at
+    ``FASTEST``. ``since`` is when the first XOFF came. ``open`` (ns) is a pause of unknown end at the end of the
+    capture. ``spells`` are begin and end, for the caller to take.
+    """
+
+    xoff: int = 0
+    xon: int = 0
+    pairs: int = 0
+    expired: int = 0
+    total: int = 0
+    longest: int = 0
+    open: int = 0
+    since: int | None = None
+    bound: Paused | None = field(default=None, repr=False)
+    began: int | None = field(default=None, repr=False)
+    until: int | None = field(default=None, repr=False)
+    spells: list[tuple[int, int]] = field(default_factory=list, repr=False)
+
+    def off(self, time: int, duration: int | None) -> None:
+        """An XOFF of ``duration`` ns, or None when the rate is not known."""
+        self.xoff += 1
+        self.since = time if self.since is None else self.since
+        self.expire(time)
+        if self.began is None:
+            self.began = time
+        self.until = None if duration is None else time + duration
+
+    def on(self, time: int) -> None:
+        """An XON."""
+        self.xon += 1
+        self.expire(time)
+        if self.began is not None:
+            self.pairs += 1
+            self._end(time)
+
+    def expire(self, time: int) -> None:
+        """It is ``time``: what has run out by now has ended."""
+        if self.began is not None and self.until is not None and self.until <= time:
+            self.expired += 1
+            self._end(self.until)
+
+    def finish(self, time: int) -> None:
+        """The capture ends at ``time``: a pause that still holds is counted up to there."""
+        self.expire(time)
+        if self.bound is not None:
+            self.bound.finish(time)
+        if self.began is not None and self.until is not None:
+            self._end(time)
+        elif self.began is not None:
+            self.open = max(0, time - self.began)
+
+    @property
+    def least(self) -> tuple[int, int]:
+        """For how long (ns) it was paused whatever the rate: in all, and the longest time without a break."""
+        if self.bound is None:
+            return self.total, self.longest
+        return max(self.total, self.bound.total), max(self.longest, self.bound.longest)
+
+    @property
+    def most(self) -> tuple[int, int]:
+        """The same, if every pause lasted until an XON or the end of the capture."""
+        return self.total + self.open, max(self.longest, self.open)
+
+    def _end(self, time: int) -> None:
+        began = time if self.began is None else min(self.began, time)
+        self.total += time - began
+        self.longest = max(self.longest, time - began)
+        self.spells.append((began, time))
+        self.began = self.until = None
+
+
+class Pauses:
+    """All ports, by interface, direction there, the sender's MAC address, and class or ``ALL_CLASSES``.
+
+    The address tells who paused whom where a capture has no directions.
+    """
+
+    def __init__(self, rate: Callable[[int], int | None]) -> None:
+        self.ports: dict[Port, Paused] = {}
+        self.odd: dict[tuple[int, int, Oddity, int], int] = {}
+        """Frames that pause nothing, or that receivers may ignore: by interface, sender, why, and what is wrong."""
+        self.frames = 0
+        self._rate = rate
+
+    def add(self, batch: PacketBatch, row: Ints, body: Ints, l2: Ints) -> None:
+        """The MAC control frames at ``row``, which begin at ``l2`` in the buffer, and their opcodes at ``body``."""
+        frames = rows(batch.data, body, 20).view(FRAME)
+        sender = rows(batch.data, l2 + 4, 8).view(">u8").astype(np.int64) & _MAC
+        self._note_odd(batch.interface[row], sender, rows(batch.data, l2, 8).view(">u8") >> 16, frames)
+        columns = (
+            batch.interface[row],
+            batch.direction[row],
+            sender,
+            batch.time[row],
+            frames["opcode"],
+            frames["first"],
+        )
+        for *place, quanta in zip(*(column.tolist() for column in columns), frames["quanta"].tolist(), strict=True):
+            interface, direction, address, time, opcode, first = place
+            if opcode == PFC_OPCODE:
+                self.frames += 1
+                for cls in range(8):
+                    if first >> cls & 1:
+                        self._frame((interface, direction, address, cls), time, quanta[cls])
+            elif opcode == PAUSE_OPCODE:
+                self.frames += 1
+                self._frame((interface, direction, address, ALL_CLASSES), time, first)
+
+    def _note_odd(self, interface: Ints, sender: Ints, address: np.ndarray, frames: np.ndarray) -> None:
+        """Count frames that are not as the standards have them."""
+        opcode, first = frames["opcode"].astype(np.int64), frames["first"].astype(np.int64)
+        address = address.astype(np.int64)
+        pfc, known = opcode == PFC_OPCODE, np.isin(opcode, (PFC_OPCODE, PAUSE_OPCODE))
+        group = address >> 40 & 1 == 1
+        found = (
+            (Oddity.OPCODE, ~known & ~np.isin(opcode, _OTHER_OPCODES), opcode),
+            (Oddity.NO_CLASS, pfc & (first & 0xFF == 0), first),
+            (Oddity.RESERVED_CLASS, pfc & (first > 0xFF), first),
+            # A Pause may also go to the station itself.
+            (Oddity.ADDRESS, known & (address != PAUSE_ADDRESS) & (pfc | group), address),
+        )
+        for why, marked, number in found:
+            for key in zip(interface[marked].tolist(), sender[marked].tolist(), number[marked].tolist(), strict=True):
+                place = (*key[:2], why, key[2])
+                if place in self.odd or len(self.odd) < _MAX_ODD:
+                    self.odd[place] = self.odd.get(place, 0) + 1
+
+    def finish(self, time: int) -> None:
+        """The capture ends at ``time``, ns since 1970."""
+        for port in self.ports.values():
+            port.finish(time)
+
+    def _frame(self, key: Port, time: int, quanta: int) -> None:
+        if key not in self.ports and len(self.ports) >= _MAX_PORTS:
+            return
+        port = self.ports.setdefault(key, Paused())
+        rate = self._rate(key[0])
+        if rate is None and port.bound is None:
+            port.bound = Paused()
+        if not quanta:
+            port.on(time)
+        else:
+            port.off(time, None if rate is None else _duration(quanta, rate))
+        if port.bound is not None:
+            port.bound.off(time, _duration(quanta, FASTEST)) if quanta else port.bound.on(time)
+
+
+def _duration(quanta: int, rate: int) -> int:
+    """How long (ns) a pause lasts on a link of ``rate``."""
+    return quanta * PAUSE_QUANTUM_BITS * 10**9 // rate

@@ -1,0 +1,104 @@
+"""Who paused whom first: trees of pauses, from the XOFFs that a capture has.
+
+A node that is paused fills up, and then pauses those that send to it. So the pauses that a node sent are put down to
+the first of those that had stopped it before; a node that nobody had stopped is where a tree begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lab.analysis.results.analysis_facts import FirstPause, PauseTree
+from lab.analysis.results.number_format import DIRECTIONS, class_or_none, mac
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lab.analysis.pfc.pause_intervals import Paused, Port
+    from lab.analysis.read.capture_file import CaptureFile
+
+_NOBODY: Final = -1
+_DEEPEST: Final = 32
+"""Pauses behind each other that are drawn as one tree: more than fabrics have stages, whatever a file says."""
+
+
+class _Sent(NamedTuple):
+    """Pauses of one class from one end of a link to the other; times in ns since 1970."""
+
+    since: int
+    end: str
+    peer: str
+    cls: int
+    paused: Paused
+
+
+def pause_trees(
+    ports: Mapping[Port, Paused], capture: CaptureFile, start: int, seconds: float
+) -> tuple[PauseTree, ...]:
+    """A tree for each node that began to pause, the first one first; times are since ``start``, ns since 1970."""
+    every = _every(ports, capture)
+    behind: dict[int, list[int]] = {}
+    for place, leader in enumerate(_leaders(every)):
+        behind.setdefault(leader, []).append(place)
+    trees: dict[tuple[int, str], list[int]] = {}
+    for place in behind.get(_NOBODY, ()):
+        trees.setdefault((every[place].cls, _node(every[place].end)), []).append(place)
+
+    def grown(place: int) -> FirstPause:
+        sent = every[place]
+        # Without a rate, and without an XON, nobody knows how long.
+        share = sent.paused.total / 1e9 / seconds if sent.paused.total and seconds else None
+        since = (sent.since - start) / 1e9
+        return FirstPause(
+            sent.end, sent.peer, since, sent.paused.xoff, share, tuple(map(grown, behind.get(place, ())))
+        )
+
+    made = [
+        PauseTree(class_or_none(cls), node, (every[places[0]].since - start) / 1e9, tuple(map(grown, places)))
+        for (cls, node), places in trees.items()
+    ]
+    return tuple(sorted(made, key=lambda tree: tree.since))
+
+
+def _every(ports: Mapping[Port, Paused], capture: CaptureFile) -> list[_Sent]:
+    """All pauses in the order of their beginnings; one that both ends of a link have seen is there once."""
+    names, peers = capture.names, [interface.peer for interface in capture.interfaces]
+    known: dict[tuple[str, str, int], _Sent] = {}
+    for (number, direction, sender, cls), paused in ports.items():
+        if paused.since is not None:
+            ends = _ends(names[number], peers[number], DIRECTIONS[direction], mac(sender))
+            sent = _Sent(paused.since, *ends, cls, paused)
+            known[*ends, cls] = min(sent, known.get((*ends, cls), sent), key=lambda each: each.since)
+    return sorted(known.values(), key=lambda sent: (sent.since, sent.cls, sent.end, sent.peer))
+
+
+def _leaders(every: Sequence[_Sent]) -> list[int]:
+    """Of each pause the one before it that had stopped its sender first."""
+    stopped: dict[tuple[int, str], int] = {}
+    depths: list[int] = []
+    leaders = []
+    for place, sent in enumerate(every):
+        leader = stopped.get((sent.cls, _node(sent.end)), _NOBODY)
+        depth = 0 if leader == _NOBODY else depths[leader] + 1
+        leaders.append(leader if depth < _DEEPEST else _NOBODY)
+        depths.append(depth % _DEEPEST)
+        stopped.setdefault((sent.cls, _node(sent.peer)), place)
+    return leaders
+
+
+def _ends(link: str, peer: str, direction: str, sender: str) -> tuple[str, str]:
+    """Who sent a pause, and who was stopped."""
+    other = peer or f"peer of {link}"
+    match direction:
+        case "in":
+            return other, link
+        case "out":
+            return link, other
+        case _:
+            return f"{sender} at {link}", other
+
+
+def _node(end: str) -> str:
+    """The node of an interface; what is known by its peer, or its address, is a node by itself."""
+    node, colon, interface = end.partition(":")
+    return node if colon and " " not in end and ":" not in interface else end

@@ -1,0 +1,1 @@
+"""Sums to results: facts with names and units, the timeline, and the verdict."""

@@ -1,0 +1,411 @@
+"""What looks wrong in the facts, in an order that puts causes of doubt first."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from lab.analysis.decode import value_runs
+from lab.analysis.decode.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
+from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.analysis.results.analysis_facts import CaptureFinding
+from lab.analysis.results.class_findings import class_findings
+from lab.analysis.results.loop_findings import loop_findings
+from lab.analysis.results.path_findings import WRONG_ICRC, path_findings
+from lab.analysis.results.pause_findings import of_links, pause_findings
+from lab.analysis.transport.psn_order import MAX_SEQUENCES
+from lab.analysis.transport.response_times import MAX_TIMES
+from lab.units import counted, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lab.analysis.read.packet_batch import Ints
+    from lab.analysis.results.analysis_facts import AnalysisFacts, FlowFacts
+
+UNEVEN: Final = 0.8
+"""Jain's index below which a spread is called uneven; one of two links idle gives 0.5."""
+_CONNECTED: Final = ("RC", "XRC")
+_EXAMPLES: Final = 10
+_DISORDER: Final = 1e-3
+"""Seconds: what the clocks and buffers of one machine put out of order is less."""
+_LEAST_GAPS: Final = 8
+"""Gaps from which on a flow is said to be in the capture only in part."""
+_SAMPLED: Final = 4
+"""Missing PSNs for each packet, from which on a capture is a sample."""
+_LEAST_FLOWS: Final = 8  # per spread: fewer flows cannot be expected to spread evenly
+
+_MEANINGS: Final = {
+    ACKS[RNR]: "the responder had no receive posted: it is slow, or posts too few",
+    ACKS[SEQUENCE_ERROR]: "packets were lost or reordered on the way to the responder",
+    ACKS[3]: "the responder does not support or expect the request",
+    ACKS[4]: "wrong rkey, address or permission",
+    ACKS[5]: "the responder failed while it executed the request",
+    ACKS[6]: "the reliable datagram context is wrong",
+    ACKS[7]: "no such syndrome exists",
+}
+
+
+class _Sign(NamedTuple):
+    """A kind of trouble: its meaning, counts that add up over flows (the first tells whether), and its words.
+
+    ``whole``: it is one even where the capture has only a part of the flow.
+    """
+
+    meaning: str
+    counts: Callable[[FlowFacts], tuple[int, ...]]
+    words: Callable[..., str]
+    whole: bool = False
+
+
+def _said(kind: str, meaning: str) -> _Sign:
+    return _Sign(
+        meaning,
+        lambda flow: (flow.answers.get(kind, 0),),
+        lambda count: f"{counted(count, 'answer')} said {kind}",
+        whole=True,
+    )
+
+
+_SIGNS: Final = (
+    _Sign(
+        "its requester ends with status 12 (transport retry counter exceeded): the responder has no such QP or it is "
+        "in error, the address or DestQP is wrong, or a filter drops the flow",
+        lambda flow: (int(flow.never_answered > 0), flow.resent),
+        lambda _, again: f"never answered, though others are: asked again {counted(again, 'time')}",
+    ),
+    _Sign(
+        "packets or their ACKs were lost or reordered",
+        lambda flow: (
+            (0, 0)
+            if flow.looped or flow.never_answered
+            else (
+                flow.go_back_n - flow.rnr_retries - flow.paused_timeouts,
+                flow.resent - flow.repeats - flow.rnr_resent - flow.paused_resent,
+            )
+        ),
+        lambda times, again: f"{counted(times, 'go-back-N episode')}, {counted(again, 'packet')} retransmitted",
+    ),
+    _Sign(
+        "nothing need be lost: the requester's timer expired behind a pause that lasted longer than its timeout",
+        lambda flow: (0, 0) if flow.looped or flow.never_answered else (flow.paused_timeouts, flow.paused_resent),
+        lambda times, again: (
+            f"{counted(times, 'timeout')} while flow control stopped the link, {counted(again, 'packet')} sent again"
+        ),
+    ),
+    _Sign(
+        "nothing was lost: the responder had asked to wait and come again",
+        lambda flow: (flow.rnr_retries, flow.rnr_resent),
+        lambda times, again: f"{counted(times, 'RNR retry', 'RNR retries')}, {counted(again, 'packet')} sent again",
+    ),
+    _Sign(
+        "the other end is gone, or packets get there no more, or nothing that it answers comes back; when its "
+        "retries are used up a requester ends with status 12 (transport retry counter exceeded)",
+        lambda flow: (int(flow.unanswered > 0),),
+        lambda _: "asked again, twice or more, and was not answered any more",
+    ),
+    _Sign(
+        "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
+        lambda flow: (flow.repeats,),
+        lambda times: f"{counted(times, 'lost packet')} retransmitted alone, as a NAK asked for",
+    ),
+    _Sign(
+        "they were lost or overtaken before this place",
+        lambda flow: (max(0, flow.missing - flow.unseen), flow.gaps),
+        lambda missing, gaps: f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}",
+    ),
+    _Sign(
+        "the capture lost them",
+        lambda flow: (flow.unseen if flow.missing < _SAMPLED * flow.packets else 0,),
+        lambda unseen: f"{counted(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
+        whole=True,
+    ),
+    _Sign(
+        "the path reorders: RC answers with NAKs",
+        lambda flow: (flow.late,),
+        lambda late: f"{counted(late, 'packet')} out-of-order",
+    ),
+    _Sign(
+        "they were lost before here",
+        lambda flow: (flow.response_gaps,),
+        lambda gaps: f"READ responses are missing in {counted(gaps, 'place')}",
+    ),
+    *(_said(kind, meaning) for kind, meaning in _MEANINGS.items()),
+)
+
+
+def findings(facts: AnalysisFacts) -> tuple[CaptureFinding, ...]:
+    """Everything that looks wrong; none is an answer, too. What many flows or links show alike is one finding."""
+    segments = _segments(facts)
+    survey = _Survey(facts, segments)
+    return (
+        *_file(facts, survey.copies),
+        *_bounds(facts),
+        *loop_findings(facts),
+        *path_findings(facts),
+        *class_findings(facts),
+        *_incomplete_flows(survey.partly),
+        *_signs(facts, segments, survey.hosts),
+        *_unanswered_marks(facts, segments, survey),
+        *pause_findings(facts),
+        *_spread(facts),
+    )
+
+
+def incomplete(flow: FlowFacts) -> bool:
+    """Whether the capture, not the network, lacks packets of a flow: it samples, or could not keep up.
+
+    A reliable requester sends again what was lost (IBA vol. 1 section 9.7.5.1.2). One that never does so lost
+    nothing, and none goes on where most of its packets are missing.
+    """
+    if flow.gaps < _LEAST_GAPS:
+        return False
+    mended = flow.resent or flow.late or flow.transport not in _CONNECTED
+    return not mended or (flow.missing >= _SAMPLED * flow.packets and 2 * flow.gaps >= flow.packets)
+
+
+def _incomplete_flows(found: _Streams) -> Iterator[CaptureFinding]:
+    """What cannot be judged of flows that the capture has only a part of."""
+    if not found:
+        return
+    packets, missing, gaps = found.totals()
+    if missing >= _SAMPLED * packets:
+        what = f"about 1 packet of {round((packets + missing) / packets)} is in the file: it is a sample"
+        how = "capture every packet, by a mirror that does not sample"
+    else:
+        what = f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}, of which none was sent again"
+        how = "capture with a larger buffer, or a filter"
+    yield found.finding(
+        what, f"the capture lacks them, and so losses and latencies are not known: {how}", unjudged=True
+    )
+
+
+class _Streams:
+    """Flows with something in common, those of one stream, which several links saw, together.
+
+    Of each stream the most that a link has counted is taken, and of the first ones their names: flows are many.
+    ``segments`` tells which of them come out of a tunnel.
+    """
+
+    def __init__(self, segments: Mapping[int, int | None]) -> None:
+        self._segments = segments
+        self._streams = array("q")
+        self._counts: list[array[int]] = []
+        self._links: dict[int, int] = {}
+        self._first: dict[int, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._streams)
+
+    def add(self, flow: FlowFacts, *counts: int) -> None:
+        """One more."""
+        ends = _ends(flow)
+        stream = hash((self._segments.get(ends) if flow.vni is None else flow.vni, ends))
+        self._streams.append(stream)
+        self._counts = self._counts or [array("q") for _ in counts]
+        for column, count in zip(self._counts, counts, strict=True):
+            column.append(count)
+        if stream in self._first or len(self._first) < _EXAMPLES:
+            self._first.setdefault(stream, name(flow))
+            self._links[stream] = self._links.get(stream, 0) + 1
+
+    def _most(self) -> list[Ints]:
+        """By stream: its counts."""
+        counts = [np.array(column) for column in self._counts]
+        streams = np.array(self._streams)
+        order = np.lexsort((*reversed(counts), streams))
+        last = order[value_runs.ends(streams[order])]
+        return [column[last] for column in counts]
+
+    def totals(self) -> list[int]:
+        """The sums of counts."""
+        return [int(counts.sum()) for counts in self._most()]
+
+    def finding(self, what: str, meaning: str, *, note: bool = False, unjudged: bool = False) -> CaptureFinding:
+        """What streams have in common, each by its name and how many more links saw it."""
+        more = {stream: self._links[stream] - 1 for stream in self._first}
+        names = [
+            first + f" and {counted(more[of], 'more link')}" * (more[of] > 0) for of, first in self._first.items()
+        ]
+        count = len(self._most()[0])
+        whose = names[0] if count == 1 else f"{count} flows, the first {next(iter(self._first.values()))}"
+        return CaptureFinding(f"{whose}: {what}", meaning, note, count, tuple(names), unjudged)
+
+
+class _Survey:
+    """What is known of all flows together, in one pass: they are made anew each time that one is asked for.
+
+    ``copies`` are those of flows that do not go in circles, ``partly`` flows that the capture has only a part of, but
+    those of which ACKs prove that the rest arrived, and ``hosts`` all ends of such flows. ``cnps`` counts by hosts
+    and VNI, ``answering`` are hosts between which anything goes, and ``marked`` says whether any packet was.
+    """
+
+    def __init__(self, facts: AnalysisFacts, segments: Mapping[int, int | None]) -> None:
+        self.copies, self.marked = 0, False
+        self.cnps = Counter[tuple[str, str, int | None]]()
+        self.answering: set[tuple[str, str]] = set()
+        self.partly = _Streams(segments)
+        self.hosts: set[tuple[str, str]] = set()
+        for flow in facts.flows:
+            self.copies += 0 if flow.looped else flow.copies
+            self.cnps[flow.src, flow.dst, flow.vni] += flow.cnps
+            self.answering.add((flow.src, flow.dst))
+            self.marked |= flow.marked > 0
+            if not incomplete(flow):
+                continue
+            self.hosts |= {(flow.src, flow.dst), (flow.dst, flow.src)}
+            if flow.missing > flow.unseen or flow.missing >= _SAMPLED * flow.packets:
+                self.partly.add(flow, flow.packets, flow.missing, flow.gaps)
+
+
+def _ends(flow: FlowFacts) -> int:
+    return hash((flow.src, flow.dst, flow.qp, flow.transport))
+
+
+def _segments(facts: AnalysisFacts) -> dict[int, int | None]:
+    """By their ends, of flows that a link has seen in a tunnel: the VNI, None where it was not always the same."""
+    found: dict[int, int | None] = {}
+    for flow in facts.flows if facts.tunnels else ():
+        if flow.vni is not None:
+            ends = _ends(flow)
+            found[ends] = flow.vni if found.get(ends, flow.vni) == flow.vni else None
+    return found
+
+
+def _signs(
+    facts: AnalysisFacts, segments: Mapping[int, int | None], partly: set[tuple[str, str]]
+) -> Iterator[CaptureFinding]:
+    troubled = [_Streams(segments) for _ in _SIGNS]
+    for flow in facts.flows:
+        part = (flow.src, flow.dst) in partly
+        for sign, streams in zip(_SIGNS, troubled, strict=True):
+            counts = sign.counts(flow) if sign.whole or not part else (0,)
+            if counts[0]:
+                streams.add(flow, *counts)
+    for sign, streams in zip(_SIGNS, troubled, strict=True):
+        if streams:
+            yield streams.finding(sign.words(*streams.totals()), sign.meaning)
+
+
+def name(flow: FlowFacts) -> str:
+    """A flow in words: who to whom, and where it was seen."""
+    tunnel = "" if flow.vni is None else f" in VNI {flow.vni}"
+    return f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}"
+
+
+def _file(facts: AnalysisFacts, copies: int) -> Iterator[CaptureFinding]:
+    damaged = facts.damage_count - (0 if facts.icrc is None else facts.icrc.wrong)
+    if damaged:
+        damages = [damage for damage in facts.damages if damage.what != WRONG_ICRC]
+        first = f"{damages[0].place} {damages[0].what}" if damages else "the file"
+        more = f", and {damaged - 1} more" if damaged > 1 else ""
+        yield CaptureFinding(
+            f"{first}{more}",
+            "the file or the sender is damaged; the rest was analysed",
+            count=damaged,
+            examples=tuple(f"{damage.place} {damage.what}" for damage in damages[:_EXAMPLES]),
+        )
+    if facts.dropped:
+        lost = f"{counted(sum(facts.dropped.values()), 'packet')} lost while capturing"
+        yield of_links(facts.dropped, lost, "gaps there may not be the network's")
+    if facts.backwards > _DISORDER:
+        yield CaptureFinding(
+            f"packets are not in the order of time: some are {format_time(facts.backwards)} earlier than ones before",
+            "files were put one behind the other, and answers may not be found: mergecap or reordercap sorts them",
+            note=True,
+        )
+    if facts.short:
+        yield CaptureFinding(
+            f"{counted(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
+            "a mirror cut them before their length was written",
+            note=True,
+            count=facts.short,
+        )
+    if facts.rocev1:
+        yield CaptureFinding(
+            f"{counted(facts.rocev1, 'packet')} of RoCEv1, which no router forwards and no UDP port tells to ECMP",
+            "the GID index that the program uses is one of type RoCE v1: take one of type RoCE v2 (show_gids, "
+            "NCCL_IB_GID_INDEX, ib_write_bw -x)",
+            note=True,
+        )
+    if facts.copies_alike:
+        yield CaptureFinding(
+            f"{counted(facts.copies_alike, 'packet')} in the file again, alike in every header: each is counted once",
+            "the mirror shows both what came into a switch and what left it, or several switches",
+            note=True,
+        )
+    if copies := copies - facts.copies_alike:
+        yield CaptureFinding(
+            f"{counted(copies, 'packet')} in the file again, one hop or more further on: each is counted once",
+            "the mirror shows what came into a router and what left it, or several; or a router sent them back",
+            note=True,
+            count=copies,
+        )
+
+
+def _bounds(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """What was left out so that memory is bounded."""
+    if facts.untracked:
+        yield CaptureFinding(
+            f"{counted(facts.untracked, 'packet')} of more flows than are told apart ({MAX_FLOWS:,})",
+            "a capture of very many flows, an attack, or a damaged file; a filter makes them fewer",
+            count=facts.untracked,
+        )
+    if facts.broken_off:
+        yield CaptureFinding(
+            f"{counted(facts.broken_off, 'flow')} lost packets while {MAX_SEQUENCES:,} others had, too: what became "
+            "of these is not known",
+            "so that memory is bounded; a filter makes them fewer",
+            note=True,
+            count=facts.broken_off,
+        )
+    if facts.untimed:
+        yield CaptureFinding(
+            f"{counted(facts.untimed, 'latency', 'latencies')} of more flows than are timed ({MAX_TIMES:,})",
+            "so that memory is bounded; a filter makes them fewer",
+            note=True,
+            count=facts.untimed,
+        )
+
+
+def _unanswered_marks(
+    facts: AnalysisFacts, segments: Mapping[int, int | None], survey: _Survey
+) -> Iterator[CaptureFinding]:
+    """Marked packets and no CNP anywhere back: the receiver does not take part in DCQCN, or is SoftRoCE.
+
+    CNPs answer connections (IBA vol. 1 annex A17.9.3), so that datagrams may come marked without one.
+    """
+    if not survey.marked:
+        return
+    cnps, answering = survey.cnps, survey.answering
+    silent = _Streams(segments)
+    for flow in facts.flows:
+        back, answers = (flow.dst, flow.src), cnps[flow.dst, flow.src, flow.vni]
+        if flow.marked and flow.transport in _CONNECTED and back in answering and not answers:
+            silent.add(flow, flow.marked)
+    if silent:
+        (marked,) = silent.totals()
+        meaning = (
+            "SoftRoCE sends no CNPs, so that ECN slows nobody here; a NIC would"
+            if facts.emulated
+            else "the receiver does not slow its sender"
+        )
+        what = f"{counted(marked, 'packet')} marked CE, no CNP answered"
+        yield silent.finding(what, meaning, note=facts.emulated)
+
+
+def _spread(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    uneven = [group for group in facts.spread if group.jain < UNEVEN and sum(group.flows.values()) >= _LEAST_FLOWS]
+    uneven.sort(key=lambda group: group.jain)
+    if uneven:
+        names = [", ".join(group.bytes) for group in uneven]
+        where = names[0] if len(names) == 1 else f"{len(names)} groups of parallel links, the worst {names[0]}"
+        yield CaptureFinding(
+            f"{where}: uneven spread, Jain index {uneven[0].jain:.2f}",
+            "too little entropy for ECMP: few source ports, or every switch hashes alike",
+            count=len(names),
+            examples=tuple(names[:_EXAMPLES]),
+        )

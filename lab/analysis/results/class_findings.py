@@ -1,0 +1,77 @@
+"""Whether RoCE is in the class that flow control protects, and keeps its DSCP along the path."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from lab.analysis.results.analysis_facts import CaptureFinding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.analysis.results.analysis_facts import AnalysisFacts, FlowFacts
+
+_EXAMPLES: Final = 10
+_SHIFT: Final = 3
+"""A priority is the upper three bits of the DSCP, unless a switch is set otherwise (RFC 2474 section 4.2.2)."""
+
+
+def class_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """Flows outside of the paused priorities, then DSCPs that change between links."""
+    paused = {port.cls for port in facts.pauses if port.cls is not None and port.xoff}
+    if paused:
+        yield from _outside(facts, paused)
+    yield from _changed(facts)
+
+
+def priorities(flow: FlowFacts) -> set[int]:
+    """Those that switches may put a flow into: by its DSCP, or by its VLAN tag."""
+    found = {dscp >> _SHIFT for dscp in flow.dscps}
+    return found if flow.pcp is None else found | {flow.pcp}
+
+
+def _outside(facts: AnalysisFacts, paused: set[int]) -> Iterator[CaptureFinding]:
+    outside: dict[tuple[int, ...], dict[str, int]] = defaultdict(dict)
+    inside = False
+    for flow in facts.flows:
+        if not flow.messages and not flow.payload:
+            continue
+        if priorities(flow) & paused:
+            inside = True
+        elif flow.dscps:
+            names = outside[flow.dscps]
+            names.setdefault(f"{flow.src} to {flow.dst} QP {flow.qp:#x} at {flow.link}", len(names))
+    classes = " and ".join(map(str, sorted(paused)))
+    for dscps, names in outside.items():
+        priority = dscps[0] >> _SHIFT
+        first = next(iter(names))
+        whose = first if len(names) == 1 else f"{len(names)} flows, the first {first}"
+        yield CaptureFinding(
+            f"{whose}: DSCP {', '.join(map(str, dscps))}, by the usual map priority {priority}, "
+            f"while PFC pauses priority {classes}",
+            "RoCE outside of the lossless class is dropped where there is congestion: set the traffic class "
+            "(NCCL_IB_TC, ib_write_bw --tclass), or the map from DSCP to priority",
+            # Beside RoCE in the paused class this may be a second lossless one.
+            note=inside and priority > 0,
+            count=len(names),
+            examples=tuple(names)[:_EXAMPLES],
+        )
+
+
+def _changed(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """A switch or a tunnel that writes another DSCP moves packets into another class from there on."""
+    changes: dict[tuple[str, str, int, int], list[str]] = defaultdict(list)
+    for path in facts.paths:
+        for before, after in zip(path.hops, path.hops[1:], strict=False):
+            if before.dscp is not None and after.dscp is not None and before.dscp != after.dscp:
+                where = (before.link, after.link, before.dscp, after.dscp)
+                changes[where].append(f"{path.src} to {path.dst} QP {path.qp:#x}")
+    for (before_link, after_link, old, new), names in changes.items():
+        whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
+        yield CaptureFinding(
+            f"{whose}: DSCP {old} at {before_link} and {new} at {after_link}",
+            "a switch rewrites it, or a tunnel does not inherit it: from there on RoCE is in another class",
+            count=len(names),
+            examples=tuple(names)[:_EXAMPLES],
+        )

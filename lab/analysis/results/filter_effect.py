@@ -1,0 +1,64 @@
+"""What a filter hides: no pause frames in a capture say something only where they would have been let through."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import UsageError
+from lab.wire.filter.expression import All, Any, LinkCondition, Not
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.wire.filter.expression import Expression
+
+_FRAMES: Final = (
+    bytes.fromhex("0180c20000010200000000098808" + "0101" + "00ff" + "ffff" * 8).ljust(60, b"\0"),
+    bytes.fromhex("0180c20000010200000000098808" + "0001" + "ffff").ljust(60, b"\0"),
+)
+"""PFC of all classes, and Pause (IEEE 802.3 annexes 31D and 31B)."""
+_NOBODY: Final = IPv4Address("0.0.0.0")  # noqa: S104 - pause frames have no IP address, so any would do
+
+
+def hidden_by(wanted: Expression | None, captured: Sequence[str]) -> str:
+    """Why there would be no pause frames: ``wanted`` chose among packets, the filters ``captured`` before that.
+
+    Empty where they would be there. A filter in another language, such as tcpdump's, leaves it open.
+    """
+    if wanted is not None and not _lets_through(wanted):
+        return "left out by the filter"
+    if not captured:
+        return ""
+    from lab.wire.filter.parse import parse  # noqa: PLC0415 - most captures have no filter
+
+    for text in captured:
+        try:
+            if _lets_through(parse(text, lambda _: [_NOBODY])):
+                return ""
+        except UsageError:
+            return f"perhaps not captured, the capture's filter was {text!r}"
+    return f"not captured, the capture's filter was {captured[0]!r}"
+
+
+def _lets_through(expression: Expression) -> bool:
+    from lab.wire.filter.match import matches  # noqa: PLC0415
+    from lab.wire.frame import decode  # noqa: PLC0415
+
+    at_any_link = [_anywhere(expression, link) for link in (True, False)]
+    return any(matches(each, decode(frame)) for each in at_any_link for frame in _FRAMES)
+
+
+def _anywhere(expression: Expression, there: bool) -> Expression:
+    """The filter for packets of a link that it names, or of another one."""
+    match expression:
+        case All(terms):
+            return All(tuple(_anywhere(term, there) for term in terms))
+        case Any(terms):
+            return Any(tuple(_anywhere(term, there) for term in terms))
+        case Not(term):
+            return Not(_anywhere(term, there))
+        case LinkCondition():
+            return All(()) if there else Any(())
+        case _:
+            return expression

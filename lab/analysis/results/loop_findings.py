@@ -1,0 +1,46 @@
+"""Routing loops in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.analysis.results.analysis_facts import CaptureFinding
+from lab.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.analysis.results.analysis_facts import AnalysisFacts, Loop
+
+_EXAMPLES: Final = 10
+
+
+def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """One finding for all loops: they have a cause in common, or are those of several prefixes."""
+    if not facts.loops:
+        return
+    first, names = facts.loops[0], tuple(map(_name, facts.loops))
+    whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
+    packets = counted(sum(loop.packets for loop in facts.loops), "packet")
+    hops = f" of {first.hops} hops" if first.hops else ""
+    yield CaptureFinding(
+        f"{whose}: {packets} in a circle{hops}: PSN {first.psn} came by {_where(first)}, its TTL smaller each time",
+        f"a routing loop: the routers there have each other as the next hop to {first.dst}; compare their routes",
+        count=len(names),
+        examples=names[:_EXAMPLES],
+    )
+
+
+def _name(loop: Loop) -> str:
+    return f"{loop.src} to {loop.dst} QP {loop.qp:#x}"
+
+
+def _where(loop: Loop) -> str:
+    """The link where it turns, or else all that it passes."""
+    turning = [link for link in loop.links if link.turned]
+    if turning:
+        link = turning[0]
+        ends = " and ".join(link.macs[:2])
+        return f"{link.link} {counted(link.times, 'time')}, where {ends} send it back to each other"
+    places = ", ".join(f"{link.link} {counted(link.times, 'time')}" for link in loop.links)
+    return f"{places}, always from {loop.links[0].macs[0]}" if len(loop.links[0].macs) == 2 else places

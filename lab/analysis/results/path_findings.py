@@ -1,0 +1,97 @@
+"""What looks wrong on the way of packets: MTUs, and what routers and hosts report by ICMP."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from lab.analysis.results.analysis_facts import CaptureFinding
+from lab.units import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.analysis.results.analysis_facts import AnalysisFacts, IcmpError
+
+WRONG_ICRC: Final = "has a wrong ICRC"
+_ALL: Final = 8
+"""ICRCs of a flow that are all wrong, from which on its sender or the file is suspected."""
+_EXAMPLES: Final = 10
+_MEANINGS: Final = {
+    "port unreachable": "nothing takes UDP port 4791 there: no RDMA device is up, or the address is wrong",
+    "host unreachable": "the router has no neighbour with that address: the host is down, or its ARP or ND fails",
+    "network unreachable": "the router has no route there",
+    "prohibited": "an access list rejects it",
+    "fragmentation needed": "a link behind this router has an MTU smaller than the packets",
+    "time exceeded": "the TTL was used up on the way: a routing loop, or a TTL that is too small",
+}
+
+
+def path_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """Losses by size, ICMP, then ICRCs."""
+    yield from _sizes(facts)
+    yield from _icmp(facts)
+    yield from _icrcs(facts)
+
+
+def _sizes(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    if not facts.size_losses:
+        return
+    first = facts.size_losses[0]
+    names = tuple(
+        dict.fromkeys(f"{loss.src} to {loss.dst} QP {loss.qp:#x} at {loss.link}" for loss in facts.size_losses)
+    )
+    whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
+    yield CaptureFinding(
+        f"{whose}: {counted(first.losses, 'loss', 'losses')}, all of frames of {first.least} bytes or more, "
+        f"while those of up to {first.delivered} bytes arrive",
+        "a link or tunnel on the path has an MTU that is too small for the QP's path MTU",
+        count=len(names),
+        examples=names[:_EXAMPLES],
+    )
+
+
+def _icmp(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    groups: dict[tuple[str, str], list[IcmpError]] = defaultdict(list)
+    for error in facts.icmp_errors:
+        groups[error.kind, error.what].append(error)
+    for (kind, what), errors in groups.items():
+        first = errors[0]
+        names = tuple(dict.fromkeys(f"{e.sender}, of {e.src} to {e.dst}" for e in errors))
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        mtus = sorted({error.mtu for error in errors if error.mtu})
+        mtu = f", MTU {mtus[0]}" if mtus else ""
+        yield CaptureFinding(
+            f"{counted(sum(error.packets for error in errors), 'ICMP report')} of {kind}{mtu}, about {what} "
+            f"from {first.src} to {first.dst}, by {first.sender}{more}",
+            _MEANINGS[kind],
+            count=len(names),
+            examples=names[:_EXAMPLES],
+        )
+
+
+def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """What a link corrupts the receiver drops without a NAK: it cannot know whose packet it was."""
+    if facts.icrc is None or not facts.icrc.wrong:
+        return
+    first = next((damage.place for damage in facts.damages if damage.what == WRONG_ICRC), "a packet")
+    more = f", and {facts.icrc.wrong - 1} more" if facts.icrc.wrong > 1 else ""
+    errors = facts.icrc_errors
+    names = tuple(f"{error.src} to {error.dst} QP {error.qp:#x} at {error.link}" for error in errors)
+    firsts = {(error.src, error.dst, error.qp): error for error in reversed(errors)}.values()
+    between = sorted({f"between {error.after} and {error.link}" for error in firsts if error.after is not None})
+    if between:
+        meaning = f"a cable, port or switch changed the packets {', '.join(between)}: before that they were right"
+    elif errors and all(error.wrong == error.checked >= _ALL for error in errors):
+        meaning = "every packet of these flows is so: the sender computes it otherwise, or the file was edited"
+    else:
+        meaning = (
+            "changed on the way here by a cable, port or switch, or by the sender or the file; capture at several "
+            "links to see where"
+        )
+    yield CaptureFinding(
+        f"{first} {WRONG_ICRC}{more}",
+        f"{meaning}. Receivers drop them silently, which shows as losses (ConnectX: rx_icrc_encapsulated)",
+        count=facts.icrc.wrong,
+        examples=names[:_EXAMPLES],
+    )

@@ -1,0 +1,100 @@
+"""Amounts over time in a fixed number of intervals, whose length doubles when the time outgrows them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.analysis.decode import value_runs
+from lab.analysis.flows.sparse_arrays import table
+
+if TYPE_CHECKING:
+    from lab.analysis.read.packet_batch import Ints
+
+INTERVALS: Final = 256
+MAX_ROWS: Final = 1024
+"""Flows, and paused ports, that are told apart over time; those that came later have no amounts."""
+_FIRST: Final = 100_000  # ns
+_FARTHEST: Final = 2**62
+"""ns, 146 years: a file whose clocks are that far apart is broken, and what is later is not added up."""
+
+
+class TimelineSeries(Enum):
+    """What is added up: per flow bytes that the receiver took and packets, per paused port ns."""
+
+    PAYLOAD = "payload"
+    MARKED = "marked"
+    RESENT = "resent"
+    NAKS = "naks"
+    CNPS = "cnps"
+    PAUSED = "paused"
+
+
+class Timeline:
+    """Sums by channel, row and interval; intervals are of ``interval`` ns, the first begins at ``start``."""
+
+    def __init__(self) -> None:
+        self.interval = _FIRST
+        self.start = 0
+        self._sums = dict.fromkeys(TimelineSeries, table(0, INTERVALS))
+
+    def row(self, channel: TimelineSeries, row: int) -> Ints:
+        """The sums of one row."""
+        sums = self._sums[channel]
+        return sums[row] if row < len(sums) else np.zeros(INTERVALS, np.int64)
+
+    def add(self, channel: TimelineSeries, row: Ints, time: Ints, amount: Ints) -> None:
+        """Add amounts at times in ns; what is before the start counts in the first interval."""
+        if len(row) and int(row.max()) >= MAX_ROWS:
+            kept = row < MAX_ROWS
+            row, time, amount = row[kept], time[kept], amount[kept]
+        if not len(row):
+            return
+        since = np.maximum(time - self.start, 0)
+        self._cover(int(since.max()))
+        sums = self._rows(channel, int(row.max()) + 1)
+        interval = since // self.interval
+        starts = value_runs.starts(row * INTERVALS + interval)
+        np.add.at(sums, (row[starts], interval[starts]), np.add.reduceat(amount, starts))
+
+    def span(self, channel: TimelineSeries, row: int, begin: int, end: int) -> None:
+        """Add the time from ``begin`` to ``end``, in ns, to the intervals that it covers."""
+        begin, end = max(begin - self.start, 0), min(end - self.start, _FARTHEST)
+        if row >= MAX_ROWS or begin >= end:
+            return
+        self._cover(end)
+        sums = self._rows(channel, row + 1)
+        first, last = begin // self.interval, end // self.interval
+        edges = self.interval * np.arange(first, last + 2)
+        sums[row, first : last + 1] += np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin)
+
+    def cover(self, time: int) -> None:
+        """Make intervals long enough for all of the time up to ``time``."""
+        self._cover(time - self.start)
+
+    def _cover(self, since: int) -> None:
+        doublings = (since // (self.interval * INTERVALS)).bit_length()
+        if not doublings:
+            return
+        self.interval <<= doublings
+        for channel, sums in self._sums.items():
+            if len(sums):
+                longer = self._sums[channel] = table(len(sums), INTERVALS)
+                for at in _filled(sums):
+                    longer[:, at >> doublings] += sums[:, at]
+
+    def _rows(self, channel: TimelineSeries, count: int) -> Ints:
+        sums = self._sums[channel]
+        if count > len(sums):
+            self._sums[channel] = table(count, INTERVALS)
+            for at in _filled(sums):
+                self._sums[channel][: len(sums), at] = sums[:, at]
+        return self._sums[channel]
+
+
+def _filled(sums: Ints) -> list[int]:
+    """The intervals in which there is something: of many rows the others take no memory."""
+    filled: list[int] = np.flatnonzero(sums.any(axis=0)).tolist()
+    return filled

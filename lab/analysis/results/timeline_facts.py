@@ -1,0 +1,71 @@
+"""The timeline of an analysis as facts: rates, counts and shares by interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.analysis.results.analysis_facts import FlowOverTime, OverTime, PauseOverTime
+from lab.analysis.results.lazy_sequence import LazySequence
+from lab.analysis.results.number_format import DIRECTIONS, address, class_or_none, mac, vni_or_none
+from lab.analysis.results.timeline import MAX_ROWS, TimelineSeries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.analyser import Analyser
+
+
+def over_time(analyser: Analyser, links: Sequence[str], seconds: float) -> OverTime:
+    """What every flow with data, and every paused port, did in ``seconds``; ``links`` are names by number."""
+    reader = _Reader(analyser, links, seconds)
+    carrying = [flow for flow in range(min(len(analyser.flows), MAX_ROWS)) if reader.has_data(flow)]
+    return OverTime(
+        interval=analyser.timeline.interval / 1e9,
+        flows=LazySequence(lambda place: reader.flow(carrying[place]), len(carrying), keep=0),
+        pauses=tuple(reader.pause(row) for row, port in enumerate(analyser.pauses.ports.values()) if port.total),
+    )
+
+
+class _Reader:
+    def __init__(self, analyser: Analyser, links: Sequence[str], seconds: float) -> None:
+        self._of = analyser
+        self._links = links
+        self._ports = list(analyser.pauses.ports)
+        self._used = int(seconds * 1e9) // analyser.timeline.interval + 1
+
+    def has_data(self, flow: int) -> bool:
+        """It carried data, or asked for some."""
+        return bool(self._of.flows.sums["payload"][flow] or self._of.messages.counts[flow].any())
+
+    def flow(self, flow: int) -> FlowOverTime:
+        key, peer = self._of.flows.key(flow), int(self._of.streams.answers[flow])
+        scale = 8e9 / self._of.timeline.interval
+        goodput = tuple(amount * scale for amount in self._amounts(TimelineSeries.PAYLOAD, flow))
+        return FlowOverTime(
+            link=self._links[key.interface],
+            vni=vni_or_none(key.vni),
+            src=address(key.src),
+            dst=address(key.dst),
+            qp=key.destqp,
+            goodput=goodput,
+            peak=max((self._of.flows.goodput(flow), *goodput)),
+            marked=self._amounts(TimelineSeries.MARKED, flow),
+            resent=self._amounts(TimelineSeries.RESENT, flow),
+            naks=self._amounts(TimelineSeries.NAKS, peer),
+            cnps=self._amounts(TimelineSeries.CNPS, peer),
+        )
+
+    def pause(self, row: int) -> PauseOverTime:
+        interface, direction, sender, cls = self._ports[row]
+        return PauseOverTime(
+            link=self._links[interface],
+            direction=DIRECTIONS[direction],
+            sender=mac(sender),
+            cls=class_or_none(cls),
+            paused=tuple(amount / self._of.timeline.interval for amount in self._amounts(TimelineSeries.PAUSED, row)),
+        )
+
+    def _amounts(self, channel: TimelineSeries, row: int) -> tuple[int, ...]:
+        """Up to the end of the capture; empty where nothing was added, or there is no such row."""
+        amounts = self._of.timeline.row(channel, row)[: self._used] if row >= 0 else None
+        return () if amounts is None or not amounts.any() else tuple(amounts.tolist())

@@ -1,0 +1,128 @@
+"""Losses that depend on size: what arrives is smaller than all that is lost, as where a link's MTU is too small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.analysis.decode import opcode_tables as ops
+from lab.analysis.decode import value_runs
+from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.analysis.flows.sparse_arrays import zeros
+from lab.analysis.results.analysis_facts import SizeLoss
+from lab.analysis.results.number_format import address
+from lab.analysis.transport.naks import NOBODY
+from lab.analysis.transport.psn_tracker import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.flows.flow_batches import Sorted
+    from lab.analysis.flows.flow_sums import Flows
+    from lab.analysis.flows.streams import Streams
+    from lab.analysis.read.packet_batch import Ints
+    from lab.analysis.transport.psn_tracker import Resend
+
+_CAUSES: Final = (*NOBODY, ops.ACKS[ops.SEQUENCE_ERROR])
+"""Of steps back that a loss has."""
+_LEAST_LOST: Final = 3
+_KEPT: Final = 4096
+_HALF: Final = 0x800000
+
+
+@dataclass(slots=True)
+class SizedLosses:
+    """Losses of a flow: how many, the smallest frame (bytes), when one first came again, and whether NAKs asked."""
+
+    count: int
+    least: int
+    first: int
+    asked: bool
+
+
+class Sizes:
+    """The largest frame of each flow that was acknowledged, and the smallest that was lost; in bytes on the wire.
+
+    ``acked`` is by stream 1 + the last PSN that it acknowledged.
+    """
+
+    def __init__(self, streams: Streams, acked: np.ndarray) -> None:
+        self.lost: dict[int, SizedLosses] = {}
+        self._streams, self._acked = streams, acked
+        self._delivered = zeros(MAX_FLOWS, np.uint32)
+        self._pending = zeros(MAX_FLOWS)  # the largest frame that is not yet acknowledged: its bytes << 24 | its PSN
+
+    def add(self, packets: Sorted) -> None:
+        """Take in a round, of which the answers are known."""
+        at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
+        if not len(at):
+            return
+        flow, psn, length = packets.flow[at], packets.psn[at], packets.length[at]
+        starts = value_runs.starts(flow)
+        flows = flow[starts]
+        self._settle(flows)
+        acked = np.repeat(self._acked_of(flows), np.diff(starts, append=len(flow)))
+        arrived = (acked >= 0) & ((acked - psn & MASK) < _HALF)
+        self._keep(flows, np.maximum.reduceat(np.where(arrived, length, 0), starts))
+        waiting = np.maximum.reduceat(np.where(arrived, 0, length << 24 | psn), starts)
+        larger = np.flatnonzero(waiting > self._pending[flows])
+        self._pending[flows[larger]] = waiting[larger]
+
+    def add_resend(self, flow: int, resend: Resend) -> None:
+        """A step back: of these the first packet was lost, or the answer to it."""
+        if resend.cause not in _CAUSES or not resend.length:
+            return
+        lost = self.lost.get(flow)
+        if lost is not None:
+            lost.count += 1
+            lost.least = min(lost.least, resend.length)
+            lost.asked |= resend.asked
+        elif len(self.lost) < _KEPT:
+            self.lost[flow] = SizedLosses(1, resend.length, resend.time, resend.asked)
+
+    def delivered(self, flows: Ints) -> Ints:
+        """The largest frames that arrived, 0 where none is known."""
+        self._settle(flows)
+        found: Ints = self._delivered[flows].astype(np.int64)
+        return found
+
+    def _acked_of(self, flows: Ints) -> Ints:
+        """The newest PSN that was acknowledged, -1 where none was."""
+        peers = self._streams.peer[self._streams.of[flows]]
+        found: Ints = np.where(peers >= 0, self._acked[peers].astype(np.int64), 0) - 1
+        return found
+
+    def _settle(self, flows: Ints) -> None:
+        """What waited may have been acknowledged meanwhile."""
+        pending, acked = self._pending[flows], self._acked_of(flows)
+        done = np.flatnonzero((pending > 0) & (acked >= 0) & ((acked - (pending & MASK) & MASK) < _HALF))
+        self._keep(flows[done], pending[done] >> 24)
+        self._pending[flows[done]] = 0
+
+    def _keep(self, flows: Ints, length: Ints) -> None:
+        larger = np.flatnonzero(length > self._delivered[flows])
+        self._delivered[flows[larger]] = length[larger]
+
+
+def size_losses(sizes: Sizes, streams: Streams, flows: Flows, links: Sequence[str]) -> tuple[SizeLoss, ...]:
+    """Flows of which all lost frames are larger than any that arrived, while smaller ones still do."""
+    found = []
+    for flow, lost in sizes.lost.items():
+        if lost.count < _LEAST_LOST:
+            continue
+        delivered = int(sizes.delivered(np.array([flow]))[0])
+        alike = [other for stream in streams.beside(int(streams.of[flow])) for other in streams.members(stream)]
+        if not delivered:
+            delivered = int(sizes.delivered(np.array(alike)).max())
+        alive = lost.asked or any(
+            flows.seen[back, 1] > lost.first
+            for stream in streams.back(int(streams.of[flow]))
+            for back in streams.members(stream)
+        )
+        if alive and 0 < delivered < lost.least:
+            key = flows.key(flow)
+            ends = address(key.src), address(key.dst)
+            found.append(SizeLoss(links[key.interface], *ends, key.destqp, lost.count, lost.least, delivered))
+    return tuple(found)

@@ -1,0 +1,251 @@
+"""Requests in the order of their PSNs: flows in order at once, each other one by its own ``Sequence``.
+
+What is in order is proven with one comparison for a whole round. Only a flow that is not is looked at packet by
+packet, together with the answers that its responder sent in between.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from lab.analysis.decode import opcode_tables as ops
+from lab.analysis.decode import value_runs
+from lab.analysis.decode.columns import UNKNOWN
+from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.analysis.flows.sparse_arrays import several, table, zeros
+from lab.analysis.transport.psn_tracker import COUNTS, MASK, PATH_MTUS, PsnEvents, PsnRequest, Sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.analysis.flows.flow_batches import Sorted
+    from lab.analysis.flows.streams import Streams
+    from lab.analysis.read.packet_batch import Flags, Ints
+    from lab.analysis.transport.messages import Messages
+    from lab.analysis.transport.naks import Naks
+    from lab.analysis.transport.psn_tracker import PsnGap, Resend
+
+
+MAX_WAITING: Final = 2**16
+"""Packets behind gaps that are kept in all, some 20 MB; a fabric's worth of losses has some thousand."""
+MAX_SEQUENCES: Final = 4096
+"""Flows with trouble of which the story goes on, 2 KB each."""
+
+
+class Heard(NamedTuple):
+    """An answer: when (ns), its place in the round, and the last PSN that it acknowledges."""
+
+    time: int
+    at: int
+    psn: int
+
+
+class Order:
+    """Every flow's PSNs; ``sequences`` are those of flows in which something went wrong, the newest last.
+
+    ``accepted`` are requests of the last round that such a flow's responder took: flow, time and payload. ``gap``
+    and ``resend`` are called with what went wrong, and the flow. ``counts`` are by flow those of stories that are
+    over, and of ``broken_off`` stories, for which there was no room, only the beginning is known.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        messages: Messages,
+        naks: Naks,
+        *,
+        gap: Callable[[int, PsnGap], None],
+        resend: Callable[[int, Resend], None],
+    ) -> None:
+        self.sequences: dict[int, Sequence] = {}
+        self.accepted: list[tuple[int, int, int]] = []
+        self.counts = table(MAX_FLOWS, len(COUNTS), np.uint32)
+        self.broken_off = 0
+        self._gap, self._resend = gap, resend
+        self._told = PsnEvents()
+        self._troubled: Flags = zeros(MAX_FLOWS, np.bool_)  # of each flow: its story is not over
+        self._waiting = 0
+        self._kept = zeros(MAX_FLOWS, np.uint32)  # of that, by flow
+        # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen (or UNKNOWN) when that was a READ, else 0.
+        self._last_psn, self._last_read, self._last_time = several(3, MAX_FLOWS)
+        self.acked = zeros(MAX_FLOWS, np.uint32)
+        """By stream: 1 + the last PSN that it acknowledged, 0 before the first one."""
+        self._streams, self._messages, self._naks = streams, messages, naks
+
+    def add(self, packets: Sorted) -> Flags:
+        """Judge a round. Marked are packets that are taken as they come: all that no sequence has to decide about."""
+        self.accepted.clear()
+        acks = np.flatnonzero((packets.syndrome >= 0) & (ops.ACK[packets.syndrome] == 0))
+        self.acked[self._streams.of[packets.flow[acks]]] = packets.psn[acks] + 1
+        taken = np.ones(len(packets.flow), np.bool_)
+        at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
+        self._messages.begin(packets, at)
+        told = self._requests(packets, at, taken) if len(at) else set()
+        for flow in self._answered(packets, told):
+            self._tell(flow, [], self._heard(flow, packets))
+        return taken
+
+    def _answered(self, packets: Sorted, told: set[int]) -> list[int]:
+        """Flows with trouble whose responders said something in this round, but those whose stories were told."""
+        waiting = np.flatnonzero(self._troubled[: self._streams.flows])
+        if told:
+            waiting = waiting[~np.isin(waiting, list(told))]
+        if not len(waiting):
+            return []
+        answering = np.zeros(len(self._streams) + 1, np.bool_)  # the last one is of no peer
+        answering[self._streams.of[packets.flow[packets.syndrome >= 0]]] = True
+        found: list[int] = waiting[answering[self._streams.peer[self._streams.of[waiting]]]].tolist()
+        return found
+
+    def finish(self) -> None:
+        """The capture ends. The last ACK of all tells of PSNs whose own ACKs came before their peer was known."""
+        self.accepted.clear()
+        for flow, sequence in self.sequences.items():
+            peer = int(self._streams.peer[self._streams.of[flow]])
+            if peer >= 0 and (acked := int(self.acked[peer])):
+                self._tell(flow, [], [Heard(0, 0, acked - 1)])
+            self._end(flow, sequence)
+
+    def _requests(self, packets: Sorted, at: Ints, taken: Flags) -> set[int]:
+        """Judge the requests at these places; the flows whose stories were told."""
+        flow, psn = packets.flow[at], packets.psn[at]
+        read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
+        starts = value_runs.starts(flow)
+        before, before_read = value_runs.before(psn), value_runs.before(read)
+        before[starts], before_read[starts] = self._last_psn[flow[starts]] - 1, self._last_read[flow[starts]] - 1
+        good = self._follows(flow, psn - before & MASK, before_read)
+        good[starts] |= before[starts] < 0
+        bad = ~np.logical_and.reduceat(good, starts) | self._troubled[flow[starts]]
+        ends = np.append(starts[1:], len(flow)) - 1
+        told = set()
+        for index in np.flatnonzero(bad).tolist():
+            first = int(starts[index])
+            place = at[first : int(ends[index]) + 1]
+            number = int(flow[first])
+            taken[place] = False
+            self._open(number, packets, place, (int(before[first]), int(before_read[first])))
+            self._tell(number, _listed(packets, place), self._heard(number, packets))
+            told.add(number)
+        in_order = flow[starts[~bad]]
+        self._last_psn[in_order] = psn[ends[~bad]] + 1
+        self._keep_reads(in_order, read[ends[~bad]])
+        self._last_time[flow[starts]] = packets.time[at[ends]]
+        return told
+
+    def _keep_reads(self, flow: Ints, read: Ints) -> None:
+        """The last READs of flows; where there was none and is none, nothing is written, and takes no memory."""
+        anew = np.flatnonzero(self._last_read[flow] != read + 1)
+        self._last_read[flow[anew]] = read[anew] + 1
+
+    def _follows(self, flow: Ints, step: Ints, before_read: Ints) -> Flags:
+        """Whether each request is the next one; a READ takes one PSN for each packet of its response."""
+        good: Flags = (step == 1) | ((before_read == UNKNOWN) & (step > 0) & (step <= MASK >> 1))
+        if (before_read >= 0).any():
+            mtu = self._streams.mtu[self._streams.of[flow]]
+            known = (before_read >= 0) & (mtu > 0)
+            spans = np.maximum(1, -(-before_read // np.where(known, mtu, 1)))
+            good = np.where(known, step == spans, good)
+            for guess in PATH_MTUS:
+                good |= (before_read >= 0) & ~known & (step == np.maximum(1, -(-before_read // guess)))
+        return good
+
+    def _open(self, flow: int, packets: Sorted, at: Ints, last: tuple[int, int]) -> None:
+        sequence = self.sequences.pop(flow, None)
+        if sequence is None:
+            if len(self.sequences) >= MAX_SEQUENCES:
+                self._break_off(next(iter(self.sequences)))
+            reliable = int(packets.opcode[at[0]]) >> 5 != 1
+            sequence = Sequence(flow, self._told, self._naks.asked, reliable=reliable)
+        self.sequences[flow] = sequence
+        sequence.mtu = int(self._streams.mtu[self._streams.of[flow]])
+        if sequence.clean:
+            psn, read = last
+            if psn < 0:
+                sequence.start(int(packets.psn[at[0]]) - 1 & MASK, read, int(packets.time[at[0]]))
+            else:
+                sequence.start(psn, read, int(self._last_time[flow]))
+
+    def _tell(self, flow: int, requests: list[tuple[int, PsnRequest]], heard: list[Heard]) -> None:
+        """Tell a story packet by packet, what was answered in between at its time."""
+        sequence, index = self.sequences[flow], 0
+        for at, request in requests:
+            while index < len(heard) and (heard[index].time, heard[index].at) < (request.time, at):
+                sequence.acknowledge(heard[index].psn)
+                index += 1
+            sequence.feed(request)
+        for answer in heard[index:]:
+            sequence.acknowledge(answer.psn)
+        self._collect(flow)
+        self._bound(flow, sequence)
+        accepted = self._told.accepted
+        self._messages.accept(flow, accepted)
+        self.accepted += [(flow, done.time, done.payload) for done in accepted if done is not None]
+        accepted.clear()
+        psn, read = sequence.last
+        self._last_psn[flow] = psn + 1
+        self._keep_reads(np.array([flow]), np.array([read]))
+        self._troubled[flow] = not sequence.clean
+
+    def _collect(self, flow: int) -> None:
+        for gap in self._told.gaps:
+            self._gap(flow, gap)
+        for resend in self._told.resends:
+            self._resend(flow, resend)
+        self._told.gaps.clear()
+        self._told.resends.clear()
+
+    def _break_off(self, flow: int) -> None:
+        """End a story; the flow goes on as if nothing were missing, in a message of which nobody knows all."""
+        sequence = self.sequences.pop(flow)
+        if not sequence.settled:
+            self.broken_off += 1
+            self._messages.accept(flow, [None])
+        self._end(flow, sequence)
+
+    def _end(self, flow: int, sequence: Sequence) -> None:
+        sequence.finish()
+        self._collect(flow)
+        for place, name in enumerate(COUNTS):
+            if count := getattr(sequence, name):
+                self.counts[flow, place] += count
+        self._troubled[flow] = False
+        self._waiting -= int(self._kept[flow])
+        self._kept[flow] = 0
+
+    def _bound(self, flow: int, sequence: Sequence) -> None:
+        """All flows together keep no more than so many packets."""
+        self._waiting += sequence.waiting - int(self._kept[flow])
+        if self._waiting > MAX_WAITING:
+            self._waiting -= sequence.waiting
+            sequence.forget()
+        self._kept[flow] = sequence.waiting
+
+    def _heard(self, flow: int, packets: Sorted) -> list[Heard]:
+        """What the responder of a flow said in this round, by time."""
+        peer = int(self._streams.peer[self._streams.of[flow]])
+        if peer < 0:
+            return []
+        heard: list[Heard] = []
+        for member in self._streams.members(peer):
+            first, end = np.searchsorted(packets.flow, [member, member + 1]).tolist()
+            at = first + np.flatnonzero(packets.syndrome[first:end] >= 0)
+            kind = ops.ACK[packets.syndrome[at]]
+            at, kind = at[kind <= ops.SEQUENCE_ERROR], kind[kind <= ops.SEQUENCE_ERROR]
+            psn = np.where(kind == 0, packets.psn[at], packets.psn[at] - 1 & MASK)  # what it asks for it lacks
+            columns = (packets.time[at], packets.at[at], psn)
+            heard += map(Heard._make, zip(*(column.tolist() for column in columns), strict=True))
+        return sorted(heard)
+
+
+def _listed(packets: Sorted, at: Ints) -> list[tuple[int, PsnRequest]]:
+    """Each request with its place in the round."""
+    read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
+    columns = (
+        packets.psn[at],
+        read,
+        *(c[at] for c in (packets.time, packets.payload, packets.opcode, packets.length)),
+    )
+    requests = map(PsnRequest._make, zip(*(column.tolist() for column in columns), strict=True))
+    return list(zip(packets.at[at].tolist(), requests, strict=True))

@@ -1,0 +1,354 @@
+"""What became of the PSNs of one flow of requests, as its responder would judge them (IBA vol. 1 section 9.7.3).
+
+PSNs are 24 bits and wrap; all comparisons are modular. The story is told at the place of capture: at the sender a
+packet lost further on leaves no gap, but its retransmission is seen; at the receiver the gap is seen too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lab.analysis.decode.columns import UNKNOWN
+from lab.analysis.transport.naks import HOLDS, IMPLIED, NOBODY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MASK: Final = 0xFFFFFF
+_HALF: Final = 0x800000
+_GIVE_UP: Final = 8192
+"""Packets beyond a gap after which the capture, not the network, must have lost what is missing."""
+_AHEAD: Final = 65536
+"""PSNs by which an ACK may be beyond the newest packet of a capture that lacks some."""
+_RANGES_KEPT: Final = 64
+PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
+"""What a path MTU can be (IBA vol. 1 section 9.7.1)."""
+
+
+def distance(psn: int, origin: int) -> int:
+    """How far ``psn`` is beyond ``origin``, negative when behind."""
+    return (psn - origin + _HALF & MASK) - _HALF
+
+
+def read_span(dmalen: int, mtu: int = 1024) -> int:
+    """How many PSNs a request takes: one, or for a READ of ``dmalen`` bytes one for each packet of its response."""
+    return max(1, -(-dmalen // mtu))
+
+
+def fill(missing: list[tuple[int, int]], psn: int) -> bool:
+    """Whether a PSN is in one of these ranges, each a first PSN and how many; then it no longer is."""
+    for index, (start, count) in enumerate(missing):
+        offset = psn - start & MASK
+        if offset < count:
+            rest = [(start, offset), (psn + 1 & MASK, count - offset - 1)]
+            missing[index : index + 1] = [piece for piece in rest if piece[1]]
+            return True
+    return False
+
+
+class PsnRequest(NamedTuple):
+    """``read`` is DMALen of a READ or UNKNOWN, else -1; ``time`` in ns since 1970, ``payload`` in bytes.
+
+    ``length`` is the frame's, in bytes on the wire.
+    """
+
+    psn: int
+    read: int
+    time: int
+    payload: int
+    opcode: int
+    length: int = 0
+
+
+@dataclass(slots=True)
+class PsnGap:
+    """PSNs that were skipped at ``time`` (ns since 1970).
+
+    ``again``: they were skipped in a step back; this place had seen them before, but not this time.
+    """
+
+    time: int
+    psn: int
+    count: int
+    again: bool = False
+
+
+@dataclass(slots=True)
+class Resend:
+    """A step back: from ``time`` to ``end`` (ns since 1970) the requester resent ``packets`` from ``psn`` on.
+
+    ``since`` is when the packet before it passed. ``back`` is how many PSNs it stepped back. ``again`` counts those
+    of its packets that this place had seen before. ``cause`` is the answer that asked for it, or one of ``NOBODY``;
+    ``alone`` tells that after a NAK only its own packet came again, and then new ones. ``length`` is that of the
+    first frame, in bytes on the wire.
+    """
+
+    time: int
+    end: int
+    since: int
+    psn: int
+    back: int
+    cause: str
+    packets: int = 0
+    again: int = 0
+    alone: bool = False
+    length: int = 0
+
+    @property
+    def asked(self) -> bool:
+        """An answer asked for it."""
+        return self.cause not in NOBODY
+
+
+class PsnEvents:
+    """What sequences have to say, until it is taken."""
+
+    def __init__(self) -> None:
+        self.gaps: list[PsnGap] = []
+        self.resends: list[Resend] = []
+        self.accepted: list[PsnRequest | None] = []
+
+
+COUNTS: Final = ("missing", "duplicates", "out_of_sequence", "resent", "late", "unseen")
+"""What a ``Sequence`` counts."""
+
+
+class Sequence:
+    """The PSNs of one flow since something went wrong in it; before that there is nothing to remember.
+
+    ``front`` follows the highest PSN seen, ``expected`` is the responder's. What went wrong is appended to
+    ``told.gaps`` and ``told.resends``, and what the responder took to ``told.accepted``, for the caller to take; None
+    there stands for packets that this place did not see. ``mtu`` is the path MTU in bytes, 0 where it is not known.
+    ``asked`` tells which answer asked for a PSN of a flow that comes again at a time.
+    """
+
+    __slots__ = (
+        "_ask", "_due", "_flow", "_held", "_missing", "_newest", "_previous", "_previous_time", "_read", "_resend",
+        "_told", "_waiting", "expected", "front", "mtu", "reliable", *COUNTS,
+    )  # fmt: skip
+
+    def __init__(self, flow: int, told: PsnEvents, asked: Callable[[int, int, int], str], *, reliable: bool) -> None:
+        self.reliable = reliable
+        self._flow, self._told, self._ask = flow, told, asked
+        self.mtu = 0
+        self.front = self.expected = 0
+        self.missing = 0
+        self.duplicates = 0
+        self.out_of_sequence = 0
+        self.resent = 0
+        self.late = 0
+        self.unseen = 0
+        self._newest, self._read = 0, -1  # the packet at the front, and DMALen when it is a READ whose end is open
+        self._previous = self._previous_time = 0
+        self._due = -1  # the PSN behind the packet before; -1 where a READ hides it
+        self._resend: Resend | None = None
+        self._held: Resend | None = None
+        self._missing: list[tuple[int, int]] = []
+        self._waiting: dict[int, PsnRequest] = {}
+
+    @property
+    def clean(self) -> bool:
+        """Nothing is outstanding: the next packet in order needs no story."""
+        return self.front == self.expected and self._resend is None
+
+    @property
+    def settled(self) -> bool:
+        """Nothing that may come has to do with what was."""
+        return self.clean and self._held is None and not self._missing
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """The PSN before the one that is due, and -1; or that of a READ whose end is open, and its DMALen."""
+        return (self._newest, self._read) if self._read != -1 else (self.front - 1 & MASK, -1)
+
+    def start(self, last: int, read: int, time: int) -> None:
+        """Go on after ``last``, a PSN that came in order at ``time``; ``read`` is a READ's DMALen, else -1."""
+        self.front = self.expected = last + self._span(read) & MASK
+        self._newest, self._read, self._previous = last, self._open(read), last
+        self._previous_time = time
+
+    def feed(self, request: PsnRequest) -> None:
+        """The next packet."""
+        psn = request.psn
+        if self._read != -1:
+            self._settle_read(psn)
+        ahead = distance(psn, self.front)
+        if self._resend is not None and self._due >= 0:
+            self._note_skip(request.time, psn if ahead < 0 else self.front)
+        if ahead < 0:
+            self._again(request, -ahead)
+        else:
+            self._new(request, ahead)
+        self._previous, self._previous_time = psn, request.time
+        self._due = -1 if self._open(request.read) != -1 else psn + self._span(request.read) & MASK
+
+    def _note_skip(self, time: int, upto: int) -> None:
+        """A step back goes on at ``upto``, or with new packets behind it."""
+        if (count := distance(upto, self._due)) > 0:
+            self._told.gaps.append(PsnGap(time, self._due, count, again=True))
+
+    @property
+    def waiting(self) -> int:
+        """Packets that are kept because an ACK may yet prove that they were taken."""
+        return len(self._waiting)
+
+    def forget(self) -> None:
+        """Keep none of them: what is proven of them later counts as not seen."""
+        self._waiting.clear()
+
+    def acknowledge(self, psn: int) -> None:
+        """The responder has everything up to ``psn``; what is missing before it, only the capture missed.
+
+        So it is where packets at the front were not captured either: ACKs are cumulative (section 9.7.5.1.2).
+        """
+        if self._held is not None and distance(psn, self._held.psn) > 0:
+            self._release()
+        ahead = distance(psn, self.front)
+        if self.expected != self.front and distance(psn, self.expected) >= 0 and ahead < _AHEAD:
+            self._credit(psn + 1 & MASK if ahead < 0 else self.front)
+
+    def finish(self) -> None:
+        """The capture ends: an open step back is complete."""
+        self._close(went_on=False)
+        self._release()
+
+    def _span(self, read: int) -> int:
+        return read_span(read, self.mtu or 1024)
+
+    def _open(self, read: int) -> int:
+        """The DMALen of a READ whose end the MTU does not tell, else -1."""
+        return -1 if self.mtu and read != UNKNOWN else read
+
+    def _settle_read(self, psn: int) -> None:
+        """Where a READ ends is known when the next request comes: it is where one of the path MTUs says.
+
+        Of a READ that may be of any size it is where that request is.
+        """
+        if distance(psn, self._newest) <= 0:
+            return
+        if self._read == UNKNOWN or psn in {self._newest + read_span(self._read, mtu) & MASK for mtu in PATH_MTUS}:
+            if self.expected == self.front:
+                self.expected = psn
+            self.front = psn
+        self._read = -1
+
+    def _new(self, request: PsnRequest, ahead: int) -> None:
+        self._close(went_on=not ahead)
+        psn, read = request.psn, request.read
+        if ahead:
+            self._told.gaps.append(PsnGap(request.time, self.front, ahead))
+            self.missing += ahead
+            self._missing = [*self._missing[1 - _RANGES_KEPT :], (self.front, ahead)]
+        self._newest, self._read = psn, self._open(read)
+        taken = psn == self.expected
+        self.front = psn + self._span(read) & MASK
+        if taken or not self.reliable:
+            self.expected = self.front
+            self._told.accepted += [request] if taken else [None, request]
+            return
+        self.out_of_sequence += 1
+        self._waiting[psn] = request
+        if len(self._waiting) > _GIVE_UP:
+            self._credit(self.front)
+
+    def _again(self, request: PsnRequest, back: int) -> None:
+        psn, time = request.psn, request.time
+        self.resent += 1
+        step = distance(psn, self._due if self._due >= 0 else self._previous + 1)
+        if self._resend is None or step < 0:
+            self._close(went_on=False)
+            self._resend = Resend(
+                time, time, self._previous_time, psn, back, self._cause(psn, time), length=request.length
+            )
+        elif step > 0 and (cause := self._ask(self._flow, psn, time)) not in NOBODY:
+            self._close(went_on=True)  # what is between was not lost, as the answer says
+            self._release()
+            self._resend = Resend(time, time, self._previous_time, psn, back, cause, length=request.length)
+        self._resend.packets += 1
+        self._resend.end = time
+        if not fill(self._missing, psn):
+            self._resend.again += 1
+        behind = distance(psn, self.expected)
+        if behind < 0:
+            self.duplicates += 1
+        elif behind > 0:
+            self.out_of_sequence += 1
+            self._waiting.setdefault(psn, request)
+        else:
+            self._waiting.pop(psn, None)
+            self._told.accepted.append(request)
+            self.expected = psn + self._span(request.read) & MASK
+            if distance(self.expected, self.front) > 0:
+                self.front = self.expected
+            if self.expected == self.front:
+                self._waiting.clear()
+
+    def _cause(self, psn: int, time: int) -> str:
+        """Which answer asks for a step back, which may show what the one before it was.
+
+        A NAK that was overtaken by the packet that it misses is still obeyed. And where only the NAK's packet had
+        come again, the others may have been lost again: then they come now, and it was a go-back-N.
+        """
+        held, self._held = self._held, None
+        if held is None:
+            return self._ask(self._flow, psn, time)
+        if held.psn == psn and not held.again and time - held.time < HOLDS:
+            self.late += 1
+            self.resent -= 1
+            return held.cause
+        held.alone &= not 0 < distance(psn, held.psn) < held.back  # what came with it was lost again
+        self._told.resends.append(held)
+        return self._ask(self._flow, psn, time)
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._told.resends.append(held)
+
+    def _close(self, *, went_on: bool) -> None:
+        """A step back is over. One that only filled gaps, and that nobody asked for, was none: packets came late."""
+        resend, self._resend = self._resend, None
+        if resend is None:
+            return
+        behind = went_on and self._due >= 0 and distance(self.front, self._due) > 0
+        resend.alone = behind and resend.packets == 1 and resend.asked and resend.cause != IMPLIED
+        if resend.alone or (resend.asked and resend.packets == 1 and not resend.again):
+            self._release()
+            self._held = resend
+        elif resend.again or resend.asked:
+            self._told.resends.append(resend)
+        else:
+            self.late += resend.packets
+            self.resent -= resend.packets
+
+    def _credit(self, upto: int) -> None:
+        """The responder took all before ``upto``: what waits there was not discarded after all."""
+        due = self.expected
+        for psn in self._waiting_before(upto):
+            request = self._waiting.pop(psn)
+            if distance(psn, due) < 0:
+                continue
+            self._told.accepted += [request] if psn == due else [None, request]
+            self.out_of_sequence -= 1
+            due = psn + self._span(request.read) & MASK
+        if distance(upto, due) > 0:
+            self._told.accepted.append(None)
+            due = upto
+        self.unseen += sum(
+            min(count, distance(due, start)) for start, count in self._missing if distance(start, due) < 0
+        )
+        self._missing = [
+            (start, count) if distance(start, due) >= 0 else (due, count - distance(due, start))
+            for start, count in self._missing
+            if distance(start + count, due) > 0
+        ]
+        self.expected = due
+
+    def _waiting_before(self, upto: int) -> list[int]:
+        """Their PSNs in order, by the shorter way: counting up to there, or sorting those that wait."""
+        origin, size = self.expected, distance(upto, self.expected)
+        if size < len(self._waiting):
+            return [psn for psn in ((origin + n) & MASK for n in range(size)) if psn in self._waiting]
+        before = (psn for psn in self._waiting if distance(psn, origin) < size)
+        return sorted(before, key=lambda psn: psn - origin & MASK)

@@ -1,0 +1,214 @@
+"""One packet across all links that were captured: where it was when, and how long each stretch took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from lab.analysis.decode import opcode_tables as ops
+from lab.analysis.decode.columns import CE, decode
+from lab.analysis.flows.routing_loops import Macs, circle
+from lab.analysis.read.capture_file import CaptureFile
+from lab.analysis.read.packet_batch import CHUNK
+from lab.analysis.results.number_format import DIRECTIONS, address, vni_or_none
+from lab.analysis.transport.psn_tracker import MASK
+from lab.wire.opcodes import opcode_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lab.analysis.decode.columns import Columns, Roce
+    from lab.analysis.read.packet_batch import Ints, PacketBatch
+
+MAX_SIGHTINGS: Final = 10_000
+"""Of one packet."""
+_HALF: Final = 0x800000
+_TOGETHER: Final = 10_000_000
+"""ns between two sightings of one transmission at one link, at most: what is sent again comes later."""
+_NUMBERED: Final = 1_000_000_000
+"""The same where both have one Identification."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A packet at a link: ``time`` in ns since 1970, ``number`` in the file from 1, ``hops`` its TTL or hop limit.
+
+    ``ident`` is IPv4's Identification (RFC 791 section 3.1), None in IPv6. ``sender`` and ``receiver`` are the MAC
+    addresses of the outermost frame.
+    """
+
+    time: int
+    number: int
+    link: str
+    direction: str
+    hops: int
+    ident: int | None
+    vni: int | None
+    marked: bool
+    sender: str
+    receiver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One transmission of a packet, in order of time; all but the first of a packet are retransmissions."""
+
+    sightings: list[Sighting]
+
+    @property
+    def circles(self) -> str:
+        """The first link that it came back to, going in a circle; empty where it did not."""
+        links = dict.fromkeys(sighting.link for sighting in self.sightings)
+        return next((link for link in links if _circle(s for s in self.sightings if s.link == link)), "")
+
+    @property
+    def delays(self) -> list[int]:
+        """Nanoseconds from each sighting to the next one."""
+        times = [sighting.time for sighting in self.sightings]
+        return [after - before for before, after in pairwise(times)]
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A packet of one flow: what it is, and its copies in the order in which they were first seen."""
+
+    src: str
+    dst: str
+    qp: int
+    psn: int
+    opcode: str
+    copies: list[Copy] = field(default_factory=list)
+
+
+def follow(stream: IO[bytes], source: str, qp: int, psn: int, chunk: int = CHUNK) -> list[Track]:
+    """Every packet to ``qp`` with ``psn``, in or out of VXLAN; InvalidInput when the file is no capture.
+
+    Senders that count their IPv4 packets, as rxe does, give each transmission an Identification of its own. Where all
+    have the same, and in IPv6, a copy ends where a link that has seen it sees the packet again with no smaller TTL (a
+    loop, or a mirror of several routers, shows one transmission several times); then copies that are
+    under way at the same time, the second one behind the first, are told apart only as far as that goes.
+    """
+    finder = _Finder(CaptureFile(stream, source, chunk), qp, psn)
+    return finder.tracks()
+
+
+def _circle(sightings: Iterable[Sighting]) -> bool:
+    return circle((s.hops, Macs(_number(s.sender), _number(s.receiver))) for s in sightings).circles
+
+
+def _number(address: str) -> int:
+    return int(address.replace(":", ""), 16)
+
+
+_Flow: TypeAlias = tuple[str, str, bool]  # source, destination, and whether answers: those have PSNs of their own
+
+
+class _Finder:
+    def __init__(self, capture: CaptureFile, qp: int, psn: int) -> None:
+        self._capture, self._qp, self._psn = capture, qp, psn
+        self._found: dict[tuple[str, str, int, int], list[Sighting]] = {}
+        self._count = 0
+        self._last: dict[_Flow, int] = {}  # PSN of the packet before, as if they did not wrap
+
+    def tracks(self) -> list[Track]:
+        for batch in self._capture:
+            if len(batch.start) and self._count < MAX_SIGHTINGS:
+                self._collect(batch)
+        return [
+            Track(src, dst, self._qp, self._psn, opcode_name(opcode), _copies(sightings))
+            for (src, dst, opcode, _), sightings in self._found.items()
+        ]
+
+    def _collect(self, batch: PacketBatch) -> None:
+        columns, roce = decode(batch)
+        names = self._capture.names
+        ours = np.flatnonzero(roce.destqp == self._qp)
+        laps = self._laps(columns, roce, ours)
+        hits = np.flatnonzero(roce.psn[ours] == self._psn)[: MAX_SIGHTINGS - self._count]
+        self._count += len(hits)
+        for hit, lap in zip(ours[hits].tolist(), laps[hits].tolist(), strict=True):
+            row = int(roce.row[hit])
+            hosts = address(columns.src[:, row].tolist()), address(columns.dst[:, row].tolist())
+            self._found.setdefault((*hosts, int(roce.opcode[hit]), lap), []).append(
+                Sighting(
+                    time=int(batch.time[row]),
+                    number=int(batch.number[row]),
+                    link=names[int(batch.interface[row])],
+                    direction=DIRECTIONS[int(batch.direction[row])],
+                    hops=int(columns.ttl[row]),
+                    ident=_ident(batch, int(columns.ip[row])),
+                    vni=vni_or_none(int(columns.vni[row])),
+                    marked=int(columns.ecn[row]) == CE,
+                    sender=_mac(batch, row, 6),
+                    receiver=_mac(batch, row, 0),
+                )
+            )
+
+    def _laps(self, columns: Columns, roce: Roce, ours: Ints) -> Ints:
+        """How often PSNs have gone round before each packet: the same PSN after a lap is another packet."""
+        laps = np.zeros(len(ours), np.int64)
+        if not len(ours):
+            return laps
+        row, answers = roce.row[ours], ops.RESPONSE[roce.opcode[ours]].astype(np.int64)
+        words = np.concatenate([columns.src[:, row], columns.dst[:, row], answers[np.newaxis]])
+        kinds, which = np.unique(words, axis=1, return_inverse=True)
+        for number, kind in enumerate(kinds.T.tolist()):
+            at = np.flatnonzero(which.ravel() == number)
+            flow = address(kind[:4]), address(kind[4:8]), bool(kind[8])
+            psn = roce.psn[ours[at]]
+            last = self._last.get(flow, int(psn[0]))
+            steps = (np.diff(psn, prepend=last & MASK) + _HALF & MASK) - _HALF
+            unwrapped = last + np.cumsum(steps)
+            self._last[flow] = int(unwrapped[-1])
+            laps[at] = unwrapped >> 24
+        return laps
+
+
+def _mac(batch: PacketBatch, row: int, at: int) -> str:
+    begin = int(batch.start[row]) + at
+    return batch.data[begin : begin + 6].tobytes().hex(":")
+
+
+def _ident(batch: PacketBatch, ip: int) -> int | None:
+    octets = batch.data[ip : ip + 6].tobytes()
+    return int.from_bytes(octets[4:]) if octets[0] >> 4 == 4 else None
+
+
+def _copies(sightings: Sequence[Sighting]) -> list[Copy]:
+    """One for each Identification, and more where one comes again; in the order in which they were first seen."""
+    by_ident: dict[int | None, list[Sighting]] = defaultdict(list)
+    for sighting in sorted(sightings, key=_moment):
+        by_ident[sighting.ident].append(sighting)
+    copies = [copy for group in by_ident.values() for copy in _split(group)]
+    return sorted(copies, key=lambda copy: _moment(copy.sightings[0]))
+
+
+def _moment(sighting: Sighting) -> tuple[int, int]:
+    return sighting.time, sighting.number
+
+
+def _split(sightings: Sequence[Sighting]) -> list[Copy]:
+    """Sightings in order of time, split where a link comes again.
+
+    With a smaller TTL a little later it is still the same transmission: it went through routers in between.
+    """
+    copies: list[Copy] = []
+    last: dict[str, Sighting] = {}
+    for sighting in sightings:
+        before = last.get(sighting.link)
+        if not copies or (before is not None and not _goes_on(before, sighting)):
+            copies.append(Copy([]))
+            last = {}
+        last[sighting.link] = sighting
+        copies[-1].sightings.append(sighting)
+    return copies
+
+
+def _goes_on(before: Sighting, after: Sighting) -> bool:
+    """A sender that counts its packets gives each transmission another number, so that it may take longer."""
+    longest = _NUMBERED if after.ident else _TOGETHER
+    return after.hops < before.hops and after.time - before.time < longest

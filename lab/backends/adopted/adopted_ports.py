@@ -1,0 +1,163 @@
+"""Lossless ports on a lab that somebody else has deployed: what they take the place of is kept, and put back.
+
+That is the qdisc of each interface, how much it lets one hold, what it asks the kernel to merge and leave out
+(offloads), and the CPUs that receive from it. The interfaces stay up, with their addresses, routes, neighbours and
+sessions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from lab.dataplane.attach import attach
+from lab.dataplane.numbering import CLOCK_INTERFACE, drain_name
+from lab.errors import EnvironmentLacks
+from lab.kernel.netlink import links, rtnl, saved_qdiscs, tc, tc_hooks
+from lab.kernel.netlink.interfaces import indices
+from lab.kernel.netlink.saved_qdiscs import SavedQdisc
+from lab.kernel.process import files, threads, tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from lab.backends.backend import Fabric
+    from lab.dataplane.numbering import NodePorts
+    from lab.dataplane.port_maps import Programs
+    from lab.kernel.process.netns import Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What an interface had before its port; ``lab.kernel.process.tuning`` has ``length``, ``features``, ``cpus``."""
+
+    index: int
+    queues: tuple[SavedQdisc, ...]
+    length: int = 0
+    """Where it is 0 the kernel makes it 1000 as it puts a qdisc there."""
+    features: tuple[int, ...] = ()
+    cpus: str = ""
+    drain: int = 0
+    """The index that the drain of a host's NIC has where it has one."""
+
+
+def look(namespace: Namespace, node: NodePorts) -> dict[str, Replaced]:
+    """What the interfaces of a node that are to have ports have now, and ``lo``, which its clock is put on.
+
+    EnvironmentLacks for one that has what could not be put back.
+    """
+    return threads.in_thread(lambda: _look_here(namespace, node))
+
+
+def _look_here(namespace: Namespace, node: NodePorts) -> dict[str, Replaced]:
+    tuning.own_mounts()
+    namespace.enter()
+    features, cpus = tuning.features(node.interfaces), tuning.steering(node.interfaces)
+    lengths = tuning.queue_lengths(node.interfaces)
+    found = {
+        name: Replaced(
+            index,
+            tuple(saved_qdiscs.queues(index)),
+            lengths[name],
+            tuple(features[name]),
+            cpus[name],
+            _drain(node, name),
+        )
+        for name, index in zip(node.interfaces, node.found, strict=True)
+    }
+    found[CLOCK_INTERFACE] = Replaced(links.LOOPBACK_INDEX, tuple(saved_qdiscs.queues(links.LOOPBACK_INDEX)))
+    for name, each in found.items():
+        _check(f"{node.node}:{name}", each)
+    return found
+
+
+def _drain(node: NodePorts, interface: str) -> int:
+    return node.index(node.drain(interface)) if node.host else 0
+
+
+def _check(port: str, found: Replaced) -> None:
+    for queue in found.queues:
+        if queue.kind not in saved_qdiscs.KEPT | {saved_qdiscs.DEFAULT}:
+            remedy = "take it away with tc, or adopt the lab without --qos"
+            raise EnvironmentLacks(f"{port} has a qdisc {queue.kind}, which could not be put back", remedy)
+    if tc_hooks.has_hooks(found.index):
+        raise EnvironmentLacks(f"{port} has filters of its own (clsact)", "take them away, or adopt without --qos")
+
+
+def save(file: Path, nodes: Mapping[str, Mapping[str, Replaced]]) -> None:
+    """Keep it, at one stroke."""
+    kept = {node: {name: asdict(each) for name, each in found.items()} for node, found in nodes.items()}
+    with files.replaced(file) as fresh:
+        fresh.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def load(file: Path) -> dict[str, dict[str, Replaced]]:
+    """What ``save`` has kept, by node and interface."""
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    return {node: {name: _restored(**each) for name, each in found.items()} for node, found in kept.items()}
+
+
+def _restored(queues: list[dict[str, Any]], features: list[int], **rest: Any) -> Replaced:
+    return Replaced(queues=tuple(SavedQdisc(**each) for each in queues), features=tuple(features), **rest)
+
+
+def put_on(fabric: Fabric, programs: Programs, kept: Mapping[str, Mapping[str, Replaced]]) -> None:
+    """Ports in place of what was kept, while the interfaces are up."""
+    cpus = itertools.cycle(sorted(os.sched_getaffinity(0)))
+
+    def put() -> None:
+        tuning.own_mounts()
+        for name, node in fabric.numbering.nodes.items():
+            fabric.namespace(name).enter()
+            tuning.disable_offloads(node.interfaces)
+            tuning.steer_receive(dict(zip(node.interfaces, cpus, strict=False)))
+            batch = rtnl.NetlinkBatch()
+            for each in kept[name].values():
+                if any(queue.kind != saved_qdiscs.DEFAULT for queue in each.queues):
+                    tc.delete_root(batch, each.index)
+            attach(batch, node, fabric.qos[name], programs)
+            batch.commit()
+
+    threads.in_thread(put)
+
+
+def take_off(namespace: Namespace, kind: str, kept: Mapping[str, Replaced]) -> None:
+    """Give a node's interfaces back what they had before ports of qdisc ``kind``, however much of it they have.
+
+    An interface that is gone, and a qdisc that somebody else has put there since, are left alone.
+    """
+
+    def take() -> None:
+        tuning.own_mounts()
+        namespace.enter()
+        batch = rtnl.NetlinkBatch()
+        there = {name: each for name, each in kept.items() if indices_here.get(name) == each.index}
+        for each in there.values():
+            _give_back(batch, each, kind)
+        for name, each in there.items():
+            if each.drain and indices_here.get(drain_name(name)) == each.drain:
+                links.delete(batch, each.drain, drain_name(name))
+        batch.commit()
+        nics = {name: each for name, each in there.items() if each.features}
+        tuning.set_queue_lengths({name: each.length for name, each in nics.items()})
+        tuning.set_features({name: each.features for name, each in nics.items()})
+        tuning.set_steering({name: each.cpus for name, each in nics.items()})
+
+    indices_here = {CLOCK_INTERFACE: links.LOOPBACK_INDEX, **indices(namespace)}
+    threads.in_thread(take)
+
+
+def _give_back(batch: rtnl.NetlinkBatch, kept: Replaced, kind: str) -> None:
+    """Requests for what an interface had: its qdisc while it has ours or none, and no hooks."""
+    now = tuple(saved_qdiscs.queues(kept.index))
+    ours = any(queue.kind == kind for queue in now)
+    if ours:
+        tc.delete_root(batch, kept.index)
+    if ours or all(queue.kind == saved_qdiscs.DEFAULT for queue in now):
+        saved_qdiscs.put_back(batch, kept.index, kept.queues)
+    if tc_hooks.has_hooks(kept.index):
+        tc.delete_clsact(batch, kept.index)

@@ -1,0 +1,21 @@
+"""Where to listen in a running fabric for links as people name them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.kernel.packets.live_capture import Point
+from lab.model.values.link_selection import choose_links
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.backends.backend import Fabric
+
+
+def points_of(fabric: Fabric, links: Iterable[str]) -> list[Point]:
+    """One end of each link; UsageError when a name means none."""
+    return [
+        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
+        for end, link in choose_links(fabric.topology, links)
+    ]

@@ -1,0 +1,161 @@
+"""The QoS of a running fabric, changed at any of its ports while traffic runs: all of a request, or nothing.
+
+What is asked for is worked out and checked first, for all nodes. Their names are written down, the kernel gets it,
+and it is kept beside the topology, for later commands to know. What fails before that is taken back at once, what was
+killed by the next command: the kernel is given what is kept. The names go when the kernel has it, and not before.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lab.backends import nic_drains
+from lab.dataplane import reconfigure, slot_budget
+from lab.dataplane.port_maps import open_maps, qdisc_kind
+from lab.errors import UsageError
+from lab.kernel.netlink.interfaces import root_qdiscs
+from lab.kernel.process import files, signals
+from lab.model.qos.advice import advise_nodes, fold
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from lab.backends.backend import Fabric
+    from lab.dataplane.port_maps import PortMaps
+    from lab.kernel.process.locks import Waiting
+    from lab.model.qos.advice import QosAdvice
+    from lab.model.qos.port import NodeQos
+    from lab.model.qos.port_change import QosRequest
+    from lab.model.topology import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class QosChangeResult:
+    """Names of the nodes that are now different, and what is unwise there and was not before."""
+
+    nodes: tuple[str, ...]
+    advice: tuple[QosAdvice, ...]
+
+
+def require_ports(fabric: Fabric) -> None:
+    """UsageError for a fabric whose links are only shaped."""
+    if fabric.topology.qos is None:
+        remedy = "write `qos: lab` into its topology, then rocelab down and up"
+        raise UsageError(f"fabric {fabric.name} has no lossless ports", remedy)
+
+
+def deviations(fabric: Fabric, ends: Collection[Endpoint]) -> dict[Endpoint, list[str]]:
+    """For each port, in words, what the kernel has otherwise than it was asked to; mostly nothing."""
+    maps, kind = open_maps(fabric.name), qdisc_kind(fabric.name)
+    found: dict[Endpoint, list[str]] = {}
+    for name in dict.fromkeys(end.node for end in ends):
+        node = fabric.numbering.nodes[name]
+        fields = reconfigure.differences(maps, node, fabric.qos[name], fabric.plan[name])
+        roots = root_qdiscs(fabric.namespace(name))
+        for end in (end for end in ends if end.node == name):
+            root = roots.get(end.interface, ("gone", ""))
+            attached = root == (kind, f"{node.port(end.interface):x}:")
+            found[end] = fields[end.interface] if attached else [f"root qdisc {root[0]}", *fields[end.interface]]
+    return {end: found[end] for end in ends}
+
+
+def change_qos(
+    fabric: Fabric, ports: Collection[Endpoint], request: QosRequest, waiting: Waiting | None = None
+) -> QosChangeResult:
+    """Make ``request`` at ``ports``, and keep it.
+
+    UsageError or InvalidInput when it cannot be, OperationFailed when the kernel refuses it; nothing changes then.
+    Another command that has the fabric is waited for as in ``lifecycle.up``; UsageError when it has taken it away.
+    """
+    from lab.model.qos.port_change import work_out  # noqa: PLC0415 - its schema, and so pydantic, is for changes only
+
+    require_ports(fabric)
+    owner = fabric.state.owner
+    with fabric.state.locked(waiting):
+        if fabric.state.owner != owner:
+            raise UsageError(f"fabric {fabric.name} was taken down", "rocelab ls lists what runs")
+        fabric = replace(fabric)  # what an earlier command has changed meanwhile
+        changed = work_out(fabric.topology, fabric.qos, ports, request)
+        if changed:
+            with signals.held():
+                apply_nodes(fabric, changed)
+    before = {*advise_nodes(fabric.topology, fabric.qos), *slot_advice(fabric, fabric.qos)}
+    wanted = {**fabric.qos, **changed}
+    after = (*advise_nodes(fabric.topology, wanted), *slot_advice(fabric, wanted))
+    return QosChangeResult(tuple(changed), tuple(advice for advice in after if advice not in before))
+
+
+def slot_advice(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> tuple[QosAdvice, ...]:
+    """Where a running fabric's ports cannot hold as many packets as ``nodes`` ask for; nothing without such ports."""
+    if fabric.topology.qos is None:
+        return ()
+    return fold(slot_budget.advise(open_maps(fabric.name).slots, fabric.numbering, nodes))
+
+
+def apply_nodes(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
+    """Have the kernel do what these nodes are to do from now on, and keep it, or change nothing.
+
+    The caller holds the fabric's lock, and has checked what it asks for.
+    """
+    maps = open_maps(fabric.name, writable=True)
+    _finish(fabric, maps)
+    with files.replaced(fabric.state.changing) as fresh:
+        fresh.write_text(json.dumps(list(changed)), encoding="utf-8")
+    try:
+        for name, node in changed.items():
+            nic_drains.add(
+                fabric, name, nic_drains.wanted(node) - nic_drains.wanted(fabric.qos[name])
+            )  # they have no rate yet
+        _write(fabric, maps, changed)
+        fabric.state.save_qos({**fabric.state.load_qos(), **changed})
+    except BaseException:
+        _finish(fabric, maps)
+        raise
+    for name, node in changed.items():
+        nic_drains.remove(fabric, maps, name, nic_drains.wanted(fabric.qos[name]) - nic_drains.wanted(node))
+    fabric.state.changing.unlink()
+
+
+def mend(fabric: Fabric, waiting: Waiting | None = None) -> bool:
+    """Have the kernel do what is kept, where a change of it was killed on the way; whether one was.
+
+    Another command that has the fabric is waited for as in ``lifecycle.up``: it may be the one that is changing it.
+    Signals wait until it is done; what the kernel refuses is tried again by the next command.
+    """
+    if not fabric.state.changing.exists():
+        return False
+    with fabric.state.locked(waiting), signals.held():
+        return fabric.state.changing.exists() and _finish(replace(fabric), open_maps(fabric.name, writable=True))
+
+
+def _finish(fabric: Fabric, maps: PortMaps) -> bool:
+    """Give the kernel what is kept of nodes that were being changed, whatever it has of them; whether any were."""
+    try:
+        names = json.loads(fabric.state.changing.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    nodes = {name: fabric.qos[name] for name in names}
+    stale = {name: nic_drains.stale(fabric, name, node) for name, node in nodes.items()}
+    _write(fabric, maps, {name: nic_drains.without(nodes[name]) for name, some in stale.items() if some})
+    for name, some in stale.items():
+        nic_drains.remove(fabric, maps, name, some)
+        nic_drains.add(fabric, name, nic_drains.wanted(nodes[name]) - nic_drains.standing(fabric, name))
+    _write(fabric, maps, nodes)
+    fabric.state.changing.unlink()
+    return True
+
+
+def put_back(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> None:
+    """Have nodes be as they were before somebody changed them, however far he has come.
+
+    Who was killed has perhaps told the kernel and not yet kept it: all are written. The lock is as above.
+    """
+    apply_nodes(fabric, {name: node for name, node in nodes.items() if node != fabric.qos[name]})
+    _write(fabric, open_maps(fabric.name, writable=True), nodes)
+
+
+def _write(fabric: Fabric, maps: PortMaps, nodes: Mapping[str, NodeQos]) -> None:
+    for name, qos in nodes.items():
+        reconfigure.rewrite(maps, fabric.numbering.nodes[name], qos, fabric.plan[name])

@@ -1,0 +1,239 @@
+"""Fabrics of network namespaces on this kernel: the backend that everything else is measured against."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.backends.fabric_state import JournalKind
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.kernel.bpf import pins
+from lab.kernel.process import cgroup, netns, netns_files, netns_processes, process, signals
+from lab.kernel.process.netns import Namespace
+from lab.model.addressing import plan_addresses
+from lab.model.hosts import hosts_file
+from lab.model.overlay.plan import plan_overlay
+from lab.rdma import rxe
+from lab.routing import daemons
+from lab.routing.daemons import Router
+from lab.routing.frr_config import user_lines
+from lab.routing.frr_config.render import has_routers, render_external, render_router
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lab.backends.backend import Fabric, Progress
+    from lab.backends.fabric_state import FabricState
+    from lab.dataplane.port_maps import Programs
+    from lab.model.addressing import NodePlan
+    from lab.model.topology import Topology
+
+PREFIX: Final = "rl-"
+"""Every namespace of ours begins so."""
+_DAEMON_STARTERS: Final = 4 * (os.cpu_count() or 1)
+_DESCRIPTORS: Final = 12
+"""Open files of each."""
+_SWEEPS: Final = 20
+
+
+class NetnsBackend:
+    """Namespaces, veths, FRR and rxe."""
+
+    name: str = "netns"
+
+    def check(self, topology: Topology) -> None:
+        """Refuse without root, FRR, or what the links ask of the kernel."""
+        from lab.backends.plumbing import check_kernel  # noqa: PLC0415 - see deploy
+
+        check_kernel(topology)
+        self._check_programs(topology)
+        if any(host.rdma for host in topology.hosts):
+            try:
+                rxe.check()
+            except EnvironmentLacks as error:
+                raise EnvironmentLacks(error.message, f"{error.remedy}; or do without: --no-rdma") from error
+
+    def _check_programs(self, topology: Topology) -> None:
+        """Refuse without what nodes are made with."""
+        if topology.switches and has_routers(topology):
+            daemons.check()
+        user_lines.check(topology)
+
+    def namespace(self, state: FabricState, node: str) -> Namespace:
+        """``rl-<fabric>.<node>``: neither name has a dot, so that no two nodes of the machine share one."""
+        return Namespace(f"{PREFIX}{state.name}.{node}", state.groups / node)
+
+    def plan(self, state: FabricState, topology: Topology) -> Mapping[str, NodePlan]:  # noqa: ARG002 - it is built so
+        """The plan by which it is built."""
+        return plan_addresses(topology)
+
+    def indexes(self, state: FabricState) -> Mapping[str, Mapping[str, int]]:  # noqa: ARG002 - it makes them all
+        """None: they have the indexes that are planned."""
+        return {}
+
+    def router(self, state: FabricState, node: str) -> Router:
+        """The daemons of ``node``, with their files below the fabric's state."""
+        return Router(node, self.namespace(state, node), state.node_directory(node))
+
+    def complaints(self, state: FabricState) -> Mapping[str, str]:  # noqa: ARG002 - there is nothing to ask
+        """None: a namespace is there as long as its name is."""
+        return {}
+
+    def deploy(self, fabric: Fabric, progress: Progress) -> None:
+        """Plumbing in one go, daemons in parallel, RDMA devices one by one (rxe races with itself)."""
+        # pyroute2 takes over a second to import in the software-emulated VM, and only building needs it.
+        from lab.backends.plumbing import Blueprint, plumb  # noqa: PLC0415
+
+        namespaces = {node.name: fabric.namespace(node.name) for node in fabric.topology.nodes}
+        _refuse_taken(namespaces.values())
+        ports = contextlib.nullcontext() if fabric.topology.qos is None else self._ports(fabric, progress)
+        with ports as programs:
+            self._make_nodes(fabric, namespaces, progress)
+            progress("plumbing", 0, 1)
+            plumb(Blueprint(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs))
+            netns_files.write_hosts([namespace.name for namespace in namespaces.values()], hosts_file(fabric.plan))
+            progress("plumbing", 1, 1)
+        make_group(fabric.state)
+        self._start_routers(fabric, progress)
+        self._start_rdma(fabric, progress)
+
+    def _make_nodes(self, fabric: Fabric, namespaces: Mapping[str, Namespace], progress: Progress) -> None:
+        """Make the namespaces, by node, each written down before it has its name."""
+        progress("plumbing", 0, 1)
+        names = [namespace.name for namespace in namespaces.values()]
+        netns.create(names, lambda cookies: fabric.state.record(JournalKind.NAMESPACE, cookies))
+
+    @contextlib.contextmanager
+    def _ports(self, fabric: Fabric, progress: Progress) -> Iterator[Programs]:
+        """The programs of the emulated ports of a fabric with QoS, configured."""
+        from lab.dataplane import port_maps, slot_budget  # noqa: PLC0415 - see deploy
+
+        progress("ports", 0, 1)
+        fabric.state.record(JournalKind.DATAPLANE, [fabric.name])
+        places = slot_budget.per_port(fabric.numbering, fabric.qos, slot_budget.available_memory())
+        port_maps.load(fabric.name, fabric.numbering, fabric.state.owner, places)
+        port_maps.write(port_maps.open_maps(fabric.name, writable=True), fabric.numbering, fabric.qos, fabric.plan)
+        with port_maps.programs(fabric.name) as programs:
+            progress("ports", 1, 1)
+            yield programs
+
+    def _start_routers(self, fabric: Fabric, progress: Progress) -> None:
+        launches = daemons.Launches()
+
+        overlay = plan_overlay(fabric.topology)
+        externals = overlay.externals if overlay else {}
+
+        def start(name: str) -> None:
+            router = fabric.router(name)
+            config = (
+                render_external(fabric.topology, fabric.plan, externals[name])
+                if name in externals
+                else render_router(fabric.topology, fabric.plan, name)
+            )
+            router.write(config)
+            router.start(config, launches)
+
+        switches = fabric.topology.switches if has_routers(fabric.topology) else ()
+        names = [*(node.name for node in switches), *externals]
+        process.allow_descriptors(_DAEMON_STARTERS * _DESCRIPTORS)
+        progress("daemons", 0, len(names))
+        with ThreadPoolExecutor(_DAEMON_STARTERS) as starters:
+            try:
+                with signals.held():  # a thread whose start is cut short is waited for by nobody
+                    futures = [starters.submit(start, name) for name in names]
+                for done, future in enumerate(as_completed(futures), start=1):
+                    future.result()
+                    progress("daemons", done, len(futures))
+            except BaseException:
+                with signals.held():  # nothing may be started any more when the undoing begins
+                    launches.give_up()
+                    starters.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _start_rdma(self, fabric: Fabric, progress: Progress) -> None:
+        wanted = [
+            (host.name, interface)
+            for host in fabric.topology.hosts
+            if host.rdma
+            for interface in fabric.plan[host.name].nics
+        ]
+        devices = [rxe.device_name(fabric.name, host, interface) for host, interface in wanted]
+        cookies = fabric.state.proofs(JournalKind.NAMESPACE)
+        homes = [cookies[fabric.namespace(host).name] for host, _ in wanted]
+        fabric.state.record(JournalKind.RDMA_DEVICE, dict(zip(devices, homes, strict=True)))
+        progress("rdma", 0, len(wanted))
+        for done, ((host, interface), device) in enumerate(zip(wanted, devices, strict=True), start=1):
+            rxe.create(fabric.namespace(host), device, interface)
+            progress("rdma", done, len(wanted))
+
+    def remove(self, state: FabricState) -> None:
+        """Processes, RDMA devices one by one, namespaces and with them the links, then the pins of their programs.
+
+        A name in the journal may be somebody else's by now: only what has its proof is taken away.
+        """
+        cookies = state.proofs(JournalKind.NAMESPACE)
+        groups = [Path(name) for name in state.recorded(JournalKind.GROUP)]
+        refuse_inside(state)
+        _end_processes(cookies, groups)
+        names = netns.own(cookies)
+        self._remove_rdma(state, names)
+        netns.delete(names)
+        netns_files.remove(cookies)
+        for group in groups:
+            cgroup.remove(group)
+        self._remove_programs(state)
+
+    def _remove_rdma(self, state: FabricState, names: Iterable[str]) -> None:
+        """The RDMA devices of the journal that are in these namespaces, which are ours."""
+        cookies = state.proofs(JournalKind.NAMESPACE)
+        homes = {cookies[name]: Namespace(name) for name in names}
+        devices = state.proofs(JournalKind.RDMA_DEVICE).items()
+        rxe.delete(*(device for device, home in devices if home in homes and rxe.is_in(homes[home], device)))
+
+    def _remove_programs(self, state: FabricState) -> None:
+        """The pins of the ports' programs, on which no interface depends any more."""
+        for name in state.recorded(JournalKind.DATAPLANE):
+            pins.unpin_own(pins.folder_of(name), state.owner)
+
+
+def _refuse_taken(namespaces: Iterable[Namespace]) -> None:
+    for namespace in namespaces:
+        if namespace.exists():
+            raise UsageError(f"namespace {namespace.name} exists and is not ours", "use another --name, or remove it")
+
+
+def make_group(state: FabricState) -> None:
+    """A cgroup for the fabric's programs, whose name no other can have; without one they are found all the same."""
+    group = cgroup.place_for(f"{state.name}.{state.owner}")
+    if group is None:
+        return
+    state.record(JournalKind.GROUP, [str(group)])
+    if cgroup.create(group):
+        state.groups.symlink_to(group)
+
+
+def refuse_inside(state: FabricState) -> None:
+    """Raise UsageError when the caller is in what it is about to take away."""
+    home = netns.own_cookie()
+    cookies = state.proofs(JournalKind.NAMESPACE)
+    inside = next((name.removeprefix(PREFIX) for name, cookie in cookies.items() if cookie == home), None)
+    if inside or any(cgroup.holds_us(Path(name)) for name in state.recorded(JournalKind.GROUP)):
+        raise UsageError(f"this shell runs inside {inside or 'the fabric'}", "leave it first, then run rocelab down")
+
+
+def _end_processes(cookies: Mapping[str, int], groups: Iterable[Path]) -> None:
+    """End all that is in the groups, then what else runs in the namespaces: again while anything does."""
+    for group in groups:
+        cgroup.end(group)
+    for _ in range(_SWEEPS):
+        with netns_processes.inhabited(cookies) as places:
+            found = netns_processes.processes_in(places)
+            if not found:
+                return
+            process.kill(found, meant=lambda pid, places=places: netns.place_of(pid) in places)  # type: ignore[misc]
+    raise OperationFailed(
+        f"processes keep starting in {', '.join(sorted(set(found.values())))}", "stop what starts them"
+    )

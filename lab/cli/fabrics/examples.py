@@ -1,0 +1,74 @@
+"""``rocelab examples``: the topologies and scenarios that come with rocelab, to read and to change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from lab.cli.kit.output import JsonFlag, print_json, stdout, table
+from lab.errors import UsageError
+from lab.model.values.suggest import suggest
+from lab.shipped import shipped
+
+app = typer.Typer(no_args_is_help=True, help="The topologies and scenarios that come with rocelab.")
+
+_KINDS: Final = {"topologies": "*.yaml", "scenarios": "*.py"}
+
+
+def example_names() -> list[str]:
+    """What there is, as ``topologies/incast.yaml``."""
+    return [
+        f"{kind}/{file.name}"
+        for kind, pattern in _KINDS.items()
+        for file in sorted(shipped(kind).glob(pattern))
+        if not file.name.startswith("_")
+    ]
+
+
+def about(name: str) -> str:
+    """The first sentence of an example."""
+    lines = shipped(name).read_text(encoding="utf-8").splitlines()
+    return lines[0].strip('#" ') if lines else ""
+
+
+@app.command("ls")
+def list_(as_json: JsonFlag = False) -> None:
+    """List them."""
+    rows = [(name, about(name)) for name in example_names()]
+    if as_json:
+        print_json([{"name": name, "about": told} for name, told in rows])
+    else:
+        stdout.print(table("examples", ("name", "what it is"), rows))
+
+
+@app.command()
+def copy(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Of examples ls. \\[default: all]", autocompletion=example_names),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where to put them.")] = Path(),
+) -> None:
+    """Copy them into topologies/ and scenarios/ of a folder; nothing that is there is overwritten."""
+    known = example_names()
+    for name in names or known:
+        if name not in known:
+            raise UsageError(f"there is no example {name}", suggest(name, known, "rocelab examples ls has all"))
+    targets = {name: output / name for name in names or known}
+    there = [str(target) for target in targets.values() if target.exists() or target.is_symlink()]
+    if there:
+        raise UsageError(f"{there[0]} is there already", "choose another place with -o, or name the others")
+    for name, target in targets.items():
+        _copy(shipped(name), target)
+        typer.echo(f"wrote {target}", err=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise UsageError(f"cannot write {target} ({error.strerror})", "choose another place with -o") from error

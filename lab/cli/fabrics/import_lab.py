@@ -1,0 +1,32 @@
+"""``rocelab import``: labs of other programs as fabrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.cli.fabrics.topology import Output, write
+from lab.cli.kit.output import print_note
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def import_lab() -> None:
+    """Read a lab of another program as a topology file."""
+
+
+@app.command()
+def containerlab(
+    file: Annotated[Path, typer.Argument(help="A topology file of containerlab.", show_default=False)],
+    output: Output = None,
+) -> None:
+    """Read a lab's nodes of kind linux, those with FRR as switches, and say what was left out."""
+    from lab.export import from_lab  # noqa: PLC0415 - as models in topology
+
+    text, notes = from_lab.import_lab(file)
+    write(text, output)
+    for note in notes:
+        print_note(f"left out: {note}")

@@ -1,0 +1,135 @@
+"""``rocelab exec``, ``shell`` and ``vtysh``: a node as if you were logged in to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from typer.core import TyperCommand
+
+from lab.backends.node_selection import node_of
+from lab.cli import emulated
+from lab.cli.emulated.devices import devices_of
+from lab.cli.kit.complete import FabricOption, node_names
+from lab.cli.kit.open_fabric import open_fabric
+from lab.errors import UsageError
+from lab.kernel.bpf.pins import BPF_FILES
+from lab.kernel.process import cgroup, process
+from lab.kernel.process.node_session import NodeSession
+from lab.model.overlay.plan import plan_overlay
+from lab.rdma.sysfs import DEVICES
+from lab.routing.daemons import NO_ROUTER
+from lab.routing.frr_config.render import has_routers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer._click.core import Context
+
+    from lab.backends.backend import Fabric
+
+NodeArgument = Annotated[str, typer.Argument(help="Which node.", autocompletion=node_names)]
+_SEPARATOR: Final = "--"
+
+
+class NodeCommand(TyperCommand):
+    """Takes what follows the node as a command of its own, options included, with or without ``--`` before it."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """As Typer does it, behind a ``--`` where nobody typed one."""
+        return super().parse_args(ctx, self._separated(ctx, args))
+
+    def _separated(self, ctx: Context, args: list[str]) -> list[str]:
+        """``args`` with ``--`` in front of the second word that is neither an option nor an option's value."""
+        valued = {name for each in self.get_params(ctx) if not getattr(each, "is_flag", False) for name in each.opts}
+        words, place = 0, 0
+        while place < len(args) and args[place] != _SEPARATOR:
+            if not args[place].startswith("-"):
+                words += 1
+                if words > 1:
+                    return [*args[:place], _SEPARATOR, *args[place:]]
+            place += 2 if args[place] in valued else 1
+        return args
+
+
+def _interact(fabric: Fabric, node: str, argv: list[str], *, is_shell: bool = False) -> int:
+    """Run a program in a node. It finds the node's name and /sys there, and the node's routing daemons."""
+    session = NodeSession(
+        fabric.namespace(node),
+        hostname=node,
+        directories=fabric.router(node).in_node if _routes(fabric, node) else NO_ROUTER,
+        kept=[BPF_FILES, *_rdma_ports(fabric, node)],
+        environment=_environment(fabric, node),
+    )
+    return session.interact(argv, is_shell=is_shell)
+
+
+def _environment(fabric: Fabric, node: str) -> dict[str, str]:
+    """What the commands of ``lab.cli.emulated`` need, and where they are found first."""
+    folder = str(emulated.COMMANDS)
+    return {
+        emulated.NODE: node,
+        emulated.FABRIC: fabric.name,
+        emulated.PYTHON: sys.executable,
+        emulated.FOLDER: folder,
+        "PATH": os.pathsep.join([folder, os.environ.get("PATH", os.defpath)]),
+    }
+
+
+def _rdma_ports(fabric: Fabric, node: str) -> list[Path]:
+    """Where /sys has the ports of a node's RDMA devices: a namespace's own /sys has them without counters."""
+    return [DEVICES / device / "ports" / "1" for device in devices_of(fabric, node)]
+
+
+def _routes(fabric: Fabric, node: str) -> bool:
+    """Whether routing daemons run in a node: a switch, or a host that plays a router outside the fabric."""
+    overlay = plan_overlay(fabric.topology)
+    outside = node in (overlay.externals if overlay else ())
+    return outside or (fabric.topology.node(node).role.is_switch and has_routers(fabric.topology))
+
+
+def execute(
+    node: NodeArgument,
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
+    name: FabricOption = None,
+) -> None:
+    """Run a command in a node, and exit with its exit code: rocelab exec h1 ping -c1 h2.
+
+    Options of rocelab's own stand in front of the command; everything behind it is the command's.
+    """
+    fabric = open_fabric(name)
+    node_of(fabric, node)
+    sys.exit(_interact(fabric, node, command))
+
+
+execute.command_class = NodeCommand  # type: ignore[attr-defined]
+
+
+def shell(node: NodeArgument, name: FabricOption = None) -> None:
+    """Open a shell in a node."""
+    fabric = open_fabric(name)
+    node_of(fabric, node)
+    place = f"{fabric.name}/{node}"
+    # Debian's and Ubuntu's bashrc replaces the prompt, and begins it with the name of a chroot.
+    prompt = [f"PS1={place}# ", f"debian_chroot={place}"]
+    sys.exit(_interact(fabric, node, ["env", *prompt, os.environ.get("SHELL", "/bin/sh")], is_shell=True))
+
+
+def vtysh(
+    node: NodeArgument,
+    command: Annotated[list[str] | None, typer.Option("-c", "--command", help="Run this and return.")] = None,
+    name: FabricOption = None,
+) -> None:
+    """Talk to a switch's routing daemons, or to those of a router outside."""
+    fabric = open_fabric(name)
+    is_switch = node_of(fabric, node).role.is_switch
+    if not _routes(fabric, node):
+        if is_switch:
+            raise UsageError(f"{node} bridges plain VLANs and runs no router", f"rocelab exec {node} bridge link")
+        switches = ", ".join(switch.name for switch in fabric.topology.switches)
+        raise UsageError(f"{node} is a host and runs no router", f"switches are {switches}")
+    router = fabric.router(node)
+    with cgroup.opened(router.namespace.group) as group:  # outside the node: see Router.ask
+        sys.exit(process.interact(router.vtysh(*(command or ())), group))

@@ -1,0 +1,360 @@
+"""``rocelab topology``: make, check, show and draw the file that describes a fabric."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
+from lab.errors import EnvironmentLacks, ExitCode, InvalidInput, LabError, UsageError
+from lab.kernel.process import time_source
+from lab.units import format_rate, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.model.addressing import NodePlan
+    from lab.model.output.fabric_summary import FabricSummary
+    from lab.model.topology import Topology
+
+# Models are imported inside the commands: pydantic is most of their start-up, and `--help` needs none of it.
+
+app = typer.Typer(no_args_is_help=True, help="Make, check, show and draw the file that describes a fabric.")
+new = typer.Typer(no_args_is_help=True, help="Write a commented topology file of a regular shape.")
+app.add_typer(new, name="new")
+
+File = Annotated[Path, typer.Argument(help="A topology file.", show_default=False)]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write here instead of to standard output.")]
+HostsPerLeaf = Annotated[int, typer.Option(help="Hosts on each leaf.")]
+Uplinks = Annotated[int, typer.Option(help="Parallel links between each leaf and each of its spines.")]
+Rate = Annotated[
+    str | None, typer.Option(help="Rate of every link not named otherwise, like 100Mbit. \\[default: 1Gbit]")
+]
+HostRate = Annotated[str | None, typer.Option(help="Rate of links to hosts. \\[default: --rate]")]
+FabricRate = Annotated[str | None, typer.Option(help="Rate of links between switches. \\[default: --rate]")]
+Mtu = Annotated[int | None, typer.Option(help="Largest IP packet in bytes. \\[default: 9000]")]
+QosOption = Annotated[
+    str | None,
+    typer.Option(
+        "--qos",
+        metavar="PRESET",
+        help="Lossless ports, by a preset of rocelab qos presets. \\[default: none, links are lossy]",
+    ),
+]
+Tenants = Annotated[
+    int,
+    typer.Option(
+        min=0, max=250, help="Deal the hosts out among so many tenants, by EVPN and VXLAN.", show_default=False
+    ),
+]
+
+
+class Format(StrEnum):
+    """What a picture is written as."""
+
+    SVG = "svg"
+    PNG = "png"
+    PDF = "pdf"
+    MERMAID = "mermaid"
+    DOT = "dot"
+
+
+_BINARY = {Format.PNG, Format.PDF}
+_OPTIONS = {"fabric_mtu": "mtu", "shape": ""}
+"""Keys of a new file whose options are called something else."""
+_SUFFIXES = {
+    "": Format.SVG,
+    ".svg": Format.SVG,
+    ".png": Format.PNG,
+    ".pdf": Format.PDF,
+    ".mmd": Format.MERMAID,
+    ".mermaid": Format.MERMAID,
+    ".dot": Format.DOT,
+    ".gv": Format.DOT,
+}
+
+
+@new.command("leaf-spine")
+def new_leaf_spine(
+    spines: Annotated[int, typer.Option(help="Spines.")] = 2,
+    leaves: Annotated[int, typer.Option(help="Leaves.")] = 4,
+    hosts_per_leaf: HostsPerLeaf = 2,
+    uplinks_per_pair: Uplinks = 1,
+    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
+    rate: Rate = None,
+    mtu: Mtu = None,
+    host_rate: HostRate = None,
+    fabric_rate: FabricRate = None,
+    qos: QosOption = None,
+    tenants: Tenants = 0,
+    output: Output = None,
+) -> None:
+    """Two tiers: every leaf to every spine."""
+    settings = {
+        "spines": spines,
+        "leaves": leaves,
+        "hosts_per_leaf": hosts_per_leaf,
+        "uplinks_per_pair": uplinks_per_pair,
+        "host_rate": host_rate,
+        "fabric_rate": fabric_rate,
+    }
+    write(_new(name, "leaf-spine", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+
+
+@new.command("clos")
+def new_clos(
+    pods: Annotated[int, typer.Option(help="Pods.")] = 2,
+    superspines: Annotated[int, typer.Option(help="Super-spines.")] = 2,
+    spines_per_pod: Annotated[int, typer.Option(help="Spines of each pod.")] = 2,
+    leaves_per_pod: Annotated[int, typer.Option(help="Leaves of each pod.")] = 2,
+    hosts_per_leaf: HostsPerLeaf = 2,
+    uplinks_per_pair: Uplinks = 1,
+    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
+    rate: Rate = None,
+    mtu: Mtu = None,
+    host_rate: HostRate = None,
+    fabric_rate: FabricRate = None,
+    qos: QosOption = None,
+    tenants: Tenants = 0,
+    output: Output = None,
+) -> None:
+    """Three tiers: pods of leaves and spines, joined by super-spines."""
+    settings = {
+        "pods": pods,
+        "superspines": superspines,
+        "spines_per_pod": spines_per_pod,
+        "leaves_per_pod": leaves_per_pod,
+        "hosts_per_leaf": hosts_per_leaf,
+        "uplinks_per_pair": uplinks_per_pair,
+        "host_rate": host_rate,
+        "fabric_rate": fabric_rate,
+    }
+    write(_new(name, "clos", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+
+
+@new.command("rail-optimised")
+def new_rail_optimised(
+    rails: Annotated[int, typer.Option(help="NICs of each host, and leaves of each unit.")] = 4,
+    hosts_per_unit: Annotated[int, typer.Option(help="Hosts that share one set of rail leaves.")] = 4,
+    units: Annotated[int, typer.Option(help="Scalable units.")] = 1,
+    spines: Annotated[int, typer.Option(help="Spines.")] = 2,
+    uplinks_per_pair: Uplinks = 1,
+    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
+    rate: Rate = None,
+    mtu: Mtu = None,
+    host_rate: HostRate = None,
+    fabric_rate: FabricRate = None,
+    qos: QosOption = None,
+    tenants: Tenants = 0,
+    output: Output = None,
+) -> None:
+    """GPU hosts with one NIC on each rail's leaf."""
+    settings = {
+        "rails": rails,
+        "hosts_per_unit": hosts_per_unit,
+        "units": units,
+        "spines": spines,
+        "uplinks_per_pair": uplinks_per_pair,
+        "host_rate": host_rate,
+        "fabric_rate": fabric_rate,
+    }
+    write(_new(name, "rail-optimised", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+
+
+def _new(name: str, shape: str, settings: Mapping[str, object], qos: str | None, tenants: int) -> str:
+    """The text of a new file; ``settings`` have the links' rate and MTU among them."""
+    from lab.model.output.topology_template import new_topology, room_for_tunnels, with_tenants  # noqa: PLC0415
+
+    mtu = settings["mtu"]
+    room = room_for_tunnels(mtu if isinstance(mtu, int) else None) if tenants else {}
+    try:
+        text = new_topology(name, shape, {**settings, **room}, {key: settings[key] for key in ("rate", "mtu")}, qos)
+        return with_tenants(text, tenants) if tenants else text
+    except InvalidInput as error:
+        problems = {replace(problem, path=_option(problem.path), line=0) for problem in error.problems}
+        raise InvalidInput(f"topology new {shape}", sorted(problems)) from error
+
+
+def _option(path: str) -> str:
+    """The option that set what is at ``path`` of a new file; "" for what no option sets alone."""
+    section, _, key = path.partition(".")
+    names = {"name": "name", "qos": "qos", "overlay": "tenants", "generate": _OPTIONS.get(key, key), "defaults": key}
+    option = names.get(section, "")
+    return f"--{option.replace('_', '-')}" if option else ""
+
+
+@app.command()
+def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", show_default=False)]) -> None:
+    """Report every problem of the files at once; exit code 2 when there is one, 0 for warnings."""
+    from lab.cli.kit.warnings import print_advice  # noqa: PLC0415
+    from lab.faults import declared  # noqa: PLC0415
+    from lab.model.load import read_topology  # noqa: PLC0415
+
+    failed = False
+    for file in files:
+        try:
+            topology = read_topology(file, time_source.reaction(), declared.check)
+            _check_frr(topology, file)
+        except LabError as error:
+            failed = True
+            stderr.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        else:
+            print_advice(topology, file)
+            typer.echo(f"{file}: ok, {len(topology.nodes)} nodes and {len(topology.links)} links")
+    if failed:
+        sys.exit(ExitCode.USAGE)
+
+
+def _check_frr(topology: Topology, file: Path) -> None:
+    """Have vtysh look at the topology's own lines, where there is one."""
+    if not topology.frr:
+        return
+    from lab.routing.frr_config import user_lines  # noqa: PLC0415
+
+    try:
+        user_lines.check(topology, str(file))
+    except EnvironmentLacks as lack:
+        stderr.print(f"{file}: frr is not checked: {lack}", style="yellow", markup=False, soft_wrap=True)
+
+
+@app.command()
+def show(
+    file: File,
+    addresses: Annotated[bool, typer.Option(help="Also print the addressing plan.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print counts, tiers, oversubscription and bisection bandwidth."""
+    from lab.model.load import read_topology  # noqa: PLC0415
+    from lab.model.output.describe import describe  # noqa: PLC0415
+    from lab.model.output.fabric_summary import summarise  # noqa: PLC0415
+
+    topology = read_topology(file, time_source.reaction())
+    if json:
+        print_json(describe(topology, time_source.reaction()))
+        return
+    _print_summary(summarise(topology))
+    if addresses:
+        _print_addresses(topology)
+
+
+@app.command()
+def graph(
+    file: File,
+    format: Annotated[  # noqa: A002 - it is the name of the option
+        Format | None, typer.Option("--format", "-f", help="Otherwise by the name of the output, or svg.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Draw the fabric as SVG, PNG, PDF, Mermaid or Graphviz."""
+    from lab.model.load import read_topology  # noqa: PLC0415
+
+    chosen = _format_of(output) if format is None else format
+    if chosen in _BINARY and output is None and sys.stdout.isatty():
+        raise UsageError(f"a {chosen.upper()} is no text for a terminal", "name a file with -o")
+    topology = read_topology(file, time_source.reaction())
+    if chosen is Format.MERMAID:
+        from lab.model.draw.mermaid import draw_mermaid  # noqa: PLC0415
+
+        write(draw_mermaid(topology), output)
+    elif chosen is Format.DOT:
+        from lab.model.draw.graphviz import draw_graphviz  # noqa: PLC0415
+
+        write(draw_graphviz(topology), output)
+    else:
+        _write_picture(topology, chosen, output)
+
+
+def _format_of(output: Path | None) -> Format:
+    """By the name of the file; UsageError for one that no picture of ours has."""
+    suffix = output.suffix.lower() if output else ""
+    if suffix not in _SUFFIXES:
+        known = ", ".join(filter(None, _SUFFIXES))
+        raise UsageError(f"cannot draw a {suffix} file", f"name it {known}, or choose one with --format")
+    return _SUFFIXES[suffix]
+
+
+def _write_picture(topology: Topology, format: Format, output: Path | None) -> None:  # noqa: A002
+    from lab.model.draw.svg import draw_svg  # noqa: PLC0415
+
+    svg = draw_svg(topology)
+    if format is Format.SVG:
+        write(svg, output)
+        return
+    from lab.model.draw.raster import render  # noqa: PLC0415 - matplotlib takes longer than all else here
+
+    write(render(svg, "png" if format is Format.PNG else "pdf"), output)
+
+
+@app.command()
+def schema(output: Output = None) -> None:
+    """Print the JSON Schema of topology files, for editors that complete YAML."""
+    from lab.model.spec import json_schema  # noqa: PLC0415
+
+    write(json_text.dumps(json_schema(), indent=2) + "\n", output)
+
+
+def write(content: str | bytes, output: Path | None) -> None:
+    """Put a text or a picture into a file, or on standard output; UsageError when it cannot be written."""
+    if output is None:
+        typer.echo(content, nl=False)
+        return
+    try:
+        output.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise UsageError(f"cannot write {output} ({error.strerror})", "choose another place with -o") from error
+    typer.echo(f"wrote {output}", err=True)
+
+
+def _print_summary(summary: FabricSummary) -> None:
+    from lab.model.output.fabric_summary import format_ratio  # noqa: PLC0415
+
+    tiers = [
+        (
+            tier.role.value,
+            tier.nodes,
+            format_rate(tier.rate_down) if tier.rate_down else "",
+            format_rate(tier.rate_up) if tier.rate_up else "",
+            format_ratio(tier.oversubscription),
+        )
+        for tier in summary.tiers
+    ]
+    links = [
+        (
+            f"{kind.lower} to {kind.upper}",
+            kind.links,
+            format_rate(kind.rate),
+            kind.mtu,
+            format_time(kind.delay) if kind.delay else "",
+        )
+        for kind in summary.link_classes
+    ]
+    heading = f"{summary.name}: {summary.nodes} nodes, {summary.links} links"
+    stdout.print(table(heading, ("tier", "nodes", "all down", "all up", "oversubscription"), tiers))
+    stdout.print(table("links", ("between", "links", "rate", "MTU", "delay"), links))
+    facts = [
+        ("pods", summary.pods or "none"),
+        ("RDMA NICs", summary.rdma_nics),
+        ("all hosts can send", format_rate(summary.host_bandwidth)),
+        ("bisection bandwidth", f"{format_rate(summary.bisection_bandwidth)} each way"),
+        ("farthest hosts", f"{summary.diameter} links apart"),
+    ]
+    stdout.print(table("figures", ("what", "value"), facts))
+
+
+def _print_addresses(topology: Topology) -> None:
+    from lab.model.addressing import plan_addresses  # noqa: PLC0415
+
+    rows = [_address_row(plan) for plan in plan_addresses(topology).values()]
+    stdout.print(table("addresses", ("node", "AS", "loopbacks", "links"), rows))
+
+
+def _address_row(plan: NodePlan) -> tuple[object, ...]:
+    ports = [f"{port.name} {port.address}" for port in plan.interfaces.values() if port.address is not None]
+    loopbacks = [str(address.ip) for address in plan.loopbacks]
+    return plan.node.name, plan.asn or "", "\n".join(loopbacks), "\n".join(ports)

@@ -1,0 +1,258 @@
+"""``rocelab scenario break|hint|check|fix|explain|score``: find out what is wrong with a fabric."""
+
+from __future__ import annotations
+
+import random as chance
+import secrets
+import shutil
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from lab.backends import lifecycle
+from lab.backends.fabric_state import all_fabrics, find_fabric
+from lab.cli.incidents import scores
+from lab.cli.kit.complete import FabricOption
+from lab.cli.kit.open_fabric import open_fabric, tell
+from lab.cli.kit.output import JsonFlag, print_json, stdout, table
+from lab.cli.tables import verdict_table
+from lab.errors import ExitCode, OperationFailed, UsageError
+from lab.faults import declared
+from lab.kernel.process import time_source
+from lab.model.load import read_topology
+from lab.scenario import library
+from lab.scenario.challenges import challenge_process, guess
+from lab.scenario.challenges.challenge_record import Challenge, lasting, required
+from lab.scenario.challenges.story_answer import RUNGS
+from lab.scenario.judge import judge
+from lab.scenario.runner import fabric_of
+from lab.units import counted, format_time
+from lab.vm.calls.call import called_at
+
+if TYPE_CHECKING:
+    from lab.backends.backend import Fabric
+    from lab.scenario.api import Scenario
+    from lab.scenario.challenges.challenge_record import ChallengeInfo
+    from lab.scenario.challenges.story_answer import StoryAnswer
+
+Folder = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of your own scenarios.")]
+_NEXT: Final = "rocelab scenario hint | check --cause CAUSE --where PLACE | fix | explain"
+
+
+def _challenging() -> list[str]:
+    return [name for name in library.names() if library.find(name).answer is not None]
+
+
+def _cause_names() -> list[str]:
+    return sorted(guess.causes())
+
+
+def break_(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One of scenario ls.", autocompletion=_challenging)
+    ] = None,
+    random: Annotated[bool, typer.Option("--random", help="Any of them, which is not told.")] = False,
+    level: Annotated[int | None, typer.Option(min=1, max=3, help="Any of those that are so hard.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of what is drawn at random, which scenario it is too.")] = None,
+    path: Folder = library.OWN,
+    as_json: JsonFlag = False,
+) -> None:
+    """Hide a fault in a fabric, which is built if it is not there, and leave its workload running: find it.
+
+    Look with the ordinary commands: status, counters, congestion, qos show, capture, path, exec NODE -- ...
+    """
+    scenario = library.find(name, path) if name else _drawn(path, level, seed)
+    if name and (random or level):
+        raise UsageError(f"{name} is no drawn one", "leave NAME out, or --random and --level")
+    answer = _answer(scenario)
+    topology = read_topology(
+        library.topology_of(scenario, path), reaction=time_source.reaction(), also=declared.check
+    )
+    fabric, built = fabric_of(topology, verdict_table.tell)
+    verdict_table.tell(f"breaking {fabric.name}")
+    try:
+        challenge_process.begin(fabric, scenario, path.resolve(), 1 if seed is None else seed, called_at())
+    except BaseException:
+        if built:
+            lifecycle.down(fabric.state, tell)
+        raise
+    if as_json:
+        print_json({"fabric": fabric.name, "workload": answer.workload, "level": answer.level})
+        return
+    _say(f"Something is wrong with fabric {fabric.name} (level {answer.level}). Meanwhile {answer.workload}.")
+    _say(f"What is it, and where? Look with the ordinary commands, then {_NEXT}")
+
+
+def _drawn(path: Path, level: int | None, seed: int | None) -> Scenario[Any]:
+    every = [library.find(name, path) for name in library.names(path)]
+    fitting = [each for each in every if each.answer is not None and level in {None, each.answer.level}]
+    if not fitting:
+        raise UsageError(f"no scenario of {path} can be drawn", "one needs an answer, and of that level")
+    return chance.Random(secrets.randbits(64) if seed is None else seed).choice(fitting)  # noqa: S311 - a game
+
+
+def _answer(scenario: Scenario[Any]) -> StoryAnswer:
+    if scenario.answer is None:
+        raise UsageError(f"scenario {scenario.name} has no answer", "give its SCENARIO one, or choose another")
+    return scenario.answer
+
+
+def hint(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
+    """Give the next hint: the symptom, where, which counter, which command, and what it shows."""
+    running, answer, _ = _opened(fabric)
+    about = Challenge(running.state).change(lambda old: replace(old, hints=min(old.hints + 1, len(RUNGS))))
+    given = _hints(answer)[: about.hints]
+    if as_json:
+        print_json({"fabric": running.name, "given": given, "left": len(RUNGS) - len(given)})
+        return
+    stdout.print(table("hints", ("about", "hint"), [tuple(each.values()) for each in given]))
+    if about.hints == len(RUNGS):
+        verdict_table.tell("that was the last; rocelab scenario explain tells everything")
+
+
+def check(
+    cause: Annotated[str, typer.Option(metavar="CAUSE", help="What it is.", autocompletion=_cause_names)],
+    where: Annotated[str, typer.Option(metavar="PLACE", help="Where: leaf1, leaf1:swp1 or leaf1--spine1.")],
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say whether an answer is right, and what contradicts it, without giving the right one away.
+
+    Causes are the scenarios' names, and capacity. Exit code 0 when it is right, 1 when it is not.
+    """
+    running, answer, about = _opened(fabric)
+    claimed = guess.find_cause(cause, Path(about.folder))
+    verdict, told = guess.judge(answer, running.topology, claimed, where)
+    right = verdict is guess.Guess.RIGHT
+
+    def noted(old: ChallengeInfo) -> ChallengeInfo:
+        if old.over is not None:
+            return old
+        return replace(old, solved=True, over=called_at()) if right else replace(old, wrong=old.wrong + 1)
+
+    Challenge(running.state).change(noted)
+    if as_json:
+        print_json({"verdict": verdict.value, "told": told})
+    else:
+        _say(f"{verdict}: {told}")
+        if right:
+            verdict_table.tell("rocelab scenario fix mends it, and explain tells the rest")
+    if not right:
+        raise typer.Exit(ExitCode.FAIL)
+
+
+def fix(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the recording goes.")] = Path(
+        "recordings"
+    ),
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Mend what is broken, end the workload, and verify it by the scenario's checks. The score is taken.
+
+    Exit codes as of run: 0 when every check passes, 1 when one fails, 3 when one cannot tell.
+    """
+    running, answer, about = _opened(fabric)
+    challenge = Challenge(running.state)
+    if challenge.ended() is None:
+        verdict_table.tell("mending, and looking whether that is enough")
+        challenge_process.go_on(about)
+    why = challenge.ended()
+    if why or not challenge.recording.is_dir():
+        raise OperationFailed(f"the challenge of {running.name} was not ended well: {why or 'it was fixed already'}")
+    run = verdict_table.fresh(output, about.scenario)
+    try:
+        shutil.copytree(challenge.recording, run)
+    except OSError as error:
+        raise OperationFailed(f"{run} cannot be written: {error.strerror}", "-o names another folder") from error
+    shutil.rmtree(challenge.recording)
+    judged, taken = judge(run, Path(about.folder)), _scored(challenge)
+    if as_json:
+        verified = verdict_table.facts(run, judged)
+        print_json({"fabric": running.name, "fix": answer.fix, "verified": verified, "score": taken})
+    else:
+        _say(f"the fix: {answer.fix}")
+        verdict_table.show(run, judged)
+        verdict_table.tell(f"{_told(taken)}; rocelab scenario explain, and rocelab report {run}, tell the rest")
+    verdict_table.end([judged])
+
+
+def explain(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
+    """Tell everything: what it is, where, why, what mends and prevents it, and how you did. The score is taken."""
+    running, answer, about = _opened(fabric)
+    scenario = library.find(about.scenario, Path(about.folder))
+    taken = _scored(Challenge(running.state))
+    if as_json:
+        told = {name: getattr(answer, name) for name in ("cause", "where", "because", "fix", "prevention")}
+        shown = {"scenario": scenario.name, "title": scenario.title, "text": scenario.text}
+        print_json({**shown, **told, "hints": _hints(answer), "score": taken})
+        return
+    _say(f"{answer.cause}, at {' or '.join(answer.where)}: {answer.because}\n")
+    _say(scenario.text + "\n")
+    stdout.print(table("what shows it", ("about", "hint"), [tuple(each.values()) for each in _hints(answer)]))
+    _say(f"Fix: {answer.fix}\nPrevention: {answer.prevention}")
+    verdict_table.tell(_told(taken))
+    if lasting(running.state) is not None:
+        verdict_table.tell("it is still broken: look at it with this in mind, then rocelab scenario fix")
+
+
+def score(as_json: JsonFlag = False) -> None:
+    """List the challenges that were fixed or explained, with their time, hints and wrong answers."""
+    found = scores.all_scores()
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (f"{datetime.fromtimestamp(each['when']).astimezone():%Y-%m-%d %H:%M}", each["scenario"],
+         "yes" if each["solved"] else "no", format_time(round(each["seconds"])), each["hints"], each["wrong"])
+        for each in found
+    ]  # fmt: skip
+    stdout.print(table("challenges", ("when", "scenario", "found", "time", "hints", "wrong answers"), rows))
+
+
+def _opened(name: str | None) -> tuple[Fabric, StoryAnswer, ChallengeInfo]:
+    """The fabric with a challenge that is meant, its answer, and what is known of it; UsageError without one."""
+    if name is None:
+        states = [state for state in all_fabrics() if state.challenge.is_dir()]
+        if len(states) > 1:
+            raise UsageError(
+                f"{len(states)} fabrics have a challenge",
+                f"say which with --fabric: {', '.join(s.name for s in states)}",
+            )
+        name = states[0].name if states else find_fabric(None).name
+    running = open_fabric(name)
+    about = required(Challenge(running.state))
+    return running, _answer(library.find(about.scenario, Path(about.folder))), about
+
+
+def _hints(answer: StoryAnswer) -> list[dict[str, str]]:
+    return [{"rung": rung, "text": text} for rung, text in zip(RUNGS, answer.hints, strict=True)]
+
+
+def _scored(challenge: Challenge) -> dict[str, Any]:
+    """How whoever plays did until now; kept the first time that it is asked for."""
+    before = required(challenge)
+    about = challenge.change(
+        lambda old: replace(old, scored=True, over=called_at() if old.over is None else old.over)
+    )
+    seconds = max(0.0, (about.over or about.began) - about.began)
+    taken = {
+        "scenario": about.scenario, "when": about.began, "seconds": seconds,
+        "hints": about.hints, "wrong": about.wrong, "solved": about.solved,
+    }  # fmt: skip
+    if not before.scored:
+        scores.keep(taken)
+    return taken
+
+
+def _told(taken: dict[str, Any]) -> str:
+    found = "found" if taken["solved"] else "given up"
+    spent = f"{counted(taken['hints'], 'hint')}, {counted(taken['wrong'], 'wrong answer')}"
+    return f"{found} after {format_time(round(taken['seconds']))}, with {spent}"
+
+
+def _say(line: str) -> None:
+    stdout.print(line, markup=False, highlight=False, soft_wrap=True)

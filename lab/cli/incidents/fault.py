@@ -1,0 +1,244 @@
+"""``rocelab fault``: break a running fabric on purpose, see what is broken, and mend it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lab.cli.kit import recorded_command
+from lab.cli.kit.complete import FabricOption, node_names
+from lab.cli.kit.interrupt import ends_on_signals
+from lab.cli.kit.open_fabric import open_fabric, tell
+from lab.cli.kit.option_value import read_value
+from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
+from lab.errors import UsageError
+from lab.faults import fault_engine, helper_process
+from lab.faults.catalogue import KINDS
+from lab.faults.fault_request import FaultRequest, find_kind, parse_words, understand
+from lab.faults.parameters import listed
+from lab.faults.timing import Timing
+from lab.scenario.challenges.challenge_record import lasting, refuse_another, visible
+from lab.units import counted, parse_time
+
+if TYPE_CHECKING:
+    from lab.backends.backend import Fabric
+    from lab.faults.fault import Fault
+    from lab.faults.ledger import Entry
+
+app = typer.Typer(no_args_is_help=True, help="Break a running fabric on purpose, and mend it.")
+
+
+def kind_names() -> list[str]:
+    """Kinds of faults, for the shell."""
+    return list(KINDS)
+
+
+@app.command("ls")
+def list_(
+    kinds: Annotated[bool, typer.Option("--kinds", help="List what there is to break instead.")] = False,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the faults of a running fabric; they are told by nothing else. What scenario break has hidden is not."""
+    if kinds:
+        _list_kinds(as_json)
+        return
+    running = open_fabric(fabric)
+    found = visible(running.state, fault_engine.running(running))
+    if as_json:
+        print_json([_facts(entry) for entry in found])
+        return
+    rows = [(entry.number, entry.kind, entry.place, _written(entry.parameters), _state(entry)) for entry in found]
+    stdout.print(table(f"faults of {running.name}", ("number", "kind", "place", "parameters", "state"), rows))
+
+
+def _list_kinds(as_json: bool) -> None:
+    if as_json:
+        print_json([_described(kind) for kind in KINDS.values()])
+    else:
+        rows = [(name, kind.form.name.lower(), kind.summary()) for name, kind in KINDS.items()]
+        stdout.print(table("kinds of faults", ("kind", "place", "what happens"), rows))
+
+
+@app.command()
+def show(
+    kind: Annotated[str, typer.Argument(help="One of rocelab fault ls --kinds.", autocompletion=kind_names)],
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a kind of fault does, where it can be, and its parameters."""
+    described = _described(find_kind(kind))
+    if as_json:
+        print_json(described)
+        return
+    stdout.print(f"{described['kind']}\n", style="bold cyan", highlight=False)
+    stdout.print(described["meaning"], markup=False, highlight=False)
+    stdout.print(f"\nplace: {described['place']}", markup=False, highlight=False)
+    rows = [(each["name"], each["default"], each["meaning"]) for each in described["parameters"]]
+    if rows:
+        stdout.print(table("parameters", ("name", "default", "meaning"), rows))
+
+
+@app.command()
+def inject(
+    kind: Annotated[str, typer.Argument(help="One of rocelab fault ls --kinds.", autocompletion=kind_names)],
+    place: Annotated[
+        str, typer.Argument(help="Where: leaf1:swp1, leaf1--spine1, h1, ...", autocompletion=node_names)
+    ],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Parameters: rocelab fault show KIND.")
+    ] = None,
+    after: Annotated[str, typer.Option(metavar="TIME", help="Wait first.")] = "0s",
+    lasting: Annotated[str | None, typer.Option("--for", metavar="TIME", help="Heal it after so long.")] = None,
+    every: Annotated[str | None, typer.Option(metavar="TIME", help="Have it come again, with --for.")] = None,
+    times: Annotated[int | None, typer.Option(help="How often, with --every; without it until Ctrl-C.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="With --every: come at random times of that mean, the same for the same seed."),
+    ] = None,
+    background: Annotated[bool, typer.Option("--background", help="Leave it running by the clock.")] = False,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Break something. It stays until `rocelab fault heal`, or as long as --for says; Ctrl-C heals it.
+
+    A link that flaps:  [bold]fault inject link-down leaf1:swp1 --every 2s --for 500ms --times 10[/]
+
+    A NIC that pauses its leaf:  [bold]fault inject pause-storm h4[/]
+
+    A leaf that marks late:  [bold]fault inject port-config leaf1 set=ecn.3.kmin=43KB[/]
+    """
+    running = open_fabric(fabric)
+    refuse_another(running.state)
+    wish = FaultRequest(kind, place, parse_words(words or []))
+    timing = Timing(
+        after=_seconds("--after", after) or 0.0,
+        lasting=_seconds("--for", lasting),
+        every=_seconds("--every", every),
+        times=times,
+        seed=seed,
+    )
+    understand(running, wish)
+    if background and not timing.attended:
+        raise UsageError("without --after or --for nothing is left to run", "leave --background out")
+    if background:
+        _leave_running(running)
+        stderr.print(f"{wish}, {timing}: rocelab fault ls tells its number", markup=False, highlight=False)
+    elif timing.attended:
+        _attend(running, wish, timing, as_json)
+    else:
+        entry = fault_engine.inject(running, wish, waiting=tell)
+        _record(running, "inject", entry)
+        _tell(entry, as_json)
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    return None if text is None else read_value(option, text, parse_time)
+
+
+def _attend(running: Fabric, wish: FaultRequest, timing: Timing, as_json: bool) -> None:
+    ended = threading.Event()
+
+    def wait(seconds: float) -> bool:
+        return not ended.wait(seconds) and running.state.exists()
+
+    with ends_on_signals(ended.set):
+        came = fault_engine.attend(running, wish, timing, wait, tell, changed=partial(_record, running))
+    if as_json:
+        print_json({"kind": wish.kind, "place": wish.place, "came": came, "interrupted": ended.is_set()})
+    else:
+        stderr.print(f"{wish} came {counted(came, 'time')}", markup=False, highlight=False)
+
+
+def _leave_running(running: Fabric) -> None:
+    """The same command once more."""
+    words = [word for word in sys.argv[1:] if word != "--background"]
+    helper_process.leave(running, words[words.index("inject") + 1 :])
+
+
+def _tell(entry: Entry, as_json: bool) -> None:
+    if as_json:
+        print_json(_facts(entry))
+    elif find_kind(entry.kind).instant:
+        stderr.print(f"{entry}: done", markup=False, highlight=False)
+    else:
+        stderr.print(
+            f"fault {entry.number}: {entry}; rocelab fault heal {entry.number} mends it",
+            markup=False,
+            highlight=False,
+        )
+
+
+@app.command()
+def heal(
+    numbers: Annotated[list[int] | None, typer.Argument(metavar="[NUMBER]...", help="Which; see fault ls.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    fabric: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Put back what was there before a fault, the last one first."""
+    if every == bool(numbers):
+        raise UsageError("heal takes numbers, or --all", "rocelab fault ls has the numbers")
+    running = open_fabric(fabric)
+    healed = fault_engine.heal(running, _healable(running, None if every else numbers), tell)
+    for entry in healed:
+        _record(running, "heal", entry)
+    if as_json:
+        print_json([_facts(entry) for entry in healed])
+    else:
+        stderr.print(f"{counted(len(healed), 'fault')} healed", markup=False, highlight=False)
+
+
+def _healable(running: Fabric, numbers: list[int] | None) -> list[int] | None:
+    """The same numbers; beside a challenge those of its faults are nobody's, whose number and kind are not told."""
+    if lasting(running.state) is None:
+        return numbers
+    known = [entry.number for entry in visible(running.state, fault_engine.running(running))]
+    for number in numbers or ():
+        if number not in known:
+            raise UsageError(
+                f"there is no fault {number} that you have injected", "rocelab scenario fix ends a challenge"
+            )
+    return known if numbers is None else numbers
+
+
+def _record(running: Fabric, did: str, entry: Entry) -> None:
+    """Note in the recordings that are being made what was injected or healed, and when."""
+    if not entry.timing:
+        parameters = {name: str(value) for name, value in entry.parameters.items()}
+        recorded_command.injected(running.state, did, entry.kind, entry.place, parameters)
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    return {
+        "number": entry.number,
+        "kind": entry.kind,
+        "place": entry.place,
+        "parameters": {name: str(value) for name, value in entry.parameters.items()},
+        "whole": entry.whole,
+        "timing": entry.timing,
+        "pid": entry.holder.pid if entry.holder else None,
+    }
+
+
+def _state(entry: Entry) -> str:
+    if entry.timing:
+        return f"comes and goes: {entry.timing}"
+    return "there" if entry.whole else "half there"
+
+
+def _written(parameters: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _described(kind: type[Fault[Any]]) -> dict[str, Any]:
+    return {
+        "kind": kind.name,
+        "place": kind.form.value,
+        "meaning": "\n".join(line.removeprefix("    ") for line in (kind.__doc__ or "").strip().splitlines()),
+        "instant": kind.instant,
+        "parameters": listed(kind.parameters),
+    }

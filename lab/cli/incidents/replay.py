@@ -1,0 +1,50 @@
+"""``rocelab replay``: a recording in the tables of ``rocelab top``, forwards and backwards."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from lab.cli.kit.output import JsonFlag, print_json
+from lab.cli.kit.run_name import folder_of
+from lab.errors import UsageError
+
+
+def replay(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A recording's directory, or its name in recordings/.")],
+    at: Annotated[float, typer.Option(help="Where it begins: seconds of the recording.")] = 0.0,
+    speed: Annotated[float, typer.Option(help="Seconds of the recording in a second.", min=1 / 64, max=64)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the tables of that moment, and end.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Play a recording in the tables of rocelab top: any speed, pause, step, backwards. Without root.
+
+    Space plays and pauses, b turns, + and - change the speed, . and , step a sample, ] and [ go to phases, n and p to
+    what happened. --once and --json show the moment of --at alone.
+    """
+    from lab.cli.tables.dashboard_tables import as_data, show  # noqa: PLC0415 - NumPy, for which --help does not wait
+    from lab.telemetry.read.recording import Recording  # noqa: PLC0415
+    from lab.telemetry.read.timeline_frames import RecordedFilm  # noqa: PLC0415
+
+    recording = Recording.open(folder_of(run))
+    film = RecordedFilm(recording)
+    moment = recording.clock.start + round(at * 10**9)
+    if as_json:
+        print_json(as_data(film, moment))
+    elif once:
+        show(film, moment)
+    else:
+        require_terminal("replay")
+        from lab.tui.replay_app import Replay  # noqa: PLC0415 - Textual, for those who look
+
+        Replay(film, at=at, speed=speed).run()
+
+
+def require_terminal(command: str) -> None:
+    """UsageError unless somebody sits at a terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            f"rocelab {command} draws on a terminal, and this is none", f"rocelab {command} --once, or --json"
+        )

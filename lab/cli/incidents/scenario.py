@@ -1,0 +1,154 @@
+"""``rocelab scenario``: stories of a fabric that breaks, played, recorded and judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.cli.incidents import challenge
+from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
+from lab.cli.kit.run_name import folder_of
+from lab.cli.tables import verdict_table
+from lab.errors import InvalidInput, Problem
+from lab.faults.fault_request import parse_words
+from lab.faults.parameters import listed
+from lab.scenario import library
+from lab.scenario.judge import judge as judged_of
+from lab.scenario.runner import play
+from lab.vm.calls.handover import to_stay
+
+app = typer.Typer(
+    no_args_is_help=True, help="Stories of a fabric that breaks: play one, and judge what was recorded."
+)
+
+
+app.command("break")(challenge.break_)
+app.command()(challenge.hint)
+app.command()(challenge.check)
+app.command()(challenge.fix)
+app.command()(challenge.explain)
+app.command()(challenge.score)
+
+
+def scenario_names() -> list[str]:
+    """Those that come with rocelab, for the shell."""
+    return library.names() if library.OWN.is_dir() else []
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="One of scenario ls.", autocompletion=scenario_names)]
+Folder = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of your own scenarios.")]
+
+
+@app.command("ls")
+def list_(path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
+    """List the scenarios of a folder."""
+    found = [library.find(name, path) for name in library.names(path)]
+    if as_json:
+        print_json([{"name": each.name, "title": each.title, "topology": each.topology} for each in found])
+    else:
+        rows = [(each.name, each.topology, each.title) for each in found]
+        stdout.print(table("scenarios", ("name", "topology", "what happens"), rows))
+
+
+@app.command()
+def show(name: Name, path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
+    """Show a scenario: its story, its numbers, its parameters and what is true of it."""
+    scenario = library.find(name, path)
+    fields = listed(scenario.parameters)
+    checks = [
+        {"name": check.__name__.replace("_", "-"), "meaning": (check.__doc__ or "").partition("\n")[0]}
+        for check in scenario.checks
+    ]
+    if as_json:
+        print_json(
+            {
+                "name": scenario.name,
+                "topology": scenario.topology,
+                "text": scenario.text,
+                "parameters": fields,
+                "checks": checks,
+            }
+        )
+        return
+    stdout.print(scenario.text, markup=False, highlight=False)
+    if fields:
+        stdout.print(table("parameters", ("name", "default", "meaning"), [tuple(each.values()) for each in fields]))
+    stdout.print(table("checks", ("name", "what is true"), [tuple(each.values()) for each in checks]))
+
+
+@app.command()
+def lint(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None, path: Folder = library.OWN
+) -> None:
+    """Look whether scenarios have the shape that they should; nothing is run."""
+    problems = []
+    for name in names or library.names(path):
+        problems += [
+            Problem(f"{name} {problem.path}".strip(), problem.message, problem.remedy, problem.line)
+            for problem in library.lint(name, path)
+        ]
+    if problems:
+        raise InvalidInput(str(path), problems)
+    stderr.print("nothing is wrong", highlight=False)
+
+
+@app.command()
+def run(
+    name: Name,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter. May be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of whatever is drawn at random.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="So often, each with the next seed.")] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the fabric up.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where recordings go.")] = Path(
+        "recordings"
+    ),
+    path: Folder = library.OWN,
+    as_json: JsonFlag = False,
+) -> None:
+    """Play a scenario on its fabric, which is built if it is not there, record it, and judge the recording.
+
+    Exit code 0 when every check passes, 1 when one fails, 3 when one cannot tell.
+    """
+    scenario = library.find(name, path)
+    written = parse_words(settings or [])
+    results = []
+    runs = to_stay(output)
+    for number in range(seed, seed + repeat):
+        folder = verdict_table.fresh(runs, scenario.name)
+        play(
+            scenario,
+            written,
+            folder,
+            folder=path,
+            seed=number,
+            keep=keep or number < seed + repeat - 1,
+            tell=verdict_table.tell,
+        )
+        results.append((folder, judged_of(folder, path)))
+        if not as_json:
+            verdict_table.show(*results[-1])
+    if as_json:
+        print_json([verdict_table.facts(*each) for each in results])
+    verdict_table.end([judged for _, judged in results])
+
+
+@app.command()
+def judge(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A scenario's recording: its directory, or its name in recordings/.")
+    ],
+    path: Folder = library.OWN,
+    as_json: JsonFlag = False,
+) -> None:
+    """Judge a recording again, without root, on any machine. Exit codes as of run."""
+    folder = folder_of(run)
+    judged = judged_of(folder, path)
+    if as_json:
+        print_json(verdict_table.facts(folder, judged))
+    else:
+        verdict_table.show(folder, judged)
+    verdict_table.end([judged])

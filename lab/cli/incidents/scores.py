@@ -1,0 +1,66 @@
+"""Scores of challenges, kept where the user's state is; those of the VM are fetched from there."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from lab.cli.answers.scenarios import Score
+from lab.cli.kit.output import stderr
+from lab.kernel.process.user_folders import user_state
+from lab.vm.calls.call import inside_vm
+from lab.vm.calls.handover import GUEST_CACHE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_FOLDER: Final = "scores"
+_LARGEST: Final = 4096
+"""Octets of a score: what comes from the VM is somebody else's."""
+_SCORE: Final = TypeAdapter(Score)
+
+
+def keep(score: dict[str, Any]) -> None:
+    """Keep a score for good: in the VM where the host fetches it from; where that cannot be, say so and go on."""
+    _put(GUEST_CACHE / _FOLDER if inside_vm() else user_state(_FOLDER), score)
+
+
+def collect(guest_cache: Path) -> None:
+    """Fetch the scores that were taken in the VM."""
+    for path, score in _in(guest_cache / _FOLDER):
+        if score is not None:
+            _put(user_state(_FOLDER), score)
+        path.unlink(missing_ok=True)
+
+
+def all_scores() -> list[dict[str, Any]]:
+    """All that are kept, the oldest first; what is none is passed over."""
+    found = [score for _, score in _in(user_state(_FOLDER)) if score is not None]
+    return sorted(found, key=lambda score: float(score["when"]))
+
+
+def _put(folder: Path, score: dict[str, Any]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{os.urandom(8).hex()}.json").write_text(json.dumps(score), encoding="utf-8")
+    except OSError as error:
+        stderr.print(f"the score is not kept: {error}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _in(folder: Path) -> Iterator[tuple[Path, dict[str, Any] | None]]:
+    for path in sorted(folder.glob("*.json")):
+        yield path, _read(path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        if path.is_symlink() or path.stat().st_size > _LARGEST:
+            return None
+        read: dict[str, Any] = _SCORE.validate_json(path.read_bytes()).model_dump()
+    except (OSError, ValidationError):
+        return None
+    return read

@@ -1,0 +1,1 @@
+"""What commands share: output, progress, options, completion, opening a running fabric."""

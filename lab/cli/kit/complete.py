@@ -1,0 +1,49 @@
+"""What the shell offers when a reader presses Tab."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated
+
+import typer
+
+from lab.errors import LabError
+
+
+def fabric_names() -> list[str]:
+    """Fabrics on this machine."""
+    from lab.backends import fabric_state  # noqa: PLC0415 - only the shell needs it, and commands wait for imports
+
+    return [fabric.name for fabric in fabric_state.all_fabrics()]
+
+
+def node_names() -> list[str]:
+    """Nodes of all fabrics on this machine."""
+    from lab.backends import fabric_state  # noqa: PLC0415
+
+    names: set[str] = set()
+    for fabric in fabric_state.all_fabrics():
+        try:
+            names.update(node.name for node in fabric.load_topology().nodes)
+        except (LabError, OSError):
+            continue
+    return sorted(names)
+
+
+def port_names() -> list[str]:
+    """Nodes of all fabrics on this machine, and their interfaces: leaf1, leaf1:swp1."""
+    from lab.backends import fabric_state  # noqa: PLC0415
+    from lab.model.values.link_selection import every_port  # noqa: PLC0415
+
+    names: set[str] = set()
+    for fabric in fabric_state.all_fabrics():
+        with contextlib.suppress(LabError, OSError):
+            names.update(name for end in every_port(fabric.load_topology()) for name in (end.node, str(end)))
+    return sorted(names)
+
+
+FabricOption = Annotated[
+    str | None,
+    typer.Option("--fabric", metavar="NAME", help="Which fabric, when several run.", autocompletion=fabric_names),
+]
+"""Of every command that is about a running fabric."""

@@ -1,0 +1,91 @@
+"""Names of hosts in filters: which fabric they are of, and their addresses."""
+
+from __future__ import annotations
+
+from functools import partial
+from ipaddress import ip_address, ip_interface
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lab.cli.kit.complete import fabric_names
+from lab.errors import UsageError
+from lab.model.hosts import addresses_of, unknown_node
+
+if TYPE_CHECKING:
+    from lab.wire.filter.expression import Address, Expression
+
+FabricOption = Annotated[
+    str | None,
+    typer.Option(
+        "--fabric",
+        metavar="NAME|FILE",
+        help="Whose hosts a filter names: a running fabric, or a topology file. The one that runs.",
+        autocompletion=fabric_names,
+    ),
+]
+
+
+def parse_filter(text: str | None, fabric: str | None, file: Path) -> Expression | None:
+    """A filter for ``file`` whose hosts are those of ``fabric``; both are looked at only when the filter asks."""
+    if text is None:
+        return None
+    from lab.wire.filter.parse import parse  # noqa: PLC0415 - commands without a filter start without it
+
+    return parse(text, partial(_look_up, fabric), partial(_connection, file))
+
+
+def _connection(file: Path, qp: str) -> Expression:
+    """Both directions of the connection that has a queue pair, as the file tells; it is read for that."""
+    from lab.analysis.results.fact_builder import analyse  # noqa: PLC0415 - NumPy takes a while to import
+    from lab.cli.kit.capture_source import open_capture, require_file  # noqa: PLC0415
+    from lab.cli.tables.ladder_view import the_connection  # noqa: PLC0415
+    from lab.wire.filter.expression import AddressSide, All, Any, FilterField, HostCondition, Within  # noqa: PLC0415
+
+    require_file(file, f"conn=={qp}")
+    with open_capture(file) as stream:
+        found = the_connection(analyse(stream, str(file)), qp, "conn==")
+    ways = ((found.left, found.right), (found.right, found.left))
+    return Any(
+        tuple(
+            All(
+                (
+                    HostCondition(AddressSide.SOURCE, (ip_address(one.host),)),
+                    HostCondition(AddressSide.DESTINATION, (ip_address(other.host),)),
+                    Within(FilterField.QPN, ((other.qp, other.qp),)),
+                )
+            )
+            for one, other in ways
+            if other.qp is not None
+        )
+    )
+
+
+def _look_up(fabric: str | None, name: str) -> list[Address]:
+    from lab.backends.fabric_state import all_fabrics, find_fabric  # noqa: PLC0415 - most filters name no host
+    from lab.cli.vm_routing import ask_vm  # noqa: PLC0415
+    from lab.kernel.process import time_source  # noqa: PLC0415
+    from lab.model.addressing import plan_addresses  # noqa: PLC0415
+    from lab.model.load import read_topology  # noqa: PLC0415
+
+    if fabric is not None and (Path(fabric).suffix in {".yaml", ".yml"} or Path(fabric).is_file()):
+        topology = read_topology(Path(fabric), time_source.reaction())
+    elif len(all_fabrics()) == 0 and (there := ask_vm("inspect", *(["--fabric", fabric] if fabric else []))):
+        return _addresses_in(there, name)
+    elif fabric is None and len(all_fabrics()) != 1:
+        remedy = "write its IP address, or give --fabric and a running fabric's name or a topology file"
+        raise UsageError(f"no fabric is at hand to look up {name!r}", remedy)
+    else:
+        topology = find_fabric(fabric).load_topology()
+    return addresses_of(plan_addresses(topology), name)
+
+
+def _addresses_in(inspected: dict[str, Any], name: str) -> list[Address]:
+    """As ``addresses_of``, of what ``rocelab inspect`` says of a fabric that runs in the VM."""
+    nodes = {node["name"]: node for node in inspected["nodes"]}
+    if name not in nodes:
+        raise unknown_node(name, nodes)
+    node = nodes[name]
+    texts = [*node["loopbacks"], *(each["address"] for each in node["interfaces"] if each["address"])]
+    return [ip_interface(text).ip for text in texts]

@@ -1,0 +1,82 @@
+"""How commands come by a running fabric: they wait for one that is being changed, and say for whom."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lab.backends import lifecycle
+from lab.backends.fabric_state import find_fabric
+from lab.cli.kit import recorded_command
+from lab.cli.kit.output import stderr
+from lab.faults.ledger import Ledger
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from lab.backends.backend import Fabric
+    from lab.backends.fabric_state import FabricState
+
+
+def tell(holder: str) -> None:
+    """Say who is waited for."""
+    _say(f"waiting for {holder}")
+
+
+def open_fabric(name: str | None) -> Fabric:
+    """``lifecycle.open_fabric`` for somebody who watches."""
+    _mend(name)
+    return lifecycle.open_fabric(name, tell)
+
+
+def reading(name: str | None) -> AbstractContextManager[Fabric]:
+    """``lifecycle.reading`` for somebody who watches."""
+    _mend(name)
+    return lifecycle.reading(name, tell)
+
+
+def _mend(name: str | None) -> None:
+    """Undo what commands left that were killed: on the way, or that held something for as long as they ran."""
+    state = find_fabric(name)
+    recorded_command.about(state)
+    _mend_ports(state)
+    _mend_faults(state)
+    _mend_scenario(state)
+
+
+def _mend_ports(state: FabricState) -> None:
+    if os.access(state.changing, os.W_OK):
+        from lab.backends import live_qos  # noqa: PLC0415 - NumPy, and mostly nobody was killed
+
+        if live_qos.mend(lifecycle.open_fabric(state.name, tell), tell):
+            _say(f"put the ports of {state.name} in order: the command that changed them was killed")
+
+
+def _mend_faults(state: FabricState) -> None:
+    if os.access(state.faults, os.R_OK) and Ledger.of(state).entries():
+        from lab.faults.fault_engine import heal_abandoned  # noqa: PLC0415 - all kinds of faults, and most fabrics have none
+
+        for entry in heal_abandoned(lifecycle.open_fabric(state.name, tell), tell):
+            _say(f"healed {entry}, whose command was killed")
+
+
+def _mend_scenario(state: FabricState) -> None:
+    if os.access(state.settings, os.R_OK):
+        from lab.scenario import port_restore  # noqa: PLC0415 - scenarios, and mostly there was none
+
+        if port_restore.mend(lifecycle.open_fabric(state.name, tell), tell):
+            _say(f"put back the ports of {state.name}, whose scenario was killed")
+    if os.access(state.players, os.R_OK) and any(state.players.iterdir()):
+        from lab.scenario import orphans  # noqa: PLC0415 - the same
+
+        if orphans.mend(state):
+            _say(f"ended what a scenario had running in {state.name}, which was killed")
+    if os.access(state.challenge, os.X_OK):
+        from lab.scenario.challenges.challenge_record import mend  # noqa: PLC0415 - the same
+
+        if mend(state):
+            _say(f"the challenge of {state.name} is over: whoever attended it was killed")
+
+
+def _say(line: str) -> None:
+    stderr.print(line, markup=False, highlight=False, soft_wrap=True)

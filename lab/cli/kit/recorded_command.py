@@ -1,0 +1,134 @@
+"""What is typed about a running fabric, kept by the recordings that are being made of it.
+
+A recorder runs in a process of its own. The command itself appends to the recording's ``commands.jsonl`` when it
+ends: its words, when it began and ended, its exit code, and what rocelab printed. What a program in a node prints
+goes to the user's terminal without passing through here, and is not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import time
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from lab.terminal_text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lab.backends.fabric_state import FabricState
+
+_KEPT: Final = frozenset({
+    "capture", "congestion", "counters", "craft", "diagnose", "exec", "expect", "fault", "path", "qos", "rdma",
+    "shell", "status", "vtysh",
+})  # fmt: skip
+"""Commands that load a fabric, change it, or look at it."""
+_GLOBAL: Final = frozenset({"--vm", "--no-vm", "--debug"})
+"""Options ahead of a command that only say where it runs, or how errors look."""
+_MOST: Final = 100_000
+"""Characters of output that are kept."""
+_ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""A control sequence of a terminal (ECMA-48 clause 5.4), by which tables are coloured."""
+
+
+class _Command:
+    """The command that runs in this process; there is one at a time."""
+
+    def __init__(self) -> None:
+        self.states: list[FabricState] = []
+        self.folders: list[Path] = []
+        self.output: list[str] = []
+
+    def note(self, state: FabricState) -> None:
+        """It is about this fabric: whatever records it now keeps the command."""
+        if state not in self.states:
+            self.states.append(state)
+        fresh = [folder for folder in _recorded_into(state) if folder not in self.folders]
+        if fresh and not self.folders:
+            sys.stdout = _Copy(sys.stdout, self.output)
+        self.folders += fresh
+
+
+class _Copy:
+    """A stream that hands on what is written, and keeps it."""
+
+    def __init__(self, stream: TextIO, kept: list[str]) -> None:
+        self._stream, self._kept, self._left = stream, kept, _MOST
+
+    def write(self, text: str) -> int:
+        """As of a text stream."""
+        self._kept.append(text[: self._left])
+        self._left = max(0, self._left - len(text))
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_running: _Command | None = None
+
+
+def about(state: FabricState) -> None:
+    """The command that runs is about this fabric."""
+    if _running is not None:
+        _running.note(state)
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[None]:
+    """The command line in ``sys.argv`` runs meanwhile; recordings of the fabric that it is about keep it."""
+    global _running
+    words = list(dropwhile(lambda word: word in _GLOBAL, sys.argv[1:]))
+    command = words[0] if words else ""
+    _running, began, stdout = _Command() if command in _KEPT else None, time.monotonic_ns(), sys.stdout
+    code = 1
+    try:
+        yield
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        raise
+    finally:
+        made, _running, sys.stdout = _running, None, stdout
+        if made is not None:
+            _append(made, ["rocelab", *words], began, code)
+
+
+def _append(made: _Command, argv: list[str], began: int, code: int) -> None:
+    for state in made.states:
+        made.note(state)
+    output = printable(_ESCAPE.sub("", "".join(made.output)))
+    line = {
+        "ns": began, "end_ns": time.monotonic_ns(), "node": "", "argv": argv, "exit_code": code, "stdout": output,
+        "stderr": "",
+    }  # fmt: skip
+    for folder in made.folders:
+        _to(folder, "commands", line)
+
+
+def injected(state: FabricState, did: str, kind: str, place: str, parameters: dict[str, str]) -> None:
+    """A fault was injected or healed (``did``): the truth of each recording of the fabric says so."""
+    line = {"ns": time.monotonic_ns(), "did": did, "kind": kind, "place": place, "parameters": parameters}
+    for folder in _recorded_into(state):
+        _to(folder, "truth", line)
+
+
+def _recorded_into(state: FabricState) -> list[Path]:
+    """The folders of the recordings that are being made of a fabric."""
+    from lab.backends import recorders  # noqa: PLC0415 - for commands about a fabric
+
+    return [each.folder for each in recorders.running(state)]
+
+
+def _to(recording: Path, what: str, line: dict[str, Any]) -> None:
+    """A command has done its work, also where a recording is full or gone."""
+    from lab.telemetry.store.recording_folder import Folder, append_line  # noqa: PLC0415 - for those who record
+
+    folder = Folder(recording)
+    with contextlib.suppress(OSError):
+        if folder.about.exists():
+            append_line(folder.commands if what == "commands" else folder.truth, line)

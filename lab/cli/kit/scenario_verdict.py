@@ -1,0 +1,55 @@
+"""What the scenario of a recording says of it, for a report, which itself loads no scenario."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import InvalidInput, LabError, UsageError
+from lab.faults.catalogue import KINDS
+from lab.report.scenario_text import Answered, Check, ScenarioText
+from lab.scenario import library
+from lab.scenario.api import named
+from lab.scenario.judge import judge
+from lab.telemetry.read.recording import Recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lab.scenario.api import Scenario
+
+_KINDS: Final = {name: kind.summary() for name, kind in KINDS.items()}
+
+
+def told_of(run: Path, folder: Path) -> ScenarioText:
+    """The story of a run and what its checks say; of a run that cannot be judged, why. InvalidInput when damaged."""
+    asked = Recording.open(run).parameters
+    if "scenario" not in asked:
+        return ScenarioText(kinds=_KINDS, why="no scenario made this recording")
+    try:
+        scenario = library.find(str(asked["scenario"]), folder)
+    except UsageError as error:
+        return ScenarioText(
+            kinds=_KINDS, why=f"{error.message}, by which it could be judged: --path names its folder"
+        )
+    meanings = {named(check): (check.__doc__ or "").partition("\n")[0] for check in scenario.checks}
+    try:
+        judged = judge(run, folder)
+    except InvalidInput:
+        raise
+    except LabError as error:
+        return ScenarioText(scenario.name, scenario.text, kinds=_KINDS, why=error.message, answer=_answer(scenario))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        why = f"it is not as {scenario.name} makes it: {type(error).__name__}"
+        return ScenarioText(scenario.name, scenario.text, kinds=_KINDS, why=why, answer=_answer(scenario))
+    checks = tuple(
+        Check(name, meanings[name], verdict.outcome.value, verdict.evidence)
+        for name, verdict in judged.verdicts.items()
+    )
+    return ScenarioText(scenario.name, scenario.text, judged.outcome.value, checks, _KINDS, answer=_answer(scenario))
+
+
+def _answer(scenario: Scenario[Any]) -> Answered | None:
+    found = scenario.answer
+    if found is None:
+        return None
+    return Answered(found.cause, found.where[0], found.because, found.fix, found.prevention, found.level)

@@ -1,0 +1,1 @@
+"""Commands about the machine: doctor, docs, vm and its checkpoints."""

@@ -1,0 +1,58 @@
+"""``rocelab docs``: the pages that come with rocelab, in Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from lab.cli.kit.output import print_json, stdout, table
+from lab.errors import UsageError
+from lab.model.values.suggest import suggest
+
+PAGES: Final = Path(__file__).parents[2] / "docs"
+
+
+def topics() -> list[str]:
+    """What there are pages about."""
+    return sorted(page.stem for page in PAGES.glob("*.md"))
+
+
+def docs(
+    topic: Annotated[
+        str | None, typer.Argument(help="What to read about. \\[default: a list of all]", autocompletion=topics)
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="Print the JSON Schema of what a command answers."),
+    ] = None,
+) -> None:
+    """Read about a topic; without one, list what there is to read."""
+    if schema is not None:
+        _print_schema(schema)
+    elif topic is None:
+        rows = [(each, _text(each).partition("\n")[0].removeprefix("# ")) for each in topics()]
+        stdout.print(table("rocelab docs TOPIC", ("topic", "what it is about"), rows))
+    elif topic not in topics():
+        raise UsageError(f"no page about {topic}", suggest(topic, topics(), f"there is {', '.join(topics())}"))
+    elif stdout.is_terminal:
+        from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and who lists or pipes needs none
+
+        stdout.print(Markdown(_text(topic)))
+    else:
+        typer.echo(_text(topic), nl=False)
+
+
+def _print_schema(command: str) -> None:
+    from lab.cli.schemas import ANSWERS, adapter  # noqa: PLC0415 - pydantic is slow to import
+
+    if command not in ANSWERS:
+        remedy = suggest(command, ANSWERS, f"there is {', '.join(ANSWERS)}")
+        raise UsageError(f"no command {command!r} answers in JSON", remedy)
+    described = adapter(command).json_schema()
+    print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **described})
+
+
+def _text(topic: str) -> str:
+    return (PAGES / f"{topic}.md").read_text(encoding="utf-8")

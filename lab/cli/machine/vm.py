@@ -1,0 +1,231 @@
+"""``rocelab vm``: the guest that has the kernel RDMA and the emulated port need."""
+
+from __future__ import annotations
+
+import json
+import os
+import time as clock
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.cli.argv import named_files
+from lab.cli.kit.output import JsonFlag, print_json, print_progress, stderr, stdout, table
+from lab.cli.machine import checkpoint
+from lab.errors import UsageError
+from lab.units import format_size
+from lab.vm.calls.call import call, inside_vm
+from lab.vm.calls.handover import NamedFile
+from lab.vm.checkpoints import auto_checkpoint
+from lab.vm.host import vm_lifecycle
+from lab.vm.host.qemu import Time
+from lab.vm.host.vm_state import all_running, state_folder
+from lab.vm.image.recipe import current_recipe, current_recipes, image_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.vm.host.vm_state import RunningVm
+    from lab.vm.image.recipe import Image
+
+app = typer.Typer(no_args_is_help=True, help="A small VM with the kernel that RDMA and the emulated port need.")
+
+Name = Annotated[
+    str, typer.Option(envvar="ROCELAB_VM_NAME", metavar="NAME", help="Which VM: each has a guest of its own.")
+]
+Lives = Annotated[
+    Time | None,
+    typer.Option(
+        "--time",
+        help="Whose time it lives in: virtual is exact on a busy host. By default virtual, with KVM the host's.",
+    ),
+]
+Cpus = Annotated[
+    int | None, typer.Option(min=1, max=64, help="Virtual CPUs; by default the host's, 2 to 4. One in virtual time.")
+]
+Memory = Annotated[int | None, typer.Option(min=512, metavar="MIB", help="Memory in MiB; by default 4096.")]
+Shared = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        resolve_path=True,
+        help="A folder to share besides the checkout, at the same path.",
+    ),
+]
+With = Annotated[
+    str,
+    typer.Option("--with", metavar="WHAT", help="More in the image: containerlab, with Docker and an image of FRR."),
+]
+app.add_typer(checkpoint.app, name="checkpoint")
+_LONG = 10.0
+"""Seconds of waiting after which it is said how long it was."""
+_TYPED_IN = {"exec", "shell", "top", "vtysh"}
+"""Commands that last as long as their user wants."""
+_PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@app.callback()
+def outside_only() -> None:
+    """Refuse inside the guest."""
+    if inside_vm():
+        raise UsageError("this is the VM", "run rocelab vm on the host")
+
+
+@app.command()
+def build(
+    force: Annotated[bool, typer.Option(help="Build although the image is up to date.")] = False, extra: With = ""
+) -> None:
+    """Build the image; does nothing when it is there and its recipe has not changed."""
+    from lab.vm.image import image_build as builder  # noqa: PLC0415 - paid for only by those who build
+
+    began = clock.monotonic()
+    had = image_of(current_recipe(extra)).complete and not force
+    image = builder.build(print_progress, extra=extra, force=force)
+    took = "is up to date" if had else f"built in {clock.monotonic() - began:.0f} s"
+    stdout.print(f"image {image.hash} {took}: {_describe(image)}", highlight=False)
+
+
+@app.command()
+def up(
+    name: Name = "",
+    time: Lives = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
+    share: Shared = None,
+    extra: With = "",
+) -> None:
+    """Start the VM, building its image first when needed."""
+    state = state_folder(name)
+    before = state.running()
+    running = vm_lifecycle.up(state, vm_lifecycle.Wanted(cpus, memory, share, time, extra=extra), print_progress)
+    what = "was up already" if before else f"is up after {running.boot_seconds:.1f} s"
+    stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel}, {running.time} time)", highlight=False)
+    if running.image.hash not in {recipe.hash for recipe in current_recipes()}:
+        _note("it runs an image of an older recipe; for the new one: rocelab vm down, then up again")
+
+
+@app.command(context_settings=_PASS_THROUGH)
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run.")],
+    name: Name = "",
+    output: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="What it writes that is to come back, as it calls it. Repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Run a command in the VM, started when it is not up.
+
+    Files come back that --output names; below a folder that it names, those that were not there.
+    """
+    raise typer.Exit(send(command, name, output or ()))
+
+
+@app.command()
+def shell(name: Name = "") -> None:
+    """Open a shell in the VM."""
+    raise typer.Exit(send(["bash", "-l"], name))
+
+
+@app.command()
+def status(name: Name = "", as_json: JsonFlag = False) -> None:
+    """Say whether the VM is up, and what it is."""
+    running = state_folder(name).running()
+    facts = _facts(running)
+    if as_json:
+        print_json(facts)
+    elif running is None:
+        stdout.print(f"VM is down; image {'built' if facts['image_built'] else 'not built'}", highlight=False)
+    else:
+        stdout.print(
+            table("VM", ("what", "value"), [(key.replace("_", " "), _plain(value)) for key, value in facts.items()])
+        )
+
+
+@app.command("ls")
+def list_machines(as_json: JsonFlag = False) -> None:
+    """List the VMs that are up."""
+    machines = all_running()
+    if as_json:
+        print_json([{"name": name} | _facts(running) for name, running in machines.items()])
+        return
+    columns = ("name", "time", "accel", "cpus", "memory MiB", "up s")
+    rows = [
+        (name, running.time, running.accel, running.cpus, running.memory_mib, round(running.uptime))
+        for name, running in machines.items()
+    ]
+    stdout.print(table("VMs", columns, rows) if rows else "no VM is up")
+
+
+@app.command()
+def down(name: Name = "") -> None:
+    """End the VM; does nothing when it is not up."""
+    stdout.print("VM is down" if vm_lifecycle.down(state_folder(name)) else "VM was not up", highlight=False)
+
+
+def send(command: list[str], name: str | None = None, written: Iterable[str] = ()) -> int:
+    """Run ``command`` in the VM, started when it is not up, and return its exit code; ``written`` comes back."""
+    state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
+    files = named_files(command[1:]) if command[0] == "rocelab" else []
+    known = {file.text for file in files if file.written}
+    files += [NamedFile(text, written=True) for text in written if text not in known]
+    work = auto_checkpoint.work_of(command, os.environ)
+    running = vm_lifecycle.up(state, vm_lifecycle.Wanted(work=work), print_progress)
+    touch = vm_lifecycle.touch(running, work, state, print_progress)
+    began = clock.monotonic()
+    code = call(state, running, [*command, auto_checkpoint.RESTORED] if touch.done else command, files, _note)
+    _tell_time(command, running, clock.monotonic() - began)
+    if "scenario" in command:
+        from lab.cli.incidents import scores  # noqa: PLC0415 - paid for only by those who may have one
+
+        scores.collect(running.guest_cache)
+    if code == 0:
+        vm_lifecycle.keep(touch, state, print_progress)
+    return code
+
+
+def _tell_time(command: list[str], running: RunningVm, seconds: float) -> None:
+    """What a command took by the caller's clock, where people wait and its own figures are in virtual time."""
+    waited = command[0] == "rocelab" and _TYPED_IN.isdisjoint(command) and seconds >= _LONG
+    if waited and running.time is Time.VIRTUAL:
+        print_progress(f"took {seconds:.0f} s by your clock; its own figures are in virtual time")
+
+
+def _facts(running: RunningVm | None) -> dict[str, object]:
+    image = image_of(current_recipe())
+    facts: dict[str, object] = {"up": running is not None, "image": image.hash, "image_built": image.complete}
+    if running is not None:
+        facts |= {
+            "time": str(running.time),
+            "accel": str(running.accel),
+            "pid": running.pid,
+            "checkpoint": running.checkpoint,
+            "uptime_s": round(running.uptime, 1),
+            "boot_s": running.boot_seconds,
+            "kernel": running.kernel,
+            "image": running.image.hash,
+            "image_current": running.image.hash in {recipe.hash for recipe in current_recipes()},
+            "cpus": running.cpus,
+            "memory_mib": running.memory_mib,
+            "shares": [str(share.path) for share in running.shares],
+        }
+    return facts
+
+
+def _plain(value: object) -> object:
+    """A cell of the table: lists with commas, and yes or no for what is so or not."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _describe(image: Image) -> str:
+    kernel = json.loads(image.manifest.read_text(encoding="utf-8"))["kernel"]
+    return f"kernel {kernel}, {format_size(image.disk.stat().st_blocks * 512)} on disk, in {image.folder}"
+
+
+def _note(line: str) -> None:
+    stderr.print(f"note: {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)

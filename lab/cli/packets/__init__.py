@@ -1,0 +1,1 @@
+"""Commands about packets: capture, craft, dissect, analyze, follow, extcap."""

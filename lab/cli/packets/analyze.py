@@ -1,0 +1,109 @@
+"""``rocelab analyze``: what happened in a capture, as tables and a verdict."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lab.cli.kit.capture_source import CaptureArgument, open_capture, require_file
+from lab.cli.kit.host_names import FabricOption, parse_filter
+from lab.cli.kit.option_value import read_value
+from lab.cli.kit.output import JsonFlag, print_json, stderr
+from lab.cli.tables.analysis_tables import show, verdict
+from lab.errors import UsageError
+from lab.units import parse_rate
+
+if TYPE_CHECKING:
+    from lab.analysis.results.analysis_facts import AnalysisFacts
+    from lab.wire.filter.expression import Expression
+
+
+def analyze(
+    file: CaptureArgument,
+    rate: Annotated[
+        str | None, typer.Option(help="Rate of links whose own is not in the file, for pause times: 100Mbit.")
+    ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", metavar="EXPR", help="Only packets like: host h1 and not cnp (rocelab dissect --help)."
+        ),
+    ] = None,
+    fabric: FabricOption = None,
+    icrc: Annotated[bool, typer.Option("--icrc", help="Check every ICRC; takes time for each byte.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw goodput, marks, losses and pauses over time: FILE.svg or FILE.png."),
+    ] = None,
+    qp: Annotated[
+        str | None,
+        typer.Option(
+            "--qp",
+            metavar="QPN[@HOST]",
+            help="One connection as a ladder: PSNs, ACKs, NAKs, CNPs and pauses over time.",
+        ),
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Say what happened in a capture: QPs, messages, losses, marks, pauses and paths, and what looks wrong.
+
+    Of what a filter leaves out nothing is known: qpn==0x11 has no answers, because those go to the other QP.
+
+    Exits with 0 when nothing looks wrong, 1 when something does, and 3 when the file has nothing that is judged.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no matrices here: NumPy need not start threads for them
+    from lab.analysis.results.fact_builder import analyse  # noqa: PLC0415 - NumPy takes a while to import
+
+    speed = None if rate is None else read_value("--rate", rate, parse_rate)
+    if speed == 0:
+        raise UsageError("--rate: a link of 0 bit/s carries nothing", "give the rate of the links, like 100Mbit")
+    if plot is not None and plot.suffix not in {".png", ".svg"}:
+        raise UsageError(f"--plot {plot}: a plot is PNG or SVG", "name a file that ends in .svg or .png")
+    if qp is not None:
+        require_file(file, "--qp")
+    wanted = parse_filter(select, fabric, file)
+    with open_capture(file) as stream:
+        facts = analyse(stream, str(file), rate=speed, check_icrc=icrc, wanted=None if qp else wanted)
+    if qp is not None:
+        _ladder(facts, qp, file, wanted, json=json)
+        raise typer.Exit(verdict(facts))
+    if plot is not None:
+        _plot(facts, plot)
+    if json:
+        told = {field.name: getattr(facts, field.name) for field in fields(facts)}
+        print_json(told | {"verdict": verdict(facts).name.lower()})
+    else:
+        show(facts)
+    raise typer.Exit(verdict(facts))
+
+
+def _ladder(facts: AnalysisFacts, qp: str, file: Path, wanted: Expression | None, *, json: bool) -> None:
+    """Read the file once more, for one connection."""
+    from lab.analysis.results.fact_builder import chooser  # noqa: PLC0415
+    from lab.analysis.views.ladder import ladder  # noqa: PLC0415 - NumPy takes a while to import
+    from lab.cli.tables import ladder_view as drawing  # noqa: PLC0415 - only those who ask for a ladder need it
+
+    connection = drawing.the_connection(facts, qp)
+    with open_capture(file) as stream:
+        told = ladder(stream, str(file), connection, choose=None if wanted is None else chooser(wanted))
+    if json:
+        print_json(drawing.as_data(told))
+    else:
+        drawing.draw(told)
+
+
+def _plot(facts: AnalysisFacts, file: Path) -> None:
+    from lab.analysis.views import plot  # noqa: PLC0415 - matplotlib takes longer than most analyses
+
+    if not plot.can_plot(facts):
+        stderr.print(f"{file} was not written: the capture has no goodput and no pause to plot", markup=False)
+        return
+    try:
+        with file.open("wb") as output:
+            plot.plot(facts, output, "svg" if file.suffix == ".svg" else "png")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}", "name another file") from error

@@ -1,0 +1,183 @@
+"""``rocelab extcap``: links of running fabrics in Wireshark's list of interfaces, by its extcap protocol.
+
+Wireshark starts the program that ``--install`` puts into its folder, asks it for interfaces, link types and options
+(``--extcap-...``), and has it capture into a pipe (``--capture --fifo``), as extcap(4) says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from lab import __version__
+from lab.backends import fabric_state
+from lab.cli.kit.interrupt import ends_on_signals
+from lab.cli.kit.open_fabric import open_fabric
+from lab.cli.kit.output import stdout
+from lab.errors import EnvironmentLacks, LabError, OperationFailed, UsageError
+from lab.kernel.packets.live_capture import LiveCapture
+from lab.kernel.process.process import find_tool, run
+from lab.model.hosts import addresses_of
+from lab.model.topology import Endpoint
+from lab.wire.filter.parse import parse
+from lab.wire.pcapng import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME: Final = "rocelab"
+"""What the program is called in Wireshark's folder, and its interfaces begin with."""
+_FOLDERS: Final = ("Personal Extcap path", "Extcap path", "Global Extcap path")
+"""As ``tshark -G folders`` calls them, the one of the user first; before 4.2 there was one only."""
+_PROGRAM: Final = '''#!{python}
+"""Links of rocelab's fabrics for Wireshark; made by rocelab extcap --install."""
+
+import sys
+
+from lab.cli.app import main
+
+sys.argv[1:1] = ["extcap"]
+main()
+'''
+_CONFIG: Final = (
+    "arg {number=0}{call=--filter}{display=Filter}{type=string}"
+    "{tooltip=Only packets like: qpn==0x11 and not ack. See rocelab dissect --help.}"
+)
+
+
+def extcap(
+    install: Annotated[bool, typer.Option("--install", help="Put it into Wireshark's folder.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Take it away again.")] = False,
+    folder: Annotated[Path | None, typer.Option("--to", help="Another folder than Wireshark names.")] = None,
+    interfaces: Annotated[bool, typer.Option("--extcap-interfaces", hidden=True)] = False,
+    dlts: Annotated[bool, typer.Option("--extcap-dlts", hidden=True)] = False,
+    config: Annotated[bool, typer.Option("--extcap-config", hidden=True)] = False,
+    capturing: Annotated[bool, typer.Option("--capture", hidden=True)] = False,
+    interface: Annotated[str, typer.Option("--extcap-interface", hidden=True)] = "",
+    fifo: Annotated[Path | None, typer.Option("--fifo", hidden=True)] = None,
+    select: Annotated[str, typer.Option("--filter", hidden=True)] = "",
+    capture_filter: Annotated[str, typer.Option("--extcap-capture-filter", hidden=True)] = "",
+    version: Annotated[str, typer.Option("--extcap-version", hidden=True)] = "",  # noqa: ARG001 - ours fits any
+) -> None:
+    """Have Wireshark list the links of running fabrics as interfaces: rocelab extcap --install, and start it anew.
+
+    In Wireshark, as in tshark -i rocelab:FABRIC:leaf1:swp1, a capture filter is one of rocelab's: qpn==0x11 or cnp.
+    Fabrics of this machine, that is; for one in the VM: rocelab --vm capture ... -o - | wireshark -k -i -
+    """
+    if install or remove:
+        _install(folder or wiresharks_folder(), remove=remove)
+    elif interfaces:
+        for line in (f"extcap {{version={__version__}}}{{display={NAME}}}", *_interfaces()):
+            _line(line)
+    elif dlts:
+        _line("dlt {number=1}{name=EN10MB}{display=Ethernet}")
+    elif config:
+        _line(_CONFIG)
+    elif (
+        capture_filter and not capturing
+    ):  # Wireshark asks whether a filter is right: what is said here is wrong with it
+        _check(interface, capture_filter)
+    elif capturing and fifo is not None:
+        _capture(interface, fifo, " and ".join(f"({text})" for text in (select, capture_filter) if text))
+    else:
+        raise UsageError("rocelab extcap is for Wireshark to call", "rocelab extcap --install has it do so")
+
+
+def _line(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+# Installing
+
+
+def wiresharks_folder() -> Path:
+    """Where Wireshark looks for such programs; EnvironmentLacks without tshark, which knows."""
+    done = run([find_tool("tshark", "tshark"), "-G", "folders"])
+    told = dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
+    for name in _FOLDERS:
+        if name in told:
+            return Path(told[name].strip())
+    raise EnvironmentLacks(
+        "tshark -G folders names no folder for extcap", "name it: rocelab extcap --install --to DIR"
+    )
+
+
+def _install(folder: Path, *, remove: bool) -> None:
+    program = folder / NAME
+    try:
+        if remove:
+            program.unlink(missing_ok=True)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            program.write_text(_PROGRAM.format(python=sys.executable))
+            program.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"cannot write {program}: {error.strerror}", "use sudo, or --to DIR") from error
+    done = "removed from" if remove else "installed in"
+    stdout.print(f"{done} {folder}; start Wireshark anew", markup=False, highlight=False, soft_wrap=True)
+
+
+# What Wireshark asks
+
+
+def _interfaces() -> Iterator[str]:
+    """All links of a fabric together, and each end that is a switch's or alone on its link."""
+    for fabric in fabric_state.all_fabrics():
+        with contextlib.suppress(LabError, OSError):  # one that is just being made or taken down
+            topology = fabric.load_topology()
+            whole = f"{NAME}:{fabric.name}"
+            yield f"interface {{value={whole}}}{{display=rocelab {fabric.name}, all links}}"
+            for link in topology.links:
+                for end in link.ends:
+                    display = f"rocelab {fabric.name} {end} to {link.other(end)}"
+                    yield f"interface {{value={whole}:{end}}}{{display={display}}}"
+
+
+def _chosen(interface: str) -> tuple[str, str | None]:
+    """Fabric and end of an interface's name; UsageError for a name that is not ours."""
+    program, _, rest = interface.partition(":")
+    fabric, _, end = rest.partition(":")
+    if program != NAME or not fabric:
+        raise UsageError(f"{interface!r} is no link of a fabric", f"it is like {NAME}:FABRIC:leaf1:swp1")
+    return fabric, end or None
+
+
+def _check(interface: str, text: str) -> None:
+    fabric, _ = _chosen(interface)
+    try:
+        parse(text, partial(addresses_of, open_fabric(fabric).plan))
+    except UsageError as error:
+        _line(str(error))
+
+
+def _capture(interface: str, fifo: Path, select: str) -> None:
+    """Capture into the pipe until Wireshark closes it."""
+    from lab.backends.capture_points import points_of  # noqa: PLC0415 - Wireshark asks for interfaces far more often
+
+    name, end = _chosen(interface)
+    fabric = open_fabric(name)
+    links = (
+        [str(link.ends[0]) for link in fabric.topology.links] if end is None else [str(Endpoint(*end.split(":", 1)))]
+    )
+    wanted = parse(select, partial(addresses_of, fabric.plan)) if select else None
+    try:
+        output = FileIO(os.open(fifo, os.O_WRONLY | os.O_CLOEXEC), "w")
+    except OSError as error:
+        raise UsageError(f"cannot write {fifo}: {error.strerror}", "Wireshark makes it") from error
+    try:
+        with (
+            output,
+            LiveCapture(points_of(fabric, links), Writer(output, select=select), wanted=wanted) as running,
+            ends_on_signals(running.interrupt),
+        ):
+            running.run()
+    except OperationFailed as error:
+        if not isinstance(error.__cause__, BrokenPipeError):
+            raise

@@ -1,0 +1,1 @@
+"""Tables for people: what commands print when --json is not given."""

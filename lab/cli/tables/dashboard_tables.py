@@ -1,0 +1,72 @@
+"""The tables of ``rocelab top`` and ``replay`` once, for people who look once and for programs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.cli.kit.output import stdout, table
+from lab.telemetry.read.dashboard import DEVICES, PORTS
+from lab.tui import cells
+
+if TYPE_CHECKING:
+    from lab.telemetry.read.dashboard import Sheet
+    from lab.telemetry.read.timeline_frames import Film
+
+_NS: Final = 10**9
+
+
+def as_data(film: Film, at: int) -> dict[str, Any]:
+    """The figures of a moment, of which None stands for one that there is none of."""
+    sheets = {sheet.name: _sheet(film, sheet, at) for sheet in (PORTS, DEVICES)}
+    look = film.look(PORTS, at)
+    return {
+        "name": film.name,
+        "ns": look.ns,
+        "seconds": look.seconds,
+        **sheets,
+        "sessions": [
+            {
+                "node": each.node, "interface": each.interface, "protocol": each.protocol, "state": each.state,
+                "since_ns": each.since, "changes": each.changes,
+            }
+            for each in film.standings(at)
+        ],
+        "queue_pairs": [
+            {
+                "node": each.node, "interface": each.interface, "qpn": each.qpn, "type": each.kind,
+                "remote_qpn": each.remote, "state": each.state, "program": each.program, "since_ns": each.since,
+            }
+            for each in film.queue_pairs(at)
+        ],
+    }  # fmt: skip
+
+
+def _sheet(film: Film, sheet: Sheet, at: int) -> dict[str, dict[str, float | None]]:
+    look = film.look(sheet, at)
+    return {
+        name: {key: None if math.isnan(value) else value for key, value in look.of(name).items()}
+        for name in look.names
+    }
+
+
+def show(film: Film, at: int, sort: str = "tx_bps") -> None:
+    """Print the tables of a moment; of ports and devices those where anything moves."""
+    for sheet, title in ((PORTS, "port"), (DEVICES, "device")):
+        look = film.look(sheet, at)
+        names = [measure.name for measure in look.measures]
+        by = names.index(sort) + 1 if sort in names else 0 if sheet is PORTS else 1
+        busy = [line for line in cells.rows(look, by, descending=by > 0) if {*line[1:]} - {cells.NOTHING, ""}]
+        quiet = len(look.names) - len(busy)
+        heading = f"{sheet.name} of {film.name}" + (f", {quiet} more are idle" if quiet else "")
+        if look.names:
+            stdout.print(table(heading, (title, *(measure.title for measure in look.measures)), busy))
+    rows = [(each.node, each.interface, each.protocol, each.state, each.changes) for each in film.standings(at)]
+    if rows:
+        stdout.print(table("sessions", ("node", "interface", "protocol", "state", "changes"), rows))
+    qps = [
+        (f"{each.node}:{each.interface}", each.qpn, each.kind, each.state, each.remote or "", each.program)
+        for each in film.queue_pairs(at)
+    ]
+    if qps:
+        stdout.print(table("queue pairs", ("device", "QP", "type", "state", "to QP", "of"), qps))

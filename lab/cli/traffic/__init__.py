@@ -1,0 +1,1 @@
+"""Commands about traffic and lossless ports: rdma, qos, counters, congestion, expect."""

@@ -1,0 +1,135 @@
+"""``rocelab qos presets``: what ready-made QoS sets, where it comes from, and what differs between two presets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from lab.cli.kit.fit_columns import Column, TableLayout
+from lab.cli.kit.option_value import read_value
+from lab.cli.kit.output import JsonFlag, print_json, stdout, table
+from lab.errors import UsageError
+from lab.model.qos.preset_values import differences, preset_values
+from lab.model.qos.presets import PRESETS, suggest_profile
+from lab.model.topology import MTU_RANGE
+from lab.units import format_rate, format_size, format_time, parse_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_USUAL_RATE: Final = "100Gbit"
+_SIZES: Final = {"kmin", "kmax", "xoff", "xon", "pool"}
+_HEADS: Final = {
+    "rate": "rate",
+    "lossless": "lossless priorities",
+    "kmin": "Kmin",
+    "kmax": "Kmax",
+    "pmax": "Pmax",
+    "alpha": "alpha",
+    "xoff": "XOFF of one group",
+    "xon": "XON",
+    "pool": "shared pool",
+    "roce": "priority of RoCE",
+    "cnp": "priority of CNPs",
+    "cnp_queue": "queue of CNPs",
+    "watchdog": "watchdog after",
+}
+_COLUMNS: Final = (
+    Column("preset", "preset"), Column("rate", "rate", 1), Column("lossless", "lossless", 1), Column("kmin", "Kmin"),
+    Column("kmax", "Kmax"), Column("pmax", "Pmax"), Column("xoff", "XOFF of one group", 2),
+    Column("alpha", "alpha", 3), Column("cnp_queue", "queue of CNPs", 4), Column("watchdog", "watchdog after", 5),
+)  # fmt: skip
+
+
+def presets(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Only these. \\[default: all]", metavar="[PRESET]...")
+    ] = None,
+    diff: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="PRESET PRESET", help="Show only what differs between two presets.", show_default=False),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            help="Scale to links of this rate. \\[default: the rate of the source; with --diff 100Gbit]",
+            show_default=False,
+        ),
+    ] = None,
+    mtu: Annotated[
+        int | None,
+        typer.Option(
+            min=MTU_RANGE[0],
+            max=MTU_RANGE[1],
+            help="Largest IP packet in bytes. \\[default: 9000; 1500 without --rate]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the ready-made QoS of qos: and --qos: thresholds, classes and their sources (rocelab docs presets)."""
+    for name in (*(names or ()), *(diff or ())):
+        if name not in PRESETS:
+            remedy = suggest_profile(name, PRESETS, f"there is {', '.join(PRESETS)}")
+            raise UsageError(f"there is no preset {name}", remedy)
+    if diff is not None and names:
+        raise UsageError("both --diff and presets to list are given", "leave one of them out")
+    scaled = None if rate is None else _rate(rate)
+    if diff is not None:
+        _print_difference(*diff, _rate(_USUAL_RATE) if scaled is None else scaled, mtu, as_json)
+    else:
+        _print_list(names or list(PRESETS), scaled, mtu, as_json)
+
+
+def _rate(text: str) -> int:
+    rate = read_value("--rate", text, parse_rate)
+    if rate < 1:
+        raise UsageError(f"--rate: {text} is no rate of a link", "write it like 100Mbit or 10Gbit")
+    return rate
+
+
+def _print_list(names: Iterable[str], rate: int | None, mtu: int | None, as_json: bool) -> None:
+    values = {name: preset_values(name, rate, mtu) for name in dict.fromkeys(names)}
+    if as_json:
+        print_json([{"preset": name, "source": PRESETS[name].source, **_data(each)} for name, each in values.items()])
+        return
+    rows = [
+        [name if column.key == "preset" else _text(column.key, each[column.key]) for column in _COLUMNS]
+        for name, each in values.items()
+    ]
+    title = "presets, as published" if rate is None else f"presets, on links of {format_rate(rate)}"
+    drawn, _ = TableLayout(_COLUMNS).draw(title, rows, stdout.width)
+    stdout.print(drawn)
+    stdout.print(table("where the values come from", ("preset", "source"), [(n, PRESETS[n].source) for n in values]))
+
+
+def _print_difference(first: str, second: str, rate: int, mtu: int | None, as_json: bool) -> None:
+    found = differences(first, second, rate, mtu)
+    if as_json:
+        values = [{first: each.first, second: each.second} for each in found]
+        print_json([{"setting": each.setting, "values": v} for each, v in zip(found, values, strict=True)])
+        return
+    rows = [
+        (_HEADS.get(each.setting, each.setting), _text(each.setting, each.first), _text(each.setting, each.second))
+        for each in found
+    ]
+    stdout.print(table(f"what differs on links of {format_rate(rate)}", ("setting", first, second), rows))
+
+
+def _data(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a preset that have a name of their own; the maps to priorities together."""
+    named = {key: value for key, value in values.items() if key in _HEADS}
+    return {**named, "maps": {key: value for key, value in values.items() if key not in _HEADS}}
+
+
+def _text(setting: str, value: Any) -> str:
+    if setting in _SIZES:
+        return format_size(value)
+    if setting == "rate":
+        return format_rate(value)
+    if setting == "pmax":
+        return f"{100 * value:g}%"
+    if setting == "watchdog":
+        return "off" if value is None else format_time(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

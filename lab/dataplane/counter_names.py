@@ -1,0 +1,143 @@
+"""The counters of an emulated port by the names that operators know, and what NICs and switches call the same.
+
+``mlx5`` is the name in ``ethtool -S`` of NVIDIA's NICs (drivers/net/ethernet/mellanox/mlx5/core/en_stats.c),
+``sonic`` that in SONiC's COUNTERS_DB, which is SAI's (inc/saiport.h, saiqueue.h, saibuffer.h) or its PFC watchdog's;
+``n`` stands for the number of the priority, queue or group. Empty: nothing known counts the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.dataplane.port_layout import Drop
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NS_PER_US: Final = 1000
+
+
+class CounterScope(StrEnum):
+    """What a counter belongs to; a port has one, or eight of each other kind."""
+
+    PORT = "port"
+    PRIORITY = "priority"
+    QUEUE = "queue"
+    GROUP = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class PortCounter:
+    """One counter, or eight of a kind: its name, where it stands in the record, and its meaning.
+
+    A ``gauge`` says how something is now, or was at most; everything else only grows.
+    """
+
+    scope: CounterScope
+    name: str
+    field: str
+    meaning: str
+    mlx5: str = ""
+    sonic: str = ""
+    reason: Drop | None = None
+    gauge: bool = False
+    unit: int = 1
+
+    def of(self, ports: NDArray[Any]) -> NDArray[Any]:
+        """Its values: one for each of the ``ports``, or a row of eight for each."""
+        column = ports[self.field] if self.scope is CounterScope.PORT else ports[self.scope.value][self.field]
+        chosen: NDArray[Any] = column if self.reason is None else column[..., self.reason]
+        return chosen // self.unit
+
+    def name_of(self, number: int | str) -> str:
+        """Its name for priority, queue or group ``number``."""
+        return self.name.replace("{n}", str(number))
+
+
+def _priority(name: str, field: str, meaning: str, mlx5: str = "", sonic: str = "", **others: Any) -> PortCounter:
+    return PortCounter(CounterScope.PRIORITY, name, field, meaning, mlx5, sonic, **others)
+
+
+def _queue(name: str, field: str, meaning: str, mlx5: str = "", sonic: str = "", **others: Any) -> PortCounter:
+    return PortCounter(CounterScope.QUEUE, f"queue{{n}}_{name}", field, meaning, mlx5, sonic, **others)
+
+
+def _dropped(reason: Drop, meaning: str, mlx5: str = "", sonic: str = "") -> tuple[PortCounter, PortCounter]:
+    name = f"drop_{reason.name.lower()}"
+    packets = _queue(f"{name}_packets", "drop_packets", meaning, mlx5, sonic, reason=reason)
+    return packets, _queue(f"{name}_bytes", "drop_bytes", "their bytes", reason=reason)
+
+
+def _group(name: str, field: str, meaning: str, sonic: str = "", *, gauge: bool = False) -> PortCounter:
+    return PortCounter(CounterScope.GROUP, f"pg{{n}}_{name}", field, meaning, "", sonic, gauge=gauge)
+
+
+def _port(name: str, field: str, meaning: str, mlx5: str = "", sonic: str = "", **others: Any) -> PortCounter:
+    return PortCounter(CounterScope.PORT, name, field, meaning, mlx5, sonic, **others)
+
+
+_PG: Final = "SAI_INGRESS_PRIORITY_GROUP_STAT_"
+_Q: Final = "SAI_QUEUE_STAT_"
+_PFC: Final = "SAI_PORT_STAT_PFC_n_"
+_DOG: Final = "PFC_WD_QUEUE_STATS_"
+
+COUNTERS: Final = (
+    _priority("rx_prio{n}_packets", "rx_packets", "packets received", "rx_prion_packets", f"{_PG}PACKETS"),
+    _priority("rx_prio{n}_bytes", "rx_bytes", "bytes received, without FCS", "rx_prion_bytes", f"{_PG}BYTES"),
+    _priority("tx_prio{n}_packets", "tx_packets", "packets sent", "tx_prion_packets"),
+    _priority("tx_prio{n}_bytes", "tx_bytes", "bytes sent, without FCS", "tx_prion_bytes"),
+    _priority("rx_prio{n}_pause", "rx_pause", "PFC frames that paused us", "rx_prion_pause", f"{_PFC}RX_PKTS"),
+    _priority("rx_prio{n}_resume", "rx_resume", "PFC frames with 0 quanta: XON"),
+    _priority("rx_prio{n}_pause_ignored", "rx_pause_ignored", "PFC frames that we do not obey (pfc.rx is off)"),
+    _priority(
+        "rx_prio{n}_pause_duration", "paused_ns", "microseconds that we were paused, up to now",
+        "rx_prion_pause_duration", f"{_PFC}RX_PAUSE_DURATION_US", unit=_NS_PER_US,
+    ),
+    _priority("tx_prio{n}_pause", "tx_pause", "PFC frames that pause the peer", "tx_prion_pause", f"{_PFC}TX_PKTS"),
+    _priority("tx_prio{n}_resume", "tx_resume", "PFC frames with 0 quanta: XON"),
+    _queue("depth_bytes", "depth_bytes", "bytes that wait now", "", f"{_Q}CURR_OCCUPANCY_BYTES", gauge=True),
+    _queue("depth_packets", "depth_packets", "packets that wait now", gauge=True),
+    _queue("watermark_bytes", "watermark_bytes", "bytes that waited at most", "", f"{_Q}WATERMARK_BYTES", gauge=True),
+    _queue("offered_packets", "offered_packets", "packets that came to the queue"),
+    _queue("offered_bytes", "offered_bytes", "their bytes"),
+    _queue("packets", "sent_packets", "packets sent", "", f"{_Q}PACKETS"),
+    _queue("bytes", "sent_bytes", "bytes sent", "", f"{_Q}BYTES"),
+    _queue("ecn_marked", "ecn_marked", "packets marked CE", "rx_prion_marked", f"{_Q}WRED_ECN_MARKED_PACKETS"),
+    _queue("not_ect", "not_ect", "packets that were to be marked, and cannot be: not ECT"),
+    _queue("ecn_failed", "ecn_failed", "ECT packets that were to be marked, and could not be written"),
+    *_dropped(Drop.LIMIT, "lossy: the queue was at its limit", "", f"{_Q}DROPPED_PACKETS"),
+    *_dropped(Drop.SHARED, "lossy: the group was at its share", "rx_prion_cong_discard", f"{_PG}DROPPED_PACKETS"),
+    *_dropped(Drop.HEADROOM, "lossless: headroom was full", "rx_prion_buf_discard", f"{_PG}DROPPED_PACKETS"),
+    *_dropped(Drop.SLOTS, "the port held as many packets as it can"),
+    *_dropped(Drop.WATCHDOG, "the PFC watchdog dropped them", "", f"{_DOG}TX_DROPPED_PACKETS"),
+    *_dropped(Drop.FLUSH, "the link went down with them in the queue"),
+    _queue("storms", "storms", "times the PFC watchdog saw a storm", "", f"{_DOG}DEADLOCK_DETECTED"),
+    _queue("restored", "restored", "times a storm was over", "", f"{_DOG}DEADLOCK_RESTORED"),
+    _group("bytes", "bytes", "bytes in the buffer now", f"{_PG}CURR_OCCUPANCY_BYTES", gauge=True),
+    _group("watermark_bytes", "watermark_bytes", "bytes in the buffer at most", f"{_PG}WATERMARK_BYTES", gauge=True),
+    _group(
+        "headroom_bytes", "headroom_bytes", "of them in headroom", f"{_PG}XOFF_ROOM_CURR_OCCUPANCY_BYTES", gauge=True
+    ),
+    _group(
+        "headroom_watermark_bytes", "headroom_watermark_bytes", "bytes in headroom at most",
+        f"{_PG}XOFF_ROOM_WATERMARK_BYTES", gauge=True,
+    ),
+    _group("xoff", "xoff", "times it rose above XOFF"),
+    _group("xon", "xon", "times it fell to XON"),
+    _group("drop_packets", "drop_packets", "packets for which it had no room", f"{_PG}DROPPED_PACKETS"),
+    _group("drop_bytes", "drop_bytes", "their bytes"),
+    _port("rx_pfc", "rx_pfc", "PFC frames received, whatever they say"),
+    _port("rx_pfc_invalid", "rx_pfc_invalid", "MAC control frames that are no PFC: ignored"),
+    _port(
+        "rx_global_pause", "rx_global_pause", "802.3x PAUSE frames: ignored",
+        "rx_global_pause", "SAI_PORT_STAT_PAUSE_RX_PKTS",
+    ),
+    _port("rx_cnp", "rx_cnp", "RoCEv2 congestion notifications received", "rp_cnp_handled"),
+    _port("tx_pfc", "tx_pfc", "PFC frames sent"),
+    _port("tx_pfc_bytes", "tx_pfc_bytes", "their bytes"),
+    _port("tx_pfc_failed", "tx_pfc_failed", "PFC frames that could not be made for want of memory"),
+    _port("shaper_late", "late_ns", "microseconds that the shaper woke late, at most", gauge=True, unit=_NS_PER_US),
+)  # fmt: skip
+"""Every counter, in the order in which it is told."""

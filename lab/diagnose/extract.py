@@ -1,0 +1,429 @@
+"""Facts of a recording, or of a window of it.
+
+Read are counters, events, routes, configuration as the devices themselves had it, commands that people ran with
+what they printed, and which transfers a job's owner started. Never read are the truth of what was injected, what a
+scenario typed, and what the topology's file intends: of that only nodes, roles and cables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lab.diagnose.facts import (
+    ArpProbe,
+    GaveUp,
+    Lane,
+    LinkEvent,
+    PortFacts,
+    Ran,
+    SessionChange,
+    Silence,
+    StartedTransfer,
+    Swept,
+    WindowFacts,
+)
+from lab.diagnose.ip_stacks import stacks
+from lab.diagnose.overlay_forwarding import forwarding
+from lab.errors import InvalidInput, UsageError
+from lab.telemetry.store.recording_folder import invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.diagnose.overlay_forwarding import Forwarding
+    from lab.model.qos.port import NodeQos
+    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.series import RecordingPhase
+    from lab.telemetry.read.views import PortView
+
+_NS: Final = 10**9
+_PRIORITIES: Final = range(8)
+_COUNTERS: Final = {
+    "rx_bytes": "rx_prio{n}_bytes", "rx_packets": "rx_prio{n}_packets", "tx_bytes": "tx_prio{n}_bytes",
+    "tx_packets": "tx_prio{n}_packets", "pauses_in": "rx_prio{n}_pause", "resumes_in": "rx_prio{n}_resume",
+    "ignored": "rx_prio{n}_pause_ignored", "pauses_out": "tx_prio{n}_pause", "resumes_out": "tx_prio{n}_resume",
+    "offered": "queue{n}_offered_packets", "marked": "queue{n}_ecn_marked", "not_ect": "queue{n}_not_ect",
+    "refused": "pg{n}_drop_packets", "storms": "queue{n}_storms", "restored": "queue{n}_restored",
+}  # fmt: skip
+"""What a lane's growth is read from."""
+_MAIN_TABLE: Final = 254
+_DAEMONS: Final = frozenset({"bgp", "ospf"})
+_LEARNT: Final = 20
+"""The metric of routes that zebra installs (RTPROT_BGP and others, all alike)."""
+_REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
+
+
+def collect(recording: Recording, window: RecordingPhase) -> WindowFacts:
+    """The facts of a window. UsageError without samples, InvalidInput where a file is damaged."""
+    try:
+        return _collected(recording, window)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise invalid(recording.folder.path, f"is damaged: {said}") from error
+
+
+def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
+    if not len(recording.samples["ns"]):
+        raise UsageError(f"{recording.name} has no samples: nothing can be told of it", "record it again, for longer")
+    start = recording.clock.start
+    missing: list[str] = []
+    plain = not any(_counts_priorities(recording, port) for port in recording.ports)
+    qos, current = _configuration(recording, window, missing)
+    state = _state(recording)
+    links = (*_links_before(recording, state), *_link_changes(recording, window.end))
+    lost = _lost_devices(recording, window.end)
+    facts = WindowFacts(
+        start=(window.start - start) / _NS,
+        end=(window.end - start) / _NS,
+        ports=dict(_ports(recording, window, plain)),
+        lanes=dict(_lanes(recording, window)),
+        devices={
+            device.partition(":")[0]: _device(recording, device, window)
+            for device in recording.devices
+            if device not in lost
+        },
+        without_device=lost,
+        addresses=_addresses(recording, state),
+        routes=_routes(recording, state, window, missing),
+        links=tuple(each for each in links if each.seconds >= (window.start - start) / _NS),
+        mtus=_mtus(links, (window.start - start) / _NS),
+        down=frozenset(port for port, up in {each.port: each.up for each in links}.items() if not up),
+        readdressed=_readdressed(recording, window.end),
+        sessions=tuple(_session_changes(recording, window)),
+        silences=tuple(_silences(recording, window)),
+        ran=tuple(_ran(recording, window)),
+        swept=tuple(_swept(recording, window)),
+        gave_up=tuple(_gave_up(recording, window)),
+        asked=tuple(_asked(recording, window)),
+        stacks=stacks(state, recording, window.end),
+        qos=qos,
+        forwarding=_overlay(recording, state, window, missing),
+        bridged=recording.topology.overlay is not None and recording.topology.overlay.plain,
+        plain=plain,
+        current=current,
+    )
+    if facts.plain:
+        missing.append("what plain links do not count: classes, pauses, marks and drops (`qos: lab` in a topology)")
+    if not recording.devices:
+        missing.append("counters of RDMA devices: what was sent again is not known")
+    if facts.bridged:
+        missing.append("the spanning tree: which ports are blocked, and who is the root (`rocelab status`)")
+    if recording.incomplete:
+        missing.append(f"what came after {recording.seconds:.1f} s: {recording.why}")
+    notes = recording.events(source="caller", kind="note", during=window)
+    missing += [str(note.data["said"]) for note in notes if note.data.get("text") == "held back"]
+    transfers = tuple(_transfers(recording, window, facts))
+    if not transfers:
+        missing.append("who writes to whom: no transfer was noted")
+    return replace(facts, transfers=transfers, missing=tuple(missing))
+
+
+def _counts_priorities(recording: Recording, port: str) -> bool:
+    try:
+        recording.port(port).counter("tx_prio0_bytes")
+    except UsageError:
+        return False
+    return True
+
+
+def _ports(recording: Recording, window: RecordingPhase, plain: bool) -> Iterator[tuple[str, PortFacts]]:
+    topology = recording.topology
+    peers = {str(end): str(link.other(end)) for link in topology.links for end in link.ends}
+    hosts = {host.name for host in topology.hosts}
+    for name in recording.ports:
+        port = recording.port(name)
+        counts_priorities = _counts_priorities(recording, name)
+        if not counts_priorities and not plain:
+            continue
+        counts = {
+            field: port.counter(counter).during(window).delta()
+            for field, counter in (
+                ("pfc", "rx_pfc"),
+                ("invalid", "rx_pfc_invalid"),
+                ("global_pause", "rx_global_pause"),
+                ("sent_pfc", "tx_pfc"),
+            )
+            if counts_priorities
+        }
+        yield name, PortFacts(name, peers.get(name, ""), name.partition(":")[0] in hosts, **counts)
+
+
+def _lanes(recording: Recording, window: RecordingPhase) -> Iterator[tuple[tuple[str, int], Lane]]:
+    for name in recording.ports:
+        if _counts_priorities(recording, name):
+            for priority in _PRIORITIES:
+                if not _is_idle(recording.port(name), priority):
+                    yield (name, priority), _lane(recording.port(name), priority, window)
+
+
+def _is_idle(port: PortView, priority: int) -> bool:
+    """Whether nothing was ever counted there: quicker to ask than to read everything."""
+    asked = ("tx_prio{n}_packets", "rx_prio{n}_packets", "rx_prio{n}_pause", "rx_prio{n}_pause_ignored",
+             "tx_prio{n}_pause", "queue{n}_offered_packets", "pg{n}_drop_packets")  # fmt: skip
+    return not any(port.counter(name.replace("{n}", str(priority))).last for name in asked)
+
+
+def _lane(port: PortView, priority: int, window: RecordingPhase) -> Lane:
+    counts = {
+        field: port.counter(counter.replace("{n}", str(priority))).during(window).delta()
+        for field, counter in _COUNTERS.items()
+    }
+    depth = port.depth(priority).during(window)
+    storms = port.counter(f"queue{priority}_storms")
+    drops = {reason: count for reason in _REASONS if (count := port.drops(priority, reason).during(window).delta())}
+    return Lane(
+        port.name,
+        priority,
+        **counts,
+        paused=min(1.0, port.paused(priority).during(window).delta() / 1e6 / window.seconds)
+        if window.seconds
+        else 0.0,
+        depth=float(depth.values.mean()) if len(depth) else 0.0,
+        deepest=depth.max,
+        shallowest=int(depth.values.min()) if len(depth) else 0,
+        spread=int(np.quantile(depth.values, 0.9) - np.quantile(depth.values, 0.1)) if len(depth) else 0,
+        drops=drops,
+        headroom=port.counter(f"pg{priority}_headroom_bytes").during(window).max,
+        storms_so_far=storms.between(storms.clock.start, window.end).delta(),
+    )
+
+
+def _lost_devices(recording: Recording, until: int) -> dict[str, float]:
+    """NICs whose RDMA device was gone by then, and since when."""
+    found: dict[str, float] = {}
+    for event in recording.events(source="rdma", kind="device_gone"):
+        if event.ns <= until:
+            found.setdefault(f"{event.node}:{event.interface}", event.seconds)
+    return found
+
+
+def _device(recording: Recording, device: str, window: RecordingPhase) -> dict[str, int]:
+    known = recording.rdma(device)
+    return {name: known.counter(name).during(window).delta() for name, gauge in known.counters.items() if not gauge}
+
+
+def _configuration(
+    recording: Recording, window: RecordingPhase, missing: list[str]
+) -> tuple[Mapping[str, NodeQos], bool]:
+    """What the devices had in the window, and whether that is known; otherwise what they had at the beginning."""
+    try:
+        return recording.qos_at(window.end)
+    except InvalidInput:
+        raise
+    except UsageError:
+        missing.append("the configuration of the devices")
+        return {}, False
+
+
+def _overlay(
+    recording: Recording, state: Mapping[str, Any], window: RecordingPhase, missing: list[str]
+) -> dict[str, Forwarding]:
+    """What the nodes of an overlay forwarded by as the window ended; empty where there is none."""
+    said = recording.forwarding_at(window.end)
+    found = forwarding(said)
+    missing += [f"what {node} forwards by: it did not answer" for node in said if node not in found]
+    tunnelled = any("dst" in entry for node in state.values() for entry in node.get("fdb", ()))
+    if tunnelled and not said:
+        missing.append("the overlay: tunnels, gateways and what BGP runs with")
+    return found
+
+
+def _state(recording: Recording) -> Mapping[str, Any]:
+    try:
+        return recording.state("before")
+    except InvalidInput:
+        raise
+    except UsageError:
+        return {}
+
+
+def _addresses(recording: Recording, state: Mapping[str, Any]) -> dict[str, str]:
+    """Of each host the address by which its own kernel sends: prefsrc of the route of its link."""
+    found: dict[str, str] = {}
+    hosts = {host.name for host in recording.topology.hosts}
+    for node, known in state.items():
+        for route in known.get("routes", ()) if node in hosts else ():
+            if route.get("protocol") == "kernel" and route.get("scope") == "link" and "prefsrc" in route:
+                found.setdefault(node, str(route["prefsrc"]))
+    return found
+
+
+def _routes(
+    recording: Recording, state: Mapping[str, Any], window: RecordingPhase, missing: list[str]
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """By switch and prefix the next hops' interfaces: those of the beginning, and what the kernel told since.
+
+    Of several routes to a prefix it is the one of the lowest metric; one that refuses has no next hop.
+    """
+    known: dict[str, dict[str, dict[str, tuple[int, tuple[str, ...]]]]] = {}
+    for switch in recording.topology.switches:
+        mine = known.setdefault(switch.name, {})
+        for route in state.get(switch.name, {}).get("routes", ()):
+            if prefix := _prefix(route):
+                metric, maker = int(route.get("metric", 0)), str(route.get("protocol", ""))
+                hops = _outgoing(route) if route.get("type", "unicast") == "unicast" else ()
+                others = mine.setdefault(prefix, {})
+                others[maker] = min(others.get(maker, (metric, hops)), (metric, hops), key=lambda each: each[0])
+    if not state:
+        missing.append("routes")
+    cabled = {str(end) for link in recording.topology.links for end in link.ends}
+    for event in recording.events(source="kernel", kind="route"):
+        if event.ns <= window.end and event.node in known and _is_main(event, cabled):
+            _change(known[event.node].setdefault(str(event.data["prefix"]), {}), event)
+    return {
+        switch: {
+            prefix: min(routes.values(), key=lambda each: each[0])[1] for prefix, routes in prefixes.items() if routes
+        }
+        for switch, prefixes in known.items()
+    }
+
+
+def _change(routes: dict[str, tuple[int, tuple[str, ...]]], event: RecordedEvent) -> None:
+    """The routes to a prefix, by who made them, after an event of the kernel."""
+    maker = str(event.data.get("protocol", ""))
+    if event.data.get("gone"):
+        routes.pop(maker, None)
+        return
+    hops = tuple(event.data.get("interfaces", ())) if event.data.get("type") == "unicast" else ()
+    learnt = routes.get(maker, (_LEARNT if maker in _DAEMONS else 0, ()))[0]
+    routes[maker] = (int(event.data.get("metric", learnt)), hops)
+
+
+def _is_main(event: RecordedEvent, cabled: set[str]) -> bool:
+    """Whether a route is of the main table; an older rocelab does not tell, and there a VRF's leads to no cable."""
+    if "table" in event.data:
+        return int(event.data["table"]) == _MAIN_TABLE
+    return all(f"{event.node}:{hop}" in cabled for hop in event.data.get("interfaces", ()))
+
+
+def _prefix(route: Mapping[str, Any]) -> str:
+    """With its length, which ip leaves out of one address; "" of the default route, and of one of a VRF."""
+    prefix = str(route.get("dst", ""))
+    if "table" in route or prefix in {"", "default"}:
+        return ""
+    return prefix if "/" in prefix else f"{prefix}/{128 if ':' in prefix else 32}"
+
+
+def _outgoing(route: Mapping[str, Any]) -> tuple[str, ...]:
+    hops = route.get("nexthops") or [route]
+    return tuple(sorted(str(hop["dev"]) for hop in hops if "dev" in hop))
+
+
+def _links_before(recording: Recording, state: Mapping[str, Any]) -> Iterator[LinkEvent]:
+    """Links as the recording found their ends; an older rocelab did not look."""
+    cabled = {str(end) for link in recording.topology.links for end in link.ends}
+    for node, known in state.items():
+        for link in known.get("links", ()):
+            if (port := f"{node}:{link['ifname']}") in cabled:
+                yield LinkEvent(-1.0, port, "LOWER_UP" in link["flags"], int(link["mtu"]))
+
+
+def _link_changes(recording: Recording, until: int) -> Iterator[LinkEvent]:
+    for event in recording.events(source="kernel", kind="link"):
+        if event.ns <= until and event.interface != "lo":
+            port = f"{event.node}:{event.interface}"
+            yield LinkEvent(event.seconds, port, bool(event.data.get("up")), int(event.data.get("mtu", 0)))
+
+
+def _readdressed(recording: Recording, until: int) -> dict[str, float]:
+    """Hosts whose kernel lost the route of its own link and has it again."""
+    hosts = {host.name for host in recording.topology.hosts}
+    lost: set[tuple[str, str]] = set()
+    found: dict[str, float] = {}
+    for event in recording.events(source="kernel", kind="route"):
+        if event.node in hosts and event.ns <= until and event.data.get("protocol") == "kernel":
+            key = (event.node, str(event.data["prefix"]))
+            if event.data.get("gone"):
+                lost.add(key)
+            elif key in lost:
+                found[event.node] = event.seconds
+    return found
+
+
+def _mtus(links: tuple[LinkEvent, ...], begin: float) -> dict[str, int]:
+    """By port the smallest MTU that it had in the window, of those that the kernel told."""
+    found: dict[str, int] = {}
+    for each in links:
+        earlier = each.seconds < begin
+        found[each.port] = each.mtu if earlier else min(each.mtu, found.get(each.port, each.mtu))
+    return found
+
+
+def _session_changes(recording: Recording, window: RecordingPhase) -> Iterator[SessionChange]:
+    """What changed in the window, and sessions that are not established as it begins and ends."""
+    missing: dict[str, SessionChange] = {}
+    for event in recording.events(source="routing", kind="bgp"):
+        change = SessionChange(event.seconds, f"{event.node}:{event.interface}", str(event.data["state"]))
+        if event.ns > window.end:
+            break
+        if event.ns >= window.start and event.data.get("before"):
+            missing.pop(change.port, None)
+            yield change
+        elif change.state == "Established":
+            missing.pop(change.port, None)
+        else:
+            missing[change.port] = change
+    yield from missing.values()
+
+
+def _silences(recording: Recording, window: RecordingPhase) -> Iterator[Silence]:
+    gone: dict[tuple[str, str], float] = {}
+    for event in recording.events(source="routing"):
+        daemon = event.node, str(event.data.get("daemon"))
+        if event.kind == "daemon_silent" and window.start <= event.ns <= window.end:
+            yield Silence(event.seconds, *daemon, gone=False)
+        elif event.kind == "daemon_lost" and event.ns <= window.end:
+            gone[daemon] = event.seconds
+        elif event.kind == "daemon_back" and event.ns <= window.start:
+            gone.pop(daemon, None)
+    for (node, name), seconds in gone.items():
+        yield Silence(seconds, node, name, gone=True)
+
+
+def _ran(recording: Recording, window: RecordingPhase) -> Iterator[Ran]:
+    for command in recording.commands:
+        if window.start <= command.ns and command.end_ns <= window.end:
+            seconds = (command.ns - recording.clock.start) / _NS
+            yield Ran(seconds, command.node, command.argv, command.exit_code, command.stdout)
+
+
+def _swept(recording: Recording, window: RecordingPhase) -> Iterator[Swept]:
+    for event in recording.events(source="caller", kind="note", during=window):
+        if event.data.get("text") == "swept":
+            (sent, came), (large_sent, large_came) = event.data["small"], event.data["large"]
+            first, *others = map(str, event.data["path"])
+            port, size = int(event.data["port"]), int(event.data["size"])
+            counts = (int(sent), int(came), int(large_sent), int(large_came))
+            yield Swept(event.seconds, (first, *others), port, size, *counts)
+
+
+def _asked(recording: Recording, window: RecordingPhase) -> Iterator[ArpProbe]:
+    for event in recording.events(source="caller", kind="note", during=window):
+        if event.data.get("text") == "asked":
+            port, macs = f"{event.node}:{event.data['port']}", frozenset(map(str, event.data["answers"]))
+            yield ArpProbe(event.seconds, port, str(event.data["address"]), macs)
+
+
+def _gave_up(recording: Recording, window: RecordingPhase) -> Iterator[GaveUp]:
+    for event in recording.events(source="caller", kind="note", during=window):
+        if event.data.get("text") == "gave up" and "pair" in event.data:
+            yield GaveUp(event.seconds, str(event.data["pair"]), str(event.data["said"]))
+
+
+def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts) -> Iterator[StartedTransfer]:
+    """What was started last of each pair before the window ended, and whose sender sends, or would like to."""
+    latest: dict[tuple[str, str], StartedTransfer] = {}
+    for event in recording.events(source="caller", kind="note"):
+        if event.ns <= window.end and event.data.get("text") == "traffic":
+            for pair in event.data.get("pairs", ()):
+                src, _, dst = str(pair).partition(":")
+                index = event.data.get("gid_index")
+                made = StartedTransfer(src, dst, int(event.data.get("qps", 1)), None if index is None else int(index))
+                latest[src, dst] = made
+    for transfer in latest.values():
+        lanes = [lane for port in facts.ports_of(transfer.src) for lane in facts.by_port.get(port.name, ())]
+        if transfer.gid_index is not None or any(lane.tx_bytes > 10_000 or lane.deepest > 10_000 for lane in lanes):
+            yield transfer

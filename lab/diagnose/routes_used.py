@@ -1,0 +1,56 @@
+"""Which ports a transfer may take, by the routes of the switches on its way."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.diagnose.facts import WindowFacts
+
+
+def way(facts: WindowFacts, src: str, dst: str) -> list[tuple[str, int]]:
+    """Ports that packets from one host to another may leave by, with how many switches lie before each.
+
+    Empty where addresses or routes are not known.
+    """
+    address = facts.addresses.get(dst)
+    found: dict[str, int] = {}
+    if address is None:
+        return []
+    fresh = [(port.peer, 0) for port in facts.ports_of(src) if port.host and port.peer]
+    while fresh:
+        entered, hops = fresh.pop()
+        switch = facts.ports[entered].node if entered in facts.ports else ""
+        for interface in next_hops(facts.routes.get(switch, {}), address):
+            port = f"{switch}:{interface}"
+            if port in facts.ports and port not in found:
+                found[port] = hops
+                if not facts.is_host(facts.peer(port)):
+                    fresh.append((facts.peer(port), hops + 1))
+    return list(found.items())
+
+
+def next_hops(routes: Mapping[str, tuple[str, ...]], address: str) -> tuple[str, ...]:
+    """The interfaces of the route with the longest prefix that has an address."""
+    wanted = ip_address(address)
+    having = [
+        (network.prefixlen, hops)
+        for prefix, hops in routes.items()
+        if hops and (network := ip_network(prefix, strict=False)).version == wanted.version and wanted in network
+    ]
+    return max(having)[1] if having else ()
+
+
+def remote_prefixes(facts: WindowFacts, switch: str) -> dict[str, tuple[str, ...]]:
+    """The routes of a switch to hosts that are not its own, by prefix."""
+    own = {port.interface for port in facts.ports_of(switch) if facts.is_host(port.peer)}
+    found = {}
+    for address in facts.addresses.values():
+        for prefix, hops in facts.routes.get(switch, {}).items():
+            network = ip_network(prefix, strict=False)
+            if hops and network.version == 4 and ip_address(address) in network and not own & set(hops):
+                found[prefix] = hops
+    return found

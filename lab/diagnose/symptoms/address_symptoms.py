@@ -1,0 +1,224 @@
+"""What IP stacks and ARP tell of addresses: who sends to a MAC that nobody has, and who is in another network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.ip_stacks import DEFAULTS
+from lab.diagnose.symptom import Evidence, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import WindowFacts
+    from lab.diagnose.ip_stacks import Stack, StackRoute
+
+_SMALL: Final = 1024
+"""Octets of a ping that every link takes: IPv6 asks 1280 of each (RFC 8200 section 5)."""
+
+
+def sends_to_another_mac(facts: WindowFacts) -> Iterator[Sign]:
+    """A node sends to a MAC that neither who answers by ARP has, nor the NIC at the other end of the cable."""
+    answers = {(each.port, each.address): each.macs for each in facts.asked if each.macs}
+    for node, stack in facts.stacks.items():
+        for (interface, address), mac in stack.neighbours.items():
+            port = f"{node}:{interface}"
+            real = answers.get((port, address)) or _mac(facts, facts.peer(port))
+            if real and mac not in real:
+                says = f"what is for {address} is sent to {mac}, and {' and '.join(sorted(real))} is there"
+                yield Sign(port, (Evidence(says, port, "ip neigh", 1, facts.end),), 0.96)
+
+
+def is_in_another_network(facts: WindowFacts) -> Iterator[Sign]:
+    """The ends of a cable between a host and its switch have no network in common.
+
+    Of one that nobody else is as long as, the end is named that has it.
+    """
+    for version in (4, 6):
+        counts = Counter(length for port in facts.ports for length in _lengths(_networks(facts, port, version)))
+        for port in facts.ports.values():
+            if not port.host or not _mac(facts, port.name) or not _mac(facts, port.peer):
+                continue
+            both = {end: _networks(facts, end, version) for end in (port.name, port.peer)}
+            if all(both.values()) and not frozenset.intersection(*both.values()):
+                odd = [end for end, of in both.items() if all(counts[each] == 1 for each in _lengths(of))]
+                place = odd[0] if len(odd) == 1 else "--".join(sorted(both))
+                yield Sign(place, tuple(_is_in(facts, end, sorted(of)) for end, of in both.items()), 0.95)
+
+
+def two_hosts_answer(facts: WindowFacts) -> Iterator[Sign]:
+    """To one question by ARP several NICs of hosts answer."""
+    nics = {mac: port.name for port in facts.ports.values() if port.host for mac in _mac(facts, port.name)}
+    for each in facts.asked:
+        answering = sorted({nics[mac] for mac in each.macs if mac in nics})
+        for port in answering if len(answering) > 1 else ():
+            others = " and ".join(other for other in answering if other != port)
+            says = f"answers for {each.address} as {others} does, asked by {each.port}"
+            yield Sign(port, (Evidence(says, port, "arp", len(answering), each.seconds),), 0.6)
+
+
+def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
+    """The next hop of a host's default route forwards nothing.
+
+    On a routed link the switch at the other end must have the address; in a network of an overlay any switch may have
+    it, or a host with several links. The counters of a NIC's received side (``h1:rx-eth1``) are no link.
+    """
+    links = Counter(port.node for port in facts.ports.values() if port.peer)
+    forwarding = [stack for node, stack in facts.stacks.items() if node in facts.switches or links[node] > 1]
+    anybody = frozenset(address for stack in forwarding for address in stack.own)
+    for port in facts.ports.values():
+        stack = facts.stacks.get(port.node)
+        gateway = stack.gateways.get(port.interface, "") if stack and port.host else ""
+        routed = _is_routed(facts, port.name)
+        switch = port.peer.partition(":")[0]
+        answering = facts.stacks[switch].own if routed else anybody
+        if answering and gateway and gateway not in answering:
+            who = f"{switch} does not have" if routed else "no switch has"
+            says = f"its default route leads to {gateway}, which {who}"
+            yield Sign(port.name, (Evidence(says, port.name, "ip route", 1, facts.end),), 0.95)
+
+
+def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
+    """A host has no address on a link of which its switch has a network."""
+    for port in facts.ports.values():
+        if not port.host or not _mac(facts, port.name) or not _mac(facts, port.peer):
+            continue
+        for version in (4, 6):
+            if (there := _networks(facts, port.peer, version)) and not _networks(facts, port.name, version):
+                says = f"has no address of IPv{version}, and {port.peer} is in {' and '.join(sorted(there))}"
+                yield Sign(port.name, (Evidence(says, port.name, "ip address", 0, facts.end),), 0.95)
+
+
+def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
+    """A host has no route beyond its own network where other hosts have: none, a black hole, or one by no cable.
+
+    Where switches route each host's link, every host must have a route to every other one.
+    """
+    known = {
+        port.node: facts.stacks[port.node]
+        for port in facts.ports.values()
+        if port.host and port.peer and port.node in facts.stacks and facts.stacks[port.node].routes is not None
+    }
+    leading = {
+        version: {host for host, stack in known.items() if _leads_beyond(facts, host, stack, version)}
+        for version in (4, 6)
+    }
+    for host, stack in known.items():
+        seen = [
+            _without_default(facts, host, stack, version)
+            for version, hosts in leading.items()
+            if hosts and host not in hosts
+        ]
+        if lost := _unreached(facts, host, stack):
+            seen.append(_without_route(facts, host, stack, lost))
+        if seen:
+            yield Sign(_nic(facts, host), tuple(seen), 0.95)
+
+
+def _leads_beyond(facts: WindowFacts, host: str, stack: Stack, version: int) -> bool:
+    """Whether a host has a default route that it can use, or without one any route that a person or daemon made."""
+    default = _default(stack, version)
+    if default is not None:
+        return _is_usable(facts, host, default)
+    return any(
+        route.protocol != "kernel" and ip_network(route.prefix).version == version and _is_usable(facts, host, route)
+        for route in stack.routes or ()
+    )
+
+
+def _unreached(facts: WindowFacts, host: str, stack: Stack) -> list[str]:
+    """Addresses of hosts that a host has no route to, of a host whose link its switch routes."""
+    if not _is_routed(facts, _nic(facts, host)):
+        return []
+    return [
+        address
+        for other, address in facts.addresses.items()
+        if other != host and not _is_usable(facts, host, stack.route_to(address))
+    ]
+
+
+def _without_default(facts: WindowFacts, host: str, stack: Stack, version: int) -> Evidence:
+    route = _default(stack, version)
+    says = f"has no default route of IPv{version}" if route is None else f"its default route is {_written(route)}"
+    return Evidence(f"{says}; other hosts have one that leads to a switch", host, "ip route", 0, facts.end)
+
+
+def _without_route(facts: WindowFacts, host: str, stack: Stack, lost: list[str]) -> Evidence:
+    route = stack.route_to(lost[0])
+    says = f"hosts that it has no route to: {lost[0]} is one"
+    if route is not None:
+        says = f"hosts that its routes do not lead to: the one to {lost[0]} is {_written(route)}"
+    return Evidence(says, host, "ip route", len(lost), facts.end)
+
+
+def _written(route: StackRoute) -> str:
+    return route.kind if route.kind != "unicast" else f"by {' and '.join(route.interfaces) or 'nothing'}"
+
+
+def _default(stack: Stack, version: int) -> StackRoute | None:
+    """The default route of an IP version that a node uses."""
+    found = [each for each in stack.routes or () if each.prefix == DEFAULTS[version]]
+    return min(found, key=lambda each: each.metric, default=None)
+
+
+def _is_usable(facts: WindowFacts, host: str, route: StackRoute | None) -> bool:
+    """Whether a route leads out of a host: by a cable, or by what may be a bond or a VLAN of one."""
+    if route is None or route.kind != "unicast" or not route.interfaces:
+        return False
+    loose = {port.interface for port in facts.ports_of(host) if not port.peer} | {"lo"}
+    return not set(route.interfaces) <= loose
+
+
+def _is_routed(facts: WindowFacts, nic: str) -> bool:
+    """Whether the switch at the other end of a NIC's cable has a network on it: its port is in no bridge."""
+    peer = facts.peer(nic)
+    return bool(_networks(facts, peer, 4) or _networks(facts, peer, 6))
+
+
+def _nic(facts: WindowFacts, host: str) -> str:
+    """The first NIC of a host that is cabled."""
+    return next(port.name for port in facts.ports_of(host) if port.peer)
+
+
+def nobody_answers(facts: WindowFacts) -> Iterator[Sign]:
+    """Nobody answers for an address that is asked for by ARP."""
+    for each in facts.asked:
+        if not each.macs:
+            says = f"nobody answers for {each.address}, which it asks for"
+            yield Sign(each.port, (Evidence(says, each.port, "arp", 0, each.seconds),))
+
+
+def a_ping_is_not_answered(facts: WindowFacts) -> Iterator[Sign]:
+    """A host does not answer a ping that is small enough for all links."""
+    for ran in facts.ran:
+        if ran.argv[:1] == ("ping",) and ran.exit_code and ran.argv[-1] in facts.addresses.values():
+            size = ran.argv[ran.argv.index("-s") + 1] if "-s" in ran.argv[:-1] else "56"
+            if size.isdigit() and int(size) <= _SMALL:
+                says = f"not answered: {' '.join(ran.argv)}"
+                yield Sign(ran.node, (Evidence(says, ran.node, "ping", 0, ran.seconds),))
+
+
+def _mac(facts: WindowFacts, port: str) -> frozenset[str]:
+    """The MAC of a NIC; none where it is not known, and of a member of a bridge or a bond."""
+    node, _, interface = port.partition(":")
+    stack = facts.stacks.get(node)
+    mac = stack.macs.get(interface, "") if stack else ""
+    return frozenset({mac} - {""})
+
+
+def _networks(facts: WindowFacts, port: str, version: int) -> frozenset[str]:
+    """Of one IP version, those on the link of a port."""
+    node, _, interface = port.partition(":")
+    stack = facts.stacks.get(node)
+    networks = stack.networks.get(interface, frozenset()) if stack else frozenset()
+    return frozenset(each for each in networks if ip_network(each).version == version)
+
+
+def _lengths(networks: frozenset[str]) -> set[int]:
+    return {ip_network(each).prefixlen for each in networks}
+
+
+def _is_in(facts: WindowFacts, port: str, networks: list[str]) -> Evidence:
+    return Evidence(f"is in {' and '.join(networks)}", port, "ip address", len(networks), facts.end)

@@ -1,0 +1,163 @@
+"""What full queues tell: capacity that is shared fairly, capacity that is not, and who pays for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.routes_used import way
+from lab.diagnose.symptom import NOT_SENDING, Evidence, Sign, counted
+from lab.diagnose.symptoms.pause_symptoms import FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import Lane, StartedTransfer, WindowFacts
+
+_FULL: Final = 0.9
+"""Share of its link's rate that a lane sends which is full, without what frames have around them."""
+_STOPPED: Final = 0.2
+"""Share of the time that a sender is paused who feels it."""
+_ROOM: Final = 0.6
+"""Share of a link's rate below which it has room."""
+_UNFAIR: Final = 1.6
+"""How often a near sender gets what a far one does, where each switch between divides by port."""
+_OBEYED: Final = 0.05
+"""Share of the time that a queue is paused whose depth is its own doing."""
+
+
+def _bottlenecks(facts: WindowFacts) -> Iterator[Lane]:
+    """Lanes of switches that are full by themselves and make their node pause those who send to it, or mark."""
+    for lane in facts.lanes.values():
+        if facts.is_host(lane.port) or lane.paused > _OBEYED or facts.load(lane) < _FULL:
+            continue
+        asks = any(
+            facts.lane(port.name, lane.priority).pauses_out for port in facts.ports_of(facts.ports[lane.port].node)
+        )
+        if asks or lane.marked:
+            yield lane
+
+
+def a_link_is_full(facts: WindowFacts) -> Iterator[Sign]:
+    """A link carries all that it can, and those who want more wait, or are marked."""
+    for lane in _bottlenecks(facts):
+        yield Sign(lane.port, _full(facts, lane), 0.9, lane.priority)
+
+
+def _full(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
+    rate = facts.rate(lane.port) / 1e6
+    return (
+        counted(facts, lane, f"of its {rate:.0f} Mb/s sent", "tx_prio{n}_bytes", round(facts.load(lane), 3)),
+        counted(facts, lane, "bytes waited on average", "queue{n}_depth_bytes", round(lane.depth)),
+    )
+
+
+def slower_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
+    """A link between switches is slower than another of each of its switches, or its ends do not agree on its rate.
+
+    By their own configuration. How fast a host is meant to be nobody knows, nor of a switch whose links are all slow.
+    """
+    trunks = [port for port in facts.ports.values() if not port.host and port.peer and not facts.is_host(port.peer)]
+    fastest: dict[str, float] = {}
+    for port in trunks:
+        fastest[port.node] = max(facts.rate(port.name), fastest.get(port.node, 0.0))
+    for port in trunks if facts.current else ():
+        ends = {end: facts.rate(end) for end in (port.name, port.peer)}
+        siblings = [fastest.get(end.partition(":")[0], 0.0) for end in ends]
+        below = all(rate < sibling for rate, sibling in zip(ends.values(), siblings, strict=True))
+        if port.name < port.peer and all(ends.values()) and (below or len(set(ends.values())) > 1):
+            seen = (
+                Evidence(f"Mb/s is its rate, and {sibling / 1e6:g} that of the fastest port to a switch there",
+                         end, "qos rate", round(rate / 1e6, 3), facts.end)
+                for (end, rate), sibling in zip(ends.items(), siblings, strict=True)
+            )  # fmt: skip
+            yield Sign(f"{port.name}--{port.peer}", tuple(seen), 0.9)
+
+
+def _sender(facts: WindowFacts, host: str, priority: int) -> Lane:
+    """What a host sends: of its busiest NIC."""
+    lanes = [facts.lane(port.name, priority) for port in facts.ports_of(host) if port.host]
+    return max(lanes, key=lambda lane: lane.tx_bytes) if lanes else facts.lane(host, priority)
+
+
+def the_near_get_more(facts: WindowFacts) -> Iterator[Sign]:
+    """Of several who send to one host, those nearer to it get a multiple of those behind more switches."""
+    for lane in _bottlenecks(facts):
+        end = facts.peer(lane.port)
+        if not facts.is_host(end):
+            continue
+        host = facts.ports[end].node
+        far: dict[int, list[Lane]] = {}
+        for src in _writers(facts, host, lane.priority):
+            hops = max((hops for _, hops in way(facts, src, host)), default=0)
+            far.setdefault(hops, []).append(_sender(facts, src, lane.priority))
+        if len(far) < 2 or not all(each.tx_bytes for lanes in far.values() for each in lanes):
+            continue
+        near, behind = far[min(far)], far[max(far)]
+        mean = [sum(each.tx_bytes for each in lanes) / len(lanes) for lanes in (near, behind)]
+        if (
+            mean[0] < _UNFAIR * mean[1]
+            or not all(each.paused > _STOPPED for each in behind)
+            or len(behind) + len(near) < 3
+        ):
+            continue
+        seen = tuple(
+            Evidence("Mb/s sent to it", each.port, f"tx_prio{each.priority}_bytes",
+                     round(each.tx_bytes * 8 / facts.seconds / 1e6, 1), facts.end)
+            for _, lanes in sorted(far.items()) for each in lanes
+        )  # fmt: skip
+        yield Sign(lane.port, (*seen, *_full(facts, lane)), 0.92, lane.priority)
+
+
+def _writers(facts: WindowFacts, host: str, priority: int) -> list[str]:
+    """Who sends to a host: by what is known of transfers, or all who send where it is the only one that receives."""
+    known = [each.src for each in facts.transfers if each.dst == host]
+    if known or facts.transfers:
+        return known
+    sent = {
+        port.node
+        for port in facts.ports.values()
+        if port.host and facts.lane(port.name, priority).tx_bytes > 20 * facts.lane(port.name, priority).rx_bytes
+    }
+    got = {
+        port.node
+        for port in facts.ports.values()
+        if port.host and facts.lane(port.name, priority).rx_bytes > 20 * facts.lane(port.name, priority).tx_bytes
+    }
+    return sorted(sent) if got == {host} else []  # fmt: skip
+
+
+def paused_for_the_sake_of_others(facts: WindowFacts) -> Iterator[Sign]:
+    """A host is paused whose own way has no queue that is full by itself, while somebody else's has."""
+    roots = [lane for lane in _bottlenecks(facts) if facts.is_host(facts.peer(lane.port))]
+    everything = {lane.port for lane in _bottlenecks(facts)}
+    for transfer in facts.transfers:
+        for root in roots:
+            lane = _sender(facts, transfer.src, root.priority)
+            if (
+                lane.paused < _STOPPED
+                or lane.paused > FOREVER
+                or not _is_free(facts, transfer, root.priority, everything)
+            ):
+                continue
+            if any(
+                each.src == transfer.src and each.dst == facts.ports[facts.peer(root.port)].node
+                for each in facts.transfers
+            ):
+                continue
+            rate = lane.tx_bytes * 8 / facts.seconds / 1e6
+            seen = (
+                counted(facts, lane, NOT_SENDING, "rx_prio{n}_pause_duration", round(lane.paused, 3)),
+                counted(facts, lane, f"Mb/s sent to {transfer.dst}", "tx_prio{n}_bytes", round(rate, 1)),
+                *_full(facts, root),
+            )
+            yield Sign(lane.port, seen, 0.93, lane.priority)
+            break
+
+
+def _is_free(facts: WindowFacts, transfer: StartedTransfer, priority: int, full: set[str]) -> bool:
+    """Whether nothing on a transfer's own way is full by itself, and the last link has room."""
+    ports = [port for port, _ in way(facts, transfer.src, transfer.dst)]
+    last = [port for port in ports if facts.is_host(facts.peer(port))]
+    return (
+        bool(last) and not full & set(ports) and all(facts.load(facts.lane(port, priority)) < _ROOM for port in last)
+    )

@@ -1,0 +1,231 @@
+"""What the counters of two ends tell that neither tells alone: packets that vanish on a link, or within a switch."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.symptom import Evidence, Sign
+from lab.diagnose.symptoms import probes
+from lab.diagnose.symptoms.classes import mismatched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import WindowFacts
+
+_UNDER_WAY: Final = 3
+"""Packets that may be between two readings of a link's ends, where RDMA devices or a sweep miss some."""
+_ASTRAY: Final = 20
+"""The same where nobody says so: a sampler that was interrupted reads one end of a link later than the other."""
+_SWALLOWED: Final = 8
+"""Packets that a switch must have taken in and not sent before that means anything."""
+_RETRIED: Final = 5
+"""How often something must be sent again before anybody wonders."""
+_AGAIN: Final = ("out_of_seq_request", "completer_retry_err", "rcvd_seq_err", "retry_exceeded_err")
+_LAST: Final = 1
+"""Packets that may be between two readings of a link's ends where none has come before."""
+_MOST: Final = 0.5
+"""Of what is sent: a link that loses less than that still carries."""
+_FILTERED: Final = re.compile(r"udp dport 4791 counter packets ([1-9]\d*)")
+_GID: Final = re.compile(r"gids/(\d+):(\S+)")
+
+
+def _vanished(facts: WindowFacts) -> Iterator[tuple[str, str, int, int, int, int]]:
+    """Of each link and direction that loses: ends, packets and bytes lost, packets and bytes that came."""
+    changed = {change.port for change in facts.links if not change.up}
+    missed = sum(_again(facts).values()) + probes.missing(facts)
+    if facts.devices and not missed:
+        return
+    dropped = sum(lane.dropped for lane in facts.lanes.values())  # which accounts for what is missing
+    allowed = _UNDER_WAY if missed and not dropped else _ASTRAY
+    for name, port in facts.ports.items():
+        if not port.peer or port.peer not in facts.ports or changed & {name, port.peer}:
+            continue
+        sent = [(lane.tx_packets, lane.tx_bytes) for lane in facts.by_port.get(name, ())]
+        came = [(lane.rx_packets, lane.rx_bytes) for lane in facts.by_port.get(port.peer, ())]
+        left, left_bytes = (sum(each) for each in zip(*sent, strict=True)) if sent else (0, 0)
+        arrived, arrived_bytes = (sum(each) for each in zip(*came, strict=True)) if came else (0, 0)
+        left -= max(
+            0, facts.ports[port.peer].control - port.sent_pfc
+        )  # frames that a program sent, and no port counts
+        if left - arrived > allowed + left // 2000:
+            yield name, port.peer, left - arrived, max(0, left_bytes - arrived_bytes), arrived, arrived_bytes
+
+
+def vanishes_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
+    """A few of many packets leave one end of a link and do not come to the other, which nobody counts as dropped."""
+    for name, peer, lost, _, arrived, _ in _vanished(facts):
+        if arrived and lost / (lost + arrived) < _MOST and not _too_large(facts, name, peer):
+            seen = (
+                Evidence("packets that left it", name, "tx_prioN_packets", lost + arrived, facts.end),
+                Evidence("packets that came", peer, "rx_prioN_packets", arrived, facts.end),
+            )
+            yield Sign(f"{name}--{peer}", seen, 0.9 if facts.devices else 0.6)
+
+
+def nothing_arrives(facts: WindowFacts) -> Iterator[Sign]:
+    """All that leaves one end of a link does not come to the other, and neither end has lost its carrier."""
+    dark = facts.down | {change.port for change in facts.links if not change.up}
+    for name, port in facts.ports.items():
+        if port.peer not in facts.ports or dark & {name, port.peer}:
+            continue
+        left = sum(lane.tx_packets for lane in facts.by_port.get(name, ()))
+        came = sum(lane.rx_packets for lane in facts.by_port.get(port.peer, ()))
+        if left > _LAST and not came:
+            seen = (
+                Evidence("packets that left it", name, "tx_prioN_packets", left, facts.end),
+                Evidence("packets that came", port.peer, "rx_prioN_packets", came, facts.end),
+            )
+            yield Sign(f"{name}--{port.peer}", seen, 0.9)
+
+
+def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
+    """What vanishes on a link is larger than what comes, or the end that receives takes less than its peer sends."""
+    for name, peer, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):
+        if why := _too_large(facts, name, peer):
+            seen = [
+                Evidence("packets that left it", name, "tx_prioN_packets", lost + arrived, facts.end),
+                Evidence("packets that came", peer, "rx_prioN_packets", arrived, facts.end),
+                Evidence("bytes of a packet that vanished, on average", name, "tx_prioN_bytes",
+                         round(lost_bytes / lost), facts.end),
+                *([Evidence("bytes of a packet that came, on average", peer, "rx_prioN_bytes",
+                            round(arrived_bytes / arrived), facts.end)] if arrived else []),
+                *why,
+            ]  # fmt: skip
+            yield Sign(f"{name}--{peer}", tuple(seen), 0.96 if _told_mtu(facts, peer, name) else 0.85)
+
+
+def smaller_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
+    """A link between switches has a smaller MTU at an end than another link of the switch there."""
+    told: dict[str, list[Evidence]] = {}
+    for switch in facts.switches:
+        ports = [port for port in facts.ports_of(switch) if port.peer and not facts.is_host(port.peer)]
+        largest = max((facts.mtus.get(port.name, 0) for port in ports), default=0)
+        for port in ports:
+            if 0 < facts.mtus.get(port.name, 0) < largest:
+                link = "--".join(sorted((port.name, port.peer)))
+                says = f"is its MTU, and another port of {switch} to a switch has {largest}"
+                told.setdefault(link, []).append(
+                    Evidence(says, port.name, "ip link: mtu", facts.mtus[port.name], facts.end)
+                )
+    for link, seen in told.items():
+        yield Sign(link, tuple(seen), 0.8)
+
+
+def _told_mtu(facts: WindowFacts, port: str, peer: str) -> int:
+    """The MTU of a port where the kernel told of it and it is smaller than what its peer has; 0 otherwise."""
+    told, config = facts.mtus.get(port, 0), facts.config(peer)
+    other = facts.mtus.get(peer) or (config.mtu if config else 0)
+    return told if 0 < told < other else 0
+
+
+def _too_large(facts: WindowFacts, name: str, peer: str) -> list[Evidence]:
+    """Why it is size that decides what passes from a port to its peer; empty where it is not."""
+    if mtu := _told_mtu(facts, peer, name):
+        return [Evidence("is its MTU, smaller than its peer's", peer, "ip link: mtu", mtu, facts.end)]
+    if seen := [sign for sign in probes.only_small_probes_pass(facts) if sign.place == f"{name}--{peer}"]:
+        return list(seen[0].evidence)
+    for end, other, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):
+        if (end, other) == (name, peer) and arrived and lost / (lost + arrived) > 0.02:
+            large, small = lost_bytes / lost, arrived_bytes / arrived
+            if large > 1500 and large > 2 * small:
+                return _pings(facts)
+    return []
+
+
+def _pings(facts: WindowFacts) -> list[Evidence]:
+    """Probes that may not be fragmented and were not answered."""
+    lost = [ran for ran in facts.ran if ran.argv[:1] == ("ping",) and "do" in ran.argv and ran.exit_code]
+    return [
+        Evidence(f"not answered: {' '.join(ran.argv)}", ran.node, "ping", 0, ran.seconds) for ran in lost[:2]
+    ] or [Evidence("nobody probed with ping -M do", "", "commands", 0, facts.end)]
+
+
+def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
+    """What comes to a switch in a lossless class does not leave it, and none of its ports counts a drop."""
+    for switch in facts.switches:
+        ports = list(facts.ports_of(switch))
+        for priority in sorted({number for port in ports for number in facts.lossless(port.name)}):
+            lanes = [facts.lane(port.name, priority) for port in ports]
+            came, left = sum(lane.rx_packets for lane in lanes), sum(lane.tx_packets for lane in lanes)
+            kept = sum(lane.dropped for lane in lanes) + sum(lane.deepest > 0 for lane in lanes) * 64
+            if came - left - kept < _SWALLOWED or left > came * _MOST or _remapped(facts, switch):
+                continue
+            seen = (
+                Evidence("packets came to it", switch, f"rx_prio{priority}_packets", came, facts.end),
+                Evidence("packets left it, and none was dropped by a port", switch, f"tx_prio{priority}_packets",
+                         left, facts.end),
+                *(pinged := _pinged(facts)),
+            )  # fmt: skip
+            yield Sign(switch, seen, 0.85 if pinged else 0.6, priority)
+
+
+def _remapped(facts: WindowFacts, switch: str) -> bool:
+    return any(facts.ports[port].node == switch for port, _ in mismatched(facts) if port in facts.ports)
+
+
+def _pinged(facts: WindowFacts) -> list[Evidence]:
+    good = [ran for ran in facts.ran if ran.argv[:1] == ("ping",) and not ran.exit_code]
+    return [Evidence(f"answered: {' '.join(ran.argv)}", ran.node, "ping", 0, ran.seconds) for ran in good[:1]]
+
+
+def a_filter_counts(facts: WindowFacts) -> Iterator[Sign]:
+    """A rule on UDP 4791 has hits, as somebody printed it."""
+    for ran in facts.ran:
+        if ran.argv[:1] == ("nft",) and (hits := _FILTERED.findall(ran.printed)):
+            says = f"packets hit a rule on UDP 4791: {' '.join(ran.argv)}"
+            yield Sign(ran.node, (Evidence(says, ran.node, "nft", sum(map(int, hits)), ran.seconds),))
+
+
+def an_address_has_moved(facts: WindowFacts) -> Iterator[Sign]:
+    """What a transfer was told is not there any more: its far end's address went and came back, or is another GID."""
+    for transfer in facts.transfers:
+        seen = []
+        if transfer.dst in facts.readdressed:
+            at = facts.readdressed[transfer.dst]
+            seen.append(Evidence("its address was taken off and given back", transfer.dst, "ip monitor route", 1, at))
+        seen += _gid(facts, transfer.dst, transfer.gid_index)
+        got = facts.devices.get(transfer.dst, {}).get("rcvd_pkts")
+        tried = facts.devices.get(transfer.src, {}).get("sent_pkts", 0)
+        if seen and got == 0 and tried:
+            none = Evidence(
+                f"packets received of {tried} that {transfer.src} sent", transfer.dst, "rcvd_pkts", 0, facts.end
+            )
+            port = next((port.name for port in facts.ports_of(transfer.dst) if port.host and port.peer), transfer.dst)
+            yield Sign(port, (none, *seen), 0.95 if len(seen) > 1 else 0.9)
+
+
+def _gid(facts: WindowFacts, host: str, index: int | None) -> list[Evidence]:
+    """A GID table that was printed and has another address at the index that is in use."""
+    address = facts.addresses.get(host, "")
+    if index is None or address.count(".") != 3:
+        return []
+    first, second, third, fourth = map(int, address.split("."))
+    mine = f"ffff:{first:02x}{second:02x}:{third:02x}{fourth:02x}"
+    for ran in facts.ran:
+        table = dict(_GID.findall(ran.printed)) if ran.node == host else {}
+        if str(index) in table and not table[str(index)].endswith(mine):
+            says = f"GID {index}, which the transfer uses, is {table[str(index)]}, and not {address}"
+            return [Evidence(says, host, "gids", index, ran.seconds)]
+    return []
+
+
+def sent_again(facts: WindowFacts) -> Iterator[Sign]:
+    """RDMA devices miss packets, or wait for ACKs that do not come."""
+    found = _again(facts)
+    if sum(found.values()) >= _RETRIED:
+        seen = tuple(
+            Evidence("sent again, or asked for again", host, name, count, facts.end)
+            for (host, name), count in sorted(found.items(), key=lambda each: -each[1])[:3]
+        )
+        yield Sign("", seen)
+
+
+def _again(facts: WindowFacts) -> dict[tuple[str, str], int]:
+    return {
+        (host, name): count
+        for host, counters in facts.devices.items()
+        for name in _AGAIN
+        if (count := counters.get(name, 0))
+    }

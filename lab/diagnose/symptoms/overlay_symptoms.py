@@ -1,0 +1,231 @@
+"""What the leaves of an overlay say of it, each compared with its siblings and with what arithmetic demands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lab.diagnose.networks import share_a_network
+from lab.diagnose.symptom import Evidence, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.diagnose.facts import PortFacts, WindowFacts
+    from lab.diagnose.overlay_forwarding import Evpn, TunnelState
+
+_TUNNEL_BYTES: Final = 50
+"""What VXLAN adds to a packet over IPv4 (RFC 7348 section 5): Ethernet, IP, UDP and VXLAN headers."""
+_HALF: Final = 0.5
+Name = TypeVar("Name")
+
+
+def _leaves(facts: WindowFacts) -> dict[str, tuple[TunnelState, ...]]:
+    """The tunnels of each node that has any."""
+    return {name: node.tunnels for name, node in facts.forwarding.items() if node.tunnels}
+
+
+def _speakers(facts: WindowFacts) -> dict[str, Evpn]:
+    """What BGP runs with at each leaf, where it is known."""
+    return {leaf: evpn for leaf in _leaves(facts) if (evpn := facts.forwarding[leaf].evpn) is not None}
+
+
+def _networks(facts: WindowFacts) -> Iterator[tuple[str, dict[str, TunnelState]]]:
+    """Each gateway's address that several leaves have, with the tunnel that carries its VLAN at each."""
+    found: dict[str, dict[str, TunnelState]] = {}
+    for leaf, tunnels in _leaves(facts).items():
+        carried = {tunnel.vlan: tunnel for tunnel in tunnels}
+        for gateway in facts.forwarding[leaf].gateways:
+            for address in gateway.addresses if gateway.vlan in carried else ():
+                found.setdefault(address, {})[leaf] = carried[gateway.vlan]
+    return ((address, leaves) for address, leaves in found.items() if len(leaves) > 1)
+
+
+def odd_ones(values: Mapping[Name, object]) -> list[Name]:
+    """Those that have not what more than half of all have; all of them where nothing is had by so many."""
+    common, count = Counter(values.values()).most_common(1)[0]
+    most = count > len(values) * _HALF
+    return [name for name, value in values.items() if not most or value != common]
+
+
+def a_leaf_has_another_vni(facts: WindowFacts) -> Iterator[Sign]:
+    """Leaves with one gateway have two VNIs for its network; of two, it is who has another in its tunnel's name."""
+    told: set[str] = set()
+    for address, leaves in _networks(facts):
+        vnis = {leaf: tunnel.vni for leaf, tunnel in leaves.items()}
+        if len(set(vnis.values())) < 2:
+            continue
+        odd = odd_ones(vnis)
+        misnamed = [leaf for leaf in odd if str(vnis[leaf]) not in leaves[leaf].device]
+        guilty = misnamed if misnamed and len(odd) == len(vnis) else odd
+        seen = tuple(
+            Evidence(
+                f"is the VNI of {address}'s network, on {tunnel.device}", leaf, "ip -d link", tunnel.vni, facts.end
+            )
+            for leaf, tunnel in leaves.items()
+        )
+        for leaf in set(guilty) - told:
+            told.add(leaf)
+            yield Sign(leaf, seen, 0.9 if len(guilty) < len(vnis) else 0.6)
+
+
+def another_target_is_imported(facts: WindowFacts) -> Iterator[Sign]:
+    """A leaf imports into a VNI by name, and none of the targets is what another leaf gives that VNI's routes."""
+    speakers = _speakers(facts)
+    for leaf, evpn in speakers.items():
+        for vni, imported in evpn.imports.items():
+            exported = [
+                target
+                for other, tunnels in _leaves(facts).items()
+                if other != leaf and other in speakers and vni in {tunnel.vni for tunnel in tunnels}
+                for target in speakers[other].exports.get(vni, (f"*:{vni}",))
+            ]
+            if exported and not any(_is_same(mine, theirs) for mine in imported for theirs in exported):
+                says = f"imports {', '.join(imported)} into VNI {vni}, whose routes have {exported[0]}"
+                yield Sign(leaf, (Evidence(says, leaf, "show running-config", vni, facts.end),))
+
+
+def _is_same(imported: str, exported: str) -> bool:
+    """A target that is derived has the leaf's own AS number and the VNI; FRR compares the VNI alone."""
+    if exported.startswith("*:"):
+        return imported.rpartition(":")[2] == exported[2:]
+    return imported == exported or (imported.startswith("*:") and _is_same(exported, imported))
+
+
+def evpn_is_not_activated(facts: WindowFacts) -> Iterator[Sign]:
+    """A leaf speaks EVPN with nobody, and its siblings do."""
+    speakers = _speakers(facts)
+    for leaf, evpn in speakers.items():
+        if not evpn.activated and any(each.activated for each in speakers.values()):
+            says = "neighbours activated in address-family l2vpn evpn"
+            yield Sign(leaf, tuple(
+                Evidence(says, name, "show running-config", len(each.activated), facts.end)
+                for name, each in sorted(speakers.items(), key=lambda pair: pair[0] != leaf)
+            ))  # fmt: skip
+
+
+def vnis_are_not_told(facts: WindowFacts) -> Iterator[Sign]:
+    """A leaf has tunnels and does not say advertise-all-vni, which its siblings do."""
+    speakers = _speakers(facts)
+    for leaf, evpn in speakers.items():
+        siblings = [name for name, each in speakers.items() if each.tells_vnis]
+        if not evpn.tells_vnis and evpn.activated and siblings:
+            says = f"lines advertise-all-vni; {' and '.join(siblings)} have it"
+            yield Sign(leaf, (Evidence(says, leaf, "show running-config", 0, facts.end),))
+
+
+def is_not_flooded_to(facts: WindowFacts) -> Iterator[Sign]:
+    """Of two leaves with the same gateway one does not flood to the other: both are told, the one left out first."""
+    for address, leaves in _networks(facts):
+        for leaf, mine in leaves.items():
+            silent = [
+                other for other, theirs in leaves.items() if other != leaf and not mine.heard_by & theirs.floods_to
+            ]
+            for other in silent:
+                says = f"entries that flood {address}'s network to {mine.local}, {leaf}'s tunnel"
+                seen = (Evidence(says, other, "bridge fdb", 0, facts.end),)
+                yield Sign(leaf, seen)
+                yield Sign(other, seen)
+
+
+def nobody_has_a_route_to_its_tunnel(facts: WindowFacts) -> Iterator[Sign]:
+    """The address of a leaf's tunnels is in no other leaf's routes, though links and sessions stand."""
+    leaves = {leaf: tunnels for leaf, tunnels in _leaves(facts).items() if facts.routes.get(leaf)}
+    for leaf, tunnels in leaves.items():
+        others = [other for other in leaves if other != leaf]
+        for local in sorted({tunnel.local for tunnel in tunnels if tunnel.local}):
+            if others and not any(_is_reached(facts.routes[other], local) for other in others):
+                yield Sign(leaf, tuple(
+                    Evidence(f"routes to {local}, the address of {leaf}'s tunnels", other, "ip route", 0, facts.end)
+                    for other in others
+                ))  # fmt: skip
+
+
+def _is_reached(routes: Mapping[str, tuple[str, ...]], address: str) -> bool:
+    """Whether there is a route to an address that is not the default."""
+    wanted = ip_address(address)
+    return any(
+        hops and (network := ip_network(prefix, strict=False)).prefixlen and wanted in network
+        for prefix, hops in routes.items()
+    )
+
+
+def its_tunnel_is_not_announced(facts: WindowFacts) -> Iterator[Sign]:
+    """BGP of a leaf announces its tunnels' address by no line, and that of its siblings does."""
+    lines = {
+        leaf: any(f"{tunnel.local}/32" in evpn.announced for tunnel in _leaves(facts)[leaf])
+        for leaf, evpn in _speakers(facts).items()
+    }
+    for leaf, has in lines.items():
+        if not has and any(lines.values()):
+            local = _leaves(facts)[leaf][0].local
+            says = f"lines network {local}/32; siblings announce theirs"
+            yield Sign(leaf, (Evidence(says, leaf, "show running-config", 0, facts.end),))
+
+
+def no_room_for_the_tunnel(facts: WindowFacts) -> Iterator[Sign]:
+    """A port of a leaf to other switches takes no packet of its hosts with the tunnel's headers around it."""
+    nics = [
+        node.mtus[port.interface]
+        for port in facts.ports.values()
+        if port.host and (node := facts.forwarding.get(port.node)) is not None and port.interface in node.mtus
+    ]
+    for leaf in _leaves(facts) if nics else ():
+        for port in facts.ports_of(leaf):
+            mtu = facts.forwarding[leaf].mtus.get(port.interface, 0)
+            if port.peer and not facts.is_host(port.peer) and 0 < mtu < max(nics) + _TUNNEL_BYTES:
+                yield Sign(port.name, (
+                    Evidence("is its MTU", port.name, "ip link", mtu, facts.end),
+                    Evidence(f"is what a host's packet of {max(nics)} bytes needs in a tunnel", port.name,
+                             "RFC 7348", max(nics) + _TUNNEL_BYTES, facts.end),
+                ))  # fmt: skip
+
+
+def tunnels_do_not_inherit(facts: WindowFacts) -> Iterator[Sign]:
+    """A leaf's tunnels do not inherit the DSCP of the packet inside, and those of its siblings do."""
+    inherit = {leaf: all(tunnel.inherits for tunnel in tunnels) for leaf, tunnels in _leaves(facts).items()}
+    for leaf, does in inherit.items():
+        if not does and any(inherit.values()):
+            yield Sign(leaf, tuple(
+                Evidence("tunnels inherit the DSCP (tos inherit)", name, "ip -d link",
+                         sum(tunnel.inherits for tunnel in _leaves(facts)[name]), facts.end)
+                for name in sorted(inherit, key=lambda name: name != leaf)
+            ))  # fmt: skip
+
+
+def gateways_have_two_macs(facts: WindowFacts) -> Iterator[Sign]:
+    """A leaf's gateways have another MAC than those of most leaves."""
+    macs = {
+        leaf: frozenset(gateway.mac for gateway in facts.forwarding[leaf].gateways)
+        for leaf in _leaves(facts)
+        if facts.forwarding[leaf].gateways
+    }
+    if len(set(macs.values())) < 2:
+        return
+    odd = odd_ones(macs)
+    for leaf in odd:
+        seen = (
+            Evidence(f"gateways have {', '.join(sorted(each))}", name, "ip link", len(each), facts.end)
+            for name, each in sorted(macs.items(), key=lambda pair: pair[0] != leaf)
+        )
+        yield Sign(leaf, tuple(seen), 0.9 if len(odd) < len(macs) else 0.6)
+
+
+def hosts_have_one_mac(facts: WindowFacts) -> Iterator[Sign]:
+    """Two hosts of one network have the same MAC; the clone is who has a link-local address that another one made."""
+    having: dict[str, list[PortFacts]] = {}
+    for port in facts.ports.values():
+        node = facts.forwarding.get(port.node)
+        if port.host and node is not None and (mac := node.macs.get(port.interface)):
+            having.setdefault(mac, []).append(port)
+    for mac, ports in having.items():
+        shared = [port for port in ports if any(share_a_network(facts, port, other) for other in ports)]
+        made_of = {port.name: facts.forwarding[port.node].made_of.get(port.interface, mac) for port in shared}
+        clones = [name for name, was in made_of.items() if was != mac]
+        seen = [Evidence(f"has the MAC {mac}", name, "ip link", len(shared), facts.end) for name in made_of]
+        for name in clones if 0 < len(clones) < len(made_of) else made_of:
+            was = [
+                Evidence(f"its link-local address was made of {made_of[name]}", name, "ip -6 address", 1, facts.end)
+            ]
+            yield Sign(name, (*seen, *(was if name in clones else [])), 0.95 if name in clones else 0.8)

@@ -1,0 +1,251 @@
+"""What routes and uplinks tell: how many ways there are, and how many are used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.routes_used import remote_prefixes, way
+from lab.diagnose.symptom import Evidence, Sign, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import Lane, WindowFacts
+
+_IDLE: Final = 0.01
+"""Share of what a group of uplinks carries below which one of them is idle."""
+_BUSY: Final = 0.3
+"""Share of a link's rate above which a link is busy."""
+_FULL: Final = 0.9
+_ANSWER: Final = 160
+"""Bytes that no acknowledgement reaches: 62 on the wire over IPv4, 132 by IPv6 in VXLAN."""
+_MANY: Final = 6
+"""QPs that all take one of two ways by bad luck in 1 of 32 draws."""
+
+
+def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
+    """A switch has fewer next hops for what is far than a sibling that is cabled to the same switches."""
+    if facts.down:
+        return
+    widths = {
+        switch: max((len(hops) for hops in remote_prefixes(facts, switch).values()), default=0)
+        for switch in facts.switches
+    }
+    for switch, width in widths.items():
+        uplinks = _uplinks(facts, switch)
+        siblings = [
+            other for other in facts.switches if other != switch and _cabled(facts, other) == _cabled(facts, switch)
+        ]
+        most = max((widths[other] for other in siblings), default=0)
+        if not 0 < width < most or len(uplinks) < 2:
+            continue
+        prefix, hops = next(iter(remote_prefixes(facts, switch).items()))
+        says = f"next hop of {prefix}, by {' and '.join(hops)}; siblings have {most}"
+        seen = [Evidence(says, switch, "ip route", width, facts.end)]
+        seen += [
+            counted(facts, lane, "bytes sent", "tx_prio{n}_bytes", lane.tx_bytes)
+            for lane in (facts.lane(port, facts.lossless(port)[0]) for port in uplinks if facts.lossless(port))
+        ]
+        yield Sign(switch, tuple(seen), 0.96)
+
+
+def _cabled(facts: WindowFacts, switch: str) -> set[str]:
+    """The switches that a switch is cabled to."""
+    return {_node(port) for port in map(facts.peer, _uplinks(facts, switch))}
+
+
+def _uplinks(facts: WindowFacts, switch: str) -> list[str]:
+    """Ports of a switch that lead to other switches."""
+    return [port.name for port in facts.ports_of(switch) if port.peer and not facts.is_host(port.peer)]
+
+
+def _groups(facts: WindowFacts) -> Iterator[tuple[str, list[Lane]]]:
+    """The lanes of equal ways of each switch, of the lossless class that they carry most of."""
+    for switch in facts.switches:
+        groups = {hops for hops in remote_prefixes(facts, switch).values() if len(hops) > 1}
+        for hops in groups:
+            ports = [f"{switch}:{interface}" for interface in hops]
+            classes = {number for port in ports if port in facts.ports for number in facts.lossless(port)}
+            lanes = [[facts.lane(port, number) for port in ports] for number in classes]
+            if lanes:
+                yield switch, max(lanes, key=lambda each: sum(lane.tx_bytes for lane in each))
+
+
+def _unused(facts: WindowFacts) -> Iterator[tuple[str, list[Lane], Lane]]:
+    """Switches with equal ways of which one carries what all could."""
+    for switch, lanes in _groups(facts):
+        total = sum(lane.tx_bytes for lane in lanes)
+        busiest = max(lanes, key=lambda lane: lane.tx_bytes)
+        others = total - busiest.tx_bytes
+        if others < _IDLE * total and facts.load(busiest) > _BUSY and not any(lane.paused > 0.9 for lane in lanes):
+            yield switch, lanes, busiest
+
+
+def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
+    """So many QPs leave a switch that chance would spread them, and one of its equal ways carries them all."""
+    for switch, lanes, busiest in _unused(facts):
+        through = _through(facts, busiest.port)
+        qps = sum(qps for _, qps in through)
+        pairs = len(through)
+        if through and qps < _MANY * pairs and qps < _MANY:
+            continue
+        if not through and not _is_limited(facts, busiest):
+            continue
+        known = Evidence(f"QPs of {pairs} pairs of hosts leave by it", switch, "transfers", qps, facts.end)
+        yield Sign(switch, (*_shares(facts, lanes), *([known] if through else [])), 0.93 if through else 0.5)
+
+
+def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
+    """A handful of QPs of several hosts leave a switch by one of its equal ways, which is full; another is idle."""
+    for switch, lanes, busiest in _unused(facts):
+        through = _through(facts, busiest.port)
+        qps = sum(qps for _, qps in through)
+        if not _is_limited(facts, busiest) or (through and (qps >= _MANY or len(through) < 2)):
+            continue
+        known = [Evidence(f"goes {src} to {dst}", switch, "transfers", 1, facts.end) for (src, dst), _ in through]
+        yield Sign(busiest.port, (*_shares(facts, lanes), *known), 0.93 if through else 0.5, busiest.priority)
+
+
+def _is_limited(facts: WindowFacts, lane: Lane) -> bool:
+    """Whether an uplink is full and keeps several who send through it waiting."""
+    senders = [
+        port
+        for port in facts.ports_of(facts.ports[lane.port].node)
+        if facts.lane(port.name, lane.priority).pauses_out
+    ]
+    return facts.load(lane) > _FULL and len(senders) > 1
+
+
+def _through(facts: WindowFacts, port: str) -> list[tuple[tuple[str, str], int]]:
+    """Transfers that may leave by a port, with their QPs."""
+    return [
+        ((each.src, each.dst), each.qps) for each in facts.transfers if port in dict(way(facts, each.src, each.dst))
+    ]
+
+
+def _shares(facts: WindowFacts, lanes: list[Lane]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            "bytes sent by one of its equal ways",
+            lane.port,
+            f"tx_prio{lane.priority}_bytes",
+            lane.tx_bytes,
+            facts.end,
+        )
+        for lane in lanes
+    )
+
+
+def a_link_goes_down(facts: WindowFacts) -> Iterator[Sign]:
+    """The kernel tells that a link went down."""
+    told: dict[str, list[Evidence]] = {}
+    for change in facts.links:
+        if not change.up and facts.peer(change.port):
+            link = "--".join(sorted((change.port, facts.peer(change.port))))
+            told.setdefault(link, []).append(Evidence("went down", change.port, "ip monitor link", 1, change.seconds))
+    for link, seen in told.items():
+        lost = [
+            Evidence(f"its BGP session became {each.state}", each.port, "bgp", 1, each.seconds)
+            for each in facts.sessions
+            if each.port in link.split("--") and each.state != "Established"
+        ]
+        yield Sign(link, (*seen[:4], *lost[:2]), 0.96)
+
+
+def a_link_is_down(facts: WindowFacts) -> Iterator[Sign]:
+    """The kernel tells that a link went down, or it had gone before and does not come back."""
+    yield from a_link_goes_down(facts)
+    changed = {change.port for change in facts.links}
+    links: dict[str, list[Evidence]] = {}
+    for port in sorted(facts.down):
+        if (peer := facts.peer(port)) and not changed & {port, peer}:
+            link = "--".join(sorted((port, peer)))
+            links.setdefault(link, []).append(Evidence("is down all the time", port, "ip link", 0, facts.end))
+    for link, seen in links.items():
+        yield Sign(link, tuple(seen), 0.96)
+
+
+def a_tree_lost_a_link(facts: WindowFacts) -> Iterator[Sign]:
+    """A link between two bridges is down, or went down: the spanning tree waits before another takes its place."""
+    switches = set(facts.switches) if facts.bridged else set()
+    for sign in a_link_is_down(facts):
+        if {_node(end) for end in sign.place.split("--")} <= switches:
+            yield sign
+
+
+def a_leaf_is_dark(facts: WindowFacts) -> Iterator[Sign]:
+    """All links of a switch with hosts are down, or went down."""
+    leaves = {facts.peer(port.name).partition(":")[0] for port in facts.ports.values() if port.host}
+    return (sign for sign in _dark(facts) if sign.place in leaves)
+
+
+def a_spine_is_dark(facts: WindowFacts) -> Iterator[Sign]:
+    """All links of a switch that has no hosts are down, or went down."""
+    leaves = {sign.place for sign in a_leaf_is_dark(facts)}
+    return (sign for sign in _dark(facts) if sign.place not in leaves)
+
+
+def _dark(facts: WindowFacts) -> Iterator[Sign]:
+    """Switches with several links all of which are down, or went down."""
+    down = {sign.place: sign for sign in a_link_is_down(facts)}
+    for switch in facts.switches:
+        cabled = [port for port in facts.ports_of(switch) if port.peer]
+        lost = [sign for place, sign in down.items() if {port.name for port in cabled} & set(place.split("--"))]
+        if len(lost) == len(cabled) > 1:
+            yield Sign(switch, tuple(sign.evidence[0] for sign in lost), 0.98)
+
+
+def flows_move_beside_a_link(facts: WindowFacts) -> Iterator[Sign]:
+    """A link goes down that carried no request of a lossless class; receivers then miss what nobody dropped.
+
+    Answers that it carried do not matter: one that is lost makes nobody miss a request.
+    """
+    missed = {host: count for host, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}
+    if not missed or any(lane.dropped for lane in facts.lanes.values()):
+        return
+    for sign in a_link_goes_down(facts):
+        divided = [end for end in sign.place.split("--") if _is_idle_beside_busy(facts, end)]
+        for end in divided[:1]:
+            yield Sign(sign.place, (
+                sign.evidence[0],
+                Evidence("packets of lossless classes sent in all the window", end, "tx_prioN_packets", 0, facts.end),
+                *(Evidence("packets out of sequence, and none was dropped", host, "out_of_seq_request", n, facts.end)
+                  for host, n in missed.items()),
+            ), 0.98)  # fmt: skip
+
+
+def _is_idle_beside_busy(facts: WindowFacts, end: str) -> bool:
+    """Whether a switch sent nothing lossless by this port, got nothing but answers, and has two ways that it uses."""
+    if facts.is_host(end):
+        return False
+    lanes = _lossless(facts, end)
+    carried = [sum(lane.tx_packets for lane in _lossless(facts, other)) for other in _uplinks(facts, _node(end))]
+    answers = all(lane.rx_bytes < _ANSWER * lane.rx_packets or not lane.rx_packets for lane in lanes)
+    return not any(lane.tx_packets for lane in lanes) and answers and sum(map(bool, carried)) >= 2
+
+
+def _lossless(facts: WindowFacts, port: str) -> list[Lane]:
+    """The classes that a port has PFC for."""
+    return [facts.lane(port, priority) for priority in facts.lossless(port)]
+
+
+def _node(port: str) -> str:
+    return port.partition(":")[0]
+
+
+def no_route_goes_by_it(facts: WindowFacts) -> Iterator[Sign]:
+    """A switch has routes to hosts that are not its own, and none of them by a port that leads to another switch."""
+    for switch in facts.switches:
+        far = remote_prefixes(facts, switch)
+        used = {f"{switch}:{interface}" for hops in far.values() for interface in hops}
+        for port in _uplinks(facts, switch) if far else ():
+            if port not in used:
+                seen = Evidence(f"prefixes go by it, of {len(far)} that are far", port, "ip route", 0, facts.end)
+                yield Sign(port, (seen,))
+
+
+def a_session_is_lost(facts: WindowFacts) -> Iterator[Sign]:
+    """A BGP session is lost."""
+    for each in facts.sessions:
+        if each.state != "Established":
+            yield Sign(each.port, (Evidence(f"BGP session became {each.state}", each.port, "bgp", 1, each.seconds),))

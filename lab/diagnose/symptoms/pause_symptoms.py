@@ -1,0 +1,286 @@
+"""What pauses tell: who asks for silence, who obeys, who waits for whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.symptom import NOT_SENDING, Evidence, Sign, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import Lane, WindowFacts
+    from lab.model.qos.port import PfcQos
+
+FOREVER: Final = 0.98
+"""Share of a window in which a port is paused that has no end to its pause."""
+_FELT: Final = 0.02
+"""Share of a window in which a port is paused and anybody notices."""
+_AGAIN: Final = 2
+"""Storms that were called over and came again, so that it is no chance."""
+_MOSTLY: Final = 0.5
+"""Share of a window in which a port is paused by a storm with gaps."""
+_BEGUN: Final = 0.2
+"""Share of a window that a storm must have lasted to be told from a pause that happens to end behind it."""
+
+
+def _towards_hosts(facts: WindowFacts) -> Iterator[Lane]:
+    """Lanes of switches' ports that lead to a host."""
+    for lane in facts.lanes.values():
+        if not facts.is_host(lane.port) and facts.is_host(facts.peer(lane.port)):
+            yield lane
+
+
+def paused_for_ever_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
+    """A host pauses its leaf again and again, and never lets it go on: no XON comes."""
+    for lane in _towards_hosts(facts):
+        if lane.pauses_in >= 2 and not lane.resumes_in and lane.paused > _BEGUN:
+            host = facts.peer(lane.port)
+            seen = [
+                _counted(facts, lane, "pauses_in", f"{host} pauses it, and sends no XON"),
+                _share(facts, lane),
+            ]
+            if lane.drops.get("watchdog"):
+                seen.append(_dropped(facts, lane, "watchdog"))
+            yield Sign(host, tuple(seen), 0.95 if lane.paused > FOREVER else 0.8, lane.priority)
+
+
+def paused_bit_by_bit_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
+    """A host pauses its leaf, and lets it go on each time: it takes in less than its link brings."""
+    for lane in _towards_hosts(facts):
+        if lane.resumes_in and lane.pauses_in and lane.paused > _FELT and lane.resumes_in * 3 >= lane.pauses_in:
+            host = facts.peer(lane.port)
+            seen = (
+                _counted(facts, lane, "pauses_in", f"{host} pauses it"),
+                _counted(facts, lane, "resumes_in", "and lets it go on"),
+                _share(facts, lane),
+            )
+            yield Sign(host, seen, 0.92, lane.priority)
+
+
+def a_circle_waits(facts: WindowFacts) -> Iterator[Sign]:
+    """Switches' ports that are paused all the time, send nothing and keep what they hold wait for one another."""
+    stuck = {
+        (facts.ports[lane.port].node, lane.priority, facts.ports[facts.peer(lane.port)].node): lane
+        for lane in facts.lanes.values()
+        if lane.paused > FOREVER
+        and not lane.tx_packets
+        and lane.shallowest == lane.deepest > 0
+        and not facts.is_host(lane.port)
+        and facts.peer(lane.port) in facts.ports
+    }
+    for priority in {priority for _, priority, _ in stuck}:
+        waits = {(node, peer): lane for (node, number, peer), lane in stuck.items() if number == priority}
+        circle = _circle(set(waits))
+        if circle:
+            lanes = [waits[edge] for edge in circle]
+            seen = tuple(
+                Evidence(
+                    f"paused {lane.paused:.0%} of the time with {lane.deepest / 1000:.0f} KB waiting, nothing sent",
+                    lane.port, f"rx_prio{priority}_pause_duration", lane.paused, facts.end,
+                )
+                for lane in lanes
+            )  # fmt: skip
+            for lane in lanes:
+                yield Sign(lane.port, seen, 0.96, priority)
+
+
+def _circle(edges: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The edges of a circle in a graph, in their order; empty where there is none."""
+    for start, _ in sorted(edges):
+        way: list[tuple[str, str]] = []
+        if _walk(start, start, edges, way, set()):
+            return way
+    return []
+
+
+def _walk(at: str, home: str, edges: set[tuple[str, str]], way: list[tuple[str, str]], seen: set[str]) -> bool:
+    for edge in sorted(edge for edge in edges if edge[0] == at):
+        if edge[1] == home:
+            way.append(edge)
+            return True
+        if edge[1] not in seen:
+            way.append(edge)
+            if _walk(edge[1], home, edges, way, seen | {edge[1]}):
+                return True
+            way.pop()
+    return False
+
+
+def pauses_are_ignored(facts: WindowFacts) -> Iterator[Sign]:
+    """A port counts pauses that it does not obey: PFC is off there, or off for this priority."""
+    for lane in facts.lanes.values():
+        if lane.ignored:
+            seen = [_counted(facts, lane, "ignored", f"{facts.peer(lane.port)} pauses it, and it does not obey")]
+            if config := facts.config(lane.port):
+                off = not config.pfc.rx_priorities >> lane.priority & 1
+                if facts.current and off:
+                    seen.append(Evidence("its configuration has PFC off", lane.port, "qos pfc.rx", 0, facts.end))
+            yield Sign(lane.port, tuple(seen), 0.93, lane.priority)
+
+
+def pfc_differs_at_the_ends(facts: WindowFacts) -> Iterator[Sign]:
+    """By the configuration of a link's ends, one end pauses a priority on which the other does not stop.
+
+    Found where nobody sends, too. For a priority that is lossless at most ports, the end that lacks it is named; for
+    any other, the end that has it.
+    """
+    known = {name: config.pfc for name in facts.ports if (config := facts.config(name))} if facts.current else {}
+    for number in range(8):
+        usual = 2 * sum(pfc.priorities >> number & 1 for pfc in known.values()) > len(known)
+        for name, mine in known.items():
+            peer = facts.peer(name)
+            if peer in known and (says := _differs(mine, known[peer], number, peer, usual=usual)):
+                yield Sign(name, (Evidence(says, name, "qos pfc", 0, facts.end),), 0.9, number)
+
+
+def _differs(mine: PfcQos, theirs: PfcQos, number: int, peer: str, *, usual: bool) -> str:
+    """What is odd about this end of a link, of one priority; "" where nothing is, or where the other end is odd."""
+    deaf = theirs.tx_priorities & ~mine.rx_priorities
+    mute = theirs.rx_priorities & ~mine.tx_priorities
+    alone = (mine.tx_priorities & ~theirs.rx_priorities) | (mine.rx_priorities & ~theirs.tx_priorities)
+    if not usual:
+        return f"is lossless for priority {number}, and {peer} is not" if alone >> number & 1 else ""
+    if deaf >> number & 1:
+        return f"does not obey pauses of priority {number}, which {peer} sends"
+    return f"sends no pauses of priority {number}, which {peer} would obey" if mute >> number & 1 else ""
+
+
+def refused_unasked(facts: WindowFacts) -> Iterator[Sign]:
+    """A lossless group has no room, and its port has not asked its peer to stop."""
+    for lane in facts.lanes.values():
+        if lane.refused and not lane.pauses_out and lane.priority in facts.lossless(lane.port):
+            seen = (
+                _counted(facts, lane, "refused", "had no room for packets of a lossless class"),
+                _counted(facts, lane, "pauses_out", "and sent no pause"),
+            )
+            yield Sign(lane.port, seen, 0.8, lane.priority)
+
+
+def refused_though_obeyed(facts: WindowFacts) -> Iterator[Sign]:
+    """A lossless group has no room although it asked in time for its configuration, and its peer obeyed."""
+    for lane in facts.lanes.values():
+        peer = facts.lane(facts.peer(lane.port), lane.priority)
+        if lane.refused and lane.pauses_out and peer.pauses_in and not peer.ignored and peer.tx_packets:
+            seen = [
+                _counted(facts, lane, "refused", "had no room for what came after its pause"),
+                _counted(facts, lane, "pauses_out", f"it had asked {peer.port} to stop"),
+                _share(facts, peer),
+            ]
+            weight = 0.9
+            config = facts.config(lane.port)
+            if config:
+                room = config.groups[config.priority_to_group[lane.priority]].headroom
+                says = f"of {room / 1000:.1f} KB of headroom were taken, as sampled"
+                seen.append(Evidence(says, lane.port, f"pg{lane.priority}_headroom_bytes", lane.headroom, facts.end))
+            yield Sign(lane.port, tuple(seen), weight, lane.priority)
+
+
+def a_lossless_class_drops(facts: WindowFacts) -> Iterator[Sign]:
+    """A queue of a lossless class drops for want of headroom."""
+    for lane in facts.lanes.values():
+        if lane.drops.get("headroom"):
+            yield Sign(lane.port, (_dropped(facts, lane, "headroom"),), 0.9, lane.priority)
+
+
+def link_pause_frames(facts: WindowFacts) -> Iterator[Sign]:
+    """802.3x PAUSE frames come in: link-level flow control is on at the peer, which lossless ports ignore."""
+    for port in facts.ports.values():
+        if port.global_pause:
+            seen = Evidence("802.3x PAUSE frames came in", port.name, "rx_global_pause", port.global_pause, facts.end)
+            yield Sign(port.peer, (seen,), 0.96)
+
+
+def frames_that_are_no_pfc(facts: WindowFacts) -> Iterator[Sign]:
+    """MAC control frames come in with a wrong address or opcode, or PFC frames that are for no priority."""
+    for port in facts.ports.values():
+        lanes = facts.by_port.get(port.name, ())
+        named = sum(lane.pauses_in + lane.resumes_in + lane.ignored for lane in lanes)
+        if port.invalid:
+            says = "MAC control frames came in that are no PFC"
+            yield Sign(port.peer, (Evidence(says, port.name, "rx_pfc_invalid", port.invalid, facts.end),), 0.96)
+        elif port.pfc and not named:
+            says = "PFC frames came in that enable no priority"
+            yield Sign(port.peer, (Evidence(says, port.name, "rx_pfc", port.pfc, facts.end),), 0.9)
+
+
+def storm_unseen_by_a_watchdog(facts: WindowFacts) -> Iterator[Sign]:
+    """A port is paused for ever and no watchdog there sees it, while watchdogs see storms, or are on, elsewhere."""
+    stormed = list(paused_for_ever_by_a_host(facts))
+    for sign in stormed:
+        port = facts.peer(sign.place)
+        lane = facts.lane(port, sign.priority or 0)
+        if lane.storms or lane.drops.get("watchdog") or lane.paused <= FOREVER or not lane.shallowest:
+            continue
+        if elsewhere := _watched_elsewhere(facts, port):
+            says = "a pause storm that its watchdog did not see"
+            unseen = Evidence(says, port, f"queue{lane.priority}_storms", 0, facts.end)
+            yield Sign(port, (*sign.evidence, unseen, *elsewhere), 0.97, lane.priority)
+
+
+def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
+    """A host pauses its port most of the time, and the watchdog there calls the storm over in the gaps between."""
+    for lane in _towards_hosts(facts):
+        if min(lane.storms, lane.restored) < _AGAIN or lane.resumes_in or lane.paused <= _MOSTLY:
+            continue
+        gap = facts.seconds * (1 - lane.paused) / max(lane.pauses_in, 1)
+        known = facts.config(lane.port) if facts.current else None
+        if known and known.pfc.watchdog.restoration > gap:
+            continue
+        seen = [
+            counted(facts, lane, "storms that its watchdog has seen", "queue{n}_storms", lane.storms),
+            counted(facts, lane, "of them called over", "queue{n}_restored", lane.restored),
+            _counted(facts, lane, "pauses_in", f"{facts.peer(lane.port)} pauses it, and sends no XON"),
+            _share(facts, lane),
+        ]
+        if known:
+            says = f"seconds to restore, less than the {gap * 1e3:.0f} ms between two pauses"
+            seen.append(Evidence(says, lane.port, "qos pfc.watchdog.restoration", known.pfc.watchdog.restoration,
+                                 facts.end))  # fmt: skip
+        yield Sign(lane.port, tuple(seen), 0.97 if known else 0.85, lane.priority)
+
+
+def watchdog_on_a_sibling_only(facts: WindowFacts) -> Iterator[Sign]:
+    """A switch watches no port to a host, by its own configuration, where a sibling watches all of them."""
+    if not facts.current:
+        return
+    watched = {
+        switch: [config.pfc.watchdog.enabled for port in facts.ports_of(switch)
+                 if facts.is_host(port.peer) and (config := facts.config(port.name))]
+        for switch in facts.switches
+    }  # fmt: skip
+    complete = [switch for switch, ports in watched.items() if ports and all(ports)]
+    for switch, ports in watched.items():
+        if ports and not any(ports) and complete:
+            says = f"its ports to hosts have no PFC watchdog; those of {', '.join(complete)} have"
+            yield Sign(switch, (Evidence(says, switch, "qos pfc.watchdog.enabled", 0, facts.end),), 0.85)
+
+
+def _watched_elsewhere(facts: WindowFacts, port: str) -> tuple[Evidence, ...]:
+    """What shows that others have a watchdog: configuration, or storms that they have seen in this recording."""
+    node = port.partition(":")[0]
+    if facts.current:
+        return next((sign.evidence for sign in watchdog_on_a_sibling_only(facts) if sign.place == node), ())
+    for lane in facts.lanes.values():
+        if lane.storms_so_far and lane.port.partition(":")[0] != node:
+            says = "storms that the watchdog of a sibling has seen"
+            return (Evidence(says, lane.port, f"queue{lane.priority}_storms", lane.storms_so_far, facts.end),)
+    return ()
+
+
+_NAMES: Final = {
+    "pauses_in": "rx_prio{n}_pause", "resumes_in": "rx_prio{n}_resume", "ignored": "rx_prio{n}_pause_ignored",
+    "pauses_out": "tx_prio{n}_pause", "refused": "pg{n}_drop_packets",
+}  # fmt: skip
+
+
+def _counted(facts: WindowFacts, lane: Lane, what: str, says: str) -> Evidence:
+    return counted(facts, lane, says, _NAMES[what], getattr(lane, what))
+
+
+def _share(facts: WindowFacts, lane: Lane) -> Evidence:
+    return counted(facts, lane, NOT_SENDING, "rx_prio{n}_pause_duration", round(lane.paused, 3))
+
+
+def _dropped(facts: WindowFacts, lane: Lane, reason: str) -> Evidence:
+    return counted(facts, lane, f"dropped: {reason}", f"queue{{n}}_drop_{reason}_packets", lane.drops[reason])

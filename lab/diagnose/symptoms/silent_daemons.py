@@ -1,0 +1,36 @@
+"""Routing daemons that do not answer: gone, or standing still with their sockets open."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.symptom import Evidence, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import WindowFacts
+
+_LOOKS: Final = 3
+"""So many in a row without an answer, the last as the window ends, are no daemon that is only busy."""
+_BETWEEN: Final = 1.5
+"""Seconds between two looks at a daemon, at most: it is asked once a second."""
+
+
+def a_daemon_is_gone(facts: WindowFacts) -> Iterator[Sign]:
+    """Nobody listens at a daemon's socket."""
+    for each in facts.silences:
+        if each.gone:
+            says = f"nobody listens at the socket of {each.daemon}"
+            yield Sign(each.node, (Evidence(says, each.node, each.daemon, 0, each.seconds),), 0.95)
+
+
+def a_daemon_stands_still(facts: WindowFacts) -> Iterator[Sign]:
+    """A daemon takes in questions and answers none, time after time until the window ends."""
+    for node, daemon in dict.fromkeys((each.node, each.daemon) for each in facts.silences if not each.gone):
+        looks = sorted(each.seconds for each in facts.silences if (each.node, each.daemon) == (node, daemon))
+        latest = [*looks[-_LOOKS:], facts.end]
+        if len(looks) >= _LOOKS and all(b - a <= _BETWEEN for a, b in itertools.pairwise(latest)):
+            says = f"times {daemon} was asked for its sessions, and did not answer"
+            yield Sign(node, (Evidence(says, node, daemon, len(looks), looks[-1]),), 0.9)

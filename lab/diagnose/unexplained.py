@@ -1,0 +1,40 @@
+"""What shows that something is wrong, whatever it is: with no cause for it the answer is "unknown"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.diagnose.symptom import Evidence
+from lab.diagnose.symptoms.address_symptoms import a_ping_is_not_answered, nobody_answers
+from lab.diagnose.symptoms.host_symptoms import a_host_takes_nothing_in, no_probe_leaves, somebody_gave_up
+from lab.diagnose.symptoms.loss_symptoms import (
+    only_small_ones_pass,
+    sent_again,
+    swallowed_by_a_switch,
+    vanishes_on_a_link,
+)
+from lab.diagnose.symptoms.path_symptoms import a_link_goes_down, a_session_is_lost
+from lab.diagnose.symptoms.pause_symptoms import FOREVER, a_lossless_class_drops
+from lab.diagnose.symptoms.probes import probes_are_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import WindowFacts
+
+_ANY = (
+    a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch, sent_again,
+    a_link_goes_down, a_session_is_lost, probes_are_missing, a_ping_is_not_answered, nobody_answers,
+    a_host_takes_nothing_in, no_probe_leaves, somebody_gave_up,
+)  # fmt: skip
+
+
+def trouble(facts: WindowFacts) -> Iterator[Evidence]:
+    """Losses, packets that are sent again, links and sessions that go, who is silent, ports that stand still."""
+    for symptom in _ANY:
+        for sign in symptom(facts):
+            yield from sign.evidence[:2]
+    for lane in facts.lanes.values():
+        if lane.paused > FOREVER and lane.deepest and not lane.tx_packets and not facts.is_host(lane.port):
+            counter = f"rx_prio{lane.priority}_pause_duration"
+            yield Evidence("stands still with packets waiting", lane.port, counter, lane.paused, facts.end)

@@ -1,0 +1,199 @@
+"""Faults in a running fabric: each is written down, injected, and healed to what was there before."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lab.backends.adopted.adopted_lab import refuse_change
+from lab.errors import LabError, OperationFailed, UsageError
+from lab.faults.fault_request import FaultRequest, understand
+from lab.faults.ledger import Entry, Holder, Ledger
+from lab.faults.timing import attend as timed
+from lab.kernel.process import process, signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lab.backends.backend import Fabric
+    from lab.faults.fault import Fault
+    from lab.faults.timing import Timing
+    from lab.kernel.process.locks import Waiting
+
+
+def inject(
+    fabric: Fabric, wish: FaultRequest, *, holder: Holder | None = None, waiting: Waiting | None = None
+) -> Entry:
+    """Break it as wished, and return what is in the ledger now; on any failure the fabric is as it was.
+
+    With a ``holder`` it lasts no longer than that process. Another command that has the fabric is waited for as in
+    ``lifecycle.up``. UsageError when the wish means nothing here, cannot be had, or is against a fault that is there,
+    and in a lab that was adopted.
+    """
+    refuse_change(fabric, "breaks")
+    understand(fabric, wish)
+    with fabric.state.locked(waiting):
+        fabric = _still(fabric)
+        ledger = Ledger.of(fabric.state)
+        fault = understand(fabric, wish)
+        _refuse_taken(fabric, ledger.entries(), fault)
+        entry = Entry(0, wish.kind, wish.place, wish.parameters, fault.look(), holder)
+        with signals.held():
+            return _inject(fabric, ledger, entry)
+
+
+def _inject(fabric: Fabric, ledger: Ledger, entry: Entry) -> Entry:
+    entry = ledger.begin(entry)
+    fault = fault_of(fabric, entry)
+    try:
+        fault.inject(entry.before)
+    except BaseException:
+        fault_of(replace(fabric), entry).heal(entry.before)  # a fabric knows no more than when it was first asked
+        ledger.healed(entry)
+        raise
+    entry = ledger.injected(entry)
+    if fault.instant:
+        ledger.healed(entry)
+    return entry
+
+
+def attend(  # noqa: PLR0913 - what, when, and who is told
+    fabric: Fabric,
+    wish: FaultRequest,
+    timing: Timing,
+    wait: Callable[[float], bool],
+    waiting: Waiting | None = None,
+    *,
+    changed: Callable[[str, Entry], None] = lambda _did, _entry: None,
+) -> int:
+    """Inject and heal by the clock until that is over or ``wait`` says no; return how often it came.
+
+    ``changed`` is called after each ``inject`` and ``heal``. What is to last stays. Errors as of ``inject``.
+    """
+    if understand(fabric, wish).instant and timing.lasting is not None:
+        raise UsageError(f"{wish.kind} is over once it has happened", "leave --for out")
+    holder = Holder.current()
+    with fabric.state.locked(waiting):
+        there = Ledger.of(_still(fabric).state)
+        own = there.begin(Entry(0, wish.kind, wish.place, wish.parameters, holder=holder, timing=str(timing)))
+    came: list[Entry] = []
+
+    def begin() -> None:
+        came.append(inject(fabric, wish, holder=holder if timing.lasting is not None else None, waiting=waiting))
+        changed("inject", came[-1])
+
+    def end() -> None:
+        _end(fabric, came[-1], waiting)
+        changed("heal", came[-1])
+
+    try:
+        timed(timing, begin, end, wait)
+    finally:
+        if fabric.state.exists():
+            with fabric.state.locked(waiting):
+                there.healed(own)
+    return len(came)
+
+
+def _end(fabric: Fabric, entry: Entry, waiting: Waiting | None) -> None:
+    """Somebody else may have healed it meanwhile."""
+    if any(each.number == entry.number for each in running(fabric)):
+        heal(fabric, [entry.number], waiting)
+
+
+def heal(fabric: Fabric, numbers: Iterable[int] | None = None, waiting: Waiting | None = None) -> list[Entry]:
+    """Undo the faults with these numbers, or all, the last first, and return them.
+
+    UsageError for a number that no fault has. One that cannot be undone does not keep the others: its error comes
+    last.
+    """
+    there = running(fabric)
+    chosen = list(there) if numbers is None else [_numbered(there, number) for number in numbers]
+    _dismiss(chosen)
+    with fabric.state.locked(waiting):
+        fabric = _still(fabric)
+        left = {entry.number for entry in running(fabric)}
+        _heal(fabric, Ledger.of(fabric.state), [entry for entry in chosen if entry.number in left])
+    return chosen
+
+
+def _dismiss(entries: Iterable[Entry]) -> None:
+    """End those who inject and heal by the clock, who heal what is there when they are asked to end."""
+    for entry in entries:
+        if entry.timing and entry.holder is not None and entry.holder.pid != os.getpid():
+            process.dismiss(entry.holder.pid, meant=lambda _, holder=entry.holder: holder.lives)  # type: ignore[misc]
+
+
+def abandoned(fabric: Fabric) -> list[Entry]:
+    """Faults whose holder is gone, or that were on their way in or out when somebody was killed."""
+    entries = Ledger.of(fabric.state).entries()
+    return [entry for entry in entries if not (entry.whole if entry.holder is None else entry.holder.lives)]
+
+
+def heal_abandoned(fabric: Fabric, waiting: Waiting | None = None) -> list[Entry]:
+    """Undo what nobody looks after any more; the next command about the fabric calls this."""
+    if not abandoned(fabric):
+        return []
+    with fabric.state.locked(waiting):
+        fabric = _still(fabric)
+        left = abandoned(fabric)
+        _heal(fabric, Ledger.of(fabric.state), left)
+        return [entry for entry in left if not entry.timing]
+
+
+def running(fabric: Fabric) -> tuple[Entry, ...]:
+    """The faults that are there."""
+    return Ledger.of(fabric.state).entries()
+
+
+def _still(fabric: Fabric) -> Fabric:
+    """The fabric with what earlier commands have changed meanwhile; UsageError when it is not there any more."""
+    if not fabric.state.ready:
+        raise UsageError(f"fabric {fabric.name} was taken down", "rocelab ls lists what runs")
+    return replace(fabric)
+
+
+def _heal(fabric: Fabric, ledger: Ledger, entries: Sequence[Entry]) -> list[Entry]:
+    healed, failures = [], list[LabError]()
+    for entry in sorted(entries, key=lambda each: -each.number):
+        try:
+            with signals.held():
+                if not entry.timing:
+                    fault_of(fabric, entry).heal(entry.before)
+                ledger.healed(entry)
+        except LabError as error:
+            failures.append(error)
+        else:
+            healed.append(entry)
+        fabric = replace(fabric)
+    if failures:
+        first = failures[0]
+        raise OperationFailed(f"a fault is not all healed: {first.message}", first.remedy or "rocelab fault heal")
+    return healed
+
+
+def _numbered(entries: Sequence[Entry], number: int) -> Entry:
+    for entry in entries:
+        if entry.number == number:
+            return entry
+    known = ", ".join(f"{entry.number} ({entry})" for entry in entries)
+    raise UsageError(f"there is no fault {number}", f"there is {known}" if known else "there is none")
+
+
+def fault_of(fabric: Fabric, entry: Entry) -> Fault[Any]:
+    """The fault that an entry of the ledger is about."""
+    return understand(fabric, FaultRequest(entry.kind, entry.place, entry.parameters))
+
+
+def _refuse_taken(fabric: Fabric, entries: Iterable[Entry], wanted: Fault[Any]) -> None:
+    claims = wanted.claims()
+    for entry in entries:
+        if entry.timing:
+            continue
+        common = sorted(claims & fault_of(fabric, entry).claims())
+        if common:
+            raise UsageError(
+                f"{wanted}: fault {entry.number}, {entry}, has {common[0]} already",
+                f"rocelab fault heal {entry.number} first",
+            )

@@ -1,0 +1,243 @@
+"""NICs that misbehave: they stop their switch, do not stop when told, or take in what arrives too slowly."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, TypeVar
+
+from pydantic import BeforeValidator, Field
+from typing_extensions import override
+
+from lab.faults import helper_process
+from lab.faults.fault import Fault, Parameters
+from lab.faults.fault_place import Form
+from lab.faults.kinds.port_faults import Configured
+from lab.faults.values import priorities, time_of
+from lab.kernel.netlink import neighbours
+from lab.model.values.fields import Rate
+from lab.units import quanta_to_seconds
+from lab.wire.craft.packet_craft import craft
+from lab.wire.craft.packet_spec import PacketSpec
+from lab.wire.craft.packet_values import MAX_QUANTA, between, named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.faults.fault import Before
+
+_PER_PAUSE: Final = 4
+"""Frames in the time that one pause lasts, so that none runs out when one is late."""
+_SHORTEST: Final = 1e-3
+"""Seconds between two frames, where nobody says."""
+_UNICAST: Final = bytes.fromhex("020000000002")
+_EXPERIMENT: Final = bytes.fromhex("88b5")
+
+
+class SenderParameters(Parameters):
+    """How often."""
+
+    every: Annotated[float, time_of(1e-4, 10.0)] | None = None
+    """Time between two frames; by default a quarter of the pause that each asks for, and not under 1 ms."""
+
+
+S = TypeVar("S", bound=Parameters)
+C = TypeVar("C", bound=SenderParameters)
+
+
+class Sending(Fault[S], Generic[S]):
+    """A NIC sends one frame again and again while the fault lasts: real frames, from the host's interface."""
+
+    form: ClassVar = Form.NIC
+    sends: ClassVar[str]
+    """What they are, in words."""
+
+    @abstractmethod
+    def frame(self, mac: str) -> bytes:
+        """The frame of a NIC with this MAC."""
+
+    @abstractmethod
+    def period(self, rate: int) -> float:
+        """Seconds between two of them on a link of this rate."""
+
+    @override
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"the {self.sends} of {self.end}"})
+
+    @override
+    def look(self) -> Before:
+        end = self.end
+        frame = self.frame(neighbours.mac_address(self.namespace, end.interface))
+        rate = next(link.rate for link in self.fabric.topology.links if end in link.ends)
+        mark = f"{self.fabric.state.owner} {self.name} {end}"
+        return {"frame": frame.hex(), "every": self.period(rate), "mark": mark}
+
+    @override
+    def inject(self, before: Before) -> None:
+        words = [self.end.interface, str(before["every"]), before["frame"]]
+        helper_process.start(self.namespace, before["mark"], "lab.faults.sender", words)
+
+    @override
+    def heal(self, before: Before) -> None:
+        helper_process.end(self.namespace, before["mark"])
+
+
+class Controlling(Sending[C], Generic[C]):
+    """A NIC sends frames of MAC control."""
+
+    sends: ClassVar = "MAC control frames"
+
+    @abstractmethod
+    def packet(self) -> dict[str, Any]:
+        """The frame, as ``rocelab craft`` describes it."""
+
+    def spoilt(self, frame: bytes) -> bytes:
+        """What is sent in place of the frame that was crafted."""
+        return frame
+
+    @override
+    def frame(self, mac: str) -> bytes:
+        return self.spoilt(craft(PacketSpec.model_validate({"src-mac": mac, **self.packet()})).frame)
+
+    @override
+    def period(self, rate: int) -> float:
+        return self.p.every or max(_SHORTEST, quanta_to_seconds(MAX_QUANTA, rate) / _PER_PAUSE)
+
+
+class BroadcastParameters(Parameters):
+    """How much."""
+
+    rate: Annotated[Rate, Field(le=100_000_000)] = 20_000_000
+    """Bit/s of frames; the program that sends them does not reach more than 100Mbit."""
+    size: Annotated[int, between(60, 9000)] = 4000
+    """Octets of each frame, its header among them and its FCS not."""
+
+
+class BroadcastStorm(Sending[BroadcastParameters]):
+    """A NIC sends broadcasts without end: its switch sends each to everybody else in its network.
+
+    What is inside is of no protocol (EtherType 0x88B5, for local experiments): hosts take it in and throw it away.
+    """
+
+    name: ClassVar = "broadcast-storm"
+    parameters: ClassVar = BroadcastParameters
+    sends: ClassVar = "broadcasts"
+
+    @override
+    def frame(self, mac: str) -> bytes:
+        header = b"\xff" * len(_UNICAST) + bytes.fromhex(mac.replace(":", "")) + _EXPERIMENT
+        return header.ljust(self.p.size, b"\0")
+
+    @override
+    def period(self, rate: int) -> float:
+        return self.p.size * 8 / self.p.rate
+
+
+class StormParameters(SenderParameters):
+    """Which priorities are stopped."""
+
+    priority: Annotated[tuple[Annotated[int, between(0, 7)], ...], BeforeValidator(priorities)] = (3,)
+    """Priorities to pause: 3, or 3,4."""
+    quanta: Annotated[int, between(0, MAX_QUANTA)] = MAX_QUANTA
+    """How long each frame pauses for: 512 bit times of the link each."""
+
+
+class PauseStorm(Controlling[StormParameters]):
+    """A NIC whose receiver is stuck sends PFC frames without end (Guo et al., SIGCOMM 2016).
+
+    The switch stops sending to it, fills up, and pauses whoever sends to it in turn: hop by hop, up to hosts that
+    have nothing to do with it.
+    """
+
+    name: ClassVar = "pause-storm"
+    parameters: ClassVar = StormParameters
+
+    @override
+    def packet(self) -> dict[str, Any]:
+        return {"kind": "pfc", "classes": ",".join(f"{each}={self.p.quanta}" for each in self.p.priority)}
+
+
+class GlobalPause(Controlling[SenderParameters]):
+    """A NIC sends 802.3x PAUSE frames, which stop a link with all of its priorities where they are honoured."""
+
+    name: ClassVar = "global-pause"
+    parameters: ClassVar = SenderParameters
+
+    @override
+    def packet(self) -> dict[str, Any]:
+        return {"kind": "pause", "quanta": MAX_QUANTA}
+
+
+class Malformation(Enum):
+    """What is wrong with a PFC frame."""
+
+    ADDRESS = "address"
+    OPCODE = "opcode"
+    VECTOR = "vector"
+    NO_CLASS = "no-class"
+
+
+_DESTINATION: Final = slice(0, 6)
+_OPCODE: Final = slice(14, 16)
+_UNKNOWN: Final = bytes.fromhex("0102")
+_VECTORS: Final = {Malformation.VECTOR: 0xFF08, Malformation.NO_CLASS: 0}
+
+
+class MalformedParameters(SenderParameters):
+    """What is wrong with the frames."""
+
+    what: Annotated[Malformation, named(Malformation)] = Malformation.ADDRESS
+    """address: to a unicast address; opcode: one that MAC control has not; vector: reserved bits set; no-class: times
+    for priorities that it does not enable (IEEE 802.3 clause 31, IEEE 802.1Q clause 36.1.3)."""
+
+
+class MalformedPfc(Controlling[MalformedParameters]):
+    """A NIC sends PFC frames that are wrong; what a switch makes of them is its own affair."""
+
+    name: ClassVar = "malformed-pfc"
+    parameters: ClassVar = MalformedParameters
+
+    @override
+    def packet(self) -> dict[str, Any]:
+        vector = {"vector": _VECTORS[self.p.what]} if self.p.what in _VECTORS else {}
+        return {"kind": "pfc", "classes": f"3={MAX_QUANTA}", **vector}
+
+    @override
+    def spoilt(self, frame: bytes) -> bytes:
+        octets = bytearray(frame)
+        if self.p.what is Malformation.ADDRESS:
+            octets[_DESTINATION] = _UNICAST
+        if self.p.what is Malformation.OPCODE:
+            octets[_OPCODE] = _UNKNOWN
+        return bytes(octets)
+
+
+class DrainParameters(Parameters):
+    """How slowly."""
+
+    rate: Rate
+    """Bit/s at which the host takes in what arrives."""
+
+
+class SlowReceiver(Configured[DrainParameters]):
+    """A host takes in what arrives more slowly than its link brings it, and pauses its leaf: pages, CPU or PCIe."""
+
+    name: ClassVar = "slow-receiver"
+    form: ClassVar = Form.NIC
+    parameters: ClassVar = DrainParameters
+
+    @override
+    def settings(self) -> Sequence[str]:
+        return (f"nic.drain={self.p.rate}",)
+
+
+class PausesIgnored(Configured[Parameters]):
+    """A NIC goes on sending when it is paused: PFC is on at one end of the link only."""
+
+    name: ClassVar = "pauses-ignored"
+    form: ClassVar = Form.NIC
+    parameters: ClassVar = Parameters
+
+    @override
+    def settings(self) -> Sequence[str]:
+        return ("pfc.rx=false",)

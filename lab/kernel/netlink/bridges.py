@@ -1,0 +1,81 @@
+"""What a bridge says of its spanning tree, in one read: the parameters of IEEE 802.1D-1998 section 8.5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from lab.kernel.netlink import ip_state
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.kernel.process.netns import Namespace
+
+Role: TypeAlias = Literal["root", "designated", "alternate", "disabled"]
+State: TypeAlias = Literal["disabled", "listening", "learning", "forwarding", "blocking"]
+SETTLED: Final = frozenset({"forwarding", "blocking"})
+"""States that last."""
+
+
+@dataclass(frozen=True, slots=True)
+class BridgePort:
+    """A port of a bridge in its spanning tree."""
+
+    name: str
+    state: State
+    role: Role
+    """root: its way to the root. designated: the way of who is behind it. alternate: another way, which is shut."""
+    cost: int
+    designated: str
+    """Identifier of the bridge that is nearest to the root on its link."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeState:
+    """A bridge as it knows the tree; identifiers are a priority in hex and a MAC: ``1000.02:1a:00:01:00:00``."""
+
+    bridge: str
+    root: str
+    cost: int
+    """Of its path to the root."""
+    ports: tuple[BridgePort, ...]
+
+
+def tree_state(namespace: Namespace, bridge: str) -> TreeState | None:
+    """What a namespace's bridge of this name knows now; None when it is gone, or in no spanning tree."""
+    return parse_tree(ip_state.ask(namespace, "-details", "link", "show"), bridge)
+
+
+def parse_tree(shown: list[dict[str, Any]], bridge: str) -> TreeState | None:
+    """The same from what ``ip -json -details link show`` prints."""
+    own = next((each["linkinfo"]["info_data"] for each in shown if each.get("ifname") == bridge), None)
+    if own is None or not own["stp_state"]:
+        return None
+    itself = _identifier(own["bridge_id"])
+    ports = [each for each in shown if each.get("master") == bridge]
+    return TreeState(
+        bridge=itself,
+        root=_identifier(own["root_id"]),
+        cost=own["root_path_cost"],
+        ports=tuple(_port(each, itself, own["root_port"]) for each in ports),
+    )
+
+
+def _port(shown: Mapping[str, Any], itself: str, root_port: int) -> BridgePort:
+    told = shown["linkinfo"]["info_slave_data"]
+    designated = _identifier(told["bridge_id"])
+    role: Role = "alternate"
+    if told["state"] == "disabled":
+        role = "disabled"
+    elif int(told["no"], 16) == root_port:
+        role = "root"
+    elif designated == itself:
+        role = "designated"
+    return BridgePort(shown["ifname"], told["state"], role, told["cost"], designated)
+
+
+def _identifier(text: str) -> str:
+    """As the kernel writes it, with two digits for each octet."""
+    priority, _, mac = text.partition(".")
+    return f"{priority}.{':'.join(octet.zfill(2) for octet in mac.split(':'))}"

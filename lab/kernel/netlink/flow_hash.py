@@ -1,0 +1,144 @@
+"""What this kernel would do with a packet that nobody sent: its hash, and the uplink of one that a tunnel sends.
+
+The hash has a key that is drawn at boot and known to nobody outside (``__skb_get_hash``). And ``ip route get`` hashes
+a packet that is forwarded: what the kernel itself sends is hashed otherwise where the fields are chosen one by one
+(``fib_multipath_hash_policy`` 3). So the kernel is asked, by programs of a few instructions that are run once
+(BPF_PROG_TEST_RUN of bpf(2)) and attached to nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+from lab.kernel.bpf.libbpf import library
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ipaddress import IPv4Address, IPv6Address
+
+_SCHED_CLS: Final = 3
+_CALL, _EXIT, _MOVE, _MOVE_NUMBER, _ADD_NUMBER, _IF_EQUAL, _LOAD = 0x85, 0x95, 0xBF, 0xB7, 0x07, 0x15, 0x61
+_GET_HASH_RECALC, _LOAD_BYTES, _FIB_LOOKUP = 34, 26, 69
+_SKIP_NEIGHBOUR: Final = 4
+"""Program type, opcodes, helpers and a flag of <linux/bpf.h>."""
+_INSTRUCTION: Final = "<BBhi"
+_ETHERNET: Final = 14
+_LOOKUP: Final = struct.Struct("!BBHHH4s4s4s12x4s12x16x")
+"""struct bpf_fib_lookup: family, protocol, ports, length, interface, TOS, source, destination; 64 bytes."""
+_INTERFACE: Final = 8
+"""Offset of the interface in it."""
+_LOOPBACK: Final = (1).to_bytes(4, "little")
+_HASH: Final = ((_CALL, 0, 0, _GET_HASH_RECALC), (_EXIT, 0, 0, 0))
+_UPLINK: Final = (
+    (_MOVE, 0x16, 0, 0),  # r6 = the packet
+    (_MOVE_NUMBER, 2, 0, _ETHERNET), (_MOVE, 0xA3, 0, 0), (_ADD_NUMBER, 3, 0, -_LOOKUP.size),
+    (_MOVE_NUMBER, 4, 0, _LOOKUP.size), (_CALL, 0, 0, _LOAD_BYTES),  # onto the stack
+    (_MOVE, 0x61, 0, 0), (_MOVE, 0xA2, 0, 0), (_ADD_NUMBER, 2, 0, -_LOOKUP.size),
+    (_MOVE_NUMBER, 3, 0, _LOOKUP.size), (_MOVE_NUMBER, 4, 0, _SKIP_NEIGHBOUR), (_CALL, 0, 0, _FIB_LOOKUP),
+    (_IF_EQUAL, 0, 2, 0), (_MOVE_NUMBER, 0, 0, 0), (_EXIT, 0, 0, 0),
+    (_LOAD, 0xA0, _INTERFACE - _LOOKUP.size, 0), (_EXIT, 0, 0, 0),
+)  # fmt: skip
+_UDP: Final = 17
+_LAST_PORT_SINCE: Final = 7
+"""Major version of Linux."""
+_ETHERTYPES: Final = {4: 0x0800, 6: 0x86DD}
+
+
+class SingleRun(ctypes.Structure):
+    """struct bpf_test_run_opts of <bpf/bpf.h>."""
+
+    _fields_ = (
+        ("sz", ctypes.c_size_t),
+        ("data_in", ctypes.c_char_p),
+        ("data_out", ctypes.c_void_p),
+        ("data_size_in", ctypes.c_uint32),
+        ("data_size_out", ctypes.c_uint32),
+        ("ctx_in", ctypes.c_void_p),
+        ("ctx_out", ctypes.c_void_p),
+        ("ctx_size_in", ctypes.c_uint32),
+        ("ctx_size_out", ctypes.c_uint32),
+        ("retval", ctypes.c_uint32),
+        ("repeat", ctypes.c_int),
+        ("duration", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("cpu", ctypes.c_uint32),
+        ("batch_size", ctypes.c_uint32),
+    )
+
+
+def hash_of(frame: bytes) -> int:
+    """The 32-bit hash of an Ethernet frame by what the kernel dissects in it: addresses, protocol and ports.
+
+    OperationFailed when the kernel does not take the program, which needs root; EnvironmentLacks without libbpf.
+    """
+    return _returned(_HASH, frame)
+
+
+def uplink_of(src: IPv4Address, dst: IPv4Address, sport: int, dport: int) -> int:
+    """The index of the interface by which UDP that the calling thread's namespace sends leaves; 0 without a route.
+
+    Errors are those of ``hash_of``.
+    """
+    asked = _LOOKUP.pack(socket.AF_INET, _UDP, sport, dport, 0, _LOOPBACK, bytes(4), src.packed, dst.packed)
+    return _returned(_UPLINK, bytes(_ETHERNET) + asked)
+
+
+def _returned(program: tuple[tuple[int, int, int, int], ...], data: bytes) -> int:
+    """What a program returns for a packet."""
+    libbpf = library()
+    code = b"".join(struct.pack(_INSTRUCTION, *each) for each in program)
+    descriptor = libbpf.bpf_prog_load(_SCHED_CLS, b"rl_flow_hash", b"GPL", code, len(program), None)
+    if descriptor < 0:
+        raise OperationFailed(f"the kernel takes no BPF program: {os.strerror(-descriptor)}", "use sudo, or --vm")
+    try:
+        run = SingleRun(sz=ctypes.sizeof(SingleRun), data_in=data, data_size_in=len(data))
+        if (result := libbpf.bpf_prog_test_run_opts(descriptor, ctypes.byref(run))) < 0:
+            raise OperationFailed(f"a BPF program cannot be run once: {os.strerror(-result)}", "rocelab doctor")
+    finally:
+        os.close(descriptor)
+    return int(run.retval)
+
+
+def udp_frame(src: IPv4Address | IPv6Address, dst: IPv4Address | IPv6Address, sport: int, dport: int) -> bytes:
+    """The first octets of a UDP packet in Ethernet, as far as a dissector looks; nobody's MACs, and no payload."""
+    udp = struct.pack("!HHHH", sport, dport, 8, 0)
+    if src.version == 4:
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, _UDP, 0)
+    else:
+        ip = struct.pack("!IHBB", 6 << 28, len(udp), _UDP, 64)
+    ethernet = bytes(12) + _ETHERTYPES[src.version].to_bytes(2, "big")
+    return ethernet + ip + src.packed + dst.packed + udp
+
+
+def has_last_port() -> bool:
+    """Whether this kernel's tunnels use the last port of a range too: measured, 7.3 does and 6.18 does not."""
+    major, _, _ = os.uname().release.partition(".")
+    return int(major) >= _LAST_PORT_SINCE
+
+
+def outer_port(inner: int, low: int, high: int, *, last: bool) -> int:
+    """The UDP source port that a tunnel has for packets with the hash ``inner``: ``udp_flow_src_port`` of Linux.
+
+    ``low`` and ``high`` are the device's range of ports, or the namespace's ip_local_port_range where it has none;
+    ``last`` is what ``has_last_port`` says.
+    """
+    mixed = (inner ^ inner << 16) & 0xFFFFFFFF
+    return (mixed * (high - low + last) >> 32) + low
+
+
+def member_of(inner: int, weights: Sequence[int]) -> int:
+    """The place of the member of a group of next hops that a tunnel takes for packets with the hash ``inner``.
+
+    Each has as much of the hash's range as its weight says (RFC 2992; ``nh_hthr_group_rebalance`` of Linux).
+    """
+    total, upto = sum(weights), 0
+    for place, weight in enumerate(weights):
+        upto += weight
+        if inner >> 1 <= ((upto << 31) + total // 2) // total - 1:
+            return place
+    raise ValueError(f"no member of {len(weights)} for the hash {inner:#x}")

@@ -1,0 +1,103 @@
+"""The state and counters of a namespace's interfaces, in one read."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lab.kernel.netlink.dump import dump
+from lab.kernel.netlink.nlmsg import attributes, text
+from lab.kernel.netlink.tc_hooks import GETQDISC, TCMSG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.kernel.netlink.dump import DumpMessage
+    from lab.kernel.process.netns import Namespace
+
+# Of <linux/rtnetlink.h>, <linux/if_link.h>, <linux/gen_stats.h>; operational state of RFC 2863 in <linux/if.h>.
+_GETLINK: Final = 18
+_IFINFOMSG: Final = struct.Struct("=BxHiII")
+_IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64 = 3, 4, 16, 23
+_STATS64: Final = struct.Struct("=8Q")
+"""Packets, bytes, errors and drops, received and sent of each: the beginning of struct rtnl_link_stats64."""
+_UP: Final = 6
+_TCA_KIND, _TCA_STATS2, _TCA_STATS_QUEUE = 1, 7, 3
+_TC_H_ROOT: Final = 0xFFFFFFFF
+_U32: Final = struct.Struct("=I")
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceState:
+    """One interface: whether it carries, its MTU, and counters since it was made (RFC 2863's ifTable)."""
+
+    name: str
+    up: bool
+    mtu: int
+    rx_bytes: int
+    rx_packets: int
+    tx_bytes: int
+    tx_packets: int
+    drops: int
+    """Packets that it dropped, either way, and that its queue had no room for."""
+
+
+def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
+    """All interfaces but the loopback, by name."""
+    found = {}
+    for name, link, queue in _links(namespace):
+        if name == "lo":
+            continue
+        rx_packets, tx_packets, rx_bytes, tx_bytes, _, _, *drops = _STATS64.unpack_from(
+            link.attributes[_IFLA_STATS64]
+        )
+        found[name] = InterfaceState(
+            name=name,
+            up=link.attributes[_IFLA_OPERSTATE][0] == _UP,
+            mtu=_U32.unpack(link.attributes[_IFLA_MTU])[0],
+            rx_bytes=rx_bytes,
+            rx_packets=rx_packets,
+            tx_bytes=tx_bytes,
+            tx_packets=tx_packets,
+            drops=sum(drops) + (_drops(queue) if queue else 0),
+        )
+    return found
+
+
+def indices(namespace: Namespace) -> dict[str, int]:
+    """The index of each interface but the loopback, by name."""
+    links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
+    found = {text(link.attributes[_IFLA_IFNAME]): int(_IFINFOMSG.unpack(link.fixed)[2]) for link in links}
+    return {name: index for name, index in found.items() if name != "lo"}
+
+
+def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
+    """Kind and handle (``rl_t``, ``3:``) of each interface's root qdisc."""
+    return {
+        name: (text(queue.attributes[_TCA_KIND]), f"{TCMSG.unpack(queue.fixed)[2] >> 16:x}:")
+        for name, _, queue in _links(namespace)
+        if queue
+    }
+
+
+def _links(namespace: Namespace) -> Iterator[tuple[str, DumpMessage, DumpMessage | None]]:
+    """Each interface's name, itself, and its root qdisc if it has one."""
+    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(GETQDISC, TCMSG)))
+    roots = dict(_roots(queues))
+    for link in links:
+        yield text(link.attributes[_IFLA_IFNAME]), link, roots.get(_IFINFOMSG.unpack(link.fixed)[2])
+
+
+def _roots(queues: list[DumpMessage]) -> Iterator[tuple[int, DumpMessage]]:
+    """Each interface's index and root qdisc."""
+    for queue in queues:
+        _, index, _, parent, _ = TCMSG.unpack(queue.fixed)
+        if parent == _TC_H_ROOT:
+            yield index, queue
+
+
+def _drops(queue: DumpMessage) -> int:
+    """Packets dropped by a qdisc, which its interface's own counters leave out (struct gnet_stats_queue)."""
+    _, _, drops = struct.unpack_from("=III", attributes(queue.attributes[_TCA_STATS2])[_TCA_STATS_QUEUE])
+    return int(drops)

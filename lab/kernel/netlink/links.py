@@ -1,0 +1,252 @@
+"""Interfaces: rtnetlink requests for veth pairs, addresses, routes and shapers, for a ``Batch`` to carry."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from functools import cache
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Final, TypeAlias
+
+from pyroute2.netlink import nla
+from pyroute2.netlink.rtnl import (
+    RTM_DELLINK,
+    RTM_DELQDISC,
+    RTM_NEWADDR,
+    RTM_NEWLINK,
+    RTM_NEWLINKPROP,
+    RTM_NEWQDISC,
+    RTM_NEWROUTE,
+    RTM_NEWRULE,
+)
+from pyroute2.netlink.rtnl.fibmsg import fibmsg
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
+from pyroute2.netlink.rtnl.tcmsg import sched_tbf, tcmsg
+
+from lab.kernel.netlink.rtnl import CHANGE, CREATE, REPLACE, Attributes, NetlinkBatch, encode
+from lab.model.shaping import delay_limit, shaper_burst, shaper_limit
+from lab.units import WIRE_OVERHEAD
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Interface: TypeAlias = IPv4Interface | IPv6Interface
+
+LOOPBACK_INDEX: Final = 1
+MAIN_TABLE: Final = 254
+_RT_TABLE_UNSPEC: Final = 0
+
+_IFF_UP: Final = 1
+_RTPROT_STATIC: Final = 4
+_RTN_UNICAST: Final = 1
+_FR_ACT_TO_TBL: Final = 1
+_IFA_F_NODAD: Final = 0x02
+_SHAPER_PLACE: Final = (0xFFFFFFFF, 0x10000)
+_DELAY_PLACE: Final = (0x10001, 0x20000)
+"""Parent and handle: the shaper 1: at the root, the delay 2: below its class 1:1."""
+_PSCHED_TICK: Final = 64e-9
+_LINKLAYER_ETHERNET: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class VethEnd:
+    """One end of a veth pair to be: open namespace descriptor, name, index in that namespace, MAC, MTU in bytes."""
+
+    namespace: int
+    name: str
+    index: int
+    mac: str
+    mtu: int
+
+
+def _family(address: Address) -> int:
+    return socket.AF_INET if address.version == 4 else socket.AF_INET6
+
+
+def _end_attributes(end: VethEnd) -> Attributes:
+    return [
+        ("IFLA_IFNAME", end.name),
+        ("IFLA_MTU", end.mtu),
+        ("IFLA_ADDRESS", end.mac),
+        ("IFLA_NET_NS_FD", end.namespace),
+        ("IFLA_NUM_TX_QUEUES", 1),
+        ("IFLA_NUM_RX_QUEUES", 1),
+    ]
+
+
+def add_veth(batch: NetlinkBatch, a: VethEnd, b: VethEnd) -> None:
+    """A veth pair whose ends are born in their namespaces under their final names; both still down."""
+    peer = ifinfmsg()
+    peer["index"] = b.index
+    peer["attrs"] = _end_attributes(b)
+    message = ifinfmsg()
+    message["index"] = a.index
+    data = {"attrs": [("VETH_INFO_PEER", peer)]}
+    message["attrs"] = [
+        *_end_attributes(a),
+        ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "veth"), ("IFLA_INFO_DATA", data)]}),
+    ]
+    batch.add(encode(message, RTM_NEWLINK, CREATE), f"veth {a.name} to {b.name}")
+
+
+def add_ifb(batch: NetlinkBatch, index: int, name: str) -> None:
+    """An intermediate functional block, still down: its root qdisc holds what is redirected to it (ifb)."""
+    message = ifinfmsg()
+    message["index"] = index
+    message["attrs"] = [
+        ("IFLA_IFNAME", name),
+        ("IFLA_NUM_TX_QUEUES", 1),
+        ("IFLA_NUM_RX_QUEUES", 1),
+        ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "ifb")]}),
+    ]
+    batch.add(encode(message, RTM_NEWLINK, CREATE), f"ifb {name}")
+
+
+def delete(batch: NetlinkBatch, index: int, name: str) -> None:
+    """Take an interface away."""
+    batch.add_for(index, _gone(), f"{name} gone")
+
+
+@cache
+def _gone() -> bytes:
+    return encode(ifinfmsg(), RTM_DELLINK)
+
+
+def set_up(batch: NetlinkBatch, index: int, name: str) -> None:
+    """Bring an interface up."""
+    batch.add_for(index, _up(), f"{name} up")
+
+
+@cache
+def _up() -> bytes:
+    message = ifinfmsg()
+    message["flags"] = message["change"] = _IFF_UP
+    return encode(message, RTM_NEWLINK)
+
+
+def add_altname(batch: NetlinkBatch, index: int, altname: str) -> None:
+    """Give an interface its second, longer name (up to 127 characters)."""
+    message = ifinfmsg()
+    message["index"] = index
+    message["attrs"] = [("IFLA_PROP_LIST", {"attrs": [("IFLA_ALT_IFNAME", altname)]})]
+    batch.add(encode(message, RTM_NEWLINKPROP, CREATE), f"altname {altname}")
+
+
+def add_address(batch: NetlinkBatch, index: int, interface: Interface) -> None:
+    """Put an address on an interface, usable at once: no duplicate address detection."""
+    message = ifaddrmsg()
+    message["index"] = index
+    message["family"] = _family(interface.ip)
+    message["prefixlen"] = interface.network.prefixlen
+    message["attrs"] = [("IFA_ADDRESS", str(interface.ip)), ("IFA_LOCAL", str(interface.ip))]
+    if interface.version == 6:
+        message["flags"] = _IFA_F_NODAD
+    batch.add(encode(message, RTM_NEWADDR, CREATE), f"address {interface}")
+
+
+def add_default_route(
+    batch: NetlinkBatch, gateway: Address, index: int, *, table: int = MAIN_TABLE, metric: int = 0
+) -> None:
+    """A default route by one gateway; the lowest ``metric`` of a table wins."""
+    message = rtmsg()
+    message["family"] = _family(gateway)
+    message["table"] = _short(table)
+    message["proto"] = _RTPROT_STATIC
+    message["type"] = _RTN_UNICAST
+    where = [("RTA_GATEWAY", str(gateway)), ("RTA_OIF", index)]
+    message["attrs"] = [*where, ("RTA_PRIORITY", metric), ("RTA_TABLE", table)]
+    batch.add(encode(message, RTM_NEWROUTE, CREATE), f"default route via {gateway}")
+
+
+def add_source_rule(batch: NetlinkBatch, source: Address, table: int) -> None:
+    """Packets from ``source`` look into ``table`` first: what leaves one NIC never takes another's gateway."""
+    message = fibmsg()
+    message["family"] = _family(source)
+    message["src_len"] = source.max_prefixlen
+    message["table"] = _short(table)
+    message["action"] = _FR_ACT_TO_TBL
+    message["attrs"] = [("FRA_SRC", str(source)), ("FRA_PRIORITY", table), ("FRA_TABLE", table)]
+    batch.add(encode(message, RTM_NEWRULE, CREATE), f"rule from {source}")
+
+
+def _short(table: int) -> int:
+    """What the octet of the header says of a table, whose whole number is in an attribute (rtnetlink(7))."""
+    return table if table < 2**8 else _RT_TABLE_UNSPEC
+
+
+class _TokenBucketOptions(nla):  # type: ignore[misc]
+    """TCA_OPTIONS of tbf without the rate table: kernels since 3.8 compute it, and pyroute2 takes 0.3 ms to."""
+
+    nla_map = (("TCA_TBF_UNSPEC", "none"), ("TCA_TBF_PARMS", "tbf_parms"))
+
+    class tbf_parms(nla):  # type: ignore[misc]  # noqa: N801 - pyroute2 finds it by this name
+        """struct tc_tbf_qopt of <linux/pkt_sched.h>."""
+
+        fields = sched_tbf.options.tbf_parms.fields
+
+
+class _TokenBucket(tcmsg):  # type: ignore[misc]
+    """A tc message for tbf."""
+
+    @staticmethod
+    def get_options(*_: object, **__: object) -> type[nla]:
+        """The class of TCA_OPTIONS."""
+        return _TokenBucketOptions
+
+
+def add_shaper(batch: NetlinkBatch, index: int, *, rate: int, mtu: int) -> None:
+    """Hold an interface to ``rate`` bit/s on the wire, preamble and gap counted (tc-tbf(8))."""
+    batch.add_for(index, _shaper(rate, mtu, CREATE), "qdisc tbf")
+
+
+@cache
+def _shaper(rate: int, mtu: int, flags: int) -> bytes:
+    parameters = {
+        "rate": rate // 8,
+        "rate_overhead": WIRE_OVERHEAD,
+        "rate___reserved": _LINKLAYER_ETHERNET,
+        "limit": shaper_limit(rate, mtu),
+        "buffer": round(shaper_burst(rate, mtu) / _PSCHED_TICK),
+    }
+    message = _TokenBucket()
+    message["attrs"] = [("TCA_KIND", "tbf"), ("TCA_OPTIONS", {"attrs": [("TCA_TBF_PARMS", parameters)]})]
+    return _qdisc(message, _SHAPER_PLACE, flags)
+
+
+def add_delay(batch: NetlinkBatch, index: int, *, delay: float, rate: int, mtu: int) -> None:
+    """Keep each packet of a shaped interface for ``delay`` seconds (tc-netem(8))."""
+    batch.add_for(index, _delay(delay, rate, mtu, CREATE), "qdisc netem")
+
+
+def replace_delay(batch: NetlinkBatch, index: int, *, delay: float, rate: int, mtu: int) -> None:
+    """As ``add_delay``, whatever delay the interface has, or none."""
+    batch.add_for(index, _delay(delay, rate, mtu, REPLACE), "qdisc netem")
+
+
+def remove_delay(batch: NetlinkBatch, index: int, *, rate: int, mtu: int) -> None:
+    """Have a shaped interface with a delay be as ``add_shaper`` left it.
+
+    Below a tbf whose child is taken away nothing passes, until it is told its limit again: then it makes its own.
+    """
+    batch.add_for(index, _no_delay(), "qdisc netem")
+    batch.add_for(index, _shaper(rate, mtu, CHANGE), "qdisc tbf")
+
+
+@cache
+def _delay(delay: float, rate: int, mtu: int, flags: int) -> bytes:
+    message = tcmsg()
+    options = {"delay": round(delay / _PSCHED_TICK), "limit": delay_limit(delay, rate, mtu), "attrs": []}
+    message["attrs"] = [("TCA_KIND", "netem"), ("TCA_OPTIONS", options)]
+    return _qdisc(message, _DELAY_PLACE, flags)
+
+
+@cache
+def _no_delay() -> bytes:
+    message = tcmsg()
+    message["parent"], message["handle"] = _DELAY_PLACE
+    return encode(message, RTM_DELQDISC)
+
+
+def _qdisc(message: tcmsg, place: tuple[int, int], flags: int) -> bytes:
+    message["parent"], message["handle"] = place
+    return encode(message, RTM_NEWQDISC, flags)

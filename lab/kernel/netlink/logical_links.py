@@ -1,0 +1,249 @@
+"""Interfaces that are no link's end: bridge, VXLAN device, VRF and VLAN interface; requests for a ``Batch`` to carry.
+
+All are made down, under indexes that are planned, so that each can name another before it is there.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyroute2.netlink.rtnl import (
+    RTM_DELNEIGH,
+    RTM_DELRULE,
+    RTM_NEWLINK,
+    RTM_NEWNEIGH,
+    RTM_NEWROUTE,
+    RTM_NEWRULE,
+    RTM_SETLINK,
+)
+from pyroute2.netlink.rtnl.fibmsg import fibmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.ndmsg import ndmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+from lab.kernel.netlink.rtnl import CREATE, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ipaddress import IPv4Address
+
+    from lab.kernel.netlink.rtnl import Attributes, NetlinkBatch
+
+VXLAN_PORT: Final = 4789
+"""UDP destination port of VXLAN (RFC 7348 section 5)."""
+_LACP, _FAST, _BY_PORTS = 4, 1, 1
+"""Of bonds: mode 802.3ad, LACPDUs each second, the hash of addresses and ports (ip-link(8))."""
+_LOOKS: Final = 50
+"""Milliseconds between looks at whether members are up."""
+_TICKS: Final = 100
+"""Of user space in a second: what bridges count their timers in."""
+_INHERIT: Final = 1
+"""TOS of a tunnel: that of the packet inside (ip-link(8))."""
+_PVID_UNTAGGED: Final = 0x02 | 0x04
+"""Frames without a tag are in this VLAN, and its frames leave without one (<linux/if_bridge.h>)."""
+_SELF: Final = 2
+"""The request is for the bridge itself, not for the bridge that it were a port of."""
+_FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
+_RTN_UNREACHABLE: Final = 7
+_RTPROT_STATIC: Final = 4
+_LAST: Final = 0xFFFFFFFF
+_LOCAL_TABLE: Final = 255
+_FR_ACT_TO_TBL: Final = 1
+_NUD_PERMANENT: Final = 0x80
+_NTF_SELF: Final = 0x02
+_LOCAL_FIRST, _LOCAL_LATER = 0, 32765
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalLink:
+    """An interface to be: its name, its index, its MTU in bytes of IP packet, and its MAC where it is to have one."""
+
+    name: str
+    index: int
+    mtu: int
+    mac: str = ""
+    master: int = 0
+    """Index of the bridge or VRF that it is in; 0 for none."""
+
+
+def _new(
+    batch: NetlinkBatch, device: LogicalLink, kind: str, data: Attributes, more: Attributes | None = None
+) -> None:
+    message = ifinfmsg()
+    message["index"] = device.index
+    attributes: Attributes = [("IFLA_IFNAME", device.name), ("IFLA_MTU", device.mtu), *(more or [])]
+    if device.mac:
+        attributes.append(("IFLA_ADDRESS", device.mac))
+    if device.master:
+        attributes.append(("IFLA_MASTER", device.master))
+    about = [("IFLA_INFO_KIND", kind), *([("IFLA_INFO_DATA", {"attrs": data})] if data else [])]
+    message["attrs"] = [*attributes, ("IFLA_LINKINFO", {"attrs": about})]
+    batch.add(encode(message, RTM_NEWLINK, CREATE), f"{kind} {device.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class SpanningTreeSettings:
+    """The part of a bridge in a spanning tree: its priority, and its timers in seconds if it is the root."""
+
+    priority: int
+    hello: float
+    max_age: float
+    forward_delay: float
+    ageing: float
+    """After which its own table forgets an address that sends nothing."""
+
+
+def add_bridge(batch: NetlinkBatch, device: LogicalLink, tree: SpanningTreeSettings | None = None) -> None:
+    """A VLAN-aware bridge whose ports are in no VLAN until they are put in one; no snooping.
+
+    In a ``tree`` the kernel's own 802.1D runs: it has a daemon do that in the first namespace alone. Its MTU is said
+    a second time: only what a bridge that is there is told does not follow its ports.
+    """
+    data: Attributes = [
+        ("IFLA_BR_VLAN_FILTERING", 1),
+        ("IFLA_BR_VLAN_DEFAULT_PVID", 0),
+        ("IFLA_BR_MCAST_SNOOPING", 0),
+    ]
+    if tree is not None:
+        data += [
+            ("IFLA_BR_HELLO_TIME", round(tree.hello * _TICKS)),
+            ("IFLA_BR_MAX_AGE", round(tree.max_age * _TICKS)),
+            ("IFLA_BR_FORWARD_DELAY", round(tree.forward_delay * _TICKS)),
+            ("IFLA_BR_AGEING_TIME", round(tree.ageing * _TICKS)),
+            ("IFLA_BR_PRIORITY", tree.priority),
+        ]
+    data.append(("IFLA_BR_STP_STATE", int(tree is not None)))
+    _new(batch, device, "bridge", data)
+    _change(batch, device.index, [("IFLA_MTU", device.mtu)], f"mtu of {device.name}")
+
+
+def add_vxlan(
+    batch: NetlinkBatch, device: LogicalLink, *, vni: int, local: IPv4Address, flooding: Attributes | None = None
+) -> None:
+    """A tunnel of one VNI from the address ``local``, which learns nothing: EVPN tells it where MACs are.
+
+    The outer header has the DSCP of the packet inside, and no UDP checksum (RFC 7348 section 5). It may tell to whom
+    frames for all go as well; ``flooding`` is for a group in place of that.
+    """
+    data: Attributes = [
+        ("IFLA_VXLAN_ID", vni),
+        ("IFLA_VXLAN_LOCAL", str(local)),
+        ("IFLA_VXLAN_PORT", VXLAN_PORT),
+        ("IFLA_VXLAN_LEARNING", 0),
+        ("IFLA_VXLAN_TOS", _INHERIT),
+        ("IFLA_VXLAN_UDP_CSUM", 0),
+    ]
+    _new(batch, device, "vxlan", [*data, *(flooding or [])])
+    port: Attributes = [("IFLA_BRPORT_LEARNING", 0), ("IFLA_BRPORT_NEIGH_SUPPRESS", 1)]
+    _change_port(batch, device.index, port, f"bridge port {device.name}")
+
+
+def set_cost(batch: NetlinkBatch, index: int, cost: int, name: str) -> None:
+    """What a port of a bridge adds to the path to the root (IEEE 802.1D-1998 section 8.5.5.3), 1 to 65535."""
+    _change_port(batch, index, [("IFLA_BRPORT_COST", cost)], f"cost of {name}")
+
+
+def _change_port(batch: NetlinkBatch, index: int, port: Attributes, what: str) -> None:
+    slave = [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", {"attrs": port})]
+    _change(batch, index, [("IFLA_LINKINFO", {"attrs": slave})], what)
+
+
+def add_dummy(batch: NetlinkBatch, device: LogicalLink) -> None:
+    """An interface that leads nowhere."""
+    _new(batch, device, "dummy", [])
+
+
+def add_vrf(batch: NetlinkBatch, device: LogicalLink, table: int) -> None:
+    """A VRF: what it has no route for goes nowhere, and not by the table of the underlay."""
+    _new(batch, device, "vrf", [("IFLA_VRF_TABLE", table)])
+    for family in _FAMILIES:
+        message = rtmsg()
+        message["family"] = family
+        message["table"] = 0  # RT_TABLE_UNSPEC: the attribute has it, which has room for more
+        message["proto"] = _RTPROT_STATIC
+        message["type"] = _RTN_UNREACHABLE
+        message["attrs"] = [("RTA_PRIORITY", _LAST), ("RTA_TABLE", table)]
+        batch.add(encode(message, RTM_NEWROUTE, CREATE), f"unreachable default of {device.name}")
+
+
+def add_vlan(batch: NetlinkBatch, device: LogicalLink, *, parent: int, vlan: int) -> None:
+    """The interface of one VLAN of the interface or bridge with the index ``parent``."""
+    _new(batch, device, "vlan", [("IFLA_VLAN_ID", vlan)], [("IFLA_LINK", parent)])
+
+
+def add_bond(batch: NetlinkBatch, device: LogicalLink, partner: str = "") -> None:
+    """An aggregate by LACP (IEEE 802.1AX) that asks its partner each second, and hashes flows over its members.
+
+    To whom it is connected it says that it is the system ``partner``, or itself.
+    """
+    data: Attributes = [
+        ("IFLA_BOND_MODE", _LACP),
+        ("IFLA_BOND_MIIMON", _LOOKS),
+        ("IFLA_BOND_AD_LACP_RATE", _FAST),
+        ("IFLA_BOND_XMIT_HASH_POLICY", _BY_PORTS),
+    ]
+    if partner:
+        data.append(("IFLA_BOND_AD_ACTOR_SYSTEM", bytes.fromhex(partner.replace(":", ""))))
+    _new(batch, device, "bond", data)
+
+
+def enslave(batch: NetlinkBatch, index: int, master: int, name: str) -> None:
+    """Make an interface a port of a bridge, or a member of a bond, for which it must be down."""
+    _change(batch, index, [("IFLA_MASTER", master)], f"{name} into its bridge or bond")
+
+
+def join_vlan(batch: NetlinkBatch, index: int, vlan: int, *, untagged: bool = False, of_bridge: bool = False) -> None:
+    """Put a port, or the bridge itself, into a VLAN."""
+    info: dict[str, Any] = {"vid": vlan, "flags": _PVID_UNTAGGED if untagged else 0}
+    message = ifinfmsg()
+    message["family"] = socket.AF_BRIDGE
+    message["index"] = index
+    flags: Attributes = [("IFLA_BRIDGE_FLAGS", _SELF)] if of_bridge else []
+    message["attrs"] = [("IFLA_AF_SPEC", {"attrs": [*flags, ("IFLA_BRIDGE_VLAN_INFO", info)]})]
+    batch.add(encode(message, RTM_SETLINK), f"VLAN {vlan}")
+
+
+def own_mac(batch: NetlinkBatch, bridge: int, vlan: int, mac: str) -> None:
+    """Frames of a VLAN to ``mac`` are for the bridge itself: to an address that it does not know it floods them."""
+    batch.add(encode(_own(bridge, vlan, mac), RTM_NEWNEIGH, CREATE), f"MAC {mac} of VLAN {vlan}")
+
+
+def _own(bridge: int, vlan: int, mac: str) -> ndmsg:
+    message = ndmsg()
+    message["family"] = socket.AF_BRIDGE
+    message["ifindex"] = bridge
+    message["state"] = _NUD_PERMANENT
+    message["flags"] = _NTF_SELF
+    message["attrs"] = [("NDA_LLADDR", mac), ("NDA_VLAN", vlan)]
+    return message
+
+
+def set_mac(batch: NetlinkBatch, index: int, mac: str, name: str) -> None:
+    """Give an interface another MAC."""
+    _change(batch, index, [("IFLA_ADDRESS", mac)], f"MAC of {name}")
+
+
+def disown_mac(batch: NetlinkBatch, bridge: int, vlan: int, mac: str) -> None:
+    """Take ``own_mac`` back."""
+    batch.add(encode(_own(bridge, vlan, mac), RTM_DELNEIGH), f"MAC {mac} of VLAN {vlan} gone")
+
+
+def ask_vrfs_first(batch: NetlinkBatch) -> None:
+    """Look at a namespace's own addresses after those of VRFs: a tenant does not reach the switch's own."""
+    for family in _FAMILIES:
+        for kind, flags, priority in ((RTM_NEWRULE, CREATE, _LOCAL_LATER), (RTM_DELRULE, 0, _LOCAL_FIRST)):
+            message = fibmsg()
+            message["family"] = family
+            message["table"] = _LOCAL_TABLE
+            message["action"] = _FR_ACT_TO_TBL
+            message["attrs"] = [("FRA_PRIORITY", priority), ("FRA_TABLE", _LOCAL_TABLE)]
+            batch.add(encode(message, kind, flags), "rule of the local table")
+
+
+def _change(batch: NetlinkBatch, index: int, attributes: Sequence[tuple[str, Any]], what: str) -> None:
+    message = ifinfmsg()
+    message["index"] = index
+    message["attrs"] = list(attributes)
+    batch.add(encode(message, RTM_NEWLINK), what)

@@ -1,0 +1,88 @@
+"""Where a namespace's own stack would send a packet: its source address, and the MAC address of the next hop."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import CommandFailed, OperationFailed, UsageError
+from lab.kernel.netlink.nlmsg import BUFFER
+
+if TYPE_CHECKING:
+    from lab.kernel.process.netns import Namespace
+
+_TIMEOUT: Final = 3.0
+_OF_NEIGHBOURS: Final = 1 << 2
+"""RTMGRP_NEIGH of <linux/rtnetlink.h>."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What leads to an address: the source that the kernel would choose ("" if none), and the next hop."""
+
+    source: str
+    next_hop: str
+
+
+def mac_address(namespace: Namespace, interface: str) -> str:
+    """The interface's own MAC address."""
+    (link,) = _ip(namespace, "link", "show", "dev", interface)
+    return str(link["address"])
+
+
+def route(namespace: Namespace, interface: str, destination: str) -> Route:
+    """How packets for ``destination`` leave by ``interface``; UsageError when the namespace knows no way."""
+    try:
+        (found,) = _ip(namespace, "route", "get", destination, "oif", interface)
+    except CommandFailed as error:
+        raise UsageError(
+            f"{namespace.name} has no route to {destination} by {interface}",
+            "choose another destination, or give addresses of both ends and --dst-mac",
+        ) from error
+    via = found.get("via", {}).get("host")  # an IPv6 next hop of an IPv4 destination (RFC 8950)
+    return Route(found.get("prefsrc", ""), found.get("gateway") or via or destination)
+
+
+def resolve(namespace: Namespace, interface: str, address: str) -> str:
+    """The MAC address of a neighbour, asked for by ARP or neighbour discovery where the kernel does not know it.
+
+    OperationFailed when nobody answers within three seconds.
+    """
+    if known := _known(namespace, interface, address):
+        return known
+    with namespace.inside(_news) as news:
+        namespace.run(["ip", "neigh", "replace", address, "dev", interface, "use"])
+        deadline = time.monotonic() + _TIMEOUT
+        while not (known := _known(namespace, interface, address)):
+            if not select.select([news], [], [], max(0, deadline - time.monotonic()))[0]:
+                raise OperationFailed(
+                    f"{address} does not answer on {interface} of {namespace.name}", "give --dst-mac"
+                )
+            news.recv(BUFFER)
+    return known
+
+
+def _known(namespace: Namespace, interface: str, address: str) -> str:
+    """The MAC address that the kernel has of a neighbour; "" when it has none."""
+    entries = _ip(namespace, "neigh", "show", "to", address, "dev", interface)
+    return next(
+        (str(entry["lladdr"]) for entry in entries if "lladdr" in entry and "FAILED" not in entry.get("state", ())),
+        "",
+    )
+
+
+def _news() -> socket.socket:
+    """What becomes readable when something about the calling thread's neighbours changes."""
+    news = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    news.bind((0, _OF_NEIGHBOURS))
+    return news
+
+
+def _ip(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
+    """What ``ip -json`` answers. Some of its versions print nothing where there is nothing."""
+    found: list[dict[str, Any]] = json.loads(namespace.run(["ip", "-json", *words]).stdout or "[]")
+    return found

@@ -1,0 +1,168 @@
+"""A namespace's forwarding table, and the news that it changed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import selectors
+import socket
+import struct
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.kernel.netlink.dump import dump
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from lab.kernel.netlink.nlmsg import Attributes
+    from lab.kernel.process.netns import Namespace
+
+ANYBODY: Final = "0.0.0.0"  # noqa: S104 -- no address to listen on: the source of a tree that all senders share
+"""The source of a route for whatever is sent to a group."""
+MULTICAST: Final = Path("/proc/thread-self/net/ip_mr_vif")
+"""By what interfaces the calling thread's namespace routes multicast: a line each, behind one of headings."""
+_RTMGRP_IPV4_MROUTE: Final = 0x20
+_RTMGRP_IPV4_ROUTE: Final = 0x40
+_RTMGRP_IPV6_ROUTE: Final = 0x400
+# Of <linux/rtnetlink.h>.
+_GETROUTE: Final = 26
+_RTMSG: Final = struct.Struct("=BBBBBBBBI")
+_RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_TABLE = 4, 5, 6, 15
+_UNICAST: Final = 1
+_REFUSING: Final = frozenset({6, 7, 8})
+"""RTN_BLACKHOLE, RTN_UNREACHABLE and RTN_PROHIBIT."""
+_MAIN_TABLE: Final = 254
+_RTM_F_CLONED: Final = 0x200
+_U32: Final = struct.Struct("=I")
+
+
+def routes(namespace: Namespace, protocol: str = "bgp") -> dict[str, frozenset[str]]:
+    """What the kernel forwards by: the interfaces of the next hops of each prefix that ``protocol`` installed."""
+    found: dict[str, frozenset[str]] = {}
+    for family in ("-4", "-6"):
+        said = namespace.run(["ip", "-json", family, "route", "show", "protocol", protocol]).stdout
+        for route in json.loads(said or "[]"):
+            hops = route.get("nexthops", [route])
+            prefix = route["dst"] if "/" in route["dst"] else route["dst"] + ("/32" if family == "-4" else "/128")
+            alive = frozenset(hop["dev"] for hop in hops if "dev" in hop and "dead" not in hop.get("flags", ()))
+            found[prefix] = found.get(prefix, frozenset()) | alive
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultRoute:
+    """A default route of the main table."""
+
+    version: int
+    """Of IP."""
+    metric: int
+    index: int
+    """Of the interface that it leaves by; 0 where there are several next hops, or none."""
+    gateway: str
+    """"" where it has none."""
+    refuses: bool
+    """Whether it is a black hole, or answers that the destination is unreachable or prohibited (ip-route(8))."""
+
+
+def default_routes(namespace: Namespace) -> list[DefaultRoute]:
+    """The default routes of a namespace's main table, the one that is used first of each IP version."""
+    found = [
+        _default(_RTMSG.unpack(each.fixed), each.attributes)
+        for each in namespace.inside(lambda: dump(_GETROUTE, _RTMSG))
+        if _is_default(_RTMSG.unpack(each.fixed), each.attributes)
+    ]
+    return sorted(found, key=lambda each: (each.version, each.metric))
+
+
+def _is_default(fixed: tuple[int, ...], found: Attributes) -> bool:
+    """Whether a route is of the main table, for all addresses, and no entry of a cache."""
+    _, length, _, _, table, _, _, kind, flags = fixed
+    number = _U32.unpack(found[_RTA_TABLE])[0] if _RTA_TABLE in found else table
+    return length == 0 and number == _MAIN_TABLE and kind in {_UNICAST, *_REFUSING} and not flags & _RTM_F_CLONED
+
+
+def _default(fixed: tuple[int, ...], found: Attributes) -> DefaultRoute:
+    return DefaultRoute(
+        version=4 if fixed[0] == socket.AF_INET else 6,
+        metric=_U32.unpack(found[_RTA_PRIORITY])[0] if _RTA_PRIORITY in found else 0,
+        index=_U32.unpack(found[_RTA_OIF])[0] if _RTA_OIF in found else 0,
+        gateway=str(ip_address(found[_RTA_GATEWAY])) if _RTA_GATEWAY in found else "",
+        refuses=fixed[7] in _REFUSING,
+    )
+
+
+def trees(namespace: Namespace) -> dict[tuple[str, str], frozenset[str]]:
+    """By which interfaces multicast routes that are in use go on, by source, ``ANYBODY`` for all, and group."""
+    said = json.loads(namespace.run(["ip", "-json", "mroute", "show"]).stdout or "[]")
+    return {
+        (route["src"], route["dst"]): frozenset(hop["oif"] for hop in route.get("multipath", ()))
+        for route in said
+        if route.get("state") == "resolved"
+    }
+
+
+def multicast_interfaces() -> frozenset[str]:
+    """By which interfaces a daemon has the calling thread's namespace route multicast."""
+    return frozenset(line.split()[1] for line in MULTICAST.read_text().splitlines()[1:])
+
+
+class RouteNews:
+    """Listens to the routing tables of many namespaces at once, without reading what changed."""
+
+    def __init__(self, namespaces: Iterable[Namespace]) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._opened = contextlib.ExitStack()
+        self._opened.callback(self._selector.close)
+        for namespace in namespaces:
+            listener = namespace.inside(_route_socket)
+            self._opened.enter_context(listener)
+            listener.setblocking(False)
+            listener.bind((0, _RTMGRP_IPV4_MROUTE | _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_ROUTE))
+            self._selector.register(listener, selectors.EVENT_READ, namespace.name)
+
+    def __enter__(self) -> RouteNews:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def watch_process(self, pid: int, name: str) -> None:
+        """Also report ``name`` as soon as the process ends; ProcessLookupError when it has ended, or is 0: nobody."""
+        if not pid:
+            raise ProcessLookupError(f"no process for {name}")
+        descriptor = os.pidfd_open(pid)
+        self._opened.callback(os.close, descriptor)
+        self._selector.register(descriptor, selectors.EVENT_READ, name)
+
+    def wait(self, timeout: float) -> set[str]:
+        """Names with news, after at most ``timeout`` seconds; the news itself is thrown away."""
+        names = set()
+        for key, _ in self._selector.select(timeout):
+            names.add(key.data)
+            if isinstance(key.fileobj, socket.socket):
+                _drain(key.fileobj)
+        return names
+
+
+def _route_socket() -> socket.socket:
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+
+
+def _drain(listener: socket.socket) -> None:
+    """Read all there is. OSError when nothing can be read any more: select(2) would report it for ever."""
+    while True:
+        try:
+            listener.recv(1, socket.MSG_TRUNC)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:  # some was lost, which is news all the same
+                raise

@@ -1,0 +1,57 @@
+"""The qdiscs of an interface as rtnetlink lists them, and put back as they were listed (tc(8), rtnetlink(7))."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lab.kernel.netlink.dump import dump
+from lab.kernel.netlink.nlmsg import attribute, text
+from lab.kernel.netlink.rtnl import CREATE, enclose
+from lab.kernel.netlink.tc_hooks import CLSACT, GETQDISC, TCMSG
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.kernel.netlink.rtnl import NetlinkBatch
+
+# Of <linux/rtnetlink.h> and <linux/pkt_sched.h>.
+_NEWQDISC: Final = 36
+_TCA_KIND, _TCA_OPTIONS = 1, 2
+_ROOT: Final = 0xFFFFFFFF
+DEFAULT: Final = "noqueue"
+"""What a veth and a loopback have of themselves."""
+KEPT: Final = frozenset({"tbf", "netem"})
+"""Kinds whose listed options are those that make them: what shapes links, and is known to come back as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQdisc:
+    """One qdisc: whose child it is, its handle, its kind, and its options as the kernel has them, in hexadecimal."""
+
+    parent: int
+    handle: int
+    kind: str
+    options: str
+
+
+def queues(index: int) -> list[SavedQdisc]:
+    """The qdiscs of an interface of the calling thread's namespace, its root first; its hooks are none."""
+    found = []
+    for each in dump(GETQDISC, TCMSG):
+        _, of, handle, parent, _ = TCMSG.unpack(each.fixed)
+        if of == index and parent != CLSACT:
+            options = each.attributes.get(_TCA_OPTIONS, b"").hex()
+            found.append(SavedQdisc(parent, handle, text(each.attributes[_TCA_KIND]), options))
+    return sorted(found, key=lambda queue: queue.parent != _ROOT)
+
+
+def put_back(batch: NetlinkBatch, index: int, kept: Sequence[SavedQdisc]) -> None:
+    """Give an interface that has its default qdisc those that it had: of ``KEPT``, or the default itself."""
+    for queue in kept:
+        if queue.kind == DEFAULT:
+            continue
+        place = TCMSG.pack(0, index, queue.handle, queue.parent, 0)
+        kind = attribute(_TCA_KIND, queue.kind.encode() + b"\0")
+        content = place + kind + attribute(_TCA_OPTIONS, bytes.fromhex(queue.options))
+        batch.add(enclose(content, _NEWQDISC, CREATE), f"qdisc {queue.kind}")

@@ -1,0 +1,119 @@
+"""Who answers for an IPv4 address on a link: ARP requests (RFC 826) of this process, and all answers to them.
+
+The kernel's own tables are not asked and not changed by it, but where an answer tells the kernel what it has to know.
+Sockets are made in the namespaces: killed, it leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.kernel.process.netns import Namespace
+
+_ETH_P_ARP: Final = 0x0806
+_EVERYBODY: Final = b"\xff" * 6
+_ARP: Final = struct.Struct("!HHBBH6s4s6s4s")
+"""Types and lengths of both kinds of address, operation, then both addresses of the sender and of the target."""
+_ETHERNET: Final = 14
+_IPV4_OVER_ETHERNET: Final = (1, 0x0800, 6, 4)
+_REQUEST, _REPLY = 1, 2
+_PACKET: Final = 64
+_PATIENCE: Final = 1.0
+"""Seconds in which answers count: as long as a host waits before it asks again (RFC 1122, 2.3.2.1)."""
+_ROUNDS: Final = 2
+"""How often each question is asked: one frame may be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Who has ``target``? Asked on an interface by what it is known by there."""
+
+    namespace: Namespace
+    interface: str
+    source: IPv4Address
+    target: IPv4Address
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """An interface's socket, and what is asked by it."""
+
+    socket: socket.socket
+    questions: Sequence[Question]
+
+
+def ask(questions: Sequence[Question]) -> list[frozenset[str]]:
+    """Of each question the MAC addresses that answered, all of them asked at once; none where nobody did.
+
+    OSError where an interface is gone; one that is down is answered by nobody.
+    """
+    asked: dict[tuple[Namespace, str], list[Question]] = {}
+    for each in questions:
+        asked.setdefault((each.namespace, each.interface), []).append(each)
+    answered: dict[Question, set[str]] = {each: set() for each in questions}
+    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as sockets:
+        for (namespace, interface), here in asked.items():
+            made = opened.enter_context(namespace.inside(partial(_socket, interface)))
+            sockets.register(made, selectors.EVENT_READ, _Asking(made, here))
+        for _ in range(_ROUNDS if questions else 0):
+            for key in sockets.get_map().values():
+                _send(key.data)
+            for there, mac, address in _answers(sockets):
+                for each in there:
+                    if each.target == address:
+                        answered[each].add(mac)
+    return [frozenset(answered[each]) for each in questions]
+
+
+def _socket(interface: str) -> socket.socket:
+    with contextlib.ExitStack() as failed:
+        made = failed.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+        made.bind((interface, _ETH_P_ARP))
+        failed.pop_all()
+    return made
+
+
+def _send(asking: _Asking) -> None:
+    mac = asking.socket.getsockname()[4]
+    for each in asking.questions:
+        wanted = _ARP.pack(*_IPV4_OVER_ETHERNET, _REQUEST, mac, each.source.packed, bytes(6), each.target.packed)
+        with contextlib.suppress(OSError):
+            asking.socket.send(_EVERYBODY + mac + _ETH_P_ARP.to_bytes(2, "big") + wanted)
+
+
+def _answers(sockets: selectors.BaseSelector) -> Iterator[tuple[Sequence[Question], str, IPv4Address]]:
+    """What was asked by a socket, who answered there and for which address, for as long as answers count."""
+    deadline = time.monotonic() + _PATIENCE
+    while (left := deadline - time.monotonic()) > 0:
+        for key, _ in sockets.select(left):
+            if answer := _answer(_received(key.data.socket)):
+                yield key.data.questions, *answer
+
+
+def _received(asking: socket.socket) -> bytes:
+    """A frame that somebody else has sent; nothing where that one was our own, or the link has gone down."""
+    with contextlib.suppress(OSError):
+        frame, sender = asking.recvfrom(_PACKET)
+        if sender[2] != socket.PACKET_OUTGOING:
+            return frame
+    return b""
+
+
+def _answer(frame: bytes) -> tuple[str, IPv4Address] | None:
+    if len(frame) < _ETHERNET + _ARP.size:
+        return None
+    *kinds, operation, mac, address, _, _ = _ARP.unpack_from(frame, _ETHERNET)
+    if tuple(kinds) != _IPV4_OVER_ETHERNET or operation != _REPLY:
+        return None
+    return mac.hex(":"), IPv4Address(address)

@@ -1,0 +1,130 @@
+"""Frames out of one interface of a namespace, octet for octet as they are, through AF_PACKET (packet(7))."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.kernel.packets.pace import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from lab.kernel.packets.pace import Pace
+    from lab.kernel.process.netns import Namespace
+
+_NAP: Final = 0.1
+"""Seconds after which a sender that waits for its time looks whether it was interrupted."""
+_NO_PROTOCOL: Final = 0
+"""Bound with it the socket receives nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """What the kernel took, in packets and bytes, what its queue had no room for, and the time of it all.
+
+    ``seconds`` last until the next packet would have been due, so that ``packets / seconds`` is the rate.
+    """
+
+    packets: int
+    bytes: int
+    refused: int
+    seconds: float
+
+    @property
+    def packets_per_second(self) -> float:
+        """The rate achieved, in packets; 0 when there was no time to tell."""
+        return self.packets / self.seconds if self.seconds else 0.0
+
+    @property
+    def bits_per_second(self) -> float:
+        """The rate achieved, in bits of frames without FCS."""
+        return self.bytes * 8 / self.seconds if self.seconds else 0.0
+
+
+class Injector:
+    """Sends from ``interface``; a context manager. EnvironmentLacks without the right to, OperationFailed without it.
+
+    No address, checksum or length is looked at, and the frames come after those that the interface's queue holds.
+    """
+
+    def __init__(self, namespace: Namespace, interface: str) -> None:
+        self._where = f"{interface} in namespace {namespace.name}"
+        self._interrupted = False
+        try:
+            self._socket = namespace.inside(_open_socket)
+        except PermissionError as error:
+            raise EnvironmentLacks("sending frames needs CAP_NET_RAW", "run as root") from error
+        try:
+            self._socket.bind((interface, _NO_PROTOCOL))
+        except OSError as error:
+            self._socket.close()
+            raise self._failure(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def send(self, frames: Iterable[bytes], pace: Pace | None = None) -> SendResult:
+        """Send all of ``frames``, at ``pace`` or as fast as the kernel takes them, or until ``interrupt``.
+
+        UsageError when a frame is longer than the interface's MTU, OperationFailed when the interface is down.
+        """
+        packets = size = refused = 0
+        began = now = time.monotonic()
+        schedule = None if pace is None else Schedule(pace, began)
+        for frame in frames:
+            if schedule is not None:
+                now = self._wait(schedule.due)
+                schedule.take(len(frame), now)
+            if self._interrupted:
+                break
+            if self._accepts(frame):
+                packets += 1
+                size += len(frame)
+            else:
+                refused += 1
+        ended = time.monotonic()
+        if schedule is not None and not self._interrupted:
+            ended = max(ended, schedule.due)
+        return SendResult(packets, size, refused, ended - began)
+
+    def interrupt(self) -> None:
+        """Make ``send`` end after the packet at hand; for signal handlers and other threads."""
+        self._interrupted = True
+
+    def _wait(self, due: float) -> float:
+        """Return when it is ``due``, or soon after an interrupt, with the time."""
+        while (now := time.monotonic()) < due and not self._interrupted:
+            time.sleep(min(due - now, _NAP))
+        return now
+
+    def _accepts(self, frame: bytes) -> bool:
+        """Hand one frame over; False when the queue of the interface drops it."""
+        try:
+            self._socket.send(frame)
+        except OSError as error:
+            if error.errno == errno.ENOBUFS:
+                return False
+            if error.errno == errno.EMSGSIZE:
+                raise UsageError(
+                    f"a frame of {len(frame)} bytes is longer than {self._where} carries", "give it less data"
+                ) from error
+            raise self._failure(error) from error
+        return True
+
+    def _failure(self, error: OSError) -> OperationFailed:
+        return OperationFailed(f"cannot send from {self._where}: {error.strerror}", "rocelab status")
+
+
+def _open_socket() -> socket.socket:
+    return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, _NO_PROTOCOL)

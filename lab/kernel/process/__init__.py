@@ -1,0 +1,1 @@
+"""Processes and namespaces: programs, signals, threads, cgroups, locks, files and time sources."""

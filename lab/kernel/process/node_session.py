@@ -1,0 +1,90 @@
+"""A program on the caller's terminal in a node: its network, its name, its /sys and /etc, and its own directories."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import UsageError
+from lab.kernel.process import cgroup, libc, netns, netns_files, process, threads, tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lab.kernel.process.netns import Namespace
+
+_SYS: Final = Path("/sys")
+
+
+@dataclass(frozen=True)
+class NodeSession:
+    """What a program sees in a node.
+
+    It has mounts of its own, as ``ip netns exec`` makes them: a /sys of the namespace, and the files of /etc/netns.
+    """
+
+    namespace: Namespace
+    hostname: str
+    directories: Mapping[Path, Path | None]
+    """Each shows the entries of another directory, or none."""
+    kept: Sequence[Path] = ()
+    """Directories of the machine's own /sys that stay visible."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that it has besides the caller's."""
+
+    def interact(self, argv: process.Argv, *, is_shell: bool = False) -> int:
+        """Run a program on the caller's own terminal, and return its exit code as ``process.interact`` does.
+
+        EnvironmentLacks when there is no such program, UsageError when it cannot be run.
+        """
+        for directory in self.directories:
+            netns.make_mount_point(directory)
+        environment = {**os.environ, **self.environment}
+        try:
+            with cgroup.opened(self.namespace.group) as group:
+                return process.interact(argv, group, is_shell=is_shell, place=self._place, environment=environment)
+        except OSError as error:
+            raise UsageError(f"{argv[0]} cannot be run: {error.strerror}", "name a program") from error
+
+    def _place(self, work: Callable[[], process.Process]) -> process.Process:
+        def body() -> process.Process:
+            self.namespace.enter()
+            libc.unshare(libc.CLONE_NEWUTS)
+            socket.sethostname(self.hostname)
+            tuning.own_mounts()
+            self._mount_sys()
+            self._mount_files()
+            self._mount_directories()
+            return work()
+
+        return threads.in_thread(body)
+
+    def _mount_sys(self) -> None:
+        with contextlib.ExitStack() as stack:
+            opened = {}
+            for directory in filter(Path.is_dir, self.kept):
+                opened[directory] = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                stack.callback(os.close, opened[directory])
+            libc.mount("sysfs", _SYS, "sysfs")
+            for directory, descriptor in opened.items():
+                if directory.is_dir():
+                    libc.mount(f"/proc/self/fd/{descriptor}", directory, flags=libc.MS_BIND)
+
+    def _mount_files(self) -> None:
+        """The node's own files over those of /etc, as ip-netns(8) does it."""
+        folder = netns_files.FOLDER / self.namespace.name
+        for file in folder.iterdir() if folder.is_dir() else ():
+            with contextlib.suppress(OSError):  # this machine has no such file
+                libc.mount(file, Path("/etc", file.name), flags=libc.MS_BIND)
+
+    def _mount_directories(self) -> None:
+        """Links instead of bind mounts: a container's directory is in mounts that cannot be bound here."""
+        for target, source in self.directories.items():
+            entries = list(source.iterdir()) if source is not None else []
+            libc.mount("tmpfs", target, "tmpfs")
+            for entry in entries:
+                (target / entry.name).symlink_to(entry)

@@ -1,0 +1,1 @@
+"""Values as people write them: names, rates, sizes, times, links; parsing, validation and suggestions."""

@@ -1,0 +1,89 @@
+"""Which RDMA interface a user means by ``h1`` or ``h1:eth2``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from lab.errors import UsageError
+from lab.model.topology import Role
+from lab.rdma.measure import Nic, Pair
+from lab.rdma.rxe import device_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.kernel.process.netns import Namespace
+    from lab.model.addressing import NodePlan
+
+
+class Hosts(Protocol):
+    """As much of a running fabric as is needed here."""
+
+    @property
+    def name(self) -> str:
+        """What the fabric is called on this machine."""
+
+    @property
+    def plan(self) -> Mapping[str, NodePlan]:
+        """Its nodes, numbered."""
+
+    def namespace(self, node: str) -> Namespace:
+        """Where a node's programs run."""
+
+
+def nics_of(fabric: Hosts, host: str) -> tuple[Nic, ...]:
+    """All RDMA interfaces of a host, in the order of its links; none when it has no RDMA."""
+    plan = fabric.plan[host]
+    if not plan.node.rdma:
+        return ()
+    namespace = fabric.namespace(host)
+    addressed = [interface for interface in plan.interfaces.values() if interface.address is not None]
+    return tuple(
+        Nic(
+            host,
+            interface.name,
+            namespace,
+            device_name(fabric.name, host, interface.name),
+            interface.address.ip,
+            only=len(addressed) == 1,
+        )
+        for interface in addressed
+        if interface.address is not None
+    )
+
+
+def all_nics(fabric: Hosts) -> tuple[Nic, ...]:
+    """All RDMA interfaces of all hosts."""
+    hosts = [name for name, plan in fabric.plan.items() if plan.node.role is Role.HOST]
+    return tuple(nic for host in hosts for nic in nics_of(fabric, host))
+
+
+def find_nic(fabric: Hosts, text: str) -> Nic:
+    """The interface called ``h1:eth2``, or the first one of ``h1``; UsageError says what there is."""
+    host, _, interface = text.partition(":")
+    plan = fabric.plan.get(host)
+    if plan is None or plan.node.role is not Role.HOST:
+        hosts = ", ".join(name for name, plan in fabric.plan.items() if plan.node.role is Role.HOST)
+        what = f"{host} is a switch" if plan else f"no host {host!r} in fabric {fabric.name}"
+        raise UsageError(what, f"hosts are {hosts or 'none'}")
+    nics = nics_of(fabric, host)
+    if not nics:
+        raise UsageError(f"{host} has no RDMA", "write rdma: true for it in the topology, then down and up")
+    for nic in nics:
+        if interface in {"", nic.interface}:
+            return nic
+    raise UsageError(f"{host} has no interface {interface!r}", f"it has {', '.join(nic.interface for nic in nics)}")
+
+
+def find_pair(fabric: Hosts, src: str, dst: str) -> Pair:
+    """The pair from ``src`` to ``dst``; UsageError as for each of them, or when they are the same host."""
+    return Pair(find_nic(fabric, src), find_nic(fabric, dst))
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """``h1:h5``, ``h1:eth2:h5:eth2`` or ``h1->h5`` as two names; UsageError when it is none of them."""
+    parts = text.replace("->", ":").split(":")
+    middle = {2: 1, 4: 2}.get(len(parts))
+    if middle is None or not all(parts):
+        raise UsageError(f"{text!r} is no pair", "write it like h1:h5, or h1:eth2:h5:eth2")
+    return ":".join(parts[:middle]), ":".join(parts[middle:])

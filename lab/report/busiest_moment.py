@@ -1,0 +1,47 @@
+"""When most happens in a recording: where somebody begins to look who knows nothing of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.report.run_figures import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lab.telemetry.read.recording import Recording
+    from lab.telemetry.read.series import Series
+
+_WINDOW: Final = 0.5
+"""Seconds over which what happens is averaged: two samples may be very close together."""
+_LEAST: Final = 3
+"""Samples of a recording in which one moment can be told from another."""
+
+
+def busiest_moment(recording: Recording) -> float:
+    """Seconds of the recording at which its ports together send, wait, mark and drop most; 0 where nothing moves.
+
+    Each kind of figure counts by its own maximum, so that a loss is not hidden by traffic.
+    """
+    times = recording.samples["ns"]
+    if len(times) < _LEAST:
+        return 0.0
+    kinds: dict[str, NDArray[np.float64]] = {}
+    for _, _, kind, series in counted(recording):
+        kinds[kind.name] = kinds.get(kind.name, 0.0) + _activity(series)
+    width = min(len(times) - 1, max(1, round(recording.hz * _WINDOW)))
+    averages = [np.convolve(values, np.ones(width) / width, "valid") for values in kinds.values()]
+    busy = [average / average.max() for average in averages if average.max() > 0]
+    if not busy:
+        return 0.0
+    middle = int(np.argmax(np.sum(busy, axis=0))) + (width + 1) // 2
+    return float((int(times[middle]) - recording.clock.start) / 1e9)
+
+
+def _activity(series: Series) -> NDArray[np.float64]:
+    """Between each sample and the next: how fast a counter grew, or what a gauge was at the end."""
+    if series.gauge:
+        return series.values[1:].astype(np.float64)
+    return np.maximum(series.rates().values, 0.0)

@@ -1,0 +1,62 @@
+"""The part of a report that says what the diagnosis makes of a recording that no scenario made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.report.markdown_text import code, plain, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.diagnose.diagnosis import Found
+    from lab.diagnose.symptom import Evidence
+    from lab.report.run_facts import ReportFacts
+
+_SAYS: Final = {
+    "fault": "Something is broken. The most likely root cause comes first.",
+    "capacity": "No fault was found: a link carries all that it can.",
+    "healthy": "Nothing is wrong that can be seen.",
+    "unknown": "Something is wrong, or too little is known to say what.",
+}
+"""What each outcome of a diagnosis means."""
+
+
+def diagnosed(facts: ReportFacts) -> Iterator[str]:
+    """The chapter, as lines of Markdown; nothing where nothing was diagnosed."""
+    found = facts.diagnosis
+    if found is None:
+        return
+    yield "## Diagnosis"
+    yield ""
+    yield f"{_SAYS[found.outcome.value]} What was injected is not read for it (`rocelab diagnose RUN`)."
+    yield ""
+    for cause in found.causes:
+        yield from _cause(cause)
+    if found.unexplained:
+        yield "Not accounted for by any cause:"
+        yield ""
+        yield from _evidence(found.unexplained)
+
+
+def _cause(cause: Found) -> Iterator[str]:
+    sure = f" ({cause.confidence:.0%} sure)" if cause.fault else ""
+    where = ", ".join(map(code, cause.places)) or "the whole fabric"
+    which = "" if cause.priority is None else f", priority {cause.priority}"
+    yield f"**{plain(cause.cause)}**{sure} at {where}{which}: {plain(cause.title)}. {plain(cause.words)}"
+    yield ""
+    yield from _evidence(cause.evidence)
+    if cause.rival:
+        yield f"Not {plain(cause.rival)}? {plain(cause.tell)}"
+        yield ""
+    if cause.fault:
+        yield f"Fix: {plain(cause.fix)}"
+        yield ""
+
+
+def _evidence(lines: Sequence[Evidence]) -> Iterator[str]:
+    yield from table(
+        ("second", "at", "figure", "what", "counter or source"),
+        ((f"{max(0.0, each.at):.1f}", plain(each.of), each.figure, plain(each.says), code(each.source))
+         for each in lines),
+    )  # fmt: skip

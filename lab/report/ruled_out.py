@@ -1,0 +1,112 @@
+"""What was ruled out, and what would have told sooner: figures of the recording, each with its series and phase.
+
+What a recording does not have rules nothing out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lab.report.run_figures import AGAIN, DEVICE, KINDS, phases_of, value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.report.run_figures import ReportFigure
+    from lab.telemetry.read.recording import Recording
+    from lab.telemetry.read.series import RecordingPhase
+
+WORST: Final = "observe"
+"""What scenarios call the phase in which everything is at its worst."""
+_STOPPED: Final = 0.99
+"""Share of a phase from which on a port counts as stopped for good."""
+_ALARMS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """A cause that it was not, the figure that says so, and the series and phase that the figure is from."""
+
+    what: str
+    because: str
+    source: str
+
+
+def broken_phase(recording: Recording, began: float | None) -> RecordingPhase:
+    """The phase to look at: what scenarios call so, or the first that begins with the first fault there, or the last.
+
+    ``began`` is when the first fault was injected, in seconds of the recording.
+    """
+    phases = phases_of(recording)
+    named = [phase for phase in phases if phase.name == WORST]
+    start = recording.clock.start + int((began or 0.0) * 1e9)
+    behind = [phase for phase in phases if began is not None and phase.end > start]
+    return (named or behind or [phases[-1]])[0]
+
+
+def ruled_out(recording: Recording, figures: Sequence[ReportFigure], phase: RecordingPhase) -> Iterator[RuledOut]:
+    """What nothing of the phase speaks for."""
+    if not len(recording.samples["ns"]):
+        return
+    yield from _by_ports(recording, figures, phase)
+    if recording.devices:
+        again = {name: _sum(figures, name, phase) for name in AGAIN}
+        if not any(again.values()):
+            source = f"{', '.join(AGAIN)} of all devices, phase {phase.name}"
+            yield RuledOut("packets that RDMA misses or sends again", "0 of all these counts", source)
+    for what, source, kind in (("a link that goes down", "kernel", "link"), ("a lost session", "routing", "bgp")):
+        told = recording.events(source=source, kind=kind, during=phase)
+        if not told:
+            yield RuledOut(what, f"0 events {source} {kind}", f"events.jsonl, phase {phase.name}")
+
+
+def _by_ports(recording: Recording, figures: Sequence[ReportFigure], phase: RecordingPhase) -> Iterator[RuledOut]:
+    """What counters of lossless ports say; plain links have none."""
+    if recording.topology.qos is None:
+        return
+    what = {"dropped": "a loss that a port knows of", "marked": "a queue above Kmin whose packets can be marked"}
+    for kind in KINDS:
+        source = f"{kind.column} of all ports, phase {phase.name}"
+        if kind.name in what and not _sum(figures, kind.name, phase):
+            yield RuledOut(what[kind.name], f"0 {kind.meaning}", source)
+        if kind.name == "paused":
+            longest = max(_of(figures, kind.name, phase), key=lambda figure: figure.value, default=None)
+            if longest is None or not longest.value:
+                yield RuledOut("anything that PFC does", "no port was paused", source)
+            elif longest.value < _STOPPED:
+                told = f"{longest.of}, the one that was paused longest, was so for {longest.value:.1%}"
+                yield RuledOut(
+                    "a port that is stopped for good", told, f"{longest.series} of {longest.of}, phase {phase.name}"
+                )
+
+
+def _of(figures: Sequence[ReportFigure], kind: str, phase: RecordingPhase) -> list[ReportFigure]:
+    return [figure for figure in figures if (figure.kind, figure.phase) == (kind, phase.name)]
+
+
+def _sum(figures: Sequence[ReportFigure], kind: str, phase: RecordingPhase) -> float:
+    return sum(figure.value for figure in _of(figures, kind, phase))
+
+
+def alarms(figures: Sequence[ReportFigure], first: str, phase: str) -> Iterator[str]:
+    """Which counters would have told: those that rose most from the first phase, one of each kind."""
+    kinds = {kind.name: kind for kind in (*KINDS, *DEVICE) if kind.name not in {"sent", "deepest"}}
+    shown = 0
+    for name, kind in kinds.items():
+        before = {
+            (each.of, each.priority): each.value for each in figures if (each.kind, each.phase) == (name, first)
+        }
+        rises = [
+            (each.value - before.get((each.of, each.priority), 0.0), each)
+            for each in figures
+            if (each.kind, each.phase) == (name, phase) and phase != first
+        ]
+        rise, most = max(rises, key=lambda found: found[0], default=(0.0, None))
+        if most is not None and rise > 0 and shown < _ALARMS:
+            shown += 1
+            was = before.get((most.of, most.priority), 0.0)
+            yield (
+                f"{most.series} of {most.of} would have told: {value(kind, most.value)} in phase {phase},"
+                f" {value(kind, was)} in phase {first}"
+            )

@@ -1,0 +1,291 @@
+"""What a report says of a run: gathered once from the recording, told in Markdown, JSON and on the page alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.diagnose.run import diagnose_run
+from lab.report.busiest_moment import busiest_moment
+from lab.report.packet_picks import Packet, packets_of
+from lab.report.pause_list import PauseInterval, pauses_of
+from lab.report.queue_pair_rows import queue_pair_moments
+from lab.report.ruled_out import RuledOut, alarms, broken_phase, ruled_out
+from lab.report.run_figures import ReportFigure, figures_of, phases_of
+from lab.report.scenario_text import ScenarioText, Story, story_of
+from lab.report.timeline_entry import TimelineEntry
+from lab.telemetry.read.event_text import COMMAND, event_text
+from lab.telemetry.store.recording_folder import damage_as_invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.diagnose.diagnosis import Diagnosis
+    from lab.telemetry.read.recording import RecordedCommand, RecordedEvent, Recording
+
+_NS: Final = 10**9
+_MANY: Final = {"paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops"}
+"""Kinds of events that ports tell of by the hundred: a time line says how many there were."""
+_QUIET: Final = {"phase", "qp"}
+"""Kinds of events that a time line tells of otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A phase, in seconds of the recording."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFault:
+    """What was injected, where, and when, in seconds of the recording; ``end`` None where nobody healed it."""
+
+    kind: str
+    place: str
+    parameters: dict[str, str]
+    says: str
+    start: float
+    end: float | None = None
+    story: bool = True
+    """Whether it is what the run is about; False of what was set up before the first phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a pair moved; seconds of the recording, bytes of payload, and None where messages were not timed."""
+
+    pair: str
+    verb: str
+    phase: str
+    start: float
+    seconds: float
+    bytes: int
+    messages: int
+    goodput_bps: float
+    message_median: float | None
+    message_max: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """All that a report is made of."""
+
+    name: str
+    fabric: str
+    began: str
+    start_ns: int
+    """When it began, ns of CLOCK_MONOTONIC."""
+    seconds: float
+    hz: float
+    samples: int
+    complete: bool
+    why: str
+    host: dict[str, str]
+    parameters: dict[str, Any]
+    told: ScenarioText
+    story: Story
+    phases: tuple[Span, ...]
+    faults: tuple[ReportedFault, ...]
+    pauses: tuple[PauseInterval, ...]
+    timeline: tuple[TimelineEntry, ...]
+    counts: dict[str, int]
+    figures: tuple[ReportFigure, ...]
+    transfers: tuple[Moved, ...]
+    commands: tuple[RecordedCommand, ...]
+    diagnosis: Diagnosis | None
+    """Of a recording that no scenario made, where there are samples to make one of."""
+    unknowns: tuple[str, ...]
+    settings: tuple[TimelineEntry, ...] = ()
+    """What was set on ports by ``rocelab qos set``, in the phases or between them."""
+    busiest: float = 0.0
+    """When most happened, in seconds of the recording."""
+    ruled: tuple[RuledOut, ...] = ()
+    alarms: tuple[str, ...] = ()
+    """Counters that would have told, with their values."""
+    packets: tuple[Packet, ...] = ()
+    """Those worth a look, of what was captured."""
+
+    @property
+    def broken_from(self) -> float:
+        """When the first fault that the run is about was injected, in seconds; 0 where there is none."""
+        return next((fault.start for fault in self.faults if fault.story), 0.0)
+
+    @property
+    def standstills(self) -> tuple[PauseInterval, ...]:
+        """Pauses that lasted, the first of each port and priority, in the order in which they began."""
+        first: dict[tuple[str, int], PauseInterval] = {}
+        for pause in self.pauses:
+            if pause.lasting:
+                first.setdefault((pause.port, pause.priority), pause)
+        return tuple(first.values())
+
+
+def gather(recording: Recording, told: ScenarioText) -> ReportFacts:
+    """Read a recording once. InvalidInput when a file of it is damaged, or says what no recorder has written."""
+    with damage_as_invalid(recording.folder.path):
+        return _gathered(recording, told)
+
+
+def _gathered(recording: Recording, told: ScenarioText) -> ReportFacts:
+    faults = _faults(recording, told)
+    pauses = tuple(pauses_of(recording))
+    packets, unread = packets_of(recording)
+    free = "scenario" not in recording.parameters
+    diagnosis = diagnose_run(recording) if free and len(recording.samples["ns"]) > 1 else None
+    made = ReportFacts(
+        name=recording.name,
+        fabric=recording.fabric,
+        began=_wall(recording),
+        start_ns=recording.clock.start,
+        seconds=recording.seconds,
+        hz=recording.hz,
+        samples=len(recording.samples["ns"]),
+        complete=not recording.incomplete,
+        why=recording.why,
+        host={str(name): str(value) for name, value in recording.host.items()},
+        parameters={str(name): value for name, value in (recording.parameters.get("params") or {}).items()},
+        told=told,
+        story=story_of(told.text),
+        phases=tuple(_spans(recording)),
+        faults=faults,
+        pauses=pauses,
+        timeline=(),
+        counts=dict(Counter(f"{event.source} {event.kind}" for event in recording.events())),
+        figures=tuple(figures_of(recording)),
+        transfers=tuple(_moved(recording)),
+        commands=recording.commands,
+        diagnosis=diagnosis,
+        unknowns=(*_unknowns(recording, told, diagnosis), *unread),
+        settings=tuple(_settings(recording)),
+        busiest=busiest_moment(recording),
+        packets=tuple(packets),
+    )
+    broken = broken_phase(recording, next((fault.start for fault in faults if fault.story), None))
+    return replace(
+        made,
+        timeline=tuple(sorted(_timeline(recording, made), key=lambda moment: moment.at)),
+        ruled=tuple(ruled_out(recording, made.figures, broken)),
+        alarms=tuple(alarms(made.figures, phases_of(recording)[0].name, broken.name)),
+    )
+
+
+def _wall(recording: Recording) -> str:
+    return recording.began.isoformat(timespec="seconds")
+
+
+def _spans(recording: Recording) -> Iterator[Span]:
+    start = recording.clock.start
+    for phase in phases_of(recording):
+        yield Span(phase.name, (phase.start - start) / _NS, (phase.end - start) / _NS)
+
+
+def _moved(recording: Recording) -> Iterator[Moved]:
+    phases = phases_of(recording)
+    for each in recording.transfers():
+        phase = next((phase.name for phase in phases if phase.start <= each.ns <= phase.end), "")
+        start = (each.ns - recording.clock.start) / _NS
+        yield Moved(
+            each.pair, each.verb, phase, start, each.seconds, each.bytes, each.messages, each.goodput_bps,
+            each.message_median, each.message_max,
+        )  # fmt: skip
+
+
+def _faults(recording: Recording, told: ScenarioText) -> tuple[ReportedFault, ...]:
+    """What the truth of the recording says; a fault is healed by the first line of the same kind and place."""
+    found: list[ReportedFault] = []
+    began = recording.phases[0].start if recording.phases else recording.clock.start
+    for line in recording.truth():
+        at = (line["ns"] - recording.clock.start) / _NS
+        kind, place = str(line.get("kind", "")), str(line.get("place", ""))
+        if line.get("did") == "heal":
+            for number, fault in enumerate(found):
+                if (fault.kind, fault.place, fault.end) == (kind, place, None):
+                    found[number] = replace(fault, end=at)
+                    break
+        else:
+            given = line.get("parameters")
+            parameters = {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+            found.append(
+                ReportedFault(
+                    kind, place, parameters, (told.kinds or {}).get(kind, ""), at, story=line["ns"] >= began
+                )
+            )
+    return tuple(found)
+
+
+def _settings(recording: Recording) -> Iterator[TimelineEntry]:
+    for event in recording.events(source="caller", kind="note"):
+        if event.data.get("text") == COMMAND:
+            yield TimelineEntry(event.seconds, event_text(event), "notes.jsonl")
+
+
+def _timeline(recording: Recording, facts: ReportFacts) -> Iterator[TimelineEntry]:
+    for phase in facts.phases:
+        yield TimelineEntry(phase.start, f"phase {phase.name} begins", "notes.jsonl")
+    for fault in facts.faults:
+        what = "injected" if fault.story else "set up before the first phase"
+        yield TimelineEntry(fault.start, f"{what}: {named(fault)}", "truth/truth.jsonl")
+        if fault.end is not None:
+            yield TimelineEntry(fault.end, f"healed: {fault.kind} at {fault.place}", "truth/truth.jsonl")
+    for pause in facts.standstills:
+        told = f"{pause.port} stands still: paused in priority {pause.priority} for {pause.seconds:.3g} s"
+        yield TimelineEntry(pause.start, told + (", to the end" if pause.open else ""), "events.jsonl: paused")
+    for command in facts.commands:
+        at = (command.ns - recording.clock.start) / _NS
+        yield TimelineEntry(at, command.text, "commands.jsonl")
+    yield from queue_pair_moments(recording)
+    for event in recording.events():
+        if event.kind not in _MANY | _QUIET and not _is_first_look(event):
+            yield TimelineEntry(
+                event.seconds, _line(event), "notes.jsonl" if event.source == "caller" else "events.jsonl"
+            )
+
+
+def _is_first_look(event: RecordedEvent) -> bool:
+    """How a session was when the recording began, which nothing changed; and waiting, which is nothing."""
+    looked = event.source == "routing" and event.data.get("before") == ""
+    return looked or event.data.get("text") == "hold" or event.kind == "neighbour"
+
+
+def _line(event: RecordedEvent) -> str:
+    where = ":".join(part for part in (event.node, event.interface) if part)
+    return f"{where}: {event_text(event)}" if where else event_text(event)
+
+
+def named(fault: ReportedFault) -> str:
+    """A fault as it is injected on the command line."""
+    return " ".join([fault.kind, fault.place, *(f"{name}={value}" for name, value in fault.parameters.items())])
+
+
+def _unknowns(recording: Recording, told: ScenarioText, diagnosis: Diagnosis | None) -> Iterator[str]:
+    if recording.why:
+        yield f"The run did not end as it should: {recording.why}. What came after that is not known."
+    if diagnosis is not None:
+        yield from (f"Not known to the diagnosis: {line}." for line in diagnosis.missing)
+    elif told.why:
+        yield f"No check judges this run: {told.why}."
+    yield from (f"{check.name}: {check.evidence}." for check in told.checks if check.outcome == "unknown")
+    if recording.truth() and diagnosis is None:
+        yield "The cause is known because it was injected. Nothing here was diagnosed."
+    yield from _not_recorded(recording)
+
+
+def _not_recorded(recording: Recording) -> Iterator[str]:
+    samples: Sequence[Any] = recording.samples["ns"]
+    if not len(samples):
+        yield "The recording has no samples: no figure can be told."
+    else:
+        yield (
+            f"Counters were read {recording.hz:g} times a second:"
+            " of what happens between two samples only events tell."
+        )
+    if recording.skipped:
+        yield f"{recording.skipped} samples were due and not taken, because the machine was busy."
+    if not recording.captures:
+        yield "No packets were captured: single packets, their sequence numbers and NAKs are not known."
+    if not recording.commands:
+        yield "No command of rocelab was recorded: what was done on the fabric meanwhile is not known."

@@ -1,0 +1,118 @@
+"""What a scenario says of its run, as text: the report needs neither its module nor its fabric."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_STEP: Final = re.compile(r"(Given|When|Then|And|But)\s+(\S.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check: what is true of a recording that passes it, pass, fail or unknown, and the figures that show it."""
+
+    name: str
+    meaning: str
+    outcome: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a scenario gives as its root cause, where that is, what mends it, and what prevents it."""
+
+    cause: str
+    where: str
+    because: str
+    fix: str
+    prevention: str
+    level: int = 0
+    """How hard it is to find, from 1; 0 where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioText:
+    """A scenario's name, the text of its module, what its checks say, and what the kinds of faults are in a line."""
+
+    scenario: str = ""
+    text: str = ""
+    outcome: str = ""
+    checks: tuple[Check, ...] = ()
+    kinds: Mapping[str, str] | None = None
+    why: str = ""
+    """Why no check says anything."""
+    answer: Answered | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A line of a story: Given, When, Then, And or But, and what it says."""
+
+    word: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A scenario's text, taken apart."""
+
+    title: str = ""
+    sentences: tuple[Sentence, ...] = ()
+    figure: str = ""
+    numbers: str = ""
+
+
+def story_of(text: str) -> Story:
+    """The parts of a scenario's text; what is not there is empty."""
+    title = text.partition("\n")[0].rstrip(".")
+    parts = _parts(text)
+    told: list[str] = []
+    figure: list[str] = []
+    for line in parts.get("Story", []):
+        (figure if line.startswith(" " * 8) and not _continues(told, line) else told).append(line)
+    numbers = _dedented(parts.get("Numbers", []))
+    return Story(title, tuple(_sentences(told)), "\n".join(_dedented(figure)), "\n".join(numbers))
+
+
+def _parts(text: str) -> dict[str, list[str]]:
+    """The lines below each heading, which stands alone at the margin."""
+    parts: dict[str, list[str]] = {}
+    name = ""
+    for line in text.splitlines()[1:]:
+        if line and not line[0].isspace():
+            name = line.strip()
+        elif line.strip():
+            parts.setdefault(name, []).append(line)
+        elif name in parts:
+            parts[name].append("")
+    return parts
+
+
+def _continues(told: list[str], line: str) -> bool:
+    """Whether a deep line goes on with the sentence above it: a figure is set off by an empty line."""
+    return bool(told) and told[-1] != "" and bool(line.strip())
+
+
+def _sentences(lines: list[str]) -> Iterator[Sentence]:
+    held: Sentence | None = None
+    for line in lines:
+        begun = _STEP.fullmatch(line.strip())
+        if begun:
+            if held:
+                yield held
+            held = Sentence(begun[1], begun[2])
+        elif held and line.strip():
+            held = Sentence(held.word, f"{held.text} {line.strip()}")
+    if held:
+        yield held
+
+
+def _dedented(lines: list[str]) -> list[str]:
+    kept = [line for line in lines if line.strip()]
+    margin = min((len(line) - len(line.lstrip()) for line in kept), default=0)
+    return [line[margin:] for line in kept]

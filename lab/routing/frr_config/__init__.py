@@ -1,0 +1,1 @@
+"""FRR configuration of one switch: pure functions of the topology and its plan."""

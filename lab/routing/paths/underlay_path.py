@@ -1,0 +1,126 @@
+"""The way of packets between two hosts, as the kernel of each node forwards them: asked hop by hop.
+
+For a flow each kernel is asked which of its next hops it takes (``ip route get``, with the ports that it hashes), and
+without one for all that it has (``fibmatch``).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import OperationFailed, UsageError
+from lab.kernel.process import process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lab.kernel.process.netns import Namespace
+    from lab.model.addressing import Address
+    from lab.model.topology import Endpoint, Topology
+
+ROCEV2: Final = 4791
+"""UDP port of RoCEv2 (IBA vol. 1, annex A17.4)."""
+MAX_PATHS: Final = 256
+MAX_HOPS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class HostAttachment:
+    """A host's interface, and its address."""
+
+    end: Endpoint
+    address: Address
+
+
+Path = tuple["Endpoint", ...]
+"""The interfaces by which packets leave: the source's first, then each switch's."""
+
+
+@dataclass(frozen=True)
+class Walker:
+    """Follows packets through a fabric whose nodes' namespaces ``inside`` knows."""
+
+    topology: Topology
+    inside: Callable[[str], Namespace]
+
+    def of_flow(self, src: HostAttachment, dst: HostAttachment, sport: int) -> Path:
+        """The one path of RoCEv2 packets with this UDP source port; OperationFailed where it ends elsewhere."""
+        flow = ["ipproto", "udp", "sport", str(sport), "dport", str(ROCEV2)]
+        self._check_source(src, dst)
+        path, at = [src.end], self._far(src.end)
+        while at.node != dst.end.node:
+            if len(path) > MAX_HOPS:
+                raise OperationFailed(f"packets from {src.end} to {dst.end} go in a circle at {at.node}", CIRCLE)
+            asked = [str(dst.address), "from", str(src.address), "iif", at.interface, *flow]
+            out = self._end(at.node, self._ask(at.node, dst.address, asked))
+            path.append(out)
+            at = self._far(out)
+        return tuple(path)
+
+    def every(self, src: HostAttachment, dst: HostAttachment) -> list[Path]:
+        """All paths that the routes allow, at most ``MAX_PATHS``."""
+        self._check_source(src, dst)
+        found: list[Path] = []
+        for path in self._onward((src.end,), dst):
+            found.append(path)
+            if len(found) == MAX_PATHS:
+                break
+        return found
+
+    def _check_source(self, src: HostAttachment, dst: HostAttachment) -> None:
+        """OperationFailed where the source does not send by its interface what is for the other end."""
+        node = src.end.node
+        route = self._ask(node, dst.address, [str(dst.address), "from", str(src.address)])
+        if route.get("dev") != src.end.interface:
+            out = route.get("dev", "nobody")
+            raise OperationFailed(f"{node} sends them to {out}, and not by {src.end}", see_routes(node))
+
+    def _onward(self, path: Path, dst: HostAttachment) -> Iterator[Path]:
+        node = self._far(path[-1]).node
+        if node == dst.end.node:
+            yield path
+            return
+        if len(path) > MAX_HOPS:
+            raise OperationFailed(f"packets to {dst.end} go in a circle at {node}", CIRCLE)
+        route = self._ask(node, dst.address, ["fibmatch", str(dst.address)])
+        for hop in route.get("nexthops", [route]):
+            yield from self._onward((*path, self._end(node, hop)), dst)
+
+    def _ask(self, node: str, towards: Address, words: list[str]) -> dict[str, Any]:
+        """What the kernel of a node answers to ``ip route get``."""
+        tool = process.find_tool("ip", "iproute2")
+        done = self.inside(node).run([tool, f"-{towards.version}", "-json", "route", "get", *words], check=False)
+        try:
+            (route,) = json.loads(done.stdout)
+        except ValueError:
+            said = done.stderr.strip() or "it does not say why"
+            raise OperationFailed(f"{node} has no route to {towards}: {said}", see_routes(node)) from None
+        answer: dict[str, Any] = route
+        return answer
+
+    def _end(self, node: str, route: dict[str, Any]) -> Endpoint:
+        device = str(route.get("dev", ""))
+        for link in self.topology.links_of(node):
+            if (end := link.end_at(node)).interface == device:
+                return end
+        raise OperationFailed(f"{node} sends them to {device or route.get('type', 'nobody')}", see_routes(node))
+
+    def _far(self, end: Endpoint) -> Endpoint:
+        return next(link.other(end) for link in self.topology.links_of(end.node) if end in link.ends)
+
+
+CIRCLE: Final = "rocelab diagnose names the switches of the loop, and what ends it"
+"""The remedy where packets go in a circle."""
+
+
+def see_routes(node: str) -> str:
+    """The remedy where a node does not send packets on: where to look, and what names the cause."""
+    return f"rocelab exec {node} -- ip route shows its routes, and rocelab diagnose names the cause"
+
+
+def check_port(sport: int) -> None:
+    """UsageError when it is no UDP port."""
+    if not 1 <= sport <= 65535:
+        raise UsageError(f"UDP source port {sport} is out of range", "RoCEv2 uses 49152 to 65535")

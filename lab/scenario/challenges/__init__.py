@@ -1,0 +1,1 @@
+"""Challenges: a hidden fault, its hints, the judgement of an answer, and the process that keeps it running."""

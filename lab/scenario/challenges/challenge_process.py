@@ -1,0 +1,173 @@
+"""Whoever attends a challenge: a process of its own that plays a scenario up to where it is at its worst, and waits.
+
+SIGUSR1 has it go on, to the fix and to the end. SIGTERM has it heal everything and leave. When it is killed its
+faults are nobody's, ``settings.mend`` puts back what it has set, and ``challenge.mend`` ends the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from lab.errors import Interrupted, LabError, OperationFailed, UsageError
+from lab.faults.ledger import Holder
+from lab.kernel.process import cgroup, process
+from lab.kernel.process.signals import received
+from lab.scenario.challenges.challenge_record import MARK, Challenge, ChallengeInfo
+from lab.scenario.stage import Stage
+from lab.telemetry.record.recorder import Recorder
+from lab.telemetry.sample.child_process import Control, Offspring, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from lab.backends.backend import Fabric
+    from lab.kernel.process.process import Completed
+    from lab.scenario.api import Parameters, Scenario
+    from lab.telemetry.read.transfers import Transfer
+
+GO_ON: Final = signal.SIGUSR1
+_BEGINNING: Final = 600.0
+"""Seconds until it stands; a scenario's phases take some ten."""
+_ENDING: Final = 300.0
+"""Seconds until it has ended when it was asked to."""
+_LOOK: Final = 1.0
+"""Seconds between two looks whether its fabric is still there."""
+
+
+class Unrecorded:
+    """What a stage tells its recorder while nothing is recorded: it is kept nowhere."""
+
+    def phase(self, name: str) -> int:  # noqa: ARG002
+        """Nothing begins."""
+        return 0
+
+    def note(self, text: str, **data: Any) -> int:  # noqa: ARG002
+        """Nobody wants to know."""
+        return 0
+
+    def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
+        """What was run is not told."""
+
+    def transfer(self, transfer: Transfer) -> None:
+        """What it took is not told."""
+
+    def truth(self, **data: Any) -> None:
+        """What comes and goes meanwhile does so untold."""
+
+
+@dataclass(kw_only=True)
+class WaitingStage(Stage):
+    """A stage that stays where its story lingers until somebody asks it to go on."""
+
+    recording: Recorder
+    challenge: Challenge
+    stands: Callable[[], None]
+    """Called when it has come so far."""
+    stood: bool = False
+    _asked: int | None = field(default=None)
+
+    def linger(self, again: Callable[[], None] | None = None) -> None:
+        """Stay; Interrupted when it is asked to leave, UsageError when the fabric is gone."""
+        if self.stood:
+            return
+        with received([signal.SIGTERM, GO_ON]) as asked:
+            self.recording.rest()
+            self.recorder, self._asked, self.stood = Unrecorded(), asked, True
+            try:
+                self.stands()
+                while not _spoken(asked, 0.0 if again else _LOOK):
+                    if not self.fabric.state.ready:
+                        raise UsageError(f"fabric {self.fabric.name} was taken down", "rocelab scenario break")
+                    if again:
+                        again()
+                said = os.read(asked, 1)[0]
+            finally:
+                self.recorder, self._asked = self.recording, None
+                self.recording.wake()
+        if said == signal.SIGTERM:
+            raise Interrupted("ended by SIGTERM")
+
+    def hold(self, seconds: float) -> None:
+        """Let time pass, but no more than until somebody speaks where it lingers."""
+        if self._asked is None:
+            super().hold(seconds)
+        else:
+            _spoken(self._asked, seconds)
+
+
+def _spoken(asked: int, seconds: float) -> bool:
+    """Whether there is something to read within so long."""
+    return bool(select.select([asked], [], [], seconds)[0])
+
+
+def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, began: float) -> None:
+    """Have a process of its own play a scenario, and return when it stands; what it cannot is raised here.
+
+    Interrupted meanwhile, it has healed everything when this returns.
+    """
+    challenge = Challenge(fabric.state)
+    challenge.prepare()
+
+    def work(control: Control) -> None:
+        signal.signal(signal.SIGTERM, _leave)
+        signal.signal(GO_ON, signal.SIG_IGN)  # but where it lingers
+        os.environ[MARK] = fabric.state.owner
+        with cgroup.opened(fabric.state.groups / "@challenge") as group:
+            if group is not None:
+                os.write(group, b"0")
+        challenge.begin(ChallengeInfo(scenario.name, str(folder), seed, began, Holder.current()))
+        _attend(fabric, scenario, seed, challenge, lambda: control.say({"stands": True}))
+
+    attendant = Offspring(f"the challenge of {fabric.name}", work)
+    try:
+        said = attendant.ask({"do": "begin"}, timeout=_BEGINNING)
+    except BaseException:
+        process.dismiss(attendant.pid, meant=lambda _: True, timeout=_ENDING)
+        challenge.forget()
+        raise
+    if "error" in said:
+        challenge.forget()
+        raise failure(said)
+
+
+def _leave(number: int, _frame: object) -> NoReturn:
+    raise Interrupted(f"ended by {signal.Signals(number).name}")
+
+
+def _attend(
+    fabric: Fabric, scenario: Scenario[Any], seed: int, challenge: Challenge, stands: Callable[[], None]
+) -> None:
+    """Play it; how that ended is written down where its folder is still there."""
+    parameters: Parameters = scenario.parameters()
+    asked = {"scenario": scenario.name, "seed": seed, "params": parameters.model_dump(mode="json", by_alias=True)}
+    why = "it was killed"
+    try:
+        with Recorder.begin(challenge.recording, fabric, parameters=asked) as recorder:
+            stage = WaitingStage(
+                fabric, recorder, seed, lambda _: None, recording=recorder, challenge=challenge, stands=stands
+            )
+            try:
+                scenario.run(stage, parameters)
+                if not stage.stood:
+                    raise OperationFailed(
+                        f"scenario {scenario.name} lingers nowhere", "say stage.linger() in its run"
+                    )
+            finally:
+                stage.restore()
+        why = ""
+    except LabError as error:
+        why = str(error)
+        raise
+    finally:
+        if challenge.state.challenge.is_dir():
+            challenge.end(why)
+
+
+def go_on(about: ChallengeInfo) -> None:
+    """Have it go on to its end, and return then; OperationFailed when it does not end."""
+    process.dismiss(about.holder.pid, meant=lambda _: about.holder.lives, timeout=_ENDING, number=GO_ON)

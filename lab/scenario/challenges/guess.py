@@ -1,0 +1,90 @@
+"""Judging what somebody takes for the cause of a challenge, without giving the answer away. Pure."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import UsageError
+from lab.model.values.link_selection import choose_links, choose_ports
+from lab.model.values.suggest import suggest
+from lab.scenario import library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from lab.model.topology import Topology
+    from lab.scenario.challenges.story_answer import StoryAnswer
+
+_NEAREST: Final = 3
+"""Names that are suggested."""
+_LONGEST: Final = 64
+_FORMS: Final = "a place is a node like leaf1, a port like leaf1:swp1, or a link like leaf1--spine1"
+
+
+class Guess(StrEnum):
+    """How right somebody is."""
+
+    RIGHT = "right"
+    ELSEWHERE = "right cause, wrong place"
+    WRONG = "wrong"
+
+
+def causes(folder: Path = library.OWN) -> dict[str, StoryAnswer]:
+    """Every cause that a scenario of a folder can have, by its name."""
+    found = [library.find(name, folder).answer for name in library.names(folder)]
+    return {answer.cause: answer for answer in found if answer is not None}
+
+
+def find_cause(name: str, folder: Path = library.OWN) -> StoryAnswer:
+    """The answer whose cause is called so, or whose scenario is; UsageError says which causes exist."""
+    known = causes(folder)
+    if name in library.names(folder) and name not in known:
+        named = library.find(name, folder).answer
+        name = named.cause if named is not None else name
+    if name not in known:
+        raise UsageError(f"there is no cause {name!r}", _nearest(name, known))
+    return known[name]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Up to three causes that are written alike or share a word, and the command that lists all of them."""
+    names = sorted(known)
+    words = set(name[:_LONGEST].split("-"))
+    close = get_close_matches(name[:_LONGEST], names, _NEAREST, 0.5)
+    sharing = [each for each in names if words & set(each.split("-"))]
+    found = list(dict.fromkeys([*close, *sharing]))[:_NEAREST]
+    quoted = [repr(each) for each in found]
+    meant = f"did you mean {' or '.join([', '.join(quoted[:-1]), quoted[-1]][not quoted[:-1] :])}? " if quoted else ""
+    return f"{meant}rocelab scenario ls lists all: causes have the scenarios' names, and there is capacity"
+
+
+def judge(answer: StoryAnswer, topology: Topology, claimed: StoryAnswer, where: str) -> tuple[Guess, str]:
+    """What of a claim is right, and what contradicts it, in a line; UsageError for a place that does not exist."""
+    place = ends_of(topology, where)
+    if claimed.cause != answer.cause:
+        return Guess.WRONG, f"were it {claimed.cause}, then {claimed.sign}. That is not so here"
+    if any(place & ends_of(topology, right) for right in answer.where):
+        return Guess.RIGHT, f"it is {answer.cause}, at {where}"
+    return (
+        Guess.ELSEWHERE,
+        f"it is {answer.cause}, and {where} is in order: there, look for what tells it from others",
+    )
+
+
+def ends_of(topology: Topology, name: str) -> frozenset[str]:
+    """What a place is, so that places can be compared: a node, a port, or both ends of a link; UsageError."""
+    if name in topology.by_name:
+        return frozenset({name})
+    if "--" in name and "," not in name:
+        pairs = [choice.link.ends for choice in choose_links(topology, [name])]
+        return frozenset(str(end) for ends in pairs for end in ends)
+    if ":" in name:
+        return frozenset(str(end) for end in choose_ports(topology, [name]))
+    known = ", ".join(topology.by_name)
+    raise UsageError(
+        f"no place {name!r} in fabric {topology.name}",
+        suggest(name, topology.by_name, f"{_FORMS}; nodes are {known}"),
+    )

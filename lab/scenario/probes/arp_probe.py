@@ -1,0 +1,68 @@
+"""Who answers by ARP: leaves ask for their hosts, hosts for their gateways, and for the next host of their network.
+
+What is asked for are addresses of the plan, as for the pings of ``lab.scenario.probes.probe_traffic``.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Interface
+from typing import TYPE_CHECKING
+
+from lab.kernel.packets.arp import Question, ask
+from lab.model.topology import Role
+from lab.rdma.nic_choice import parse_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.scenario.stage import Stage
+
+Asked = tuple[str, Question]
+"""A question, and the node that asks."""
+
+
+def ask_around(stage: Stage, pairs: Sequence[str]) -> None:
+    """Ask for all hosts and gateways, and the first of each pair for the second in its network; note the answers."""
+    asked = [*_on_links(stage), *_within_networks(stage, pairs)]
+    try:
+        answers = ask([question for _, question in asked])
+    except OSError as error:
+        stage.recorder.note("gave up", said=f"no ARP: {error}")
+        return
+    for (node, question), macs in zip(asked, answers, strict=True):
+        stage.recorder.note(
+            "asked", node=node, port=question.interface, address=str(question.target), answers=sorted(macs)
+        )
+
+
+def _on_links(stage: Stage) -> Iterator[Asked]:
+    topology = stage.fabric.topology
+    for host in topology.having(Role.HOST):
+        for name, address in _interfaces(stage, host.name).items():
+            gateway = stage.fabric.plan[host.name].interfaces[name].gateway
+            if isinstance(gateway, IPv4Address):
+                yield _asked(stage, host.name, name, address, gateway)
+        for link in topology.links_of(host.name):
+            here, leaf = link.end_at(host.name), link.other(link.end_at(host.name))
+            there, own = _interfaces(stage, leaf.node), _interfaces(stage, host.name)
+            if leaf.interface in there and here.interface in own:
+                yield _asked(stage, leaf.node, leaf.interface, there[leaf.interface], own[here.interface].ip)
+
+
+def _within_networks(stage: Stage, pairs: Sequence[str]) -> Iterator[Asked]:
+    for pair in pairs:
+        src, dst = parse_pair(pair)
+        for name, address in _interfaces(stage, src).items():
+            for other in _interfaces(stage, dst).values():
+                if other.ip in address.network and other != address:
+                    yield _asked(stage, src, name, address, other.ip)
+
+
+def _interfaces(stage: Stage, node: str) -> dict[str, IPv4Interface]:
+    """By interface the address of a node there."""
+    plans = stage.fabric.plan[node].interfaces.items()
+    return {name: plan.address for name, plan in plans if isinstance(plan.address, IPv4Interface)}
+
+
+def _asked(stage: Stage, node: str, interface: str, address: IPv4Interface, target: IPv4Address) -> Asked:
+    return node, Question(stage.fabric.namespace(node), interface, address.ip, target)

@@ -1,0 +1,127 @@
+"""Looks at the overlay that scenarios share: what a leaf has behind a tunnel, and what FRR says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.scenario.state_changes import link_changes, session_changes
+from lab.scenario.traffic.workload import probe, said
+from lab.scenario.verdict import expect
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from lab.scenario.stage import Stage
+    from lab.scenario.verdict import Verdict
+    from lab.telemetry.read.recording import Recording
+
+_HOPS: Final = ("ip", "-json", "nexthop", "show")
+FLOODED: Final = "00:00:00:00:00:00"
+"""The MAC of the entries by which a VXLAN device floods (bridge(8))."""
+
+
+def _words(vni: int) -> tuple[str, ...]:
+    return "bridge", "-json", "fdb", "show", "dev", f"vni{vni}"
+
+
+def _behind(shown: str, vtep: str) -> set[str]:
+    entries: list[dict[str, Any]] = json.loads(shown or "[]")
+    return {str(entry["mac"]) for entry in entries if entry.get("dst") == vtep}
+
+
+def tunnel_has(stage: Stage, leaf: str, vni: int, vtep: str, macs: AbstractSet[str]) -> bool:
+    """Whether a leaf has all these MACs behind a VTEP now; to wait for, and not recorded."""
+    return macs <= _behind(stage.fabric.namespace(leaf).run(_words(vni)).stdout, vtep)
+
+
+def show_fdb(stage: Stage, leaf: str, vni: int) -> None:
+    """Record what a leaf has behind the tunnel of a VNI."""
+    stage.run(leaf, *_words(vni))
+
+
+def macs_behind(rec: Recording, phase: str, vtep: str) -> set[str]:
+    """The MACs behind a VTEP as the one ``show_fdb`` of a phase had them; UsageError when there was none."""
+    return _behind(said(rec, phase, "bridge"), vtep)
+
+
+def _ways(database: str, hops: str, mac: str) -> set[str]:
+    known = {hop["id"]: hop for hop in json.loads(hops or "[]")}
+    groups = {entry["nhid"] for entry in json.loads(database or "[]") if entry["mac"] == mac and "nhid" in entry}
+    members = [member["id"] for group in groups for member in known[group].get("group", ({"id": group},))]
+    return {str(known[member]["gateway"]) for member in members}
+
+
+def ways_to(stage: Stage, leaf: str, vni: int, mac: str) -> set[str]:
+    """The VTEPs by which a leaf sends to a MAC of a segment now; to wait for, and not recorded."""
+    database, hops = (stage.fabric.namespace(leaf).run(words).stdout for words in (_words(vni), _HOPS))
+    return _ways(database, hops, mac)
+
+
+def show_ways(stage: Stage, leaf: str, vni: int) -> None:
+    """Record by which VTEPs a leaf sends to the MACs of segments: groups of next hops."""
+    show_fdb(stage, leaf, vni)
+    stage.run(leaf, *_HOPS)
+
+
+def ways_shown(rec: Recording, phase: str, mac: str) -> set[str]:
+    """The VTEPs to a MAC as the one ``show_ways`` of a phase had them; UsageError when there was none."""
+    return _ways(said(rec, phase, "bridge"), said(rec, phase, "ip"), mac)
+
+
+def _paths(shown: str) -> int:
+    return sum(len(route.get("nexthops", [route])) for route in json.loads(shown.strip() or "[]"))
+
+
+def paths_to(stage: Stage, switch: str, address: str) -> int:
+    """How many equal paths a switch has to an address now; to wait for, and not recorded."""
+    return _paths(stage.fabric.namespace(switch).run(_route(address)).stdout)
+
+
+def show_paths(stage: Stage, switch: str, address: str) -> None:
+    """Record the route of a switch to an address."""
+    stage.run(switch, *_route(address))
+
+
+def paths_shown(rec: Recording, phase: str) -> int:
+    """How many equal paths the one ``show_paths`` of a phase had; UsageError when there was none."""
+    return _paths(said(rec, phase, "ip"))
+
+
+def _route(address: str) -> tuple[str, ...]:
+    return "ip", "-json", "route", "show", address
+
+
+def ping_each(stage: Stage, src: str, *hosts: str) -> None:
+    """A second of pings from a host to each of these: what goes on over and over where a story lingers."""
+    for host in hosts:
+        probe(stage, src, host, count=5)
+
+
+def reaches(stage: Stage, host: str, address: str) -> bool:
+    """Whether an address answers a host now; to wait for, and not recorded."""
+    words = ("ping", "-n", "-q", "-c1", "-W1", address)
+    return stage.fabric.namespace(host).run(words, check=False).returncode == 0
+
+
+def nothing_changes(rec: Recording, phase: str) -> Verdict:
+    """No link and no BGP session changes in a phase."""
+    links, sessions = link_changes(rec, phase), session_changes(rec, phase)
+    return expect(not links and not sessions, f"{len(links)} links changed, {len(sessions)} sessions changed")
+
+
+def no_session_is_lost(rec: Recording, phase: str) -> Verdict:
+    """No BGP session leaves Established in a phase; a session that comes up is no loss."""
+    lost = [each for each in session_changes(rec, phase) if each.data["state"] != "Established"]
+    return expect(not lost, f"{len(lost)} sessions are lost")
+
+
+def until_reached(stage: Stage, host: str, *addresses: str) -> None:
+    """Wait until all addresses answer a host: its ARP entries may be incomplete for a second after a path is back."""
+    what = f"{host} to reach {' and '.join(addresses)}"
+    stage.until(lambda: all(reaches(stage, host, each) for each in addresses), what)
+
+
+def frr(stage: Stage, switch: str, *commands: str) -> None:
+    """Record what FRR says to commands of vtysh."""
+    stage.run(switch, "vtysh", *stage.fabric.router(switch).vtysh(*commands)[1:])

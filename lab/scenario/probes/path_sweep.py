@@ -1,0 +1,124 @@
+"""A sweep over every equal path between leaves, by UDP source port, of small packets and of some as large as the MTU.
+
+One host of each leaf sends to one of the next, around: so every link between switches is crossed in both directions.
+By which path a source port goes is what the kernel of each switch says.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+from lab.kernel.packets.sweep import SweepFlow, sweep
+from lab.rdma.nic_choice import find_nic, nics_of, parse_pair
+from lab.scenario.probes.ecmp import ways
+from lab.scenario.traffic.patterns import ring
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lab.model.topology import Topology
+    from lab.scenario.stage import Stage
+
+Path = tuple[str, ...]
+"""The ports by which packets leave: the source's first, then each switch's."""
+
+_PORTS: Final = range(61000, 61256)
+"""Above those that Linux gives to programs, and enough that sixteen paths are all among them."""
+_PATHS: Final = 32
+"""Of a pair."""
+_ROUNDS: Final = 100
+_EVERY: Final = 10
+"""In one of so many rounds a large one goes along."""
+_SHARE: Final = 4
+"""Of its link's rate a host sends one part in so many."""
+_HOPS: Final = 16
+_AT_ONCE: Final = 8
+
+
+def sweep_paths(stage: Stage, hosts: Sequence[str]) -> None:
+    """Sweep between the first hosts of each leaf among ``hosts``, and note of each path what was sent and what came.
+
+    Hosts without an IPv4 address of their own, and pairs without a route, are left out. In an overlay, whose tunnels
+    choose source ports of their own, it does nothing.
+    """
+    topology = stage.fabric.topology
+    chosen = _one_of_each_leaf(stage, hosts)
+    pairs = ring(chosen) if topology.overlay is None and len(chosen) > 1 else []
+    with ThreadPoolExecutor(_AT_ONCE) as asking:
+        found = list(asking.map(lambda pair: _paths(stage, pair), pairs))
+    swept = [(pair, path, port) for pair, paths in zip(pairs, found, strict=True) for path, port in paths.items()]
+    if not swept:
+        return
+    large, pause = _large(topology, pairs), _pause(topology, pairs, max(map(len, found)))
+    try:
+        tallies = sweep([_flow(stage, pair, port) for pair, _, port in swept], large, _ROUNDS, _EVERY, pause)
+    except OSError as error:
+        stage.recorder.note("gave up", said=f"no sweep over paths: {error}")
+        return
+    for (pair, path, port), tally in zip(swept, tallies or (), strict=tallies is not None):
+        stage.recorder.note(
+            "swept", pair=pair, path=list(path), port=port, size=large, small=[tally.sent, tally.came],
+            large=[tally.large_sent, tally.large_came],
+        )  # fmt: skip
+
+
+def _one_of_each_leaf(stage: Stage, hosts: Sequence[str]) -> list[str]:
+    topology = stage.fabric.topology
+    found: dict[str, str] = {}
+    for host in hosts:
+        link = topology.links_of(host)[0]
+        nics = nics_of(stage.fabric, host)
+        if nics and nics[0].address.version == 4 and nics[0].interface == link.end_at(host).interface:
+            found.setdefault(link.other(link.end_at(host)).node, host)
+    return list(found.values())
+
+
+def _paths(stage: Stage, pair: str) -> Mapping[Path, int]:
+    """A source port for each of the paths that source ports choose from."""
+    try:
+        return covering(stage, pair)
+    except OperationFailed as error:
+        stage.recorder.note("gave up", pair=pair, said=str(error))
+        return {}
+
+
+def covering(stage: Stage, pair: str) -> dict[Path, int]:
+    """By path from end to end the lowest source port that takes it; OperationFailed where there is no route."""
+    peers = {str(end): link.other(end) for link in stage.fabric.topology.links for end in link.ends}
+    src, dst = parse_pair(pair)
+    going: dict[Path, list[int]] = {(f"{src}:{find_nic(stage.fabric, src).interface}",): list(_PORTS)}
+    done: dict[Path, int] = {}
+    for _ in range(_HOPS):
+        further: dict[Path, list[int]] = {}
+        for path, ports in going.items():
+            if (far := peers.get(path[-1])) is None:
+                continue
+            if far.node == dst:
+                done[path] = ports[0]
+                continue
+            for port, interface in ways(stage, pair, str(far), ports).items():
+                further.setdefault((*path, f"{far.node}:{interface}"), []).append(port)
+        going = further
+    return dict(list(done.items())[:_PATHS])
+
+
+def _flow(stage: Stage, pair: str, port: int) -> SweepFlow:
+    src, dst = (find_nic(stage.fabric, host) for host in parse_pair(pair))
+    return SweepFlow(
+        src.namespace, dst.namespace, dst.interface, IPv4Address(src.address), IPv4Address(dst.address), port
+    )
+
+
+def _large(topology: Topology, pairs: Sequence[str]) -> int:
+    """The MTU that the links of all these hosts are meant to have."""
+    return min(topology.links_of(host)[0].mtu for pair in pairs for host in parse_pair(pair))
+
+
+def _pause(topology: Topology, pairs: Sequence[str], paths: int) -> float:
+    """Seconds between rounds, so that no queue stands for what is sent over so many paths."""
+    slowest = min(topology.links_of(host)[0].rate for pair in pairs for host in parse_pair(pair))
+    octets = _large(topology, pairs) / _EVERY + 150
+    return paths * octets * 8 * _SHARE / slowest

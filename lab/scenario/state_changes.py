@@ -1,0 +1,54 @@
+"""Changes of links and BGP sessions in a phase, without events that only report a state for the first time.
+
+A recorder reports each session when it first asks a router, and each link that the kernel mentions for any reason,
+such as a capture that begins. Neither is a change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import UsageError
+
+if TYPE_CHECKING:
+    from lab.telemetry.read.recording import RecordedEvent, Recording
+
+_ESTABLISHED: Final = "Established"
+
+
+def session_changes(rec: Recording, phase: str) -> list[RecordedEvent]:
+    """BGP sessions that came up or went down in a phase, and those found down when a router was first asked."""
+    return [event for event in rec.events(source="routing", kind="bgp", during=phase) if _has_changed(event)]
+
+
+def _has_changed(event: RecordedEvent) -> bool:
+    """Whether a session is not as it was; one established again between two looks has a count to prove it."""
+    state, before = str(event.data["state"]), str(event.data.get("before", ""))
+    if state == before:
+        return "connections" in event.data
+    return bool(before) or state != _ESTABLISHED
+
+
+def link_changes(rec: Recording, phase: str) -> list[RecordedEvent]:
+    """Links that went down or came up in a phase, by what was known of each before."""
+    within = rec.phase(phase)
+    up, found = _links_at_first(rec), []
+    for event in rec.events(source="kernel", kind="link"):
+        link, now = f"{event.node}:{event.interface}", bool(event.data["up"])
+        if now != up.get(link, True) and within.start <= event.ns <= within.end:
+            found.append(event)
+        up[link] = now
+    return found
+
+
+def _links_at_first(rec: Recording) -> dict[str, bool]:
+    """Whether each link was up when the recording began; empty where that was not recorded."""
+    try:
+        state = rec.state("before")
+    except UsageError:
+        return {}
+    return {
+        f"{node}:{link['ifname']}": "LOWER_UP" in link["flags"]
+        for node, known in state.items()
+        for link in known.get("links", ())
+    }

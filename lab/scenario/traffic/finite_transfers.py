@@ -1,0 +1,51 @@
+"""Work that comes to an end: so many messages, and how long they take to complete. What each took is recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.rdma.completion import complete, complete_each
+from lab.rdma.measure import BandwidthTest, Verb
+from lab.rdma.nic_choice import find_pair, parse_pair
+from lab.telemetry.read.transfers import Transfer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.rdma.completion import Completion
+    from lab.scenario.stage import Stage
+
+
+def transfer(
+    stage: Stage, *pairs: str, messages: int, size: int = 65536, qps: int = 1, verb: Verb = Verb.WRITE
+) -> None:
+    """Have pairs like ``h1:h4`` move so many ``messages`` of ``size`` bytes on each QP, all at once.
+
+    Returns when all have ended. How long each pair took is in ``Recording.transfers``; the hosts' ports say what went
+    on meanwhile.
+    """
+    test = BandwidthTest(verb=verb, size=size, qps=qps, duration=None, iterations=messages)
+    stage.recorder.note("transfer", pairs=list(pairs), messages=messages, size=size, qps=qps, verb=verb.value)
+    found = [find_pair(stage.fabric, *parse_pair(pair)) for pair in pairs]
+    _keep(stage, verb, size, qps, complete(found, test))
+
+
+def fetch(stage: Stage, *pairs: str, messages: int, size: int = 65536) -> None:
+    """Have ``h1`` of a pair ``h1:h4`` read messages from ``h4`` one after the other, all pairs at once.
+
+    Returns when all have ended. Each message is timed, from its request to its last octet; one more is read than is
+    timed.
+    """
+    stage.recorder.note("fetch", pairs=list(pairs), messages=messages, size=size)
+    found = [find_pair(stage.fabric, *parse_pair(pair)) for pair in pairs]
+    _keep(stage, Verb.READ, size, 1, complete_each(found, size, messages))
+
+
+def _keep(stage: Stage, verb: Verb, size: int, qps: int, completions: Iterable[Completion]) -> None:
+    for each in sorted(completions, key=lambda one: one.began + one.seconds):
+        stage.recorder.transfer(
+            Transfer(
+                round(each.began * 1e9), str(each.pair.src), str(each.pair.dst), verb.value, size, qps,
+                each.messages, each.seconds, each.times,
+            )
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Reading recordings: time series, events, transfers, and the tables that ``top`` and ``replay`` show."""

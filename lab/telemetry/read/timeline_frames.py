@@ -1,0 +1,252 @@
+"""What a viewer shows, one moment after the other: of a fabric as it runs, or of a recording, in either direction."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from lab.errors import OperationFailed
+from lab.telemetry.read.dashboard import SHEETS, WINDOW, Dashboard, queue_pairs, standings
+from lab.telemetry.read.recording import RecordedEvent
+from lab.telemetry.store.rawlog import FrameStream, LogFrameKind, sample_of
+from lab.telemetry.store.recording_folder import damage_as_invalid, invalid
+from lab.telemetry.store.sample_layout import CounterTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lab.telemetry.read.counter_tables import CounterTables
+    from lab.telemetry.read.dashboard import QueuePairState, SessionStanding, Sheet, Snapshot
+    from lab.telemetry.read.recording import Recording
+    from lab.telemetry.store.rawlog import LogFrame
+
+_NS: Final = 10**9
+_PATIENCE: Final = 10 * _NS
+"""For how long sessions of routers that do not answer are waited for."""
+_KEPT: Final = 600
+"""Looks that are kept of what runs, for a port's history: five minutes, at two a second."""
+
+
+class Film(Protocol):
+    """What can be looked at; times are ns of CLOCK_MONOTONIC."""
+
+    @property
+    def name(self) -> str:
+        """Whose it is."""
+
+    @property
+    def start(self) -> int:
+        """The first moment."""
+
+    @property
+    def end(self) -> int:
+        """The last moment that there is now."""
+
+    def look(self, sheet: Sheet, at: int) -> Snapshot:
+        """A sheet's figures at the last sample that is not after ``at``, rates over the second before it."""
+
+    def history(self, sheet: Sheet, at: int, most: int) -> list[Snapshot]:
+        """The looks before that, at most so many, the latest first."""
+
+    def standings(self, at: int) -> list[SessionStanding]:
+        """The routers' sessions."""
+
+    def queue_pairs(self, at: int) -> list[QueuePairState]:
+        """The RDMA devices' queue pairs; none in a recording of before they were told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A moment that came as words."""
+
+    ns: int
+    words: NDArray[np.uint64]
+    sections: dict[str, CounterTable]
+
+    def values(self, table: str, column: str) -> NDArray[np.uint64]:
+        """A column of all rows of a table."""
+        section = self.sections[table]
+        (wanted,) = (each for each in section.columns if each.name == column)
+        rows = np.arange(len(section.rows))
+        found: NDArray[np.uint64] = section.values(
+            wanted, rows, lambda places: self.words[places][np.newaxis], np.array([self.ns])
+        )
+        return found.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A moment of a recording."""
+
+    ns: int
+    counted: CounterTables
+    number: int
+
+    def values(self, table: str, column: str) -> NDArray[np.uint64]:
+        """A column of all rows of a table."""
+        return self.counted.at(table, column, self.number)
+
+
+class LiveFilm:
+    """A fabric as it runs, out of the log that its sampler writes: ``feed`` has it come in pieces.
+
+    It has the present only, and of the past what was looked at.
+    """
+
+    def __init__(self) -> None:
+        self._stream = FrameStream()
+        self._sections: dict[str, CounterTable] = {}
+        self._board: Dashboard | None = None
+        self._words = np.zeros(0, np.uint64)
+        self._moments: deque[_Words] = deque()
+        self._looks: dict[str, deque[Snapshot]] = {}
+        self._events: list[RecordedEvent] = []
+        self._known_from: int | None = None
+        self.name = ""
+        self.start = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take what the sampler wrote next; OperationFailed when it is nothing that a sampler writes."""
+        try:
+            for frame in self._stream.feed(data):
+                self._take(frame)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise OperationFailed(
+                "what the sampler says cannot be read", "rocelab top --no-vm, where it runs"
+            ) from error
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a sample to look at."""
+        return bool(self._moments)
+
+    @property
+    def whole(self) -> bool:
+        """Whether there are samples of a whole window, and all routers have answered, or had the time to."""
+        passed = self.end - self.start
+        answered = self._known_from is not None and self.end >= self._known_from
+        return self.begun and passed >= WINDOW and (answered or passed >= _PATIENCE)
+
+    @property
+    def end(self) -> int:
+        """The last sample's time."""
+        return self._moments[-1].ns if self._moments else self.start
+
+    def look(self, sheet: Sheet, at: int) -> Snapshot:
+        """The figures of now, which are kept for the history; of a moment that is past those that were looked at."""
+        kept = self._looks.setdefault(sheet.name, deque(maxlen=_KEPT))
+        if past := self.history(sheet, at, 1) if at < self.end else []:
+            return past[0]
+        if not kept or kept[-1].ns != self.end:
+            now = self._moments[-1]
+            assert self._board is not None  # noqa: S101 - the header came before the sample
+            kept.append(self._board.look(sheet, now, self._moments[0]))
+        return kept[-1]
+
+    def history(self, sheet: Sheet, at: int, most: int) -> list[Snapshot]:
+        """What was looked at until then."""
+        past = [look for look in self._looks.get(sheet.name, ()) if look.ns <= at]
+        return past[::-1][:most]
+
+    def standings(self, at: int) -> list[SessionStanding]:
+        """The routers' sessions."""
+        return standings(self._events, at)
+
+    def queue_pairs(self, at: int) -> list[QueuePairState]:
+        """The RDMA devices' queue pairs."""
+        return queue_pairs(self._events, at)
+
+    def _take(self, frame: LogFrame) -> None:
+        if frame.kind == LogFrameKind.HEADER:
+            self._begin(json.loads(bytes(frame.data)))
+        elif frame.kind == LogFrameKind.SAMPLE:
+            self._take_sample(frame)
+        elif frame.kind == LogFrameKind.EVENT:
+            told = json.loads(bytes(frame.data))
+            known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
+            if known["kind"] == "sessions_known":
+                self._known_from = frame.ns
+            self._events.append(RecordedEvent(frame.ns, (frame.ns - self.start) / _NS, **known, data=told))
+
+    def _begin(self, header: dict[str, Any]) -> None:
+        self.name = header["fabric"]
+        self._sections = {data["table"]: CounterTable.from_data(data) for data in header["sections"]}
+        columns = {name: [column.name for column in each.columns] for name, each in self._sections.items()}
+        self._board = Dashboard(lambda table: self._sections[table].rows, columns)
+        highest = max((int(each.words.max()) for each in self._sections.values() if each.words.size), default=-1)
+        self._words = np.zeros(highest + 1, np.uint64)
+
+    def _take_sample(self, frame: LogFrame) -> None:
+        sample = sample_of(frame)
+        used = sample.places < len(self._words)
+        self._words = self._words.copy()
+        self._words[sample.places[used]] = sample.words[used]
+        self.start = self.start or sample.ns
+        self._moments.append(_Words(sample.ns, self._words, self._sections))
+        while len(self._moments) > 1 and self._moments[1].ns <= sample.ns - WINDOW:
+            self._moments.popleft()
+
+
+class RecordedFilm:
+    """A recording, in which every moment can be looked at, in any order."""
+
+    def __init__(self, recording: Recording) -> None:
+        """InvalidInput when it has no samples, or is damaged."""
+        self.recording = recording
+        self._counted = recording.counted
+        self.times: NDArray[np.int64] = recording.samples["ns"]
+        if not len(self.times):
+            raise invalid(recording.folder.path, "has no samples")
+        with damage_as_invalid(recording.folder.path):
+            columns = {name: self._counted.columns(name) for name in self._counted.tables}
+            self._board = Dashboard(self._counted.keys, columns)
+            self._told = [*recording.events(source="routing"), *recording.events(source="rdma")]
+            for sheet in SHEETS:  # what is damaged is told now, and not while it plays
+                self.look(sheet, self.end)
+            self.queue_pairs(self.end)
+            self.standings(self.end)
+
+    @property
+    def name(self) -> str:
+        """What the recording is called."""
+        return self.recording.name
+
+    @property
+    def start(self) -> int:
+        """The first sample's time."""
+        return int(self.times[0])
+
+    @property
+    def end(self) -> int:
+        """The last sample's time."""
+        return int(self.times[-1])
+
+    def number(self, at: int) -> int:
+        """The last sample that is not after ``at``; the first where all are."""
+        return max(0, int(np.searchsorted(self.times, at, "right")) - 1)
+
+    def look(self, sheet: Sheet, at: int) -> Snapshot:
+        """A sheet's figures at the last sample that is not after ``at``."""
+        now = self._sample(at)
+        return self._board.look(sheet, now, self._sample(now.ns - WINDOW))
+
+    def history(self, sheet: Sheet, at: int, most: int) -> list[Snapshot]:
+        """A look for each sample until then, the latest first."""
+        last = self.number(at)
+        return [self.look(sheet, int(self.times[number])) for number in range(last, max(-1, last - most), -1)]
+
+    def standings(self, at: int) -> list[SessionStanding]:
+        """The routers' sessions."""
+        return standings(self._told, at)
+
+    def queue_pairs(self, at: int) -> list[QueuePairState]:
+        """The RDMA devices' queue pairs."""
+        return queue_pairs(self._told, at)
+
+    def _sample(self, at: int) -> _Sample:
+        number = self.number(at)
+        return _Sample(int(self.times[number]), self._counted, number)

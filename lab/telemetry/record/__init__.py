@@ -1,0 +1,1 @@
+"""Recorders: start, stop and finish a recording; snapshots of state at the start of each phase."""

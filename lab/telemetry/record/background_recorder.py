@@ -1,0 +1,55 @@
+"""A recorder that runs on when the command that began it has ended: until it is stopped, or its fabric is gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from typing import TYPE_CHECKING, Final
+
+from lab.backends.recorders import enlisted
+from lab.kernel.process import cgroup
+from lab.kernel.process.signals import received
+from lab.telemetry.record.recorder import Recorder
+from lab.telemetry.sample.child_process import Control, Offspring, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lab.backends.backend import Fabric
+
+_LOOK: Final = 1.0
+"""Seconds between two looks whether there is still something to record."""
+
+
+def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -> None:
+    """Have a process of its own record, and return when it does; what it cannot is raised here."""
+
+    def work(control: Control) -> None:
+        _join(fabric)
+        with (
+            received([signal.SIGTERM]) as signals,
+            enlisted(fabric.state, folder.name, folder),
+            Recorder.begin(folder, fabric, hz=hz, captures=captures) as recorder,
+        ):
+            control.say({"begun": True})
+            _wait(recorder, signals)
+
+    said = Offspring(f"recorder {folder.name}", work).ask({"do": "begin"})
+    if "error" in said:
+        raise failure(said)
+
+
+def _join(fabric: Fabric) -> None:
+    """Be one of the fabric's programs, which its end ends."""
+    with cgroup.opened(fabric.state.groups / "recorders") as group:
+        if group is not None:
+            os.write(group, b"0")
+
+
+def _wait(recorder: Recorder, signals: int) -> None:
+    asked = select.poll()
+    asked.register(signals, select.POLLIN)
+    while not asked.poll(_LOOK * 1000) and recorder.is_live():
+        pass

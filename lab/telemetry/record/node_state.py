@@ -1,0 +1,71 @@
+"""The state of a fabric at a moment: what forwards packets, and what was configured to.
+
+Of each node: links, routes and neighbours as ``ip -json`` has them, the FDB as ``bridge -json``, what each of FRR's
+daemons runs with, and the qos of its ports.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import LabError
+from lab.model.qos.qos_store import dump_node
+from lab.routing.vty import Vty
+
+if TYPE_CHECKING:
+    from lab.backends.backend import Fabric
+    from lab.kernel.process.netns import Namespace
+
+_IP: Final = "link show\nroute show table all\nneigh show\n"
+_CONFIGURATION: Final = "write terminal"
+
+
+def state_of(fabric: Fabric) -> dict[str, Any]:
+    """The state of every node, by name; what does not answer says why instead."""
+    with ThreadPoolExecutor() as readers:
+        found = list(readers.map(lambda node: _of_node(fabric, node.name), fabric.topology.nodes))
+    return dict(zip(fabric.topology.by_name, found, strict=True))
+
+
+def _of_node(fabric: Fabric, name: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = _forwarding(fabric.namespace(name))
+    except LabError as error:
+        return {"complaint": str(error)}
+    if fabric.topology.node(name).role.is_switch:
+        found["frr"] = _configurations(fabric, name)
+    if name in fabric.qos:
+        found["qos"] = dump_node(fabric.qos[name])
+    return found
+
+
+def _forwarding(namespace: Namespace) -> dict[str, Any]:
+    links, routes, neighbours = documents(namespace.run(["ip", "-json", "-batch", "-"], stdin=_IP).stdout, 3)
+    (fdb,) = documents(namespace.run(["bridge", "-json", "fdb", "show"]).stdout, 1)
+    return {"links": links, "routes": routes, "neighbours": neighbours, "fdb": fdb}
+
+
+def documents(said: str, count: int) -> list[Any]:
+    """JSON documents, one behind the other, filled up to ``count``: some versions of ip print none of nothing."""
+    found: list[Any] = []
+    decoder = json.JSONDecoder()
+    rest = said.lstrip()
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        found.append(document)
+        rest = rest[end:].lstrip()
+    return found + [[]] * (count - len(found))
+
+
+def _configurations(fabric: Fabric, name: str) -> dict[str, str]:
+    """What each daemon runs with, as it says itself."""
+    found = {}
+    for socket in sorted(fabric.router(name).directory.glob("*.vty")):
+        try:
+            with Vty(socket) as vty:
+                found[socket.stem] = vty.answer_to(_CONFIGURATION)
+        except LabError as error:
+            found[socket.stem] = f"! {error}"
+    return found

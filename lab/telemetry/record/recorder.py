@@ -1,0 +1,257 @@
+"""Making a recording: of a fabric that runs, while the caller drives it.
+
+::
+
+    with Recorder.begin(Path("recordings/incast"), fabric, captures=["h1--leaf1"]) as recorder:
+        recorder.phase("baseline")
+        ...
+        recorder.phase("inject")
+
+Samples are taken, and packets captured, by processes of the recorder's own: a caller who is busy delays neither. A
+sample is taken at each phase's beginning, so that what grew in a phase is exact.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from lab.errors import OperationFailed, UsageError
+from lab.kernel.process import signals, wall_clock
+from lab.model import store
+from lab.model.qos.qos_store import dump_node
+from lab.model.values.link_selection import choose_links
+from lab.telemetry.record.finish import finish
+from lab.telemetry.record.forwarding_state import forwarding_of
+from lab.telemetry.record.host_facts import host_facts
+from lab.telemetry.record.node_state import state_of
+from lab.telemetry.sample.sampler_setup import capturing, sampling
+from lab.telemetry.store import recording_folder as files
+from lab.telemetry.store.recording_folder import Folder
+from lab.wire.pcapng import MAX_SNAPLEN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from lab.backends.backend import Fabric
+    from lab.kernel.process.process import Completed
+    from lab.model.qos.port import NodeQos
+    from lab.telemetry.read.transfers import Transfer
+    from lab.telemetry.sample.child_process import Offspring
+
+DEFAULT_HZ: Final = 20.0
+MOST_HZ: Final = 200.0
+_NS: Final = 10**9
+
+
+@dataclass
+class Recorder:
+    """A recording that is being made; make it with ``begin``, and end it with ``end`` or as a context manager."""
+
+    folder: Folder
+    fabric: Fabric
+    about: dict[str, Any]
+    with_state: bool
+    _sampler: Offspring
+    _others: list[Offspring] = field(default_factory=list)
+    _ended: bool = False
+    _configured: dict[str, NodeQos] = field(default_factory=dict)
+    _forwards: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def begin(  # noqa: PLR0913 - what is recorded, and how
+        cls,
+        path: Path,
+        fabric: Fabric,
+        *,
+        hz: float = DEFAULT_HZ,
+        captures: Sequence[str] = (),
+        snaplen: int = MAX_SNAPLEN,
+        parameters: Mapping[str, Any] | None = None,
+        state: bool = True,
+    ) -> Self:
+        """Record a fabric into a directory, which is made; ``captures`` are links as ``rocelab capture`` takes them.
+
+        Of their packets ``snaplen`` bytes are kept. With ``state``, that of all nodes is kept before and after.
+        Returns when samples are being taken. UsageError when the directory has something in it, OperationFailed when
+        it cannot be written.
+        """
+        if not 0 < hz <= MOST_HZ:
+            raise UsageError(f"{hz:g} samples a second cannot be", f"take up to {MOST_HZ:g}")
+        choose_links(fabric.topology, captures)
+        folder = _made(path)
+        start = time.monotonic_ns()
+        about: dict[str, Any] = {
+            "format": files.FORMAT, "version": files.VERSION, "fabric": fabric.name, "hz": hz, "complete": False,
+            "start_ns": start, "realtime_offset_ns": time.time_ns() - time.monotonic_ns(),
+            "wall_offset_ns": round((wall_clock.now() - time.monotonic()) * 10**9),
+        }  # fmt: skip
+        try:
+            _describe(folder, fabric, about, parameters or {})
+            if state:
+                files.write_json(folder.state("before"), state_of(fabric))
+            forwards = forwarding_of(fabric) if state else {}
+            with ExitStack() as undo:
+                sampler = sampling(folder, fabric, hz)
+                undo.callback(sampler.end)
+                others = [capturing(folder, fabric, captures, snaplen)] if captures else []
+                about["start_ns"] = _answer(folder, sampler, "mark")["ns"]
+                if forwards:
+                    files.append_line(folder.forwarding, {"ns": about["start_ns"], "nodes": forwards})
+                files.write_json(folder.about, about)
+                undo.pop_all()
+        except OSError as error:
+            raise _failed(folder, error.strerror or str(error)) from error
+        return cls(folder, fabric, about, state, sampler, others, _forwards=forwards)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        """Finish the recording also when the block failed, or was interrupted; that it did is kept in it."""
+        try:
+            self.end(why="" if error is None else f"{type(error).__name__}: {error}")
+        except OperationFailed:
+            if error is None:
+                raise
+
+    def phase(self, name: str) -> int:
+        """What begins now is called so; what was before ends. Returns the time of the sample between them."""
+        began = self._note("phase", name=name)
+        if self.with_state:
+            self._keep_configuration(began)
+            self._keep_forwarding(began)
+        return began
+
+    def note(self, text: str, **data: Any) -> int:
+        """Something worth knowing later, and when that was."""
+        return self._note("note", text=text, **data)
+
+    def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
+        """A command that has been run in a node, "" for none, since ``began`` of CLOCK_MONOTONIC in ns."""
+        self._append(
+            self.folder.commands,
+            {
+                "ns": began, "end_ns": time.monotonic_ns(), "node": node, "argv": [str(word) for word in argv],
+                "exit_code": result.returncode, "stdout": result.stdout or "", "stderr": result.stderr or "",
+            },
+        )  # fmt: skip
+
+    def transfer(self, transfer: Transfer) -> None:
+        """A transfer that has come to its end."""
+        self._append(self.folder.transfers, asdict(transfer))
+
+    def truth(self, **data: Any) -> None:
+        """What is being injected: kept apart, where no diagnosis reads it."""
+        self._append(self.folder.truth, {"ns": time.monotonic_ns(), **data})
+
+    def rest(self) -> None:
+        """Record nothing from now on until ``wake``: no sample, and nothing that ports, kernel and routers tell."""
+        _answer(self.folder, self._sampler, "rest")
+
+    def wake(self) -> None:
+        """Go on after a rest."""
+        _answer(self.folder, self._sampler, "wake")
+
+    @property
+    def sampler_pid(self) -> int:
+        """The process that takes the samples."""
+        return self._sampler.pid
+
+    def is_live(self) -> bool:
+        """Whether it still records; False when the fabric is gone, or the disk is full."""
+        said = self._sampler.ask({"do": "look"})
+        return not said["gone"] and not said["failure"]
+
+    def end(self, why: str = "") -> None:
+        """Take the last sample and make what readers take of it; fine when it has ended.
+
+        OperationFailed when it could not be finished: what was recorded until then can be read.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        with signals.held():
+            try:
+                said = self._finished_sampling()
+                for other in self._others:
+                    if other.end():
+                        why = why or "the capture ended before its time"
+                if self.with_state and not said["gone"]:
+                    files.write_json(self.folder.state("after"), state_of(self.fabric))
+                why = why or ("the fabric was taken down" if said["gone"] else "")
+                finish(self.folder, {**self.about, "why": why, "skipped": said["skipped"]})
+            except OSError as error:
+                raise _failed(self.folder, error.strerror or str(error)) from error
+
+    def _finished_sampling(self) -> dict[str, Any]:
+        try:
+            return _answer(self.folder, self._sampler, "end")
+        except OperationFailed:
+            for other in self._others:
+                other.end()
+            raise
+        finally:
+            self._sampler.end()
+
+    def _note(self, kind: str, **data: Any) -> int:
+        ns = int(_answer(self.folder, self._sampler, "mark")["ns"])
+        self._append(self.folder.notes, {"ns": ns, "kind": kind, **data})
+        return ns
+
+    def _keep_configuration(self, ns: int) -> None:
+        """What the ports' configuration is now, of the nodes where it is another one than was kept last.
+
+        A line without nodes says that nothing has changed, where no line says nothing.
+        """
+        now = self.fabric.state.load_qos()
+        changed = {name: dump_node(node) for name, node in now.items() if self._configured.get(name) != node}
+        self._configured = now
+        self._append(self.folder.configuration, {"ns": ns, "nodes": changed})
+
+    def _keep_forwarding(self, ns: int) -> None:
+        """What the nodes of an overlay forward by now, of those where it is another than was kept last."""
+        now = forwarding_of(self.fabric)
+        changed = {name: node for name, node in now.items() if self._forwards.get(name) != node}
+        self._forwards = now
+        if now:
+            self._append(self.folder.forwarding, {"ns": ns, "nodes": changed})
+
+    def _append(self, path: Path, data: dict[str, Any]) -> None:
+        try:
+            files.append_line(path, data)
+        except OSError as error:
+            raise _failed(self.folder, error.strerror or str(error)) from error
+
+
+def _made(path: Path) -> Folder:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise UsageError(f"{path} has something in it", "record into a directory of its own")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be made: {error.strerror}", "record somewhere else") from error
+    return Folder(path)
+
+
+def _describe(folder: Folder, fabric: Fabric, about: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    files.write_json(folder.about, about)
+    folder.topology.write_text(store.dump(fabric.topology), encoding="utf-8")
+    files.write_json(folder.facts("params"), parameters)
+    files.write_json(folder.facts("host"), host_facts())
+
+
+def _answer(folder: Folder, sampler: Offspring, what: str) -> dict[str, Any]:
+    said = sampler.ask({"do": what})
+    if "error" in said:
+        raise OperationFailed(f"recording {folder.path}: {said['error']}")
+    if said["failure"]:
+        raise _failed(folder, said["failure"])
+    return said
+
+
+def _failed(folder: Folder, reason: str) -> OperationFailed:
+    return OperationFailed(f"recording {folder.path}: {reason}", "what was recorded until then can be read")

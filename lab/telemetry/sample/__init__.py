@@ -1,0 +1,1 @@
+"""Sampling: one process reads all counters at a fixed rate and collects events of ports, kernel and routers."""

@@ -1,0 +1,157 @@
+"""A process of a recorder's own: a fork, which has imported what it needs, with nothing of its parent's left open.
+
+It ends with its parent, however that ends. Who talks to it has one socket; what it closes ends the work, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import LabError, OperationFailed, UsageError
+from lab.kernel.process import process, signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_LONGEST: Final = 1 << 20
+_AT_ONCE: Final = 1e-3
+
+
+class Control:
+    """The child's end: what its parent says, and whether there still is one."""
+
+    def __init__(self, end: socket.socket, parent: int) -> None:
+        self._end = end
+        self.descriptors = (end.fileno(), parent)
+
+    def heard(self) -> dict[str, Any] | None:
+        """What the parent said next, after a poll said that there is something; None when it is gone."""
+        watched = select.poll()
+        for descriptor in self.descriptors:
+            watched.register(descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in watched.poll()]
+        message = self._end.recv(_LONGEST) if self.descriptors[0] in ready else b""
+        return json.loads(message) if message else None
+
+    def say(self, answer: dict[str, Any]) -> None:
+        """Answer; fine when nobody listens any more."""
+        with contextlib.suppress(OSError):
+            self._end.send(json.dumps(answer).encode())
+
+
+class Offspring:
+    """The parent's end of a child that does ``work``; ``keep`` are the descriptors that it needs."""
+
+    def __init__(self, name: str, work: Callable[[Control], None], keep: Iterable[int] = ()) -> None:
+        self._name = name
+        self._unanswered = 0
+        """Questions that it has not answered."""
+        self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.pidfd_open(os.getpid())
+        try:
+            with signals.held():
+                self.pid = _fork()
+                if not self.pid:
+                    _be_child(Control(theirs, parent), work, {theirs.fileno(), parent, *keep})
+        finally:
+            os.close(parent)
+            theirs.close()
+
+    def ask(self, message: dict[str, Any], timeout: float = 60.0) -> dict[str, Any]:
+        """What it answers; OperationFailed when it has ended, or does not answer in time.
+
+        It answers each question, in their order: an answer that comes too late is that of the question before.
+        """
+        deadline = time.monotonic() + timeout
+        try:
+            self._end.settimeout(timeout)
+            with contextlib.suppress(OSError):  # one that failed has said so, and nobody listens
+                self._end.send(json.dumps(message).encode())
+                self._unanswered += 1
+            while True:
+                self._end.settimeout(max(0.0, deadline - time.monotonic()) or _AT_ONCE)
+                said = self._heard()
+                self._unanswered = max(0, self._unanswered - 1)
+                if not said or not self._unanswered or "error" in json.loads(said):
+                    break
+        except TimeoutError:
+            raise OperationFailed(f"{self._name} does not answer within {timeout:g} s") from None
+        except OSError:
+            said = b""
+        if not said:
+            raise OperationFailed(f"{self._name} has ended")
+        answer: dict[str, Any] = json.loads(said)
+        return answer
+
+    def _heard(self) -> bytes:
+        try:
+            return self._end.recv(_LONGEST)
+        except ConnectionResetError:  # told once, of a child that ended with our words unread: its own come after
+            return self._end.recv(_LONGEST)
+
+    def end(self) -> int:
+        """Let go, wait until it has ended, and return its exit code."""
+        self._end.close()
+        with contextlib.suppress(ChildProcessError):
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return 0
+
+
+def failure(said: dict[str, Any]) -> LabError:
+    """The error that a child answered with."""
+    return (UsageError if said["usage"] else OperationFailed)(said["message"], said["remedy"])
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Of threads that hold locks: the child takes none but those of modules that are imported by now.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _be_child(control: Control, work: Callable[[Control], None], keep: set[int]) -> None:
+    code = 1
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _close_all_but(keep)
+        work(control)
+        code = 0
+    except LabError as error:
+        usage = isinstance(error, UsageError)
+        control.say({"error": str(error), "message": error.message, "remedy": error.remedy, "usage": usage})
+    except BaseException:  # noqa: BLE001 - it must not return into the parent's code
+        said = traceback.format_exc().strip().splitlines()[-1]
+        control.say({"error": said, "message": said, "remedy": "", "usage": False})
+    finally:
+        sys.stdout = sys.stderr = None
+        os._exit(code)
+
+
+def _close_all_but(keep: set[int]) -> None:
+    """Locks, and terminals, of the parent's are not ours to hold."""
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for stream in range(3):
+        if stream not in keep:
+            os.dup2(nowhere, stream)
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - closed meanwhile
+        if int(entry) > 2 and int(entry) not in keep:
+            with contextlib.suppress(OSError):
+                os.close(int(entry))
+
+
+def allow(count: int) -> None:
+    """Let this process, and those that it forks, have so many more files open."""
+    process.allow_descriptors(count)

@@ -1,0 +1,220 @@
+"""The process that reads all counters at a fixed rate, and hears what ports, kernel and routers tell meanwhile.
+
+It comes before ordinary programs: perftest polls and takes every CPU that there is. Each sample says when it was due
+and when it was taken.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from lab.kernel.netlink import netlink_events
+from lab.kernel.process.nice import before_others
+from lab.telemetry.store.rawlog import LogFrameKind
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lab.dataplane.events import Tail
+    from lab.telemetry.sample.child_process import Control
+    from lab.telemetry.sample.queue_pairs import QueuePairs
+    from lab.telemetry.sample.rdma_source import RdmaSource
+    from lab.telemetry.sample.routing_sessions import Sessions
+    from lab.telemetry.store.rawlog import LogWriter
+    from lab.telemetry.store.sample_layout import CounterTable
+
+_NS: Final = 10**9
+_MS: Final = 10**6
+_LOOK: Final = 200 * _MS
+"""Between two looks at the ports' events, which keep: their log has room for thousands."""
+_CHECK: Final = _NS
+"""Between two looks whether the fabric is still there."""
+
+
+class Source(Protocol):
+    """Something that is read into words of a sample."""
+
+    width: int
+
+    @property
+    def sections(self) -> tuple[CounterTable, ...]:
+        """What the words are."""
+
+    def read(self, words: NDArray[np.uint64]) -> None:
+        """Read all of it; the words have what was read before."""
+
+    def close(self) -> None:
+        """Read no more."""
+
+
+@dataclass
+class Sampler:
+    """What it reads and hears, and where it writes that."""
+
+    log: LogWriter
+    sources: Sequence[Source]
+    interval: int
+    """ns."""
+    is_live: Callable[[], bool]
+    tail: Tail | None = None
+    listeners: Sequence[socket.socket] = ()
+    """One for each node, in their order."""
+    sessions: Sessions | None = None
+    queue_pairs: QueuePairs | None = None
+    devices: RdmaSource | None = None
+    """It is among ``sources``, and reports devices that are gone."""
+    announces: bool = False
+    """Whether to say when all sessions are known, for somebody who waits for that."""
+    samples: int = 0
+    skipped: int = 0
+    gone: bool = False
+    failure: str = ""
+    _ended: bool = False
+    _resting: bool = False
+    _words: NDArray[np.uint64] = field(init=False)
+    _watched: select.poll = field(default_factory=select.poll)
+    _numbers: dict[int, int] = field(init=False)
+    _events_from: int = 0
+    _next_look: int = 0
+    _next_check: int = 0
+
+    def __post_init__(self) -> None:
+        self._words = np.zeros(sum(source.width for source in self.sources), np.uint64)
+        self._numbers = {listener.fileno(): number for number, listener in enumerate(self.listeners)}
+
+    def run(self, control: Control) -> None:
+        """Sample until the parent says that it is the end, or is gone."""
+        self._events_from = time.monotonic_ns()
+        for descriptor in (*control.descriptors, *self._numbers):
+            self._watched.register(descriptor, select.POLLIN)
+        with before_others():
+            due = time.monotonic_ns()
+            while not self._ended:
+                if self._works():
+                    self._guarded(self._round, due)
+                due = self._next(due)
+                self._listen(control, due)
+        self.log.close()
+
+    def _works(self) -> bool:
+        return not self.gone and not self.failure and not self._resting
+
+    def _guarded(self, work: Callable[[int], None], argument: int) -> None:
+        """A full disk ends the samples, not what was kept of them."""
+        try:
+            work(argument)
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+
+    def _next(self, due: int) -> int:
+        """The next moment of the rate that is not past; those that are were missed, and are counted."""
+        now = time.monotonic_ns()
+        missed = max(0, (now - due) // self.interval) if self._works() else 0
+        self.skipped += missed
+        return max(due + (missed + 1) * self.interval, now if self._works() else now + self.interval)
+
+    def _round(self, due: int) -> None:
+        self._sample(due)
+        now = time.monotonic_ns()
+        for told in (self.sessions, self.queue_pairs, self.devices):
+            for event in told.look(now) if told is not None else ():
+                self._tell(now, event)
+        if self.announces and (self.sessions is None or self.sessions.are_known):
+            self.announces = False
+            self._tell(now, {"source": "recorder", "kind": "sessions_known"})
+        if now >= self._next_look:
+            self._next_look = now + _LOOK
+            self._take_port_events(now)
+        if now >= self._next_check:
+            self._next_check = now + _CHECK
+            if not self.is_live():
+                self.gone = True
+                self._tell(now, {"source": "recorder", "kind": "fabric_gone"})
+                self.log.flush()
+
+    def _sample(self, due: int) -> None:
+        words = self._words.copy()
+        began = time.monotonic_ns()
+        start = 0
+        for source in self.sources:
+            source.read(words[start : start + source.width])
+            start += source.width
+        self.log.sample(began, due, time.monotonic_ns() - began, words)
+        self._words = words
+        self.samples += 1
+
+    def _take_port_events(self, now: int) -> None:
+        if self.tail is None:
+            return
+        fresh = self.tail.fresh()
+        fresh = fresh[fresh["ns"] >= self._events_from]
+        if len(fresh):
+            self.log.frame(LogFrameKind.PORT_EVENTS, now, fresh.tobytes())
+
+    def _tell(self, ns: int, event: dict[str, Any]) -> None:
+        self.log.frame(LogFrameKind.EVENT, ns, json.dumps(event).encode())
+
+    def _listen(self, control: Control, until: int) -> None:
+        """Hear whoever speaks until the next sample is due."""
+        while not self._ended and (left := until - time.monotonic_ns()) > 0:
+            ready = self._watched.poll(left // _MS)
+            if not ready and left < _MS:
+                time.sleep(left / _NS)
+            for descriptor, _ in ready:
+                if descriptor in control.descriptors:
+                    self._obey(control)
+                    break
+                self._guarded(self._hear, self._numbers[descriptor])
+
+    def _hear(self, number: int) -> None:
+        pieces, lost = netlink_events.take(self.listeners[number])
+        now = time.monotonic_ns()
+        if not self._works():
+            return
+        for piece in pieces:
+            self.log.frame(LogFrameKind.KERNEL_NEWS, now, number.to_bytes(2, "little") + piece)
+        if lost:
+            self._tell(now, {"source": "recorder", "kind": "news_lost", "number": number})
+
+    def _obey(self, control: Control) -> None:
+        """Take a sample now, and when it is the end, the last; a parent that is gone cannot say so. Or only look.
+
+        Told to rest, it samples and hears nothing from then on, until it is told something else.
+        """
+        said = control.heard()
+        if self._resting and said is not None and said["do"] == "wake":
+            self._wake()
+        if self._works() and (said is None or said["do"] != "look"):
+            self._guarded(self._mark, time.monotonic_ns())
+        self._ended = said is None or said["do"] == "end"
+        self._resting = self._resting or (said is not None and said["do"] == "rest")
+        if said is not None:
+            control.say(
+                {
+                    "ns": self.log.last_ns, "failure": self.failure, "gone": self.gone,
+                    "samples": self.samples, "skipped": self.skipped,
+                }
+            )  # fmt: skip
+
+    def _wake(self) -> None:
+        """Go on, without what ports have told meanwhile."""
+        self._resting = False
+        self._events_from = time.monotonic_ns()
+        if self.tail is not None:
+            self.tail.fresh()
+
+    def _mark(self, due: int) -> None:
+        for number in range(len(self.listeners)):
+            self._hear(number)
+        self._sample(due)
+        self._take_port_events(time.monotonic_ns())
+        self.log.flush()

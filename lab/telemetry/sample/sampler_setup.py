@@ -1,0 +1,171 @@
+"""What records a fabric: everything that is to be read, opened, and the processes that read it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import ExitStack
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.backends.capture_points import points_of
+from lab.dataplane import port_maps
+from lab.dataplane.events import Tail
+from lab.errors import OperationFailed
+from lab.kernel.netlink import netlink_events
+from lab.kernel.netlink.interfaces import indices
+from lab.kernel.packets.live_capture import LiveCapture
+from lab.rdma import rxe
+from lab.telemetry.sample.child_process import Offspring, allow
+from lab.telemetry.sample.link_source import LinkSource
+from lab.telemetry.sample.port_source import PortSource, describe_events
+from lab.telemetry.sample.queue_pairs import QueuePairs
+from lab.telemetry.sample.rdma_source import RdmaSource
+from lab.telemetry.sample.routing_sessions import Sessions
+from lab.telemetry.sample.sampler import Sampler
+from lab.telemetry.store.rawlog import LogWriter
+from lab.wire.pcapng import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lab.backends.backend import Fabric
+    from lab.kernel.packets.live_capture import Point
+    from lab.telemetry.sample.child_process import Control
+    from lab.telemetry.sample.sampler import Source
+    from lab.telemetry.store.recording_folder import Folder
+
+_NS: Final = 10**9
+_SPARE: Final = 64
+"""Files that are open besides."""
+
+
+def sampling(folder: Folder, fabric: Fabric, hz: float) -> Offspring:
+    """The process that samples a fabric into a recording's log, from now on."""
+    return _sampling(f"the sampler of {folder.path}", folder.log, fabric, hz)
+
+
+def watching(fabric: Fabric, hz: float, descriptor: int) -> Offspring:
+    """The process that samples a fabric for somebody who reads along; the descriptor is its own to close.
+
+    Of what happens it tells only how sessions and queue pairs are.
+    """
+    return _sampling(f"the sampler of {fabric.name}", descriptor, fabric, hz)
+
+
+def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> Offspring:
+    nodes = fabric.topology.nodes
+    allow(4 * len(nodes) + 32 * len(nodes) + _SPARE)
+    with ExitStack() as opened:
+        sampler = _sampler(target, fabric, hz, opened)
+        descriptors = [sampler.log.descriptor, *(listener.fileno() for listener in sampler.listeners)]
+        for told in (sampler.sessions, sampler.queue_pairs):
+            descriptors += told.descriptors if told is not None else []
+        for source in sampler.sources:
+            descriptors += getattr(source, "descriptors", [])
+        return Offspring(name, sampler.run, descriptors)
+
+
+def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -> Sampler:
+    start = time.monotonic_ns()
+    nodes = fabric.topology.nodes
+    sources, tail, described = _sources(fabric, opened)
+    listeners = []
+    if isinstance(target, Path):
+        listeners = [opened.enter_context(netlink_events.listener(fabric.namespace(node.name))) for node in nodes]
+    else:
+        tail = None
+    sessions = Sessions({node.name: fabric.router(node.name) for node in fabric.topology.switches}, start)
+    opened.callback(sessions.close)
+    devices = rdma_devices(fabric)
+    queue_pairs = QueuePairs(devices, start) if devices else None
+    if queue_pairs is not None:
+        opened.callback(queue_pairs.close)
+    header = {
+        "fabric": fabric.name,
+        "sections": [section.as_data() for source in sources for section in source.sections],
+        "port_events": described,
+        "nodes": [{"name": node.name, "interfaces": _interfaces(fabric, node.name)} for node in nodes],
+    }
+    log = LogWriter(target, header, start, sum(source.width for source in sources))
+    opened.callback(log.close)
+    counted = next((source for source in sources if isinstance(source, RdmaSource)), None)
+    made = Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions, queue_pairs, counted)
+    made.announces = not isinstance(target, Path)
+    return made
+
+
+def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | None, dict[str, Any] | None]:
+    """What is read, and of lossless ports their events and what these are."""
+    sources: list[Source] = []
+    tail = described = None
+    if fabric.topology.qos is not None:
+        maps = port_maps.open_maps(fabric.name)
+        sources.append(PortSource(maps, fabric.numbering, 0))
+        tail, described = Tail(maps, fabric.numbering.names), describe_events(fabric.numbering)
+        tail.fresh()
+    else:
+        wanted = {name: (fabric.namespace(name), tuple(plan.interfaces)) for name, plan in fabric.plan.items()}
+        sources.append(LinkSource(wanted, 0))
+    if devices := rdma_devices(fabric):
+        sources.append(RdmaSource(devices, sources[0].width))
+    for source in sources:
+        opened.callback(source.close)
+    return sources, tail, described
+
+
+def rdma_devices(fabric: Fabric) -> list[tuple[str, str, str]]:
+    """Node, interface and name of each RDMA device of a fabric."""
+    return [
+        (host.name, interface, rxe.device_name(fabric.name, host.name, interface))
+        for host in fabric.topology.hosts
+        if host.rdma
+        for interface in fabric.plan[host.name].nics
+    ]
+
+
+def _interfaces(fabric: Fabric, node: str) -> dict[int, str]:
+    return {index: name for name, index in indices(fabric.namespace(node)).items()}
+
+
+def _is_live(fabric: Fabric) -> Callable[[], bool]:
+    """Whether this very fabric is still there: another of its name has another journal."""
+    journal = port_maps.Pin.of(fabric.state.journal)
+    return journal.is_there
+
+
+def capturing(folder: Folder, fabric: Fabric, links: Sequence[str], snaplen: int) -> Offspring:
+    """The process that captures what some links carry into a recording, so many bytes of each packet.
+
+    UsageError when there is no such link.
+    """
+    points = points_of(fabric, links)
+    folder.captures.mkdir(exist_ok=True)
+    file = os.open(folder.captures / "packets.pcapng", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        capture = Offspring(
+            f"the capture of {folder.path}", lambda control: _capture(control, file, points, snaplen), [file]
+        )
+    finally:
+        os.close(file)
+    said = capture.ask({"do": "begin"})
+    if "error" in said:
+        capture.end()
+        raise OperationFailed(f"recording {folder.path}: {said['error']}")
+    return capture
+
+
+def _capture(control: Control, file: int, points: Sequence[Point], snaplen: int) -> None:
+    """Capture until the parent lets go, or is gone."""
+    control.heard()
+    with FileIO(file, "wb", closefd=False) as sink, LiveCapture(points, Writer(sink), snaplen=snaplen) as capture:
+        control.say({"begun": True})
+
+        def wait() -> None:
+            control.heard()
+            capture.interrupt()
+
+        threading.Thread(target=wait, daemon=True).start()
+        capture.run()

@@ -1,0 +1,142 @@
+"""A recording's log as tables and events: what a recording that was killed is read from, and Parquet is made from."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lab.errors import InvalidInput, Problem
+from lab.telemetry.sample.kernel_events import KernelNews
+from lab.telemetry.store.rawlog import LogFrameKind, Sample, frames, sample_of
+from lab.telemetry.store.sample_layout import CounterTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_ALL: Final = 1 << 62
+
+
+class SampleWindow:
+    """Some samples in a row: the values of any words at each of them."""
+
+    def __init__(self, ns: NDArray[np.int64], touched: NDArray[np.int64], values: NDArray[np.uint64]) -> None:
+        self.ns = ns
+        self._touched, self._values = touched, values
+
+    def words(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """A row for each sample, with what was in each of the ``places``; what never moved was 0."""
+        at = np.searchsorted(self._touched, places)
+        at[at == len(self._touched)] = 0
+        if not len(self._touched):
+            return np.zeros((len(self.ns), len(places)), np.uint64)
+        found: NDArray[np.uint64] = self._values[:, at]
+        found[:, self._touched[at] != places] = 0
+        return found
+
+
+class LogStore:
+    """All of a log, in the order of time."""
+
+    def __init__(self, path: Path) -> None:
+        """InvalidInput when it is no log, OSError when it cannot be read."""
+        self._samples: list[Sample] = []
+        self._events: list[dict[str, Any]] = []
+        self._port_events: list[memoryview] = []
+        self._news: list[tuple[int, memoryview]] = []
+        whole = frames(path)
+        self.header = self._header(path, next(whole, None))
+        self.sections = {data["table"]: CounterTable.from_data(data) for data in self.header["sections"]}
+        for frame in whole:
+            if frame.kind == LogFrameKind.SAMPLE:
+                self._samples.append(sample_of(frame))
+            elif frame.kind == LogFrameKind.PORT_EVENTS:
+                self._port_events.append(frame.data)
+            elif frame.kind == LogFrameKind.KERNEL_NEWS:
+                self._news.append((frame.ns, frame.data))
+            elif frame.kind == LogFrameKind.EVENT:
+                self._events.append({"ns": frame.ns, **json.loads(bytes(frame.data))})
+        places = [sample.places for sample in self._samples]
+        self._touched = np.unique(np.concatenate(places)).astype(np.int64) if places else np.zeros(0, np.int64)
+
+    @staticmethod
+    def _header(path: Path, frame: Any) -> dict[str, Any]:
+        if frame is None or frame.kind != LogFrameKind.HEADER:
+            raise InvalidInput(str(path), [Problem("", "has no samples: it is empty or damaged", "record again")])
+        header: dict[str, Any] = json.loads(bytes(frame.data))
+        return header
+
+    @property
+    def samples(self) -> dict[str, NDArray[np.int64]]:
+        """When each sample was taken and was due, and how long it took, in ns."""
+        return {
+            name: np.array([getattr(sample, name) for sample in self._samples], np.int64)
+            for name in ("ns", "due", "took")
+        }
+
+    def rows(self, table: str) -> NDArray[np.int64]:
+        """Which rows of a table there are: of what has numbers, those of which anything was ever counted."""
+        section = self.sections[table]
+        if not section.numbers:
+            return np.arange(len(section.rows))
+        return np.flatnonzero(np.isin(section.words, self._touched).any(axis=1))
+
+    def windows(self, most: int = _ALL) -> Iterator[SampleWindow]:
+        """The samples in pieces of about ``most`` bytes."""
+        width = max(1, len(self._touched))
+        step = max(1, most // (width * 8))
+        state = np.zeros(len(self._touched), np.uint64)
+        for start in range(0, len(self._samples), step):
+            piece = self._samples[start : start + step]
+            values = np.empty((len(piece), len(self._touched)), np.uint64)
+            for number, sample in enumerate(piece):
+                state[np.searchsorted(self._touched, sample.places)] = sample.words
+                values[number] = state
+            yield SampleWindow(np.array([sample.ns for sample in piece], np.int64), self._touched, values)
+
+    def column(self, table: str, name: str) -> NDArray[np.uint64]:
+        """All values of a column: for each sample, those of the table's ``rows``."""
+        section = self.sections[table]
+        (column,) = (column for column in section.columns if column.name == name)
+        rows = self.rows(table)
+        found = [section.values(column, rows, window.words, window.ns) for window in self.windows()]
+        return found[0] if found else np.zeros((0, len(rows)), np.uint64)
+
+    def events(self) -> list[dict[str, Any]]:
+        """What ports, kernel and routers told, by time."""
+        told = [*self._events, *self._told_by_ports(), *self._told_by_kernel()]
+        return sorted(told, key=lambda event: int(event["ns"]))
+
+    def _told_by_ports(self) -> Iterator[dict[str, Any]]:
+        described = self.header["port_events"]
+        if described is None:
+            return
+        names, formats, offsets = zip(*described["record"], strict=True)
+        record = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": described["size"]})
+        ports = {int(port): tuple(names) for port, names in described["ports"].items()}
+        kinds = {int(number): name for number, name in described["kinds"].items()}
+        for data in self._port_events:
+            for event in np.frombuffer(data, record):
+                yield from _port_event(event, kinds, ports)
+
+    def _told_by_kernel(self) -> Iterator[dict[str, Any]]:
+        heard = KernelNews(self.header["nodes"])
+        for ns, data in self._news:
+            yield from heard.events(ns, int.from_bytes(data[:2], "little"), bytes(data[2:]))
+
+
+def _port_event(event: Any, kinds: dict[int, str], ports: dict[int, tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+    if int(event["port"]) not in ports or int(event["kind"]) not in kinds:
+        return
+    node, interface = ports[int(event["port"])]
+    kind, value = kinds[int(event["kind"])], int(event["value"])
+    told = {"ns": int(event["ns"]), "source": "port", "kind": kind, "node": node, "interface": interface}
+    told |= {"number": int(event["index"])}
+    if kind == "group_drops":
+        yield {**told, "value": 0, "towards": ":".join(ports.get(value, ()))}
+    else:
+        yield {**told, "value": value}

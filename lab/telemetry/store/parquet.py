@@ -1,0 +1,113 @@
+"""Recordings as Parquet, written from a log and read again, a file for each table.
+
+One row for each sample and thing, one column for each counter: what pandas, polars and DuckDB take as it is. Columns
+that stand still, which are most, cost next to nothing, because Parquet stores runs; one row for each counter would be
+forty times as many.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from lab.telemetry.store.log_store import LogStore, SampleWindow
+    from lab.telemetry.store.sample_layout import CounterTable
+
+SAMPLES: Final = "samples"
+_WINDOW: Final = 32 << 20
+"""Bytes of samples that are in memory at a time."""
+_COMPRESSION: Final = "zstd"
+
+
+def write_tables(log: LogStore, folder: Path, offset: int) -> None:
+    """Write every table of a log; ``offset`` is how far the caller's clock is ahead of CLOCK_MONOTONIC, in ns.
+
+    OSError when the disk is full.
+    """
+    writers: dict[str, pq.ParquetWriter] = {}
+    try:
+        for table, section in log.sections.items():
+            schema = pa.schema([*_keys(section), *((column.name, pa.uint64()) for column in section.columns)])
+            writers[table] = pq.ParquetWriter(folder / f"{table}.parquet", schema, compression=_COMPRESSION)
+        for window in log.windows(_WINDOW):
+            for table, section in log.sections.items():
+                if len(rows := log.rows(table)):
+                    writers[table].write_table(_rows(section, rows, window, offset, writers[table].schema))
+    finally:
+        for writer in writers.values():
+            writer.close()
+    times = log.samples
+    columns: dict[str, Any] = {**times, "late": times["ns"] - times["due"]}
+    pq.write_table(pa.table(columns), folder / f"{SAMPLES}.parquet", compression=_COMPRESSION)
+
+
+def _keys(section: CounterTable) -> list[tuple[str, pa.DataType]]:
+    names = pa.dictionary(pa.int32(), pa.string())
+    time: list[tuple[str, pa.DataType]] = [("ns", pa.int64()), ("time", pa.timestamp("ns", "UTC"))]
+    kinds = [names] * len(section.names[0] if section.names else section.keys)
+    kinds += [pa.uint8()] * (len(section.keys) - len(kinds))
+    return [*time, *zip(section.keys, kinds, strict=True)]
+
+
+def _rows(
+    section: CounterTable, rows: NDArray[Any], window: SampleWindow, offset: int, schema: pa.Schema
+) -> pa.Table:
+    count = len(window.ns)
+    ns = np.repeat(window.ns, len(rows))
+    names = zip(*(section.rows[row] for row in rows), strict=True)
+    columns = [
+        pa.array(ns),
+        pa.array(ns + offset, pa.timestamp("ns", "UTC")),
+        *(_key(key, count) for key in names),
+        *(pa.array(section.values(column, rows, window.words, window.ns).ravel()) for column in section.columns),
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _key(values: Sequence[str | int], count: int) -> pa.Array:
+    if isinstance(values[0], int):
+        return pa.array(np.tile(np.array(values, np.uint8), count))
+    names = list(dict.fromkeys(values))
+    places = {name: number for number, name in enumerate(names)}
+    indices = np.tile(np.array([places[value] for value in values], np.int32), count)
+    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(names))
+
+
+class ParquetStore:
+    """The tables of a recording that was finished, a column at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rows: dict[str, list[tuple[str | int, ...]]] = {}
+        self.samples = {
+            name: column.to_numpy().astype(np.int64)
+            for name, column in zip(("ns", "due", "took"), self._read(SAMPLES, ["ns", "due", "took"]), strict=True)
+        }
+
+    def rows(self, table: str, keys: Sequence[str]) -> list[tuple[str | int, ...]]:
+        """The keys of each row of a table, of one sample: the same at all."""
+        if table not in self._rows:
+            ns, *columns = self._read(table, ["ns", *keys])
+            times = ns.to_numpy()
+            count = int((times == times[0]).sum()) if len(times) else 0
+            self._rows[table] = list(zip(*(column[:count].to_pylist() for column in columns), strict=True))
+        return self._rows[table]
+
+    def column(self, table: str, name: str, rows: int) -> NDArray[np.uint64]:
+        """All values of a column: for each sample, those of its ``rows``."""
+        (column,) = self._read(table, [name])
+        found: NDArray[np.uint64] = column.to_numpy().astype(np.uint64).reshape(len(self.samples["ns"]), rows)
+        return found
+
+    def _read(self, table: str, columns: Sequence[str]) -> list[pa.ChunkedArray]:
+        found = pq.read_table(self._folder / f"{table}.parquet", columns=list(columns))
+        return [found.column(name) for name in columns]

@@ -1,0 +1,1 @@
+"""Checkpoints: saved states of a guest that later VMs continue from."""

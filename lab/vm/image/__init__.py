@@ -1,0 +1,1 @@
+"""Build the VM image: Debian packages, locked Python packages, an initial RAM disk."""

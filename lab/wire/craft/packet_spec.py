@@ -1,0 +1,251 @@
+"""A packet as people describe it: every key, its meaning, its default and its bounds.
+
+Options of ``rocelab craft`` and keys of its files are the fields of this model, with hyphens for underscores.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from ipaddress import ip_address
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from lab.model.qos.presets import CNP_DSCP
+from lab.wire.craft.packet_values import (
+    MAX_PAYLOAD,
+    MAX_QUANTA,
+    Address,
+    Bits16,
+    Bits24,
+    Bits32,
+    Bits64,
+    Classes,
+    Mac,
+    Octets,
+    Quanta,
+    Rate,
+    Text,
+    between,
+    bits,
+    choice,
+    named,
+)
+from lab.wire.headers import Placement, Selectivity, Tag
+from lab.wire.summary import ECN_NAMES
+from lab.wire.syndrome import NO_CREDIT_COUNT, NakCode
+
+MAX_COUNT: Final = 2**24
+"""Packets from one description: as many as there are PSNs."""
+
+
+class PacketKind(Enum):
+    """What to craft."""
+
+    WRITE = "write"
+    READ = "read"
+    READ_RESPONSE = "read-response"
+    SEND = "send"
+    CMPSWAP = "cmpswap"
+    FETCHADD = "fetchadd"
+    ATOMIC_ACK = "atomic-ack"
+    ATOMIC_WRITE = "atomic-write"
+    FLUSH = "flush"
+    ACK = "ack"
+    NAK = "nak"
+    RNR_NAK = "rnr-nak"
+    CNP = "cnp"
+    PFC = "pfc"
+    PAUSE = "pause"
+
+
+class Transport(Enum):
+    """Reliable connection, unreliable connection, unreliable datagram."""
+
+    RC = "rc"
+    UC = "uc"
+    UD = "ud"
+
+
+class Part(Enum):
+    """Which packet of a message it is."""
+
+    FIRST = "first"
+    MIDDLE = "middle"
+    LAST = "last"
+    ONLY = "only"
+
+
+_ECN: Final = {name.lower().replace("(", "").replace(")", ""): value for value, name in enumerate(ECN_NAMES)}
+_SELECTIVITIES: Final = {each.name.lower(): each for each in Selectivity}
+_PLACEMENTS: Final = {
+    "global-visibility": Placement.GLOBAL_VISIBILITY,
+    "persistence": Placement.PERSISTENCE,
+    "both": Placement.GLOBAL_VISIBILITY | Placement.PERSISTENCE,
+}
+_REASONS: Final = {code.name.lower().replace("_", "-"): code for code in NakCode}
+
+_HOSTS: Final = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd00::1", "fd00::2")}
+"""By IP version."""
+_VTEPS: Final = {4: ("10.252.0.1", "10.252.0.2"), 6: ("fd01::1", "fd01::2")}
+
+
+def _ends(src: str | None, dst: str | None, defaults: dict[int, tuple[str, str]]) -> tuple[str, str]:
+    given = src or dst
+    near, far = defaults[4 if given is None else ip_address(given).version]
+    return src or near, dst or far
+
+
+class PacketSpec(BaseModel):
+    """One packet. Which keys it may have depends on its kind; ``craft.check`` says."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+    kind: Annotated[PacketKind, named(PacketKind)]
+    """What it is: write, read, read-response, send, cmpswap, fetchadd, atomic-ack, atomic-write, flush, ack, nak,
+    rnr-nak, cnp, pfc or pause."""
+
+    count: Annotated[int, between(1, MAX_COUNT)] = 1
+    """This many of it, with PSNs counting up."""
+
+    src: Address | None = None
+    """IP address of the sender; 10.0.0.1, or fd00::1 to a receiver with IPv6."""
+    dst: Address | None = None
+    """IP address of the receiver; 10.0.0.2, or fd00::2 from a sender with IPv6."""
+    src_mac: Mac = "02:00:00:00:00:01"
+    """MAC address of the sender."""
+    dst_mac: Mac = "02:00:00:00:00:02"
+    """MAC address of the receiver, or of the gateway to it."""
+    vlan: Annotated[int, bits(12)] | None = None
+    """Put an 802.1Q tag on the frame, of a tunnel the outer one; 0 is a tag with nothing but a priority."""
+    pcp: Annotated[int, bits(3)] | None = None
+    """Priority in the 802.1Q tag, 0 to 7; where there is no vlan, that is 0."""
+    sport: Bits16 = 0xC000
+    """UDP source port: what ECMP tells QPs by."""
+    dscp: Annotated[int, bits(6)] = 26
+    """Class of service in the IP header; of a cnp 48, which is not the class of the data."""
+    ecn: Annotated[int, choice(_ECN)] = 2
+    """ECN field: not-ect, ect1, ect0 or ce; of a cnp not-ect."""
+    ttl: Annotated[int, between(1, 255)] = 64
+    """TTL, or the hop limit of IPv6."""
+
+    transport: Annotated[Transport, named(Transport)] = Transport.RC
+    """Transport service: rc, uc or ud."""
+    part: Annotated[Part, named(Part)] = Part.ONLY
+    """Which packet of its message: first, middle, last or only."""
+    qp: Bits24 = 0x11
+    """Queue pair at the receiver (DestQP)."""
+    psn: Bits24 = 0
+    """Packet sequence number."""
+    wrong_psn: Annotated[int, between(-(2**23), 2**23 - 1)] = 0
+    """Send PSN plus this, while the receiver expects PSN: above 0 leaves a gap, below 0 repeats an old packet."""
+    ackreq: bool = False
+    """Ask for an acknowledgement."""
+    solicited: bool = False
+    """Wake the receiver's application (solicited event)."""
+    pkey: Bits16 = 0xFFFF
+    """Partition key."""
+
+    va: Bits64 = 0
+    """Virtual address in the receiver's memory."""
+    rkey: Bits32 = 0
+    """Remote key to that memory."""
+    dmalen: Bits32 | None = None
+    """Bytes of the whole message, or to flush; of an only packet, those of its payload."""
+    immdt: Bits32 | None = None
+    """Immediate data, with the last or only packet of a write or send."""
+    invalidate: Bits32 | None = None
+    """Remote key to revoke, with the last or only packet of a send."""
+    qkey: Bits32 = 0x11111111
+    """Queue key of a datagram."""
+    srcqp: Bits24 = 0x10
+    """Queue pair that sends the datagram."""
+    compare: Bits64 = 0
+    """cmpswap: what must be there for the swap to happen."""
+    swap: Bits64 = 0
+    """cmpswap: what to write."""
+    add: Bits64 = 0
+    """fetchadd: what to add."""
+    original: Bits64 = 0
+    """atomic-ack: what was there before."""
+    selectivity: Annotated[Selectivity, choice(_SELECTIVITIES)] = Selectivity.RANGE
+    """flush: range for the bytes that va and dmalen name, region for all that the key is for."""
+    placement: Annotated[Placement, choice(_PLACEMENTS)] = Placement.GLOBAL_VISIBILITY
+    """flush: what it shall promise, global-visibility, persistence or both."""
+
+    msn: Bits24 = 0
+    """Messages that the responder has completed."""
+    credits: Annotated[int, bits(5)] = NO_CREDIT_COUNT
+    """Credit count code of an acknowledgement, 0 to 30; 31 is none."""
+    reason: Annotated[NakCode, choice(_REASONS)] = NakCode.PSN_SEQUENCE_ERROR
+    """nak: psn-sequence-error, invalid-request, remote-access-error, remote-operational-error or
+    invalid-rd-request."""
+    timer: Annotated[int, bits(5)] = 14
+    """rnr-nak: timer code, 0 to 31 (IBA vol. 1 table 45); 14 is 1.28 ms."""
+
+    payload: Text = b""
+    """Data as text."""
+    payload_hex: Octets = b""
+    """Data as hexadecimal octets."""
+    payload_size: Annotated[int, between(0, MAX_PAYLOAD)] = 0
+    """Data of this many bytes, counting up."""
+    bad_icrc: bool = False
+    """Spoil the ICRC: the receiver drops the packet without a word."""
+
+    classes: Classes = {3: MAX_QUANTA}
+    """pfc: classes to stop, each with its quanta or time; 0 lets it go on."""
+    vector: Bits16 | None = None
+    """pfc: the priority_enable_vector, where it shall not be that of the classes: others than these, or reserved
+    bits."""
+    quanta: Quanta = MAX_QUANTA
+    """pause: quanta or time to stop the link for; 0 lets it go on."""
+    rate: Rate | None = None
+    """Rate of the link, which makes times of quanta and quanta of times."""
+
+    vni: Bits24 | None = None
+    """Put the packet in a VXLAN tunnel, into this segment."""
+    vtep_src: Address | None = None
+    """IP address of the tunnel's near end; 10.252.0.1, or fd01::1."""
+    vtep_dst: Address | None = None
+    """IP address of the tunnel's far end; 10.252.0.2, or fd01::2."""
+    vtep_src_mac: Mac = "02:00:00:00:00:11"
+    """Outer source MAC address."""
+    vtep_dst_mac: Mac = "02:00:00:00:00:12"
+    """Outer destination MAC address."""
+    vtep_sport: Bits16 = 0xD000
+    """Outer UDP source port."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_cnps_are(cls, data: Any) -> Any:
+        """A CNP has a class of its own, before the data that it is to slow down, and no switch marks it."""
+        if isinstance(data, dict) and data.get("kind") in {PacketKind.CNP, PacketKind.CNP.value}:
+            return {"dscp": CNP_DSCP, "ecn": "not-ect", **data}
+        return data
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The addresses of sender and receiver; one that was not given is of the other's family."""
+        return _ends(self.src, self.dst, _HOSTS)
+
+    @property
+    def vtep_ends(self) -> tuple[str, str]:
+        """The same of the tunnel."""
+        return _ends(self.vtep_src, self.vtep_dst, _VTEPS)
+
+    @property
+    def tag(self) -> Tag | None:
+        """The 802.1Q tag, where there is one."""
+        return None if self.vlan is None and self.pcp is None else Tag(self.vlan or 0, self.pcp or 0)
+
+    @property
+    def data(self) -> bytes:
+        """The payload, whichever way it was given."""
+        counted = bytes(number & 0xFF for number in range(self.payload_size))
+        return self.payload or self.payload_hex or counted

@@ -1,0 +1,152 @@
+"""Runs in which nothing is broken: no check of any scenario fails on one, and no diagnosis names a fault.
+
+    ./scripts/catalogue --healthy N [--vms N]          as many as that, on VMs side by side
+    python3 -m tests.bench.catalogue_parts.healthy --runs N   the same in one VM: where there is RDMA, in virtual time
+
+The seven sorts of ``tests.bench.catalogue_parts.sorts`` come in turn, an incast within design among them. The seed
+draws what each does. They have the phase that scenarios have before anything is broken, or those of the scenario
+incast, and none of a fault: a check that needs one has to say that it cannot tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.backends.lifecycle import open_fabric
+from lab.cli.kit.output import stderr, stdout, table
+from lab.cli.tables.verdict_table import fresh
+from lab.diagnose.diagnosis import DiagnosisOutcome as Found
+from lab.diagnose.run import diagnose_run
+from lab.scenario import library
+from lab.scenario.judge import verdicts
+from lab.scenario.stage import Stage
+from lab.scenario.verdict import VerdictOutcome
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.record.recorder import Recorder
+from tests.bench.catalogue_parts.sorts import SORTS
+from tests.fabric.command import TOPOLOGIES, rocelab
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FABRIC: Final = "incast"
+_NAMES: Final = tuple(SORTS)
+
+
+@dataclass(frozen=True)
+class Healthy:
+    """What was said of a run."""
+
+    recording: str
+    kind: str
+    seed: int
+    did: str
+    checks: dict[str, int]
+    """How many checks said pass, fail and unknown."""
+    failed: list[str]
+    """Those that fail, with their evidence."""
+    diagnosis: str
+    """Its outcome, and the causes that it names."""
+    faults: list[str]
+    """Causes that are faults."""
+
+
+def main() -> int:
+    """Play and print; 1 when anything was said to be wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=len(SORTS))
+    parser.add_argument("--seed", type=int, default=1, help="of the first run; each has the next")
+    parser.add_argument("--output", type=Path, help="where recordings are kept")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rocelab-") as scratch:
+        runs = play(range(asked.seed, asked.seed + asked.runs), asked.output or Path(scratch))
+    told = [asdict(each) for each in runs]
+    if asked.json:
+        print(json.dumps(told))
+    else:
+        show(told)
+    return 0 if all(map(good, told)) else 1
+
+
+def good(told: Mapping[str, Any]) -> bool:
+    """Whether nothing is said to be wrong with a run."""
+    return not told["failed"] and not told["faults"]
+
+
+def play(seeds: Sequence[int], output: Path) -> list[Healthy]:
+    """A run for each seed, on one fabric."""
+    rocelab("up", TOPOLOGIES / f"{FABRIC}.yaml")
+    try:
+        return [_told(seed, output) for seed in seeds]
+    finally:
+        rocelab("down", "--fabric", FABRIC)
+
+
+def show(told: Sequence[Mapping[str, Any]]) -> None:
+    """A table, and what went wrong below it."""
+    rows = [
+        (
+            run["seed"],
+            run["kind"],
+            run["did"],
+            *(run["checks"][outcome.value] for outcome in VerdictOutcome),
+            run["diagnosis"],
+        )
+        for run in told
+    ]
+    stdout.print(
+        table("healthy runs", ("seed", "kind", "what was done", "pass", "fail", "unknown", "diagnosed"), rows)
+    )
+    for run in told:
+        for line in (*run["failed"], *run["faults"]):
+            stdout.print(f"{run['recording']}: {line}", markup=False, highlight=False)
+    stdout.print(
+        f"{sum(map(good, told))} of {len(told)} healthy runs fail no check and have no fault", highlight=False
+    )
+
+
+def _told(seed: int, output: Path) -> Healthy:
+    kind = _NAMES[seed % len(_NAMES)]
+    folder = fresh(output, f"healthy-{kind}")
+    with Recorder.begin(folder, open_fabric(FABRIC), parameters={"healthy": kind, "seed": seed}) as recorder:
+        did = SORTS[kind](Stage(recorder.fabric, recorder, seed, lambda _: None), random.Random(seed))
+    stderr.print(f"{kind}, seed {seed}: {did}", markup=False, highlight=False)
+    return judged(Recording.open(folder), kind, seed, did)
+
+
+def judged(recording: Recording, kind: str, seed: int, did: str) -> Healthy:
+    """What all checks and the diagnosis say of a recording."""
+    counts, failed = dict.fromkeys((outcome.value for outcome in VerdictOutcome), 0), []
+    for name in library.names():
+        scenario = library.find(name)
+        for check, verdict in verdicts(scenario, recording, scenario.parameters()).items():
+            counts[verdict.outcome.value] += 1
+            if verdict.outcome is VerdictOutcome.FAIL:
+                failed.append(f"{name}, {check}: {verdict.evidence}")
+    diagnosis = diagnose_run(recording)
+    named = [each.cause for each in diagnosis.causes]
+    faults = [each.cause for each in diagnosis.causes if each.fault]
+    if diagnosis.outcome in {Found.FAULT, Found.UNKNOWN}:
+        faults = faults or [diagnosis.outcome.value]
+    return Healthy(
+        str(recording.folder.path),
+        kind,
+        seed,
+        did,
+        counts,
+        failed,
+        ": ".join([diagnosis.outcome.value, *named[:1]]),
+        faults,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Packets of a sweep through a router in namespaces: which come, by size and flow; nothing is left behind."""
+
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address
+
+import pytest
+
+from lab.kernel.packets.sweep import SweepFlow, Tally, sweep
+from lab.kernel.process import netns
+from lab.kernel.process.netns import Namespace
+from tests.fabric import snapshot
+from tests.inside import entered
+
+pytestmark = pytest.mark.fabric
+HERE, THERE, NOWHERE = map(IPv4Address, ("10.1.0.1", "10.2.0.1", "10.3.0.1"))
+ROUNDS, EVERY, LARGE = 20, 5, 9000
+
+
+@pytest.fixture
+def spaces() -> Iterator[tuple[Namespace, Namespace, Namespace]]:
+    """One who sends, a router that has a black hole as well, and one who receives."""
+    names = [f"rv-{os.getpid()}-{name}" for name in ("src", "mid", "dst")]
+    netns.create(names)
+    try:
+        src, mid, dst = map(Namespace, names)
+        for space, name, address in ((src, "a", HERE), (dst, "b", THERE)):
+            mid.run(["ip", "link", "add", "name", name, "mtu", "9000", "type", "veth", "peer", "name", "eth1",
+                     "netns", space.name])  # fmt: skip
+            mid.run(["ip", "address", "add", f"{address + 1}/24", "dev", name])
+            mid.run(["ip", "link", "set", "dev", name, "up"])
+            space.run(["ip", "address", "add", f"{address}/24", "dev", "eth1"])
+            space.run(["ip", "link", "set", "eth1", "mtu", "9000", "up"])
+            space.run(["ip", "route", "add", "default", "via", str(address + 1)])
+        mid.run(["ip", "route", "add", "blackhole", f"{NOWHERE}/32"])
+        mid.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        yield src, mid, dst
+    finally:
+        netns.delete(names)
+
+
+def flow(spaces: tuple[Namespace, Namespace, Namespace], dst: IPv4Address, port: int) -> SweepFlow:
+    return SweepFlow(spaces[0], spaces[2], "eth1", HERE, dst, port)
+
+
+def swept(*flows: SweepFlow) -> list[Tally]:
+    found = sweep(flows, LARGE, ROUNDS, EVERY, 0.001)
+    assert found is not None
+    return found
+
+
+def test_all_of_a_flow_comes_and_nothing_of_one_to_nowhere(spaces: tuple[Namespace, Namespace, Namespace]) -> None:
+    before = snapshot.take()
+    there, nowhere = swept(flow(spaces, THERE, 61000), flow(spaces, NOWHERE, 61001))
+    assert there == Tally(20, 20, 4, 4)
+    assert (nowhere.sent, nowhere.came, nowhere.large_came) == (20, 0, 0)
+    assert before.differences(snapshot.take()) == []
+
+
+@pytest.mark.parametrize("end", [(1, "b"), (2, "eth1")], ids=["sends", "receives"])
+def test_large_ones_do_not_pass_a_smaller_mtu(
+    spaces: tuple[Namespace, Namespace, Namespace], end: tuple[int, str]
+) -> None:
+    """At the sending end the router says so by ICMP, at the receiving end nobody does: the sweep finds the same."""
+    spaces[end[0]].run(["ip", "link", "set", "dev", end[1], "mtu", "1500"])
+    for _ in range(2):  # ICMP has come by then, and the sender goes on all the same
+        assert swept(flow(spaces, THERE, 61000)) == [Tally(20, 20, 4, 0)]
+
+
+def test_what_the_sender_cannot_send_was_not_sent(spaces: tuple[Namespace, Namespace, Namespace]) -> None:
+    spaces[0].run(["ip", "link", "set", "eth1", "mtu", "1500"])
+    assert swept(flow(spaces, THERE, 61000)) == [Tally(20, 20, 0, 0)]
+
+
+def test_a_source_port_in_use_is_an_error(spaces: tuple[Namespace, Namespace, Namespace]) -> None:
+    with entered(spaces[0]), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind((str(HERE), 61000))
+        with pytest.raises(OSError, match="in use"):
+            sweep([flow(spaces, THERE, 61000)], LARGE, ROUNDS, EVERY, 0.0)
+
+
+def test_nothing_comes_where_the_receiver_s_link_is_down(spaces: tuple[Namespace, Namespace, Namespace]) -> None:
+    spaces[2].run(["ip", "link", "set", "eth1", "down"])
+    (tally,) = swept(flow(spaces, THERE, 61000))
+    assert (tally.sent, tally.came, tally.large_came) == (20, 0, 0)
+
+
+@pytest.mark.parametrize("change", [("set", "eth1", "down"), ("del", "eth1")], ids=" ".join)
+def test_what_came_until_the_receiver_s_link_went_down_counts(
+    spaces: tuple[Namespace, Namespace, Namespace], change: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes after the first round, in which a packet of each size came."""
+    changed: list[str] = []
+
+    def pause(_seconds: float) -> None:
+        if not changed:
+            changed.extend(change)
+            spaces[2].run(["ip", "link", *change])
+
+    monkeypatch.setattr("lab.kernel.packets.sweep.time.sleep", pause)
+    monkeypatch.setattr("lab.kernel.packets.sweep._PATIENCE", 0.1)
+    (tally,) = swept(flow(spaces, THERE, 61000))
+    assert (tally.sent, tally.came, tally.large_came) == (20, 1, 1)

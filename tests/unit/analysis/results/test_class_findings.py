@@ -1,0 +1,105 @@
+"""RoCE outside of the class that PFC protects, and DSCPs that change on the way."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.analysis.results.fact_builder import analyse
+from lab.wire.pcapng import Direction, Interface, Record
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.stories import MS, START
+
+if TYPE_CHECKING:
+    from lab.analysis.results.analysis_facts import AnalysisFacts, CaptureFinding
+
+
+def classed(frame: bytes, dscp: int) -> bytes:
+    """The frame with another DSCP, in IPv4 or IPv6."""
+    octets = bytearray(frame)
+    if octets[12:14] == b"\x08\x00":
+        octets[15] = dscp << 2 | octets[15] & 3
+    else:
+        first = int.from_bytes(octets[14:18]) & ~(0x3F << 22) | dscp << 22
+        octets[14:18] = first.to_bytes(4)
+    return bytes(octets)
+
+
+def tagged(frame: bytes, pcp: int) -> bytes:
+    return frame[:12] + b"\x81\x00" + (pcp << 13 | 7).to_bytes(2) + frame[12:]
+
+
+def captured(*events: tuple[int, bytes], links: int = 1) -> AnalysisFacts:
+    """Frames by their link, a ms apart; a short pause of priority 3 comes first."""
+    pause = [(0, packets.pause({3: 5})), (0, packets.pause({3: 0}))]
+    taken = [
+        Record(START + n * MS, link, len(frame), Direction.INBOUND, frame)
+        for n, (link, frame) in enumerate([*pause, *events])
+    ]
+    interfaces = [Interface(f"leaf1:swp{n}", speed=10**9) for n in range(links)]
+    return analyse(io.BytesIO(pcapng(taken, *interfaces)), "story")
+
+
+def outside(facts: AnalysisFacts) -> list[CaptureFinding]:
+    return [finding for finding in facts.findings if "while PFC pauses priority 3" in finding.what]
+
+
+@pytest.mark.parametrize("path", [packets.THERE, packets.THERE6])
+@pytest.mark.parametrize("dscp", [0, 8, 46])
+def test_roce_outside_of_the_paused_priority_is_told(path: packets.Path, dscp: int) -> None:
+    facts = captured(*((0, classed(packets.send(psn, path=path), dscp)) for psn in range(3)))
+    (finding,) = outside(facts)
+    assert not finding.note
+    assert f"DSCP {dscp}, by the usual map priority {dscp >> 3}, while PFC" in finding.what
+    assert facts.flows[0].dscps == (dscp,)
+
+
+@pytest.mark.parametrize("dscp", [24, 26, 31])
+def test_roce_in_the_paused_priority_is_right(dscp: int) -> None:
+    assert not outside(captured(*((0, classed(packets.send(psn), dscp)) for psn in range(3))))
+
+
+def test_the_priority_of_a_vlan_tag_counts_too() -> None:
+    plain = classed(packets.send(1), 0)
+    assert not outside(captured((0, tagged(plain, 3))))
+    assert outside(captured((0, tagged(plain, 0))))
+
+
+def test_beside_roce_in_the_paused_class_another_may_be_lossless_too() -> None:
+    right = (0, packets.send(1, qp=5))
+    (note,) = outside(captured(right, (0, classed(packets.send(1), 34))))
+    assert note.note
+    (wrong,) = outside(captured(right, (0, classed(packets.send(1), 0))))
+    assert not wrong.note
+
+
+def test_cnps_and_answers_may_have_a_class_of_their_own() -> None:
+    story = [packets.send(1), classed(packets.congestion(), 48), classed(packets.ack(1), 0)]
+    facts = captured(*((0, frame) for frame in story))
+    assert not outside(facts)
+    assert [flow.dscps for flow in facts.flows] == [(26,), (0,)]
+
+
+def test_without_pauses_no_class_is_judged() -> None:
+    record = Record(START, 0, 60, Direction.INBOUND, classed(packets.send(1), 0))
+    assert not analyse(io.BytesIO(pcapng([record])), "story").findings
+
+
+def test_a_dscp_that_changes_between_two_links_is_told() -> None:
+    """A switch sets it to 0; and one that a tunnel does not inherit."""
+    events = [(n % 2, frame if n % 2 == 0 else classed(frame, 0)) for n, frame in
+              enumerate(frame for psn in range(4) for frame in (packets.send(psn),) * 2)]  # fmt: skip
+    facts = captured(*events, links=2)
+    changed = [finding for finding in facts.findings if "DSCP 26 at leaf1:swp0 and 0 at leaf1:swp1" in finding.what]
+    assert len(changed) == 1
+    inside = [(n % 2, frame if n % 2 == 0 else classed(packets.vxlan(frame), 0)) for n, frame in
+              enumerate(frame for psn in range(4) for frame in (packets.send(psn),) * 2)]  # fmt: skip
+    assert any("DSCP 26 at leaf1:swp0 and 0 at leaf1:swp1" in f.what for f in captured(*inside, links=2).findings)
+
+
+def test_a_dscp_that_stays_is_none() -> None:
+    events = [(link, packets.send(psn)) for psn in range(4) for link in (0, 1)]
+    assert not any("DSCP" in finding.what for finding in captured(*events, links=2).findings)

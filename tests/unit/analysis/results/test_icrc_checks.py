@@ -1,0 +1,66 @@
+"""Wrong ICRCs: who or what is to blame, and between which links."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.analysis.results.fact_builder import analyse
+from lab.wire.pcapng import Direction, Interface, Record
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.journeys import LINKS
+from tests.unit.analysis.stories import START
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.analysis.results.analysis_facts import AnalysisFacts
+
+
+def changed(frame: bytes) -> bytes:
+    """With one bit of its payload changed."""
+    octets = bytearray(frame)
+    octets[70] ^= 0x10
+    return bytes(octets)
+
+
+def journey(wrong: Callable[[int, int], bool], count: int = 20) -> AnalysisFacts:
+    """Packets over four links; ``wrong`` says by PSN and link which are changed."""
+    taken = []
+    for psn in range(count):
+        for link in range(len(LINKS)):
+            frame = packets.send(psn)
+            frame = changed(frame) if wrong(psn, link) else frame
+            taken.append(Record(START + psn * 10_000 + link * 1000, link, len(frame), Direction.INBOUND, frame))
+    capture = pcapng(taken, *(Interface(name) for name in LINKS))
+    return analyse(io.BytesIO(capture), "story", check_icrc=True)
+
+
+@pytest.mark.parametrize("hop", [1, 2, 3])
+def test_the_hop_that_changes_packets_is_named(hop: int) -> None:
+    facts = journey(lambda psn, link: psn in {4, 9} and link >= hop)
+    (finding,) = facts.findings
+    assert "packet " in finding.what
+    assert f"between {LINKS[hop - 1]} and {LINKS[hop]}: before that they were right" in finding.meaning
+    first = facts.icrc_errors[0]
+    assert (first.link, first.wrong, first.checked, first.after) == (LINKS[hop], 2, 20, LINKS[hop - 1])
+
+
+def test_a_few_at_the_first_link_may_be_the_network_or_the_sender() -> None:
+    (finding,) = journey(lambda psn, _: psn == 4).findings
+    assert "a cable, port or switch, or by the sender or the file" in finding.meaning
+    assert "silently" in finding.meaning
+
+
+def test_all_of_them_are_the_senders() -> None:
+    (finding,) = journey(lambda _psn, _link: True).findings
+    assert "the sender computes it otherwise" in finding.meaning
+
+
+def test_right_ones_are_no_finding() -> None:
+    facts = journey(lambda _psn, _link: False)
+    assert not facts.findings
+    assert not facts.icrc_errors

@@ -1,0 +1,141 @@
+"""Storms and long pauses in captures without the link's rate, and flow control that no standard has."""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.analysis.results.fact_builder import analyse
+from lab.cli.tables.analysis_tables import verdict
+from lab.errors import ExitCode
+from lab.wire.pcapng import Direction, Interface, Record
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.stories import MS, START
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.analysis.results.analysis_facts import AnalysisFacts, CaptureFinding
+
+US = 1000
+STORM = packets.pause({3: 0xFFFF})
+RESUME = packets.pause({3: 0})
+
+
+def at_times(
+    events: Sequence[tuple[int, bytes]], *, speed: int | None = None, rate: int | None = None
+) -> AnalysisFacts:
+    """Frames by their time in ns at one link, whose rate is not in the file unless ``speed`` is given."""
+    taken = [Record(START + time, 0, len(frame), Direction.UNKNOWN, frame) for time, frame in sorted(events)]
+    return analyse(io.BytesIO(pcapng(taken, Interface("pcap", speed=speed))), "f", rate=rate)
+
+
+def global_pause(quanta: int) -> bytes:
+    """IEEE 802.3's Pause (annex 31B)."""
+    head = bytes.fromhex("0180c20000010200000000098808") + struct.pack("!HH", 1, quanta)
+    return head.ljust(60, b"\0")
+
+
+def only(facts: AnalysisFacts) -> CaptureFinding:
+    (finding,) = facts.findings
+    return finding
+
+
+@pytest.mark.parametrize("frame", [STORM, packets.pause({4: 0xFFFF, 5: 0xFFFF})])
+@pytest.mark.parametrize("every", [10 * US, 41 * US])
+def test_a_storm_is_one_at_any_rate(frame: bytes, every: int) -> None:
+    """65,535 quanta of 512 bits last 41.9 us at 800 Gb/s, so that XOFFs 41 us apart stop a link for good."""
+    facts = at_times([(n * every, frame) for n in range(6)])
+    assert facts.findings
+    for finding in facts.findings:
+        assert "by 6 XOFFs and no XON" in finding.what
+        assert "100% of the capture" in finding.what
+        assert "PFC storm" in finding.meaning
+    assert verdict(facts) is ExitCode.FAIL
+
+
+def test_what_quanta_last_at_least_is_counted() -> None:
+    """Every ms 41.9 us at 800 Gb/s, which is 4%; at 1 Gb/s it is all of the time: nobody can say which."""
+    facts = at_times([(n * MS, STORM) for n in range(11)])
+    assert facts.pauses[0].least == pytest.approx(10 * 65535 * 512 / 800e9, rel=1e-4)
+    assert facts.pauses[0].most == pytest.approx(10e-3)
+    finding = only(facts)
+    assert finding.unjudged
+    assert "--rate" in finding.meaning
+    assert verdict(facts) is ExitCode.UNKNOWN
+
+
+@pytest.mark.parametrize(("rate", "code"), [(10**9, ExitCode.FAIL), (800 * 10**9, ExitCode.PASS)])
+def test_a_rate_decides_what_was_not_judged(rate: int, code: ExitCode) -> None:
+    assert verdict(at_times([(n * MS, STORM) for n in range(11)], rate=rate)) is code
+
+
+def test_short_pauses_that_xon_ends_are_none() -> None:
+    """The control: ten pauses of 5 us in 10 ms, each ended by XON, without a rate."""
+    events = [(n * MS + late, frame) for n in range(11) for late, frame in ((0, STORM), (5 * US, RESUME))]
+    facts = at_times(events)
+    assert not facts.findings
+    assert verdict(facts) is ExitCode.PASS
+
+
+def test_a_pause_that_began_just_before_the_end_is_none() -> None:
+    assert not at_times([(0, RESUME), (99 * MS, STORM), (100 * MS, packets.send(1))]).findings
+
+
+def test_a_long_pause_is_a_storm_however_long_the_capture() -> None:
+    """0.3 s of 10 s, at 100 Mb/s: 3%, but as long as a watchdog waits."""
+    events = [(0, STORM), (150 * MS, STORM), (300 * MS, RESUME), (10_000 * MS, RESUME)]
+    assert "paused for 300 ms" in only(at_times(events, speed=10**8)).what
+    short = [(0, STORM), (100 * MS, RESUME), (10_000 * MS, RESUME)]
+    assert not at_times(short, speed=10**8).findings
+
+
+def test_one_moment_is_too_short_to_judge() -> None:
+    assert only(at_times([(0, STORM)])).unjudged
+
+
+def test_a_storm_of_global_pause_stops_all_classes() -> None:
+    facts = at_times([(n * 10 * US, global_pause(0xFFFF)) for n in range(4)])
+    told = [finding.what for finding in facts.findings]
+    assert any("all classes paused" in what and "no XON" in what for what in told)
+
+
+def test_global_pause_is_a_note_and_beside_pfc_it_is_wrong() -> None:
+    few = [(0, global_pause(5)), (US, global_pause(0)), (100 * MS, global_pause(0))]
+    assert only(at_times(few)).note
+    both = at_times([*few, (MS, packets.pause({3: 5})), (MS + US, RESUME)])
+    assert not only(both).note
+    assert "both PFC and IEEE 802.3 Pause" in only(both).what
+
+
+def vector(classes: int) -> bytes:
+    return STORM[:16] + struct.pack("!H", classes) + STORM[18:]
+
+
+@pytest.mark.parametrize(
+    ("frame", "said", "note"),
+    [
+        (vector(0), "class vector is 0:", True),
+        (vector(0x0800), "class vector is 0x0800", True),
+        (STORM[:14] + b"\x01\x02" + STORM[16:], "reserved opcode 0x0102", False),
+        (b"\x02" + STORM[1:], "flow control to 02:80:c2:00:00:01", False),
+        (b"\xff" * 6 + STORM[6:], "flow control to ff:ff:ff:ff:ff:ff", False),
+    ],
+)
+def test_frames_that_are_not_as_the_standards_have_them(frame: bytes, said: str, note: bool) -> None:
+    facts = at_times([(0, frame), (MS, packets.send(1)), (1000 * MS, packets.send(2))])
+    odd = [finding for finding in facts.findings if said in finding.what]
+    assert [finding.note for finding in odd] == [note]
+    assert "1 frame of" in odd[0].what
+    assert facts.odd_control[0].frames == 1
+
+
+def test_pause_to_the_station_itself_is_allowed() -> None:
+    """IEEE 802.3 annex 31B: the group address, or that of the station; control frames of EPON are none of these."""
+    unicast = bytes.fromhex("020000000001") + global_pause(0)[6:]
+    gate = STORM[:14] + b"\x00\x02" + STORM[16:]
+    assert not at_times([(0, unicast), (MS, gate)]).odd_control

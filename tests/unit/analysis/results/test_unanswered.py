@@ -1,0 +1,102 @@
+"""Requesters that ask again and hear nothing more: told where answers are captured, and only then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.analysis import packets
+from tests.unit.analysis.stories import MS, requests, timed
+
+if TYPE_CHECKING:
+    from lab.analysis.results.analysis_facts import AnalysisFacts, CaptureFinding
+
+
+def silent(facts: AnalysisFacts) -> list[CaptureFinding]:
+    return [found for found in facts.findings if "was not answered any more" in found.what]
+
+
+def dying(*, answered: bool) -> AnalysisFacts:
+    """Two SENDs, of which the second one is asked for every 100 ms, and answered in the end or not."""
+    asked = [(0, 0, packets.send(1)), (MS, 0, packets.ack(1))]
+    asked += [(time * MS, 0, packets.send(2)) for time in (2, 102, 202, 302)]
+    return timed(*asked, *([(303 * MS, 0, packets.ack(2))] if answered else []))
+
+
+def test_a_peer_that_dies_is_told() -> None:
+    facts = dying(answered=False)
+    assert requests(facts).unanswered == pytest.approx(0.301)
+    assert silent(facts)
+
+
+def test_one_that_answers_in_the_end_is_not_dead() -> None:
+    facts = dying(answered=True)
+    assert requests(facts).unanswered == 0
+    assert not silent(facts)
+
+
+def test_where_answers_are_not_captured_nobody_is_called_dead() -> None:
+    """A mirror of one direction."""
+    facts = timed(*((time * MS, 0, packets.send(2)) for time in (2, 102, 202, 302)))
+    assert requests(facts).unanswered == 0
+    assert not silent(facts)
+
+
+def test_an_answer_on_another_link_is_one() -> None:
+    """ECMP has moved the answers meanwhile."""
+    asked = [(0, 0, packets.send(1)), (MS, 0, packets.ack(1))]
+    asked += [(time * MS, 0, packets.send(2)) for time in (2, 102, 202, 302)]
+    facts = timed(*asked, (303 * MS, 1, packets.ack(2)))
+    assert requests(facts).unanswered == 0
+
+
+def never(facts: AnalysisFacts) -> list[CaptureFinding]:
+    return [found for found in facts.findings if "never answered" in found.what]
+
+
+def asked_again(frames: list[bytes], *others: tuple[int, int, bytes], times: int = 3) -> AnalysisFacts:
+    """A request that is sent ``times`` times, 500 ms apart, beside what ``others`` do."""
+    asked = [
+        (time * 500 * MS + place, 0, frame) for time in range(1, times + 1) for place, frame in enumerate(frames)
+    ]
+    return timed(*sorted([*others, *asked]))
+
+
+ANSWERED = ((0, 0, packets.send(5, qp=0x300)), (MS, 0, packets.ack(5, qp=0x200)))
+"""Another QP of the same hosts."""
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [[packets.send(9)], packets.write(0xFFFFFE, 4), [packets.read(9, 2048)], [packets.send(9, path=packets.THERE6)]],
+)
+def test_a_qp_that_is_never_answered_is_told_where_others_are(frames: list[bytes]) -> None:
+    (other,) = [(2 * MS, 0, packets.send(1, path=packets.Path("2001:db8::7", "2001:db8::1"), qp=7))]
+    facts = asked_again(frames, *ANSWERED, other)
+    (finding,) = never(facts)
+    assert "QP 0x22" in finding.what
+    assert "status 12" in finding.meaning
+    assert not any("lost or reordered" in found.meaning for found in facts.findings)
+    assert next(flow for flow in facts.flows if flow.qp == packets.QP2).never_answered > 0.9
+
+
+def test_answers_of_another_host_show_that_they_would_be_seen() -> None:
+    """Nothing at all comes from the responder, but on the requester's own link others' packets do."""
+    other = packets.Path("10.0.0.3", "10.0.0.1")
+    assert never(asked_again([packets.send(9)], (0, 0, packets.ack(5, qp=0x200, path=other))))
+
+
+def test_a_qp_that_is_answered_after_its_retries_is_not_called_never_answered() -> None:
+    late = (1501 * MS, 0, packets.ack(9))
+    assert not never(asked_again([packets.send(9)], *ANSWERED, late))
+
+
+def test_one_direction_or_one_retry_are_not_enough() -> None:
+    assert not never(asked_again([packets.send(9)]))
+    assert not never(asked_again([packets.send(9)], *ANSWERED, times=2))
+
+
+def test_a_requester_that_goes_on_has_its_answers_elsewhere() -> None:
+    """Two losses are mended, then new packets follow: something answered, though not here."""
+    assert not never(asked_again([packets.send(9)], *ANSWERED, (1600 * MS, 0, packets.send(10))))

@@ -1,0 +1,287 @@
+"""``rocelab scenario break|hint|check|fix|explain|score`` on a fabric that seems to run; real ones: tests/vm."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lab.cli.app import app
+from lab.cli.incidents import challenge as command
+from lab.cli.incidents import scores
+from lab.cli.kit.open_fabric import open_fabric
+from lab.cli.schemas import adapter
+from lab.cli.vm_routing import follows_to_vm
+from lab.errors import LabError, OperationFailed
+from lab.faults import fault_engine
+from lab.faults.ledger import Entry, Holder, Ledger
+from lab.kernel.process import process, wall_clock
+from lab.model.load import read_topology
+from lab.scenario import library
+from lab.scenario.challenges import challenge_process, challenge_record
+from lab.scenario.challenges.challenge_record import Challenge, ChallengeInfo
+from lab.vm.calls import call
+from tests.unit.running import Running, run
+from tests.unit.scenario.test_judge import storm
+
+INCAST = read_topology(library.OWN.parent / "topologies" / "incast.yaml")
+GONE = Holder(2**22 + 1, 1)
+"""A process that there is not."""
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("ROCELAB_IN_VM", raising=False)
+    return run(INCAST, tmp_path, monkeypatch)
+
+
+def broken(running: Running, name: str = "pfc-storm", holder: Holder | None = None) -> Challenge:
+    made = Challenge(running.state)
+    made.prepare()
+    made.begin(ChallengeInfo(name, str(library.OWN), 1, 1000.0, holder or Holder.current()))
+    return made
+
+
+def scenario(*words: str) -> Result:
+    return CliRunner().invoke(app, ["scenario", *words])
+
+
+def answer(*words: str, code: int = 0) -> Any:
+    done = scenario(*words, "--json")
+    assert done.exit_code == code, done.exception
+    told = json.loads(done.stdout)
+    adapter(f"scenario {words[0]}").validate_python(told)
+    return told
+
+
+def refused(*words: str) -> str:
+    error = scenario(*words).exception
+    assert isinstance(error, LabError)
+    assert error.exit_code == 2
+    return str(error)
+
+
+def test_hints_climb_a_ladder_and_stay_at_its_end(running: Running) -> None:
+    broken(running)
+    rungs = [answer("hint")["given"][-1]["rung"] for _ in range(6)]
+    assert rungs == ["symptom", "where", "counter", "command", "what it shows", "what it shows"]
+    assert answer("hint")["left"] == 0
+    assert challenge_record.required(Challenge(running.state)).hints == 5
+    assert "that was the last" in scenario("hint").stderr
+
+
+def test_answers_are_judged_and_counted_until_one_is_right(running: Running) -> None:
+    broken(running)
+    assert answer("check", "--cause", "incast", "--where", "h8", code=1)["verdict"] == "wrong"
+    elsewhere = answer("check", "--cause", "pfc-storm", "--where", "leaf1--spine1", code=1)
+    assert elsewhere["verdict"] == "right cause, wrong place"
+    assert "h8" not in elsewhere["told"]
+    assert answer("check", "--cause", "pfc-storm", "--where", "h8")["verdict"] == "right"
+    answer("check", "--cause", "pfc-storm", "--where", "h7", code=1)
+    about = challenge_record.required(Challenge(running.state))
+    assert (about.wrong, about.solved) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("check", "--cause", "pfc-strom", "--where", "h8"),
+            "there is no cause 'pfc-strom': did you mean 'pfc-storm'",
+        ),
+        (("check", "--cause", "pfc-storm", "--where", "h9"), "no place 'h9' in fabric incast: "),
+        (("break", "gray-loss"), "fabric incast has a challenge: rocelab scenario fix ends it, or rocelab down"),
+        (("break", "gray-loss", "--random"), "gray-loss is no drawn one: leave NAME out"),
+        (("break", "gray-lost"), "there is no scenario 'gray-lost'"),
+        (("run", "gray-loss"), "fabric incast has a challenge"),
+    ],
+)
+def test_what_cannot_be_is_told_and_counts_for_nothing(running: Running, words: tuple[str, ...], told: str) -> None:
+    before = broken(running).about()
+    assert told in refused(*words)
+    assert Challenge(running.state).about() == before
+
+
+@pytest.mark.parametrize(
+    "words", [("hint",), ("check", "--cause", "incast", "--where", "h1"), ("fix",), ("explain",)]
+)
+@pytest.mark.usefixtures("running")
+def test_without_a_challenge_there_is_nothing_to_find(words: tuple[str, ...]) -> None:
+    assert refused(*words) == "fabric incast has no challenge: rocelab scenario break hides something"
+
+
+def test_no_fabric_is_told_as_ever(running: Running) -> None:
+    shutil.rmtree(running.state.directory)
+    assert refused("hint").startswith("no fabric runs: ")
+
+
+def test_fix_has_it_go_on_judges_and_takes_the_score_once(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = broken(running)
+
+    def go_on(_: ChallengeInfo) -> None:
+        shutil.copytree(storm(tmp_path / "made").finished(), made.recording)
+        made.end("")
+
+    (tmp_path / "made").mkdir()
+    monkeypatch.setattr(challenge_process, "go_on", go_on)
+    monkeypatch.setattr(command, "called_at", lambda: 1090.0)
+    answer("hint")
+    answer("check", "--cause", "pfc-storm", "--where", "h8")
+    told = answer("fix", "-o", str(tmp_path / "kept"))
+    assert told["verified"]["outcome"] == "pass"
+    assert Path(told["verified"]["recording"]).parent == tmp_path / "kept"
+    wanted = {"scenario": "pfc-storm", "when": 1000.0, "seconds": 90.0, "hints": 1, "wrong": 0, "solved": True}
+    assert told["score"] == wanted
+    assert answer("explain")["score"] == wanted
+    assert answer("score") == [wanted]
+    assert "pfc-storm" in scenario("score").stdout
+    assert "it was fixed already" in str(scenario("fix").exception)
+
+
+def test_explain_tells_everything_and_gives_up(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(running, "incast")
+    monkeypatch.setattr(command, "called_at", lambda: 1012.0)
+    told = answer("explain")
+    assert told["cause"] == "capacity"
+    assert told["where"][0] == "leaf1:swp6"
+    assert told["text"].startswith("Incast: ")
+    assert told["hints"][0]["rung"] == "symptom"
+    assert (told["score"]["solved"], told["score"]["seconds"]) == (False, 12.0)
+    answer("check", "--cause", "capacity", "--where", "h4")
+    assert answer("explain")["score"]["solved"] is False
+    assert len(answer("score")) == 1
+    assert "it is still broken" in scenario("explain").stderr
+
+
+def test_a_run_that_ended_badly_is_told_by_fix(running: Running) -> None:
+    broken(running).end("ib_write_bw gave up")
+    error = scenario("fix").exception
+    assert isinstance(error, OperationFailed)
+    assert "ib_write_bw gave up" in str(error)
+
+
+def test_its_faults_are_told_of_and_healed_by_nobody_else(running: Running) -> None:
+    broken(running)
+    ledger = Ledger.of(running.state)
+    hidden = ledger.injected(ledger.begin(Entry(0, "pauses-ignored", "h1", {}, holder=Holder.current())))
+    own = ledger.injected(ledger.begin(Entry(0, "link-delay", "h2", {"delay": "1ms"})))
+    listed = CliRunner().invoke(app, ["fault", "ls", "--json"]).stdout
+    assert [entry["number"] for entry in json.loads(listed)] == [own.number]
+    told = CliRunner().invoke(app, ["fault", "heal", str(hidden.number)]).exception
+    assert str(told).startswith(f"there is no fault {hidden.number} that you have injected")
+    assert "pauses" not in str(told)
+    new = CliRunner().invoke(app, ["fault", "inject", "pauses-ignored", "h1"]).exception
+    assert str(new).startswith("fabric incast has a challenge")
+
+
+def test_one_whose_attendant_was_killed_is_mended_by_the_next_command(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = broken(running, holder=GONE)
+    ended: list[Any] = []
+    monkeypatch.setattr(process, "kill", lambda pids, **_: ended.extend(pids))
+    shown = CliRunner().invoke(app, ["fault", "ls"])
+    assert "the challenge of incast is over: whoever attended it was killed" in shown.stderr
+    assert made.ended() == "whoever attended it was killed"
+    assert ended == []
+    assert CliRunner().invoke(app, ["fault", "ls"]).stderr == ""
+    assert challenge_record.lasting(running.state) is None
+
+
+def test_the_folder_is_roots_and_goes_with_the_fabric(running: Running) -> None:
+    made = broken(running)
+    assert running.state.challenge.stat().st_mode & 0o777 == 0o700
+    running.state.forget()
+    assert made.about() is None
+    assert not running.state.challenge.exists()
+
+
+@pytest.mark.usefixtures("running")
+def test_break_builds_breaks_and_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, int]] = []
+
+    def begin(_: object, found: Any, _folder: Path, seed: int, _began: float) -> None:
+        begun.append((found.name, seed))
+
+    monkeypatch.setattr(challenge_process, "begin", begin)
+    monkeypatch.setattr(fault_engine, "heal_abandoned", lambda *_: [])
+    told = answer("break", "pfc-storm")
+    assert told == {"fabric": "incast", "workload": "h1 writes to h8 and h2 to h5, with eight QPs each", "level": 1}
+    monkeypatch.setattr(command, "fabric_of", lambda *_: (open_fabric("incast"), False))
+    for number in range(20):
+        drawn = answer("break", "--level", "3", "--seed", str(number))
+        assert drawn["level"] == 3
+        name, seed = begun[-1]
+        assert (seed, name in drawn["workload"]) == (number, False)
+        answer("break", "--level", "3", "--seed", str(number))
+        assert begun[-1] == (name, number)
+    assert len({name for name, _ in begun}) > 3
+    assert answer("break", "--random")["fabric"] == "incast"
+
+
+def test_a_scenario_without_an_answer_cannot_be_hidden(running: Running, tmp_path: Path) -> None:
+    from tests.unit.scenario.test_library import GOOD  # noqa: PLC0415 - a scenario of the least that one can be
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "still_life.py").write_text(GOOD)
+    told = refused("break", "still-life", "--path", str(tmp_path / "mine"))
+    assert told == "scenario still-life has no answer: give its SCENARIO one, or choose another"
+    assert "can be drawn" in refused("break", "--path", str(tmp_path / "mine"))
+    assert not running.state.challenge.exists()
+
+
+def test_scores_of_the_vm_are_fetched_and_what_is_none_is_not(
+    running: Running,  # noqa: ARG001 - its state is the test's
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    score = {"scenario": "incast", "when": 5.0, "seconds": 1.0, "hints": 0, "wrong": 3, "solved": False}
+    with monkeypatch.context() as inside:
+        inside.setenv(call.IN_VM, "1")
+        inside.setenv(wall_clock.CALLED_AT, "1234.5")
+        inside.setattr(scores, "GUEST_CACHE", tmp_path / "guest")
+        scores.keep(score)
+        assert call.called_at() == 1234.5
+    assert scores.all_scores() == []
+    (tmp_path / "guest" / "scores" / "bad.json").write_text('{"scenario": "x"}')
+    (tmp_path / "guest" / "scores" / "link.json").symlink_to("/etc/hostname")
+    scores.collect(tmp_path / "guest")
+    assert scores.all_scores() == [score]
+    assert list((tmp_path / "guest" / "scores").iterdir()) == []
+    scores.collect(tmp_path / "nowhere")
+
+
+def test_a_score_that_cannot_be_kept_stops_nothing(
+    running: Running,  # noqa: ARG001 - its state is the test's
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "state").write_text("in the way")
+    scores.keep({"scenario": "incast"})
+    assert "the score is not kept" in capsys.readouterr().err
+
+
+def test_it_goes_where_the_fabric_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lab.backends import fabric_state  # noqa: PLC0415
+    from lab.cli import vm_routing  # noqa: PLC0415
+
+    monkeypatch.setattr(fabric_state, "FABRICS", tmp_path / "none")
+    monkeypatch.setattr(vm_routing, "_machine", lambda: ("state", "running"))
+    for words in (["break", "--random"], ["hint"], ["check", "--cause", "x", "--where", "y"], ["fix"], ["explain"]):
+        assert follows_to_vm(["scenario", *words])
+    for words in (["score"], ["ls"], ["judge", "fix"], ["run", "incast"], ["break", "--help"]):
+        assert not follows_to_vm(["scenario", *words])
+
+
+def test_the_story_that_the_page_and_the_tour_draw() -> None:
+    words = "scenario break --level 3 --seed 25"
+    root = library.OWN.parent
+    assert all(words in (root / place).read_text() for place in ("lab/docs/tenant.md", "scripts/tour"))
+    assert command._drawn(library.OWN, 3, 25).name == "evpn-vni-mismatch"

@@ -1,0 +1,75 @@
+"""``rocelab record ls``: every recording of a directory is listed, whatever the others are like."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli.app import app
+from lab.cli.schemas import adapter
+from lab.telemetry.record.finish import finish
+from tests.unit.telemetry.played import played
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def listed(folder: Path) -> dict[str, dict[str, Any]]:
+    said = CliRunner().invoke(app, ["record", "ls", "-o", str(folder), "--json"])
+    assert said.exit_code == 0, said.exception
+    adapter("record ls").validate_json(said.stdout)
+    return {each["name"]: each for each in json.loads(said.stdout)}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "is damaged"),
+        ("[]", "is not rocelab's"),
+        ('{"format": "rocelab-recording", "version": 9}', "is a recording of version 9"),
+        ('{"format": "rocelab-recording", "version": 1}', "is damaged: fabric is null"),
+        ("HZ NaN", "is damaged: hz is NaN"),
+        ("HZ [20]", "is damaged: hz is [20]"),
+        ("HZ -1", "is damaged: hz is -1"),
+    ],
+)
+def test_a_damaged_one_is_listed_as_that_beside_the_others(tmp_path: Path, text: str, why: str) -> None:
+    good = played(tmp_path / "good").finished()
+    (tmp_path / "bad").mkdir()
+    if text.startswith("HZ "):
+        text = re.sub(r'"hz": [^,\n]+', f'"hz": {text.removeprefix("HZ ")}', (good / "recording.json").read_text())
+    (tmp_path / "bad" / "recording.json").write_text(text)
+    found = listed(tmp_path)
+    assert found["bad"]["state"] == "damaged"
+    assert found["bad"]["why"].startswith(why)
+    assert (found["good"]["state"], found["good"]["why"]) == ("complete", "")
+    shown = CliRunner().invoke(app, ["record", "ls", "-o", str(tmp_path)], env={"COLUMNS": "300"})
+    assert shown.exit_code == 0
+    assert len([line for line in shown.stdout.splitlines() if "damaged" in line and "bad" in line]) == 1
+
+
+def test_one_that_was_interrupted_is_not_complete(tmp_path: Path) -> None:
+    for name in ("interrupted", "down"):
+        made = played(tmp_path / name)
+        made.killed()
+        why = {"interrupted": "Interrupted: ended by SIGINT", "down": "the fabric was taken down"}[name]
+        finish(made.folder, {**made.about, "skipped": 0, "why": why})
+    killed = played(tmp_path / "killed").killed()
+    assert {name: each["state"] for name, each in listed(tmp_path).items()} == {
+        "interrupted": "interrupted", "down": "interrupted", "killed": "incomplete",
+    }  # fmt: skip
+    assert listed(tmp_path)["interrupted"]["why"] == "Interrupted: ended by SIGINT"
+    assert listed(tmp_path)["interrupted"]["seconds"] > 6
+    shown = CliRunner().invoke(app, ["record", "show", str(tmp_path / "interrupted")]).stdout
+    assert "interrupted: Interrupted: ended by SIGINT" in shown
+    assert "incomplete: its recorder was killed" in CliRunner().invoke(app, ["record", "show", str(killed)]).stdout
+
+
+def test_what_lies_beside_recordings_is_no_recording(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    assert listed(tmp_path) == {}

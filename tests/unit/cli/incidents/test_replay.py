@@ -1,0 +1,147 @@
+"""``rocelab replay`` and ``top`` from outside: what they print, on a real terminal, what they refuse and cost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import termios
+from typing import TYPE_CHECKING, Any
+
+import pexpect
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli import vm_routing
+from lab.cli.app import Commands, app
+from lab.cli.schemas import adapter
+from lab.errors import ExitCode, UsageError
+from tests.unit.telemetry.played import PORT, played
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return played(tmp_path_factory.mktemp("played") / "run").finished()
+
+
+def rocelab(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "lab", *map(str, words)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_a_moment_is_answered_as_its_schema_has_it(path: Path) -> None:
+    said = CliRunner().invoke(app, ["replay", str(path), "--at", "3.5", "--json"])
+    assert said.exit_code == 0, said.exception
+    adapter("replay").validate_json(said.stdout)
+    told = json.loads(said.stdout)
+    assert told["ports"][PORT]["rx_pauses"] == pytest.approx(40, rel=0.01)  # 2 in each of 20 samples a second
+    assert told["devices"]["h1:eth1"]["tx_bps"] is None
+    assert told["sessions"][0]["state"] == "Idle"
+    shown = CliRunner().invoke(app, ["replay", str(path), "--at", "3.5", "--once"])
+    assert shown.exit_code == 0
+    (line,) = [line for line in shown.stdout.splitlines() if PORT in line]
+    assert "40" in line
+    assert "h1:eth1" in shown.stdout
+
+
+def test_what_it_cannot_play_is_a_line(path: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "recording.json").write_text('{"format": "other"}')
+    damaged = tmp_path / "damaged"
+    subprocess.run(["cp", "-r", path, damaged], check=True)
+    (damaged / "counters" / "priorities.parquet").write_bytes(b"PAR1 and nothing else PAR1")
+    torn = tmp_path / "torn"
+    subprocess.run(["cp", "-r", path, torn], check=True)
+    (torn / "events.jsonl").write_text('{"ns": 1}\nnonsense\n{"ns": 2}\n')
+    for folder, why in (
+        (tmp_path / "none", "no recording"), (foreign, "is not rocelab's"), (damaged, "is damaged"),
+        (torn, "line 2 is damaged"), (tmp_path, "is no recording"),
+    ):  # fmt: skip
+        said = rocelab("replay", folder, "--once")
+        assert said.returncode == ExitCode.USAGE, (folder, said)
+        assert said.stdout == ""
+        assert why in said.stderr
+        assert len(said.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [["replay", "RUN"], ["top"]])
+def test_without_a_terminal_it_says_how_to_look(path: Path, command: list[str]) -> None:
+    said = rocelab(*(str(path) if word == "RUN" else word for word in command))
+    assert said.returncode == ExitCode.USAGE
+    assert "this is none: rocelab" in said.stderr
+    assert "--once" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [(["--sort", "rate"], "there is no column rate"), (["--hz", "0"], "--hz 0 cannot be"),
+     (["a", "--fabric", "b"], "a and b are two fabrics")],
+)  # fmt: skip
+def test_top_refuses_what_it_cannot_do(words: list[str], why: str) -> None:
+    refused = CliRunner().invoke(app, ["top", *words]).exception
+    assert isinstance(refused, UsageError)
+    assert refused.message == why
+
+
+def test_a_sampler_that_has_nothing_to_sample_ends_the_command_as_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCELAB_VM", "0")
+    said = rocelab("top", "--once", "--fabric", "no-such-fabric")
+    assert said.returncode == ExitCode.USAGE, said
+    assert "no-such-fabric" in said.stderr
+    assert len(said.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_on_a_terminal_it_leaves_by_a_key_and_leaves_that_as_it_was(path: Path, key: str) -> None:
+    child: Any = pexpect.spawn(
+        sys.executable, ["-m", "lab", "replay", str(path), "--at", "3.5"], timeout=60, dimensions=(30, 120)
+    )
+    before = termios.tcgetattr(child.child_fd)
+    child.expect_exact("\x1b[?1049h")  # the other screen, as DEC and xterm have it
+    child.expect_exact("leaf1:swp3")
+    child.send(key)
+    child.expect_exact("\x1b[?1049l")
+    child.expect(pexpect.EOF)
+    child.wait()
+    assert (child.exitstatus, child.signalstatus) == (0, None)
+    after = termios.tcgetattr(child.child_fd) if not child.closed else before
+    assert after[:4] == before[:4]
+
+
+def test_a_signal_leaves_the_terminal_as_a_key_does(path: Path) -> None:
+    child: Any = pexpect.spawn(sys.executable, ["-m", "lab", "replay", str(path)], timeout=60, dimensions=(30, 120))
+    child.expect_exact("leaf1:swp3")
+    child.kill(15)
+    child.expect_exact("\x1b[?1049l")
+    child.expect(pexpect.EOF)
+    child.wait()
+    assert (child.exitstatus, child.signalstatus) == (0, None)
+
+
+def test_only_who_looks_waits_for_textual(path: Path) -> None:
+    everything = ", ".join(sorted({module for module, _ in Commands.commands_at.values()}))
+    code = f"import sys, {everything}; sys.exit('textual' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    once = f"""
+import sys
+sys.argv = ["rocelab", "replay", {str(path)!r}, "--once"]
+from lab.cli.app import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+sys.exit("textual" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", once], check=True, timeout=120, capture_output=True)
+
+
+def test_only_its_samples_come_from_the_vm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(vm_routing, "_machine", lambda: (None, None))
+    monkeypatch.setattr("lab.backends.fabric_state.FABRICS", tmp_path)
+    assert vm_routing.follows_to_vm(["top", "--stream"])
+    for words in (["top"], ["top", "--once"], ["top", "--json"], ["replay", "run"]):
+        assert not vm_routing.follows_to_vm(words)

@@ -1,0 +1,170 @@
+"""How errors end a command: a line for people, and JSON for programs that asked for it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lab.cli import command_hints
+from lab.cli.app import Commands, main
+from lab.cli.kit.output import JsonStream
+from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def failed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[Any, str, str]:
+    """The exit code of a command line, and what it said on both streams."""
+    monkeypatch.setattr(sys, "argv", ["rocelab", *words])
+    monkeypatch.setattr("lab.cli.app.signal.signal", lambda *_: None)
+    monkeypatch.setattr(JsonStream, "begun", False)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
+
+
+def test_an_error_is_json_where_json_was_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "none.yaml")
+    code, out, _ = failed(capsys, monkeypatch, "topology", "show", missing, "--json")
+    assert json.loads(out) == {
+        "error": {
+            "kind": "UsageError",
+            "message": f"there is no file {missing}",
+            "remedy": "name a topology file; rocelab examples copy has some",
+            "exit_code": 2,
+        }
+    }
+    assert code == 2
+    assert failed(capsys, monkeypatch, "topology", "show", missing)[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("inspect --bogus", "rocelab inspect: no such option: --bogus"),
+        ("topology show", "rocelab topology show: missing argument 'file'"),
+        ("rdma bw h1 h4 --qps many", "rocelab rdma bw: invalid value for '--qps': "),
+    ],
+)
+def test_a_command_line_that_cannot_be_is_told_as_other_errors_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, told: str
+) -> None:
+    code, out, err = failed(capsys, monkeypatch, *line.split(), "--json")
+    error = json.loads(out)["error"]
+    assert (code, error["kind"], error["exit_code"]) == (2, "UsageError", 2)
+    assert error["message"].startswith(told)
+    assert error["remedy"] == f"{told.partition(':')[0]} --help lists what it takes"
+    assert err == f"error: {error['message']}: {error['remedy']}\n"
+    assert failed(capsys, monkeypatch, *line.split()) == (2, "", err)
+
+
+@pytest.mark.parametrize(("line", "code"), [("", 2), ("rdma", 2), ("rdma --help", 0), ("--version", 0)])
+def test_who_asks_for_help_gets_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, code: int
+) -> None:
+    ended, out, err = failed(capsys, monkeypatch, *line.split())
+    assert (ended, "error" in err) == (code, False)
+    assert "rocelab" in out + err
+
+
+def test_all_problems_of_a_file_are_in_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("name: Bad\ngenerate: {shape: leaf-spine, spines: 0, leaves: 2}\n", encoding="utf-8")
+    _, out, err = failed(capsys, monkeypatch, "topology", "show", str(file), "--json")
+    error = json.loads(out)["error"]
+    assert error["source"] == str(file)
+    assert [(each["path"], each["line"]) for each in error["problems"]] == [("name", 1), ("generate.spines", 2)]
+    assert err.count("\n") == 2
+
+
+def test_json_for_a_program_in_a_node_is_not_ours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("lab.backends.fabric_state.FABRICS", tmp_path / "fabrics")
+    code, out, err = failed(capsys, monkeypatch, "exec", "h1", "--", "ip", "--json")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: no fabric runs")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("link", "leaf1:swp1", "down"),
+            "there is no command link: rocelab fault inject link-down leaf1:swp1 takes a",
+        ),
+        (("ping", "h1"), "there is no command ping: it runs in a node: rocelab exec h1 -- ping ..."),
+        (("list",), "there is no command list: rocelab ls lists fabrics"),
+    ],
+)
+def test_words_that_one_tries_first_are_answered(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str
+) -> None:
+    code, _, err = failed(capsys, monkeypatch, *words)
+    assert code == 2
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("countrs", "there is no command countrs: did you mean 'counters'?"),
+        ("rmda bw h1 h4", "there is no command rmda: did you mean 'rdma'?"),
+        ("frobnicate", "there is no command frobnicate: rocelab --help lists all commands"),
+        ("fault injct x", "rocelab fault: no such command 'injct': did you mean 'inject'?"),
+        ("vm checkpoint sav", "rocelab vm checkpoint: no such command 'sav': did you mean 'save'?"),
+        ("status --fabrik x", "rocelab status: no such option: --fabrik: did you mean '--fabric'?"),
+        ("rdma bw h1 h4 --par x", "rocelab rdma bw: no such option: --par: did you mean '--pair'?"),
+    ],
+)
+def test_a_typing_error_is_answered_by_what_was_meant(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, told: str
+) -> None:
+    assert failed(capsys, monkeypatch, *line.split()) == (2, "", f"error: {told}\n")
+
+
+@pytest.mark.parametrize("group", ["rdma", "qos", "vm", "topology", "scenario"])
+def test_only_rocelab_itself_installs_completion(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, group: str
+) -> None:
+    assert "--install-completion" not in failed(capsys, monkeypatch, group, "--help")[1]
+    assert "--install-completion" in failed(capsys, monkeypatch, "--help")[1]
+
+
+def test_what_is_advised_is_there() -> None:
+    named = {word for remedy in command_hints._INSTEAD for word in re.findall(r"rocelab ([a-z]+)", remedy)}
+    assert named <= set(Commands.commands_at)
+    assert not {word for words in command_hints._INSTEAD.values() for word in words} & set(Commands.commands_at)
+
+
+@pytest.mark.parametrize("option", ["--debug", "--json"])
+@pytest.mark.parametrize(
+    "line",
+    ["exec nosuch -- x {}", "exec nosuch x {}", "exec --fabric nosuch h1 -- x {}", "vtysh nosuch -- {}",
+     "shell nosuch -- {}", "vm run --name nosuch/name x {}"],
+)  # fmt: skip
+def test_options_of_the_program_that_is_to_run_are_not_ours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, option: str
+) -> None:
+    monkeypatch.setenv("ROCELAB_VM", "0")
+    code, out, err = failed(capsys, monkeypatch, *line.format(option).split())
+    assert code in {1, 2, 4}
+    assert out == ""
+    assert err.startswith("error: ")
+
+
+def test_our_own_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["rocelab", "--debug", "--no-vm", "exec", "nosuch", "--", "x"])
+    monkeypatch.setattr("lab.cli.app.signal.signal", lambda *_: None)
+    with pytest.raises(LabError):
+        main()

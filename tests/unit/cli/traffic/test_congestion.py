@@ -1,0 +1,52 @@
+"""``rocelab congestion`` on a fabric that seems to run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli.app import app
+from lab.errors import LabError, UsageError
+from tests.unit.model.qos.fabrics import fabric
+from tests.unit.running import Running, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    made = run(fabric("lab"), tmp_path, monkeypatch)
+    monkeypatch.setattr("lab.cli.traffic.congestion.open_maps", lambda _, **_options: made.maps)
+    return made
+
+
+def said(*words: str) -> str:
+    result = CliRunner().invoke(app, ["congestion", *words, "--for", "1ms"])
+    if isinstance(result.exception, LabError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_tree_begins_at_the_full_queue(running: Running) -> None:
+    """h1 is paused by leaf1:swp3, whose group is in XOFF, for the queue to h2."""
+    counters = running.maps.counters
+    counters["queue"]["depth_bytes"][running.id("leaf1:swp4"), 3] = 455_000
+    counters["group"]["xoff"][running.id("leaf1:swp3"), 3] = 1
+    head, edge = said().splitlines()
+    assert head.rstrip() == "leaf1:swp4, priority 3: up to 455 KB in its queue"
+    assert "leaf1:swp3 pauses h1:eth1: 0% of the time, 0 XOFF" in edge
+    (root,) = json.loads(said("--json", "--priority", "3"))
+    assert (root["end"], root["depth"], root["pauses"][0]["peer"]) == ("leaf1:swp4", 455_000, "h1:eth1")
+    assert said("--priority", "4") == "nobody was paused in 1 ms\n"
+
+
+@pytest.mark.usefixtures("running")
+@pytest.mark.parametrize("span", ["0s", "2h", "soon"])
+def test_a_time_that_makes_no_sense_is_refused(span: str) -> None:
+    result = CliRunner().invoke(app, ["congestion", "--for", span])
+    assert isinstance(result.exception, UsageError)

@@ -1,0 +1,80 @@
+"""Who asks by ARP for whom: leaves for their hosts, hosts for their gateways, and neighbours of one network."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from lab.model.addressing import plan_addresses
+from lab.model.load import load_topology
+from lab.scenario.probes import arp_probe
+from lab.scenario.probes.arp_probe import ask_around
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+    from lab.kernel.packets.arp import Question
+
+SHAPE = "generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1%s}\n"
+ROUTED = f"name: asked\nqos: lab\n{SHAPE % ''}"
+BRIDGED = f"""name: asked
+{SHAPE % ", fabric_mtu: 9050"}overlay:
+  tenants: {{blue: {{l3vni: 50010}}}}
+  networks:
+    web:
+      {{vlan: 10, l2vni: 10010, tenant: blue, subnets: [10.1.10.0/24], gateways: [10.1.10.1], untagged: [h1, h2]}}
+"""
+SIX = ROUTED + "routing: {host_family: ipv6}\n"
+
+
+def asked(
+    text: str, pairs: Sequence[str], monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """What is noted of a topology of which each question is answered by these."""
+    topology = load_topology(text)
+    notes: list[dict[str, Any]] = []
+    fabric = SimpleNamespace(topology=topology, plan=plan_addresses(topology), namespace=lambda node: f"rl-{node}")
+    recorder = SimpleNamespace(note=lambda text, **data: notes.append({"text": text, **data}))
+
+    def ask(questions: Sequence[Question]) -> list[frozenset[str]]:
+        return [frozenset(answers) for _ in questions]
+
+    monkeypatch.setattr(arp_probe, "ask", ask)
+    ask_around(SimpleNamespace(fabric=fabric, recorder=recorder), pairs)  # type: ignore[arg-type]
+    return notes
+
+
+def test_on_routed_links_each_end_asks_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host has no other network than its link's, of which the leaf is the gateway."""
+    notes = asked(ROUTED, ["h1:h2", "h2:h1"], monkeypatch, ("b", "a"))
+    assert {(each["node"], each["port"], each["address"]) for each in notes} == {
+        ("h1", "eth1", "10.0.0.0"), ("leaf1", "swp2", "10.0.0.1"),
+        ("h2", "eth1", "10.0.0.2"), ("leaf2", "swp2", "10.0.0.3"),
+    }  # fmt: skip
+    assert all((each["text"], each["answers"]) == ("asked", ["a", "b"]) for each in notes)
+
+
+def test_in_a_network_hosts_ask_for_the_gateway_and_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = asked(BRIDGED, ["h1:h2", "h2:h1"], monkeypatch)
+    assert {(each["node"], each["address"]) for each in notes} == {
+        ("h1", "10.1.10.1"), ("h2", "10.1.10.1"), ("h1", "10.1.10.3"), ("h2", "10.1.10.2"),
+    }  # fmt: skip
+
+
+def test_there_is_no_arp_of_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(SIX, ["h1:h2"], monkeypatch) == []
+
+
+def test_an_interface_that_is_gone_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(_: Sequence[Question]) -> list[frozenset[str]]:
+        raise OSError(19, "No such device")
+
+    topology = load_topology(ROUTED)
+    notes: list[str] = []
+    fabric = SimpleNamespace(topology=topology, plan=plan_addresses(topology), namespace=lambda node: f"rl-{node}")
+    monkeypatch.setattr(arp_probe, "ask", ask)
+    recorder = SimpleNamespace(note=lambda text, **data: notes.append(f"{text}: {data['said']}"))
+    ask_around(SimpleNamespace(fabric=fabric, recorder=recorder), [])  # type: ignore[arg-type]
+    assert notes == ["gave up: no ARP: [Errno 19] No such device"]

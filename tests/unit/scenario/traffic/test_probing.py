@@ -1,0 +1,42 @@
+"""Whom a diagnosis has write to whom: every leaf sends and receives, and nobody across tenants."""
+
+import pytest
+
+from lab.model.load import load_topology
+from lab.scenario.probes.probe_traffic import rings
+from lab.scenario.traffic.patterns import ring
+
+SHAPE = "generate: {shape: leaf-spine, spines: 2, leaves: 3, hosts_per_leaf: 2}\n"
+
+
+def test_neighbours_in_a_ring_are_at_different_leaves() -> None:
+    topology = load_topology(f"name: three\nqos: lab\n{SHAPE}")
+    (hosts,) = rings(topology)
+    assert hosts == ["h1", "h3", "h5", "h2", "h4", "h6"]
+    leaf = {host.name: topology.links_of(host.name)[0].other(topology.links_of(host.name)[0].end_at(host.name)).node
+            for host in topology.hosts}  # fmt: skip
+    pairs = [pair.split(":") for pair in ring(hosts)]
+    assert all(leaf[src] != leaf[dst] for src, dst in pairs)
+    assert {leaf[src] for src, _ in pairs} == {leaf[dst] for _, dst in pairs} == {"leaf1", "leaf2", "leaf3"}
+
+
+def test_of_a_tenant_those_that_are_only_bridged_meet_their_own_network_alone() -> None:
+    """Two have one subnet: the address of h2 is that of h1, and a ping from h3 to the one would reach the other."""
+    networks = """
+    web: {vlan: 10, l2vni: 10010, tenant: blue, subnets: [10.1.10.0/24], untagged: [h1, h3]}
+    db: {vlan: 20, l2vni: 10020, tenant: blue, subnets: [10.1.10.0/24], untagged: [h2, h4], tagged: [h5]}
+    """
+    overlay = f"overlay:\n  tenants: {{blue: {{l3vni: 50010}}}}\n  networks: {networks}"
+    shape = SHAPE.replace("hosts_per_leaf: 2", "hosts_per_leaf: 2, fabric_mtu: 9050")
+    assert rings(load_topology(f"name: two\n{shape}{overlay}")) == [["h1", "h3"], ["h2", "h4"]]
+    routed = overlay.replace("subnets: [10.1.10.0/24], untagged: [h2", "subnets: [10.2.0.0/24], untagged: [h2")
+    gateways = routed.replace("10.0/24],", "10.0/24], gateways: [10.1.10.1],").replace(
+        "2.0.0/24],", "2.0.0/24], gateways: [10.2.0.1],"
+    )
+    assert rings(load_topology(f"name: two\n{shape}{gateways}")) == [["h1", "h3", "h2", "h4"]]
+
+
+@pytest.mark.parametrize(("leaves", "hosts"), [(1, 1), (2, 0)])
+def test_who_has_nobody_to_write_to_is_in_no_ring(leaves: int, hosts: int) -> None:
+    shape = f"generate: {{shape: leaf-spine, spines: 1, leaves: {leaves}, hosts_per_leaf: {hosts}}}\n"
+    assert rings(load_topology(f"name: few\nqos: lab\n{shape}")) == []
