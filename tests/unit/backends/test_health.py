@@ -39,7 +39,7 @@ def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeyp
         backend=SimpleNamespace(complaints=lambda _: {"spine1": "its container is gone"}),
     )  # fmt: skip
     places: Any = SimpleNamespace(inhabited=lambda _: contextlib.nullcontext(()), processes_in=lambda _: {})
-    monkeypatch.setattr(health, "inhabitants", places)
+    monkeypatch.setattr(health, "netns_processes", places)
     monkeypatch.setattr(health, "interfaces", lambda _: {})
     monkeypatch.setattr(health, "unrouted", lambda *_: "")
     monkeypatch.setattr(health, "sessions", sessions)

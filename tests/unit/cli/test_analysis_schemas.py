@@ -74,4 +74,4 @@ def test_every_object_of_a_schema_is_closed(command: str) -> None:
 
 def test_units_are_told_where_the_facts_are() -> None:
     definitions = adapter("analyze").json_schema()["$defs"]
-    assert "bit/s" in definitions["Flow"]["description"]
+    assert "bit/s" in definitions["FlowFacts"]["description"]

@@ -15,8 +15,8 @@ def pytest_on_a_lacking_machine(tmp_path: Path, require: str) -> subprocess.Comp
     (tmp_path / "vm").mkdir()
     (tmp_path / "vm/test_something.py").write_text("def test_something() -> None:\n    pass\n")
     ours = (ROOT / "tests/conftest.py").read_text()
-    lacking = "def look(host, wanted):\n    return {entry.name: Finding(False) for entry in wanted}\n"
-    (tmp_path / "conftest.py").write_text(f"{ours}\nfrom lab.kernel.bpf.probe import Finding\n{lacking}")
+    lacking = "def look(host, wanted):\n    return {entry.name: ProbeFinding(False) for entry in wanted}\n"
+    (tmp_path / "conftest.py").write_text(f"{ours}\nfrom lab.kernel.bpf.probe import ProbeFinding\n{lacking}")
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml")]
     argv += ["--rootdir", str(tmp_path), str(tmp_path)]
     environment = os.environ | {"ROCELAB_REQUIRE": require, "PYTHONPATH": str(ROOT)}

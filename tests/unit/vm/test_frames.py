@@ -19,7 +19,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[CallF
 
 @pytest.mark.parametrize("octets", [b"\xff" * 9, b"\0\0\0\x07\x63\0\0\0\0"], ids=["too long", "unknown kind"])
 def test_what_is_no_frame_is_refused(octets: bytes) -> None:
-    with pytest.raises(ValueError, match=r"octets|not a valid Kind"):
+    with pytest.raises(ValueError, match=r"octets|not a valid CallFrameKind"):
         list(Decoder().feed(octets))
 
 

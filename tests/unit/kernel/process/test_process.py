@@ -98,7 +98,7 @@ def test_an_interactive_program_takes_ctrl_c_itself() -> None:
     assert process.interact(["sh", "-c", "kill -KILL $$"]) == 128 + signal.SIGKILL
 
 
-INTERACT = "import sys; from lab.kernel import process; sys.exit(process.interact(sys.argv[1:], is_shell={}))"
+INTERACT = "import sys; from lab.kernel.process import process; sys.exit(process.interact(sys.argv[1:], is_shell={}))"
 
 
 @contextlib.contextmanager
