@@ -76,7 +76,10 @@ def test_who_comes_into_a_group_that_is_being_ended_ends_too(group: Path, monkey
 
 
 def test_who_is_in_a_group_knows(group: Path) -> None:
-    script = f"from pathlib import Path; from lab.kernel.process import cgroup; print(cgroup.holds_us(Path({str(group)!r})))"
+    script = (
+        "from pathlib import Path; from lab.kernel.process import cgroup; "
+        f"print(cgroup.holds_us(Path({str(group)!r})))"
+    )
     assert not cgroup.holds_us(group)
     with cgroup.opened(group / "h1") as members:
         program = process.start([sys.executable, "-c", script], stdout=process.PIPE, group=members)

@@ -148,7 +148,9 @@ def test_a_hundred_thousand_problems_are_not_all_told() -> None:
     assert len(caught.value.problems) == 50
 
 
-@pytest.mark.parametrize("module", ["topology", "addressing", "store", "output.fabric_summary", "draw.svg", "qos.advice"])
+@pytest.mark.parametrize(
+    "module", ["topology", "addressing", "store", "output.fabric_summary", "draw.svg", "qos.advice"]
+)
 def test_running_fabrics_do_not_wait_for_pydantic(module: str) -> None:
     code = f"import sys, lab.model.{module}; sys.exit('pydantic' in sys.modules or 'yaml' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
