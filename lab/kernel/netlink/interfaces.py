@@ -6,14 +6,14 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.kernel.netlink.dump import dump
+from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.nlmsg import attributes, text
 from lab.kernel.netlink.tc_hooks import GETQDISC, TCMSG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.kernel.netlink.dump import DumpMessage
+    from lab.kernel.netlink.client import DumpMessage
     from lab.kernel.process.netns import Namespace
 
 # Of <linux/rtnetlink.h>, <linux/if_link.h>, <linux/gen_stats.h>; operational state of RFC 2863 in <linux/if.h>.

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import select
-import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import CommandFailed, OperationFailed, UsageError
-from lab.kernel.netlink.nlmsg import BUFFER
+from lab.kernel.netlink.netlink_events import EventGroup, listener, take
 
 if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 _TIMEOUT: Final = 3.0
-_OF_NEIGHBOURS: Final = 1 << 2
-"""RTMGRP_NEIGH of <linux/rtnetlink.h>."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +51,15 @@ def resolve(namespace: Namespace, interface: str, address: str) -> str:
     """
     if known := _known(namespace, interface, address):
         return known
-    with namespace.inside(_news) as news:
+    with listener(namespace, EventGroup.NEIGHBOUR) as events:
         namespace.run(["ip", "neigh", "replace", address, "dev", interface, "use"])
         deadline = time.monotonic() + _TIMEOUT
         while not (known := _known(namespace, interface, address)):
-            if not select.select([news], [], [], max(0, deadline - time.monotonic()))[0]:
+            if not select.select([events], [], [], max(0, deadline - time.monotonic()))[0]:
                 raise OperationFailed(
                     f"{address} does not answer on {interface} of {namespace.name}", "give --dst-mac"
                 )
-            news.recv(BUFFER)
+            take(events)
     return known
 
 
@@ -73,13 +70,6 @@ def _known(namespace: Namespace, interface: str, address: str) -> str:
         (str(entry["lladdr"]) for entry in entries if "lladdr" in entry and "FAILED" not in entry.get("state", ())),
         "",
     )
-
-
-def _news() -> socket.socket:
-    """What becomes readable when something about the calling thread's neighbours changes."""
-    news = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
-    news.bind((0, _OF_NEIGHBOURS))
-    return news
 
 
 def _ip(namespace: Namespace, *words: str) -> list[dict[str, Any]]:

@@ -1,32 +1,46 @@
-"""What the kernel tells of a namespace's links, neighbours and routes, as it happens (rtnetlink(7), multicast)."""
+"""Changes of a namespace's links, neighbours and routes, as the kernel reports them (rtnetlink(7), multicast)."""
 
 from __future__ import annotations
 
 import errno
 import socket
+from enum import IntFlag
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from lab.kernel.netlink.client import BUFFER, netlink_socket
 
 if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
-_GROUPS: Final = 0x1 | 0x4 | 0x40 | 0x400
-"""RTMGRP_LINK, RTMGRP_NEIGH, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE."""
-_BUFFER: Final = 1 << 16
 _ROOM: Final = 1 << 20
-"""Bytes that the kernel keeps for us: a switch that loses a spine changes hundreds of routes at once."""
+"""Bytes that the kernel keeps for a listener: a switch that loses a spine changes hundreds of routes at once."""
 
 
-def listener(namespace: Namespace) -> socket.socket:
-    """A socket that hears all of it from now on; OperationFailed when the namespace is gone."""
-    heard = namespace.inside(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
-    heard.setblocking(False)
-    heard.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM)
-    heard.bind((0, _GROUPS))
-    return heard
+class EventGroup(IntFlag):
+    """What a listener receives: the RTMGRP_* groups of <linux/rtnetlink.h>."""
+
+    LINK = 0x1
+    NEIGHBOUR = 0x4
+    IPV4_MULTICAST_ROUTE = 0x20
+    IPV4_ROUTE = 0x40
+    IPV6_ROUTE = 0x400
 
 
-def take(heard: socket.socket) -> tuple[list[bytes], bool]:
-    """What came, one piece for each time that the kernel spoke, and whether some of it was lost.
+RECORDED: Final = EventGroup.LINK | EventGroup.NEIGHBOUR | EventGroup.IPV4_ROUTE | EventGroup.IPV6_ROUTE
+"""What a recording has of each node."""
+
+
+def listener(namespace: Namespace, groups: EventGroup = RECORDED) -> socket.socket:
+    """A socket that receives the events of ``groups`` from now on, and whose reads do not block.
+
+    OperationFailed when the namespace is gone.
+    """
+    return namespace.inside(partial(_listener, groups))
+
+
+def take(link: socket.socket) -> tuple[list[bytes], bool]:
+    """The messages that came, one piece for each report of the kernel, and whether some were lost.
 
     OSError when nothing can be read from the socket any more.
     """
@@ -34,10 +48,22 @@ def take(heard: socket.socket) -> tuple[list[bytes], bool]:
     lost = False
     while True:
         try:
-            found.append(heard.recv(_BUFFER))
+            found.append(link.recv(BUFFER))
         except BlockingIOError:
             return found, lost
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
-            lost = True  # the kernel had more than the socket's buffer holds; the rest is still there to be read
+            lost = True  # the kernel had more than the socket's buffer holds; the rest can still be read
+
+
+def _listener(groups: EventGroup) -> socket.socket:
+    link = netlink_socket()
+    try:
+        link.setblocking(False)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM)
+        link.bind((0, int(groups)))
+    except OSError:
+        link.close()
+        raise
+    return link

@@ -17,8 +17,6 @@ ERROR: Final = 2
 """The type of an acknowledgement, good or bad (NLMSG_ERROR)."""
 DONE: Final = 3
 """The type of a list's last message (NLMSG_DONE)."""
-BUFFER: Final = 1 << 16
-"""Bytes that are read at once: the kernel sends no more."""
 _ATTRIBUTE: Final = struct.Struct("=HH")  # nlattr: length, type
 _TYPE: Final = 0x3FFF
 """An attribute's type without its flags (NLA_TYPE_MASK)."""

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from lab.errors import OperationFailed
-from lab.kernel.netlink.nlmsg import BUFFER, DONE, ERROR, HEADER, attributes, each_attribute, messages, text
+from lab.kernel.netlink.client import NetlinkClient, netlink_socket
+from lab.kernel.netlink.nlmsg import attributes, each_attribute, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _NETLINK_RDMA: Final = 20
 _NLDEV: Final = 5 << 10
 _GET, _QP_GET = _NLDEV | 1, _NLDEV | 10
 """RDMA_NLDEV_CMD_GET and RDMA_NLDEV_CMD_RES_QP_GET."""
-_REQUEST_DUMP: Final = 0x0001 | 0x0300
 _DEV_INDEX, _DEV_NAME, _RES_QP, _LQPN, _RQPN = 1, 2, 19, 21, 22
 _TYPE, _STATE, _PID = 26, 27, 28
 """Of enum rdma_nldev_attr."""
@@ -48,16 +47,18 @@ class QueuePair:
 
 
 class Tracking:
-    """Asks what there is; a socket that stays open."""
+    """Reads devices and queue pairs over a socket that stays open."""
 
     def __init__(self) -> None:
         """OperationFailed where there is no RDMA."""
         try:
-            self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_RDMA)
+            self._client = NetlinkClient(netlink_socket(_NETLINK_RDMA))
         except OSError as error:
+            reason = os.strerror(error.errno or 0)
             raise OperationFailed(
-                f"RDMA cannot be asked: {os.strerror(error.errno or 0)}", "rocelab doctor"
+                f"the kernel's RDMA netlink cannot be opened: {reason}", "rocelab doctor"
             ) from error
+        self.socket = self._client.socket
         self.socket.settimeout(_PATIENCE)
 
     def __enter__(self) -> Self:
@@ -76,26 +77,19 @@ class Tracking:
         return list(read_queue_pairs(self._dump(_QP_GET, _ATTRIBUTE.pack(_ATTRIBUTE.size, _DEV_INDEX, index))))
 
     def close(self) -> None:
-        """Ask no more."""
-        self.socket.close()
+        """Close the socket."""
+        self._client.close()
 
-    def _dump(self, command: int, asked: bytes = b"") -> Iterator[bytes]:
+    def _dump(self, command: int, content: bytes = b"") -> list[bytes]:
         """The content of each message of an answer."""
         try:
-            self.socket.send(HEADER.pack(HEADER.size + len(asked), command, _REQUEST_DUMP, 0, 0) + asked)
-            while True:
-                for message in messages(self.socket.recv(BUFFER)):
-                    if message.refused:
-                        raise OSError(message.refused, os.strerror(message.refused))
-                    if message.kind in {DONE, ERROR}:
-                        return
-                    yield message.content
+            return self._client.dump(command, content)
         except OSError as error:
-            said = os.strerror(error.errno or errno.ETIMEDOUT)
-            raise OperationFailed(f"RDMA does not say what it has: {said}") from error
+            reason = os.strerror(error.errno or errno.ETIMEDOUT)
+            raise OperationFailed(f"the kernel does not list its RDMA resources: {reason}") from error
 
 
-def read_queue_pairs(contents: Iterator[bytes]) -> Iterator[QueuePair]:
+def read_queue_pairs(contents: Iterable[bytes]) -> Iterator[QueuePair]:
     """What answers to RDMA_NLDEV_CMD_RES_QP_GET have, less the queue pairs of management."""
     for content in contents:
         for _, entry in each_attribute(attributes(content).get(_RES_QP, b"")):

@@ -14,7 +14,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.kernel.netlink.dump import dump
+from lab.kernel.netlink.client import dump
+from lab.kernel.netlink.netlink_events import EventGroup, listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,9 +28,7 @@ ANYBODY: Final = "0.0.0.0"  # noqa: S104 -- no address to listen on: the source 
 """The source of a route for whatever is sent to a group."""
 MULTICAST: Final = Path("/proc/thread-self/net/ip_mr_vif")
 """By what interfaces the calling thread's namespace routes multicast: a line each, behind one of headings."""
-_RTMGRP_IPV4_MROUTE: Final = 0x20
-_RTMGRP_IPV4_ROUTE: Final = 0x40
-_RTMGRP_IPV6_ROUTE: Final = 0x400
+_ROUTES: Final = EventGroup.IPV4_MULTICAST_ROUTE | EventGroup.IPV4_ROUTE | EventGroup.IPV6_ROUTE
 # Of <linux/rtnetlink.h>.
 _GETROUTE: Final = 26
 _RTMSG: Final = struct.Struct("=BBBBBBBBI")
@@ -120,11 +119,8 @@ class RouteNews:
         self._opened = contextlib.ExitStack()
         self._opened.callback(self._selector.close)
         for namespace in namespaces:
-            listener = namespace.inside(_route_socket)
-            self._opened.enter_context(listener)
-            listener.setblocking(False)
-            listener.bind((0, _RTMGRP_IPV4_MROUTE | _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_ROUTE))
-            self._selector.register(listener, selectors.EVENT_READ, namespace.name)
+            events = self._opened.enter_context(listener(namespace, _ROUTES))
+            self._selector.register(events, selectors.EVENT_READ, namespace.name)
 
     def __enter__(self) -> RouteNews:
         return self
@@ -152,15 +148,11 @@ class RouteNews:
         return names
 
 
-def _route_socket() -> socket.socket:
-    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
-
-
-def _drain(listener: socket.socket) -> None:
+def _drain(link: socket.socket) -> None:
     """Read all there is. OSError when nothing can be read any more: select(2) would report it for ever."""
     while True:
         try:
-            listener.recv(1, socket.MSG_TRUNC)
+            link.recv(1, socket.MSG_TRUNC)
         except BlockingIOError:
             return
         except OSError as error:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.kernel.netlink.nlmsg import BUFFER, ERROR, HEADER, messages, text
+from lab.kernel.netlink.client import ACKNOWLEDGE, BUFFER, REQUEST, netlink_socket
+from lab.kernel.netlink.nlmsg import ERROR, HEADER, messages, text
 
 if TYPE_CHECKING:
     from lab.kernel.netlink.nlmsg import NetlinkMessage
@@ -25,7 +26,7 @@ _SEQUENCE_AT: Final = 8
 _INDEX: Final = struct.Struct("=i")
 _INDEX_AT: Final = 20
 """Where both struct ifinfomsg and struct tcmsg have the interface's index."""
-_REQUEST_ACK: Final = 0x0001 | 0x0004
+_REQUEST_ACK: Final = REQUEST | ACKNOWLEDGE
 CREATE: Final = 0x0400 | 0x0200
 """NLM_F_CREATE | NLM_F_EXCL: make it, and fail if it is there."""
 REPLACE: Final = 0x0400 | 0x0100
@@ -85,7 +86,7 @@ class NetlinkBatch:
 
     def commit(self) -> None:
         """Send all requests from the calling thread's namespace; OperationFailed names the first that failed."""
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
+        with netlink_socket() as link:
             link.setsockopt(_SOL_NETLINK, _NETLINK_EXT_ACK, 1)
             link.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)

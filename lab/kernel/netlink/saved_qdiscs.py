@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.kernel.netlink.dump import dump
+from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.nlmsg import attribute, text
 from lab.kernel.netlink.rtnl import CREATE, enclose
 from lab.kernel.netlink.tc_hooks import CLSACT, GETQDISC, TCMSG

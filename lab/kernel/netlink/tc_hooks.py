@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from lab.kernel.netlink.dump import dump
+from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.nlmsg import attributes, text
 
 # Of <linux/rtnetlink.h> and <linux/pkt_cls.h>.

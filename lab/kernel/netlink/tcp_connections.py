@@ -6,31 +6,27 @@ it keeps its namespace, and so all that is on the loopback of that.
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import os
 import re
 import socket
 import struct
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
+from lab.kernel.netlink.client import NetlinkClient, netlink_socket
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _NETLINK_SOCK_DIAG: Final = 4
 _BY_FAMILY: Final = 20
 _DESTROY: Final = 21
-_REQUEST: Final = 0x0001
-_ACKNOWLEDGE: Final = 0x0004
-_DUMP: Final = 0x0300
-_HEADER: Final = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
 _WANTED: Final = struct.Struct("=BBxxI48s")  # inet_diag_req_v2: family, protocol, states, sockid
 _FOUND: Final = struct.Struct("=Bxxx48s")  # how inet_diag_msg begins: family, sockid
-_CODE: Final = struct.Struct("=i")
-_ERROR: Final = 2
-_DONE: Final = 3
 _CONNECTED: Final = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
 """States of <net/tcp_states.h>: all but those that wait for callers, and those that keep no namespace."""
-_BUFFER: Final = 1 << 16
 _IN_USE: Final = re.compile(r"^TCP6?: inuse ([0-9]+)", re.MULTILINE)
 _FINE: Final = {errno.ENOENT, errno.EOPNOTSUPP}
 """It ended by itself, or this kernel ends none: then it goes when the kernel gives it up."""
@@ -43,12 +39,31 @@ def end_all() -> None:
     """
     if not _any():
         return
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:
-        for family in (socket.AF_INET, socket.AF_INET6):
-            request = _WANTED.pack(family, socket.IPPROTO_TCP, _CONNECTED, bytes(48))
-            for answer in _asked(link, _BY_FAMILY, _DUMP, request):
-                which, identity = _FOUND.unpack_from(answer)
-                _asked(link, _DESTROY, _ACKNOWLEDGE, _WANTED.pack(which, socket.IPPROTO_TCP, _CONNECTED, identity))
+    try:
+        with NetlinkClient(netlink_socket(_NETLINK_SOCK_DIAG)) as client:
+            for family in (socket.AF_INET, socket.AF_INET6):
+                _end_family(client, family)
+    except OSError as error:
+        raise OperationFailed(f"TCP connections cannot be ended: {error.strerror}") from error
+
+
+def _end_family(client: NetlinkClient, family: int) -> None:
+    """End the connections of IPv4 or of IPv6."""
+    with _tolerated():
+        for answer in client.dump(_BY_FAMILY, _WANTED.pack(family, socket.IPPROTO_TCP, _CONNECTED, bytes(48))):
+            which, identity = _FOUND.unpack_from(answer)
+            with _tolerated():
+                client.execute(_DESTROY, _WANTED.pack(which, socket.IPPROTO_TCP, _CONNECTED, identity))
+
+
+@contextlib.contextmanager
+def _tolerated() -> Iterator[None]:
+    """Ignore the refusals in ``_FINE``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FINE:
+            raise
 
 
 def _any() -> bool:
@@ -56,20 +71,3 @@ def _any() -> bool:
     tables = (Path("/proc/thread-self/net", name) for name in ("sockstat", "sockstat6"))
     said = "".join(table.read_text(encoding="ascii") for table in tables if table.exists())
     return any(int(number) for number in _IN_USE.findall(said))
-
-
-def _asked(link: socket.socket, kind: int, flags: int, content: bytes) -> list[bytes]:
-    """What sock_diag answers to one request."""
-    link.send(_HEADER.pack(_HEADER.size + len(content), kind, _REQUEST | flags, 1, 0) + content)
-    found: list[bytes] = []
-    while True:
-        data = link.recv(_BUFFER)
-        while data:
-            length, answer, _, _, _ = _HEADER.unpack_from(data)
-            if answer in {_DONE, _ERROR}:
-                code = -_CODE.unpack_from(data, _HEADER.size)[0]
-                if code and code not in _FINE:
-                    raise OperationFailed(f"TCP connections cannot be ended: {os.strerror(code)}")
-                return found
-            found.append(data[_HEADER.size : length])
-            data = data[(length + 3) & ~3 :]

@@ -7,7 +7,7 @@ import struct
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.kernel.netlink.nlmsg import attributes, text
+from lab.kernel.netlink.nlmsg import attributes, messages, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from lab.kernel.netlink.nlmsg import Attributes
 
 # Of <linux/rtnetlink.h>, <linux/if_link.h>, <linux/neighbour.h>.
-_HEADER: Final = struct.Struct("=IHHII")
 _LINKS: Final = {16: False, 17: True}
 """RTM_NEWLINK, RTM_DELLINK: whether it goes."""
 _ROUTES: Final = {24: False, 25: True}
@@ -52,13 +51,9 @@ class KernelNews:
 
     def events(self, ns: int, number: int, data: bytes) -> Iterator[dict[str, Any]]:
         """What the kernel told of node ``number`` at ``ns``; nothing for a message that is damaged."""
-        at = 0
-        while at + _HEADER.size <= len(data):
-            length, kind, *_ = _HEADER.unpack_from(data, at)
-            content = data[at + _HEADER.size : at + length]
-            at += max(_HEADER.size, (length + 3) & ~3)
+        for message in messages(data):
             try:
-                told = self._told(number, kind, content)
+                told = self._told(number, message.kind, message.content)
             except (struct.error, ValueError, KeyError, IndexError):
                 continue
             if told is not None:

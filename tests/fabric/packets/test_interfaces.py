@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.errors import OperationFailed
-from lab.kernel.netlink.dump import dump
+from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.interfaces import interfaces, root_qdiscs
 from lab.kernel.process import netns
 from lab.kernel.process.netns import Namespace

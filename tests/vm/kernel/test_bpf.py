@@ -41,8 +41,8 @@ TC_ACT_OK, TC_ACT_SHOT = 0, 2
 LOAD_AND_WAIT = """
 import sys
 from pathlib import Path
-from lab.kernel import bpf
-with bpf.Object.open(Path(sys.argv[1])) as sample:
+from lab.kernel.bpf import bpf_object
+with bpf_object.Object.open(Path(sys.argv[1])) as sample:
     sample.load()
     sample.attach_struct_ops("drop_all")
     print("loaded", flush=True)
@@ -51,9 +51,9 @@ with bpf.Object.open(Path(sys.argv[1])) as sample:
 READ_AND_ORDER = """
 import os, sys
 from pathlib import Path
-from lab.kernel import arrays, pins
+from lab.kernel.bpf import array_maps, pins
 descriptor = pins.open_pinned(Path(sys.argv[1]))
-orders = arrays.mapped(descriptor, [("verdict", "u4"), ("seen", "u4"), ("unused", "u4")], writable=True)
+orders = array_maps.mapped(descriptor, [("verdict", "u4"), ("seen", "u4"), ("unused", "u4")], writable=True)
 os.close(descriptor)
 print(orders["seen"].tolist())
 orders[2]["verdict"] = 2
