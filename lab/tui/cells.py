@@ -6,11 +6,9 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from lab.telemetry.read.dashboard import FigureUnit
-from lab.units import format_rate, format_size
-
 if TYPE_CHECKING:
-    from lab.telemetry.read.dashboard import Measure, Snapshot
+    from lab.telemetry.read.dashboard import Snapshot
+    from lab.telemetry.read.measures import Measure
 
 NOTHING: Final = "·"
 """What stands for 0: a table of an idle fabric is quiet, and what moves is seen."""
@@ -22,15 +20,7 @@ def cell(measure: Measure, value: float) -> str:
         return ""
     if not value:
         return NOTHING
-    match measure.unit:
-        case FigureUnit.RATE:
-            return format_rate(round(value))
-        case FigureUnit.BYTES:
-            return format_size(round(value))
-        case FigureUnit.SHARE:
-            return f"{value:.1%}"
-        case FigureUnit.PER_SECOND:
-            return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+    return measure.format(value)
 
 
 def rows(look: Snapshot, column: int, *, descending: bool) -> list[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lab.telemetry.read.measures import OWNER_TABLES
 from lab.telemetry.read.series import RecordingClock, Series
 from lab.telemetry.store.log_store import LogStore
 from lab.telemetry.store.recording_folder import invalid
@@ -57,8 +58,7 @@ class CounterTables:
 
     def has(self, table: str, name: Sequence[str]) -> bool:
         """Whether something of this name is counted there, be it 0 all the time."""
-        whole = {"priorities": "ports", "queues": "ports", "groups": "ports"}.get(table, table)
-        return table in self._tables and tuple(name) in self._rows_of(whole)
+        return table in self._tables and tuple(name) in self._rows_of(OWNER_TABLES.get(table, table))
 
     def series(self, table: str, column: str, key: Key, name: str) -> Series:
         """One row of one column: 0 all the time where nothing was counted."""

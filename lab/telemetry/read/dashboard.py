@@ -5,12 +5,13 @@ It is made of two moments, and does not care whether they are of now or of a rec
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
+
+from lab.telemetry.read import measures
+from lab.telemetry.read.measures import LINK_TABLE, OWNER_TABLES, MeasureScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,37 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.telemetry.read.counter_tables import Key
+    from lab.telemetry.read.measures import Measure
     from lab.telemetry.read.recording import RecordedEvent
 
 _NS: Final = 10**9
 WINDOW: Final = _NS
 """Over how long rates are taken."""
-
-
-class FigureUnit(Enum):
-    """In what a figure is told."""
-
-    RATE = "bit/s"
-    BYTES = "B"
-    SHARE = "share of the time"
-    PER_SECOND = "a second"
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A column: its name for programs and its title, and the counters, by table and pattern, that it is made of.
-
-    Those of a port's eight priorities are added up, or the highest is taken; a gauge is what it is, and of anything
-    else its growth in a second is told, times ``scale``.
-    """
-
-    name: str
-    title: str
-    unit: FigureUnit
-    counters: tuple[tuple[str, str], ...]
-    scale: float = 1.0
-    gauge: bool = False
-    highest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +36,15 @@ class Sheet:
     measures: tuple[Measure, ...]
 
 
-PORTS: Final = Sheet("ports", ("ports", "interfaces"), (
-    Measure("tx_bps", "sends", FigureUnit.RATE, (("priorities", "tx_prio_bytes"), ("interfaces", "tx_bytes")), 8),
-    Measure("rx_bps", "receives", FigureUnit.RATE, (("priorities", "rx_prio_bytes"), ("interfaces", "rx_bytes")), 8),
-    Measure("queue_bytes", "queue", FigureUnit.BYTES, (("queues", "queue_depth_bytes"),), gauge=True),
-    Measure("paused", "paused", FigureUnit.SHARE, (("priorities", "rx_prio_pause_duration"),), 1e-6, highest=True),
-    Measure("rx_pauses", "PFC in/s", FigureUnit.PER_SECOND, (("priorities", "rx_prio_pause"),)),
-    Measure("tx_pauses", "PFC out/s", FigureUnit.PER_SECOND, (("priorities", "tx_prio_pause"),)),
-    Measure("marked", "CE/s", FigureUnit.PER_SECOND, (("queues", "queue_ecn_marked"),)),
-    Measure("dropped", "drops/s", FigureUnit.PER_SECOND,
-            (("queues", r"queue_drop_\w+_packets"), ("interfaces", "[rt]x_dropped"))),
+PORTS: Final = Sheet("ports", (MeasureScope.PORT.table, LINK_TABLE), (
+    measures.TX_RATE, measures.RX_RATE, measures.QUEUE_BYTES, measures.PAUSED, measures.XOFF_RX_RATE,
+    measures.XOFF_TX_RATE, measures.MARK_RATE, measures.DROP_RATE,
 ))  # fmt: skip
-"""Bytes are those of frames without FCS, as counters have them; paused is the priority that suffers most."""
-DEVICES: Final = Sheet("devices", ("rdma",), (
-    Measure("tx_bps", "sends", FigureUnit.RATE, (("rdma", "sent_bytes"),), 8),
-    Measure("rx_bps", "receives", FigureUnit.RATE, (("rdma", "rcvd_bytes"),), 8),
-    Measure("tx_packets", "sent/s", FigureUnit.PER_SECOND, (("rdma", "sent_pkts"),)),
-    Measure("rx_packets", "received/s", FigureUnit.PER_SECOND, (("rdma", "rcvd_pkts"),)),
-    Measure("gaps", "gaps/s", FigureUnit.PER_SECOND, (("rdma", "out_of_seq_request"),)),
-    Measure("naks", "NAKs/s", FigureUnit.PER_SECOND, (("rdma", "rcvd_seq_err"),)),
-    Measure("again", "again/s", FigureUnit.PER_SECOND, (("rdma", "duplicate_request"),)),
-    Measure("retries", "retries/s", FigureUnit.PER_SECOND, (("rdma", "completer_retry_err"),)),
+DEVICES: Final = Sheet("devices", (MeasureScope.DEVICE.table,), (
+    measures.RDMA_TX_RATE, measures.RDMA_RX_RATE, measures.RDMA_TX_PACKET_RATE, measures.RDMA_RX_PACKET_RATE,
+    measures.GAP_RATE, measures.NAK_RATE, measures.DUPLICATE_RATE, measures.RETRY_RATE,
 ))  # fmt: skip
 SHEETS: Final = (PORTS, DEVICES)
-_WHOLE: Final = {"priorities": "ports", "queues": "ports", "groups": "ports"}
-"""Of which table the things are whose numbers a table counts: of what never counted it has no rows."""
 
 
 class CounterMoment(Protocol):
@@ -136,32 +96,24 @@ class Dashboard:
         """The figures of a sheet; rates are those since ``before``, and 0 where that is no other moment."""
         names = self._names[sheet.name]
         seconds = (now.ns - before.ns) / _NS
-        columns = [self._column(sheet, measure, now, before, seconds) for measure in sheet.measures]
+        columns = [self._column(sheet, measure, now, before) for measure in sheet.measures]
         values = np.stack(columns, axis=1) if names else np.zeros((0, len(columns)))
         return Snapshot(now.ns, seconds, names, sheet.measures, values)
 
     def _column(
-        self, sheet: Sheet, measure: Measure, now: CounterMoment, before: CounterMoment, seconds: float
+        self, sheet: Sheet, measure: Measure, now: CounterMoment, before: CounterMoment
     ) -> NDArray[np.float64]:
+        """A measure of each line: its rows' values added up, or the highest of them; not a number without rows."""
         found = np.full(len(self._names[sheet.name]), np.nan)
-        for table, _ in self._counters(measure):
-            found[self._lines_of(sheet, _WHOLE.get(table, table))] = 0
-        for table, column in self._counters(measure):
-            grown = now.values(table, column).astype(np.int64)
-            if not measure.gauge:
-                grown = grown - before.values(table, column).astype(np.int64)
-            gather = np.maximum.at if measure.highest else np.add.at
-            gather(found, self._lines_of(sheet, table), grown)
-        return found if measure.gauge else found * (measure.scale / seconds if seconds else 0.0)
-
-    def _counters(self, measure: Measure) -> list[tuple[str, str]]:
-        """The tables and columns that it is made of, of those that there are."""
-        return [
-            (table, column)
-            for table, pattern in measure.counters
-            for column in self._columns.get(table, ())
-            if re.fullmatch(pattern, column)
-        ]
+        counters = [(table, column) for table, column in measure.columns if column in self._columns.get(table, ())]
+        for table, _ in counters:
+            found[self._lines_of(sheet, OWNER_TABLES.get(table, table))] = 0
+        gather = np.maximum.at if measure.highest else np.add.at
+        ns = np.array([before.ns, now.ns])
+        for table, column in counters:
+            samples = np.stack([before.values(table, column), now.values(table, column)])
+            gather(found, self._lines_of(sheet, table), measure.reduce(samples, ns))
+        return found
 
     def _lines_of(self, sheet: Sheet, table: str) -> NDArray[np.int64]:
         """To which line of a sheet each row of a table belongs."""

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
+from lab.dataplane import reductions
 from lab.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from lab.telemetry.read.measures import Measure
 
 _NS: Final = 10**9
 
@@ -77,12 +80,12 @@ class Series:
     @property
     def last(self) -> int:
         """The last value; 0 without samples."""
-        return int(self.values[-1]) if len(self) else 0
+        return int(reductions.last(self.values))
 
     @property
     def max(self) -> int:
         """The highest value; 0 without samples."""
-        return int(self.values.max()) if len(self) else 0
+        return int(reductions.peak(self.values))
 
     def during(self, phase: str | RecordingPhase) -> Self:
         """Its samples from the beginning of a phase to its end; UsageError when there is no such phase."""
@@ -95,26 +98,28 @@ class Series:
         behind = int(np.searchsorted(self.ns, end, "right"))
         return replace(self, ns=self.ns[first:behind], values=self.values[first:behind])
 
+    def value(self, measure: Measure) -> float:
+        """The value of a measure that is made of it, in the measure's unit; of all its samples."""
+        return float(measure.reduce(self.values, self.ns))
+
     def delta(self) -> int:
         """By how much a counter grew; UsageError for a gauge, which may fall."""
         self._require_counter()
-        return self.last - self.first
+        return int(reductions.growth(self.values))
 
     def rate(self) -> float:
         """By how much a counter grew in a second, on average; 0.0 where no time passed."""
-        passed = (int(self.ns[-1]) - int(self.ns[0])) / _NS if len(self) else 0.0
-        return self.delta() / passed if passed else 0.0
+        self._require_counter()
+        return float(reductions.rate(self.values, self.ns))
 
     def rates(self) -> SampledRates:
         """By how much a counter grew in a second, from sample to sample."""
         self._require_counter()
-        grown = np.diff(self.values.astype(np.int64))
-        passed = np.diff(self.ns) / _NS
-        return SampledRates(self.seconds[1:], grown / np.where(passed > 0, passed, np.inf))
+        return SampledRates(self.seconds[1:], reductions.step_rates(self.values, self.ns))
 
     def since(self) -> float | None:
         """Seconds into the recording at which it was first seen to have grown; None when it never did."""
-        moved = np.flatnonzero(np.diff(self.values.astype(np.int64)))
+        moved = np.flatnonzero(reductions.steps(self.values))
         return float(self.seconds[moved[0] + 1]) if len(moved) else None
 
     def _require_counter(self) -> None:

@@ -4,6 +4,7 @@
 
     recording.port("leaf1:swp3").rx_pause(priority=3).during("inject").delta()
     recording.rdma("h1").counter("out_of_seq_request").delta()
+    recording.port("leaf1:swp3").value(measures.PAUSED, "inject", priority=3)
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lab.errors import UsageError
 from lab.model.values.suggest import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lab.telemetry.read.counter_tables import CounterTables
-    from lab.telemetry.read.series import Series
+    from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.series import RecordingPhase, Series
 
 _NUMBERED: Final = re.compile(r"^((?:rx|tx)_prio|queue|pg)(\d)_")
 _ALL: Final = range(8)
@@ -45,6 +49,34 @@ class PortView:
             return self._of(("ports", "interfaces"), name, self.key)
         plain = _NUMBERED.sub(r"\1_", name)
         return self._of(("priorities", "queues", "groups"), plain, (*self.key, int(found[2])))
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a port of a plain link, which counts no priorities, queues and groups."""
+        return self._counted.has("interfaces", self.key)
+
+    def series(self, measure: Measure, priority: int | None = None) -> Series:
+        """The counters of a measure, added up; UsageError where the port does not count them.
+
+        Without a ``priority`` (or queue, or group) those of all eight are added, too. A measure of which the highest
+        counts has no such sum: it is a UsageError, and ``value`` reduces it.
+        """
+        if priority is None and measure.highest and not self.plain:
+            raise UsageError(f"{measure.title} of {self.name} is of a priority", "name one")
+        return _total(self._of_measure(measure, priority))
+
+    def value(
+        self, measure: Measure, phase: str | RecordingPhase | None = None, priority: int | None = None
+    ) -> float:
+        """The value of a measure in a phase, or over all samples, in the measure's unit.
+
+        UsageError as of ``series``, and where there is no such phase. Without a ``priority`` it is of the whole port:
+        the sum of all eight, or the highest.
+        """
+        one = priority is not None or not measure.scope.numbered or self.plain
+        series = [self.series(measure, number) for number in ([priority] if one else _ALL)]
+        windows = series if phase is None else [each.during(phase) for each in series]
+        return measure.combine(np.array([window.value(measure) for window in windows]))
 
     def rx_pause(self, priority: int | None = None) -> Series:
         """PFC frames that paused it."""
@@ -94,15 +126,30 @@ class PortView:
         return _total(self._sum(name.replace("queue_", "queue{n}_", 1), queue) for name in wanted)
 
     def _traffic(self, direction: str, unit: str, priority: int | None) -> Series:
-        if self._counted.has("interfaces", self.key):
-            if priority is not None:
-                raise UsageError(f"{self.name} is a plain link: it has no priorities", "ask without one")
+        if self.plain:
+            self._require_numberless(priority)
             return self.counter(f"{direction}_{unit}")
         return self._sum(f"{direction}_prio{{n}}_{unit}", priority)
 
     def _sum(self, name: str, number: int | None) -> Series:
+        if "{n}" not in name:
+            return self.counter(name)
         numbers = _ALL if number is None else [number]
         return _total(self.counter(name.replace("{n}", str(each))) for each in numbers)
+
+    def _of_measure(self, measure: Measure, priority: int | None) -> Iterator[Series]:
+        if self.plain:
+            self._require_numberless(priority)
+            if not measure.links:
+                raise UsageError(f"{self.name} is a plain link: it does not count {measure.title}", "see ip -s link")
+            yield from (self.counter(name) for name in measure.links)
+            return
+        for name in measure.counters:
+            yield self._sum(name, priority if measure.scope.numbered else None)
+
+    def _require_numberless(self, priority: int | None) -> None:
+        if priority is not None:
+            raise UsageError(f"{self.name} is a plain link: it has no priorities", "ask without one")
 
     def _of(self, tables: Iterable[str], column: str, key: tuple[str | int, ...]) -> Series:
         for table in tables:
@@ -131,6 +178,19 @@ class DeviceView:
         if name not in self.counters:
             raise UsageError(f"{self.name} has no counter {name}", suggest(name, self.counters, "see its counters"))
         return self._counted.series(self.table, name, self.key, f"{self.name} {name}")
+
+    def series(self, measure: Measure) -> Series:
+        """The counters of a measure, added up; UsageError where there is none."""
+        return _total(self.counter(name) for name in measure.counters)
+
+    def counts(self, measure: Measure) -> bool:
+        """Whether it has the counters of a measure."""
+        return self.counters.keys() >= set(measure.counters)
+
+    def value(self, measure: Measure, phase: str | RecordingPhase | None = None) -> float:
+        """The value of a measure in a phase, or over all samples; UsageError as of ``series``."""
+        series = self.series(measure)
+        return (series if phase is None else series.during(phase)).value(measure)
 
 
 def _total(parts: Iterable[Series]) -> Series:

@@ -93,7 +93,7 @@ def test_ports_are_sorted_by_any_column_either_way(path: Path) -> None:
         await pilot.press("s")
         assert (table.descending, table.lines[0][0]) == (True, PORT)
         await pilot.press(*["right"] * 5, "s")
-        assert (table.titles[6], table.lines[0][0]) == ("PFC out/s", OTHER)
+        assert (table.titles[6], table.lines[0][0]) == ("XOFF tx/s", OTHER)
         await pilot.press(*["left"] * 6, "s")
         names = [line[0] for line in table.lines]
         assert names.index("h2:eth1") < names.index("leaf1:swp1") < names.index("leaf2:swp1")

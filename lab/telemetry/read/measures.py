@@ -1,0 +1,418 @@
+"""What rocelab measures: each measure's name, title, unit, counters and reduction, in one place.
+
+``rocelab top``, ``replay``, ``counters``, ``diagnose``, reports and their page read names, titles and units here. A
+measure refers to counters by the names of ``lab.dataplane.counter_names``, ``{n}`` standing for a priority, queue or
+group; to those of a plain link and of an RDMA device by the kernel's names. Values are in base units: bytes, bit/s,
+seconds, shares from 0 to 1, counts.
+
+::
+
+    PAUSED.reduce(series.values, series.ns)      0.25 of the window
+    PAUSED.format(0.25)                          25.0%
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lab.dataplane import reductions
+from lab.units import format_rate, format_size, format_time
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FEW: Final = 10
+"""Events in a second below which a tenth matters."""
+
+
+class MeasureUnit(StrEnum):
+    """The unit of a value, as it is written behind one."""
+
+    BITS_PER_SECOND = "bit/s"
+    BYTES = "B"
+    SECONDS = "s"
+    SHARE = "share of the time"
+    PACKETS = "packets"
+    FRAMES = "frames"
+    EVENTS = "events"
+    PACKETS_PER_SECOND = "packets/s"
+    FRAMES_PER_SECOND = "frames/s"
+    EVENTS_PER_SECOND = "events/s"
+
+    @property
+    def per_second(self) -> bool:
+        """Whether it is a count in a second."""
+        return self in _PER_SECOND.values()
+
+    def write(self, value: float) -> str:
+        """A value with its unit, short: a count has none, as its title says what is counted."""
+        match self:
+            case MeasureUnit.BITS_PER_SECOND:
+                return format_rate(round(value))
+            case MeasureUnit.BYTES:
+                return format_size(round(value))
+            case MeasureUnit.SECONDS:
+                return format_time(value)
+            case MeasureUnit.SHARE:
+                return f"{value:.1%}"
+        return f"{value:.1f}" if self.per_second and value < _FEW else f"{value:.0f}"
+
+
+_PER_SECOND: Final = {
+    MeasureUnit.PACKETS: MeasureUnit.PACKETS_PER_SECOND,
+    MeasureUnit.FRAMES: MeasureUnit.FRAMES_PER_SECOND,
+    MeasureUnit.EVENTS: MeasureUnit.EVENTS_PER_SECOND,
+}
+
+
+class Reduction(StrEnum):
+    """How the samples of a window become one value. The last two are of gauges, the others of counters."""
+
+    DIFFERENCE = "difference"
+    RATE = "rate"
+    SHARE = "share of time"
+    LAST = "last"
+    PEAK = "peak"
+
+
+class MeasureScope(StrEnum):
+    """What has a measure: a port, each of its eight priorities, queues or groups, an RDMA device, or a node."""
+
+    PORT = "port"
+    PRIORITY = "priority"
+    QUEUE = "queue"
+    GROUP = "group"
+    DEVICE = "device"
+    NODE = "node"
+
+    @property
+    def owner(self) -> str:
+        """What has the figure: a port has those of its priorities, queues and groups. Names are unique in it."""
+        return "port" if self.numbered else self.value
+
+    @property
+    def numbered(self) -> bool:
+        """Whether a port has eight."""
+        return self in {MeasureScope.PRIORITY, MeasureScope.QUEUE, MeasureScope.GROUP}
+
+    @property
+    def table(self) -> str:
+        """The recording's table that has its counters."""
+        return _TABLES[self]
+
+
+_TABLES: Final = {
+    MeasureScope.PORT: "ports",
+    MeasureScope.PRIORITY: "priorities",
+    MeasureScope.QUEUE: "queues",
+    MeasureScope.GROUP: "groups",
+    MeasureScope.DEVICE: "rdma",
+    MeasureScope.NODE: "nodes",
+}
+LINK_TABLE: Final = "interfaces"
+"""The recording's table that has the counters of plain links."""
+OWNER_TABLES: Final = {scope.table: MeasureScope.PORT.table for scope in MeasureScope if scope.numbered}
+"""Of a table with numbered rows, the table that has a row for each port: a number that never counted has no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A quantity that is counted, and how a window of it becomes a value.
+
+    ``scale`` converts a count to the unit: 8 where bytes become bits, 1e-6 where microseconds become seconds.
+    Several counters add up. So do the eight of a port, or with ``highest`` the highest of them counts.
+    """
+
+    name: str
+    title: str
+    unit: MeasureUnit
+    scope: MeasureScope
+    counters: tuple[str, ...]
+    meaning: str
+    reduction: Reduction = Reduction.DIFFERENCE
+    scale: float = 1.0
+    links: tuple[str, ...] = ()
+    """Counters of a plain link, where it counts the same."""
+    highest: bool = False
+
+    @property
+    def gauge(self) -> bool:
+        """Whether its counters are gauges: they say how something is, or was at most, and may fall."""
+        return self.reduction in {Reduction.LAST, Reduction.PEAK}
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The recording's table and column of each counter."""
+        own = tuple((self.scope.table, name.replace("{n}", "")) for name in self.counters)
+        return own + tuple((LINK_TABLE, name) for name in self.links)
+
+    def series(self, number: int | None = None) -> str:
+        """The name of its counter for priority, queue or group ``number``; of several what is common to them.
+
+        Without a number where the scope has some: the counter of a plain link.
+        """
+        names = self.links if number is None and self.links else self.counters
+        words = zip(*(each.split("_") for each in names), strict=True)
+        name = "_".join(same[0] if len(set(same)) == 1 else "*" for same in words)
+        return name if number is None else name.replace("{n}", str(number))
+
+    def reduce(self, values: NDArray[np.uint64], ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The value of a window, in the unit: samples along the first axis, taken at ``ns``."""
+        match self.reduction:
+            case Reduction.DIFFERENCE:
+                return np.multiply(reductions.growth(values), self.scale)
+            case Reduction.RATE:
+                return reductions.rate(values, ns) * self.scale
+            case Reduction.SHARE:
+                return reductions.time_share(values, ns, 1 / self.scale)
+            case Reduction.LAST:
+                return np.multiply(reductions.last(values), self.scale)
+            case Reduction.PEAK:
+                return np.multiply(reductions.peak(values), self.scale)
+
+    def combine(self, values: NDArray[np.float64]) -> float:
+        """One value of those of several priorities, queues or groups; 0 of none."""
+        return float(values.max(initial=0.0) if self.highest or self.reduction is Reduction.PEAK else values.sum())
+
+    def format(self, value: float) -> str:
+        """A value with its unit."""
+        return self.unit.write(value)
+
+    def rate(self, name: str, title: str = "") -> Measure:
+        """The same in a second: of bytes as bit/s, of anything else as counts, with ``/s`` behind the title."""
+        bits = self.unit is MeasureUnit.BYTES
+        return replace(
+            self,
+            name=name,
+            title=title or f"{self.title}/s",
+            unit=MeasureUnit.BITS_PER_SECOND if bits else _PER_SECOND[self.unit],
+            scale=8.0 if bits else self.scale,
+            reduction=Reduction.RATE,
+        )
+
+
+DROP_REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
+"""Why ports drop packets, as their counters name it."""
+_PORT, _PRIORITY, _QUEUE, _GROUP = (
+    MeasureScope.PORT, MeasureScope.PRIORITY, MeasureScope.QUEUE, MeasureScope.GROUP,
+)  # fmt: skip
+_PACKETS, _FRAMES, _BYTES, _EVENTS = (
+    MeasureUnit.PACKETS, MeasureUnit.FRAMES, MeasureUnit.BYTES, MeasureUnit.EVENTS,
+)  # fmt: skip
+_LAST, _PEAK = Reduction.LAST, Reduction.PEAK
+
+RX_PACKETS: Final = Measure(
+    "rx_packets", "packets received", _PACKETS, _PRIORITY, ("rx_prio{n}_packets",), "packets received",
+    links=("rx_packets",),
+)  # fmt: skip
+RX_BYTES: Final = Measure(
+    "rx_bytes", "received", _BYTES, _PRIORITY, ("rx_prio{n}_bytes",), "bytes of frames received, without FCS",
+    links=("rx_bytes",),
+)  # fmt: skip
+TX_PACKETS: Final = Measure(
+    "tx_packets", "packets sent", _PACKETS, _PRIORITY, ("tx_prio{n}_packets",), "packets sent", links=("tx_packets",)
+)
+TX_BYTES: Final = Measure(
+    "tx_bytes", "sent", _BYTES, _PRIORITY, ("tx_prio{n}_bytes",), "bytes of frames sent, without FCS",
+    links=("tx_bytes",),
+)  # fmt: skip
+RX_RATE: Final = replace(
+    RX_BYTES.rate("rx_bps", "rx rate"), meaning="bits of frames received in a second, without FCS"
+)
+TX_RATE: Final = replace(TX_BYTES.rate("tx_bps", "tx rate"), meaning="bits of frames sent in a second, without FCS")
+
+XOFF_RX: Final = Measure(
+    "xoff_rx", "XOFF rx", _FRAMES, _PRIORITY, ("rx_prio{n}_pause",), "PFC frames received that paused the port"
+)
+XON_RX: Final = Measure(
+    "xon_rx", "XON rx", _FRAMES, _PRIORITY, ("rx_prio{n}_resume",), "PFC frames received that ended a pause"
+)
+XOFF_IGNORED: Final = Measure(
+    "xoff_ignored", "XOFF ignored", _FRAMES, _PRIORITY, ("rx_prio{n}_pause_ignored",),
+    "PFC frames received that the port does not obey",
+)  # fmt: skip
+XOFF_TX: Final = Measure(
+    "xoff_tx", "XOFF tx", _FRAMES, _PRIORITY, ("tx_prio{n}_pause",), "PFC frames sent that pause the peer"
+)
+XON_TX: Final = Measure(
+    "xon_tx", "XON tx", _FRAMES, _PRIORITY, ("tx_prio{n}_resume",), "PFC frames sent that end a pause of the peer"
+)
+XOFF_RX_RATE: Final = XOFF_RX.rate("rx_pauses")
+XOFF_TX_RATE: Final = XOFF_TX.rate("tx_pauses")
+PAUSED_SECONDS: Final = Measure(
+    "paused_seconds", "paused", MeasureUnit.SECONDS, _PRIORITY, ("rx_prio{n}_pause_duration",),
+    "time in which the port might not send", scale=1e-6, highest=True,
+)  # fmt: skip
+PAUSED: Final = replace(
+    PAUSED_SECONDS, name="paused", title="paused time", unit=MeasureUnit.SHARE, reduction=Reduction.SHARE,
+    meaning="share of the time in which the port might not send",
+)  # fmt: skip
+
+QUEUE_BYTES: Final = Measure(
+    "queue_bytes", "queue", _BYTES, _QUEUE, ("queue{n}_depth_bytes",), "bytes that wait in the queue", _LAST
+)
+QUEUE_PACKETS: Final = Measure(
+    "queue_packets", "queued packets", _PACKETS, _QUEUE, ("queue{n}_depth_packets",),
+    "packets that wait in the queue", _LAST,
+)  # fmt: skip
+QUEUE_PEAK: Final = replace(
+    QUEUE_BYTES, name="queue_peak_bytes", title="peak queue", reduction=_PEAK,
+    meaning="most bytes that waited in the queue when a sample was taken",
+)  # fmt: skip
+QUEUE_WATERMARK: Final = Measure(
+    "queue_watermark_bytes", "queue watermark", _BYTES, _QUEUE, ("queue{n}_watermark_bytes",),
+    "most bytes that waited in the queue since counters were cleared", _PEAK,
+)  # fmt: skip
+OFFERED_PACKETS: Final = Measure(
+    "offered_packets",
+    "packets offered",
+    _PACKETS,
+    _QUEUE,
+    ("queue{n}_offered_packets",),
+    "packets offered to the queue",
+)
+OFFERED_BYTES: Final = Measure(
+    "offered_bytes", "offered", _BYTES, _QUEUE, ("queue{n}_offered_bytes",), "bytes of packets offered to the queue"
+)
+ECN_MARKED: Final = Measure(
+    "marked_packets", "ECN marks", _PACKETS, _QUEUE, ("queue{n}_ecn_marked",), "packets marked CE"
+)
+MARK_RATE: Final = ECN_MARKED.rate("marked")
+NOT_ECT: Final = Measure(
+    "not_ect_packets", "not ECT", _PACKETS, _QUEUE, ("queue{n}_not_ect",), "packets to be marked that are not ECT"
+)
+DROPPED: Final = Measure(
+    "dropped_packets", "drops", _PACKETS, _QUEUE, tuple(f"queue{{n}}_drop_{why}_packets" for why in DROP_REASONS),
+    "packets dropped, for any reason", links=("rx_dropped", "tx_dropped"),
+)  # fmt: skip
+DROPPED_BYTES: Final = Measure(
+    "dropped_bytes", "dropped bytes", _BYTES, _QUEUE, tuple(f"queue{{n}}_drop_{why}_bytes" for why in DROP_REASONS),
+    "bytes of packets dropped, for any reason",
+)  # fmt: skip
+DROP_RATE: Final = DROPPED.rate("dropped")
+STORMS: Final = Measure(
+    "storms", "PFC storms", _EVENTS, _QUEUE, ("queue{n}_storms",), "storms detected by the PFC watchdog"
+)
+STORMS_RESTORED: Final = Measure(
+    "storms_restored", "PFC storms restored", _EVENTS, _QUEUE, ("queue{n}_restored",),
+    "storms that the PFC watchdog saw end",
+)  # fmt: skip
+
+BUFFER_BYTES: Final = Measure(
+    "buffer_bytes", "buffer", _BYTES, _GROUP, ("pg{n}_bytes",), "bytes of the priority group in the buffer", _LAST
+)
+BUFFER_WATERMARK: Final = Measure(
+    "buffer_watermark_bytes", "buffer watermark", _BYTES, _GROUP, ("pg{n}_watermark_bytes",),
+    "most bytes of the priority group in the buffer since counters were cleared", _PEAK,
+)  # fmt: skip
+HEADROOM_BYTES: Final = Measure(
+    "headroom_bytes", "headroom", _BYTES, _GROUP, ("pg{n}_headroom_bytes",),
+    "bytes of the priority group in headroom", _LAST,
+)  # fmt: skip
+HEADROOM_PEAK: Final = replace(
+    HEADROOM_BYTES, name="headroom_peak_bytes", title="peak headroom", reduction=_PEAK,
+    meaning="most bytes of the priority group in headroom when a sample was taken",
+)  # fmt: skip
+HEADROOM_WATERMARK: Final = Measure(
+    "headroom_watermark_bytes", "headroom watermark", _BYTES, _GROUP, ("pg{n}_headroom_watermark_bytes",),
+    "most bytes of the priority group in headroom since counters were cleared", _PEAK,
+)  # fmt: skip
+REFUSED: Final = Measure(
+    "refused_packets", "ingress drops", _PACKETS, _GROUP, ("pg{n}_drop_packets",),
+    "packets for which the priority group had no room",
+)  # fmt: skip
+REFUSED_BYTES: Final = Measure(
+    "refused_bytes", "ingress dropped bytes", _BYTES, _GROUP, ("pg{n}_drop_bytes",),
+    "bytes of packets for which the priority group had no room",
+)  # fmt: skip
+
+PFC_RX: Final = Measure("pfc_rx", "PFC rx", _FRAMES, _PORT, ("rx_pfc",), "PFC frames received, XOFF, XON and ignored")
+PFC_INVALID: Final = Measure(
+    "pfc_invalid",
+    "invalid PFC rx",
+    _FRAMES,
+    _PORT,
+    ("rx_pfc_invalid",),
+    "MAC control frames received that are no PFC",
+)
+GLOBAL_PAUSE_RX: Final = Measure(
+    "global_pause_rx",
+    "802.3x PAUSE rx",
+    _FRAMES,
+    _PORT,
+    ("rx_global_pause",),
+    "802.3x PAUSE frames received: ignored",
+)
+PFC_TX: Final = Measure("pfc_tx", "PFC tx", _FRAMES, _PORT, ("tx_pfc",), "PFC frames sent")
+CNP_RX: Final = Measure(
+    "cnp_rx", "CNP rx", _PACKETS, _PORT, ("rx_cnp",), "RoCEv2 congestion notification packets received"
+)
+
+PORT_MEASURES: Final = (
+    RX_PACKETS, RX_BYTES, RX_RATE, TX_PACKETS, TX_BYTES, TX_RATE,
+    XOFF_RX, XOFF_RX_RATE, XON_RX, XOFF_IGNORED, XOFF_TX, XOFF_TX_RATE, XON_TX, PAUSED_SECONDS, PAUSED,
+    QUEUE_BYTES, QUEUE_PACKETS, QUEUE_PEAK, QUEUE_WATERMARK, OFFERED_PACKETS, OFFERED_BYTES,
+    ECN_MARKED, MARK_RATE, NOT_ECT, DROPPED, DROP_RATE, DROPPED_BYTES, STORMS, STORMS_RESTORED,
+    BUFFER_BYTES, BUFFER_WATERMARK, HEADROOM_BYTES, HEADROOM_PEAK, HEADROOM_WATERMARK, REFUSED, REFUSED_BYTES,
+    PFC_RX, PFC_INVALID, GLOBAL_PAUSE_RX, PFC_TX, CNP_RX,
+)  # fmt: skip
+"""Of a port, its priorities, queues and groups."""
+
+
+def _of_device(counter: str, title: str, meaning: str, unit: MeasureUnit = _PACKETS) -> Measure:
+    """A counter of an RDMA device, which keeps its kernel's name."""
+    return Measure(counter, title, unit, MeasureScope.DEVICE, (counter,), meaning)
+
+
+RDMA_SENT_BYTES: Final = _of_device("sent_bytes", "sent", "bytes of RoCE packets sent", _BYTES)
+RDMA_RECEIVED_BYTES: Final = _of_device("rcvd_bytes", "received", "bytes of RoCE packets received", _BYTES)
+RDMA_SENT: Final = _of_device("sent_pkts", "packets sent", "RoCE packets sent")
+RDMA_RECEIVED: Final = _of_device("rcvd_pkts", "packets received", "RoCE packets received")
+OUT_OF_SEQUENCE: Final = _of_device("out_of_seq_request", "PSN gaps", "requests with a PSN beyond the expected one")
+NAK_RX: Final = _of_device("rcvd_seq_err", "NAK rx", "NAKs received for a sequence error")
+DUPLICATES: Final = _of_device("duplicate_request", "duplicates", "requests received again")
+RETRIES: Final = _of_device(
+    "completer_retry_err", "retries", "times that sending began again, after a NAK or a timeout", _EVENTS
+)
+RETRIES_EXCEEDED: Final = _of_device(
+    "retry_exceeded_err", "retries exceeded", "QPs that broke because the peer never answered", _EVENTS
+)
+RNR_NAK_RX: Final = _of_device("rcvd_rnr_err", "RNR NAK rx", "receiver-not-ready NAKs received")
+RDMA_TX_RATE: Final = replace(
+    RDMA_SENT_BYTES.rate("tx_bps", "tx rate"), meaning="bits of RoCE packets sent in a second, with headers"
+)
+RDMA_RX_RATE: Final = replace(
+    RDMA_RECEIVED_BYTES.rate("rx_bps", "rx rate"), meaning="bits of RoCE packets received in a second, with headers"
+)
+RDMA_TX_PACKET_RATE: Final = RDMA_SENT.rate("tx_packets")
+RDMA_RX_PACKET_RATE: Final = RDMA_RECEIVED.rate("rx_packets")
+GAP_RATE: Final = OUT_OF_SEQUENCE.rate("gaps")
+NAK_RATE: Final = NAK_RX.rate("naks")
+DUPLICATE_RATE: Final = DUPLICATES.rate("again")
+RETRY_RATE: Final = RETRIES.rate("retries")
+LOSS_SIGNS: Final = (OUT_OF_SEQUENCE, NAK_RX, DUPLICATES, RETRIES, RETRIES_EXCEEDED, RNR_NAK_RX)
+"""Those that rise when packets of RDMA were lost, or sent again."""
+DEVICE_MEASURES: Final = (
+    RDMA_SENT_BYTES, RDMA_RECEIVED_BYTES, RDMA_TX_RATE, RDMA_RX_RATE, RDMA_SENT, RDMA_RECEIVED, RDMA_TX_PACKET_RATE,
+    RDMA_RX_PACKET_RATE, *LOSS_SIGNS, GAP_RATE, NAK_RATE, DUPLICATE_RATE, RETRY_RATE,
+)  # fmt: skip
+"""Of an RDMA device."""
+
+POOL_BYTES: Final = Measure(
+    "pool_bytes", "pool", _BYTES, MeasureScope.NODE, ("pool_used",), "bytes of the buffer that ports share", _LAST
+)
+POOL_WATERMARK: Final = Measure(
+    "pool_watermark_bytes", "pool watermark", _BYTES, MeasureScope.NODE, ("pool_watermark",),
+    "most bytes of the buffer that ports share", _PEAK,
+)  # fmt: skip
+MEASURES: Final = (*PORT_MEASURES, *DEVICE_MEASURES, POOL_BYTES, POOL_WATERMARK)
+"""All of them. ``Measure.scope.owner`` and ``Measure.name`` together are unique, and stay as they are."""
+RAW: Final = frozenset({
+    "queue{n}_packets", "queue{n}_bytes", "queue{n}_ecn_failed", "pg{n}_xoff", "pg{n}_xon", "tx_pfc_bytes",
+    "tx_pfc_failed", "shaper_late",
+})  # fmt: skip
+"""Counters of a port that no measure has: ``rocelab counters --names`` and recordings have them as they are."""
