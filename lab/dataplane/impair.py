@@ -19,7 +19,7 @@ import numpy as np
 
 from lab.dataplane import impair_layout as layout
 from lab.errors import OperationFailed, UsageError
-from lab.kernel.bpf import array_maps, bpf_object, clang, prog_info
+from lab.kernel.bpf import array_maps, bpf_object, prog_info, type_layouts
 from lab.kernel.netlink import tc_hooks
 from lab.kernel.netlink.tc_hooks import Hook
 
@@ -93,7 +93,7 @@ def apply(place: ImpairmentHook, impairment: Impairment) -> None:
         raise UsageError(f"there is no {place}", f"places go from 1 to {LAST_PLACE}")
     if impairment.duplicate and place.hook is not Hook.INGRESS:
         raise UsageError(f"{place} cannot duplicate", "duplicate what comes in, at the other end of the link")
-    with bpf_object.Object.open(clang.compile_bpf(layout.SOURCE)) as program:
+    with bpf_object.Object.open(type_layouts.compile_checked(layout.SOURCE)) as program:
         program.set_constant("rl_asked", layout.record(impairment, place.order).tobytes())
         program.load()
         place.namespace.inside(functools.partial(_attach, place, program.program(_PROGRAM)))

@@ -1,4 +1,4 @@
-"""What the impairment's program and we agree upon: what ``bpf/impair.h`` says, by the object's own BTF."""
+"""What the impairment's program and user space share: ``bpf/impair.h``, as its generated layouts say."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.kernel.bpf import btf, clang
+from lab.kernel.bpf import type_layouts
 from lab.model.impairment import parts
 
 if TYPE_CHECKING:
     from lab.model.impairment import Impairment
 
 SOURCE: Final = Path(__file__).parent / "bpf" / "impair.bpf.c"
-TYPES: Final = btf.Types.of_object(clang.compile_bpf(SOURCE))
+TYPES: Final = type_layouts.TypeLayouts.read(type_layouts.beside(SOURCE))
 _SIZES: Final = TYPES.enumeration("rl_impair_size")
 _TRAFFIC: Final = TYPES.enumeration("rl_traffic")
 _ANY: Final = _SIZES["RL_IMPAIR_ANY"]

@@ -1,4 +1,4 @@
-"""What the port's programs and we agree upon, as NumPy records: what ``bpf/port.h`` says, by the object's own BTF.
+"""What the port's programs and user space share, as NumPy records: ``bpf/port.h``, as its generated layouts say.
 
 A map's records are read and written in place, in the kernel's own memory.
 """
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from lab.kernel.bpf import btf, clang
+from lab.kernel.bpf import type_layouts
 
 SOURCE: Final = Path(__file__).parent / "bpf" / "port.bpf.c"
-TYPES: Final = btf.Types.of_object(clang.compile_bpf(SOURCE))
+TYPES: Final = type_layouts.TypeLayouts.read(type_layouts.beside(SOURCE))
 _SIZES: Final = TYPES.enumeration("rl_size")
 _DROPS: Final = TYPES.enumeration("rl_drop")
 _EVENTS: Final = TYPES.enumeration("rl_event_kind")

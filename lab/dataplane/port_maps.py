@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.dataplane import configure, port_layout
 from lab.errors import EnvironmentLacks, LabError, OperationFailed
-from lab.kernel.bpf import array_maps, bpf_object, clang, pins, probe
+from lab.kernel.bpf import array_maps, bpf_object, pins, probe, type_layouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -116,7 +116,7 @@ def check() -> None:
     """EnvironmentLacks when this machine cannot run the ports."""
     if not probe.bpf_qdisc().present:
         raise EnvironmentLacks("lossless ports (qos:) need a kernel with BPF qdiscs (CONFIG_NET_SCH_BPF)", "use --vm")
-    clang.compile_bpf(port_layout.SOURCE)
+    type_layouts.compile_checked(port_layout.SOURCE)
 
 
 def trial() -> probe.ProbeFinding:
@@ -152,7 +152,7 @@ def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
 
 
 def _opened(ports: int, nodes: int, slots: int) -> bpf_object.Object:
-    program = bpf_object.Object.open(clang.compile_bpf(port_layout.SOURCE))
+    program = bpf_object.Object.open(type_layouts.compile_checked(port_layout.SOURCE))
     program.resize("ports", ports)
     program.resize("groups", ports * port_layout.CLASSES)
     program.resize("slots", ports * slots)

@@ -1,6 +1,8 @@
 """Names a stranger can rely on: a public class and a module name each mean one thing, and folders stay small."""
 
 import ast
+import functools
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Final
@@ -38,9 +40,54 @@ def test_a_module_name_is_used_once() -> None:
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
+_IMPORT: Final = re.compile(r"^from (lab(?:\.\w+)*) import (\w+(?:, \w+)*)$", re.MULTILINE)
+
+
+@functools.cache
+def _names_in(module: Path) -> set[str]:
+    """What a module defines or imports; nothing where there is no module."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8") if module.is_file() else "")):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+    return found
+
+
+def _missing_imports(text: str) -> list[str]:
+    """Imports from lab of what is not there; also those in programs that stand in a string."""
+    missing = []
+    for package, names in _IMPORT.findall(text):
+        place = ROOT.joinpath(*package.split("."))
+        module = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
+        known = _names_in(module) | {path.stem for path in place.glob("*")}
+        missing += [f"{package}.{name}" for name in names.split(", ") if name not in known]
+    return missing
+
+
+def test_what_is_imported_is_there_in_strings_too() -> None:
+    found = {
+        str(path.relative_to(ROOT)): missing
+        for root in ("lab", "tests", "scripts", "scenarios")
+        for path in (ROOT / root).rglob("*.py")
+        if (missing := _missing_imports(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+def test_a_module_that_moved_is_missing() -> None:
+    text = "\n".join(
+        ["'", "from lab.kernel import arrays, bpf", "from lab.nowhere import x", "from lab.units import counted"]
+    )
+    assert _missing_imports(text) == ["lab.kernel.arrays", "lab.nowhere.x"]
+
+
 @pytest.mark.parametrize("root", ["lab", "tests", "scripts"])
 def test_a_folder_has_few_python_files(root: str) -> None:
-    counts = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for path in (ROOT / root).rglob("*.py"):
         if path.name != "__init__.py" and "__pycache__" not in path.parts:
             counts[str(path.parent.relative_to(ROOT))] += 1

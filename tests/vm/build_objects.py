@@ -1,4 +1,6 @@
-"""The BPF objects that rocelab ships, built by the VM's compiler; after a change to their sources, run::
+"""The BPF objects that rocelab ships, built by the VM's compiler, and the layouts of their structs.
+
+After a change to their sources, run::
 
 python -m tests.vm.build_objects
 """
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import lab
-from lab.kernel.bpf import clang
+from lab.kernel.bpf import clang, type_layouts
 from lab.kernel.process import process
 from lab.vm.calls.call import inside_vm
 
@@ -28,6 +30,13 @@ def build(source: Path, output: Path) -> Path:
     return output
 
 
+def write_layouts(source: Path, made: Path) -> None:
+    """Write the layouts of an object's structs beside its source; an object without any has no file."""
+    layouts = type_layouts.TypeLayouts.of_object(made)
+    if layouts.structs:
+        layouts.write(type_layouts.beside(source))
+
+
 def main() -> None:
     """Have the VM build the objects, and put them beside their sources, in place of the ones that were there."""
     shipped = [clang.shipped(source) for source in SOURCES]
@@ -36,6 +45,7 @@ def main() -> None:
     there = ["python3", "-m", "tests.vm.build_objects", *names]
     subprocess.run([sys.executable, "-m", "lab", "vm", "run", *asked, "--", *there], cwd=ROOT, check=True)
     for source, made in zip(SOURCES, shipped, strict=True):
+        write_layouts(source, made)
         for old in source.parent.glob(f"{source.stem}-*.o"):
             if old != made:
                 old.unlink()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the impairment's program and user space agree upon: what is asked for, which is fixed when the program is loaded,
- * and what it has done. User space reads all of it, names too, in the object's BTF (lab/dataplane/impairing.py).
+ * and what it has done. User space reads all of it, names too, in impair.bpf.layout.json, generated from the object's
+ * BTF (lab/dataplane/impair_layout.py).
  */
 #ifndef RL_IMPAIR_H
 #define RL_IMPAIR_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the emulated port's programs and user space agree upon: the values of the maps, and nothing else. User space
- * reads all of it, names too, in the object's BTF (lab/dataplane/layout.py).
+ * reads all of it, names too, in port.bpf.layout.json, generated from the object's BTF (lab/dataplane/port_layout.py).
  *
  * Units: bytes are those of the frame without its FCS (what the kernel counts), times are nanoseconds of
  * CLOCK_MONOTONIC, rates are bits per second. Every map is an array whose key is a port's id, except where told. The id

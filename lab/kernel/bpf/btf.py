@@ -107,6 +107,14 @@ class Types:
         """What an object file says; OperationFailed when it is none, or has no BTF."""
         return cls(elf.section(path, ".BTF"))
 
+    def enumerations(self) -> list[str]:
+        """The names of all enums, in the order of the section."""
+        return [name for kind, name in self._found if kind == _Kind.ENUM]
+
+    def records(self) -> list[str]:
+        """The names of all structs, in the order of the section."""
+        return [name for kind, name in self._found if kind == _Kind.STRUCT]
+
     def enumeration(self, name: str) -> dict[str, int]:
         """The values of an enum by their names; OperationFailed when there is no such enum."""
         return {self._name(at): value for at, value in self._named(_Kind.ENUM, name).behind}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What tests/vm/test_bpf.py and test_tc.py load: a program that counts and obeys a map, and a qdisc that drops. */
+/* What tests/vm/kernel/test_bpf.py and test_tc.py load: a program that counts and obeys a map, and a qdisc that drops. */
 #include <linux/bpf.h>
 #include <linux/types.h>
 

@@ -17,7 +17,7 @@ import pytest
 from lab.dataplane import counters, port_layout, port_maps
 from lab.dataplane.numbering import Numbering
 from lab.errors import OperationFailed
-from lab.kernel.bpf import clang, pins
+from lab.kernel.bpf import btf, clang, pins
 from lab.kernel.bpf.libbpf import library
 from tests.vm import port_programs
 
@@ -42,7 +42,6 @@ RECORDS = (
     "rl_event",
     "rl_group",
     "rl_slot",
-    "Qdisc_ops",
 )
 ENUMS = ("rl_size", "rl_drop", "rl_event_kind")
 NAMED = {"rl_drop": ("RL_DROP_", port_layout.Drop), "rl_event_kind": ("RL_EVENT_", port_layout.EventKind)}
@@ -97,6 +96,11 @@ def test_every_field_is_where_the_compiler_put_it(types: dict[int, dict[str, Any
     record = port_layout.TYPES.record(name)
     assert ours(record) == theirs(types, name)
     assert record.itemsize == named(types, "STRUCT", name)["size"]
+
+
+def test_the_qdisc_operations_of_the_kernel_are_where_the_compiler_put_them(types: dict[int, dict[str, Any]]) -> None:
+    record = btf.Types.of_object(clang.compile_bpf(port_layout.SOURCE)).record("Qdisc_ops")
+    assert ours(record) == theirs(types, "Qdisc_ops")
 
 
 def test_fields_that_changed_places_are_not_where_the_compiler_put_them(types: dict[int, dict[str, Any]]) -> None:

@@ -1,0 +1,146 @@
+"""The structs and enums that programs share with user space, in a JSON file beside their C source.
+
+The file is generated from the BTF of the object (``python -m tests.vm.build_objects``) and checked in. Importing a
+module that knows a layout so needs no object, no compiler and no BTF. Before an object goes into the kernel,
+``compile_checked`` compares its BTF with the file.
+
+A struct has its size in bytes, and its fields by name as ``OFFSET TYPE`` or ``OFFSET TYPE[COUNT]``. A type is an
+integer (``u8``: 8 bytes, unsigned) or another struct of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from lab.errors import OperationFailed
+from lab.kernel.bpf import btf, clang
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OURS: Final = "rl_"
+"""Prefix of the structs and enums that are ours; the BTF of an object has the kernel's as well."""
+_FIELD: Final = re.compile(r"(\d+) ([\w.]+?)((?:\[\d+\])*)")
+_INTEGER: Final = re.compile(r"[iu][1248]")
+_REMEDY: Final = "python -m tests.vm.build_objects"
+
+
+class TypeLayouts:
+    """Structs as NumPy records, and enums, by their names in C."""
+
+    def __init__(self, enums: dict[str, dict[str, int]], structs: dict[str, dict[str, Any]]) -> None:
+        self.enums = enums
+        self.structs = structs
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The layouts of a file; OperationFailed when it cannot be read."""
+        try:
+            content = json.loads(path.read_text())
+            return cls(content["enums"], content["structs"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise OperationFailed(f"{path} cannot be read as layouts of BPF structs", _REMEDY) from error
+
+    @classmethod
+    def of_object(cls, path: Path) -> Self:
+        """The layouts in the BTF of an object; OperationFailed when it has none, or a struct with bit fields."""
+        types = btf.Types.of_object(path)
+        enums = {name: types.enumeration(name) for name in types.enumerations() if name.startswith(_OURS)}
+        records = {name: types.record(name) for name in types.records() if name.startswith(_OURS)}
+        return cls(enums, _Writer(records).structs)
+
+    def write(self, path: Path) -> None:
+        """Write the file that ``read`` reads."""
+        path.write_text(json.dumps({"enums": self.enums, "structs": self.structs}, indent=1) + "\n")
+
+    def enumeration(self, name: str) -> dict[str, int]:
+        """The values of an enum by their names; OperationFailed when there is no such enum."""
+        if name not in self.enums:
+            raise OperationFailed(f"there is no layout of enum {name}", _REMEDY)
+        return self.enums[name]
+
+    def record(self, name: str) -> np.dtype[Any]:
+        """A struct as the compiler lays it out; OperationFailed when there is no such struct."""
+        if name not in self.structs:
+            raise OperationFailed(f"there is no layout of struct {name}", _REMEDY)
+        struct = self.structs[name]
+        fields = [self._field(each) for each in struct["fields"].values()]
+        offsets, formats = [offset for offset, _ in fields], [layout for _, layout in fields]
+        names = list(struct["fields"])
+        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": struct["size"]})
+
+    def differences(self, other: TypeLayouts) -> list[str]:
+        """The names of structs and enums that are not alike in both, in alphabetical order."""
+        pairs = ((self.enums, other.enums), (self.structs, other.structs))
+        return sorted(
+            name for ours, theirs in pairs for name in ours | theirs if not _alike(ours.get(name), theirs.get(name))
+        )
+
+    def _field(self, text: str) -> tuple[int, np.dtype[Any]]:
+        found = _FIELD.fullmatch(text)
+        if found is None:
+            raise OperationFailed(f"there is no layout {text!r} of a field", _REMEDY)
+        offset, of, counts = found.groups()
+        layout = np.dtype(of) if _INTEGER.fullmatch(of) else self.record(of)
+        for count in reversed(re.findall(r"\d+", counts)):
+            layout = np.dtype((layout, (int(count),)))
+        return int(offset), layout
+
+
+def beside(source: Path) -> Path:
+    """The file of a C source's layouts."""
+    return source.with_name(f"{source.stem}.layout.json")
+
+
+def compile_checked(source: Path) -> Path:
+    """The object of a C source, as ``clang.compile_bpf`` returns it, with the layouts of the file beside the source.
+
+    OperationFailed names the structs whose layout is another: the sources were changed, and the file was not.
+    """
+    path = clang.compile_bpf(source)
+    require_layouts(path, beside(source))
+    return path
+
+
+def require_layouts(path: Path, layouts: Path) -> None:
+    """OperationFailed unless an object lays out its structs and enums as a file of layouts says."""
+    if differing := TypeLayouts.read(layouts).differences(TypeLayouts.of_object(path)):
+        raise OperationFailed(f"{layouts} is out of date: {', '.join(differing)} of {path.name} differ", _REMEDY)
+
+
+class _Writer:
+    """Structs as the file has them. A struct inside another that has no name of ours is named for its field."""
+
+    def __init__(self, records: dict[str, np.dtype[Any]]) -> None:
+        self._names = {record: name for name, record in records.items()}
+        self.structs: dict[str, dict[str, Any]] = {}
+        for name, record in records.items():
+            self._add(name, record)
+
+    def _add(self, name: str, record: np.dtype[Any]) -> None:
+        fields = {
+            field: f"{place} {self._type(layout, f'{name}.{field}')}"
+            for field, (layout, place, *_) in (record.fields or {}).items()
+        }
+        self.structs[name] = {"size": record.itemsize, "fields": fields}
+
+    def _type(self, layout: np.dtype[Any], where: str) -> str:
+        counts = ""
+        while layout.subdtype is not None:
+            layout, shape = layout.subdtype
+            counts += "".join(f"[{count}]" for count in shape)
+        if layout.fields is None:
+            return layout.str[1:] + counts
+        if layout not in self._names:
+            self._names[layout] = where
+            self._add(where, layout)
+        return self._names[layout] + counts
+
+
+def _alike(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """The order of members counts: it is that of the declaration."""
+    return json.dumps(one) == json.dumps(other)
