@@ -95,19 +95,27 @@ def counted(number: int, what: str, several: str = "") -> str:
     return f"{number} {what if number == 1 else several or what + 's'}"
 
 
+RATE_STEPS: Final = ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s"))
+"""Of bit/s: what a value is divided by, from which one on, and the unit that it then has."""
+SIZE_STEPS: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B"))
+"""The same of bytes."""
+TIME_STEPS: Final = ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+"""The same of seconds."""
+
+
 def format_rate(bits_per_second: float) -> str:
     """``"97.3 Mb/s"``: four digits, decimal prefixes."""
-    return _format(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s")))
+    return _format(bits_per_second, RATE_STEPS)
 
 
 def format_size(size: float) -> str:
     """``"65.54 KB"``: four digits, decimal prefixes."""
-    return _format(size, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B")))
+    return _format(size, SIZE_STEPS)
 
 
 def format_time(seconds: float) -> str:
     """``"8.2 us"``: four digits."""
-    return _format(seconds, ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")))
+    return _format(seconds, TIME_STEPS)
 
 
 def exact_rate(bits_per_second: int) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.report.run_figures import counted
+from lab.report.run_figures import reported
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,8 @@ def busiest_moment(recording: Recording) -> float:
     if len(times) < _LEAST:
         return 0.0
     kinds: dict[str, NDArray[np.float64]] = {}
-    for _, _, kind, series in counted(recording):
-        kinds[kind.name] = kinds.get(kind.name, 0.0) + _activity(series)
+    for _, _, measure, series in reported(recording):
+        kinds[measure.name] = kinds.get(measure.name, 0.0) + _activity(series)
     width = min(len(times) - 1, max(1, round(recording.hz * _WINDOW)))
     averages = [np.convolve(values, np.ones(width) / width, "valid") for values in kinds.values()]
     busy = [average / average.max() for average in averages if average.max() > 0]
@@ -44,4 +44,4 @@ def _activity(series: Series) -> NDArray[np.float64]:
     """Between each sample and the next: how fast a counter grew, or what a gauge was at the end."""
     if series.gauge:
         return series.values[1:].astype(np.float64)
-    return np.maximum(series.rates().values, 0.0)
+    return series.rates().values

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 from lab.report.diagnosis_part import diagnosed
 from lab.report.markdown_text import block, code, plain, table
 from lab.report.run_facts import named
-from lab.report.run_figures import DEVICE, KINDS, PLAIN, value
+from lab.report.run_figures import DEVICE_FIGURES, PORT_FIGURES
+from lab.telemetry.read import measures
 from lab.units import counted, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.report.run_facts import Moved, ReportFacts
-    from lab.report.run_figures import FigureKind, ReportFigure
+    from lab.report.run_figures import ReportFigure
+    from lab.telemetry.read.measures import Measure
 
 _ROWS: Final = 8
 _MOMENTS: Final = 60
@@ -110,18 +112,18 @@ def seen(facts: ReportFacts) -> Iterator[str]:
             f"{pause.port} stood still in priority {pause.priority} {length},"
             f" from {(pause.start - began) * 1000:.1f} ms {since} (events paused, resumed, expired)"
         )
-    for kind in ("dropped", "marked", *(each.name for each in DEVICE)):
-        yield from _grown(facts, kind)
+    for measure in (measures.DROPPED, measures.ECN_MARKED, *DEVICE_FIGURES):
+        yield from _grown(facts, measure)
 
 
-def _grown(facts: ReportFacts, kind: str) -> Iterator[str]:
+def _grown(facts: ReportFacts, measure: Measure) -> Iterator[str]:
     """Where a count rose most above that of the first phase, if anywhere; of a run without phases where it grew."""
     if len(facts.phases) == 1:
-        whole = max((row[0] for row in rows_of(facts, kind)), key=lambda each: each.value, default=None)
+        whole = max((row[0] for row in rows_of(facts, measure)), key=lambda each: each.value, default=None)
         if whole is not None and whole.value > 0:
             yield f"{whole.of}: {whole.series} grew by {whole.value:.0f}"
         return
-    rises = [(each.value - row[0].value, row[0], each) for row in rows_of(facts, kind) for each in row[1:]]
+    rises = [(each.value - row[0].value, row[0], each) for row in rows_of(facts, measure) for each in row[1:]]
     rise, first, most = max(rises, key=lambda each: each[0], default=(0.0, None, None))
     if most is not None and first is not None and rise > 0:
         yield (
@@ -190,11 +192,10 @@ def _figures(facts: ReportFacts) -> Iterator[str]:
     yield ""
     if facts.transfers:
         yield from _transfers(facts)
-    kinds = {kind.name: kind for kind in (*PLAIN, *KINDS, *DEVICE)}
-    for name, kind in kinds.items():
-        rows = rows_of(facts, name)
+    for measure in (*PORT_FIGURES, *DEVICE_FIGURES):
+        rows = rows_of(facts, measure)
         if rows:
-            yield from _figure_table(facts, kind, rows)
+            yield from _figure_table(facts, measure, rows)
 
 
 def _transfers(facts: ReportFacts) -> Iterator[str]:
@@ -213,25 +214,29 @@ def _transfer(moved: Moved) -> list[str]:
     return [*where, *numbers, ", ".join(messages)]
 
 
-def rows_of(facts: ReportFacts, kind: str) -> list[list[ReportFigure]]:
-    """A row for each port of which there are figures of a kind, by their highest; each has one for each phase."""
+def rows_of(facts: ReportFacts, measure: Measure) -> list[list[ReportFigure]]:
+    """A row for each port or device that has figures of a measure, by their highest; each has one for each phase."""
     rows: dict[tuple[str, int | None], list[ReportFigure]] = {}
     for figure in facts.figures:
-        if figure.kind == kind:
+        if figure.kind == measure.name:
             rows.setdefault((figure.of, figure.priority), []).append(figure)
     return sorted(rows.values(), key=lambda row: -max(figure.value for figure in row))
 
 
-def _figure_table(facts: ReportFacts, kind: FigureKind, rows: list[list[ReportFigure]]) -> Iterator[str]:
-    yield f"### {kind.name.replace('_', ' ').capitalize()}"
+def _figure_table(facts: ReportFacts, measure: Measure, rows: list[list[ReportFigure]]) -> Iterator[str]:
+    yield f"### {measure.heading}"
     yield ""
     more = f"; {counted(len(rows) - _ROWS, 'row')} with less left out" if len(rows) > _ROWS else ""
-    yield f"{kind.meaning[:1].upper()}{kind.meaning[1:]} (`counters/{kind.table}.parquet`{more})."
+    where = f"`counters/{measure.table(rows[0][0].priority)}.parquet`"
+    yield f"{measure.meaning[:1].upper()}{measure.meaning[1:]} ({where}{more})."
     yield ""
     columns = ("port", "series", *(plain(phase.name) for phase in facts.phases))
     yield from table(
         columns,
-        ([plain(row[0].of), code(row[0].series), *(value(kind, each.value) for each in row)] for row in rows[:_ROWS]),
+        (
+            [plain(row[0].of), code(row[0].series), *(measure.format(each.value) for each in row)]
+            for row in rows[:_ROWS]
+        ),
     )
 
 
@@ -290,7 +295,7 @@ def _fix(facts: ReportFacts) -> Iterator[str]:
 def _verified(facts: ReportFacts) -> Iterator[str]:
     yield "## Verification"
     yield ""
-    rows = [row for row in rows_of(facts, "sent") if row[0].value]
+    rows = [row for row in rows_of(facts, measures.TX_RATE) if row[0].value]
     if len(facts.phases) < 2 or not rows:
         yield "The recording has no two phases to compare."
         yield ""
@@ -298,9 +303,8 @@ def _verified(facts: ReportFacts) -> Iterator[str]:
     first, last = facts.phases[0].name, facts.phases[-1].name
     yield f"What the busiest ports sent in the last phase, {plain(last)}, beside the first, {plain(first)}:"
     yield ""
-    kind = KINDS[0]
     yield from table(("port", "series", plain(first), plain(last), "of the first"), (
-        (plain(row[0].of), code(row[0].series), value(kind, row[0].value), value(kind, row[-1].value),
+        (plain(row[0].of), code(row[0].series), *(measures.TX_RATE.format(each.value) for each in (row[0], row[-1])),
          f"{row[-1].value / row[0].value:.0%}")
         for row in rows[:_ROWS]
     ))  # fmt: skip

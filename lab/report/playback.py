@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lab.dataplane import reductions
 from lab.report.markdown import typed
 from lab.report.mentions import places_in
 from lab.report.run_facts import named
-from lab.report.run_figures import AGAIN, KINDS, PLAIN, lanes_of, series_of
+from lab.report.run_figures import DEVICE_FIGURES, lanes_of
 from lab.report.steps import opening_of, steps_of
+from lab.telemetry.read import measures
+from lab.telemetry.read.measures import MeasureUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
     from lab.report.packet_picks import Packet
     from lab.report.run_facts import ReportFacts
+    from lab.telemetry.read.measures import Measure
     from lab.telemetry.read.recording import RecordedEvent, Recording
     from lab.telemetry.read.series import Series
 
@@ -36,6 +40,12 @@ _UP: Final = {"bgp": "Established", "bfd": "up"}
 """What a session is called that is there."""
 BUDGET: Final = 5_000_000
 """Bytes of JSON from which on samples are left out: every second, or fourth, and the page says so."""
+PLAYED: Final = (
+    measures.TX_RATE, measures.PAUSED, measures.QUEUE_BYTES, measures.MARK_RATE, measures.DROP_RATE,
+)  # fmt: skip
+"""Measures of a lossless port's priorities, in the order of the page's plots and of its table of a port."""
+PLAYED_LINK: Final = (measures.TX_RATE,)
+"""Measures of a port of a plain link."""
 _OUTPUT: Final = 100_000
 """Characters of a command's output that the page shows."""
 
@@ -76,7 +86,28 @@ def _about(topology: Topology, recording: Recording, facts: ReportFacts) -> dict
         "packets": [_packet(each) for each in facts.packets],
         "rates": {str(end): link.rate for link in topology.links for end in link.ends},
         "hosts": [node.name for node in topology.hosts],
+        "measures": {measure.name: _described(measure) for measure in PLAYED},
+        "plots": list(_plots()),
     }  # fmt: skip
+
+
+def _described(measure: Measure) -> dict[str, Any]:
+    """What the page's script says of a measure, and how it makes its values out of a series."""
+    return {
+        "title": measure.title, "reduction": measure.reduction.value, "scale": measure.scale,
+        "highest": measure.highest, "steps": measure.unit.steps,
+    }  # fmt: skip
+
+
+def _plots() -> Iterator[dict[str, Any]]:
+    """The plots in their order: the key of what each draws, its title and caption, and how its values are written."""
+    for measure in PLAYED:
+        yield {"key": measure.name, "title": measure.heading, "says": measure.meaning, "steps": measure.unit.steps}
+    yield {
+        "key": "again", "title": "RDMA losses and retries", "says": "counted by RDMA devices, in a second",
+        "steps": MeasureUnit.PACKETS_PER_SECOND.steps,
+    }  # fmt: skip
+    yield {"key": "sessions", "title": "Sessions", "says": "that are up", "steps": MeasureUnit.EVENTS.steps}
 
 
 def _pauses(facts: ReportFacts) -> dict[str, dict[str, list[int]]]:
@@ -127,26 +158,29 @@ def _counted(recording: Recording, every: int) -> dict[str, Any]:
     ports: dict[str, dict[str, Any]] = {}
     for port, priority in lanes_of(recording):
         lane = {
-            kind.name: changes(series_of(recording, port, priority, kind), chosen)
-            for kind in (PLAIN if priority is None else KINDS)
+            measure.name: changes(recording.port(port).series(measure, priority), chosen)
+            for measure in (PLAYED_LINK if priority is None else PLAYED)
         }
         ports.setdefault(port, {})["" if priority is None else str(priority)] = lane
     return {
         "times": _steps(times),
         "ports": ports,
-        "received": dict(_received(recording, chosen)),
+        "received": {"says": measures.RDMA_RX_RATE.meaning, "devices": dict(_received(recording, chosen))},
         "again": dict(_again(recording, chosen)),
         "sessions": dict(_sessions(recording, chosen)),
     }
 
 
 def _received(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
-    """Bit/s that RDMA devices took in, headers included, of those that took in any: a gauge."""
-    for device in recording.devices:
-        if "rcvd_bytes" in recording.rdma(device).counters:
-            series = recording.rdma(device).counter("rcvd_bytes")
+    """What RDMA devices received, of those that received any: rates, as a gauge."""
+    measure = measures.RDMA_RX_RATE
+    for name in recording.devices:
+        device = recording.rdma(name)
+        if device.counts(measure):
+            series = device.series(measure)
             if series.last != series.first:
-                yield device, folded(np.round(device_rates(series, recording.hz) * 8).astype(np.int64)[chosen])
+                rates = device_rates(series, recording.hz) * measure.scale
+                yield name, folded(np.round(rates).astype(np.int64)[chosen])
 
 
 def device_rates(series: Series, hz: float) -> NDArray[np.float64]:
@@ -159,20 +193,17 @@ def device_rates(series: Series, hz: float) -> NDArray[np.float64]:
     for number in np.flatnonzero(np.diff(taken) < _REPEATED) + 1:
         if taken[number] - taken[number - 1] < _REPEATED:
             taken[number] = taken[number - 1]
-    before = np.searchsorted(taken, taken - round(_NS / hz / 2), "right") - 1
-    passed = (taken - taken[np.maximum(before, 0)]) / _NS
-    values = series.values.astype(np.int64)
-    grown = np.maximum(values - values[np.maximum(before, 0)], 0)
-    return np.where(passed > 0, grown / np.where(passed > 0, passed, 1.0), 0.0)
+    return reductions.lagged_rates(series.values, taken, round(_NS / hz / 2))
 
 
 def _again(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
     """Counters that tell of packets lost or sent again, by device and name, of those that grew."""
-    for device in recording.devices:
-        for name in (each for each in AGAIN if each in recording.rdma(device).counters):
-            series = recording.rdma(device).counter(name)
+    for name in recording.devices:
+        device = recording.rdma(name)
+        for measure in filter(device.counts, DEVICE_FIGURES):
+            series = device.series(measure)
             if series.last != series.first:
-                yield f"{device} {name}", changes(series, chosen)
+                yield f"{name} {measure.series()}", changes(series, chosen)
 
 
 def _sessions(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:

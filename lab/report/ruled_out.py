@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.report.run_figures import AGAIN, DEVICE, KINDS, phases_of, value
+from lab.report.run_figures import DEVICE_FIGURES, phases_of
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.report.run_figures import ReportFigure
+    from lab.telemetry.read.measures import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import RecordingPhase
 
@@ -50,11 +52,10 @@ def ruled_out(recording: Recording, figures: Sequence[ReportFigure], phase: Reco
     if not len(recording.samples["ns"]):
         return
     yield from _by_ports(recording, figures, phase)
-    if recording.devices:
-        again = {name: _sum(figures, name, phase) for name in AGAIN}
-        if not any(again.values()):
-            source = f"{', '.join(AGAIN)} of all devices, phase {phase.name}"
-            yield RuledOut("packets that RDMA misses or sends again", "0 of all these counts", source)
+    if recording.devices and not any(_sum(figures, measure, phase) for measure in DEVICE_FIGURES):
+        counters = ", ".join(measure.series() for measure in DEVICE_FIGURES)
+        source = f"{counters} of all devices, phase {phase.name}"
+        yield RuledOut("packets that RDMA misses or sends again", "0 of all these counts", source)
     for what, source, kind in (("a link that goes down", "kernel", "link"), ("a lost session", "routing", "bgp")):
         told = recording.events(source=source, kind=kind, during=phase)
         if not told:
@@ -65,35 +66,39 @@ def _by_ports(recording: Recording, figures: Sequence[ReportFigure], phase: Reco
     """What counters of lossless ports say; plain links have none."""
     if recording.topology.qos is None:
         return
-    what = {"dropped": "a loss that a port knows of", "marked": "a queue above Kmin whose packets can be marked"}
-    for kind in KINDS:
-        source = f"{kind.column} of all ports, phase {phase.name}"
-        if kind.name in what and not _sum(figures, kind.name, phase):
-            yield RuledOut(what[kind.name], f"0 {kind.meaning}", source)
-        if kind.name == "paused":
-            longest = max(_of(figures, kind.name, phase), key=lambda figure: figure.value, default=None)
-            if longest is None or not longest.value:
-                yield RuledOut("anything that PFC does", "no port was paused", source)
-            elif longest.value < _STOPPED:
-                told = f"{longest.of}, the one that was paused longest, was so for {longest.value:.1%}"
-                yield RuledOut(
-                    "a port that is stopped for good", told, f"{longest.series} of {longest.of}, phase {phase.name}"
-                )
+    longest = max(_of(figures, measures.PAUSED, phase), key=lambda figure: figure.value, default=None)
+    if longest is None or not longest.value:
+        yield RuledOut("anything that PFC does", "no port was paused", _source(measures.PAUSED, phase))
+    elif longest.value < _STOPPED:
+        told = f"{longest.of}, the one that was paused longest, was so for {measures.PAUSED.format(longest.value)}"
+        yield RuledOut(
+            "a port that is stopped for good", told, f"{longest.series} of {longest.of}, phase {phase.name}"
+        )
+    for measure, what in (
+        (measures.ECN_MARKED, "a queue above Kmin whose packets can be marked"),
+        (measures.DROPPED, "a loss that a port knows of"),
+    ):
+        if not _sum(figures, measure, phase):
+            yield RuledOut(what, f"0 {measure.meaning}", _source(measure, phase))
 
 
-def _of(figures: Sequence[ReportFigure], kind: str, phase: RecordingPhase) -> list[ReportFigure]:
-    return [figure for figure in figures if (figure.kind, figure.phase) == (kind, phase.name)]
+def _source(measure: Measure, phase: RecordingPhase) -> str:
+    return f"{measure.series('{n}')} of all ports, phase {phase.name}"
 
 
-def _sum(figures: Sequence[ReportFigure], kind: str, phase: RecordingPhase) -> float:
-    return sum(figure.value for figure in _of(figures, kind, phase))
+def _of(figures: Sequence[ReportFigure], measure: Measure, phase: RecordingPhase) -> list[ReportFigure]:
+    return [figure for figure in figures if (figure.kind, figure.phase) == (measure.name, phase.name)]
+
+
+def _sum(figures: Sequence[ReportFigure], measure: Measure, phase: RecordingPhase) -> float:
+    return sum(figure.value for figure in _of(figures, measure, phase))
 
 
 def alarms(figures: Sequence[ReportFigure], first: str, phase: str) -> Iterator[str]:
     """Which counters would have told: those that rose most from the first phase, one of each kind."""
-    kinds = {kind.name: kind for kind in (*KINDS, *DEVICE) if kind.name not in {"sent", "deepest"}}
     shown = 0
-    for name, kind in kinds.items():
+    for measure in (measures.PAUSED, measures.ECN_MARKED, measures.DROPPED, *DEVICE_FIGURES):
+        name = measure.name
         before = {
             (each.of, each.priority): each.value for each in figures if (each.kind, each.phase) == (name, first)
         }
@@ -107,6 +112,6 @@ def alarms(figures: Sequence[ReportFigure], first: str, phase: str) -> Iterator[
             shown += 1
             was = before.get((most.of, most.priority), 0.0)
             yield (
-                f"{most.series} of {most.of} would have told: {value(kind, most.value)} in phase {phase},"
-                f" {value(kind, was)} in phase {first}"
+                f"{most.series} of {most.of} would have told: {measure.format(most.value)} in phase {phase},"
+                f" {measure.format(was)} in phase {first}"
             )

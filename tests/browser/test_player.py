@@ -13,6 +13,7 @@ from lab.report.gallery import write_gallery
 from lab.report.page import write_page
 from lab.report.run_facts import gather
 from lab.scenario import library
+from lab.telemetry.read import measures
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
 from lab.wire.pcapng import Direction, Interface, Record
@@ -101,8 +102,8 @@ def test_it_loads_from_a_file_and_asks_for_nothing(tab: Tab, page: Path) -> None
     assert tab.run("document.title").startswith("A pause storm")
     assert tab.requests() == [page.as_uri()]
     titles = tab.run("[...document.querySelectorAll('.plot h2')].map((it) => it.textContent)")
-    assert titles == ["Throughput", "Paused"]
-    assert "Not in this run: queue, ecn marks, dropped" in tab.run("document.querySelector('.none').textContent")
+    assert titles == [measures.TX_RATE.heading, measures.PAUSED.heading]
+    assert "Not in this run: queue, ecn marks/s, drops/s" in tab.run("document.querySelector('.none').textContent")
 
 
 def test_nothing_can_be_asked_for(tab: Tab) -> None:

@@ -55,7 +55,10 @@ class FigureAnswer(Answer):
     """A figure, and where it comes from."""
 
     kind: str
-    """sent (bit/s), paused (a share of the phase), deepest (bytes), marked, dropped, or a counter of a device."""
+    """The measure: tx_bps (bit/s), paused (share of the phase), queue_peak_bytes, marked_packets or dropped_packets.
+
+    Of a device it is one of its counters, as out_of_seq_request.
+    """
     of: str
     """A port, or an RDMA device."""
     priority: int | None

@@ -18,9 +18,9 @@ const isHost = (port) => run.hosts.includes(port.split(":")[0]);
 
 function build() {
   for (const port of ports.values()) {
-    if (!port.depth) continue;
+    if (!port.queue_bytes) continue;
     const kind = isHost(port.name) ? "host" : "other";
-    deepest[kind] = Math.max(deepest[kind], ...port.depth);
+    deepest[kind] = Math.max(deepest[kind], ...port.queue_bytes);
   }
   const wires = [...drawing.querySelectorAll("path[data-lower]")];
   const cards = [...drawing.querySelectorAll("g[data-node]")];
@@ -114,10 +114,11 @@ function draw(t, told) {
 function drawPort(name, view, t, interval, sample) {
   const port = ports.get(name);
   const pause = pausedAt(name, t);
-  const load = port && port.sent && port.rate ? port.sent[interval] / port.rate : 0;
+  const {tx_bps: sent, queue_bytes: queue} = port || {};
+  const load = sent && port.rate ? sent[interval] / port.rate : 0;
   const marks = port && port.marked ? port.marked[interval] : 0;
   const drops = port && port.dropped ? port.dropped[interval] : 0;
-  const depth = port && port.depth ? port.depth[sample] : 0;
+  const depth = queue ? queue[sample] : 0;
   view.half.style.stroke = mixed(load);
   view.half.style.strokeWidth = 1.4 + 2.4 * Math.min(1, load);
   view.half.classList.toggle("paused", pause !== null);
@@ -130,7 +131,8 @@ function drawPort(name, view, t, interval, sample) {
   const part = Math.min(1, depth / deepest[isHost(name) ? "host" : "other"]);
   view.queue.setAttribute("height", (view.bar.height * part).toFixed(1));
   view.queue.setAttribute("y", (view.bar.y + view.bar.height * (1 - part)).toFixed(1));
-  view.title.textContent = `${name}: sends ${bits(port && port.sent ? port.sent[interval] : 0)}, queue ${bytes(depth)}`
+  const says = (kind, value) => `${run.measures[kind].title} ${written(value, run.measures[kind].steps)}`;
+  view.title.textContent = `${name}: ${says("tx_bps", sent ? sent[interval] : 0)}, ${says("queue_bytes", depth)}`
     + (pause ? `, paused in priority ${pause.priority} since ${pause.start.toFixed(4)} s` : "");
   if (pause !== null && !view.was && playing && speed <= 0.25) travel(view);
   view.was = pause !== null;

@@ -53,20 +53,26 @@ function added(into, from) {
   return into;
 }
 
-// A port: by priority and all together, what it sent, was paused, held, marked and dropped.
+// The value of a measure at each sample: run.measures says how it comes from the series of its counter or gauge.
+function measured(changes, measure) {
+  const values = unfolded(changes);
+  if (measure.reduction === "last") return values;
+  const rates = rising(values, measure.scale);
+  return measure.reduction === "rate" ? rates : rates.map((value) => Math.min(1, value));
+}
+
+// A port: each measure by priority and, under the measure's name, of all priorities together.
 function readPort(name) {
-  const port = {name, rate: run.rates[name] || 0, lanes: {}, sent: null, depth: null, marked: null, dropped: null, paused: null};
+  const port = {name, rate: run.rates[name] || 0, lanes: {}};
   for (const [priority, lane] of Object.entries(run.ports[name])) {
-    const made = {
-      sent: rising(unfolded(lane.sent), 8),
-      paused: lane.paused ? rising(unfolded(lane.paused), 1e-6) : null,
-      depth: lane.deepest ? unfolded(lane.deepest) : null,
-      marked: lane.marked ? rising(unfolded(lane.marked), 1) : null,
-      dropped: lane.dropped ? rising(unfolded(lane.dropped), 1) : null,
-    };
+    const made = {};
+    for (const [kind, changes] of Object.entries(lane)) {
+      const measure = run.measures[kind], values = measured(changes, measure);
+      made[kind] = values;
+      if (measure.highest && port[kind]) port[kind] = port[kind].map((value, i) => Math.max(value, values[i]));
+      else port[kind] = added(port[kind] || null, values);
+    }
     port.lanes[priority] = made;
-    for (const kind of ["sent", "depth", "marked", "dropped"]) if (made[kind]) port[kind] = added(port[kind], made[kind]);
-    if (made.paused) port.paused = port.paused === null ? made.paused.slice() : port.paused.map((v, i) => Math.max(v, made.paused[i]));
   }
   return port;
 }
@@ -106,15 +112,12 @@ const events = [...new Set([
 const phaseAt = (t) => run.phases.find((phase) => t >= phase.start && t < phase.end);
 const faultsAt = (t) => run.faults.filter((fault) => t >= fault.start && (fault.end === null || t < fault.end));
 
-function unit(value, steps) {
-  const [size, name] = steps.find(([size]) => Math.abs(value) >= size) || steps[steps.length - 1];
+// A value with its unit; steps are of [from which value on and divisor, suffix], the largest first.
+function written(value, steps) {
+  const [size, suffix] = steps.find(([size]) => Math.abs(value) >= size) || steps[steps.length - 1];
   const scaled = value / size;
-  return `${Number(scaled.toPrecision(scaled >= 100 ? 3 : 2 + (scaled >= 10)))} ${name}`;
+  return `${Number(scaled.toPrecision(scaled >= 100 ? 3 : 2 + (scaled >= 10)))}${suffix}`;
 }
-const bits = (value) => unit(value, [[1e9, "Gb/s"], [1e6, "Mb/s"], [1e3, "kb/s"], [1, "b/s"]]);
-const bytes = (value) => unit(value, [[1e6, "MB"], [1e3, "KB"], [1, "B"]]);
-const share = (value) => `${Math.round(Math.min(1, value) * 100)}%`;
-const perSecond = (value) => `${value >= 1000 ? unit(value, [[1e6, "M"], [1e3, "k"]]).replace(" ", "") : Math.round(value)}/s`;
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const dark = matchMedia("(prefers-color-scheme: dark)");

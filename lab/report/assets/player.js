@@ -113,13 +113,13 @@ function choose(name) {
 function inspect() {
   const port = ports.get(chosen);
   const interval = intervalAt(now), sample = sampleAt(now), pause = pausedAt(chosen, now);
-  const cell = (values, say, at) => values ? say(values[at]) : "";
+  const kinds = Object.keys(run.measures);
+  const cell = (values, measure) => values ? written(values[measure.reduction === "last" ? sample : interval], measure.steps) : "";
   const rows = Object.entries(port ? port.lanes : {}).map(([priority, lane]) => element("tr", {},
-    ...[priority, cell(lane.sent, bits, interval), cell(lane.paused, share, interval), cell(lane.depth, bytes, sample),
-      cell(lane.marked, perSecond, interval), cell(lane.dropped, perSecond, interval)].map((text) => element("td", {}, text))));
-  const head = ["priority", "sends", "paused", "queue", "marks", "drops"].map((text) => element("th", {scope: "col"}, text));
+    ...[priority, ...kinds.map((kind) => cell(lane[kind], run.measures[kind]))].map((text) => element("td", {}, text))));
+  const head = ["priority", ...kinds.map((kind) => run.measures[kind].title)].map((text) => element("th", {scope: "col"}, text));
   $("inspector").replaceChildren(
-    element("header", {}, element("h3", {}, chosen), element("span", {}, run.rates[chosen] ? `link of ${bits(run.rates[chosen])}` : ""),
+    element("header", {}, element("h3", {}, chosen), element("span", {}, run.rates[chosen] ? `link of ${written(run.rates[chosen], run.measures.tx_bps.steps)}` : ""),
       element("span", {}, pause ? `may not send priority ${pause.priority}: since ${pause.start.toFixed(4)} s, until ${pause.end.toFixed(4)} s` : "may send"),
       element("button", {type: "button", onclick: () => choose(chosen)}, "all ports")),
     element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)),

@@ -3,15 +3,6 @@
 const PALETTE = ["#2563eb", "#e11d48", "#d97706", "#0d9488", "#9333ea", "#db2777", "#65a30d", "#0891b2"];
 const MOST = 6;
 const HEIGHT = 190;
-const KINDS = [
-  {title: "Throughput", unit: bits, key: "sent", says: "Mb/s"},
-  {title: "Paused", unit: share, key: "paused", says: "share of each interval"},
-  {title: "Queue", unit: bytes, key: "depth", says: "when a sample was taken"},
-  {title: "ECN marks", unit: perSecond, key: "marked", says: "packets in a second"},
-  {title: "Dropped", unit: perSecond, key: "dropped", says: "packets in a second, for any reason"},
-  {title: "Lost and sent again", unit: perSecond, key: "again", says: "counted by RDMA devices, in a second"},
-  {title: "Sessions", unit: (value) => Number.isInteger(value) ? String(value) : "", key: "sessions", says: "that are up"},
-];
 const shelf = document.getElementById("plots");
 const colours = new Map();
 let plots = [];
@@ -21,7 +12,7 @@ function colourOf(name) {
   return colours.get(name);
 }
 
-const received = Object.entries(run.received).map(([name, changes]) => ({name, values: unfolded(changes)}));
+const received = Object.entries(run.received.devices).map(([name, changes]) => ({name, values: unfolded(changes)}));
 
 const again = Object.entries(run.again).map(([name, changes]) => ({name, values: rising(unfolded(changes), 1)}));
 
@@ -52,21 +43,21 @@ function linesOf(kind) {
     return Object.entries(port.lanes).filter(([, lane]) => lane[kind.key] && lane[kind.key].some((value) => value > 0))
       .map(([priority, lane]) => ({name: priority === "" ? chosen : `priority ${priority}`, values: lane[kind.key]}));
   }
-  if (kind.key === "sent" && received.length) return biggest(received);
+  if (kind.key === "tx_bps" && received.length) return biggest(received);
   const every = [...ports.values()].filter((port) => port[kind.key] && run.rates[port.name]);
-  const switches = kind.key === "depth" ? every.filter((port) => !isHost(port.name)) : every;
+  const switches = kind.key === "queue_bytes" ? every.filter((port) => !isHost(port.name)) : every;
   return biggest(switches.map((port) => ({name: port.name, values: port[kind.key]})));
 }
 
 function saysOf(kind) {
-  if (kind.key === "sent") return chosen === null && received.length ? "received by RDMA devices, with headers" : "frames sent, without FCS";
-  if (kind.key === "depth" && chosen === null) return "of switches, when a sample was taken";
-  return kind.says;
+  if (kind.key === "tx_bps" && chosen === null && received.length) return run.received.says;
+  return kind.key === "queue_bytes" && chosen === null ? `${kind.says}, of switches` : kind.says;
 }
 
 function plot(kind) {
   const lines = linesOf(kind);
   if (!lines.length) return null;
+  const text = (value) => kind.key === "sessions" && !Number.isInteger(value) ? "" : written(value, kind.steps);
   const panel = element("div", {class: "panel plot"}, element("div", {class: "caption"}, element("h2", {}, kind.title), element("p", {}, saysOf(kind))));
   shelf.append(panel);
   const axis = {stroke: colour("--muted"), grid: {stroke: colour("--line"), width: 1}, ticks: {stroke: colour("--line"), width: 1}, font: "11px sans-serif"};
@@ -77,11 +68,11 @@ function plot(kind) {
     scales: {x: {time: false}, y: {range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1]}},
     series: [{label: "s", value: (_, value) => value === null ? "" : value.toFixed(3)}, ...lines.map((line, number) => ({
       label: line.name, stroke: chosen === null ? colourOf(line.name) : PALETTE[number % PALETTE.length], width: 1.6,
-      value: (_, value) => value === null ? "" : kind.unit(value), points: {show: false},
-      ...(["depth", "sessions"].includes(kind.key) ? {paths: uPlot.paths.stepped({align: 1})} : {paths: uPlot.paths.stepped({align: -1})}),
+      value: (_, value) => value === null ? "" : text(value), points: {show: false},
+      ...(["queue_bytes", "sessions"].includes(kind.key) ? {paths: uPlot.paths.stepped({align: 1})} : {paths: uPlot.paths.stepped({align: -1})}),
     }))],
     axes: [{...axis, size: 32, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(4))} s`)},
-      {...axis, size: 66, values: (_, ticks) => ticks.map((tick) => kind.unit(tick))}],
+      {...axis, size: 66, values: (_, ticks) => ticks.map(text)}],
     hooks: {
       init: [(u) => {
         u.playhead = element("div", {class: "playhead"});
@@ -122,7 +113,7 @@ function follow(u, t) {
 function plotAll() {
   for (const each of plots) each.destroy();
   shelf.replaceChildren();
-  const made = KINDS.map((kind) => [kind, plot(kind)]);
+  const made = run.plots.map((kind) => [kind, plot(kind)]);
   plots = made.map(([, each]) => each).filter((each) => each !== null);
   const none = made.filter(([, each]) => each === null).map(([kind]) => kind.title.toLowerCase());
   if (none.length) shelf.append(element("p", {class: "none"}, `Not ${chosen === null ? "in this run" : `at ${chosen}`}: ${none.join(", ")}.`));

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.dataplane import reductions
-from lab.units import format_rate, format_size, format_time
+from lab.units import RATE_STEPS, SIZE_STEPS, TIME_STEPS, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +60,21 @@ class MeasureUnit(StrEnum):
             case MeasureUnit.SHARE:
                 return f"{value:.1%}"
         return f"{value:.1f}" if self.per_second and value < _FEW else f"{value:.0f}"
+
+    @property
+    def steps(self) -> tuple[tuple[float, str], ...]:
+        """For a program that formats values itself: from which value on, the divisor, and the suffix."""
+        match self:
+            case MeasureUnit.BITS_PER_SECOND:
+                return tuple((factor, f" {unit}") for factor, unit in RATE_STEPS)
+            case MeasureUnit.BYTES:
+                return tuple((factor, f" {unit}") for factor, unit in SIZE_STEPS)
+            case MeasureUnit.SECONDS:
+                return tuple((factor, f" {unit}") for factor, unit in TIME_STEPS)
+            case MeasureUnit.SHARE:
+                return ((0.01, "%"),)
+        end = "/s" if self.per_second else ""
+        return (1e6, f"M{end}"), (1e3, f"k{end}"), (1, end)
 
 
 _PER_SECOND: Final = {
@@ -150,7 +165,16 @@ class Measure:
         own = tuple((self.scope.table, name.replace("{n}", "")) for name in self.counters)
         return own + tuple((LINK_TABLE, name) for name in self.links)
 
-    def series(self, number: int | None = None) -> str:
+    @property
+    def heading(self) -> str:
+        """The title as it stands alone: it begins with a capital letter."""
+        return f"{self.title[:1].upper()}{self.title[1:]}"
+
+    def table(self, number: int | None) -> str:
+        """The recording's table of ``series(number)``."""
+        return LINK_TABLE if number is None and self.links else self.scope.table
+
+    def series(self, number: int | str | None = None) -> str:
         """The name of its counter for priority, queue or group ``number``; of several what is common to them.
 
         Without a number where the scope has some: the counter of a plain link.
@@ -190,6 +214,7 @@ class Measure:
             name=name,
             title=title or f"{self.title}/s",
             unit=MeasureUnit.BITS_PER_SECOND if bits else _PER_SECOND[self.unit],
+            meaning=f"{self.meaning}, in a second",
             scale=8.0 if bits else self.scale,
             reduction=Reduction.RATE,
         )

@@ -45,7 +45,7 @@ def seconds(making: Making) -> float:
 def test_figures_say_where_they_are_from(tmp_path: Path) -> None:
     facts = facts_of(storm(tmp_path).finished())
     (sent,) = (
-        each for each in facts.figures if each.of == "leaf2:swp6" and each.kind == "sent" and each.phase == "verify"
+        each for each in facts.figures if each.of == "leaf2:swp6" and each.kind == "tx_bps" and each.phase == "verify"
     )
     assert (sent.priority, sent.series) == (3, "tx_prio3_bytes")
     assert sent.value == pytest.approx(LINK * 8e9 / STEP * STEPS / (STEPS + 1))

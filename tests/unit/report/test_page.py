@@ -22,6 +22,7 @@ from lab.report.run_facts import gather
 from lab.report.scenario_text import ScenarioText
 from lab.report.steps import steps_of
 from lab.scenario import library
+from lab.telemetry.read import measures
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.series import RecordingClock, Series
 from lab.telemetry.store import recording_folder as files
@@ -30,6 +31,8 @@ from tests.unit.telemetry.made import START, STEP, Made
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lab.telemetry.read.measures import Measure
 
 
 def unfolded(flat: list[int], length: int) -> list[int]:
@@ -83,7 +86,7 @@ def test_samples_are_left_out_only_where_it_is_long_and_told(tmp_path: Path) -> 
     assert len(whole["times"]) == len(Recording.open(path).samples["ns"])
     assert thinned["every"] > 1
     assert sum(thinned["times"]) == sum(whole["times"])
-    sent = [sum(each["ports"]["leaf2:swp6"]["3"]["sent"][1::2]) for each in (whole, thinned)]
+    sent = [sum(each["ports"]["leaf2:swp6"]["3"]["tx_bps"][1::2]) for each in (whole, thinned)]
     assert sent[0] == sent[1]
     assert thinned["pauses"] == whole["pauses"]
 
@@ -119,16 +122,36 @@ class Devices:
         self.grows = name == "h1:eth1"
         return self
 
-    counters = {"rcvd_seq_err": False, "ack_deferred": False}  # noqa: RUF012 - as a recording has it
+    def counts(self, measure: Measure) -> bool:
+        return measure is measures.NAK_RX
 
-    def counter(self, name: str) -> Series:
+    def series(self, measure: Measure) -> Series:
         values = np.array([4, 4, 7] if self.grows else [5, 5, 5], np.uint64)
-        return Series(name, np.arange(3, dtype=np.int64), values, RecordingClock(0, {}))
+        return Series(measure.name, np.arange(3, dtype=np.int64), values, RecordingClock(0, {}))
 
 
 def test_what_devices_lost_is_played_and_what_they_did_not_is_left_out() -> None:
     recording: Any = Devices()
     assert dict(_again(recording, np.arange(3))) == {"h1:eth1 rcvd_seq_err": [2, 3]}
+
+
+def test_the_page_has_each_measure_with_its_title_and_unit_and_the_script_has_neither(tmp_path: Path) -> None:
+    made = played(storm(tmp_path).finished())
+    assert {name: each["title"] for name, each in made["measures"].items()} == {
+        "tx_bps": "tx rate", "paused": "paused time", "queue_bytes": "queue", "marked": "ECN marks/s",
+        "dropped": "drops/s",
+    }  # fmt: skip
+    assert made["measures"]["paused"]["scale"] == 1e-6
+    assert [plot["key"] for plot in made["plots"]] == [*made["measures"], "again", "sessions"]
+    for lane in (lane for port in made["ports"].values() for lane in port.values()):
+        assert set(lane) == set(made["measures"])
+    titles = {each.title for each in measures.MEASURES} | {each.heading for each in measures.MEASURES}
+    units = {suffix.strip() for unit in measures.MeasureUnit for _, suffix in unit.steps if suffix.strip()}
+    for name in page._SCRIPTS:
+        words = set(re.findall(r"""["'`]([^"'`\n]*)["'`]""", asset(name)))
+        # Classes of the style sheet, and the unit behind moments of the recording, are no measure's.
+        assert not words & (titles | units) - {"queue", "paused", "s", "%"}, name
+        assert not re.search(r"[kMG]b/s|[KMG]B\b", asset(name)), name
 
 
 def test_json_cannot_end_its_element() -> None:
