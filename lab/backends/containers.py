@@ -51,7 +51,7 @@ def check() -> None:
 def refuse_taken(lab: str) -> None:
     """Raise UsageError where there is a lab of that name: containerlab would make that one like ours."""
     if _labelled(_LAB, lab):
-        raise UsageError(f"there is a lab {lab} of containerlab's that is not ours", "use another --name")
+        raise UsageError(f"a containerlab lab {lab} exists that rocelab did not deploy", "use another --name")
 
 
 def image() -> str:

@@ -202,7 +202,10 @@ class NetnsBackend:
 def _refuse_taken(namespaces: Iterable[Namespace]) -> None:
     for namespace in namespaces:
         if namespace.exists():
-            raise UsageError(f"namespace {namespace.name} exists and is not ours", "use another --name, or remove it")
+            raise UsageError(
+                f"namespace {namespace.name} exists, but rocelab did not create it",
+                "use another --name, or remove it",
+            )
 
 
 def make_group(state: FabricState) -> None:

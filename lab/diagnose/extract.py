@@ -67,7 +67,7 @@ def collect(recording: Recording, window: RecordingPhase) -> WindowFacts:
 
 def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
     if not len(recording.samples["ns"]):
-        raise UsageError(f"{recording.name} has no samples: nothing can be told of it", "record it again, for longer")
+        raise UsageError(f"{recording.name} has no samples to diagnose", "record again, for longer")
     start = recording.clock.start
     missing: list[str] = []
     plain = not any(_counts_priorities(recording, port) for port in recording.ports)

@@ -34,7 +34,7 @@ class Timing:
         if self.every is None and (self.times is not None or self.seed is not None):
             raise UsageError("--times and --seed are of what comes again", "give --every too")
         if self.every is not None and self.lasting is None:
-            raise UsageError("what comes again has to go in between", "give --for too")
+            raise UsageError("--every needs the duration of each repetition", "add --for")
         if self.every is not None and self.lasting is not None and self.seed is None and self.lasting >= self.every:
             raise UsageError(
                 f"it would last {format_time(self.lasting)} of every {format_time(self.every)}", "make --for shorter"

@@ -41,7 +41,7 @@ def judge(path: Path, folder: Path = library.OWN) -> Judged:
     recording = Recording.open(path)
     asked = recording.parameters
     if "scenario" not in asked:
-        raise UsageError(f"{path} was not made by a scenario", "rocelab record show tells what is in it")
+        raise UsageError(f"{path} was not made by a scenario", "rocelab record show lists its content")
     scenario = library.find(str(asked["scenario"]), folder)
     try:
         parameters = read(scenario.parameters, asked.get("params", {}), "params", f"scenario show {scenario.name}")

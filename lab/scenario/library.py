@@ -78,7 +78,7 @@ def _problems(scenario: Scenario[Any], name: str, file: Path) -> Iterator[Proble
         yield Problem("SCENARIO.name", f"is {scenario.name!r}", f"call it {name!r}, as its file")
     lines = len(file.read_text(encoding="utf-8").splitlines())
     if lines > _LONGEST:
-        yield Problem("", f"has {lines} lines", f"tell it in {_LONGEST}")
+        yield Problem("", f"has {lines} lines", f"shorten it to {_LONGEST}")
     yield from _untold(scenario)
 
 

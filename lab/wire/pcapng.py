@@ -190,9 +190,7 @@ class Writer:
         except OSError as error:
             self._take_back(done)
             reason = "No room for a longer file" if error.errno == errno.EFBIG else error.strerror
-            raise OperationFailed(
-                f"cannot write the capture: {reason}", "what was written so far is valid"
-            ) from error
+            raise OperationFailed(f"cannot write the capture: {reason}", "everything before that is valid") from error
         self.written += done
 
     def _take_back(self, done: int) -> None:

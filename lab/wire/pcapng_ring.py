@@ -63,7 +63,7 @@ class RingWriter:
             self._file = FileIO(path, "w")
         except OSError as error:
             raise OperationFailed(
-                f"cannot write {path}: {error.strerror}", "what was written so far is valid"
+                f"cannot write {path}: {error.strerror}", "everything before that is valid"
             ) from error
         self._writer = Writer(self._file, select=self._filter)
         for interface in self._interfaces:

@@ -77,6 +77,6 @@ def test_a_lab_of_the_same_name_is_refused_and_left_alone(file: Path, tmp_path: 
     containerlab("deploy", theirs)
     before = docker("ps", "--all", "--no-trunc", "--quiet")
     refused = rocelab("up", file, "--backend", "containerlab", expect=2)
-    assert f"there is a lab {NAME} of containerlab's that is not ours" in refused.stderr
+    assert f"a containerlab lab {NAME} exists" in refused.stderr
     assert docker("ps", "--all", "--no-trunc", "--quiet") == before
     containerlab("destroy", theirs)

@@ -59,7 +59,9 @@ def _statistics(node: EmulatedNode, arguments: list[str]) -> Iterable[str] | Non
 def _settings(node: EmulatedNode, arguments: list[str]) -> Iterable[str]:
     interface = arguments[1] if len(arguments) == 2 and arguments[0] == "-i" else ""
     if interface not in node.ports:
-        raise LabError("it is emulated read-only, as mlnx_qos -i INTERFACE", f"interfaces: {', '.join(node.ports)}")
+        raise LabError(
+            "the emulated mlnx_qos only reads: mlnx_qos -i INTERFACE", f"interfaces: {', '.join(node.ports)}"
+        )
     return nic_tools.qos_settings(node.fabric.qos[node.name], node.ports[interface])
 
 

@@ -25,18 +25,22 @@ _SUFFIXES = {".yml", ".yaml"}
 
 def adopt(
     lab: Annotated[str, typer.Argument(metavar="LAB|FILE", help="A deployed lab's name, or its topology file.")],
-    name: Annotated[str | None, typer.Option(help="Have it under another name.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the fabric, instead of the lab's name.", show_default=False)
+    ] = None,
     qos: Annotated[
         str | None,
-        typer.Option(metavar="PRESET", help="Put lossless ports on its links. \\[default: none, it is looked at]"),
+        typer.Option(
+            metavar="PRESET", help="Add lossless ports to its links. \\[default: none, links stay as they are]"
+        ),
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(help="Rate of ports whose links say none, like 100Mbit. \\[default: 1Gbit]")
+        str | None, typer.Option(help="Rate of ports whose links state none, like 100Mbit. \\[default: 1Gbit]")
     ] = None,
     rdma: Annotated[bool, typer.Option("--rdma", help="Bring up an RDMA device on each NIC of its hosts.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Have a lab that containerlab has deployed as a fabric; rocelab down gives it back as it was."""
+    """Use a lab that containerlab deployed as a fabric; rocelab down restores the lab."""
     from lab.export.adopted import as_topology, furnished  # noqa: PLC0415 - as models in topology
     from lab.export.lab_reader import read_lab  # noqa: PLC0415
 

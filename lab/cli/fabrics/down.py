@@ -18,9 +18,11 @@ from lab.vm.calls.call import inside_vm
 
 def down(
     name: FabricOption = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every fabric on this machine, whole or in pieces.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Remove every fabric on this machine, complete or half-built.")
+    ] = False,
 ) -> None:
-    """Take a fabric away, whole or half-built; nothing of it is left. With --all what is in the VM stays."""
+    """Remove a fabric, complete or half-built. --all removes every fabric on this machine, but none in the VM."""
     if all_ and name is not None:
         raise UsageError(f"down takes --fabric or --all, not both (got {name})", "leave one of them out")
     failures: list[LabError] = []
@@ -41,7 +43,9 @@ def _take_down(fabric: fabric_state.FabricState) -> None:
     try:
         lifecycle.down(fabric, tell)
     except OSError as error:
-        raise OperationFailed(f"fabric {fabric.name} is not all down: {error}", "run rocelab down again") from error
+        raise OperationFailed(
+            f"fabric {fabric.name} is only partly removed: {error}", "run rocelab down again"
+        ) from error
     stderr.print(f"fabric {fabric.name} is down", highlight=False)
 
 

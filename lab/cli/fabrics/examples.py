@@ -36,7 +36,7 @@ def about(name: str) -> str:
 
 @app.command("ls")
 def list_(as_json: JsonFlag = False) -> None:
-    """List them."""
+    """List the examples."""
     rows = [(name, about(name)) for name in example_names()]
     if as_json:
         print_json([{"name": name, "about": told} for name, told in rows])
@@ -48,19 +48,23 @@ def list_(as_json: JsonFlag = False) -> None:
 def copy(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Of examples ls. \\[default: all]", autocompletion=example_names),
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Names that rocelab examples ls lists. \\[default: all]",
+            autocompletion=example_names,
+        ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where to put them.")] = Path(),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to copy to.")] = Path(),
 ) -> None:
-    """Copy them into topologies/ and scenarios/ of a folder; nothing that is there is overwritten."""
+    """Copy examples into topologies/ and scenarios/ of a folder; existing files are not overwritten."""
     known = example_names()
     for name in names or known:
         if name not in known:
-            raise UsageError(f"there is no example {name}", suggest(name, known, "rocelab examples ls has all"))
+            raise UsageError(f"there is no example {name}", suggest(name, known, "rocelab examples ls lists all"))
     targets = {name: output / name for name in names or known}
     there = [str(target) for target in targets.values() if target.exists() or target.is_symlink()]
     if there:
-        raise UsageError(f"{there[0]} is there already", "choose another place with -o, or name the others")
+        raise UsageError(f"{there[0]} already exists", "choose another folder with -o, or name the other examples")
     for name, target in targets.items():
         _copy(shipped(name), target)
         typer.echo(f"wrote {target}", err=True)

@@ -21,17 +21,20 @@ app = typer.Typer(no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="A topology file.", show_default=False)]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="A folder to make, or an empty one.", show_default=False)
+    Path, typer.Option("--output", "-o", metavar="DIR", help="A new or empty folder.", show_default=False)
 ]
 Image = Annotated[
-    str | None, typer.Option(metavar="IMAGE", help="What switches run: FRR. \\[default: FRR's own image]")
+    str | None,
+    typer.Option(metavar="IMAGE", help="Container image of switches, with FRR. \\[default: FRR's own image]"),
 ]
-HostImage = Annotated[str | None, typer.Option(metavar="IMAGE", help="What hosts are made of. \\[default: --image]")]
+HostImage = Annotated[
+    str | None, typer.Option(metavar="IMAGE", help="Container image of hosts. \\[default: --image]")
+]
 
 
 @app.callback()
 def export() -> None:
-    """Write a fabric as files for other machines to run."""
+    """Write the files that run a fabric on other machines."""
 
 
 @app.command()
@@ -53,14 +56,15 @@ def clabernetes(
     image: Image = None,
     host_image: HostImage = None,
     launcher_image: Annotated[
-        str | None, typer.Option(metavar="IMAGE", help="What a pod runs a node in. \\[default: as the cluster says]")
+        str | None,
+        typer.Option(metavar="IMAGE", help="Container image of the launcher in each pod. \\[default: the cluster's]"),
     ] = None,
     node_selector: Annotated[
         list[str] | None,
-        typer.Option(metavar="LABEL=VALUE", help="Run on nodes of the cluster with this label. May be repeated."),
+        typer.Option(metavar="LABEL=VALUE", help="Schedule pods on cluster nodes with this label. May be repeated."),
     ] = None,
 ) -> None:
-    """Write manifests for clabernetes: a namespace, files as ConfigMaps, and a Topology, a pod for each node."""
+    """Write manifests for clabernetes: a namespace, ConfigMaps with the files, and a Topology with a pod a node."""
     from lab.export.clabernetes import ClusterPlacement, export_topology, left_out  # noqa: PLC0415
     from lab.export.folder import write  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def import_lab() -> None:
-    """Read a lab of another program as a topology file."""
+    """Convert the lab of another program into a topology file."""
 
 
 @app.command()
@@ -23,7 +23,7 @@ def containerlab(
     file: Annotated[Path, typer.Argument(help="A topology file of containerlab.", show_default=False)],
     output: Output = None,
 ) -> None:
-    """Read a lab's nodes of kind linux, those with FRR as switches, and say what was left out."""
+    """Convert a containerlab lab: nodes of kind linux, with FRR as switches. Report what was left out."""
     from lab.export import from_lab  # noqa: PLC0415 - as models in topology
 
     text, notes = from_lab.import_lab(file)

@@ -27,12 +27,12 @@ _COLUMNS = (
 def inspect(
     nodes: Annotated[
         list[str] | None,
-        typer.Argument(help="Which nodes. \\[default: all]", metavar="[NODE]...", autocompletion=node_names),
+        typer.Argument(help="Nodes to show. \\[default: all]", metavar="[NODE]...", autocompletion=node_names),
     ] = None,
     name: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show nodes, addresses, peers, and how to get in; names of nodes are known in every node."""
+    """Show nodes, addresses, peers, and the command that opens each node. Every node resolves the names of all."""
     fabric = open_fabric(name)
     chosen = [node_of(fabric, node) for node in nodes] if nodes else fabric.topology.nodes
     facts = [_facts(fabric, node) for node in chosen]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from lab.backends.backend import Fabric
 
-NodeArgument = Annotated[str, typer.Argument(help="Which node.", autocompletion=node_names)]
+NodeArgument = Annotated[str, typer.Argument(help="The node.", autocompletion=node_names)]
 _SEPARATOR: Final = "--"
 
 
@@ -97,7 +97,7 @@ def execute(
 ) -> None:
     """Run a command in a node, and exit with its exit code: rocelab exec h1 ping -c1 h2.
 
-    Options of rocelab's own stand in front of the command; everything behind it is the command's.
+    Options of rocelab go before the command; everything after it is passed to the command.
     """
     fabric = open_fabric(name)
     node_of(fabric, node)
@@ -119,10 +119,12 @@ def shell(node: NodeArgument, name: FabricOption = None) -> None:
 
 def vtysh(
     node: NodeArgument,
-    command: Annotated[list[str] | None, typer.Option("-c", "--command", help="Run this and return.")] = None,
+    command: Annotated[
+        list[str] | None, typer.Option("-c", "--command", help="Run this FRR command, then exit.")
+    ] = None,
     name: FabricOption = None,
 ) -> None:
-    """Talk to a switch's routing daemons, or to those of a router outside."""
+    """Open FRR's shell on a switch or an external router."""
     fabric = open_fabric(name)
     is_switch = node_of(fabric, node).role.is_switch
     if not _routes(fabric, node):

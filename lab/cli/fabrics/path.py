@@ -35,17 +35,18 @@ def path(
     src: Host,
     dst: Host,
     sport: Annotated[
-        int | None, typer.Option(help="The one path of RoCEv2 packets with this UDP source port. \\[default: all]")
+        int | None,
+        typer.Option(help="Show the path of RoCEv2 packets with this UDP source port. \\[default: all paths]"),
     ] = None,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show all equal paths between two hosts, or the one that a flow takes: each node's kernel is asked."""
+    """Show all equal-cost paths between two hosts, or the path of one flow, as each node's kernel resolves it."""
     if sport is not None:
         check_port(sport)
     running = open_fabric(fabric)
     if not has_routers(running.topology):
-        raise UsageError(f"fabric {running.name} is of plain VLANs, and path knows no bridges", _SHOWS)
+        raise UsageError(f"fabric {running.name} uses plain VLANs, and path does not follow bridges", _SHOWS)
     start, goal = _station(running, src), _station(running, dst)
     _check(start, goal, sport)
     hops: list[Hops] = []
@@ -66,7 +67,7 @@ def path(
     what = "all paths" if sport is None else f"UDP {start.place.address}:{sport} > {goal.place.address}:4791"
     stdout.print(table(f"{src} to {dst}, {what}", ("path", "leaves by"), rows))
     for number, each in enumerate(hops, start=1):
-        stdout.print(table(f"path {number}", ("leaves by", "asked", "said", "prio", "queue"), _rows(each)))
+        stdout.print(table(f"path {number}", ("leaves by", "query", "answer", "prio", "queue"), _rows(each)))
 
 
 def _rows(hops: Hops) -> Iterator[tuple[object, ...]]:
@@ -89,26 +90,29 @@ def _check(start: Station, goal: Station, sport: int | None) -> None:
     if start.place.end.node == goal.place.end.node:
         raise UsageError(f"{start} and {goal} are the same host", "name two hosts")
     if start.place.address.version != goal.place.address.version:
-        raise UsageError(f"{start.place.address} and {goal.place.address} are of two IP versions", "name two of one")
+        raise UsageError(
+            f"{start.place.address} and {goal.place.address} have different IP versions",
+            "name two addresses of the same version",
+        )
     if bool(start.network) != bool(goal.network):
         inside, outside = (start, goal) if start.network else (goal, start)
         message = f"{inside} is in network {inside.network} and {outside} in none"
-        raise UsageError(message, "name two hosts in networks, or two in none")
+        raise UsageError(message, "name two hosts in networks, or two outside of any")
     if start.network != goal.network and start.subnet and goal.place.address in start.subnet:
         message = f"{goal.place.address} of {goal} is in {start}'s own subnet, and in network {goal.network}"
         raise UsageError(message, "name two hosts of one network, or of two that are routed to each other")
     if sport is not None and start.vlan:
-        raise UsageError(f"{start} has no RDMA device: it is of a VLAN", "leave --sport out")
+        raise UsageError(f"{start} is in a VLAN and has no RDMA device", "omit --sport")
 
 
 def _station(fabric: Fabric, name: str) -> Station:
     node, _, interface = name.partition(":")
     hosts = [host.name for host in fabric.topology.hosts]
     if node not in hosts:
-        raise UsageError(f"no host {node!r} in fabric {fabric.name}", suggest(node, hosts, f"there is {hosts}"))
+        raise UsageError(f"no host {node!r} in fabric {fabric.name}", suggest(node, hosts, f"the hosts are {hosts}"))
     stations = stations_of(node, fabric.plan[node], plan_overlay(fabric.topology))
     if not stations:
-        raise UsageError(f"{node} has no address", "give its network subnets")
+        raise UsageError(f"{node} has no address", "add subnets to its network")
     chosen = interface or next(iter(stations))
     if chosen not in stations:
         raise UsageError(f"no interface {interface!r} on {node}", f"it has {', '.join(stations)}")

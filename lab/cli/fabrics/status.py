@@ -28,10 +28,10 @@ def status(
     name: FabricOption = None,
     json: JsonFlag = False,
     evpn: Annotated[
-        bool, typer.Option("--evpn", help="The overlay instead: VNIs, and who tells which routes.")
+        bool, typer.Option("--evpn", help="Show the overlay instead: VNIs, and the EVPN routes of each VTEP.")
     ] = False,
 ) -> None:
-    """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 when any of them is not well."""
+    """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 if any of them is down."""
     if evpn:
         _overlay(name, json)
         return

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 # Models are imported inside the commands: pydantic is most of their start-up, and `--help` needs none of it.
 
-app = typer.Typer(no_args_is_help=True, help="Make, check, show and draw the file that describes a fabric.")
+app = typer.Typer(no_args_is_help=True, help="Create, check, show and draw topology files.")
 new = typer.Typer(no_args_is_help=True, help="Write a commented topology file of a regular shape.")
 app.add_typer(new, name="new")
 
 File = Annotated[Path, typer.Argument(help="A topology file.", show_default=False)]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write here instead of to standard output.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")]
 HostsPerLeaf = Annotated[int, typer.Option(help="Hosts on each leaf.")]
 Uplinks = Annotated[int, typer.Option(help="Parallel links between each leaf and each of its spines.")]
 Rate = Annotated[
-    str | None, typer.Option(help="Rate of every link not named otherwise, like 100Mbit. \\[default: 1Gbit]")
+    str | None, typer.Option(help="Rate of every link without a rate of its own, like 100Mbit. \\[default: 1Gbit]")
 ]
 HostRate = Annotated[str | None, typer.Option(help="Rate of links to hosts. \\[default: --rate]")]
 FabricRate = Annotated[str | None, typer.Option(help="Rate of links between switches. \\[default: --rate]")]
@@ -44,13 +44,13 @@ QosOption = Annotated[
     typer.Option(
         "--qos",
         metavar="PRESET",
-        help="Lossless ports, by a preset of rocelab qos presets. \\[default: none, links are lossy]",
+        help="Lossless ports, with a preset that rocelab qos presets lists. \\[default: none, links are lossy]",
     ),
 ]
 Tenants = Annotated[
     int,
     typer.Option(
-        min=0, max=250, help="Deal the hosts out among so many tenants, by EVPN and VXLAN.", show_default=False
+        min=0, max=250, help="Divide the hosts among this many tenants, with EVPN and VXLAN.", show_default=False
     ),
 ]
 
@@ -86,7 +86,7 @@ def new_leaf_spine(
     leaves: Annotated[int, typer.Option(help="Leaves.")] = 4,
     hosts_per_leaf: HostsPerLeaf = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
+    name: Annotated[str, typer.Option(help="Name of the fabric.")] = "my-fabric",
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
@@ -95,7 +95,7 @@ def new_leaf_spine(
     tenants: Tenants = 0,
     output: Output = None,
 ) -> None:
-    """Two tiers: every leaf to every spine."""
+    """Two tiers: every leaf is linked to every spine."""
     settings = {
         "spines": spines,
         "leaves": leaves,
@@ -115,7 +115,7 @@ def new_clos(
     leaves_per_pod: Annotated[int, typer.Option(help="Leaves of each pod.")] = 2,
     hosts_per_leaf: HostsPerLeaf = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
+    name: Annotated[str, typer.Option(help="Name of the fabric.")] = "my-fabric",
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
@@ -124,7 +124,7 @@ def new_clos(
     tenants: Tenants = 0,
     output: Output = None,
 ) -> None:
-    """Three tiers: pods of leaves and spines, joined by super-spines."""
+    """Three tiers: pods of leaves and spines, connected by super-spines."""
     settings = {
         "pods": pods,
         "superspines": superspines,
@@ -145,7 +145,7 @@ def new_rail_optimised(
     units: Annotated[int, typer.Option(help="Scalable units.")] = 1,
     spines: Annotated[int, typer.Option(help="Spines.")] = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: Annotated[str, typer.Option(help="What the fabric is called.")] = "my-fabric",
+    name: Annotated[str, typer.Option(help="Name of the fabric.")] = "my-fabric",
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
@@ -154,7 +154,7 @@ def new_rail_optimised(
     tenants: Tenants = 0,
     output: Output = None,
 ) -> None:
-    """GPU hosts with one NIC on each rail's leaf."""
+    """GPU hosts with one NIC a rail; each rail has its own leaf."""
     settings = {
         "rails": rails,
         "hosts_per_unit": hosts_per_unit,
@@ -191,7 +191,7 @@ def _option(path: str) -> str:
 
 @app.command()
 def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", show_default=False)]) -> None:
-    """Report every problem of the files at once; exit code 2 when there is one, 0 for warnings."""
+    """Report every problem in the files; exit code 2 if there is one, 0 if there are only warnings."""
     from lab.cli.kit.warnings import print_advice  # noqa: PLC0415
     from lab.faults import declared  # noqa: PLC0415
     from lab.model.load import read_topology  # noqa: PLC0415
@@ -247,7 +247,7 @@ def show(
 def graph(
     file: File,
     format: Annotated[  # noqa: A002 - it is the name of the option
-        Format | None, typer.Option("--format", "-f", help="Otherwise by the name of the output, or svg.")
+        Format | None, typer.Option("--format", "-f", help="Output format. \\[default: by the suffix of -o, or svg]")
     ] = None,
     output: Output = None,
 ) -> None:

@@ -24,19 +24,23 @@ if TYPE_CHECKING:
 
 
 def up(
-    file: Annotated[Path, typer.Argument(help="The topology, a YAML file.")],
-    name: Annotated[str | None, typer.Option(help="Run it under another name.")] = None,
-    backend: Annotated[str, typer.Option(help="What plays it.")] = registry.DEFAULT,
+    file: Annotated[Path, typer.Argument(help="The topology file (YAML).")],
+    name: Annotated[str | None, typer.Option(help="Name of the fabric, instead of the name in the file.")] = None,
+    backend: Annotated[str, typer.Option(help="Backend that creates the nodes.")] = registry.DEFAULT,
     image: Annotated[
         str | None,
-        typer.Option(metavar="IMAGE", help="What containers are made of: FRR. \\[default: rocelab's or FRR's own]"),
+        typer.Option(metavar="IMAGE", help="Container image with FRR. \\[default: rocelab's or FRR's own]"),
     ] = None,
     rdma: Annotated[bool, typer.Option(help="Bring up RDMA devices where the topology asks for them.")] = True,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for convergence.")] = lifecycle.CONVERGENCE_TIMEOUT,
-    restored: Annotated[bool, typer.Option(hidden=True, help="The VM continued from a checkpoint of it.")] = False,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds to wait until the fabric has converged.")
+    ] = lifecycle.CONVERGENCE_TIMEOUT,
+    restored: Annotated[
+        bool, typer.Option(hidden=True, help="The VM was restored from a checkpoint of this fabric.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Build a fabric and wait until it has converged, then break it where its file declares faults."""
+    """Build a fabric, wait until it converges, then inject the faults that its file declares."""
     played_by = registry.backend(backend) if image is None else registry.of_image(backend, image)
     topology = read_topology(file, time_source.reaction(), declared.check)
     print_advice(topology, file)

@@ -52,21 +52,30 @@ def _cause_names() -> list[str]:
 
 def break_(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One of scenario ls.", autocompletion=_challenging)
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="A scenario that rocelab scenario ls lists.", autocompletion=_challenging
+        ),
     ] = None,
-    random: Annotated[bool, typer.Option("--random", help="Any of them, which is not told.")] = False,
-    level: Annotated[int | None, typer.Option(min=1, max=3, help="Any of those that are so hard.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of what is drawn at random, which scenario it is too.")] = None,
+    random: Annotated[
+        bool, typer.Option("--random", help="Pick any scenario at random, without showing its name.")
+    ] = False,
+    level: Annotated[
+        int | None, typer.Option(min=1, max=3, help="Pick a scenario of this difficulty at random.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of everything random, including the choice of the scenario.")
+    ] = None,
     path: Folder = library.OWN,
     as_json: JsonFlag = False,
 ) -> None:
-    """Hide a fault in a fabric, which is built if it is not there, and leave its workload running: find it.
+    """Hide a fault in a fabric for you to find. Builds the fabric if needed, and keeps a workload running.
 
-    Look with the ordinary commands: status, counters, congestion, qos show, capture, path, exec NODE -- ...
+    Investigate with the usual commands: status, counters, congestion, qos show, capture, path, exec NODE -- ...
     """
     scenario = library.find(name, path) if name else _drawn(path, level, seed)
     if name and (random or level):
-        raise UsageError(f"{name} is no drawn one", "leave NAME out, or --random and --level")
+        raise UsageError(f"{name} is not picked at random", "omit NAME, or omit --random and --level")
     answer = _answer(scenario)
     topology = read_topology(
         library.topology_of(scenario, path), reaction=time_source.reaction(), also=declared.check
@@ -90,7 +99,7 @@ def _drawn(path: Path, level: int | None, seed: int | None) -> Scenario[Any]:
     every = [library.find(name, path) for name in library.names(path)]
     fitting = [each for each in every if each.answer is not None and level in {None, each.answer.level}]
     if not fitting:
-        raise UsageError(f"no scenario of {path} can be drawn", "one needs an answer, and of that level")
+        raise UsageError(f"no scenario of {path} can be picked", "add a scenario that has an answer and this level")
     return chance.Random(secrets.randbits(64) if seed is None else seed).choice(fitting)  # noqa: S311 - a game
 
 
@@ -114,14 +123,14 @@ def hint(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
 
 
 def check(
-    cause: Annotated[str, typer.Option(metavar="CAUSE", help="What it is.", autocompletion=_cause_names)],
-    where: Annotated[str, typer.Option(metavar="PLACE", help="Where: leaf1, leaf1:swp1 or leaf1--spine1.")],
+    cause: Annotated[str, typer.Option(metavar="CAUSE", help="The cause.", autocompletion=_cause_names)],
+    where: Annotated[str, typer.Option(metavar="PLACE", help="Its location: leaf1, leaf1:swp1 or leaf1--spine1.")],
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say whether an answer is right, and what contradicts it, without giving the right one away.
+    """Judge an answer and name what contradicts it, without revealing the right one.
 
-    Causes are the scenarios' names, and capacity. Exit code 0 when it is right, 1 when it is not.
+    Causes have the names of scenarios, or are `capacity`. Exit code 0 if the answer is right, 1 if not.
     """
     running, answer, about = _opened(fabric)
     claimed = guess.find_cause(cause, Path(about.folder))
@@ -145,15 +154,15 @@ def check(
 
 
 def fix(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the recording goes.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the recording.")] = Path(
         "recordings"
     ),
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Mend what is broken, end the workload, and verify it by the scenario's checks. The score is taken.
+    """Repair the fault, stop the workload, run the scenario's checks, and save the score.
 
-    Exit codes as of run: 0 when every check passes, 1 when one fails, 3 when one cannot tell.
+    Exit codes as for run: 0 if all checks pass, 1 if one fails, 3 if one is undecided.
     """
     running, answer, about = _opened(fabric)
     challenge = Challenge(running.state)
@@ -162,12 +171,16 @@ def fix(
         challenge_process.go_on(about)
     why = challenge.ended()
     if why or not challenge.recording.is_dir():
-        raise OperationFailed(f"the challenge of {running.name} was not ended well: {why or 'it was fixed already'}")
+        raise OperationFailed(
+            f"the challenge of {running.name} did not end properly: {why or 'it was fixed already'}"
+        )
     run = verdict_table.fresh(output, about.scenario)
     try:
         shutil.copytree(challenge.recording, run)
     except OSError as error:
-        raise OperationFailed(f"{run} cannot be written: {error.strerror}", "-o names another folder") from error
+        raise OperationFailed(
+            f"{run} cannot be written: {error.strerror}", "choose another folder with -o"
+        ) from error
     shutil.rmtree(challenge.recording)
     judged, taken = judge(run, Path(about.folder)), _scored(challenge)
     if as_json:
@@ -181,7 +194,7 @@ def fix(
 
 
 def explain(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
-    """Tell everything: what it is, where, why, what mends and prevents it, and how you did. The score is taken."""
+    """Reveal the fault: cause, location, reason, fix, prevention, and your score, which is saved."""
     running, answer, about = _opened(fabric)
     scenario = library.find(about.scenario, Path(about.folder))
     taken = _scored(Challenge(running.state))
@@ -192,7 +205,7 @@ def explain(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
         return
     _say(f"{answer.cause}, at {' or '.join(answer.where)}: {answer.because}\n")
     _say(scenario.text + "\n")
-    stdout.print(table("what shows it", ("about", "hint"), [tuple(each.values()) for each in _hints(answer)]))
+    stdout.print(table("evidence", ("about", "hint"), [tuple(each.values()) for each in _hints(answer)]))
     _say(f"Fix: {answer.fix}\nPrevention: {answer.prevention}")
     verdict_table.tell(_told(taken))
     if lasting(running.state) is not None:
@@ -220,7 +233,7 @@ def _opened(name: str | None) -> tuple[Fabric, StoryAnswer, ChallengeInfo]:
         if len(states) > 1:
             raise UsageError(
                 f"{len(states)} fabrics have a challenge",
-                f"say which with --fabric: {', '.join(s.name for s in states)}",
+                f"choose one with --fabric: {', '.join(s.name for s in states)}",
             )
         name = states[0].name if states else find_fabric(None).name
     running = open_fabric(name)

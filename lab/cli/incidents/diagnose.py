@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _TOLD = {
     "fault": "{count}",
     "capacity": "no fault: capacity",
-    "healthy": "healthy: nothing is wrong that can be seen",
-    "unknown": "unknown: something is wrong, or too little is known",
+    "healthy": "healthy: no fault is visible",
+    "unknown": "unknown: something is wrong, or there is too little data",
 }
 
 
@@ -34,23 +34,28 @@ def diagnose(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]", help="A recording: its directory, or its name. \\[default: look at a fabric]"
+            metavar="[RUN]", help="A recording: its directory, or its name. \\[default: the running fabric]"
         ),
     ] = None,
-    phase: Annotated[str, typer.Option(help="Of a recording, this phase alone.")] = "",
-    begin: Annotated[float | None, typer.Option("--from", metavar="SECONDS", help="From there on.")] = None,
-    until: Annotated[float | None, typer.Option("--until", metavar="SECONDS", help="Up to there.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long a running fabric is looked at.")] = 10.0,
+    phase: Annotated[str, typer.Option(help="Only this phase of a recording.")] = "",
+    begin: Annotated[
+        float | None, typer.Option("--from", metavar="SECONDS", help="Start of the window in the recording.")
+    ] = None,
+    until: Annotated[
+        float | None, typer.Option("--until", metavar="SECONDS", help="End of the window in the recording.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long to observe a running fabric.")] = 10.0,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Ping, try all paths and write a little meanwhile: where nobody does.")
+        bool,
+        typer.Option("--probe", help="Send pings, path probes and some RDMA writes, for fabrics without traffic."),
     ] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Name what is wrong, and where: root causes, the most likely first, with the figures that show each.
+    """Find root causes and their locations, the most likely first, each with its evidence.
 
-    rocelab diagnose RUN reads a recording, without root; without RUN it looks at a running fabric. What was injected
-    it does not read. It ends with 0 where nothing is broken, with 1 where something is, with 3 where it cannot tell.
+    rocelab diagnose RUN reads a recording, without root; without RUN it observes a running fabric. It never reads
+    which fault was injected. Exit code 0 if nothing is broken, 1 if something is, 3 if it is unknown.
     """
     _check(run, phase, begin, until, seconds, fabric, probe=probe)
     found = (
@@ -78,11 +83,11 @@ def _check(
     if run is not None and fabric is not None:
         raise UsageError("a recording and a fabric are both named", "name one of them")
     if run is not None and probe:
-        raise UsageError("--probe is about a fabric that runs", "leave it out, or the recording")
+        raise UsageError("--probe needs a running fabric", "omit --probe, or omit the recording")
     if run is None and (phase or times):
-        raise UsageError("--phase, --from and --until are about a recording", "rocelab diagnose RUN --phase ...")
+        raise UsageError("--phase, --from and --until need a recording", "rocelab diagnose RUN --phase ...")
     if phase and times:
-        raise UsageError("--phase and times are both given", "name a phase, or say --from and --until")
+        raise UsageError("--phase and times are both given", "use --phase, or --from and --until")
     if not 1 <= seconds <= 3600:
         raise UsageError(f"--seconds {seconds:g} is out of range", "choose 1 to 3600")
 

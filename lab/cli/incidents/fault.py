@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lab.faults.fault import Fault
     from lab.faults.ledger import Entry
 
-app = typer.Typer(no_args_is_help=True, help="Break a running fabric on purpose, and mend it.")
+app = typer.Typer(no_args_is_help=True, help="Inject faults into a running fabric, and remove them.")
 
 
 def kind_names() -> list[str]:
@@ -39,11 +39,11 @@ def kind_names() -> list[str]:
 
 @app.command("ls")
 def list_(
-    kinds: Annotated[bool, typer.Option("--kinds", help="List what there is to break instead.")] = False,
+    kinds: Annotated[bool, typer.Option("--kinds", help="List the kinds of faults instead.")] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the faults of a running fabric; they are told by nothing else. What scenario break has hidden is not."""
+    """List the injected faults of a running fabric. Faults that scenario break hides are not listed."""
     if kinds:
         _list_kinds(as_json)
         return
@@ -66,10 +66,12 @@ def _list_kinds(as_json: bool) -> None:
 
 @app.command()
 def show(
-    kind: Annotated[str, typer.Argument(help="One of rocelab fault ls --kinds.", autocompletion=kind_names)],
+    kind: Annotated[
+        str, typer.Argument(help="A kind that rocelab fault ls --kinds lists.", autocompletion=kind_names)
+    ],
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a kind of fault does, where it can be, and its parameters."""
+    """Show what a kind of fault does, its possible locations, and its parameters."""
     described = _described(find_kind(kind))
     if as_json:
         print_json(described)
@@ -84,26 +86,35 @@ def show(
 
 @app.command()
 def inject(
-    kind: Annotated[str, typer.Argument(help="One of rocelab fault ls --kinds.", autocompletion=kind_names)],
+    kind: Annotated[
+        str, typer.Argument(help="A kind that rocelab fault ls --kinds lists.", autocompletion=kind_names)
+    ],
     place: Annotated[
-        str, typer.Argument(help="Where: leaf1:swp1, leaf1--spine1, h1, ...", autocompletion=node_names)
+        str, typer.Argument(help="Location: leaf1:swp1, leaf1--spine1, h1, ...", autocompletion=node_names)
     ],
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Parameters: rocelab fault show KIND.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME=VALUE]...", help="Parameters as NAME=VALUE; see rocelab fault show KIND."),
     ] = None,
-    after: Annotated[str, typer.Option(metavar="TIME", help="Wait first.")] = "0s",
-    lasting: Annotated[str | None, typer.Option("--for", metavar="TIME", help="Heal it after so long.")] = None,
-    every: Annotated[str | None, typer.Option(metavar="TIME", help="Have it come again, with --for.")] = None,
-    times: Annotated[int | None, typer.Option(help="How often, with --every; without it until Ctrl-C.")] = None,
+    after: Annotated[str, typer.Option(metavar="TIME", help="Wait this long before the fault starts.")] = "0s",
+    lasting: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="Remove the fault after this time.")
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Repeat the fault at this interval; needs --for.")
+    ] = None,
+    times: Annotated[
+        int | None, typer.Option(help="Number of repetitions with --every. \\[default: until Ctrl-C]")
+    ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="With --every: come at random times of that mean, the same for the same seed."),
+        typer.Option(help="With --every: random intervals with that mean; the same seed gives the same intervals."),
     ] = None,
-    background: Annotated[bool, typer.Option("--background", help="Leave it running by the clock.")] = False,
+    background: Annotated[bool, typer.Option("--background", help="Run the timed fault in the background.")] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Break something. It stays until `rocelab fault heal`, or as long as --for says; Ctrl-C heals it.
+    """Inject a fault. It lasts until rocelab fault heal, or for the time of --for; Ctrl-C removes it.
 
     A link that flaps:  [bold]fault inject link-down leaf1:swp1 --every 2s --for 500ms --times 10[/]
 
@@ -123,7 +134,7 @@ def inject(
     )
     understand(running, wish)
     if background and not timing.attended:
-        raise UsageError("without --after or --for nothing is left to run", "leave --background out")
+        raise UsageError("--background needs --after or --for", "add one of them, or omit --background")
     if background:
         _leave_running(running)
         stderr.print(f"{wish}, {timing}: rocelab fault ls tells its number", markup=False, highlight=False)
@@ -174,14 +185,16 @@ def _tell(entry: Entry, as_json: bool) -> None:
 
 @app.command()
 def heal(
-    numbers: Annotated[list[int] | None, typer.Argument(metavar="[NUMBER]...", help="Which; see fault ls.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    numbers: Annotated[
+        list[int] | None, typer.Argument(metavar="[NUMBER]...", help="Numbers that rocelab fault ls lists.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Remove all faults.")] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Put back what was there before a fault, the last one first."""
+    """Remove faults and restore the previous state, the last fault first."""
     if every == bool(numbers):
-        raise UsageError("heal takes numbers, or --all", "rocelab fault ls has the numbers")
+        raise UsageError("heal takes numbers, or --all", "rocelab fault ls lists the numbers")
     running = open_fabric(fabric)
     healed = fault_engine.heal(running, _healable(running, None if every else numbers), tell)
     for entry in healed:

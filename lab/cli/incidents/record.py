@@ -28,40 +28,45 @@ if TYPE_CHECKING:
     from lab.backends.fabric_state import FabricState
     from lab.telemetry.read.recording import Recording
 
-app = typer.Typer(no_args_is_help=True, help="Keep what happens on a fabric, and look at what was kept.")
+app = typer.Typer(no_args_is_help=True, help="Record a fabric, and show recordings.")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _BUSIEST: Final = 8
 _TRANSFER: Final = ("pair", "verb", "from", "took", "payload", "goodput", "a message: median, at most")
 
 Where = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Where recordings lie, each in a directory of its own.")
+    Path,
+    typer.Option("--output", "-o", metavar="DIR", help="Directory of the recordings; each has its own subdirectory."),
 ]
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="What it is called. \\[default: fabric and time]")]
+Name = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Name of the recording. \\[default: fabric and time]")
+]
 
 
 @app.command()
 def start(
     name: Name = None,
     output: Where = Path("recordings"),
-    hz: Annotated[float, typer.Option(help="Samples of all counters in a second.")] = 20.0,
+    hz: Annotated[float, typer.Option(help="Samples of all counters per second.")] = 20.0,
     capture: Annotated[
         list[str] | None,
-        typer.Option(metavar="LINK", help="Capture there, too; named as for rocelab capture. May be repeated."),
+        typer.Option(
+            metavar="LINK", help="Also capture packets here; places are those of rocelab capture. May be repeated."
+        ),
     ] = None,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Record a fabric in the background, until rocelab record stop, or rocelab down.
 
-    rocelab record start incast --capture h1..h4, then what is to be seen, then rocelab record stop.
+    Example: rocelab record start incast --capture h1..h4; run the traffic; rocelab record stop.
     """
     from lab.telemetry.record import background_recorder  # noqa: PLC0415 - NumPy, for which ls does not wait
 
     running = open_fabric(fabric)
     chosen = name or f"{running.name}-{wall_clock.stamp()}"
     if not _NAME.fullmatch(chosen):
-        raise UsageError(f"a recording cannot be called {chosen!r}", "take letters, digits, dots and dashes")
+        raise UsageError(f"a recording cannot have the name {chosen!r}", "use letters, digits, dots and dashes")
     folder = to_stay(output) / chosen
     background_recorder.start(folder, running, hz=hz, captures=capture or ())
     if as_json:
@@ -72,11 +77,11 @@ def start(
 
 @app.command()
 def stop(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which, when several run.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The recording, if several run.")] = None,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """End a recording and say what is in it."""
+    """Stop a recording and print its summary."""
     found = _chosen(name, fabric)
     recorders.stop(found)
     recording = _opened(found.folder)
@@ -86,25 +91,25 @@ def stop(
         _show(recording)
     if recording.incomplete:
         raise OperationFailed(
-            f"recording {found.folder} is incomplete: {recording.why}", "it can be read up to there"
+            f"recording {found.folder} is incomplete: {recording.why}", "everything before that can be read"
         )
 
 
 @app.command()
 def shell(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Beside which, when several run.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The recording, if several run.")] = None,
     fabric: FabricOption = None,
 ) -> None:
-    """Open a shell whose terminal becomes part of a recording that runs; exit leaves it.
+    """Open a shell whose terminal is recorded; exit closes it.
 
-    It is kept as terminal/shell-1.cast, with the recording's times: asciinema play shows it.
+    The file is terminal/shell-1.cast, with the times of the recording; asciinema play shows it.
     """
     from lab.telemetry.record.recorded_shell import record_terminal  # noqa: PLC0415 - pexpect, which nobody else needs
     from lab.telemetry.store.recording_folder import Folder  # noqa: PLC0415 - as of ls
 
     found = _chosen(name, fabric)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("there is no terminal to record", "type rocelab record shell at one, without pipes")
+        raise UsageError("standard input is not a terminal", "run rocelab record shell in one, without pipes")
     code, file = record_terminal(Folder(found.folder), [os.environ.get("SHELL", "/bin/sh")], os.environ)
     _say(f"kept in {file}")
     raise typer.Exit(code)
@@ -112,7 +117,7 @@ def shell(
 
 @app.command("ls")
 def list_recordings(output: Where = Path("recordings"), as_json: JsonFlag = False) -> None:
-    """List the recordings of a directory, and those that are being made.
+    """List the recordings of a directory, including those in progress.
 
     The state is recording, complete, interrupted by an error or a signal, incomplete because its recorder was killed,
     or damaged, with why.
@@ -171,7 +176,7 @@ def _chosen(name: str | None, fabric: str | None) -> recorders.RunningRecorder:
     if len(found) == 1:
         return next(iter(found.values()))
     if found:
-        raise UsageError(f"{len(found)} recordings are being made", f"say which: {', '.join(found)}")
+        raise UsageError(f"{len(found)} recordings are in progress", f"name one: {', '.join(found)}")
     running = [each.name for each in _running().values()]
     what = "nothing is being recorded" if name is None or not running else f"no recording {name} is being made"
     raise UsageError(what, suggest(name or "", running, ", ".join(running) or "rocelab record start"))

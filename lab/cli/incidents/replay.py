@@ -14,15 +14,17 @@ from lab.errors import UsageError
 
 def replay(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A recording's directory, or its name in recordings/.")],
-    at: Annotated[float, typer.Option(help="Where it begins: seconds of the recording.")] = 0.0,
-    speed: Annotated[float, typer.Option(help="Seconds of the recording in a second.", min=1 / 64, max=64)] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print the tables of that moment, and end.")] = False,
+    at: Annotated[float, typer.Option(help="Start at this second of the recording.")] = 0.0,
+    speed: Annotated[
+        float, typer.Option(help="Speed: seconds of the recording per second.", min=1 / 64, max=64)
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the tables of that moment, and exit.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Play a recording in the tables of rocelab top: any speed, pause, step, backwards. Without root.
+    """Replay a recording in the tables of rocelab top, at any speed, forwards or backwards. Needs no root.
 
-    Space plays and pauses, b turns, + and - change the speed, . and , step a sample, ] and [ go to phases, n and p to
-    what happened. --once and --json show the moment of --at alone.
+    Space plays and pauses, b reverses, + and - change the speed, . and , step one sample. Brackets go to phases, n
+    and p to events. The options --once and --json show the moment of --at only.
     """
     from lab.cli.tables.dashboard_tables import as_data, show  # noqa: PLC0415 - NumPy, for which --help does not wait
     from lab.telemetry.read.recording import Recording  # noqa: PLC0415
@@ -46,5 +48,6 @@ def require_terminal(command: str) -> None:
     """UsageError unless somebody sits at a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
-            f"rocelab {command} draws on a terminal, and this is none", f"rocelab {command} --once, or --json"
+            f"rocelab {command} needs a terminal, and standard output is not one",
+            f"rocelab {command} --once, or --json",
         )

@@ -15,7 +15,7 @@ from lab.scenario import library
 if TYPE_CHECKING:
     from lab.report.run_facts import ReportFacts
 
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where reports go.")]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the reports.")]
 Index = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Report every recording below a folder, and list them on index.html."),
@@ -32,9 +32,9 @@ def report(
     path: Own = library.OWN,
     as_json: JsonFlag = False,
 ) -> None:
-    """Tell what a recorded run shows: a root cause analysis in Markdown, and a page that plays it. Without root.
+    """Write a report of a recording: root cause analysis in Markdown, and an HTML page that replays it.
 
-    rocelab report recordings/RUN -o DIR writes DIR/RUN.md and DIR/RUN.html, which is one file and needs no network.
+    rocelab report recordings/RUN -o DIR writes DIR/RUN.md and DIR/RUN.html. The HTML file needs no network.
     """
     if not runs and index is None:
         raise UsageError("no recording is named", "rocelab report RUN, or --index DIR for all of a folder")
@@ -79,7 +79,7 @@ def _below(folder: Path) -> list[Path]:
     """Every recording in and below a folder; UsageError where there is none."""
     found = sorted(each.parent for each in folder.glob("**/recording.json"))
     if not found:
-        raise UsageError(f"no recording in {folder}", "rocelab record ls lists what there is")
+        raise UsageError(f"no recording in {folder}", "rocelab record ls lists the recordings")
     return found
 
 

@@ -20,7 +20,7 @@ from lab.scenario.runner import play
 from lab.vm.calls.handover import to_stay
 
 app = typer.Typer(
-    no_args_is_help=True, help="Stories of a fabric that breaks: play one, and judge what was recorded."
+    no_args_is_help=True, help="Scripted faults with traffic: run one, record it, and judge the recording."
 )
 
 
@@ -54,7 +54,7 @@ def list_(path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
 
 @app.command()
 def show(name: Name, path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
-    """Show a scenario: its story, its numbers, its parameters and what is true of it."""
+    """Show a scenario: its description, figures, parameters and checks."""
     scenario = library.find(name, path)
     fields = listed(scenario.parameters)
     checks = [
@@ -82,7 +82,7 @@ def show(name: Name, path: Folder = library.OWN, as_json: JsonFlag = False) -> N
 def lint(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None, path: Folder = library.OWN
 ) -> None:
-    """Look whether scenarios have the shape that they should; nothing is run."""
+    """Check the form of scenarios without running them."""
     problems = []
     for name in names or library.names(path):
         problems += [
@@ -98,20 +98,21 @@ def lint(
 def run(
     name: Name,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter. May be repeated.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter as NAME=VALUE. May be repeated."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of whatever is drawn at random.")] = 1,
-    repeat: Annotated[int, typer.Option(min=1, help="So often, each with the next seed.")] = 1,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the fabric up.")] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where recordings go.")] = Path(
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="Number of runs; the seed increases by one each time.")] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the fabric running.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the recordings.")] = Path(
         "recordings"
     ),
     path: Folder = library.OWN,
     as_json: JsonFlag = False,
 ) -> None:
-    """Play a scenario on its fabric, which is built if it is not there, record it, and judge the recording.
+    """Run a scenario on its fabric, record it, and judge the recording. Builds the fabric if needed.
 
-    Exit code 0 when every check passes, 1 when one fails, 3 when one cannot tell.
+    Exit code 0 if all checks pass, 1 if one fails, 3 if one is undecided.
     """
     scenario = library.find(name, path)
     written = parse_words(settings or [])
@@ -144,7 +145,7 @@ def judge(
     path: Folder = library.OWN,
     as_json: JsonFlag = False,
 ) -> None:
-    """Judge a recording again, without root, on any machine. Exit codes as of run."""
+    """Judge a recording again, on any machine and without root. Exit codes as for run."""
     folder = folder_of(run)
     judged = judged_of(folder, path)
     if as_json:

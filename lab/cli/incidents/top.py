@@ -29,36 +29,36 @@ if TYPE_CHECKING:
 _CHUNK: Final = 1 << 16
 _GRACE: Final = 10.0
 """Seconds in which a sampler ends: in the VM they are not ours."""
-Hz = Annotated[float, typer.Option(help="Samples of all counters in a second.")]
+Hz = Annotated[float, typer.Option(help="Samples of all counters per second.")]
 
 
 def top(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="FABRIC", help="Which fabric, when several run.", autocompletion=fabric_names),
+        typer.Argument(metavar="FABRIC", help="The fabric, if several run.", autocompletion=fabric_names),
     ] = None,
-    sort: Annotated[str, typer.Option(help="The column that ports are sorted by at first.")] = "tx_bps",
+    sort: Annotated[str, typer.Option(help="The column by which ports are sorted at the start.")] = "tx_bps",
     hz: Hz = 20.0,
-    once: Annotated[bool, typer.Option("--once", help="Look for a second, print the tables, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Observe for a second, print the tables, and exit.")] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
     stream: Annotated[bool, typer.Option("--stream", hidden=True)] = False,
 ) -> None:
-    """Watch a fabric: rates, queues, pauses, marks and drops of its ports, RDMA devices, sessions. q leaves.
+    """Watch a fabric: ports with rates, queues, pauses, marks and drops; RDMA devices; sessions. q quits.
 
-    Arrows choose a line and a column, s sorts by the column, h shows a port's history, 1 to 3 choose the table.
+    Arrows select a row and a column, s sorts by the column, h shows a port's history, 1 to 3 select the table.
     """
     from lab.telemetry.read.dashboard import PORTS  # noqa: PLC0415 - NumPy, for which --help does not wait
     from lab.telemetry.record.recorder import MOST_HZ  # noqa: PLC0415
 
     wanted = fabric or name
     if fabric and name and fabric != name:
-        raise UsageError(f"{name} and {fabric} are two fabrics", "name one")
+        raise UsageError(f"{name} and {fabric} are different fabrics", "name one")
     if not 1 <= hz <= MOST_HZ:
-        raise UsageError(f"--hz {hz:g} cannot be", f"take 1 to {MOST_HZ:g}")
+        raise UsageError(f"--hz {hz:g} is out of range", f"choose 1 to {MOST_HZ:g}")
     columns = ["port", *(measure.name for measure in PORTS.measures)]
     if sort not in columns:
-        raise UsageError(f"there is no column {sort}", f"there is {', '.join(columns)}")
+        raise UsageError(f"there is no column {sort}", f"the columns are {', '.join(columns)}")
     if stream:
         _stream(wanted, hz)
     elif once or as_json:
@@ -112,7 +112,7 @@ class _End:
         self._said.seek(0)
         sys.stderr.write(self._said.read().decode(errors="replace"))
         if not code:
-            raise OperationFailed("the samples ended", "rocelab ls lists what runs")
+            raise OperationFailed("the fabric's samples ended", "rocelab ls lists running fabrics")
         sys.exit(code)
 
 

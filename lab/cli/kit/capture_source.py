@@ -28,7 +28,7 @@ CaptureArgument = Annotated[
 def require_file(file: Path, wants: str) -> None:
     """UsageError where ``wants`` reads a capture twice that can be read once only."""
     if not file.is_file():
-        raise UsageError(f"{wants} reads {file} twice, and it can be read once only", "save it to a file first")
+        raise UsageError(f"{wants} reads {file} twice, but a pipe can be read only once", "save it to a file first")
 
 
 @contextlib.contextmanager

@@ -44,6 +44,6 @@ def port_names() -> list[str]:
 
 FabricOption = Annotated[
     str | None,
-    typer.Option("--fabric", metavar="NAME", help="Which fabric, when several run.", autocompletion=fabric_names),
+    typer.Option("--fabric", metavar="NAME", help="The fabric, if several run.", autocompletion=fabric_names),
 ]
 """Of every command that is about a running fabric."""

@@ -48,7 +48,7 @@ class TableLayout:
         asked = tuple(word.strip() for word in text.split(","))
         for word in asked:
             if word not in keys:
-                raise UsageError(f"there is no column {word!r}", suggest(word, keys, f"choose of {','.join(keys)}"))
+                raise UsageError(f"there is no column {word!r}", suggest(word, keys, f"choose from {','.join(keys)}"))
         return cls(columns, asked)
 
     def draw(self, title: str, rows: Sequence[Sequence[object]], width: int) -> tuple[Table, list[str]]:

@@ -21,7 +21,7 @@ FabricOption = Annotated[
     typer.Option(
         "--fabric",
         metavar="NAME|FILE",
-        help="Whose hosts a filter names: a running fabric, or a topology file. The one that runs.",
+        help="Fabric or topology file that resolves host names in filters. \\[default: the running fabric]",
         autocompletion=fabric_names,
     ),
 ]
@@ -75,7 +75,7 @@ def _look_up(fabric: str | None, name: str) -> list[Address]:
         return _addresses_in(there, name)
     elif fabric is None and len(all_fabrics()) != 1:
         remedy = "write its IP address, or give --fabric and a running fabric's name or a topology file"
-        raise UsageError(f"no fabric is at hand to look up {name!r}", remedy)
+        raise UsageError(f"no fabric is running to look up {name!r}", remedy)
     else:
         topology = find_fabric(fabric).load_topology()
     return addresses_of(plan_addresses(topology), name)

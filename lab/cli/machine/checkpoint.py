@@ -15,21 +15,21 @@ from lab.vm.host import vm_lifecycle
 from lab.vm.host.qemu import Time
 from lab.vm.host.vm_state import state_folder
 
-app = typer.Typer(no_args_is_help=True, help="Keep a VM's state, and continue from it any number of times.")
+app = typer.Typer(no_args_is_help=True, help="Save the VM's state, and restore it any number of times.")
 
-VmName = Annotated[str, typer.Option("--name", envvar="ROCELAB_VM_NAME", metavar="VM", help="Which VM.")]
-What = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Its name.")]
+VmName = Annotated[str, typer.Option("--name", envvar="ROCELAB_VM_NAME", metavar="VM", help="The VM.")]
+What = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Name of the checkpoint.")]
 
 
 @app.command()
 def save(what: What, name: VmName = "") -> None:
-    """Keep the state of the VM, which stands still meanwhile. No command may run in it."""
+    """Save the state of the VM, which is stopped while it is saved. No command may be running in it."""
     state = state_folder(name)
     running = state.running()
     if running is None:
         raise UsageError("the VM is down", "rocelab vm up")
     if running.time is not Time.VIRTUAL:
-        raise UsageError("the VM is up in host time, which goes on without it", "rocelab vm up --time virtual")
+        raise UsageError("the VM runs in host time, which cannot be stopped", "rocelab vm up --time virtual")
     began = time.monotonic()
     guest = vm_lifecycle.guest_of(running, state)
     about = checkpoint.now("saved by hand", guest, automatic=False)
@@ -43,7 +43,7 @@ def save(what: What, name: VmName = "") -> None:
 
 @app.command("ls")
 def list_checkpoints(as_json: JsonFlag = False) -> None:
-    """List the checkpoints, the last used first."""
+    """List the checkpoints, the most recently used first."""
     found = [(one, one.about()) for one in checkpoint.every()]
     if as_json:
         print_json(
@@ -72,8 +72,8 @@ def restore(what: What, name: VmName = "") -> None:
 
 
 @app.command()
-def rm(what: Annotated[list[str], typer.Argument(metavar="CHECKPOINT...", help="Their names.")]) -> None:
-    """Remove checkpoints; VMs that continued from them go on."""
+def rm(what: Annotated[list[str], typer.Argument(metavar="CHECKPOINT...", help="Names of checkpoints.")]) -> None:
+    """Remove checkpoints; VMs that were restored from them keep running."""
     for found in [checkpoint.required(name) for name in what]:
         found.remove()
 

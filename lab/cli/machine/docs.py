@@ -21,21 +21,21 @@ def topics() -> list[str]:
 
 def docs(
     topic: Annotated[
-        str | None, typer.Argument(help="What to read about. \\[default: a list of all]", autocompletion=topics)
+        str | None, typer.Argument(help="The page. \\[default: list all pages]", autocompletion=topics)
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="Print the JSON Schema of what a command answers."),
+        typer.Option(metavar="COMMAND", help="Print the JSON Schema of a command's --json output."),
     ] = None,
 ) -> None:
-    """Read about a topic; without one, list what there is to read."""
+    """Show a page of the documentation, or list all pages."""
     if schema is not None:
         _print_schema(schema)
     elif topic is None:
         rows = [(each, _text(each).partition("\n")[0].removeprefix("# ")) for each in topics()]
         stdout.print(table("rocelab docs TOPIC", ("topic", "what it is about"), rows))
     elif topic not in topics():
-        raise UsageError(f"no page about {topic}", suggest(topic, topics(), f"there is {', '.join(topics())}"))
+        raise UsageError(f"no page about {topic}", suggest(topic, topics(), f"the pages are {', '.join(topics())}"))
     elif stdout.is_terminal:
         from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and who lists or pipes needs none
 
@@ -49,7 +49,7 @@ def _print_schema(command: str) -> None:
 
     if command not in ANSWERS:
         remedy = suggest(command, ANSWERS, f"there is {', '.join(ANSWERS)}")
-        raise UsageError(f"no command {command!r} answers in JSON", remedy)
+        raise UsageError(f"no command {command!r} has JSON output", remedy)
     described = adapter(command).json_schema()
     print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **described})
 

@@ -62,9 +62,9 @@ def _show(
     rows = [_row(host, capability, findings[capability.name]) for capability in capabilities]
     what = f", the VM of rocelab in {host.time} time" if host.in_vm else ""
     title = f"this machine: Linux {host.release}, {host.machine}{what}"
-    stdout.print(table(title, ("capability", "here", "what needs it", "remedy"), rows))
+    stdout.print(table(title, ("capability", "here", "needed by", "remedy"), rows))
     works = [(verdict.feature, verdict.place, ", ".join(verdict.lacks), verdict.remedy) for verdict in verdicts]
-    stdout.print(table("what works", ("feature", "works", "lacks here", "remedy"), works))
+    stdout.print(table("features", ("feature", "works", "missing here", "remedy"), works))
 
 
 def _row(host: HostDistribution, capability: Capability, finding: ProbeFinding) -> tuple[str, str, str, str]:

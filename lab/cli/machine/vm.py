@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="A small VM with the kernel that RDMA and the emulated port need.")
 
 Name = Annotated[
-    str, typer.Option(envvar="ROCELAB_VM_NAME", metavar="NAME", help="Which VM: each has a guest of its own.")
+    str, typer.Option(envvar="ROCELAB_VM_NAME", metavar="NAME", help="Name of the VM. Each VM has its own guest.")
 ]
 Lives = Annotated[
     Time | None,
     typer.Option(
         "--time",
-        help="Whose time it lives in: virtual is exact on a busy host. By default virtual, with KVM the host's.",
+        help="Clock of the VM: virtual time stays exact on a busy host. \\[default: virtual; host with KVM]",
     ),
 ]
 Cpus = Annotated[
@@ -51,12 +51,14 @@ Shared = Annotated[
         exists=True,
         file_okay=False,
         resolve_path=True,
-        help="A folder to share besides the checkout, at the same path.",
+        help="Another folder to share with the VM, at the same path.",
     ),
 ]
 With = Annotated[
     str,
-    typer.Option("--with", metavar="WHAT", help="More in the image: containerlab, with Docker and an image of FRR."),
+    typer.Option(
+        "--with", metavar="WHAT", help="Additional content of the image: containerlab, with Docker and FRR's image."
+    ),
 ]
 app.add_typer(checkpoint.app, name="checkpoint")
 _LONG = 10.0
@@ -77,7 +79,7 @@ def outside_only() -> None:
 def build(
     force: Annotated[bool, typer.Option(help="Build although the image is up to date.")] = False, extra: With = ""
 ) -> None:
-    """Build the image; does nothing when it is there and its recipe has not changed."""
+    """Build the image, if it is missing or its recipe has changed."""
     from lab.vm.image import image_build as builder  # noqa: PLC0415 - paid for only by those who build
 
     began = clock.monotonic()
@@ -108,18 +110,21 @@ def up(
 
 @app.command(context_settings=_PASS_THROUGH)
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="What to run.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its arguments.")],
     name: Name = "",
     output: Annotated[
         list[str] | None,
         typer.Option(
-            "--output", "-o", metavar="PATH", help="What it writes that is to come back, as it calls it. Repeatable."
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="File or folder to copy back, by the command's name for it. May be repeated.",
         ),
     ] = None,
 ) -> None:
-    """Run a command in the VM, started when it is not up.
+    """Run a command in the VM. Starts the VM if needed.
 
-    Files come back that --output names; below a folder that it names, those that were not there.
+    Files that --output names are copied back; of a folder that it names, the new files.
     """
     raise typer.Exit(send(command, name, output or ()))
 
@@ -132,7 +137,7 @@ def shell(name: Name = "") -> None:
 
 @app.command()
 def status(name: Name = "", as_json: JsonFlag = False) -> None:
-    """Say whether the VM is up, and what it is."""
+    """Show whether the VM is up, and its properties."""
     running = state_folder(name).running()
     facts = _facts(running)
     if as_json:
@@ -162,7 +167,7 @@ def list_machines(as_json: JsonFlag = False) -> None:
 
 @app.command()
 def down(name: Name = "") -> None:
-    """End the VM; does nothing when it is not up."""
+    """Stop the VM, if it is up."""
     stdout.print("VM is down" if vm_lifecycle.down(state_folder(name)) else "VM was not up", highlight=False)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def analyze(
     file: CaptureArgument,
     rate: Annotated[
-        str | None, typer.Option(help="Rate of links whose own is not in the file, for pause times: 100Mbit.")
+        str | None, typer.Option(help="Rate of links that the file does not state, for pause times, like 100Mbit.")
     ] = None,
     select: Annotated[
         str | None,
@@ -34,7 +34,7 @@ def analyze(
         ),
     ] = None,
     fabric: FabricOption = None,
-    icrc: Annotated[bool, typer.Option("--icrc", help="Check every ICRC; takes time for each byte.")] = False,
+    icrc: Annotated[bool, typer.Option("--icrc", help="Check every ICRC, which is slower.")] = False,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw goodput, marks, losses and pauses over time: FILE.svg or FILE.png."),
@@ -49,11 +49,11 @@ def analyze(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Say what happened in a capture: QPs, messages, losses, marks, pauses and paths, and what looks wrong.
+    """Summarise a capture: QPs, messages, losses, marks, pauses and paths; report what looks wrong.
 
-    Of what a filter leaves out nothing is known: qpn==0x11 has no answers, because those go to the other QP.
+    Filtered packets are not analysed: qpn==0x11 selects no responses, because they go to the other QP.
 
-    Exits with 0 when nothing looks wrong, 1 when something does, and 3 when the file has nothing that is judged.
+    Exit code 0 if nothing looks wrong, 1 if something does, 3 if the file has nothing to judge.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no matrices here: NumPy need not start threads for them
     from lab.analysis.results.fact_builder import analyse  # noqa: PLC0415 - NumPy takes a while to import

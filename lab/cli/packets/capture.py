@@ -58,7 +58,7 @@ def capture(
     links: Annotated[
         list[str],
         typer.Argument(
-            help="leaf1:swp1; leaf1--spine1, all between two nodes; leaf1; leaf, of a tier; h1..h5, of all paths.",
+            help="leaf1:swp1; leaf1--spine1 (all links between two nodes); leaf1; leaf (a tier); h1..h5 (all paths).",
             metavar="LINK...",
             autocompletion=_link_names,
         ),
@@ -69,37 +69,41 @@ def capture(
     name: FabricOption = None,
     select: Annotated[
         str | None,
-        typer.Option("--filter", metavar="EXPR", help="Only packets like: qpn==0x11 and not ack. The kernel sorts."),
+        typer.Option(
+            "--filter", metavar="EXPR", help="Only matching packets: qpn==0x11 and not ack. The kernel filters."
+        ),
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Print a line for each packet as it comes.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Print a line for each packet as it arrives.")] = False,
     ring: Annotated[
         str | None,
-        typer.Option(metavar="FILES:SIZE", help="Write file_00001, file_00002 ... and keep the last: 10:100MB."),
+        typer.Option(
+            metavar="FILES:SIZE", help="Write file_00001, file_00002, ... and keep the last ones, like 10:100MB."
+        ),
     ] = None,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this time.")] = None,
     packets: Annotated[int | None, typer.Option(min=1, help="Stop after this many packets, of all links.")] = None,
     snaplen: Annotated[
-        int, typer.Option(min=_MIN_SNAPLEN, max=MAX_SNAPLEN, help="Bytes to keep of each packet.")
+        int, typer.Option(min=_MIN_SNAPLEN, max=MAX_SNAPLEN, help="Bytes of each packet to keep.")
     ] = MAX_SNAPLEN,
     on_event: Annotated[
         str | None,
         typer.Option(metavar="KIND,...", help=f"Write nothing until one of these happens: {on_event_words.WORDS}."),
     ] = None,
     before: Annotated[
-        str, typer.Option(metavar="SIZE", help="With --on-event: how much of what came before it is kept, in memory.")
+        str, typer.Option(metavar="SIZE", help="With --on-event: bytes of earlier packets to keep, in memory.")
     ] = "16MB",
     after: Annotated[
-        str, typer.Option(metavar="TIME", help="With --on-event: how long it goes on after it, and then ends.")
+        str, typer.Option(metavar="TIME", help="With --on-event: time to continue after the event.")
     ] = "1s",
     json: JsonFlag = False,
 ) -> None:
-    """Capture what links carry, both ways, into one file; Ctrl-C ends it.
+    """Capture packets of links, in both directions, into one file; Ctrl-C stops it.
 
     Watch it in Wireshark: rocelab capture h1..h5 -o - | wireshark -k -i -
 
-    Filters are those of rocelab dissect, and know the names of hosts: host h1 and (cnp or nak).
+    Filters are those of rocelab dissect; they resolve host names: host h1 and (cnp or nak).
 
-    Wait for trouble: rocelab capture leaf --on-event nak,drop,storm -o trouble.pcapng
+    Wait for an event: rocelab capture leaf --on-event nak,drop,storm -o trouble.pcapng
     """
     _check_outputs(output, live=live, ring=ring, json=json)
     kinds = None if on_event is None else _kinds(on_event, output, alone=not (live or ring))
@@ -129,7 +133,7 @@ def capture(
 def _kinds(text: str, output: str | None, *, alone: bool) -> frozenset[TriggerKind]:
     """The events that ``--on-event`` names; UsageError where there is no file of its own to keep."""
     if output in {None, _STANDARD_OUTPUT} or not alone:
-        raise UsageError("--on-event keeps one file", "give -o its name, and leave --live and --ring out")
+        raise UsageError("--on-event keeps one file", "give -o its name, and omit --live and --ring")
     on_event_words.check_folder(output or "")
     return on_event_words.parse_kinds(text)
 
@@ -146,13 +150,13 @@ def _say(text: str) -> None:
 def _check_outputs(output: str | None, *, live: bool, ring: str | None, json: bool) -> None:
     """UsageError where there is nothing to write to, or two things to write to one place."""
     if output is None and not live:
-        raise UsageError("packets go nowhere", "give -o a file, or --live to see them")
+        raise UsageError("packets have no destination", "give -o a file, or --live to see them")
     if json and output == _STANDARD_OUTPUT:
-        raise UsageError("packets and JSON cannot both go to standard output", "give -o a file, or leave --json out")
+        raise UsageError("packets and JSON cannot both go to standard output", "give -o a file, or omit --json")
     if live and output == _STANDARD_OUTPUT:
-        raise UsageError("packets and lines cannot both go to standard output", "give -o a file, or leave --live out")
+        raise UsageError("packets and lines cannot both go to standard output", "give -o a file, or omit --live")
     if json and live:
-        raise UsageError("lines and JSON cannot both go to standard output", "leave --live or --json out")
+        raise UsageError("lines and JSON cannot both go to standard output", "omit --live or --json")
     if ring is not None and output in {None, _STANDARD_OUTPUT}:
         raise UsageError("a ring is made of files", "give -o the name of a file")
 

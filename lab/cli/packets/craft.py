@@ -122,19 +122,19 @@ def craft(
     ] = None,
     pace: Annotated[
         str | None,
-        typer.Option(help="How fast to send: 1000 (packets per second) or 10Mbit. Without it, as fast as it goes."),
+        typer.Option(help="Send rate: 1000 (packets per second) or 10Mbit. \\[default: as fast as possible]"),
     ] = None,
     name: FabricOption = None,
     json: JsonFlag = False,
     **options: str | bool | None,
 ) -> None:
-    """Build packets, good or wrong by intent, and show each header, each field and each octet.
+    """Build packets, valid or deliberately malformed, and show each header, field and octet.
 
     A request:  [bold]craft write --dst 10.0.0.3 --qp 0x12 --psn 7 --payload hello --ackreq[/]
 
     A read, an atomic:  [bold]craft read --va 0x1000 --rkey 0x3a1 --dmalen 4096[/]  [bold]craft fetchadd --add 1[/]
 
-    An answer:  [bold]craft nak --qp 0x12 --psn 7 --reason psn-sequence-error[/]
+    A response:  [bold]craft nak --qp 0x12 --psn 7 --reason psn-sequence-error[/]
 
     A notification:  [bold]craft cnp --qp 0x12 --send h4:eth1 --dst 10.0.0.1[/]
 
@@ -168,7 +168,7 @@ def _sender(send: str | None, name: str | None, pace: str | None) -> Sender | No
         return Sender(send, name, pace)
     for option, value in (("--pace", pace), ("--fabric", name)):
         if value is not None:
-            raise UsageError(f"{option} is about sending", "add --send NODE:IF, or leave it out")
+            raise UsageError(f"{option} needs --send", f"add --send NODE:IF, or omit {option}")
     return None
 
 
@@ -187,10 +187,10 @@ def _say(line: str) -> None:
 def _specs(kind: str | None, file: Path | None, written: dict[str, Value]) -> list[PacketSpec]:
     if file is not None:
         if kind is not None or written:
-            raise UsageError("a file and options cannot both describe packets", "put what is in the options there")
+            raise UsageError("a file and options cannot both describe packets", "move the options into the file")
         return load_packets(read_text(file), str(file))
     if kind is None:
-        raise UsageError("nothing says what to craft", "name a kind, like `rocelab craft write`, or give --file")
+        raise UsageError("no packet is described", "name a kind, like `rocelab craft write`, or give --file")
     keys = {PacketSpec.model_fields[name].alias or name: value for name, value in written.items()}
     return [packet_from_options({"kind": kind, **keys})]
 

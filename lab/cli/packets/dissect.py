@@ -68,34 +68,32 @@ def dissect(
     limit: Annotated[
         int | None, typer.Option(min=1, help=f"Stop after this many packets ({_EXPLAINED}; all with --summary).")
     ] = None,
-    summary: Annotated[bool, typer.Option("--summary", help="One line for each packet.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Print one line a packet.")] = False,
     select: Annotated[
-        str | None, typer.Option("--filter", metavar="EXPR", help="Only packets like: qpn==0x11 and not ack.")
+        str | None, typer.Option("--filter", metavar="EXPR", help="Only matching packets: qpn==0x11 and not ack.")
     ] = None,
     packet: Annotated[
         list[int] | None,
-        typer.Option("--packet", min=1, metavar="N", help="Only the packet with this number; again for more."),
+        typer.Option("--packet", min=1, metavar="N", help="Only the packet with this number. May be repeated."),
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...", help=f"A line for each packet, of these: {', '.join(COLUMNS)}."),
+        typer.Option(metavar="NAME,...", help=f"One line a packet with these columns: {', '.join(COLUMNS)}."),
     ] = None,
     time: Annotated[
-        TimeOrigin, typer.Option(help="Times since the first packet, as date, since 1970, or since the last line.")
+        TimeOrigin, typer.Option(help="Times: since the first packet, as date, since 1970, or since the last line.")
     ] = TimeOrigin.RELATIVE,
     fabric: FabricOption = None,
-    figures: Annotated[
-        bool, typer.Option(help="Draw each header, and say why it matters, where it comes for the first time.")
-    ] = True,
+    figures: Annotated[bool, typer.Option(help="Draw each header, and explain it at its first occurrence.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Show the packets of a capture file: each header with its meaning, or one line for each packet.
 
     A filter joins conditions by and, or, not and parentheses. Fields: qpn==0x11, psn in 100..200, opcode==write
-    (send, read, atomic, flush, or a full name: rc_rdma_write_only), vni, dscp, ecn, ttl, sport, dport, port, vlan,
-    pcp, icrc==bad. Hosts: host 10.0.0.1, src 10.0.0.0/24, dst h1, where a fabric runs or --fabric says which one.
-    interface==leaf1:swp1, or leaf1 for all of a node. conn==0x11, a connection both ways. Words: roce, cnp, ack,
-    nak, rnr, ce, ect, pfc, pause, tcp, udp. Wireshark's names do as well: infiniband.bth.destqp==0x11.
+    (send, read, atomic, flush, or a name like rc_rdma_write_only), vni, dscp, ecn, ttl, sport, dport, port, vlan,
+    pcp, icrc==bad. Hosts: host 10.0.0.1, src 10.0.0.0/24, dst h1 (a name of the running fabric, or of --fabric).
+    Interfaces: interface==leaf1:swp1, or leaf1 (a node). Connections: conn==0x11, both ways. Words: roce, cnp, ack,
+    nak, rnr, ce, ect, pfc, pause, tcp, udp. Wireshark's names work, too: infiniband.bth.destqp==0x11.
     """
     shown = None if columns is None else parse_columns(columns)
     wanted = parse_filter(select, fabric, file)

@@ -53,9 +53,11 @@ _CONFIG: Final = (
 
 
 def extcap(
-    install: Annotated[bool, typer.Option("--install", help="Put it into Wireshark's folder.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take it away again.")] = False,
-    folder: Annotated[Path | None, typer.Option("--to", help="Another folder than Wireshark names.")] = None,
+    install: Annotated[bool, typer.Option("--install", help="Install into Wireshark's extcap folder.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Uninstall.")] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--to", help="Extcap folder. \\[default: as Wireshark reports]")
+    ] = None,
     interfaces: Annotated[bool, typer.Option("--extcap-interfaces", hidden=True)] = False,
     dlts: Annotated[bool, typer.Option("--extcap-dlts", hidden=True)] = False,
     config: Annotated[bool, typer.Option("--extcap-config", hidden=True)] = False,
@@ -66,10 +68,10 @@ def extcap(
     capture_filter: Annotated[str, typer.Option("--extcap-capture-filter", hidden=True)] = "",
     version: Annotated[str, typer.Option("--extcap-version", hidden=True)] = "",  # noqa: ARG001 - ours fits any
 ) -> None:
-    """Have Wireshark list the links of running fabrics as interfaces: rocelab extcap --install, and start it anew.
+    """Show the links of running fabrics as interfaces in Wireshark: rocelab extcap --install, then restart Wireshark.
 
     In Wireshark, as in tshark -i rocelab:FABRIC:leaf1:swp1, a capture filter is one of rocelab's: qpn==0x11 or cnp.
-    Fabrics of this machine, that is; for one in the VM: rocelab --vm capture ... -o - | wireshark -k -i -
+    This covers fabrics on this machine. For a fabric in the VM: rocelab --vm capture ... -o - | wireshark -k -i -
     """
     if install or remove:
         _install(folder or wiresharks_folder(), remove=remove)
@@ -87,7 +89,7 @@ def extcap(
     elif capturing and fifo is not None:
         _capture(interface, fifo, " and ".join(f"({text})" for text in (select, capture_filter) if text))
     else:
-        raise UsageError("rocelab extcap is for Wireshark to call", "rocelab extcap --install has it do so")
+        raise UsageError("Wireshark calls rocelab extcap", "run rocelab extcap --install")
 
 
 def _line(text: str) -> None:
@@ -145,7 +147,7 @@ def _chosen(interface: str) -> tuple[str, str | None]:
     program, _, rest = interface.partition(":")
     fabric, _, end = rest.partition(":")
     if program != NAME or not fabric:
-        raise UsageError(f"{interface!r} is no link of a fabric", f"it is like {NAME}:FABRIC:leaf1:swp1")
+        raise UsageError(f"{interface!r} is not a link of a fabric", f"write it like {NAME}:FABRIC:leaf1:swp1")
     return fabric, end or None
 
 
@@ -170,7 +172,7 @@ def _capture(interface: str, fifo: Path, select: str) -> None:
     try:
         output = FileIO(os.open(fifo, os.O_WRONLY | os.O_CLOEXEC), "w")
     except OSError as error:
-        raise UsageError(f"cannot write {fifo}: {error.strerror}", "Wireshark makes it") from error
+        raise UsageError(f"cannot write {fifo}: {error.strerror}", "Wireshark creates it") from error
     try:
         with (
             output,

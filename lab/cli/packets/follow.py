@@ -34,12 +34,12 @@ _COLUMNS: Final = (
 
 def follow(
     file: CaptureArgument,
-    packet: Annotated[str, typer.Argument(metavar="QPN:PSN", help="Which one: its DestQP and PSN, like 0x11:4711.")],
+    packet: Annotated[str, typer.Argument(metavar="QPN:PSN", help="The packet's DestQP and PSN, like 0x11:4711.")],
     json: JsonFlag = False,
 ) -> None:
-    """Follow one packet over all links of a capture: when it was where, how long each stretch took, what came again.
+    """Follow one packet over all links of a capture: times, delay of each hop, and retransmissions.
 
-    Exits with 1 when no link saw the packet.
+    Exit code 1 if no link saw the packet.
     """
     from lab.analysis.views import follow as analysis  # noqa: PLC0415 - NumPy takes a while to import
 

@@ -89,7 +89,7 @@ class Sender:
         if spec.kind not in _LINK_LOCAL and not {src, dst_mac} <= written:
             if dst not in written:
                 option = dst.replace("_", "-")
-                raise UsageError(f"nothing says where to send the {spec.kind.value}", f"give --{option}, an address")
+                raise UsageError(f"the {spec.kind.value} has no destination", f"add --{option} with an address")
             found |= self._onward(src, dst_mac, getattr(spec, dst), written)
         return spec.model_copy(update=found)
 

@@ -32,7 +32,7 @@ def parse_kinds(text: str) -> frozenset[TriggerKind]:
     for word in words:
         if word not in set(TriggerKind):
             raise UsageError(
-                f"--on-event: there is no event {word!r}", suggest(word, list(TriggerKind), f"choose of {WORDS}")
+                f"--on-event: there is no event {word!r}", suggest(word, list(TriggerKind), f"choose from {WORDS}")
             )
     return frozenset(map(TriggerKind, words))
 

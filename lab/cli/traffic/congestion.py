@@ -34,11 +34,11 @@ _LOOKS: Final = 20
 
 def congestion(
     priority: Annotated[int | None, typer.Option(min=0, max=CLASSES - 1, help="Only this priority.")] = None,
-    span: Annotated[str, typer.Option("--for", help="How long to look.")] = "1s",
+    span: Annotated[str, typer.Option("--for", help="How long to observe.")] = "1s",
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show who pauses whom: from the queue that is too full to the hosts that it stops, since when and how long."""
+    """Show pause trees: from the congested queue to the hosts that it stops, and the length of each pause."""
     seconds = _span(span)
     running = open_fabric(fabric)
     require_ports(running)

@@ -63,7 +63,7 @@ class Since(StrEnum):
 PortNames = Annotated[
     list[str] | None,
     typer.Argument(
-        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. \\[default: every port]",
+        help="leaf1:swp1; leaf1 (a node); leaf (a tier). \\[default: every port]",
         metavar="[clear] [PORT]...",
         autocompletion=port_names,
     ),
@@ -74,26 +74,28 @@ def counters(
     ports: PortNames = None,
     fabric: FabricOption = None,
     priority: Annotated[int | None, typer.Option(min=0, max=CLASSES - 1, help="Only this priority.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Rates, renewed until Ctrl-C.")] = False,
-    interval: Annotated[str, typer.Option(help="How often --watch looks, and how long rates are taken over.")] = "1s",
-    everything: Annotated[bool, typer.Option("--all", help="Also ports and priorities where nothing moved.")] = False,
-    since: Annotated[Since, typer.Option(help="Count from the last clear on, or since the fabric was built.")] = (
+    watch: Annotated[bool, typer.Option("--watch", help="Show rates, refreshed until Ctrl-C.")] = False,
+    interval: Annotated[str, typer.Option(help="Refresh interval of --watch; rates are averages over it.")] = "1s",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also show ports and priorities whose counters are all zero.")
+    ] = False,
+    since: Annotated[Since, typer.Option(help="Start of counting: the last clear, or when the fabric was built.")] = (
         Since.CLEAR
     ),
     columns: Annotated[
-        str | None, typer.Option(help="These columns, with commas between. \\[default: as many as fit]")
+        str | None, typer.Option(help="Columns, separated by commas. \\[default: as many as fit]")
     ] = None,
-    compact: Annotated[
-        bool, typer.Option("--compact", help="What there is of PFC: pauses sent, obeyed, ignored.")
+    compact: Annotated[bool, typer.Option("--compact", help="Show only PFC: pauses sent, obeyed, ignored.")] = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="List the counters, with their names in mlx5 and SONiC.")
     ] = False,
-    names: Annotated[bool, typer.Option("--names", help="List the counters, and what others call them.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show packets, pauses, queues, marks and drops of every lossless port and priority.
 
-    [bold]counters clear[/] counts from now on, watermarks too; the kernel's own counts stay (--since build).
+    [bold]counters clear[/] resets counters and watermarks; --since build still counts from when the fabric was built.
 
-    Exit code 1 when a queue's sums do not come out: offered = sent + dropped + queued.
+    Exit code 1 if a queue's sums are inconsistent: offered = sent + dropped + queued.
     """
     if names:
         _show_names(as_json)

@@ -39,14 +39,14 @@ def expect(
     ],
     measured: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="What rocelab rdma bw or lat said with --json; - is standard input."),
+        typer.Option("--from", help="Output of rocelab rdma bw or lat with --json; - is standard input."),
     ] = None,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Judge figures: exit code 0 when all expectations hold, 1 when one does not, 3 when one was not measured.
+    """Check figures: exit code 0 if all expectations hold, 1 if one does not, 3 if one was not measured.
 
-    [bold]Measured:[/] goodput, p50, p99, p999, max; of all, or of a pair (h1,h4).
+    [bold]Measured:[/] goodput, p50, p99, p999, max; of all pairs, or of one like (h1,h4).
 
     [bold]Counted[/] since counters clear: drops, pauses, marks, ignored, storms, and all of counters --names; of all
     ports, or of those in parentheses, as counters takes them. Bytes that waited are the most of any of them.
@@ -56,8 +56,8 @@ def expect(
     for comparison in comparisons:
         if comparison.figure not in known:
             raise UsageError(
-                f"{comparison.text}: nothing is called {comparison.figure}",
-                suggest(comparison.figure, known, "rocelab expect --help lists what there is"),
+                f"{comparison.text}: there is no figure {comparison.figure}",
+                suggest(comparison.figure, known, "rocelab expect --help lists them"),
             )
     documents, counted = Measured([_document(file) for file in measured or ()]), LiveFigures(fabric)
     judged = [judge(comparison, _seen(comparison, documents, counted)) for comparison in comparisons]

@@ -39,7 +39,7 @@ _EVENT_COLUMNS: Final = (
 PortNames = Annotated[
     list[str] | None,
     typer.Argument(
-        help="leaf1:swp1; leaf1, all of a node; leaf, of a tier. \\[default: every port]",
+        help="leaf1:swp1; leaf1 (a node); leaf (a tier). \\[default: every port]",
         metavar="[PORT]...",
         autocompletion=port_names,
     ),
@@ -80,10 +80,10 @@ def set_(
     profile: Annotated[
         str | None, typer.Option(help="First apply a profile of the topology file, or a preset: lab, sonic, ...")
     ] = None,
-    everywhere: Annotated[bool, typer.Option("--all", help="At every port of the fabric.")] = False,
+    everywhere: Annotated[bool, typer.Option("--all", help="Change every port of the fabric.")] = False,
     fabric: FabricOption = None,
 ) -> None:
-    """Change ports while traffic runs: all that is asked for, or nothing of it."""
+    """Change ports while traffic runs. Applies all settings, or none."""
     from lab.model.qos.port_change import QosRequest  # noqa: PLC0415 - its schema, and so pydantic, is for changes only
 
     settings = [word for word in words or () if "=" in word]
@@ -104,14 +104,14 @@ def set_(
 
 def list_events(
     ports: PortNames = None,
-    limit: Annotated[int, typer.Option(min=1, help="Only the last so many.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="Only this many of the last events.")] = 100,
     follow: Annotated[
-        bool, typer.Option("--follow", help="A line for each, and for what comes, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Print a line for each event, and for new ones until Ctrl-C.")
     ] = False,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List pauses, storms and drops of all ports in the order of time; the kernel keeps the last 65536."""
+    """List pauses, storms and drops of all ports by time; the kernel keeps the last 65536."""
     running = _open(fabric)
     chosen = [(end.node, end.interface) for end in _chosen(running, ports)]
     if follow:

@@ -24,10 +24,10 @@ class QosCommands(LazyGroup):
 app = typer.Typer(
     cls=QosCommands,
     no_args_is_help=True,
-    help="Show and change what the lossless ports do, list their events; compare presets, calculate thresholds.",
+    help="Show and change lossless ports, list their events, compare presets, and calculate thresholds.",
 )
 
 
 @app.callback()
 def qos() -> None:
-    """Show and change what the lossless ports do, list their events; compare presets, calculate thresholds."""
+    """Show and change lossless ports, list their events, compare presets, and calculate thresholds."""

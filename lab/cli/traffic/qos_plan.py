@@ -82,10 +82,12 @@ def plan(
         str | None,
         typer.Option(help="Rate of emulated links, for --yaml. \\[default: 100Mbit, or --rate]", show_default=False),
     ] = None,
-    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print qos: of a topology file, scaled.")] = False,
+    as_yaml: Annotated[
+        bool, typer.Option("--yaml", help="Print a qos: section for a topology file, scaled to emulated links.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Calculate Kmin, Kmax, Pmax, XOFF, XON and headroom of real links, with the arithmetic and what each costs."""
+    """Calculate Kmin, Kmax, Pmax, XOFF, XON and headroom of real links, with the arithmetic and trade-offs."""
     if as_yaml and as_json:
         raise UsageError("both --yaml and --json are given", "leave one of them out")
     cable = SizedLink(
@@ -166,7 +168,7 @@ def _print(made: Plan, cell: int, bound: int | None) -> None:
     title = f"thresholds for {made.senders} senders, RTT {format_time(made.rtt)}"
     stdout.print(table(title, ("threshold", "value", "arithmetic", "source"), choices))
     costs = [(_HEADS[each.name], each.larger, each.smaller) for each in made.choices]
-    stdout.print(table("what a choice costs", ("threshold", "larger", "smaller"), costs))
+    stdout.print(table("trade-offs", ("threshold", "larger", "smaller"), costs))
     sonic = format_size(sonic_headroom(cable, SonicAsic(cell=cell)))
     stdout.print(
         f"SONiC's formula gives {sonic} of headroom: cells of {cell} B, all small packets, Spectrum's delays",

@@ -44,7 +44,7 @@ _COLUMNS: Final = (
 
 def presets(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Only these. \\[default: all]", metavar="[PRESET]...")
+        list[str] | None, typer.Argument(help="Presets to show. \\[default: all]", metavar="[PRESET]...")
     ] = None,
     diff: Annotated[
         tuple[str, str] | None,
@@ -68,7 +68,7 @@ def presets(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the ready-made QoS of qos: and --qos: thresholds, classes and their sources (rocelab docs presets)."""
+    """List the QoS presets for qos: and --qos, with thresholds, classes and sources (rocelab docs presets)."""
     for name in (*(names or ()), *(diff or ())):
         if name not in PRESETS:
             remedy = suggest_profile(name, PRESETS, f"there is {', '.join(PRESETS)}")
@@ -85,7 +85,7 @@ def presets(
 def _rate(text: str) -> int:
     rate = read_value("--rate", text, parse_rate)
     if rate < 1:
-        raise UsageError(f"--rate: {text} is no rate of a link", "write it like 100Mbit or 10Gbit")
+        raise UsageError(f"--rate: {text} is not a rate", "write it like 100Mbit or 10Gbit")
     return rate
 
 
@@ -114,7 +114,7 @@ def _print_difference(first: str, second: str, rate: int, mtu: int | None, as_js
         (_HEADS.get(each.setting, each.setting), _text(each.setting, each.first), _text(each.setting, each.second))
         for each in found
     ]
-    stdout.print(table(f"what differs on links of {format_rate(rate)}", ("setting", first, second), rows))
+    stdout.print(table(f"differences on links of {format_rate(rate)}", ("setting", first, second), rows))
 
 
 def _data(values: dict[str, Any]) -> dict[str, Any]:

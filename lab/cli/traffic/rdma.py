@@ -36,16 +36,19 @@ app = typer.Typer(no_args_is_help=True, help="Measure RDMA between hosts with pe
 Source = Annotated[str, typer.Argument(metavar="SRC", help="Host, or host:interface.", autocompletion=node_names)]
 Destination = Annotated[str, typer.Argument(metavar="DST", help="The other host.", autocompletion=node_names)]
 MorePairs = Annotated[
-    list[str] | None, typer.Option("--pair", metavar="SRC:DST", help="A further pair, at the same time.")
+    list[str] | None,
+    typer.Option("--pair", metavar="SRC:DST", help="Another pair, at the same time. May be repeated."),
 ]
-VerbOption = Annotated[Verb, typer.Option(help="A read fetches from DST, the others go to it.")]
+VerbOption = Annotated[
+    Verb, typer.Option(help="RDMA operation. A read transfers from DST to SRC, the others to DST.")
+]
 LatencyVerbOption = Annotated[
     Verb,
-    typer.Option(help="A read fetches from DST. The programs of a write poll, and share the CPUs."),
+    typer.Option(help="RDMA operation. A read transfers from DST; a write makes both programs poll."),
 ]
 TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]
 MtuOption = Annotated[int | None, typer.Option(help="Payload per packet, 256 to 4096. \\[default: the largest]")]
-TimeoutOption = Annotated[int, typer.Option("--qp-timeout", help="Send again after 4.096 us * 2^N without an ACK.")]
+TimeoutOption = Annotated[int, typer.Option("--qp-timeout", help="Retransmit after 4.096 us * 2^N without an ACK.")]
 
 
 @app.command()
@@ -56,15 +59,17 @@ def bw(
     verb: VerbOption = Verb.WRITE,
     size: Annotated[str, typer.Option(help="Message size.")] = "64KiB",
     qps: Annotated[int, typer.Option(help="Queue pairs of each pair of hosts.")] = 1,
-    duration: Annotated[str | None, typer.Option(help="Measure for so many seconds. \\[default: 5s]")] = None,
-    iterations: Annotated[int | None, typer.Option(help="Or: measure so many messages per QP.")] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Measure for this time, in whole seconds. \\[default: 5s]")
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="Instead of --duration: number of messages per QP.")] = None,
     tclass: TclassOption = DEFAULT_TCLASS,
     mtu: MtuOption = None,
     qp_timeout: TimeoutOption = DEFAULT_TIMEOUT,
     name: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Measure throughput: payload bits per second, next to the RDMA counters that moved."""
+    """Measure throughput in payload bits per second, and show the RDMA counters that changed."""
     test = BandwidthTest(
         verb=verb,
         size=_size(size),
@@ -91,14 +96,14 @@ def lat(
     pair: MorePairs = None,
     verb: LatencyVerbOption = Verb.SEND,
     size: Annotated[str, typer.Option(help="Message size.")] = "8B",
-    iterations: Annotated[int, typer.Option(help="How many messages, one after the other.")] = 1000,
+    iterations: Annotated[int, typer.Option(help="Number of messages, one after the other.")] = 1000,
     tclass: TclassOption = DEFAULT_TCLASS,
     mtu: MtuOption = None,
     qp_timeout: TimeoutOption = DEFAULT_TIMEOUT,
     name: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Measure latency: percentiles of half the round trip (of a read: all of it)."""
+    """Measure latency: percentiles of half the round trip, or of the whole round trip for a read."""
     test = LatencyTest(verb=verb, size=_size(size), iterations=iterations, tclass=tclass, mtu=mtu, timeout=qp_timeout)
     fabric = open_fabric(name)
     pairs = _pairs(fabric, src, dst, pair)
@@ -112,7 +117,7 @@ def lat(
 
 @app.command()
 def show(name: FabricOption = None, as_json: JsonFlag = False) -> None:
-    """List the RDMA devices of a fabric, their state, and the GID that its address has."""
+    """List the RDMA devices of a fabric with their state and the GID of their address."""
     fabric = open_fabric(name)
     rows = [
         {

@@ -49,7 +49,9 @@ class Configured(Fault[P], Generic[P]):
             for path, before, after in differences(dump_node(self.fabric.qos[name]), dump_node(node))
         ]
         if not changes:
-            raise UsageError(f"{self.name} changes nothing at {self.place}", "rocelab qos show tells what is there")
+            raise UsageError(
+                f"{self.name} changes nothing at {self.place}", "rocelab qos show lists the current settings"
+            )
         return {"changes": changes}
 
     @override

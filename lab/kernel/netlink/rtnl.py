@@ -123,5 +123,5 @@ def _failure(what: str, code: int, said: str) -> OperationFailed | EnvironmentLa
     if code in _LACKING or (code == errno.ENOENT and said.startswith(_UNKNOWN_KIND)):
         return EnvironmentLacks(f"{what}: {reason}", "this kernel lacks it; see rocelab doctor, or use --vm")
     if code in {errno.ENOENT, errno.ENODEV}:
-        return OperationFailed(f"{what}: {reason}", "it was removed meanwhile; rocelab status shows what is there")
+        return OperationFailed(f"{what}: {reason}", "it was removed in the meantime; see rocelab status")
     return OperationFailed(f"{what}: {reason}")

@@ -63,7 +63,7 @@ def _group(value: Any) -> IPv4Address:
         raise ValueError(f"{group} is for known sources (RFC 4607); take one of 239.0.0.0/8")
     if is_flooded(group):
         raise ValueError(
-            f"{group} has a MAC of 224.0.0.0/24, which switches flood (RFC 4541); take 239.1.1.1 or the like"
+            f"{group} has a MAC of 224.0.0.0/24, which switches flood (RFC 4541); use an address like 239.1.1.1"
         )
     return group
 

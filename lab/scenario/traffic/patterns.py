@@ -31,7 +31,7 @@ def all_to_all(hosts: Sequence[str]) -> list[str]:
 
 def _require_different(hosts: Sequence[str]) -> None:
     if len(hosts) < 2:
-        raise UsageError(f"{len(hosts)} hosts have nobody to write to", "name two or more")
+        raise UsageError(f"{len(hosts)} hosts are too few to write to each other", "name two or more")
     for number, host in enumerate(hosts):
         if host in hosts[:number]:
             raise UsageError(f"{host} is named twice", "name each host once")

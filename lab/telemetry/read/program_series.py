@@ -109,7 +109,7 @@ def _said(recording: Recording, note: RecordedEvent, key: str) -> str:
         if command.node == note.node and command.argv[-1:] == (str(note.data.get(key)),):
             return command.stdout
     raise UsageError(
-        f"{recording.name}: what {note.data.get('pair')} did was not recorded", "the recording ends before"
+        f"{recording.name}: the traffic of {note.data.get('pair')} was not recorded", "the recording ends before"
     )
 
 

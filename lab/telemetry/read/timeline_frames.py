@@ -116,7 +116,7 @@ class LiveFilm:
                 self._take(frame)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise OperationFailed(
-                "what the sampler says cannot be read", "rocelab top --no-vm, where it runs"
+                "the sampler's output cannot be read", "run rocelab top --no-vm where the fabric runs"
             ) from error
 
     @property

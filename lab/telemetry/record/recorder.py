@@ -254,4 +254,4 @@ def _answer(folder: Folder, sampler: Offspring, what: str) -> dict[str, Any]:
 
 
 def _failed(folder: Folder, reason: str) -> OperationFailed:
-    return OperationFailed(f"recording {folder.path}: {reason}", "what was recorded until then can be read")
+    return OperationFailed(f"recording {folder.path}: {reason}", "everything before that can be read")

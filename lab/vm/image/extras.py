@@ -57,7 +57,7 @@ def build_program(folder: Path, arch: Arch, scratch: Path, program: Path) -> Non
     except CommandFailed as error:
         said = [line.strip() for line in error.stderr.splitlines() if line.strip() and "downloading" not in line]
         raise OperationFailed(
-            f"building containerlab {version} failed: {[*said, 'no error printed'][0]}", "go env GOPROXY says whence"
+            f"building containerlab {version} failed: {[*said, 'no error printed'][0]}", "check go env GOPROXY"
         ) from error
 
 

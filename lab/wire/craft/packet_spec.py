@@ -108,37 +108,37 @@ class PacketSpec(BaseModel):
     )
 
     kind: Annotated[PacketKind, named(PacketKind)]
-    """What it is: write, read, read-response, send, cmpswap, fetchadd, atomic-ack, atomic-write, flush, ack, nak,
+    """Kind of packet: write, read, read-response, send, cmpswap, fetchadd, atomic-ack, atomic-write, flush, ack, nak,
     rnr-nak, cnp, pfc or pause."""
 
     count: Annotated[int, between(1, MAX_COUNT)] = 1
-    """This many of it, with PSNs counting up."""
+    """Number of packets, with increasing PSNs."""
 
     src: Address | None = None
-    """IP address of the sender; 10.0.0.1, or fd00::1 to a receiver with IPv6."""
+    """IP address of the sender; 10.0.0.1, or fd00::1 if the receiver has IPv6."""
     dst: Address | None = None
-    """IP address of the receiver; 10.0.0.2, or fd00::2 from a sender with IPv6."""
+    """IP address of the receiver; 10.0.0.2, or fd00::2 if the sender has IPv6."""
     src_mac: Mac = "02:00:00:00:00:01"
     """MAC address of the sender."""
     dst_mac: Mac = "02:00:00:00:00:02"
-    """MAC address of the receiver, or of the gateway to it."""
+    """MAC address of the receiver, or of its gateway."""
     vlan: Annotated[int, bits(12)] | None = None
-    """Put an 802.1Q tag on the frame, of a tunnel the outer one; 0 is a tag with nothing but a priority."""
+    """802.1Q tag of the frame, or of a tunnel's outer frame; 0 is a priority tag."""
     pcp: Annotated[int, bits(3)] | None = None
-    """Priority in the 802.1Q tag, 0 to 7; where there is no vlan, that is 0."""
+    """Priority in the 802.1Q tag, 0 to 7; without --vlan, the tag has VLAN 0."""
     sport: Bits16 = 0xC000
-    """UDP source port: what ECMP tells QPs by."""
+    """UDP source port, by which ECMP distinguishes QPs."""
     dscp: Annotated[int, bits(6)] = 26
-    """Class of service in the IP header; of a cnp 48, which is not the class of the data."""
+    """DSCP in the IP header; 48 for a cnp, which has a class of its own."""
     ecn: Annotated[int, choice(_ECN)] = 2
-    """ECN field: not-ect, ect1, ect0 or ce; of a cnp not-ect."""
+    """ECN field: not-ect, ect1, ect0 or ce; not-ect for a cnp."""
     ttl: Annotated[int, between(1, 255)] = 64
-    """TTL, or the hop limit of IPv6."""
+    """TTL, or hop limit in IPv6."""
 
     transport: Annotated[Transport, named(Transport)] = Transport.RC
     """Transport service: rc, uc or ud."""
     part: Annotated[Part, named(Part)] = Part.ONLY
-    """Which packet of its message: first, middle, last or only."""
+    """Position in its message: first, middle, last or only."""
     qp: Bits24 = 0x11
     """Queue pair at the receiver (DestQP)."""
     psn: Bits24 = 0
@@ -157,7 +157,7 @@ class PacketSpec(BaseModel):
     rkey: Bits32 = 0
     """Remote key to that memory."""
     dmalen: Bits32 | None = None
-    """Bytes of the whole message, or to flush; of an only packet, those of its payload."""
+    """Bytes of the whole message, or to flush; by default the payload of an only packet."""
     immdt: Bits32 | None = None
     """Immediate data, with the last or only packet of a write or send."""
     invalidate: Bits32 | None = None
@@ -167,17 +167,17 @@ class PacketSpec(BaseModel):
     srcqp: Bits24 = 0x10
     """Queue pair that sends the datagram."""
     compare: Bits64 = 0
-    """cmpswap: what must be there for the swap to happen."""
+    """cmpswap: the value with which the memory is compared."""
     swap: Bits64 = 0
-    """cmpswap: what to write."""
+    """cmpswap: the new value."""
     add: Bits64 = 0
-    """fetchadd: what to add."""
+    """fetchadd: the value to add."""
     original: Bits64 = 0
-    """atomic-ack: what was there before."""
+    """atomic-ack: the value before the operation."""
     selectivity: Annotated[Selectivity, choice(_SELECTIVITIES)] = Selectivity.RANGE
-    """flush: range for the bytes that va and dmalen name, region for all that the key is for."""
+    """flush: range for the bytes of va and dmalen, region for the whole memory region of the key."""
     placement: Annotated[Placement, choice(_PLACEMENTS)] = Placement.GLOBAL_VISIBILITY
-    """flush: what it shall promise, global-visibility, persistence or both."""
+    """flush: the guarantee, which is global-visibility, persistence or both."""
 
     msn: Bits24 = 0
     """Messages that the responder has completed."""

@@ -85,7 +85,7 @@ def parse(text: str, resolve: Resolve | None = None, connect: Connect | None = N
 
 
 def _unknown(name: str) -> NoReturn:
-    raise UsageError(f"no fabric is at hand to look up {name!r}", "write its IP address")
+    raise UsageError(f"no fabric is running to look up {name!r}", "write its IP address")
 
 
 def _unconnected(qp: str) -> NoReturn:

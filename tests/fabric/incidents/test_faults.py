@@ -269,7 +269,7 @@ def test_nothing_of_a_fabric_outlives_it_with_its_faults(tmp_path: Path) -> None
         (("link-down", "h9"), "link-down: no node or tier 'h9'"),
         (("link-down", "h1", "--for", "x"), "--for: 'x' is not a time"),
         (("link-rate", "h1", "rate=25Mbit"), "has no lossless ports"),
-        (("link-down", "h1", "--background"), "without --after or --for nothing is left to run"),
+        (("link-down", "h1", "--background"), "--background needs --after or --for"),
         (("process-stopped", "h1"), "no program ib_... runs in h1"),
     ],
 )

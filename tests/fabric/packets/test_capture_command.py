@@ -107,7 +107,7 @@ def test_wrong_links_and_files_are_usage_errors(fabric: str, tmp_path: Path) -> 
     told = rocelab("capture", "leaf1:swp1", "-o", tmp_path / "no" / "f", "--fabric", fabric, expect=2).stderr
     assert told == f"error: cannot write {tmp_path}/no/f: No such file or directory: name another file\n"
     told = rocelab("capture", "leaf1:swp1", "-o", "/dev/full", "--fabric", fabric, expect=1).stderr
-    assert told == "error: cannot write the capture: No space left on device: what was written so far is valid\n"
+    assert told == "error: cannot write the capture: No space left on device: everything before that is valid\n"
 
 
 FULL = 'mount -t tmpfs -o size=8k tmpfs "$0"; dd if=/dev/zero of="$0/rest" bs=4k count=2; exec "$@"'
@@ -149,7 +149,7 @@ def test_a_result_that_the_folder_of_the_caller_has_no_room_for_ends_the_capture
                     break
         out, err = capturing.communicate(timeout=PATIENCE)
     assert (capturing.returncode, out) == (1, "")
-    assert "cannot write the capture: No room for a longer file: what was written so far is valid" in err
+    assert "cannot write the capture: No room for a longer file: everything before that is valid" in err
     with file.open("rb") as stream:
         assert len(list(Reader(stream, "x"))) > 0
     assert file.stat().st_size <= 6000
@@ -237,7 +237,7 @@ def test_a_ring_of_files_is_written(fabric: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ((), "packets go nowhere: give -o a file, or --live to see them"),
+        ((), "packets have no destination: give -o a file, or --live to see them"),
         (("-o", "-", "--live"), "packets and lines cannot both go to standard output"),
         (("--json", "--live"), "lines and JSON cannot both go to standard output"),
         (("--live", "--ring", "2:2MB"), "a ring is made of files: give -o the name of a file"),

@@ -143,7 +143,7 @@ def test_an_interrupt_ends_it_with_a_report_of_what_was_sent() -> None:
         (("--send", "h1:eth1", "--fabric", "absent"), 2, "absent"),
         (("--send", "h1:eth1", "--pace", "fast"), 2, "--pace fast cannot be read"),
         (("--send", "h1:eth1", "--pace", "0"), 2, "--pace 0 cannot be read"),
-        (("--send", "h1:eth1"), 2, "nothing says where to send the write: give --dst"),
+        (("--send", "h1:eth1"), 2, "the write has no destination: add --dst"),
         (("--send", "leaf1:swp3", "--dst", "10.0.0.77"), 1, "10.0.0.77 does not answer on swp3"),
     ],
 )

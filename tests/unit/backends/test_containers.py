@@ -93,7 +93,7 @@ def test_a_lab_of_others_that_has_our_name_keeps_what_it_has(docker: Docker, fol
     remove(folder)
     assert docker.left == ["clab-mine-h1"]
     assert traces(folder) == before
-    with pytest.raises(UsageError, match="there is a lab mine of containerlab's that is not ours"):
+    with pytest.raises(UsageError, match="a containerlab lab mine exists"):
         containers.refuse_taken("mine")
     containers.refuse_taken("another")
 

@@ -167,7 +167,7 @@ def test_one_that_cannot_tell_ends_with_3(tmp_path: Path) -> None:
     [
         (["nowhere/at-all"], "no recording nowhere/at-all"),
         (["RUN", "--phase", "never"], "no phase never"),
-        (["RUN", "--probe"], "--probe is about a fabric that runs"),
+        (["RUN", "--probe"], "--probe needs a running fabric"),
         (["RUN", "--phase", "observe", "--from", "1"], "--phase and times are both given"),
     ],
 )

@@ -37,7 +37,7 @@ def test_with_a_seed_it_comes_at_random_and_the_same_again() -> None:
     [
         ({"times": 2}, "--times and --seed are of what comes again: give --every too"),
         ({"seed": 2}, "--times and --seed are of what comes again: give --every too"),
-        ({"every": 2}, "what comes again has to go in between: give --for too"),
+        ({"every": 2}, "--every needs the duration of each repetition: add --for"),
         ({"every": 2, "lasting": 2}, "it would last 2 s of every 2 s: make --for shorter"),
         ({"every": 2, "lasting": 1, "times": 0}, "--times 0 is none at all: give 1 or more"),
     ],

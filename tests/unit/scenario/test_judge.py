@@ -190,7 +190,7 @@ def test_a_recording_cannot_have_code_of_its_own_run(tmp_path: Path) -> None:
 def test_what_no_scenario_has_made_cannot_be_judged(tmp_path: Path) -> None:
     making = Made(tmp_path / "run", TOPOLOGY)
     making.phase("x")
-    with pytest.raises(UsageError, match="was not made by a scenario: rocelab record show tells what is in it"):
+    with pytest.raises(UsageError, match="was not made by a scenario"):
         judge(making.finished())
 
 

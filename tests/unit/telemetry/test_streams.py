@@ -104,7 +104,7 @@ def test_a_pair_that_was_not_asked_for_is_told_with_its_neighbours(tmp_path: Pat
 
 
 def test_one_whose_recorder_was_killed_before_it_ended_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="h2:h4 did was not recorded"):
+    with pytest.raises(UsageError, match="traffic of h2:h4 was not recorded"):
         echoes(recorded(tmp_path, NOTES, COMMANDS[:1]), "h2:h4")
 
 

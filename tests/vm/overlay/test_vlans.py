@@ -103,7 +103,7 @@ def test_trunks_carry_tags_and_the_messages_of_the_root(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("path", "h1", "h3"), "fabric vlans is of plain VLANs, and path knows no bridges"),
+        (("path", "h1", "h3"), "fabric vlans uses plain VLANs"),
         (("status", "--evpn"), "fabric vlans is of plain VLANs and has no EVPN"),
         (("vtysh", "leaf1", "-c", "show version"), "leaf1 bridges plain VLANs and runs no router"),
         (("fault", "inject", "daemon-killed", "leaf1"), "leaf1"),

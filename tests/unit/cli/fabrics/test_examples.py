@@ -47,7 +47,7 @@ def test_one_of_them(tmp_path: Path) -> None:
     ("name", "error"),
     [
         ("topologies/one-leaf.yml", "there is no example topologies/one-leaf.yml: did you mean"),
-        ("../LICENSE", "there is no example ../LICENSE: rocelab examples ls has all"),
+        ("../LICENSE", "there is no example ../LICENSE: rocelab examples ls lists all"),
     ],
 )
 def test_what_there_is_not(name: str, error: str, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_nothing_is_overwritten_and_then_nothing_is_copied(tmp_path: Path) -> No
     (tmp_path / "scenarios").mkdir()
     mine = tmp_path / "scenarios" / "incast.py"
     mine.write_text("mine")
-    with pytest.raises(UsageError, match=r"incast.py is there already: choose another place with -o"):
+    with pytest.raises(UsageError, match=r"incast.py already exists: choose another folder with -o"):
         run("copy", "-o", tmp_path)
     assert mine.read_text() == "mine"
     assert not (tmp_path / "topologies").exists()

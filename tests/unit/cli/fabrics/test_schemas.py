@@ -253,7 +253,7 @@ def test_schemas_are_printed(command: str) -> None:
 
 def test_no_schema_of_a_command_that_is_not_there() -> None:
     refused = CliRunner().invoke(app, ["docs", "--schema", "rdma b"]).exception
-    assert str(refused) == "no command 'rdma b' answers in JSON: did you mean 'rdma bw'?"
+    assert str(refused) == "no command 'rdma b' has JSON output: did you mean 'rdma bw'?"
 
 
 def test_the_overlay_is_as_its_schema_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_answers_are_judged_and_counted_until_one_is_right(running: Running) -> 
         ),
         (("check", "--cause", "pfc-storm", "--where", "h9"), "no place 'h9' in fabric incast: "),
         (("break", "gray-loss"), "fabric incast has a challenge: rocelab scenario fix ends it, or rocelab down"),
-        (("break", "gray-loss", "--random"), "gray-loss is no drawn one: leave NAME out"),
+        (("break", "gray-loss", "--random"), "gray-loss is not picked at random: omit NAME"),
         (("break", "gray-lost"), "there is no scenario 'gray-lost'"),
         (("run", "gray-loss"), "fabric incast has a challenge"),
     ],
@@ -233,7 +233,7 @@ def test_a_scenario_without_an_answer_cannot_be_hidden(running: Running, tmp_pat
     (tmp_path / "mine" / "still_life.py").write_text(GOOD)
     told = refused("break", "still-life", "--path", str(tmp_path / "mine"))
     assert told == "scenario still-life has no answer: give its SCENARIO one, or choose another"
-    assert "can be drawn" in refused("break", "--path", str(tmp_path / "mine"))
+    assert "can be picked" in refused("break", "--path", str(tmp_path / "mine"))
     assert not running.state.challenge.exists()
 
 

@@ -71,9 +71,9 @@ def test_by_the_clock_it_says_how_often_it_came(ran: Running) -> None:
         (("inject", "pauses-ignored", "h1", "--for", "soon"), "--for: 'soon' is not a time: write it like 5us"),
         (
             ("inject", "pauses-ignored", "h1", "--every", "1s"),
-            "what comes again has to go in between: give --for too",
+            "--every needs the duration of each repetition: add --for",
         ),
-        (("heal",), "heal takes numbers, or --all: rocelab fault ls has the numbers"),
+        (("heal",), "heal takes numbers, or --all: rocelab fault ls lists the numbers"),
         (("heal", "3"), "there is no fault 3: there is none"),
         (("show", "link-dawn"), "there is no kind of fault 'link-dawn': did you mean 'link-down'?"),
     ],

@@ -79,7 +79,7 @@ def test_without_a_terminal_it_says_how_to_look(path: Path, command: list[str]) 
 @pytest.mark.parametrize(
     ("words", "why"),
     [(["--sort", "rate"], "there is no column rate"), (["--hz", "0"], "--hz 0 cannot be"),
-     (["a", "--fabric", "b"], "a and b are two fabrics")],
+     (["a", "--fabric", "b"], "a and b are different fabrics")],
 )  # fmt: skip
 def test_top_refuses_what_it_cannot_do(words: list[str], why: str) -> None:
     refused = CliRunner().invoke(app, ["top", *words]).exception

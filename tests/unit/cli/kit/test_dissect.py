@@ -194,7 +194,7 @@ def test_a_filter_has_nobody_to_ask_for_a_host_where_no_fabric_runs(
     with pytest.raises(UsageError) as caught:
         parse_filter("qpn==0x11 or host h1 and", None, exchange)
     told = str(caught.value)
-    assert told.startswith("no fabric is at hand to look up 'h1': write its IP address, or give --fabric")
+    assert told.startswith("no fabric is running to look up 'h1': write its IP address, or give --fabric")
 
 
 def test_a_filter_knows_the_hosts_of_a_topology(exchange: File) -> None:

@@ -32,7 +32,7 @@ def test_every_preset_is_listed_with_its_source(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_difference_has_both_values() -> None:
     text = qos("presets", "--diff", "sonic", "nvidia")
-    assert "what differs on links of 100 Gb/s" in text
+    assert "differences on links of 100 Gb/s" in text
     assert "lossless priorities" in text
     found = {
         each["setting"]: each["values"] for each in json.loads(qos("presets", "--diff", "sonic", "nvidia", "--json"))
@@ -53,7 +53,7 @@ def test_values_are_scaled_to_a_rate() -> None:
         ("presets --diff sonic dcqcn", "there is no preset dcqcn: it is called 'dcqcn-thresholds' now"),
         ("presets lab --diff sonic lab", "both --diff and presets"),
         ("presets --rate fast", "--rate: 'fast' is not a rate"),
-        ("presets --rate 0", "--rate: 0 is no rate of a link"),
+        ("presets --rate 0", "--rate: 0 is not a rate"),
         ("plan --rate 900Tbit", "--rate: 900 Tb/s is out of range: choose 1 Mb/s to 800 Gb/s"),
         ("plan --length 3ly", "--length: '3ly' is not a length: write it like 5m, 300m or 2km"),
         ("plan --length 0m", "--length: 0 m is out of range"),

@@ -78,7 +78,7 @@ def test_names_every_wrong_option() -> None:
 
 
 def test_refuses_nothing_both_and_what_cannot_be_read_or_written(tmp_path: Path) -> None:
-    assert "nothing says what to craft" in craft(expect=2).stderr
+    assert "no packet is described" in craft(expect=2).stderr
     assert "cannot both" in craft("ack", "--file", tmp_path / "x", expect=2).stderr
     assert "there is no file" in craft("--file", tmp_path / "x", expect=2).stderr
     assert "Is a directory" in craft("ack", "-o", tmp_path, expect=2).stderr
@@ -89,4 +89,4 @@ def test_refuses_nothing_both_and_what_cannot_be_read_or_written(tmp_path: Path)
 
 def test_how_to_send_is_refused_where_nothing_is_sent() -> None:
     for option, value in (("--pace", "100"), ("--fabric", "fabric")):
-        assert f"{option} is about sending: add --send NODE:IF" in craft("cnp", option, value, expect=2).stderr
+        assert f"{option} needs --send: add --send NODE:IF" in craft("cnp", option, value, expect=2).stderr

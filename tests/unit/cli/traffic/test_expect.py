@@ -102,7 +102,7 @@ def test_a_fabric_without_lossless_ports_counted_nothing(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["dropps == 0"], "nothing is called dropps: did you mean 'drops'"),
+        (["dropps == 0"], "there is no figure dropps: did you mean 'drops'"),
         (["drops(leaf7) == 0"], "no node or tier 'leaf7' in fabric t"),
         (["goodput(h1) > 1Mbit"], "goodput is of two hosts: write"),
         (["drops == 0", "--from", "none.json"], "none.json is no JSON: "),

@@ -1,0 +1,174 @@
+"""Documentation, help and messages are plain technical English: short sentences, none of the project's old idioms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from lab.cli.app import app
+from tests.sentences import Sentence, code_blocks, messages, paragraphs, sentences, split
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "lab" / "docs").glob("*.md"))]
+MODULES: Final = sorted((ROOT / "lab").rglob("*.py"))
+NOT_YET: Final[frozenset[str]] = frozenset({
+    "CONTRIBUTING.md",
+    "README.md",
+    "lab/docs/api.md",
+    "lab/docs/architecture.md",
+    "lab/docs/bench.md",
+    "lab/docs/captures.md",
+    "lab/docs/ci.md",
+    "lab/docs/containerlab.md",
+    "lab/docs/diagnose.md",
+    "lab/docs/emulation.md",
+    "lab/docs/exchange.md",
+    "lab/docs/faults.md",
+    "lab/docs/filters.md",
+    "lab/docs/glossary.md",
+    "lab/docs/install.md",
+    "lab/docs/overlay.md",
+    "lab/docs/port.md",
+    "lab/docs/presets.md",
+    "lab/docs/quickstart.md",
+    "lab/docs/reading-captures.md",
+    "lab/docs/reading-counters.md",
+    "lab/docs/recipes.md",
+    "lab/docs/recording.md",
+    "lab/docs/report.md",
+    "lab/docs/scenarios.md",
+    "lab/docs/tenant.md",
+    "lab/docs/testing.md",
+    "lab/docs/time.md",
+    "lab/docs/tools.md",
+    "lab/docs/topologies.md",
+    "lab/docs/underlay.md",
+})
+"""Files and commands whose words are still to be rewritten; this set only shrinks."""
+
+
+def page_faults(text: str) -> list[str]:
+    """Every sentence and code block of a page that breaks a rule."""
+    words = [str(sentence) for sentence in sentences(text) if sentence.faults()]
+    return words + [fault for block in code_blocks(text) for fault in block.faults()]
+
+
+def helps() -> dict[str, list[str]]:
+    """Every command's help texts: its own, and its parameters'."""
+    found: dict[str, list[str]] = {}
+    context = typer.Context(typer.main.get_command(app))
+
+    def visit(path: tuple[str, ...], command: object) -> None:
+        assert hasattr(command, "params")
+        texts = [getattr(command, "help", None), *(getattr(each, "help", None) for each in command.params)]
+        found[" ".join(path)] = [text for text in texts if text]
+        if isinstance(command, TyperGroup):
+            for name in command.list_commands(context):
+                visit((*path, name), command.get_command(context, name))
+
+    visit(("rocelab",), typer.main.get_command(app))
+    return found
+
+
+def help_faults(text: str) -> list[str]:
+    """Every sentence of a help text that breaks a rule; a colon introduces an example or a list."""
+    parts = (part for paragraph in text.split("\n\n") for part in paragraph.split(": "))
+    return [str(each) for part in parts for each in split(1, part) if each.faults()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_are_plain_english(page: Path) -> None:
+    name = str(page.relative_to(ROOT))
+    assert bool(page_faults(page.read_text(encoding="utf-8"))) == (name in NOT_YET), "\n".join(
+        ["", *page_faults(page.read_text(encoding="utf-8"))]
+    )
+
+
+def test_helps_are_plain_english() -> None:
+    found = {
+        name: faults for name, texts in helps().items() if (faults := [f for t in texts for f in help_faults(t)])
+    }
+    assert set(found) == {name for name in NOT_YET if name.startswith("rocelab")}, "\n".join(
+        f"{name}: {fault}" for name, faults in found.items() if name not in NOT_YET for fault in faults
+    )
+
+
+def test_messages_are_plain_english() -> None:
+    found = {}
+    for path in MODULES:
+        if broken := [str(each) for each in messages(path.read_text(encoding="utf-8")) if each.faults()]:
+            found[str(path.relative_to(ROOT))] = broken
+    assert set(found) == {name for name in NOT_YET if name.endswith(".py")}, "\n".join(
+        f"{name}:{fault}" for name, faults in found.items() if name not in NOT_YET for fault in faults
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who is there hangs up when it has heard.",
+        "What cannot be read is told with how to write it.",
+        "Of there, and of the checkout, only one file comes back.",
+        "Hosts are paused, such as are behind the leaf.",
+        "The script ends for those who are interrupted.",
+        "An innocent flow suffers.",
+        "A BGP session that nobody wants goes down.",
+        "A group of hosts, of which one is slow, sends.",
+        "A sentence has " + "very " * 22 + "many words.",
+        "Short.\n\n| a | b |\n|---|---|\n| c | Who sends it |\n",
+        "- An item.\n- He who reads this, and what is told.",
+        "A picture:\n\n```\nplain\n```\n",
+        "A command:\n\n    rocelab up x.yaml\n",
+        "A wide block:\n\n```text\n" + "x" * 89 + "\n```\n",
+        "Unknown:\n\n```bash\nls\n```\n",
+    ],
+)
+def test_a_page_that_breaks_a_rule_is_noticed(text: str) -> None:
+    assert page_faults(text)
+
+
+def test_a_plain_page_passes() -> None:
+    text = (
+        "# Title\n\nThe switch pauses h1, e.g. for 5 us. Who pauses h2?\n\n```sh\n"
+        + "x" * 88
+        + "\n```\n\n| counter | meaning |\n|---|---|\n| `what is told` | XOFF frames sent, see RFC 6040 |\n"
+    )
+    assert page_faults(text) == []
+
+
+def test_a_page_is_split_into_sentences() -> None:
+    text = "# A title\n\nOne. Two `x. Y` and\nmore. 3 is a number.\n\n- an item\n  goes on\n\n```sh\nno prose\n```\n"
+    assert [each.text for each in sentences(text)] == [
+        "A title", "One.", "Two `x. Y` and more.", "3 is a number.", "an item goes on",
+    ]  # fmt: skip
+    assert [line for line, _ in paragraphs(text)] == [1, 3, 6]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'raise UsageError("nobody is there", "try again")',
+        'raise errors.OperationFailed(f"{x} has not got a port")',
+        'warn("what was asked for is done" + rest)',
+        'show_table("Who pauses whom", rows)',
+        'typer.Option(help="Have it tell its name.")',
+        'Problem(path=x, message=f"{y} is told", remedy="")',
+    ],
+)
+def test_a_message_that_breaks_a_rule_is_noticed(source: str) -> None:
+    assert any(each.faults() for each in messages(source))
+
+
+def test_other_strings_are_no_messages() -> None:
+    assert messages('x = "nobody"\nprint_json({"who": "nobody"})') == []
+
+
+def test_a_help_that_breaks_a_rule_is_noticed() -> None:
+    assert help_faults("Show who is told what, and whom.")
+    assert not help_faults("Show every port: its rate, its queue and its peer.")
+    assert Sentence(1, "Fine.").faults() == []
+    assert "rocelab rdma bw" in helps()
