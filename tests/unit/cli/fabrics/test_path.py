@@ -65,5 +65,5 @@ def test_the_address_of_another_network_with_the_same_subnet_is_nobodys_on_the_w
 def test_a_tagged_host_has_no_flow_of_rdma() -> None:
     tagged, other = (_station(running(TENANT), host) for host in ("h6", "h2"))
     _check(tagged, other, None)
-    with pytest.raises(UsageError, match="h6:eth1.30 is in a VLAN"):
+    with pytest.raises(UsageError, match=r"h6:eth1\.30 is in a VLAN"):
         _check(tagged, other, 49152)
