@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
+from lab.kernel.process.time_source import of_time
 from lab.terminal_text import printable
 from lab.tui.cells import cell
 from lab.tui.table import Lines
@@ -77,7 +78,9 @@ class History(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Curves, and the figures below them."""
-        yield Static(f"{printable(self.of)}, the latest first", id="of", markup=False)
+        of = of_time(self._film.time)
+        order = f"the latest first{', seconds' if of else ''}{of}"
+        yield Static(f"{printable(self.of)}, {order}", id="of", markup=False)
         for measure in self._sheet.measures:
             with Horizontal(classes="curve", id=f"curve-{measure.name}"):
                 yield Static(measure.title, markup=False)

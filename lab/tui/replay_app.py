@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 
+from lab.kernel.process.time_source import of_time
 from lab.tui.playhead import Playhead, marks_of
 from lab.tui.viewer import Viewer
 
@@ -64,7 +65,8 @@ class Replay(Viewer):
         moves = f"{way} x{self.head.speed:g}" if self.head.playing else f"‖ x{self.head.speed:g}"
         at, length = (self.at - self._zero) / _NS, (self.head.end - self._zero) / _NS
         incomplete = f"  incomplete: {self._film.recording.why}" if self._film.recording.incomplete else ""
-        return f"{self.film.name}  {at:.3f} s of {length:.3f} s  {moves}  {phases[-1] if phases else ''}{incomplete}"
+        where = f"{at:.3f} s of {length:.3f} s{of_time(self.film.time)}"
+        return f"{self.film.name}  {where}  {moves}  {phases[-1] if phases else ''}{incomplete}"
 
     def told(self) -> str:
         """The last that happened until then."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual.binding import Binding, BindingType
 
 from lab.errors import OperationFailed
+from lab.kernel.process.time_source import of_time
 from lab.telemetry.read.dashboard import SHEETS
 from lab.tui.viewer import Viewer
 
@@ -44,7 +45,7 @@ class Top(Viewer):
     def headline(self) -> str:
         """Whose samples these are, and how long they have come."""
         held = "  held still" if self._held else ""
-        return f"{self.film.name}  {(self.at - self.film.start) / _NS:.1f} s{held}"
+        return f"{self.film.name}  {(self.at - self.film.start) / _NS:.1f} s{of_time(self.film.time)}{held}"
 
     def action_hold(self) -> None:
         """Draw no more, or go on."""

@@ -170,6 +170,8 @@ class DashboardAnswer(Answer):
 
     name: str
     """Of the fabric, or of the recording."""
+    time: str
+    """In which all seconds and rates count: "virtual" in the VM's virtual time, "host" elsewhere, "" if unknown."""
     ns: int
     """When the sample was taken, ns of CLOCK_MONOTONIC."""
     seconds: float

@@ -252,8 +252,8 @@ def _show(recording: Recording) -> None:
     told = _as_data(recording)
     late = f"late by {format_time(told['late_mean'])} on average, {format_time(told['late_max'])} at most"
     skipped = "" if not told["skipped"] else f", {told['skipped']} left out"
-    virtual = " of virtual time" if recording.time == time_source.VIRTUAL else ""
-    _say(f"{told['name']} of fabric {told['fabric']}, {told['began']}: {_seconds(told['seconds'])}{virtual}")
+    length = f"{_seconds(told['seconds'])}{time_source.of_time(recording.time)}"
+    _say(f"{told['name']} of fabric {told['fabric']}, {told['began']}: {length}")
     _say(f"{counted(told['samples'], 'sample')} at {told['hz']:g} Hz, {late}{skipped}")
     if told["why"]:
         _say(f"{'interrupted' if told['complete'] else 'incomplete'}: {told['why']}")

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.kit.output import stdout, table
+from lab.kernel.process.time_source import VIRTUAL
 from lab.telemetry.read.dashboard import DEVICES, PORTS
 from lab.tui import cells
 
@@ -22,6 +23,7 @@ def as_data(film: Film, at: int) -> dict[str, Any]:
     look = film.look(PORTS, at)
     return {
         "name": film.name,
+        "time": film.time,
         "ns": look.ns,
         "seconds": look.seconds,
         **sheets,
@@ -50,6 +52,10 @@ def _sheet(film: Film, sheet: Sheet, at: int) -> dict[str, dict[str, float | Non
     }
 
 
+def _in_time(film: Film) -> str:
+    return ", in seconds of virtual time" if film.time == VIRTUAL else ""
+
+
 def show(film: Film, at: int, sort: str = "tx_bps") -> None:
     """Print the tables of a moment; of ports and devices those where anything moves."""
     for sheet, title in ((PORTS, "port"), (DEVICES, "device")):
@@ -58,7 +64,7 @@ def show(film: Film, at: int, sort: str = "tx_bps") -> None:
         by = names.index(sort) + 1 if sort in names else 0 if sheet is PORTS else 1
         busy = [line for line in cells.rows(look, by, descending=by > 0) if {*line[1:]} - {cells.NOTHING, ""}]
         quiet = len(look.names) - len(busy)
-        heading = f"{sheet.name} of {film.name}" + (f", {quiet} more are idle" if quiet else "")
+        heading = f"{sheet.name} of {film.name}{_in_time(film)}" + (f", {quiet} more are idle" if quiet else "")
         if look.names:
             stdout.print(table(heading, (title, *(measure.title for measure in look.measures)), busy))
     rows = [(each.node, each.interface, each.protocol, each.state, each.changes) for each in film.standings(at)]

@@ -20,6 +20,11 @@ def reaction() -> float:
     return VIRTUAL_REACTION if lives_in() == VIRTUAL else HOST_REACTION
 
 
+def of_time(kind: str) -> str:
+    """What is written behind seconds that a machine of this kind of time counted: nothing for real time."""
+    return " of virtual time" if kind == VIRTUAL else ""
+
+
 def lives_in() -> str:
     """VIRTUAL or HOST."""
     return VIRTUAL if WORD + VIRTUAL in _COMMAND_LINE.read_text(encoding="utf-8", errors="replace").split() else HOST

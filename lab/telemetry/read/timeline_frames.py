@@ -39,6 +39,10 @@ class Film(Protocol):
         """Whose it is."""
 
     @property
+    def time(self) -> str:
+        """The time in which its seconds count: "host", or "virtual" in the VM; "" where it is not known."""
+
+    @property
     def start(self) -> int:
         """The first moment."""
 
@@ -107,6 +111,7 @@ class LiveFilm:
         self._events: list[RecordedEvent] = []
         self._known_from: int | None = None
         self.name = ""
+        self.time = ""
         self.start = 0
 
     def feed(self, data: bytes) -> None:
@@ -173,7 +178,7 @@ class LiveFilm:
             self._events.append(RecordedEvent(frame.ns, (frame.ns - self.start) / _NS, **known, data=told))
 
     def _begin(self, header: dict[str, Any]) -> None:
-        self.name = header["fabric"]
+        self.name, self.time = header["fabric"], header.get("time", "")
         self._sections = {data["table"]: CounterTable.from_data(data) for data in header["sections"]}
         columns = {name: [column.name for column in each.columns] for name, each in self._sections.items()}
         self._board = Dashboard(lambda table: self._sections[table].rows, columns)
@@ -214,6 +219,11 @@ class RecordedFilm:
     def name(self) -> str:
         """What the recording is called."""
         return self.recording.name
+
+    @property
+    def time(self) -> str:
+        """The time in which its seconds count."""
+        return self.recording.time
 
     @property
     def start(self) -> int:

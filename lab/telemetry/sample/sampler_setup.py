@@ -17,6 +17,7 @@ from lab.errors import OperationFailed
 from lab.kernel.netlink import netlink_events
 from lab.kernel.netlink.interfaces import indices
 from lab.kernel.packets.live_capture import LiveCapture
+from lab.kernel.process.time_source import lives_in
 from lab.rdma import rxe
 from lab.telemetry.sample.child_process import Offspring, allow
 from lab.telemetry.sample.link_source import LinkSource
@@ -85,6 +86,7 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
         opened.callback(queue_pairs.close)
     header = {
         "fabric": fabric.name,
+        "time": lives_in(),
         "sections": [section.as_data() for source in sources for section in source.sections],
         "port_events": described,
         "nodes": [{"name": node.name, "interfaces": _interfaces(fabric, node.name)} for node in nodes],

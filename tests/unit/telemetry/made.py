@@ -51,6 +51,7 @@ class Made:
         self.folder.topology.write_text(store.dump(topology))
         header = {
             "fabric": topology.name,
+            "time": "virtual",
             "sections": [section.as_data() for section in (*self._source.sections, *self._rdma())],
             "port_events": describe_events(self.numbering),
             "nodes": [{"name": node.name, "interfaces": {}} for node in topology.nodes],

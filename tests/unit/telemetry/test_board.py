@@ -115,7 +115,7 @@ def test_whoever_reads_along_sees_what_a_recording_has(tmp_path: Path) -> None:
     for start, end in zip([0, *ends], [*ends, len(log)], strict=True):
         film.feed(log[start:end])
     recorded = RecordedFilm(Recording.open(path))
-    assert (film.name, film.end) == ("t", recorded.end)
+    assert (film.name, film.time, film.end) == ("t", "virtual", recorded.end)
     for sheet in SHEETS:
         live, kept = film.look(sheet, film.end), recorded.look(sheet, recorded.end)
         for name in kept.names:

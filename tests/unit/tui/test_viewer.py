@@ -233,7 +233,7 @@ def test_what_runs_is_shown_as_it_comes_and_can_be_held_still(tmp_path: Path) ->
             await pilot.pause(0.05)
         await pilot.pause(0.6)
         assert app.at == first
-        assert "held still" in str(app.query_one("#line", Static).render())
+        assert " s of virtual time  held still" in str(app.query_one("#line", Static).render())
         await pilot.press("space")
         while app.at == first:
             await pilot.pause(0.05)

@@ -16,6 +16,9 @@ from lab.cli import vm_routing
 from lab.cli.app import Commands, app
 from lab.cli.schemas import adapter
 from lab.errors import ExitCode, UsageError
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.timeline_frames import RecordedFilm
+from lab.tui.replay_app import Replay
 from tests.unit.telemetry.played import PORT, played
 
 if TYPE_CHECKING:
@@ -45,6 +48,20 @@ def test_a_moment_is_answered_as_its_schema_has_it(path: Path) -> None:
     (line,) = [line for line in shown.stdout.splitlines() if PORT in line]
     assert "40" in line
     assert "h1:eth1" in shown.stdout
+
+
+@pytest.mark.parametrize(("time", "shown"), [("virtual", True), ("host", False), ("", False)])
+def test_seconds_of_virtual_time_are_called_so(path: Path, tmp_path: Path, time: str, shown: bool) -> None:
+    run = tmp_path / "run"
+    subprocess.run(["cp", "-r", path, run], check=True)
+    if time:
+        (run / "host.json").write_text(json.dumps({"time": time}))
+    said = CliRunner().invoke(app, ["replay", str(run), "--at", "3.5", "--json"])
+    assert json.loads(said.stdout)["time"] == time
+    once = CliRunner().invoke(app, ["replay", str(run), "--at", "3.5", "--once"])
+    assert ("in seconds of virtual time" in " ".join(once.stdout.split())) is shown
+    headline = Replay(RecordedFilm(Recording.open(run))).headline()
+    assert (" s of virtual time " in headline) is shown
 
 
 def test_what_it_cannot_play_is_a_line(path: Path, tmp_path: Path) -> None:
