@@ -19,6 +19,7 @@ Line: TypeAlias = tuple[str, ...]
 """A line of configuration behind the contexts that it is in."""
 _SHOW: Final = "show running-config no-header"
 _LEAVES: Final = ("exit", "end")
+_UNKNOWN: Final = "Unknown command"
 _SILENT: Final = ("!", "Building", "Current")
 
 
@@ -67,9 +68,28 @@ def apply(router: Router, lines: Iterable[Line]) -> None:
 
 def restore(router: Router, before: Sequence[Line]) -> None:
     """Have the router be configured as ``before``; OperationFailed names a line that stays different."""
-    apply(router, way_back(running(router), before))
+    lines = list(way_back(running(router), before))
+    kept = [line for line in lines if line in before]
+    for line in lines:
+        if line not in kept:
+            _withdraw(router, line)
+    apply(router, kept)
     for line in way_back(running(router), before):
         raise OperationFailed(f"{router.name}: {' / '.join(line)} is not to be had", f"rocelab vtysh {router.name}")
+
+
+def _withdraw(router: Router, line: Line) -> None:
+    """Type a line that takes another one back; some daemons know it only without its last word, the value.
+
+    ospfd of FRR takes ``no maximum-paths``, and not ``no maximum-paths 1``.
+    """
+    try:
+        apply(router, [line])
+    except OperationFailed as error:
+        shorter = line[-1].rpartition(" ")[0]
+        if _UNKNOWN not in error.message or " " not in shorter:
+            raise
+        apply(router, [(*line[:-1], shorter)])
 
 
 def _negated(line: str) -> str:

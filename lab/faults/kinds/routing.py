@@ -15,7 +15,7 @@ from lab.faults.fault import Fault, Parameters
 from lab.faults.fault_place import Form
 from lab.kernel.process import tuning
 from lab.model.sysctls import HASH_SEED
-from lab.model.topology import HashPolicy, Underlay
+from lab.model.topology import HashPolicy, Role, Underlay
 from lab.routing import running
 from lab.wire.craft.packet_values import between, named
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.faults.fault import Before
+    from lab.model.topology import Topology
     from lab.routing.daemons import Router
 
 
@@ -40,13 +41,24 @@ class Daemon(Enum):
 class DaemonParameters(Parameters):
     """Which."""
 
-    daemon: Annotated[Daemon, named(Daemon)] = Daemon.BGPD
-    """zebra, bfdd, and bgpd, ospfd, ospf6d or isisd: those that the fabric runs."""
+    daemon: Annotated[Daemon, named(Daemon)] | None = None
+    """zebra, bfdd, bgpd, ospfd, ospf6d or isisd. By default the one that learns the routes: bgpd, ospfd or isisd."""
+
+
+_OF_UNDERLAY: Final = {Underlay.OSPF: Daemon.OSPFD, Underlay.ISIS: Daemon.ISISD}
+"""The daemon of an underlay without BGP; of OSPF the one for IPv4."""
+
+
+def _learning(topology: Topology) -> Daemon:
+    """The daemon by which the switches of a fabric learn routes to hosts: bgpd wherever it runs."""
+    return Daemon.BGPD if topology.has_bgp else _OF_UNDERLAY.get(topology.routing.underlay, Daemon.BGPD)
 
 
 def _alive(router: Router, daemon: Daemon) -> Router:
     if not router.lives(daemon.value):
-        raise UsageError(f"{daemon.value} of {router.name} does not run", "rocelab status")
+        running_now = [each.value for each in Daemon if router.lives(each.value)]
+        hint = f"running there: {', '.join(running_now)}" if running_now else "rocelab status"
+        raise UsageError(f"{daemon.value} of {router.name} does not run", hint)
     return router
 
 
@@ -56,9 +68,14 @@ class OfDaemon(Fault[DaemonParameters]):
     form: ClassVar = Form.SWITCH
     parameters: ClassVar = DaemonParameters
 
+    @property
+    def daemon(self) -> Daemon:
+        """The daemon that was named, or the one that learns the routes."""
+        return self.p.daemon or _learning(self.fabric.topology)
+
     @override
     def claims(self) -> frozenset[str]:
-        return frozenset({f"{self.p.daemon.value} of {self.place.node}", f"FRR's configuration of {self.place.node}"})
+        return frozenset({f"{self.daemon.value} of {self.place.node}", f"FRR's configuration of {self.place.node}"})
 
 
 class DaemonStopped(OfDaemon):
@@ -68,16 +85,16 @@ class DaemonStopped(OfDaemon):
 
     @override
     def look(self) -> Before:
-        _alive(self.fabric.router(self.place.node), self.p.daemon)
+        _alive(self.fabric.router(self.place.node), self.daemon)
         return {}
 
     @override
     def inject(self, before: Before) -> None:
-        self.fabric.router(self.place.node).signal(self.p.daemon.value, signal.SIGSTOP)
+        self.fabric.router(self.place.node).signal(self.daemon.value, signal.SIGSTOP)
 
     @override
     def heal(self, before: Before) -> None:
-        self.fabric.router(self.place.node).signal(self.p.daemon.value, signal.SIGCONT)
+        self.fabric.router(self.place.node).signal(self.daemon.value, signal.SIGCONT)
 
 
 class DaemonKilled(OfDaemon):
@@ -87,16 +104,16 @@ class DaemonKilled(OfDaemon):
 
     @override
     def look(self) -> Before:
-        return _configuration(_alive(self.fabric.router(self.place.node), self.p.daemon))
+        return _configuration(_alive(self.fabric.router(self.place.node), self.daemon))
 
     @override
     def inject(self, before: Before) -> None:
-        self.fabric.router(self.place.node).signal(self.p.daemon.value, signal.SIGKILL)
+        self.fabric.router(self.place.node).signal(self.daemon.value, signal.SIGKILL)
 
     @override
     def heal(self, before: Before) -> None:
         router = self.fabric.router(self.place.node)
-        router.start_again(self.p.daemon.value)
+        router.start_again(self.daemon.value)
         running.restore(router, _lines(before))
 
 
@@ -171,10 +188,16 @@ class FrrConfig(Reconfigured[LineParameters]):
 
 
 _ONE_PATH_OF_OSPF: Final = (("router ospf", "maximum-paths 1", "exit"), ("router ospf6", "maximum-paths 1", "exit"))
+_DEARER: Final = "isis metric 11"
+"""One more than every link costs: no longer equal to the best path, and still better than any detour."""
 
 
 class OnePath(Reconfigured[Parameters]):
-    """A switch uses one of its equal paths and leaves the others idle: maximum-paths 1."""
+    """A switch uses one of its equal paths and leaves the others idle: maximum-paths 1.
+
+    isisd has no such limit. There a leaf gets a higher metric on all uplinks but the first; other switches are
+    refused, because their metrics would also turn away what others send through them.
+    """
 
     name: ClassVar = "one-path"
     parameters: ClassVar = Parameters
@@ -183,13 +206,25 @@ class OnePath(Reconfigured[Parameters]):
     def typed(self) -> Sequence[running.Line]:
         underlay = self.fabric.topology.routing.underlay
         if underlay is Underlay.ISIS:
-            raise UsageError("isisd has no maximum-paths", "ospf and ebgp have: routing.underlay of the topology")
+            return self._dearer_uplinks()
         if underlay is Underlay.OSPF:
             return _ONE_PATH_OF_OSPF
         return [
             ("router bgp", f"address-family {family} unicast", "maximum-paths 1", "exit-address-family")
             for family in ("ipv4", "ipv6")
         ]
+
+    def _dearer_uplinks(self) -> Sequence[running.Line]:
+        """A higher metric of IS-IS on all links of a leaf to other switches but the first."""
+        topology, name = self.fabric.topology, self.place.node
+        if topology.node(name).role is not Role.LEAF:
+            raise UsageError(f"{self.name}: isisd has no limit of paths, and {name} is no leaf", "name a leaf")
+        uplinks = [
+            link.end_at(name).interface
+            for link in topology.links_of(name)
+            if topology.node(link.other(link.end_at(name)).node).role.is_switch
+        ]
+        return [(f"interface {interface}", _DEARER, "exit") for interface in uplinks[1:]]
 
 
 class HashParameters(Parameters):

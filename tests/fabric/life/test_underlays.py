@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lab.telemetry.read.recording import Recording
 from tests.fabric import snapshot
 from tests.fabric.command import rocelab, rocelab_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.fabric
 
@@ -23,6 +26,8 @@ routing: {{underlay: {underlay}, host_family: {family}, bfd: {{interval: 0.3}}}}
 generate: {{shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 1, rdma: false}}
 """
 PROTOCOLS = {"ospf": ["OSPFv2", "OSPFv3"], "isis": ["IS-IS"]}
+KINDS = {"ospf": ("ospf", "ospf6"), "isis": ("isis",)}
+READY = {"ospf": "Full", "isis": "Up"}
 DAEMONS = {"ospf": {"ospfd", "ospf6d"}, "isis": {"isisd"}}
 
 
@@ -90,6 +95,53 @@ def test_a_link_that_fails_is_routed_around_and_comes_back(underlay: str) -> Non
     up = "Up" if underlay == "isis" else "Full"
     assert states == {("swp1", "Down"), ("swp2", up)}
     assert "1 received" in rocelab("exec", "h1", "ping", "-nqc1", "-W5", "h2").stdout
+    rocelab("fault", "heal", "--all")
+    until(lambda: len(rocelab_json("path", "h1", "h2")["paths"]) == 2)
+
+
+def test_a_lost_adjacency_is_recorded_and_diagnosed_and_one_that_stays_is_told_once(
+    underlay: str, tmp_path: Path
+) -> None:
+    """The daemon that a fault kills by default is the one that the fabric runs."""
+    kinds, ready = KINDS[underlay], READY[underlay]
+    rocelab("record", "start", "lost", "-o", tmp_path)
+    try:
+        until(lambda: standing(tmp_path, "leaf1") == dict.fromkeys(itertools.product(kinds, ("swp1", "swp2")), ready))
+        rocelab("fault", "inject", "daemon-killed", "spine1")
+        until(lambda: standing(tmp_path, "leaf1")[kinds[0], "swp1"] == "Down")
+        rocelab("fault", "heal", "--all")
+        until(lambda: standing(tmp_path, "leaf1")[kinds[0], "swp1"] == ready)
+    finally:
+        rocelab("record", "stop")
+    recording = Recording.open(tmp_path / "lost")
+    for kind in kinds:
+        assert [event.data["state"] for event in recording.events(kind=kind, node="leaf1", interface="swp2")] == [
+            ready
+        ]
+    (first, *_) = recording.events(kind=kinds[0], node="leaf1", interface="swp1")
+    assert first.data["before"] == ""
+    assert first.data["age"] >= 0
+    assert "daemon-killed" in rocelab("diagnose", tmp_path / "lost", expect=1).stdout
+
+
+def standing(folder: Path, node: str) -> dict[tuple[str, str], str]:
+    """The last state that was recorded of each adjacency of a switch, by protocol and interface."""
+    events = Recording.open(folder / "lost").events(source="routing", node=node)
+    return {
+        (event.kind, event.interface): event.data["state"]
+        for event in events
+        if event.kind in {"ospf", "ospf6", "isis"}
+    }
+
+
+def test_one_path_leaves_the_other_uplink_idle(underlay: str) -> None:
+    assert underlay
+    until(
+        lambda: len(rocelab_json("path", "h1", "h2")["paths"]) == len(rocelab_json("path", "h2", "h1")["paths"]) == 2
+    )
+    rocelab("fault", "inject", "one-path", "leaf1")
+    until(lambda: len(rocelab_json("path", "h1", "h2")["paths"]) == 1)
+    assert len(rocelab_json("path", "h2", "h1")["paths"]) == 2
     rocelab("fault", "heal", "--all")
     until(lambda: len(rocelab_json("path", "h1", "h2")["paths"]) == 2)
 

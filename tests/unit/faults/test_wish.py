@@ -9,9 +9,12 @@ from lab.backends import registry
 from lab.backends.backend import Fabric
 from lab.errors import UsageError
 from lab.faults.fault_request import FaultRequest, parse_words, understand
+from lab.faults.kinds.routing import OnePath
 from lab.model.load import load_topology
+from lab.shipped import shipped
 from tests.unit.running import run
 
+SHIPPED = shipped("topologies")
 TOPOLOGY = load_topology(
     "name: wishes\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
 )
@@ -96,3 +99,44 @@ def test_words_are_assignments(words: list[str], told: str) -> None:
         parse_words(words)
     assert str(refused.value) == told
     assert parse_words(["a=1", "b=x=y"]) == {"a": "1", "b": "x=y"}
+
+
+UNDERLAYS = {"ebgp": "bgpd", "ospf": "ospfd", "isis": "isisd"}
+
+
+def of_underlay(underlay: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fabric:
+    topology = load_topology(
+        f"name: wishes\nrouting: {{underlay: {underlay}}}\n"
+        "generate: {shape: leaf-spine, spines: 3, leaves: 2, hosts_per_leaf: 1}\n"
+    )
+    return Fabric(run(topology, tmp_path, monkeypatch).state, topology, registry.backend(registry.DEFAULT))
+
+
+@pytest.mark.parametrize("kind", ["daemon-killed", "daemon-stopped"])
+@pytest.mark.parametrize(("underlay", "daemon"), UNDERLAYS.items())
+def test_the_daemon_that_learns_the_routes_is_hit_by_default(
+    kind: str, underlay: str, daemon: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fabric = of_underlay(underlay, tmp_path, monkeypatch)
+    assert f"{daemon} of leaf1" in understand(fabric, FaultRequest(kind, "leaf1")).claims()
+    assert "zebra of leaf1" in understand(fabric, FaultRequest(kind, "leaf1", {"daemon": "zebra"})).claims()
+
+
+def test_with_an_overlay_bgp_is_hit_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topology = load_topology((SHIPPED / "l2vni.yaml").read_text(encoding="utf-8"))
+    assert topology.has_bgp
+    running = Fabric(run(topology, tmp_path, monkeypatch).state, topology, registry.backend(registry.DEFAULT))
+    assert "bgpd of leaf1" in understand(running, FaultRequest("daemon-killed", "leaf1")).claims()
+
+
+def test_one_path_of_isis_makes_the_other_uplinks_dearer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fabric = of_underlay("isis", tmp_path, monkeypatch)
+    leaf = understand(fabric, FaultRequest("one-path", "leaf1"))
+    assert isinstance(leaf, OnePath)
+    assert [line[:2] for line in leaf.typed()] == [
+        ("interface swp2", "isis metric 11"), ("interface swp3", "isis metric 11"),
+    ]  # fmt: skip
+    spine = understand(fabric, FaultRequest("one-path", "spine1"))
+    assert isinstance(spine, OnePath)
+    with pytest.raises(UsageError, match=r"spine1 is no leaf: name a leaf"):
+        spine.typed()
