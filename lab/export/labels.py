@@ -20,7 +20,7 @@ ROUTING: Final = "rocelab.routing."
 BFD: Final = "rocelab.routing.bfd."
 ADDRESSING: Final = "rocelab.addressing."
 OWNER: Final = "rocelab.owner"
-SETTINGS: Final = ("hash_policy", "hash_seed", "host_family")
+SETTINGS: Final = ("hash_policy", "hash_seed", "host_family", "underlay")
 
 
 def of_fabric(topology: Topology) -> dict[str, str]:
