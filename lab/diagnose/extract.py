@@ -29,6 +29,7 @@ from lab.diagnose.ip_stacks import stacks
 from lab.diagnose.overlay_forwarding import forwarding
 from lab.errors import InvalidInput, UsageError
 from lab.telemetry.store.recording_folder import invalid
+from lab.telemetry.store.session_states import TITLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -353,19 +354,22 @@ def _mtus(links: tuple[LinkEvent, ...], begin: float) -> dict[str, int]:
 
 
 def _session_changes(recording: Recording, window: RecordingPhase) -> Iterator[SessionChange]:
-    """What changed in the window, and sessions that are not established as it begins and ends."""
-    missing: dict[str, SessionChange] = {}
-    for event in recording.events(source="routing", kind="bgp"):
-        change = SessionChange(event.seconds, f"{event.node}:{event.interface}", str(event.data["state"]))
+    """What changed in the window, and sessions that are not up as it begins and ends."""
+    missing: dict[tuple[str, str], SessionChange] = {}
+    for event in recording.events(source="routing"):
+        if event.kind not in TITLES:
+            continue
+        port = f"{event.node}:{event.interface}"
+        change = SessionChange(event.seconds, port, str(event.data["state"]), event.kind)
         if event.ns > window.end:
             break
         if event.ns >= window.start and event.data.get("before"):
-            missing.pop(change.port, None)
+            missing.pop((port, event.kind), None)
             yield change
-        elif change.state == "Established":
-            missing.pop(change.port, None)
+        elif change.is_up:
+            missing.pop((port, event.kind), None)
         else:
-            missing[change.port] = change
+            missing[port, event.kind] = change
     yield from missing.values()
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lab.telemetry.store.session_states import TITLES, UP
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -106,11 +108,23 @@ class LinkEvent:
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """A BGP session that changed: seconds of the recording, whose, and what it became."""
+    """A session that brings routes and changed: seconds of the recording, whose, and what it became."""
 
     seconds: float
     port: str
     state: str
+    kind: str = "bgp"
+    """Of its events: bgp, ospf, ospf6 or isis."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether routes are learned by it."""
+        return self.state == UP[self.kind]
+
+    @property
+    def title(self) -> str:
+        """What it is called: BGP session."""
+        return TITLES[self.kind]
 
 
 @dataclass(frozen=True, slots=True)

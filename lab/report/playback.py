@@ -19,6 +19,7 @@ from lab.report.run_figures import DEVICE_FIGURES, lanes_of
 from lab.report.steps import opening_of, steps_of
 from lab.telemetry.read import measures
 from lab.telemetry.read.measures import MeasureUnit
+from lab.telemetry.store.session_states import UP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +37,6 @@ _NS: Final = 10**9
 _US: Final = 1000
 _REPEATED: Final = 10_000_000
 """ns for which an RDMA device's counters are repeated: RDMA_HW_STATS_DEFAULT_LIFESPAN of the kernel's ib_verbs.h."""
-_UP: Final = {"bgp": "Established", "bfd": "up"}
-"""What a session is called that is there."""
 BUDGET: Final = 5_000_000
 """Bytes of JSON from which on samples are left out: every second, or fourth, and the page says so."""
 PLAYED: Final = (
@@ -210,11 +209,11 @@ def _sessions(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple
     """Of each session, ``leaf1:swp1 bgp``: whether it is up, as a gauge. The first event tells how it was before."""
     told: dict[str, list[RecordedEvent]] = {}
     for event in recording.events(source="routing"):
-        if event.kind in _UP:
+        if event.kind in UP:
             told.setdefault(f"{event.node}:{event.interface} {event.kind}", []).append(event)
     times = recording.samples["ns"][chosen]
     for name, events in told.items():
-        up = np.array([event.data.get("state") == _UP[event.kind] for event in events], np.int64)
+        up = np.array([event.data.get("state") == UP[event.kind] for event in events], np.int64)
         last = np.searchsorted(np.array([event.ns for event in events], np.int64), times, "right") - 1
         yield name, folded(up[np.maximum(last, 0)])
 

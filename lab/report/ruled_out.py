@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.report.run_figures import DEVICE_FIGURES, phases_of
 from lab.telemetry.read import measures
+from lab.telemetry.store.session_states import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,10 +57,14 @@ def ruled_out(recording: Recording, figures: Sequence[ReportFigure], phase: Reco
         counters = ", ".join(measure.series() for measure in DEVICE_FIGURES)
         source = f"{counters} of all devices, phase {phase.name}"
         yield RuledOut("packets that RDMA misses or sends again", "0 of all these counts", source)
-    for what, source, kind in (("a link that goes down", "kernel", "link"), ("a lost session", "routing", "bgp")):
-        told = recording.events(source=source, kind=kind, during=phase)
-        if not told:
-            yield RuledOut(what, f"0 events {source} {kind}", f"events.jsonl, phase {phase.name}")
+    changes = (
+        ("a link that goes down", "kernel", ("link",)),
+        ("a lost session", "routing", kinds_of(recording.topology)),
+    )
+    for what, source, kinds in changes:
+        told = [event for kind in kinds for event in recording.events(source=source, kind=kind, during=phase)]
+        if kinds and not told:
+            yield RuledOut(what, f"0 events {source} {', '.join(kinds)}", f"events.jsonl, phase {phase.name}")
 
 
 def _by_ports(recording: Recording, figures: Sequence[ReportFigure], phase: RecordingPhase) -> Iterator[RuledOut]:

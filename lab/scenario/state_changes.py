@@ -1,4 +1,4 @@
-"""Changes of links and BGP sessions in a phase, without events that only report a state for the first time.
+"""Changes of links and routing sessions in a phase, without events that only report a state for the first time.
 
 A recorder reports each session when it first asks a router, and each link that the kernel mentions for any reason,
 such as a capture that begins. Neither is a change.
@@ -6,19 +6,24 @@ such as a capture that begins. Neither is a change.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lab.errors import UsageError
+from lab.telemetry.store.session_states import TITLES, UP
 
 if TYPE_CHECKING:
     from lab.telemetry.read.recording import RecordedEvent, Recording
 
-_ESTABLISHED: Final = "Established"
-
 
 def session_changes(rec: Recording, phase: str) -> list[RecordedEvent]:
-    """BGP sessions that came up or went down in a phase, and those found down when a router was first asked."""
-    return [event for event in rec.events(source="routing", kind="bgp", during=phase) if _has_changed(event)]
+    """Sessions that bring routes and came up or went down in a phase, and those found down at the first look."""
+    told = rec.events(source="routing", during=phase)
+    return [event for event in told if event.kind in TITLES and _has_changed(event)]
+
+
+def is_lost(event: RecordedEvent) -> bool:
+    """Whether an event of a session says that it is not up."""
+    return str(event.data["state"]) != UP[event.kind]
 
 
 def _has_changed(event: RecordedEvent) -> bool:
@@ -26,7 +31,7 @@ def _has_changed(event: RecordedEvent) -> bool:
     state, before = str(event.data["state"]), str(event.data.get("before", ""))
     if state == before:
         return "connections" in event.data
-    return bool(before) or state != _ESTABLISHED
+    return bool(before) or is_lost(event)
 
 
 def link_changes(rec: Recording, phase: str) -> list[RecordedEvent]:

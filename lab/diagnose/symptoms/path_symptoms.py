@@ -145,9 +145,9 @@ def a_link_goes_down(facts: WindowFacts) -> Iterator[Sign]:
             told.setdefault(link, []).append(Evidence("went down", change.port, "ip monitor link", 1, change.seconds))
     for link, seen in told.items():
         lost = [
-            Evidence(f"its BGP session became {each.state}", each.port, "bgp", 1, each.seconds)
+            Evidence(f"its {each.title} became {each.state}", each.port, each.kind, 1, each.seconds)
             for each in facts.sessions
-            if each.port in link.split("--") and each.state != "Established"
+            if each.port in link.split("--") and not each.is_up
         ]
         yield Sign(link, (*seen[:4], *lost[:2]), 0.96)
 
@@ -245,7 +245,9 @@ def no_route_goes_by_it(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_session_is_lost(facts: WindowFacts) -> Iterator[Sign]:
-    """A BGP session is lost."""
+    """A session that brings routes is lost: BGP's, or an adjacency of OSPF or IS-IS."""
     for each in facts.sessions:
-        if each.state != "Established":
-            yield Sign(each.port, (Evidence(f"BGP session became {each.state}", each.port, "bgp", 1, each.seconds),))
+        if not each.is_up:
+            yield Sign(
+                each.port, (Evidence(f"{each.title} became {each.state}", each.port, each.kind, 1, each.seconds),)
+            )

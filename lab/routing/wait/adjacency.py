@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
     from lab.routing.daemons import Router
 
+LOOKS: Final = {
+    "ospfd": "show ip ospf neighbor json",
+    "ospf6d": "show ipv6 ospf6 neighbor json",
+    "isisd": "show isis neighbor detail json",
+}
+"""The command that lists the neighbours of a daemon, by its name."""
 _READY: Final = ("Full", "Up")
 _DOWN: Final = "Down"
 _UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
@@ -60,11 +66,11 @@ def neighbours(router: Router, topology: Topology) -> list[Neighbour]:
 def _states(router: Router, underlay: Underlay) -> dict[str, dict[str, tuple[str, float]]]:
     if underlay is Underlay.OSPF:
         return {
-            "OSPFv2": parse_ospf(show(router, "ospfd", "show ip ospf neighbor json")),
-            "OSPFv3": parse_ospf6(show(router, "ospf6d", "show ipv6 ospf6 neighbor json")),
+            "OSPFv2": parse_ospf(show(router, "ospfd", LOOKS["ospfd"])),
+            "OSPFv3": parse_ospf6(show(router, "ospf6d", LOOKS["ospf6d"])),
         }
     if underlay is Underlay.ISIS:
-        return {"IS-IS": parse_isis(show(router, "isisd", "show isis neighbor detail json"))}
+        return {"IS-IS": parse_isis(show(router, "isisd", LOOKS["isisd"]))}
     return {}
 
 

@@ -1,6 +1,7 @@
-"""BGP and BFD sessions of all routers, asked once a second over the daemons' own sockets, and told as they change.
+"""Sessions of all routers, read once a second over the daemons' own sockets, and reported as they change.
 
-The other daemons have no sessions to tell of; they are asked whether they are there, as watchfrr(8) asks them.
+They are the sessions of BGP and BFD, and the adjacencies of OSPF and IS-IS. zebra and pimd have none; they are asked
+whether they are there, as watchfrr(8) asks them.
 
 A change is reported when it is seen: up to a second late. A session that went down and came up between two looks is
 recognised by the number of times that it was established, which FRR counts; where FRR does not report the number, by
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import OperationFailed
 from lab.routing.show import parse_bfd, parse_sessions
 from lab.routing.vty import Vty
+from lab.routing.wait.adjacency import LOOKS, parse_isis, parse_ospf, parse_ospf6
+from lab.telemetry.store.session_states import DOWN, UP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,11 +33,13 @@ _YOUNGER: Final = 1.5
 """Seconds by which a session must have become younger; its age is told in whole seconds."""
 _PRESENT: Final = "echo present"
 _COMMANDS: Final = {
-    "bgpd": "show bgp summary json", "bfdd": "show bfd peers json",
-    "zebra": _PRESENT, "ospfd": _PRESENT, "ospf6d": _PRESENT, "isisd": _PRESENT, "pimd": _PRESENT,
+    "bgpd": "show bgp summary json", "bfdd": "show bfd peers json", **LOOKS, "zebra": _PRESENT, "pimd": _PRESENT,
 }  # fmt: skip
-_KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd"}
-"""What changes of their sessions are called."""
+_KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd", "ospfd": "ospf", "ospf6d": "ospf6", "isisd": "isis"}
+"""The kinds of events of their sessions."""
+_ADJACENCIES: Final = {"ospfd": parse_ospf, "ospf6d": parse_ospf6, "isisd": parse_isis}
+_DAY: Final = 86_400.0
+"""Seconds from which on ospf6d reports an age in minutes or hours: too coarse to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,8 @@ def changes(node: str, daemon: str, known: dict[str, SessionState], said: Any, n
     have the ``age`` of a session that is up, in seconds, where the daemon knows it.
     """
     found, ages = _sessions(daemon, said, now / _NS), _ages(daemon, said)
+    if daemon in _ADJACENCIES:
+        found |= {interface: SessionState(DOWN) for interface in known.keys() - found.keys()}
     for interface in [*found, *(known.keys() - found.keys())]:
         before, after = known.get(interface, SessionState("")), found.get(interface, SessionState("gone"))
         if after.has_changed(before):
@@ -165,12 +172,22 @@ def _ages(daemon: str, said: Any) -> dict[str, float]:
     """For how many seconds the sessions that are up have been so, by interface."""
     if daemon == "bfdd":
         return {peer["interface"]: peer["uptime"] for peer in said if peer["status"] == "up" and "uptime" in peer}
+    if daemon in _ADJACENCIES:
+        up = UP[_KINDS[daemon]]
+        adjacencies = _ADJACENCIES[daemon](said).items()
+        return {interface: age for interface, (state, age) in adjacencies if state == up and age < _DAY}
     return {each.interface: each.uptime for each in parse_sessions(said) if each.established}
 
 
 def _sessions(daemon: str, said: Any, now: float) -> dict[str, SessionState]:
     if daemon == "bfdd":
         return {interface: SessionState("up" if up else "down") for interface, up in parse_bfd(said).items()}
+    if daemon in _ADJACENCIES:
+        ages = _ages(daemon, said)
+        return {
+            interface: SessionState(state, now - ages[interface] if ages.get(interface) else 0.0)
+            for interface, (state, _) in _ADJACENCIES[daemon](said).items()
+        }
     return {
         session.interface: SessionState(
             session.state, now - session.uptime if session.established else 0.0, session.connections

@@ -242,12 +242,17 @@ def test_a_daemon_is_gone_in_each_window_from_its_loss_until_it_is_back(tmp_path
     assert diagnose_run(recording, "on").causes[0].cause == "daemon-killed"
 
 
-def test_a_session_is_lost_in_each_window_until_it_is_established_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "down", "up"),
+    [("bgp", "Active", "Established"), ("ospf", "Init", "Full"), ("ospf6", "Down", "Full"), ("isis", "Down", "Up")],
+)
+def test_a_session_is_lost_in_each_window_until_it_is_established_again(
+    tmp_path: Path, kind: str, down: str, up: str
+) -> None:
     """Also where it has never been, as the first look at it tells: that has no state before."""
     made = begun(tmp_path / "run")
-    told = {"source": "routing", "kind": "bgp", "node": "leaf1", "interface": "swp1"}
-    states = {"never": ("Active", ""), "on": (), "up": ("Established", "Active"), "well": (),
-              "lost": ("Idle", "Established"), "yet": ()}  # fmt: skip
+    told = {"source": "routing", "kind": kind, "node": "leaf1", "interface": "swp1"}
+    states = {"never": (down, ""), "on": (), "up": (up, down), "well": (), "lost": ("Idle", up), "yet": ()}
     for phase, change in states.items():
         if change:
             made.event(made.ns + 10**6, state=change[0], before=change[1], **told)
@@ -255,7 +260,7 @@ def test_a_session_is_lost_in_each_window_until_it_is_established_again(tmp_path
     recording = Recording.open(made.finished())
     found = {each.name: [change.state for change in collect(recording, each).sessions] for each in recording.phases}
     assert found == {
-        "never": ["Active"], "on": ["Active"], "up": ["Established"], "well": [], "lost": ["Idle"], "yet": ["Idle"],
+        "never": [down], "on": [down], "up": [up], "well": [], "lost": ["Idle"], "yet": ["Idle"],
     }  # fmt: skip
     assert diagnose_run(recording, "yet").outcome is DiagnosisOutcome.UNKNOWN
     assert diagnose_run(recording, "well").outcome is DiagnosisOutcome.CAPACITY

@@ -1,4 +1,4 @@
-"""What changes of BGP and BFD sessions are told of, from what FRR answers."""
+"""Which changes of sessions and adjacencies are recorded, from what FRR answers."""
 
 from __future__ import annotations
 
@@ -131,3 +131,54 @@ def test_they_are_known_when_every_daemon_with_sessions_has_answered_or_gone(tmp
             list(sessions.look(2 * NS))
             assert [*known, sessions.are_known] == [False, True]
         sessions.close()
+
+
+def ospf(**states: tuple[str, int]) -> dict[str, Any]:
+    rows = [
+        {"nbrState": f"{state}/-", "upTimeInMsec": age, "ifaceName": f"{name}:10.253.0.1"}
+        for name, (state, age) in states.items()
+    ]
+    return {"neighbors": {"10.254.0.1": rows}}
+
+
+def ospf6(**states: tuple[str, str]) -> dict[str, Any]:
+    rows = [{"interfaceName": name, "state": state, "duration": age} for name, (state, age) in states.items()]
+    return {"neighbors": rows}
+
+
+def isis(**states: tuple[str, str]) -> dict[str, Any]:
+    rows = [{"interface": {"name": name, "state": state, "last-ago": age}} for name, (state, age) in states.items()]
+    return {"areas": [{"circuits": rows}]}
+
+
+def test_an_adjacency_that_is_no_longer_listed_is_down_until_it_is_back() -> None:
+    known: dict[str, SessionState] = {}
+    up = {"swp1": ("Full", 90_000), "swp2": ("Full", 90_000)}
+    assert told(known, ospf(**up), 100, "ospfd") == [("swp1", "", "Full"), ("swp2", "", "Full")]
+    assert told(known, ospf(swp1=("Full", 91_000)), 101, "ospfd") == [("swp2", "Full", "Down")]
+    assert told(known, ospf(swp1=("Full", 92_000)), 102, "ospfd") == []
+    assert told(known, ospf(swp1=("Full", 93_000), swp2=("Exchange", 20)), 103, "ospfd") == [
+        ("swp2", "Down", "Exchange")
+    ]
+
+
+def test_adjacencies_of_each_protocol_are_events_of_their_own_kind_with_their_age() -> None:
+    said = {
+        "ospfd": ("ospf", ospf(swp1=("Full", 7_000)), "Full"),
+        "ospf6d": ("ospf6", ospf6(swp1=("Full", "00:00:07")), "Full"),
+        "isisd": ("isis", isis(swp1=("Up", "7s")), "Up"),
+    }
+    for daemon, (kind, answer, state) in said.items():
+        (event,) = changes("leaf1", daemon, {}, answer, 9 * NS)
+        assert (event["kind"], event["state"], event["before"], event["age"]) == (kind, state, "", 7.0)
+        (event,) = changes("leaf1", daemon, {"swp1": SessionState(state, 1.0)}, answer, 20 * NS)
+        assert (event["state"], event["before"]) == (state, state)
+
+
+def test_an_age_in_days_is_not_compared() -> None:
+    """ospf6d reports an age of more than a day in minutes."""
+    known: dict[str, SessionState] = {}
+    told(known, ospf6(swp1=("Full", "23:59:59")), 100_000, "ospf6d")
+    for now, age in ((100_001, "1d00h00m"), (100_050, "1d00h00m"), (100_061, "1d00h01m")):
+        assert told(known, ospf6(swp1=("Full", age)), now, "ospf6d") == []
+    assert told(known, ospf6(swp1=("Full", "00:00:01")), 100_062, "ospf6d") == [("swp1", "Full", "Full")]
