@@ -29,7 +29,7 @@ HABITS: Final = re.compile("|".join(f"(?:{habit})" for habit in _HABITS), re.IGN
 """Phrases that are not idiomatic in technical English; the opening ones only as a sentence's first words."""
 _FENCE: Final = re.compile(r"^ *(```+|:::+) *(\S*)")
 _ITEM: Final = re.compile(r"^ *(?:[-*+]|\d+\.) +")
-_END: Final = re.compile(r"(?<=[.!?])[)\"'*_]*\s+(?=[\"'(*_`\[]*[A-Z0-9`<])")
+_END: Final = re.compile(r"(?<=[.!?])[)\"'*_]*\s+(?=[\"'(*_`\[]*(?:[A-Z0-9`<]|[a-z]+\d))")
 _NOT_AN_END: Final = re.compile(r"\b(e\.g|i\.e|etc|vs|et al|cf|no)\.$", re.IGNORECASE)
 _CODE: Final = re.compile(r"``[^`]+``|`[^`]+`")
 _MASK: Final = "\0"

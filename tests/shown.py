@@ -20,13 +20,13 @@ _STARTS: Final = ("rocelab ", "./scripts/", "sudo rocelab ", "pipx ", "python3 "
 def blocks(text: str) -> Iterator[list[str]]:
     """The commands of each block of a page that has some; a line is cut before what explains it.
 
-    In a block with output, commands begin with a prompt.
+    In a block with output, commands begin with a prompt. A backslash at the end of a line continues it.
     """
     for match in _BLOCK.finditer(text):
-        lines = [line.strip() for line in (match[2] or match[3] or "").splitlines()]
+        lines = [line.strip() for line in (match[2] or match[3] or "").replace("\\\n", "").splitlines()]
         prompted = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         plain = [_EXPLAINED.sub("", line) for line in lines if line.startswith(_STARTS)]
-        if found := prompted or ([] if match[1] else plain):
+        if found := prompted or (plain if match[1] in ("", "sh") else []):
             yield found
 
 

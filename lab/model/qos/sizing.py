@@ -34,7 +34,7 @@ FLOOR_FRAMES: Final = 3
 LINKS: Final = 4
 """Links between two hosts of a leaf-spine fabric."""
 
-_IEEE: Final = "IEEE 802.1Q Annex N (802.1Qbb Annex O)"
+_IEEE: Final = "IEEE 802.1Qbb"
 _CLAUSE_31B: Final = "IEEE 802.3 clause 31B.3.7"
 
 

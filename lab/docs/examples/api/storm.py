@@ -15,6 +15,6 @@ with running(FABRIC) as lab:
         with lab.fault("pause-storm", "h4"), run.phase("storm"):
             lab.fabric.hold(1)
     bystander = run.read().port("leaf2:swp2").tx_bytes(3)  # towards h3
-    before, storm = (bystander.during(phase).rate() * 8 / 1e6 for phase in ("before", "storm"))
+    before, storm = (bystander.during(p).rate() * 8e-6 for p in ("before", "storm"))
     print(f"h1 to h3: {before:.1f} Mb/s, and {storm:.1f} while h4 storms")
     assert storm < before / 2
