@@ -19,7 +19,9 @@ def test_the_list_has_every_page_and_what_it_is_about() -> None:
     assert {"bench", "counters", "emulation", "exchange", "time"} <= set(topics())
     for topic in topics():
         row = next(line for line in said.stdout.splitlines() if line.startswith(f"│ {topic} "))
-        assert len(row.split("│")[2].split()) > 1
+        title = (PAGES / f"{topic}.md").read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        assert title.startswith(row.split("│")[2].strip()[:20])
+        assert row.split("│")[2].strip()
 
 
 @pytest.mark.parametrize("topic", topics())
