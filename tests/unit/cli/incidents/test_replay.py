@@ -89,13 +89,13 @@ def test_what_it_cannot_play_is_a_line(path: Path, tmp_path: Path) -> None:
 def test_without_a_terminal_it_says_how_to_look(path: Path, command: list[str]) -> None:
     said = rocelab(*(str(path) if word == "RUN" else word for word in command))
     assert said.returncode == ExitCode.USAGE
-    assert "this is none: rocelab" in said.stderr
+    assert "needs a terminal, and standard output is not one: " in said.stderr
     assert "--once" in said.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
-    [(["--sort", "rate"], "there is no column rate"), (["--hz", "0"], "--hz 0 cannot be"),
+    [(["--sort", "rate"], "there is no column rate"), (["--hz", "0"], "--hz 0 is out of range"),
      (["a", "--fabric", "b"], "a and b are different fabrics")],
 )  # fmt: skip
 def test_top_refuses_what_it_cannot_do(words: list[str], why: str) -> None:
