@@ -34,7 +34,7 @@ CHAPTERS: Final = {
         "tools",
     ],
     "Packets": ["exchange", "reading-captures", "captures"],
-    "Break it": ["faults", "scenarios", "recording", "diagnose", "report"],
+    "Break it": ["faults", "scenarios", "recording", "diagnose", "report", "compare"],
     "Your own": ["testing", "api", "modules", "commands"],
     "The project": ["architecture", "bench", "CONTRIBUTING"],
 }

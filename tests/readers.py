@@ -66,6 +66,7 @@ def read_by_all(path: Path, output: Path, *, screen: bool = True) -> None:
     if screen:
         invoked("replay", path, "--once")
         invoked("diagnose", path)
+        assert not json.loads(invoked("compare", path, path, "--json"))["changed"]
     adapter("replay").validate_json(invoked("replay", path, "--at", "1", "--json"))
     adapter("diagnose").validate_json(invoked("diagnose", path, "--json"))
     (report,) = json.loads(invoked("report", path, "-o", output, "--json"))["reports"]

@@ -60,6 +60,7 @@ class Commands(LazyGroup):
         "replay": ("lab.cli.incidents.replay", "replay"),
         "diagnose": ("lab.cli.incidents.diagnose", "diagnose"),
         "report": ("lab.cli.incidents.report", "report"),
+        "compare": ("lab.cli.incidents.compare", "compare"),
         "export": ("lab.cli.fabrics.export", "app"),
         "import": ("lab.cli.fabrics.import_lab", "app"),
         "vm": ("lab.cli.machine.vm", "app"),

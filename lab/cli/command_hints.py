@@ -19,6 +19,7 @@ _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
     "rocelab status, inspect, counters and qos show": ("show", "get", "describe", "info"),
     "rocelab top, or rocelab counters --watch": ("htop", "stats", "monitor", "watch", "live", "pfc"),
     "rocelab replay RUN plays a recording": ("play", "playback"),
+    "rocelab compare A B compares two recordings": ("diff", "versus", "vs"),
     "rocelab rdma bw SRC DST": ("perftest", "bw", "traffic", "incast"),
     "rocelab capture LINK, then rocelab dissect FILE": ("pcap", "sniff", "decode", "wireshark", "tshark"),
     "rocelab path SRC DST, or rocelab follow FILE QPN:PSN for one packet": ("trace", "route", "ecmp"),

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from lab.cli.answers import (
     analysis,
+    comparisons,
     diagnoses,
     fabric,
     faults,
@@ -72,6 +73,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "replay": recordings.DashboardAnswer,
     "diagnose": diagnoses.Diagnosis,
     "report": reports.Reports,
+    "compare": comparisons.ComparisonAnswer,
     "vm status": machine.VmStatus,
     "vm ls": list[machine.ListedVm],
     "vm checkpoint ls": list[machine.CheckpointAnswer],

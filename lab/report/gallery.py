@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lab.report.run_facts import ReportFacts
 
 _WIDTH: Final = 300
+_BOX: Final = '<div class="card panel">', "</div>"
+"""Around a card that leads nowhere."""
 _ROWS: Final = 8
 """Ports whose standstills a picture shows."""
 
@@ -29,7 +31,7 @@ def write_gallery(runs: Sequence[tuple[ReportFacts, str]], unread: Mapping[str, 
         "gallery.html",
         style=asset("page.css") + asset("gallery.css"),
         count=f"{len(runs)} runs" if len(runs) != 1 else "1 run",
-        cards="\n".join(_card(facts, page) for facts, page in ordered),
+        cards="\n".join(run_card(facts, page=page) for facts, page in ordered),
         unread="".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in unread.items()),
         version=__version__,
     )
@@ -40,20 +42,22 @@ def _level(facts: ReportFacts) -> int:
     return facts.told.answer.level if facts.told.answer else 0
 
 
-def _card(facts: ReportFacts, page: str) -> str:
+def run_card(facts: ReportFacts, *, page: str = "", heading: str = "") -> str:
+    """A run in short: its outcome, title and the picture of its time; a link to its page, where it has one."""
     outcome = facts.told.outcome or "not judged"
     kind = f" {facts.told.outcome}" if facts.told.outcome in {"pass", "fail", "unknown"} else ""
     rank = f'<span class="chip">level {_level(facts)}</span>' if _level(facts) else ""
     when = next((each.text for each in facts.story.sentences if each.word == "When"), "")
+    begin, end = (f'<a class="card panel" href="{escape(quote(page))}">', "</a>") if page else _BOX
     return (
-        f'<a class="card panel" href="{escape(quote(page))}">'
+        f"{begin}"
         f'<p class="chips"><span class="chip{kind}">{escape(outcome)}</span>'
         f'<span class="chip">{escape(facts.told.scenario or "no scenario")}</span>'
         f"{rank}</p>"
-        f"<h2>{escape(facts.story.title or facts.name)}</h2>"
+        f"<h2>{escape(heading or facts.story.title or facts.name)}</h2>"
         f'<p class="when">{escape(when)}</p>'
         f"{''.join(_strip(facts))}"
-        f'<p class="facts">{escape(facts.fabric)} · {facts.seconds:.1f} s · {escape(facts.began[:16])}</p></a>'
+        f'<p class="facts">{escape(facts.fabric)} · {facts.seconds:.1f} s · {escape(facts.began[:16])}</p>{end}'
     )
 
 

@@ -1,1 +1,1 @@
-"""Commands about incidents: fault, scenario, diagnose, record, replay, report, top."""
+"""Commands about incidents: fault, scenario, diagnose, record, replay, report, compare, top."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.cli.kit.complete import FabricOption
+from lab.cli.kit.complete import FabricOption, run_names
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.run_name import folder_of
 from lab.errors import ExitCode, UsageError
@@ -34,7 +34,9 @@ def diagnose(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]", help="A recording: its directory, or its name. \\[default: the running fabric]"
+            metavar="[RUN]",
+            help="A recording: its directory, or its name. \\[default: the running fabric]",
+            autocompletion=run_names,
         ),
     ] = None,
     phase: Annotated[str, typer.Option(help="Only this phase of a recording.")] = "",

@@ -12,7 +12,7 @@ import typer
 
 from lab.backends import recorders
 from lab.backends.fabric_state import all_fabrics, find_fabric
-from lab.cli.kit.complete import FabricOption
+from lab.cli.kit.complete import FabricOption, run_names
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.run_name import folder_of
@@ -137,7 +137,12 @@ def list_recordings(output: Where = Path("recordings"), as_json: JsonFlag = Fals
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A recording's directory, or its name in recordings/.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A recording's directory, or its name in recordings/.", autocompletion=run_names
+        ),
+    ],
     as_json: JsonFlag = False,
 ) -> None:
     """Show what is in a recording: phases, samples and how late they were, busiest ports, events."""

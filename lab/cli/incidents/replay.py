@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
+from lab.cli.kit.complete import run_names
 from lab.cli.kit.output import JsonFlag, print_json
 from lab.cli.kit.run_name import folder_of
 from lab.errors import UsageError
 
 
 def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A recording's directory, or its name in recordings/.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A recording's directory, or its name in recordings/.", autocompletion=run_names
+        ),
+    ],
     at: Annotated[float, typer.Option(help="Start at this second of the recording.")] = 0.0,
     speed: Annotated[
         float, typer.Option(help="Speed: seconds of the recording per second.", min=1 / 64, max=64)

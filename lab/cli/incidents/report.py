@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli.kit.complete import run_names
 from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout
 from lab.cli.kit.run_name import file_stems, folder_of
 from lab.errors import InvalidInput, OperationFailed, UsageError
@@ -25,7 +26,10 @@ Own = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of yo
 
 def report(
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="Recordings: directories, or names in recordings/.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]...", help="Recordings: directories, or names in recordings/.", autocompletion=run_names
+        ),
     ] = None,
     output: Output = Path("reports"),
     index: Index = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lab.cli.incidents import challenge
+from lab.cli.kit.complete import run_names
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
 from lab.cli.kit.run_name import folder_of
 from lab.cli.tables import verdict_table
@@ -140,7 +141,12 @@ def run(
 @app.command()
 def judge(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A scenario's recording: its directory, or its name in recordings/.")
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A scenario's recording: its directory, or its name in recordings/.",
+            autocompletion=run_names,
+        ),
     ],
     path: Folder = library.OWN,
     as_json: JsonFlag = False,

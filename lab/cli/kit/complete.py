@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +41,11 @@ def port_names() -> list[str]:
         with contextlib.suppress(LabError, OSError):
             names.update(name for end in every_port(fabric.load_topology()) for name in (end.node, str(end)))
     return sorted(names)
+
+
+def run_names() -> list[str]:
+    """Recordings in recordings/."""
+    return sorted(each.parent.name for each in Path("recordings").glob("*/recording.json"))
 
 
 FabricOption = Annotated[

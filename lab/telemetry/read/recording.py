@@ -178,6 +178,27 @@ class Recording:
         """The phase of this name; UsageError lists those that there are."""
         return self.clock.phase(name)
 
+    def window(self, phase: str = "", begin: float | None = None, until: float | None = None) -> RecordingPhase:
+        """A phase, or the part from some second to another: without any of them the whole recording.
+
+        UsageError for a phase that it does not have, or for seconds in which there is nothing.
+        """
+        if phase:
+            if phase not in self.clock.phases:
+                have = ", ".join(self.clock.phases) or "none"
+                raise UsageError(f"{self.name} has no phase {phase}", f"its phases: {have}")
+            return self.clock.phases[phase]
+        start, end = self.clock.start, self.clock.start + int(self.seconds * _NS)
+        first = start if begin is None else start + int(begin * _NS)
+        last = end if until is None else start + int(until * _NS)
+        given = begin is not None or until is not None
+        if given and (not start <= first < last or first >= end):
+            raise UsageError(
+                f"{self.name} has nothing from {(first - start) / _NS:g} to {(last - start) / _NS:g} s",
+                f"it is {self.seconds:.1f} s long",
+            )
+        return RecordingPhase("", first, min(last, end))
+
     @property
     def seconds(self) -> float:
         """How long it is."""

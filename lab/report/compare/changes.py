@@ -1,0 +1,105 @@
+"""What counts as a change, and which change is the larger one.
+
+A value has changed if it is 0 in exactly one of the two runs, or if it differs by more than a share of the larger
+value (``THRESHOLD``). A rate of traffic must also differ by ``NOISE`` of the highest such rate: routing protocols and
+neighbour discovery send a little all the time. A counter that was 0 and is not 0 any more is never left out; the peak
+of a gauge is, below ``NOISE`` of the highest such peak: whether a sample catches a single packet is chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lab.report.compare.figures_in_window import WindowFigure
+from lab.telemetry.read.dashboard import FigureUnit
+from lab.units import format_rate, format_size, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lab.telemetry.read.dashboard import Measure
+
+THRESHOLD: Final = 0.05
+"""The share of the larger value by which a value has to differ."""
+NOISE: Final = 0.01
+"""The share of the highest rate or peak of all lines by which a rate of traffic or a peak has to differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedValue:
+    """A measure of a port, device, phase or transfer in both runs."""
+
+    of: str
+    priority: int | None
+    measure: Measure
+    a: WindowFigure
+    b: WindowFigure
+    changed: bool = False
+    weight: float = 0.0
+    """The difference as a share of the highest value that the measure has anywhere in the comparison."""
+
+    @property
+    def difference(self) -> float:
+        """From A to B, in the measure's unit."""
+        return self.b.value - self.a.value
+
+    @property
+    def percent(self) -> float | None:
+        """The difference in percent of A; None where A is 0."""
+        return self.difference / self.a.value * 100 if self.a.value else None
+
+
+def ranked(values: Iterable[ComparedValue], threshold: float) -> tuple[ComparedValue, ...]:
+    """The values with whether each has changed; those that changed first, the largest change at the top."""
+    held = list(values)
+    highest: dict[str, float] = {}
+    for each in held:
+        highest[each.measure.name] = max(highest.get(each.measure.name, 0.0), each.a.value, each.b.value)
+    judged = [_judged(each, highest[each.measure.name], threshold) for each in held]
+    return tuple(sorted(judged, key=lambda each: (not each.changed, -each.weight)))
+
+
+def _judged(value: ComparedValue, highest: float, threshold: float) -> ComparedValue:
+    gap = abs(value.difference)
+    one_is_zero = (value.a.value == 0) != (value.b.value == 0)
+    least = threshold * max(value.a.value, value.b.value)
+    if value.measure.unit is FigureUnit.RATE or value.measure.gauge:
+        least = max(least, NOISE * highest)
+    counts = gap > least or (one_is_zero and not value.measure.gauge)
+    return replace(value, changed=counts, weight=gap / highest if highest else 0.0)
+
+
+def figure_text(measure: Measure, figure: WindowFigure) -> str:
+    """A value with its unit; a count with how many there were in all and in a second."""
+    match measure.unit:
+        case FigureUnit.RATE:
+            return format_rate(round(figure.value))
+        case FigureUnit.BYTES:
+            return format_size(round(figure.value))
+        case FigureUnit.SHARE:
+            return f"{figure.value:.1%}"
+        case FigureUnit.SECONDS:
+            return format_time(figure.value)
+        case FigureUnit.PER_SECOND:
+            return f"{figure.total:.0f} ({figure.value:.3g}/s)" if figure.total else "0"
+
+
+def difference_text(value: ComparedValue) -> str:
+    """The change from A to B with its sign and unit, of a count in a second, of a share in percentage points."""
+    sign = "+" if value.difference > 0 else "-" if value.difference < 0 else ""
+    gap = abs(value.difference)
+    match value.measure.unit:
+        case FigureUnit.SHARE:
+            return f"{sign}{gap * 100:.1f} points"
+        case FigureUnit.PER_SECOND:
+            return f"{sign}{gap:.3g}/s"
+        case _:
+            return f"{sign}{figure_text(value.measure, WindowFigure(gap))}"
+
+
+def percent_text(value: ComparedValue) -> str:
+    """The change in percent; "new" of what was 0 in A."""
+    if value.percent is None:
+        return "new" if value.b.value else ""
+    return f"{value.percent:+.0f} %" if abs(value.percent) >= 10 else f"{value.percent:+.1f} %"

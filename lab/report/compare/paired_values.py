@@ -1,0 +1,162 @@
+"""The values of two recordings, paired by name: ports, devices, shared buffers, transfers and phases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lab.report.compare.changes import ComparedValue
+from lab.report.compare.compared_measures import (
+    BUFFER_MEASURES,
+    COMPLETION,
+    DEVICE_MEASURES,
+    DURATION,
+    GOODPUT,
+    MEDIAN_MESSAGE,
+    PAYLOAD,
+    PORT_MEASURES,
+    SLOWEST_MESSAGE,
+)
+from lab.report.compare.figures_in_window import PLAIN_TABLE, WindowCounters, WindowFigure
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from lab.report.compare.figures_in_window import FigureLine
+    from lab.report.compare.run_window import ComparedRun
+    from lab.telemetry.read.dashboard import Measure
+    from lab.telemetry.read.transfers import Transfer
+
+_NOTHING: Final = WindowFigure()
+
+
+@dataclass(frozen=True, slots=True)
+class PairedNames:
+    """Names of one kind of thing: those in both recordings, and those in one of them."""
+
+    both: tuple[str, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+
+
+def paired_names(a: Iterable[str], b: Iterable[str]) -> PairedNames:
+    """Names by where they are, in the order in which they come."""
+    first, second = dict.fromkeys(a), dict.fromkeys(b)
+    return PairedNames(
+        tuple(name for name in first if name in second),
+        tuple(name for name in first if name not in second),
+        tuple(name for name in second if name not in first),
+    )
+
+
+def port_names(counters: WindowCounters) -> list[str]:
+    """All ports of a recording."""
+    return counters.names("ports", PLAIN_TABLE)
+
+
+def port_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
+    """Each measure of the ports of both; of a port that is a plain link in one of them, what plain links count."""
+    mixed = (a.plain_ports ^ b.plain_ports) & set(names)
+    plain = a.plain_ports & b.plain_ports & set(names)
+    groups = ((set(names) - plain - mixed, False, False), (plain, True, True))
+    for measure in PORT_MEASURES:
+        for group, plain_a, plain_b in groups:
+            if group and a.has(measure, plain=plain_a) and b.has(measure, plain=plain_b):
+                yield from _values(measure, a.figures(measure), b.figures(measure), group)
+        if mixed and any(table == PLAIN_TABLE for table, _ in measure.counters):
+            yield from _values(measure, _without_priority(a, measure), _without_priority(b, measure), mixed)
+
+
+def device_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
+    """Each measure of the RDMA devices of both."""
+    yield from _counted_by_both(DEVICE_MEASURES, a, b, names)
+
+
+def buffer_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
+    """Each measure of the buffers that the ports of a node share."""
+    yield from _counted_by_both(BUFFER_MEASURES, a, b, names)
+
+
+def transfers_by_name(run: ComparedRun, *, phases: bool) -> dict[str, Transfer]:
+    """The transfers that began in the window, by pair, verb and the phase if ``phases``; the second is ``#2``."""
+    count: Counter[str] = Counter()
+    found: dict[str, Transfer] = {}
+    for each in run.recording.transfers(run.window):
+        within = (phase.name for phase in run.recording.phases if phase.start <= each.ns <= phase.end)
+        phase = next(within, "") if phases else ""
+        name = f"{each.pair} {each.verb}{f' in {phase}' if phase else ''}"
+        count[name] += 1
+        found[name if count[name] == 1 else f"{name} #{count[name]}"] = each
+    return found
+
+
+def transfer_values(name: str, a: Transfer, b: Transfer) -> Iterator[ComparedValue]:
+    """The measures of a transfer; times only where as much was moved in both."""
+    figures: list[tuple[Measure, float | None, float | None]] = [
+        (GOODPUT, a.goodput_bps, b.goodput_bps),
+        (PAYLOAD, a.bytes, b.bytes),
+    ]
+    if a.bytes == b.bytes:
+        figures.append((COMPLETION, a.seconds, b.seconds))
+    if a.size == b.size:
+        figures.append((MEDIAN_MESSAGE, a.message_median, b.message_median))
+        figures.append((SLOWEST_MESSAGE, a.message_max, b.message_max))
+    for measure, one, other in figures:
+        if one is not None and other is not None:
+            yield ComparedValue(name, None, measure, WindowFigure(one, one), WindowFigure(other, other))
+
+
+def phase_values(name: str, a: ComparedRun, b: ComparedRun) -> Iterator[ComparedValue]:
+    """What the ports and devices of both did in a phase altogether: sums, and the highest of peaks and shares."""
+    lasted, other = a.recording.phase(name).seconds, b.recording.phase(name).seconds
+    yield ComparedValue(name, None, DURATION, WindowFigure(lasted, lasted), WindowFigure(other, other))
+    one, two = (WindowCounters(each.recording, each.recording.phase(name)) for each in (a, b))
+    ports = paired_names(port_names(one), port_names(two)).both
+    yield from _altogether(name, port_values(one, two, ports))
+    devices = paired_names(one.names("rdma"), two.names("rdma")).both
+    of_devices = (each for each in device_values(one, two, devices) if not each.measure.name.endswith("_bps"))
+    yield from _altogether(name, of_devices)
+
+
+def _altogether(name: str, values: Iterable[ComparedValue]) -> Iterator[ComparedValue]:
+    by_measure: dict[str, list[ComparedValue]] = {}
+    for value in values:
+        by_measure.setdefault(value.measure.name, []).append(value)
+    for group in by_measure.values():
+        measure = group[0].measure
+        a, b = (_joined(measure, side) for side in ([each.a for each in group], [each.b for each in group]))
+        yield ComparedValue(name, None, measure, a, b)
+
+
+def _joined(measure: Measure, figures: list[WindowFigure]) -> WindowFigure:
+    values, totals = [each.value for each in figures], [each.total for each in figures]
+    return WindowFigure(max(values), max(totals)) if measure.highest else WindowFigure(sum(values), sum(totals))
+
+
+def _counted_by_both(
+    measures: Iterable[Measure], a: WindowCounters, b: WindowCounters, names: Sequence[str]
+) -> Iterator[ComparedValue]:
+    for measure in measures:
+        if a.has(measure, plain=False) and b.has(measure, plain=False):
+            yield from _values(measure, a.figures(measure), b.figures(measure), set(names))
+
+
+def _values(
+    measure: Measure,
+    a: dict[FigureLine, WindowFigure],
+    b: dict[FigureLine, WindowFigure],
+    names: Collection[str],
+) -> Iterator[ComparedValue]:
+    for line in dict.fromkeys([*a, *b]):
+        if line[0] in names:
+            yield ComparedValue(*line, measure, a.get(line, _NOTHING), b.get(line, _NOTHING))
+
+
+def _without_priority(counters: WindowCounters, measure: Measure) -> dict[FigureLine, WindowFigure]:
+    """The figures of each port, its priorities added up."""
+    found: dict[FigureLine, WindowFigure] = {}
+    for (name, _), figure in counters.figures(measure).items():
+        before = found.get((name, None), _NOTHING)
+        found[name, None] = WindowFigure(before.value + figure.value, before.total + figure.total)
+    return found
