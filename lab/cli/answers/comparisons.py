@@ -61,7 +61,7 @@ class ComparedValueAnswer(Answer):
     """The priority, queue or buffer group; None of a measure that is not counted by priority."""
     measure: str
     title: str
-    unit: Literal["bit/s", "B", "share of the time", "a second", "s"]
+    unit: Literal["bit/s", "B", "s", "share of the time", "packets/s", "frames/s", "events/s"]
     a: float
     """In the unit: counters per second, gauges as their highest sample."""
     b: float

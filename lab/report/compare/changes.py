@@ -11,14 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.report.compare.figures_in_window import WindowFigure
-from lab.telemetry.read.dashboard import FigureUnit
-from lab.units import format_rate, format_size, format_time
+from lab.telemetry.read.measures import MeasureUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lab.telemetry.read.dashboard import Measure
+    from lab.report.compare.figures_in_window import WindowFigure
+    from lab.telemetry.read.measures import Measure
 
 THRESHOLD: Final = 0.05
 """The share of the larger value by which a value has to differ."""
@@ -64,7 +63,7 @@ def _judged(value: ComparedValue, highest: float, threshold: float) -> ComparedV
     gap = abs(value.difference)
     one_is_zero = (value.a.value == 0) != (value.b.value == 0)
     least = threshold * max(value.a.value, value.b.value)
-    if value.measure.unit is FigureUnit.RATE or value.measure.gauge:
+    if value.measure.unit is MeasureUnit.BITS_PER_SECOND or value.measure.gauge:
         least = max(least, NOISE * highest)
     counts = gap > least or (one_is_zero and not value.measure.gauge)
     return replace(value, changed=counts, weight=gap / highest if highest else 0.0)
@@ -72,30 +71,19 @@ def _judged(value: ComparedValue, highest: float, threshold: float) -> ComparedV
 
 def figure_text(measure: Measure, figure: WindowFigure) -> str:
     """A value with its unit; a count with how many there were in all and in a second."""
-    match measure.unit:
-        case FigureUnit.RATE:
-            return format_rate(round(figure.value))
-        case FigureUnit.BYTES:
-            return format_size(round(figure.value))
-        case FigureUnit.SHARE:
-            return f"{figure.value:.1%}"
-        case FigureUnit.SECONDS:
-            return format_time(figure.value)
-        case FigureUnit.PER_SECOND:
-            return f"{figure.total:.0f} ({figure.value:.3g}/s)" if figure.total else "0"
+    if measure.unit.per_second:
+        return f"{figure.total:.0f} ({figure.value:.3g}/s)" if figure.total else "0"
+    return measure.format(figure.value)
 
 
 def difference_text(value: ComparedValue) -> str:
     """The change from A to B with its sign and unit, of a count in a second, of a share in percentage points."""
     sign = "+" if value.difference > 0 else "-" if value.difference < 0 else ""
     gap = abs(value.difference)
-    match value.measure.unit:
-        case FigureUnit.SHARE:
-            return f"{sign}{gap * 100:.1f} points"
-        case FigureUnit.PER_SECOND:
-            return f"{sign}{gap:.3g}/s"
-        case _:
-            return f"{sign}{figure_text(value.measure, WindowFigure(gap))}"
+    if value.measure.unit.per_second:
+        return f"{sign}{gap:.3g}/s"
+    points = value.measure.unit is MeasureUnit.SHARE
+    return f"{sign}{gap * 100:.1f} points" if points else f"{sign}{value.measure.format(gap)}"
 
 
 def percent_text(value: ComparedValue) -> str:

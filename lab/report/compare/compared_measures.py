@@ -1,78 +1,67 @@
-"""What is compared: measures of ports, RDMA devices, shared buffers and transfers, and the counters behind each."""
+"""The measures that are compared: of ports, RDMA devices, shared buffers, transfers and phases.
+
+Counts are measured in a second, so that runs of any length can be compared, and gauges by their highest sample.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from lab.dataplane.counter_names import COUNTERS
-from lab.report.run_figures import AGAIN
-from lab.telemetry.read.dashboard import FigureUnit, Measure
+from lab.telemetry.read import measures
+from lab.telemetry.read.measures import Measure, MeasureScope, MeasureUnit, Reduction
 
-_PER_SECOND: Final = FigureUnit.PER_SECOND
-_BYTES: Final = FigureUnit.BYTES
-_PLAIN_NAME: Final = {
-    "out_of_seq_request": "sequence gaps",
-    "rcvd_seq_err": "NAKs received",
-    "duplicate_request": "duplicate requests",
-    "completer_retry_err": "retransmissions",
-    "retry_exceeded_err": "retries exceeded",
-    "rcvd_rnr_err": "RNR NAKs received",
-}
-"""Titles of an RDMA device's counters; one without a title keeps its own name."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def _count(name: str, title: str, *counters: tuple[str, str]) -> Measure:
-    return Measure(name, title, _PER_SECOND, counters)
+def _rated(*counts: Measure) -> tuple[Measure, ...]:
+    """The same measures in a second, under their own names and titles."""
+    return tuple(each.rate(each.name, each.title) for each in counts)
 
 
-def _peak(name: str, title: str, table: str, column: str) -> Measure:
-    return Measure(name, title, _BYTES, ((table, column),), gauge=True, highest=True)
+def _peak(gauge: Measure, name: str, title: str) -> Measure:
+    return replace(gauge, name=name, title=title, reduction=Reduction.PEAK)
 
 
-_DROPS: Final = tuple(
-    _count(f"dropped_{each.reason.name.lower()}", f"drops: {each.reason.name.lower()}",
-           ("queues", each.name.replace("{n}", "")))
-    for each in COUNTERS
-    if each.reason is not None and each.field == "drop_packets"
-)  # fmt: skip
-"""One measure for each reason for which a queue drops."""
-PORT_MEASURES: Final = (
-    Measure("tx_bps", "sent", FigureUnit.RATE, (("priorities", "tx_prio_bytes"), ("interfaces", "tx_bytes")), 8),
-    Measure("rx_bps", "received", FigureUnit.RATE, (("priorities", "rx_prio_bytes"), ("interfaces", "rx_bytes")), 8),
-    *_DROPS,
-    _count("rx_dropped", "drops: receive", ("interfaces", "rx_dropped")),
-    _count("tx_dropped", "drops: send", ("interfaces", "tx_dropped")),
-    _count("errors", "errors", ("interfaces", "[rt]x_errors")),
-    _count("tx_pauses", "XOFF tx", ("priorities", "tx_prio_pause")),
-    _count("rx_pauses", "XOFF rx", ("priorities", "rx_prio_pause")),
-    _count("pauses_ignored", "XOFF ignored", ("priorities", "rx_prio_pause_ignored")),
-    Measure(
-        "paused", "paused time", FigureUnit.SHARE, (("priorities", "rx_prio_pause_duration"),), 1e-6, highest=True
-    ),
-    _count("marked", "ECN marks", ("queues", "queue_ecn_marked")),
-    _count("not_ect", "not ECT", ("queues", "queue_not_ect")),
-    _peak("peak_queue", "peak queue", "queues", "queue_depth_bytes"),
-    _peak("peak_buffer", "peak buffer", "groups", "pg_bytes"),
-    _peak("peak_headroom", "peak headroom", "groups", "pg_headroom_bytes"),
-    _count("storms", "PFC storms", ("queues", "queue_storms")),
-    _count("rx_cnp", "CNP rx", ("ports", "rx_cnp")),
-    _count("rx_pfc_invalid", "invalid PFC rx", ("ports", "rx_pfc_invalid")),
-    _count("rx_global_pause", "802.3x PAUSE rx", ("ports", "rx_global_pause")),
-    _count("tx_pfc_failed", "PFC not sent", ("ports", "tx_pfc_failed")),
+def _drops() -> Iterator[Measure]:
+    """The drops of a queue by reason; those of a plain link have no reason."""
+    for reason, counter in zip(measures.DROP_REASONS, measures.DROPPED.counters, strict=True):
+        yield replace(
+            measures.DROPPED, name=f"dropped_{reason}", title=f"drops: {reason}", counters=(counter,), links=()
+        )
+
+
+PORT_COMPARED: Final = (
+    measures.TX_RATE,
+    measures.RX_RATE,
+    *_rated(*_drops(), measures.XOFF_TX, measures.XOFF_RX, measures.XOFF_IGNORED),
+    measures.PAUSED,
+    *_rated(measures.ECN_MARKED, measures.NOT_ECT),
+    measures.QUEUE_PEAK,
+    _peak(measures.BUFFER_BYTES, "buffer_peak_bytes", "peak buffer"),
+    measures.HEADROOM_PEAK,
+    *_rated(measures.STORMS, measures.CNP_RX, measures.PFC_INVALID, measures.GLOBAL_PAUSE_RX),
 )
-"""Of a port, by priority where it counts by priority, queue or buffer group."""
-DEVICE_MEASURES: Final = (
-    Measure("tx_bps", "sent", FigureUnit.RATE, (("rdma", "sent_bytes"),), 8),
-    Measure("rx_bps", "received", FigureUnit.RATE, (("rdma", "rcvd_bytes"),), 8),
-    *(_count(name, _PLAIN_NAME.get(name, name), ("rdma", name)) for name in AGAIN),
-)
+"""Of a lossless port, by priority where it counts by priority, queue or buffer group."""
+LINK_COMPARED: Final = (measures.TX_RATE, measures.RX_RATE, *_rated(measures.DROPPED))
+"""Of a port of a plain link, and of one that is a plain link in one of the runs."""
+DEVICE_COMPARED: Final = (measures.RDMA_TX_RATE, measures.RDMA_RX_RATE, *_rated(*measures.LOSS_SIGNS))
 """Of an RDMA device."""
-BUFFER_MEASURES: Final = (_peak("peak_pool", "peak shared buffer", "nodes", "pool_used"),)
+LOSS_COMPARED: Final = _rated(*measures.LOSS_SIGNS)
+"""Of all RDMA devices in a phase."""
+BUFFER_COMPARED: Final = (_peak(measures.POOL_BYTES, "pool_peak_bytes", "peak shared buffer"),)
 """Of the buffer that the ports of a node share."""
-GOODPUT: Final = Measure("goodput", "goodput", FigureUnit.RATE, ())
-PAYLOAD: Final = Measure("payload", "payload", _BYTES, ())
-COMPLETION: Final = Measure("completion", "completion time", FigureUnit.SECONDS, ())
-MEDIAN_MESSAGE: Final = Measure("message_median", "message, median", FigureUnit.SECONDS, ())
-SLOWEST_MESSAGE: Final = Measure("message_max", "message, slowest", FigureUnit.SECONDS, ())
-DURATION: Final = Measure("duration", "duration", FigureUnit.SECONDS, ())
-"""Of a phase; the five above are of a transfer. None of them comes from a counter."""
+
+
+def _timed(name: str, title: str, unit: MeasureUnit, meaning: str) -> Measure:
+    """A measure that comes from no counter."""
+    return Measure(name, title, unit, MeasureScope.NODE, (), meaning)
+
+
+GOODPUT: Final = _timed("goodput", "goodput", MeasureUnit.BITS_PER_SECOND, "payload in a second")
+PAYLOAD: Final = _timed("payload", "payload", MeasureUnit.BYTES, "bytes of messages")
+COMPLETION: Final = _timed("completion", "completion time", MeasureUnit.SECONDS, "from first message to last")
+MEDIAN_MESSAGE: Final = _timed("message_median", "message, median", MeasureUnit.SECONDS, "time of half the messages")
+SLOWEST_MESSAGE: Final = _timed("message_max", "message, slowest", MeasureUnit.SECONDS, "time of the slowest message")
+DURATION: Final = _timed("duration", "duration", MeasureUnit.SECONDS, "length of a phase")

@@ -16,6 +16,7 @@ from lab.report.compare.paired_values import (
     transfer_values,
     transfers_by_name,
 )
+from lab.telemetry.read.measures import MeasureScope
 from lab.telemetry.store.recording_folder import damage_as_invalid
 from lab.units import counted
 
@@ -138,8 +139,8 @@ def _all_names(section: ComparedSection) -> tuple[tuple[str, ...], ...]:
 
 
 _COUNTED: Final = (
-    ("devices", "RDMA device", "rdma", device_values),
-    ("buffers", "shared buffer", "nodes", buffer_values),
+    ("devices", "RDMA device", MeasureScope.DEVICE.table, device_values),
+    ("buffers", "shared buffer", MeasureScope.NODE.table, buffer_values),
 )
 
 
@@ -231,7 +232,7 @@ def _of_topologies(a: ComparedRun, b: ComparedRun, sections: tuple[ComparedSecti
             yield f"the topologies differ: {where}"
         mixed = (a.counters.plain_ports ^ b.counters.plain_ports) & set(ports.names.both)
         if mixed:
-            yield f"{counted(len(mixed), 'port')} without QoS in one of the runs: only traffic is compared"
+            yield f"{counted(len(mixed), 'port')} without QoS in one of the runs: only traffic and drops are compared"
 
 
 def _of_scenarios(a: ComparedRun, b: ComparedRun) -> Iterator[str]:

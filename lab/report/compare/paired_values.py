@@ -6,26 +6,31 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lab.report.compare.changes import ComparedValue
 from lab.report.compare.compared_measures import (
-    BUFFER_MEASURES,
+    BUFFER_COMPARED,
     COMPLETION,
-    DEVICE_MEASURES,
+    DEVICE_COMPARED,
     DURATION,
     GOODPUT,
+    LINK_COMPARED,
+    LOSS_COMPARED,
     MEDIAN_MESSAGE,
     PAYLOAD,
-    PORT_MEASURES,
+    PORT_COMPARED,
     SLOWEST_MESSAGE,
 )
-from lab.report.compare.figures_in_window import PLAIN_TABLE, WindowCounters, WindowFigure
+from lab.report.compare.figures_in_window import WindowCounters, WindowFigure
+from lab.telemetry.read.measures import LINK_TABLE, MeasureScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lab.report.compare.figures_in_window import FigureLine
     from lab.report.compare.run_window import ComparedRun
-    from lab.telemetry.read.dashboard import Measure
+    from lab.telemetry.read.measures import Measure
     from lab.telemetry.read.transfers import Transfer
 
 _NOTHING: Final = WindowFigure()
@@ -52,30 +57,34 @@ def paired_names(a: Iterable[str], b: Iterable[str]) -> PairedNames:
 
 def port_names(counters: WindowCounters) -> list[str]:
     """All ports of a recording."""
-    return counters.names("ports", PLAIN_TABLE)
+    return counters.names(MeasureScope.PORT.table, LINK_TABLE)
 
 
 def port_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
-    """Each measure of the ports of both; of a port that is a plain link in one of them, what plain links count."""
-    mixed = (a.plain_ports ^ b.plain_ports) & set(names)
-    plain = a.plain_ports & b.plain_ports & set(names)
-    groups = ((set(names) - plain - mixed, False, False), (plain, True, True))
-    for measure in PORT_MEASURES:
-        for group, plain_a, plain_b in groups:
-            if group and a.has(measure, plain=plain_a) and b.has(measure, plain=plain_b):
-                yield from _values(measure, a.figures(measure), b.figures(measure), group)
-        if mixed and any(table == PLAIN_TABLE for table, _ in measure.counters):
-            yield from _values(measure, _without_priority(a, measure), _without_priority(b, measure), mixed)
+    """Each measure of the ports of both; of a port that is a plain link in either, what plain links count."""
+    plain = (a.plain_ports | b.plain_ports) & set(names)
+    yield from counted_values(PORT_COMPARED, a, b, set(names) - plain)
+    for measure in LINK_COMPARED if plain else ():
+        yield from _values(measure, _without_priority(a, measure), _without_priority(b, measure), plain)
+
+
+def counted_values(
+    compared: Iterable[Measure], a: WindowCounters, b: WindowCounters, names: Collection[str]
+) -> Iterator[ComparedValue]:
+    """Each measure that both recordings have counters of, of ports, devices or nodes of both."""
+    for measure in compared:
+        if names and a.counts(measure) and b.counts(measure):
+            yield from _values(measure, a.figures(measure), b.figures(measure), names)
 
 
 def device_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
     """Each measure of the RDMA devices of both."""
-    yield from _counted_by_both(DEVICE_MEASURES, a, b, names)
+    yield from counted_values(DEVICE_COMPARED, a, b, names)
 
 
 def buffer_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
     """Each measure of the buffers that the ports of a node share."""
-    yield from _counted_by_both(BUFFER_MEASURES, a, b, names)
+    yield from counted_values(BUFFER_COMPARED, a, b, names)
 
 
 def transfers_by_name(run: ComparedRun, *, phases: bool) -> dict[str, Transfer]:
@@ -114,9 +123,8 @@ def phase_values(name: str, a: ComparedRun, b: ComparedRun) -> Iterator[Compared
     one, two = (WindowCounters(each.recording, each.recording.phase(name)) for each in (a, b))
     ports = paired_names(port_names(one), port_names(two)).both
     yield from _altogether(name, port_values(one, two, ports))
-    devices = paired_names(one.names("rdma"), two.names("rdma")).both
-    of_devices = (each for each in device_values(one, two, devices) if not each.measure.name.endswith("_bps"))
-    yield from _altogether(name, of_devices)
+    devices = paired_names(*(each.names(MeasureScope.DEVICE.table) for each in (one, two))).both
+    yield from _altogether(name, counted_values(LOSS_COMPARED, one, two, devices))
 
 
 def _altogether(name: str, values: Iterable[ComparedValue]) -> Iterator[ComparedValue]:
@@ -125,21 +133,13 @@ def _altogether(name: str, values: Iterable[ComparedValue]) -> Iterator[Compared
         by_measure.setdefault(value.measure.name, []).append(value)
     for group in by_measure.values():
         measure = group[0].measure
-        a, b = (_joined(measure, side) for side in ([each.a for each in group], [each.b for each in group]))
+        a, b = (_combined(measure, side) for side in ([each.a for each in group], [each.b for each in group]))
         yield ComparedValue(name, None, measure, a, b)
 
 
-def _joined(measure: Measure, figures: list[WindowFigure]) -> WindowFigure:
-    values, totals = [each.value for each in figures], [each.total for each in figures]
-    return WindowFigure(max(values), max(totals)) if measure.highest else WindowFigure(sum(values), sum(totals))
-
-
-def _counted_by_both(
-    measures: Iterable[Measure], a: WindowCounters, b: WindowCounters, names: Sequence[str]
-) -> Iterator[ComparedValue]:
-    for measure in measures:
-        if a.has(measure, plain=False) and b.has(measure, plain=False):
-            yield from _values(measure, a.figures(measure), b.figures(measure), set(names))
+def _combined(measure: Measure, figures: list[WindowFigure]) -> WindowFigure:
+    values, totals = (np.array(each) for each in zip(*((each.value, each.total) for each in figures), strict=True))
+    return WindowFigure(measure.combine(values), measure.combine(totals))
 
 
 def _values(

@@ -72,9 +72,9 @@ class CounterTables:
         found: NDArray[np.uint64] = self._column(table, column)[sample]
         return found
 
-    def peaks(self, table: str, column: str, first: int, last: int) -> NDArray[np.uint64]:
-        """The highest value of each row of a column, from one sample to another, both included."""
-        found: NDArray[np.uint64] = self._column(table, column)[first : last + 1].max(axis=0)
+    def samples_of(self, table: str, column: str, which: slice) -> NDArray[np.uint64]:
+        """Some samples of a column: a line for each sample, with its rows in the order of ``keys``."""
+        found: NDArray[np.uint64] = self._column(table, column)[which]
         return found
 
     def _rows_of(self, table: str) -> dict[Key, int]:

@@ -19,7 +19,7 @@ from lab.report.compare.changes import (
     percent_text,
     ranked,
 )
-from lab.report.compare.compared_measures import COMPLETION, GOODPUT, PORT_MEASURES
+from lab.report.compare.compared_measures import COMPLETION, GOODPUT, PORT_COMPARED
 from lab.report.compare.comparison import RunComparison, compare_runs
 from lab.report.compare.comparison_markdown import write_comparison
 from lab.report.compare.comparison_page import write_comparison_page
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000_000 // STEP
 """Samples of a second."""
-RATE = next(each for each in PORT_MEASURES if each.name == "tx_bps")
-XOFF = next(each for each in PORT_MEASURES if each.name == "tx_pauses")
+RATE = next(each for each in PORT_COMPARED if each.name == "tx_bps")
+XOFF = next(each for each in PORT_COMPARED if each.name == "xoff_tx")
 
 
 def made(
@@ -108,7 +108,7 @@ def test_what_changed_is_named_by_port_and_priority_the_largest_first(tmp_path: 
 
     a = made(tmp_path, "a", traffic(("leaf1:swp3", 600_000)))
     found = compared(a, made(tmp_path, "b", congested))
-    assert changes(found)[-1] == ("leaf1:swp3", 3, "sent", pytest.approx(96e6), pytest.approx(48e6))
+    assert changes(found)[-1] == ("leaf1:swp3", 3, "tx rate", pytest.approx(96e6), pytest.approx(48e6))
     assert sorted((*each[:3], each[3], round(each[4], 3)) for each in changes(found)[:-1]) == [
         ("h1:eth1", 3, "XOFF rx", 0, 40),
         ("leaf1:swp3", 3, "ECN marks", 0, 100),
@@ -198,13 +198,13 @@ def test_a_lossless_port_and_a_plain_one_share_their_traffic(tmp_path: Path) -> 
     lossless = made(tmp_path, "a", move)
     found = compared(lossless, plain(tmp_path / "b", 300_000))
     assert changes(found) == []
-    assert "1 port without QoS in one of the runs: only traffic is compared" in found.notes
+    assert "1 port without QoS in one of the runs: only traffic and drops are compared" in found.notes
     assert any(note.startswith("B is not finished") for note in found.notes)
     assert changes(compared(lossless, plain(tmp_path / "c", 30_000))) == [
-        ("leaf1:swp3", None, "sent", pytest.approx(48e6), pytest.approx(4.8e6))
+        ("leaf1:swp3", None, "tx rate", pytest.approx(48e6), pytest.approx(4.8e6))
     ]
     again = compared(tmp_path / "b", tmp_path / "c")
-    assert changes(again) == [("leaf1:swp3", None, "sent", pytest.approx(48e6), pytest.approx(4.8e6))]
+    assert changes(again) == [("leaf1:swp3", None, "tx rate", pytest.approx(48e6), pytest.approx(4.8e6))]
 
 
 def test_transfers_are_matched_by_pair_and_phase(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_devices_show_what_was_sent_again(tmp_path: Path) -> None:
         making.devices[0][3] += np.uint64(number == 9)
 
     found = compared(made(tmp_path, "a"), made(tmp_path, "b", again))
-    assert changes(found, "devices") == [("h1:eth1", None, "NAKs received", 0, pytest.approx(0.5))]
+    assert changes(found, "devices") == [("h1:eth1", None, "NAK rx", 0, pytest.approx(0.5))]
 
 
 def test_a_check_and_a_phase_that_changed_are_named(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_background_traffic_is_no_change_and_a_large_change_comes_first() -> Non
 
 
 def test_a_packet_that_a_sample_caught_is_no_change() -> None:
-    peak = next(each for each in PORT_MEASURES if each.name == "peak_queue")
+    peak = next(each for each in PORT_COMPARED if each.name == "queue_peak_bytes")
     pairs = (("one packet", 0, 82), ("congested", 0, 80_000), ("full", 200_000, 200_000))
     found = ranked([ComparedValue(of, 3, peak, WindowFigure(a), WindowFigure(b)) for of, a, b in pairs], 0.05)
     assert [each.of for each in found if each.changed] == ["congested"]
@@ -351,7 +351,7 @@ def test_a_peak_is_the_highest_sample_of_the_window(tmp_path: Path) -> None:
         making.counters("leaf1:swp3")["queue"]["depth_bytes"][3] = 1000 + number
 
     recording = Recording.open(made(tmp_path, "a", wave))
-    peak = next(each for each in PORT_MEASURES if each.name == "peak_queue")
+    peak = next(each for each in PORT_COMPARED if each.name == "queue_peak_bytes")
     counters = WindowCounters(recording, recording.window(until=1.0))
     assert counters.figures(peak)["leaf1:swp3", 3].value == 1000 + SECOND - 1
 
