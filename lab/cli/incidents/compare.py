@@ -29,12 +29,12 @@ def compare(
     b: Annotated[
         str, typer.Argument(metavar="B", help="The recording to compare with it.", autocompletion=run_names)
     ],
-    phase: Annotated[str, typer.Option(help="Compare this phase of both recordings alone.")] = "",
+    phase: Annotated[str, typer.Option(help="Compare only this phase of both recordings.")] = "",
     begin: Annotated[
-        float | None, typer.Option("--from", metavar="SECONDS", help="Compare both from there on.")
+        float | None, typer.Option("--from", metavar="SECONDS", help="Start of the window in both recordings.")
     ] = None,
     until: Annotated[
-        float | None, typer.Option("--until", metavar="SECONDS", help="Compare both up to there.")
+        float | None, typer.Option("--until", metavar="SECONDS", help="End of the window in both recordings.")
     ] = None,
     threshold: Annotated[
         float, typer.Option(min=0, max=100, help="Percent by which a value has to differ to count as a change.")
@@ -54,10 +54,11 @@ def compare(
     ] = library.OWN,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare two recordings: before and after a fix, ECMP and spraying, with and without a fault. Without root.
+    """Compare two recordings: before and after a fix, with ECMP and spraying, with and without a fault.
 
     It shows what changed per port, RDMA device, transfer, phase, check and diagnosis, the largest change first.
-    Counters are compared per second. What did not change is counted. A value that was 0 in one run always counts.
+    Counters are compared per second. Values that did not change are counted. A counter that is 0 in one run only
+    is always a change. The command needs no root.
     """
     files = output or []
     _check(phase, begin, until, files)
