@@ -28,6 +28,7 @@ from lab.diagnose.facts import (
 from lab.diagnose.ip_stacks import stacks
 from lab.diagnose.overlay_forwarding import forwarding
 from lab.errors import InvalidInput, UsageError
+from lab.model.hosts import parse_pair
 from lab.telemetry.store.recording_folder import invalid
 from lab.telemetry.store.session_states import TITLES
 
@@ -81,11 +82,7 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         end=(window.end - start) / _NS,
         ports=dict(_ports(recording, window, plain)),
         lanes=dict(_lanes(recording, window)),
-        devices={
-            device.partition(":")[0]: _device(recording, device, window)
-            for device in recording.devices
-            if device not in lost
-        },
+        devices={device: _device(recording, device, window) for device in recording.devices if device not in lost},
         without_device=lost,
         addresses=_addresses(recording, state),
         routes=_routes(recording, state, window, missing),
@@ -242,13 +239,17 @@ def _state(recording: Recording) -> Mapping[str, Any]:
 
 
 def _addresses(recording: Recording, state: Mapping[str, Any]) -> dict[str, str]:
-    """Of each host the address by which its own kernel sends: prefsrc of the route of its link."""
+    """Of each NIC the address by which its host's kernel sends: prefsrc of the route of its link."""
     found: dict[str, str] = {}
     hosts = {host.name for host in recording.topology.hosts}
     for node, known in state.items():
         for route in known.get("routes", ()) if node in hosts else ():
-            if route.get("protocol") == "kernel" and route.get("scope") == "link" and "prefsrc" in route:
-                found.setdefault(node, str(route["prefsrc"]))
+            if (
+                route.get("protocol") == "kernel"
+                and route.get("scope") == "link"
+                and {"dev", "prefsrc"} <= route.keys()
+            ):
+                found.setdefault(f"{node}:{route['dev']}", str(route["prefsrc"]))
     return found
 
 
@@ -330,17 +331,18 @@ def _link_changes(recording: Recording, until: int) -> Iterator[LinkEvent]:
 
 
 def _readdressed(recording: Recording, until: int) -> dict[str, float]:
-    """Hosts whose kernel lost the route of its own link and has it again."""
+    """NICs whose host's kernel lost the route of their link and has it again."""
     hosts = {host.name for host in recording.topology.hosts}
-    lost: set[tuple[str, str]] = set()
+    lost: dict[tuple[str, str], tuple[str, ...]] = {}
     found: dict[str, float] = {}
     for event in recording.events(source="kernel", kind="route"):
         if event.node in hosts and event.ns <= until and event.data.get("protocol") == "kernel":
             key = (event.node, str(event.data["prefix"]))
+            interfaces = tuple(map(str, event.data.get("interfaces", ())))
             if event.data.get("gone"):
-                lost.add(key)
+                lost[key] = interfaces
             elif key in lost:
-                found[event.node] = event.seconds
+                found.update({f"{event.node}:{each}": event.seconds for each in interfaces or lost[key]})
     return found
 
 
@@ -423,11 +425,25 @@ def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts)
     for event in recording.events(source="caller", kind="note"):
         if event.ns <= window.end and event.data.get("text") == "traffic":
             for pair in event.data.get("pairs", ()):
-                src, _, dst = str(pair).partition(":")
+                src, dst = (_nic(recording, facts, name) for name in _ends(str(pair)))
                 index = event.data.get("gid_index")
                 made = StartedTransfer(src, dst, int(event.data.get("qps", 1)), None if index is None else int(index))
                 latest[src, dst] = made
     for transfer in latest.values():
-        lanes = [lane for port in facts.ports_of(transfer.src) for lane in facts.by_port.get(port.name, ())]
+        lanes = [lane for port in facts.links_of(transfer.src) for lane in facts.by_port.get(port.name, ())]
         if transfer.gid_index is not None or any(lane.tx_bytes > 10_000 or lane.deepest > 10_000 for lane in lanes):
             yield transfer
+
+
+def _ends(pair: str) -> tuple[str, str]:
+    """The two ends of a recorded pair; ValueError where it is damaged."""
+    try:
+        return parse_pair(pair)
+    except UsageError as error:
+        raise ValueError(error.message) from error
+
+
+def _nic(recording: Recording, facts: WindowFacts, name: str) -> str:
+    """The NIC of ``h1:eth2``, or the first one of ``h1``, as ``lab.rdma.nic_choice`` chooses it."""
+    known = (*recording.devices, *facts.addresses, *(port.name for port in facts.ports_of(name) if port.peer))
+    return name if ":" in name else next((nic for nic in known if nic.partition(":")[0] == name), name)

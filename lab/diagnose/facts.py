@@ -186,7 +186,7 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True)
 class StartedTransfer:
-    """Work that was started: ``qps`` QPs from a host to another. What a job's owner knows; often nobody does."""
+    """Work that was started: ``qps`` QPs from one NIC to another, ``h1:eth1`` to ``h4:eth1``. Often not known."""
 
     src: str
     dst: str
@@ -203,9 +203,9 @@ class WindowFacts:
     ports: Mapping[str, PortFacts]
     lanes: Mapping[tuple[str, int], Lane]
     devices: Mapping[str, Mapping[str, int]]
-    """By host, growth of the counters of its RDMA devices, of those that are there."""
+    """By NIC (``h1:eth1``), growth of the counters of its RDMA device, of those that are there."""
     addresses: Mapping[str, str]
-    """By host, its address: what its leaf has a route or a neighbour for."""
+    """By NIC, its address: what its leaf has a route or a neighbour for."""
     routes: Mapping[str, Mapping[str, tuple[str, ...]]]
     """By switch and prefix, the interfaces of the next hops at the end of the window."""
     links: tuple[LinkEvent, ...] = ()
@@ -216,7 +216,7 @@ class WindowFacts:
     down: frozenset[str] = frozenset()
     """Ports whose link was down at the end of the window."""
     readdressed: Mapping[str, float] = field(default_factory=dict)
-    """Hosts whose address was taken off and given back, before the window or in it, and when."""
+    """NICs whose address was taken off and given back, before the window or in it, and when."""
     sessions: tuple[SessionChange, ...] = ()
     silences: tuple[Silence, ...] = ()
     ran: tuple[Ran, ...] = ()
@@ -275,6 +275,28 @@ class WindowFacts:
     def ports_of(self, node: str) -> Iterator[PortFacts]:
         """The ports of a node."""
         return (port for port in self.ports.values() if port.node == node)
+
+    def nic_of(self, port: str) -> str:
+        """The interface that has the address of a host's port: its bond, or the port itself."""
+        node, _, interface = port.partition(":")
+        known = self.forwarding.get(node)
+        return f"{node}:{known.bonds.get(interface, interface)}" if known else port
+
+    def links_of(self, nic: str) -> tuple[PortFacts, ...]:
+        """The cabled ports of a NIC: the port of that name, or the members of a bond.
+
+        All cabled ports of its host where the members of the bond are not known.
+        """
+        cabled = tuple(port for port in self.ports_of(nic.partition(":")[0]) if port.peer)
+        return tuple(port for port in cabled if self.nic_of(port.name) == nic) or cabled
+
+    def nics_that_reach(self, node: str, address: str) -> tuple[str, ...]:
+        """The NICs by which a node sends to an address, by its routes; all of its NICs where they are not known."""
+        stack = self.stacks.get(node)
+        route = stack.route_to(address) if stack else None
+        if route is not None and route.interfaces:
+            return tuple(f"{node}:{interface}" for interface in route.interfaces)
+        return tuple(dict.fromkeys(self.nic_of(port.name) for port in self.ports_of(node) if port.peer))
 
     def config(self, port: str) -> PortQos | None:
         """What a port is configured with, as far as it is known."""

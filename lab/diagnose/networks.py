@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 def share_a_network(facts: WindowFacts, one: PortFacts, other: PortFacts) -> bool:
-    """Whether two hosts' ports are in one network: by the VNIs of their leaves' ports.
+    """Whether two NICs of hosts are in one network: by the VNIs of their leaves' ports.
 
     By the subnets of their addresses where one has none: its leaf has lost the tunnel, or a recording is an old one.
     """
-    if one.node == other.node:
+    if facts.nic_of(one.name) == facts.nic_of(other.name):
         return False
     mine, theirs = _vnis(facts, one), _vnis(facts, other)
     return bool(mine & theirs) if mine and theirs else bool(_subnets(facts, one) & _subnets(facts, other))
@@ -26,5 +26,7 @@ def _vnis(facts: WindowFacts, port: PortFacts) -> frozenset[int]:
 
 
 def _subnets(facts: WindowFacts, port: PortFacts) -> frozenset[str]:
-    node = facts.forwarding.get(port.node)
-    return node.networks if node else frozenset()
+    node, stack = facts.forwarding.get(port.node), facts.stacks.get(port.node)
+    interface = facts.nic_of(port.name).partition(":")[2]
+    of_its_own = stack.networks.get(interface, frozenset()) if stack else frozenset()
+    return of_its_own or (node.networks if node else frozenset())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def way(facts: WindowFacts, src: str, dst: str) -> list[tuple[str, int]]:
-    """Ports that packets from one host to another may leave by, with how many switches lie before each.
+    """Ports that packets from one NIC to another may leave by, with how many switches lie before each.
 
     Empty where addresses or routes are not known.
     """
@@ -20,7 +20,7 @@ def way(facts: WindowFacts, src: str, dst: str) -> list[tuple[str, int]]:
     found: dict[str, int] = {}
     if address is None:
         return []
-    fresh = [(port.peer, 0) for port in facts.ports_of(src) if port.host and port.peer]
+    fresh = [(port.peer, 0) for port in facts.links_of(src)]
     while fresh:
         entered, hops = fresh.pop()
         switch = facts.ports[entered].node if entered in facts.ports else ""

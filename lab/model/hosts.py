@@ -1,4 +1,4 @@
-"""The names of a fabric's nodes, as filters know them and as ``/etc/hosts`` has them (hosts(5))."""
+"""The names of a fabric's nodes and pairs of them, as users write them and as ``/etc/hosts`` has them (hosts(5))."""
 
 from __future__ import annotations
 
@@ -33,6 +33,26 @@ def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[IPv4Address | 
     node = plan[name]
     own = [interface.address.ip for interface in node.interfaces.values() if interface.address is not None]
     return [*own, *(loopback.ip for loopback in node.loopbacks), *([node.vtep] if node.vtep is not None else [])]
+
+
+def address_of(plan: Mapping[str, NodePlan], name: str) -> IPv4Address | IPv6Address:
+    """The address of a host's interface, ``h1:eth2``, or the first one of ``h1``; UsageError when it has none."""
+    host, _, interface = name.partition(":")
+    if host not in plan:
+        raise unknown_node(host, plan)
+    for label, known in plan[host].interfaces.items():
+        if known.address is not None and interface in {"", label}:
+            return known.address.ip
+    raise UsageError(f"{name} has no address", f"see the addresses of {host}: rocelab status")
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """``h1:h5``, ``h1:eth2:h5:eth2`` or ``h1->h5`` as two names; UsageError when it is none of them."""
+    parts = text.replace("->", ":").split(":")
+    middle = {2: 1, 4: 2}.get(len(parts))
+    if middle is None or not all(parts):
+        raise UsageError(f"{text!r} is no pair", "write it like h1:h5, or h1:eth2:h5:eth2")
+    return ":".join(parts[:middle]), ":".join(parts[middle:])
 
 
 def unknown_node(name: str, known: Iterable[str]) -> UsageError:

@@ -78,12 +78,3 @@ def find_nic(fabric: Hosts, text: str) -> Nic:
 def find_pair(fabric: Hosts, src: str, dst: str) -> Pair:
     """The pair from ``src`` to ``dst``; UsageError as for each of them, or when they are the same host."""
     return Pair(find_nic(fabric, src), find_nic(fabric, dst))
-
-
-def parse_pair(text: str) -> tuple[str, str]:
-    """``h1:h5``, ``h1:eth2:h5:eth2`` or ``h1->h5`` as two names; UsageError when it is none of them."""
-    parts = text.replace("->", ":").split(":")
-    middle = {2: 1, 4: 2}.get(len(parts))
-    if middle is None or not all(parts):
-        raise UsageError(f"{text!r} is no pair", "write it like h1:h5, or h1:eth2:h5:eth2")
-    return ":".join(parts[:middle]), ":".join(parts[middle:])

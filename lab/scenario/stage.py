@@ -12,11 +12,12 @@ from lab.errors import OperationFailed
 from lab.faults import fault_engine
 from lab.faults.fault_request import FaultRequest, find_kind
 from lab.faults.ledger import Holder
+from lab.model.hosts import parse_pair
 from lab.model.qos.port_change import QosRequest
 from lab.model.values.link_selection import choose_ports
 from lab.rdma.continuous_transfers import flowing
 from lab.rdma.measure import BandwidthTest, Verb
-from lab.rdma.nic_choice import find_pair, parse_pair
+from lab.rdma.nic_choice import find_pair
 from lab.scenario import port_restore as kept
 
 if TYPE_CHECKING:

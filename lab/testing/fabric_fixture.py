@@ -13,11 +13,11 @@ from lab.errors import OperationFailed
 from lab.faults import fault_engine
 from lab.faults.fault_request import FaultRequest
 from lab.faults.ledger import Holder
-from lab.model.hosts import addresses_of
+from lab.model.hosts import addresses_of, parse_pair
 from lab.rdma import perftest
 from lab.rdma.continuous_transfers import flowing
 from lab.rdma.measure import BandwidthTest, Verb
-from lab.rdma.nic_choice import find_pair, parse_pair
+from lab.rdma.nic_choice import find_pair
 from lab.rdma.perftest_session import Patience
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.record.recorder import DEFAULT_HZ, Recorder

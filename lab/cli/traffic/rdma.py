@@ -18,9 +18,10 @@ from lab.dataplane.counters import dropped_packets
 from lab.dataplane.port_maps import open_maps
 from lab.errors import UsageError
 from lab.kernel.process import time_source
+from lab.model.hosts import parse_pair
 from lab.rdma import device_counters, perftest, sysfs
 from lab.rdma.measure import DEFAULT_TCLASS, DEFAULT_TIMEOUT, BandwidthTest, LatencyTest, Verb, total
-from lab.rdma.nic_choice import all_nics, find_pair, parse_pair
+from lab.rdma.nic_choice import all_nics, find_pair
 from lab.rdma.receive_cap import arrivals
 from lab.rdma.window_counters import Meter
 from lab.units import format_rate, format_time, parse_size, parse_time

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.ip_stacks import DEFAULTS
 from lab.diagnose.symptom import Evidence, Sign
+from lab.diagnose.symptoms.probes import pinging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,82 +93,105 @@ def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
-    """A host has no route beyond its own network where other hosts have: none, a black hole, or one by no cable.
+    """A NIC has no route beyond its own network where other NICs have: none, a black hole, or one by no cable.
 
-    Where switches route each host's link, every host must have a route to every other one.
+    Where switches route each NIC's link, its host must have a route to every other host. What a host with several
+    NICs has no route to by any of them is a sign of the host.
     """
-    known = {
-        port.node: facts.stacks[port.node]
-        for port in facts.ports.values()
-        if port.host and port.peer and port.node in facts.stacks and facts.stacks[port.node].routes is not None
-    }
+    known = {nic: stack for nic in _nics(facts) if (stack := facts.stacks[nic.partition(":")[0]]).routes is not None}
     leading = {
-        version: {host for host, stack in known.items() if _leads_beyond(facts, host, stack, version)}
+        version: {nic for nic, stack in known.items() if _leads_beyond(facts, nic, stack, version)}
         for version in (4, 6)
     }
-    for host, stack in known.items():
+    for nic, stack in known.items():
         seen = [
-            _without_default(facts, host, stack, version)
-            for version, hosts in leading.items()
-            if hosts and host not in hosts
+            _without_default(facts, nic, stack, version)
+            for version, nics in leading.items()
+            if nics and nic not in nics and (_is_routed(facts, nic) or not _has_another(nic, nics))
         ]
-        if lost := _unreached(facts, host, stack):
-            seen.append(_without_route(facts, host, stack, lost))
+        lost = _unreached(facts, nic, stack)
+        if lost:
+            seen.append(_without_route(facts, nic, stack, lost))
         if seen:
-            yield Sign(_nic(facts, host), tuple(seen), 0.95)
+            yield Sign(nic, tuple(seen), 0.95)
 
 
-def _leads_beyond(facts: WindowFacts, host: str, stack: Stack, version: int) -> bool:
-    """Whether a host has a default route that it can use, or without one any route that a person or daemon made."""
-    default = _default(stack, version)
+def _nics(facts: WindowFacts) -> dict[str, None]:
+    """The NICs of hosts whose stacks are known: of a host with several cabled ports, those that have a network."""
+    found: dict[str, None] = {}
+    for port in facts.ports.values():
+        if port.host and port.peer and (stack := facts.stacks.get(port.node)) is not None:
+            cabled = [each.name for each in facts.ports_of(port.node) if each.peer]
+            addressed = [each for each in cabled if stack.networks.get(each.partition(":")[2])]
+            found.update(dict.fromkeys(addressed or cabled[:1]))
+    return found
+
+
+def _has_another(nic: str, nics: set[str]) -> bool:
+    """Whether another NIC of the same host is among these: one in a network without gateway needs no route."""
+    return any(each.partition(":")[0] == nic.partition(":")[0] for each in nics)
+
+
+def _leads_beyond(facts: WindowFacts, nic: str, stack: Stack, version: int) -> bool:
+    """Whether a NIC has a default route that it can use, or without one any route that a person or daemon made."""
+    default = _default(facts, nic, stack, version)
     if default is not None:
-        return _is_usable(facts, host, default)
+        return _is_usable(facts, nic, default)
     return any(
-        route.protocol != "kernel" and ip_network(route.prefix).version == version and _is_usable(facts, host, route)
-        for route in stack.routes or ()
+        route.protocol != "kernel" and ip_network(route.prefix).version == version and _is_usable(facts, nic, route)
+        for route in _routes_of(facts, nic, stack)
     )
 
 
-def _unreached(facts: WindowFacts, host: str, stack: Stack) -> list[str]:
-    """Addresses of hosts that a host has no route to, of a host whose link its switch routes."""
-    if not _is_routed(facts, _nic(facts, host)):
+def _unreached(facts: WindowFacts, nic: str, stack: Stack) -> list[str]:
+    """Addresses of other hosts that a NIC's host has no route to, of a NIC whose link its switch routes."""
+    host = nic.partition(":")[0]
+    if not _is_routed(facts, nic):
         return []
     return [
         address
         for other, address in facts.addresses.items()
-        if other != host and not _is_usable(facts, host, stack.route_to(address))
+        if other.partition(":")[0] != host and not _is_usable(facts, nic, stack.route_to(address))
     ]
 
 
-def _without_default(facts: WindowFacts, host: str, stack: Stack, version: int) -> Evidence:
-    route = _default(stack, version)
+def _without_default(facts: WindowFacts, nic: str, stack: Stack, version: int) -> Evidence:
+    route = _default(facts, nic, stack, version)
     says = f"has no default route of IPv{version}" if route is None else f"its default route is {_written(route)}"
-    return Evidence(f"{says}; other hosts have one that leads to a switch", host, "ip route", 0, facts.end)
+    return Evidence(f"{says}; others have one that leads to a switch", nic, "ip route", 0, facts.end)
 
 
-def _without_route(facts: WindowFacts, host: str, stack: Stack, lost: list[str]) -> Evidence:
+def _without_route(facts: WindowFacts, nic: str, stack: Stack, lost: list[str]) -> Evidence:
     route = stack.route_to(lost[0])
-    says = f"hosts that it has no route to: {lost[0]} is one"
+    says = f"addresses of hosts that it has no route to: {lost[0]} is one"
     if route is not None:
-        says = f"hosts that its routes do not lead to: the one to {lost[0]} is {_written(route)}"
-    return Evidence(says, host, "ip route", len(lost), facts.end)
+        says = f"addresses of hosts that its routes do not lead to: the one to {lost[0]} is {_written(route)}"
+    return Evidence(says, nic, "ip route", len(lost), facts.end)
 
 
 def _written(route: StackRoute) -> str:
     return route.kind if route.kind != "unicast" else f"by {' and '.join(route.interfaces) or 'nothing'}"
 
 
-def _default(stack: Stack, version: int) -> StackRoute | None:
-    """The default route of an IP version that a node uses."""
-    found = [each for each in stack.routes or () if each.prefix == DEFAULTS[version]]
+def _default(facts: WindowFacts, nic: str, stack: Stack, version: int) -> StackRoute | None:
+    """The default route of an IP version that a NIC uses."""
+    found = [each for each in _routes_of(facts, nic, stack) if each.prefix == DEFAULTS[version]]
     return min(found, key=lambda each: each.metric, default=None)
 
 
-def _is_usable(facts: WindowFacts, host: str, route: StackRoute | None) -> bool:
-    """Whether a route leads out of a host: by a cable, or by what may be a bond or a VLAN of one."""
+def _routes_of(facts: WindowFacts, nic: str, stack: Stack) -> list[StackRoute]:
+    """The routes of a NIC's host but those that lead only by its other NICs."""
+    host, _, interface = nic.partition(":")
+    own = {each.partition(":")[2] for each in _nics(facts) if each.partition(":")[0] == host}
+    others = own - {interface}
+    return [each for each in stack.routes or () if not each.interfaces or not others.issuperset(each.interfaces)]
+
+
+def _is_usable(facts: WindowFacts, nic: str, route: StackRoute | None) -> bool:
+    """Whether a route leads out of a NIC's host: by a cable, or by what may be a bond or a VLAN of one."""
     if route is None or route.kind != "unicast" or not route.interfaces:
         return False
-    loose = {port.interface for port in facts.ports_of(host) if not port.peer} | {"lo"}
+    loose = {port.interface for port in facts.ports_of(nic.partition(":")[0]) if not port.peer} | {"lo"}
     return not set(route.interfaces) <= loose
 
 
@@ -175,11 +199,6 @@ def _is_routed(facts: WindowFacts, nic: str) -> bool:
     """Whether the switch at the other end of a NIC's cable has a network on it: its port is in no bridge."""
     peer = facts.peer(nic)
     return bool(_networks(facts, peer, 4) or _networks(facts, peer, 6))
-
-
-def _nic(facts: WindowFacts, host: str) -> str:
-    """The first NIC of a host that is cabled."""
-    return next(port.name for port in facts.ports_of(host) if port.peer)
 
 
 def nobody_answers(facts: WindowFacts) -> Iterator[Sign]:
@@ -197,7 +216,8 @@ def a_ping_is_not_answered(facts: WindowFacts) -> Iterator[Sign]:
             size = ran.argv[ran.argv.index("-s") + 1] if "-s" in ran.argv[:-1] else "56"
             if size.isdigit() and int(size) <= _SMALL:
                 says = f"not answered: {' '.join(ran.argv)}"
-                yield Sign(ran.node, (Evidence(says, ran.node, "ping", 0, ran.seconds),))
+                for nic in pinging(facts, ran):
+                    yield Sign(nic, (Evidence(says, nic, "ping", 0, ran.seconds),))
 
 
 def _mac(facts: WindowFacts, port: str) -> frozenset[str]:

@@ -36,66 +36,67 @@ def mismatched(facts: WindowFacts) -> Iterator[tuple[str, str]]:
 
 
 def mapped_otherwise(facts: WindowFacts) -> Iterator[Sign]:
-    """A node is at all links whose two ends do not agree on the class of what passes."""
+    """A switch or a NIC is at all links whose two ends do not agree on the class of what passes."""
     links = list(mismatched(facts))
     if not links:
         return
-    ends = Counter(facts.ports[end].node for link in links for end in set(link))
+    ends = Counter(_mapper(facts, end) for link in links for end in set(link))
     most = max(ends.values())
-    guilty = [node for node, count in ends.items() if count == most]
-    by_configuration = [node for node in guilty if _differs(facts, node)] if facts.current else []
-    for node in by_configuration or guilty:
+    guilty = [place for place, count in ends.items() if count == most]
+    by_configuration = [place for place in guilty if _differs(facts, place)] if facts.current else []
+    for place in by_configuration or guilty:
         seen = [
             evidence
             for link in links
             for evidence in _told(facts, *link)
-            if node in {facts.ports[end].node for end in link}
+            if place in {_mapper(facts, end) for end in link}
         ]
         if by_configuration:
-            seen.append(Evidence("its DSCP map is not that of the others", node, "qos map.dscp", 1, facts.end))
-        yield Sign(node, tuple(seen[:6]), 0.97 if by_configuration else 0.95 if len(guilty) == 1 else 0.5)
+            seen.append(Evidence("its DSCP map is not that of the others", place, "qos map.dscp", 1, facts.end))
+        yield Sign(place, tuple(seen[:6]), 0.97 if by_configuration else 0.95 if len(guilty) == 1 else 0.5)
 
 
 def map_differs(facts: WindowFacts) -> Iterator[Sign]:
-    """A node's DSCP map is another one than most have, by its own configuration."""
+    """The DSCP map of a switch or a NIC is another one than most have, by its own configuration."""
     if facts.current:
-        for node in facts.qos:
-            if _differs(facts, node):
-                yield Sign(
-                    node,
-                    (Evidence("its DSCP map is not that of the others", node, "qos map.dscp", 1, facts.end),),
-                    0.7,
-                )
+        configured = (f"{node}:{interface}" for node, qos in facts.qos.items() for interface in qos.ports)
+        for place in dict.fromkeys(_mapper(facts, port) for port in configured):
+            if _differs(facts, place):
+                seen = Evidence("its DSCP map is not that of the others", place, "qos map.dscp", 1, facts.end)
+                yield Sign(place, (seen,), 0.7)
+
+
+def _mapper(facts: WindowFacts, port: str) -> str:
+    """What maps the packets of a port: a host's NIC by itself, and a switch with all of its ports."""
+    return port if facts.is_host(port) else port.partition(":")[0]
 
 
 def sent_in_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
-    """What a host's RDMA device sends leaves its NIC, and in none of the classes that are lossless anywhere."""
+    """What a NIC's RDMA device sends leaves the NIC, and in none of the classes that are lossless anywhere."""
     lossless = {number for port in facts.ports for number in facts.lossless(port)}
-    for host, counters in facts.devices.items() if lossless else ():
-        lanes = [facts.lane(port.name, n) for port in facts.ports_of(host) if port.host for n in range(8)]
+    for nic, counters in facts.devices.items() if lossless else ():
+        lanes = [facts.lane(port.name, n) for port in facts.links_of(nic) for n in range(8)]
         sent = counters.get("sent_pkts", 0)
         kept = sum(lane.tx_packets for lane in lanes if lane.priority in lossless)
         lossy = [lane for lane in lanes if lane.priority not in lossless and lane.tx_packets > _TOLD * sent]
         if lossy and sent >= _MANY and kept < (1 - _TOLD) * sent:
             says, counter = f"packets sent in priority {lossy[0].priority}", f"tx_prio{lossy[0].priority}_packets"
             seen = (
-                Evidence("packets sent by its RDMA device", host, "sent_pkts", sent, facts.end),
-                Evidence("packets of lossless classes that left it", host, "tx_prioN_packets", kept, facts.end),
+                Evidence("packets sent by its RDMA device", nic, "sent_pkts", sent, facts.end),
+                Evidence("packets of lossless classes that left it", nic, "tx_prioN_packets", kept, facts.end),
                 Evidence(says, lossy[0].port, counter, lossy[0].tx_packets, facts.end),
             )
-            yield Sign(host, seen, 0.9)
+            yield Sign(nic, seen, 0.9)
 
 
-def _differs(facts: WindowFacts, node: str) -> bool:
+def _differs(facts: WindowFacts, place: str) -> bool:
     maps = Counter(port.dscp_to_priority for qos in facts.qos.values() for port in qos.ports.values())
     if len(maps) < 2:
         return False
     common = maps.most_common(1)[0][0]
-    return (
-        any(port.dscp_to_priority != common for port in facts.qos[node].ports.values())
-        if node in facts.qos
-        else False
-    )
+    node, _, interface = place.partition(":")
+    ports = facts.qos[node].ports if node in facts.qos else {}
+    return any(qos.dscp_to_priority != common for name, qos in ports.items() if interface in {"", name})
 
 
 def _told(facts: WindowFacts, sender: str, receiver: str) -> Iterator[Evidence]:

@@ -247,12 +247,12 @@ def not_capable(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _senders(facts: WindowFacts, lane: Lane) -> list[str]:
-    """Hosts whose packets wait there: by the transfers that are known, or else those at its switch that send."""
+    """NICs whose packets wait there: by the transfers that are known, or else those at its switch that send."""
     end = facts.peer(lane.port)
     if not facts.is_host(end) or lane.marked:
         return [lane.port]
-    hosts = [each.src for each in facts.transfers if each.dst == facts.ports[end].node]
-    ports = [port.name for port in facts.ports.values() if port.host and port.node in hosts and port.peer]
+    nics = dict.fromkeys(each.src for each in facts.transfers if each.dst == facts.nic_of(end))
+    ports = [port.name for nic in nics for port in facts.links_of(nic)]
     near = [
         port.peer
         for port in facts.ports_of(facts.ports[lane.port].node)

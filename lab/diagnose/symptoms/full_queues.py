@@ -73,22 +73,22 @@ def slower_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
             yield Sign(f"{port.name}--{port.peer}", tuple(seen), 0.9)
 
 
-def _sender(facts: WindowFacts, host: str, priority: int) -> Lane:
-    """What a host sends: of its busiest NIC."""
-    lanes = [facts.lane(port.name, priority) for port in facts.ports_of(host) if port.host]
-    return max(lanes, key=lambda lane: lane.tx_bytes) if lanes else facts.lane(host, priority)
+def _sender(facts: WindowFacts, nic: str, priority: int) -> Lane:
+    """What a NIC sends: of a bond, by its busiest member."""
+    lanes = [facts.lane(port.name, priority) for port in facts.links_of(nic)]
+    return max(lanes, key=lambda lane: lane.tx_bytes) if lanes else facts.lane(nic, priority)
 
 
 def the_near_get_more(facts: WindowFacts) -> Iterator[Sign]:
-    """Of several who send to one host, those nearer to it get a multiple of those behind more switches."""
+    """Of several who send to one NIC, those nearer to it get a multiple of those behind more switches."""
     for lane in _bottlenecks(facts):
         end = facts.peer(lane.port)
         if not facts.is_host(end):
             continue
-        host = facts.ports[end].node
+        receiver = facts.nic_of(end)
         far: dict[int, list[Lane]] = {}
-        for src in _writers(facts, host, lane.priority):
-            hops = max((hops for _, hops in way(facts, src, host)), default=0)
+        for src in _writers(facts, receiver, lane.priority):
+            hops = max((hops for _, hops in way(facts, src, receiver)), default=0)
             far.setdefault(hops, []).append(_sender(facts, src, lane.priority))
         if len(far) < 2 or not all(each.tx_bytes for lanes in far.values() for each in lanes):
             continue
@@ -108,22 +108,15 @@ def the_near_get_more(facts: WindowFacts) -> Iterator[Sign]:
         yield Sign(lane.port, (*seen, *_full(facts, lane)), 0.92, lane.priority)
 
 
-def _writers(facts: WindowFacts, host: str, priority: int) -> list[str]:
-    """Who sends to a host: by what is known of transfers, or all who send where it is the only one that receives."""
-    known = [each.src for each in facts.transfers if each.dst == host]
+def _writers(facts: WindowFacts, nic: str, priority: int) -> list[str]:
+    """NICs that send to a NIC: by the known transfers, or all that send where it is the only one that receives."""
+    known = [each.src for each in facts.transfers if each.dst == nic]
     if known or facts.transfers:
         return known
-    sent = {
-        port.node
-        for port in facts.ports.values()
-        if port.host and facts.lane(port.name, priority).tx_bytes > 20 * facts.lane(port.name, priority).rx_bytes
-    }
-    got = {
-        port.node
-        for port in facts.ports.values()
-        if port.host and facts.lane(port.name, priority).rx_bytes > 20 * facts.lane(port.name, priority).tx_bytes
-    }
-    return sorted(sent) if got == {host} else []  # fmt: skip
+    lanes = {port.name: facts.lane(port.name, priority) for port in facts.ports.values() if port.host and port.peer}
+    sent = {facts.nic_of(port) for port, lane in lanes.items() if lane.tx_bytes > 20 * lane.rx_bytes}
+    got = {facts.nic_of(port) for port, lane in lanes.items() if lane.rx_bytes > 20 * lane.tx_bytes}
+    return sorted(sent) if got == {nic} else []
 
 
 def paused_for_the_sake_of_others(facts: WindowFacts) -> Iterator[Sign]:
@@ -140,7 +133,7 @@ def paused_for_the_sake_of_others(facts: WindowFacts) -> Iterator[Sign]:
             ):
                 continue
             if any(
-                each.src == transfer.src and each.dst == facts.ports[facts.peer(root.port)].node
+                each.src == transfer.src and each.dst == facts.nic_of(facts.peer(root.port))
                 for each in facts.transfers
             ):
                 continue

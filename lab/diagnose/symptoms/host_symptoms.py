@@ -1,4 +1,4 @@
-"""What a host does with packets that its NIC counts: whether its RDMA device has them, and gets rid of its own."""
+"""What a host does with packets that its NICs count: whether the RDMA devices get them, and whether it can send."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ _UNANSWERED: Final = ("completer_retry_err", "retry_exceeded_err")
 
 
 def a_host_takes_nothing_in(facts: WindowFacts) -> Iterator[Sign]:
-    """Packets of a lossless class come to a host, more than a sweep sent there, and none to its RDMA device.
+    """Packets of a lossless class come to a NIC, more than a sweep sent there, and none to its RDMA device.
 
     Somebody misses its answers, or a filter of its own has hits: what was under way when a transfer ended is neither.
     """
     missed = facts.gave_up or any(device.get(name) for device in facts.devices.values() for name in _UNANSWERED)
     filtered = {sign.place for sign in loss_symptoms.a_filter_counts(facts)}
-    for host in dict.fromkeys(port.node for port in facts.ports.values() if port.host):
-        counters = facts.devices.get(host)
-        if counters is None or counters.get("rcvd_pkts", 0) or not (missed or host in filtered):
+    for nic, counters in facts.devices.items():
+        if counters.get("rcvd_pkts", 0) or not (missed or nic.partition(":")[0] in filtered):
             continue
         came = sum(
             facts.lane(port.name, number).rx_packets
-            for port in facts.ports_of(host)
+            for port in facts.links_of(nic)
             for number in facts.lossless(port.name)
         )
-        if came - _swept_to(facts, host) >= _SOME:
+        if came - _swept_to(facts, nic) >= _SOME:
             seen = (
-                Evidence("packets of a lossless class came to its NIC", host, "rx_prioN_packets", came, facts.end),
-                Evidence("packets came to its RDMA device", host, "rcvd_pkts", 0, facts.end),
+                Evidence("packets of a lossless class came to it", nic, "rx_prioN_packets", came, facts.end),
+                Evidence("packets came to its RDMA device", nic, "rcvd_pkts", 0, facts.end),
             )
-            yield Sign(host, seen, 0.6)
+            yield Sign(nic, seen, 0.6)
 
 
 def its_device_is_gone(facts: WindowFacts) -> Iterator[Sign]:
@@ -49,12 +48,12 @@ def its_device_is_gone(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def no_probe_leaves(facts: WindowFacts) -> Iterator[Sign]:
-    """A host's kernel takes none of a sweep's packets from it, on no path."""
-    for host in dict.fromkeys(each.path[0].partition(":")[0] for each in facts.swept):
-        mine = [each for each in facts.swept if each.path[0].partition(":")[0] == host]
+    """A host's kernel sends none of a sweep's packets by a NIC, on no path."""
+    for nic in dict.fromkeys(each.path[0] for each in facts.swept):
+        mine = [each for each in facts.swept if each.path[0] == nic]
         if not any(each.sent or each.large_sent for each in mine):
             says = f"packets of a sweep that its kernel let go, on {len(mine)} paths"
-            yield Sign(host, (Evidence(says, host, "sweep", 0, mine[0].seconds),), 0.6)
+            yield Sign(nic, (Evidence(says, nic, "sweep", 0, mine[0].seconds),), 0.6)
 
 
 def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
@@ -63,7 +62,7 @@ def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
     Where it stopped none, hosts may well differ.
     """
     stopped = {end for sign in probes.only_small_probes_pass(facts) for end in sign.place.split("--")}
-    stopped |= {port.name for host in probes.only_small_pings_pass(facts) for port in facts.ports_of(host)}
+    stopped |= {port.name for nic in probes.only_small_pings_pass(facts) for port in facts.links_of(nic)}
     for switch in facts.switches:
         ports = [port for port in facts.ports_of(switch) if facts.is_host(port.peer)]
         largest = max((facts.mtus.get(port.name, 0) for port in ports), default=0)
@@ -88,8 +87,7 @@ def somebody_gave_up(facts: WindowFacts) -> Iterator[Sign]:
         yield Sign("", tuple(seen))
 
 
-def _swept_to(facts: WindowFacts, host: str) -> int:
+def _swept_to(facts: WindowFacts, nic: str) -> int:
     """Packets of a sweep that came to it: they are of a queue pair that no device has."""
-    return sum(
-        each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]).partition(":")[0] == host
-    )
+    ends = {port.name for port in facts.links_of(nic)}
+    return sum(each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]) in ends)

@@ -22,10 +22,10 @@ _Edges = dict[str, list[tuple[str, str]]]
 def packets_go_in_a_circle(facts: WindowFacts) -> Iterator[Sign]:
     """Switches whose next hops for an address lead back to the first of them: what is for it ends when its TTL does.
 
-    Places are the switches that send it no nearer to its host; where the host is not known, all of the circle.
+    Places are the switches that send it no nearer to its NIC; where that is not known, all of the circle.
     """
     tables = {switch: _table(facts.routes.get(switch, {})) for switch in facts.switches}
-    homes = {address: host for host, address in facts.addresses.items()}
+    homes = {address: nic for nic, address in facts.addresses.items()}
     told: dict[tuple[str, ...], list[str]] = {}
     circles: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for address in dict.fromkeys([*homes, *_firsts(facts)]):
@@ -118,9 +118,9 @@ def _walk(at: str, edges: _Edges, way: list[tuple[str, str]], done: set[str]) ->
     return []
 
 
-def _distances(facts: WindowFacts, host: str) -> dict[str, int]:
-    """By switch, how many links lie between it and the nearest switch of a host."""
-    found = {port.peer.partition(":")[0]: 0 for port in facts.ports_of(host) if port.peer}
+def _distances(facts: WindowFacts, nic: str) -> dict[str, int]:
+    """By switch, how many links lie between it and the nearest switch of a NIC."""
+    found = {port.peer.partition(":")[0]: 0 for port in facts.links_of(nic)}
     fresh = list(found)
     for switch in fresh:
         for port in facts.ports_of(switch):

@@ -28,7 +28,7 @@ _LAST: Final = 1
 _MOST: Final = 0.5
 """Of what is sent: a link that loses less than that still carries."""
 _FILTERED: Final = re.compile(r"udp dport 4791 counter packets ([1-9]\d*)")
-_GID: Final = re.compile(r"gids/(\d+):(\S+)")
+_GID: Final = re.compile(r"(?:infiniband/([^/\s]+)/ports/\d+/)?gids/(\d+):(\S+)")
 
 
 def _vanished(facts: WindowFacts) -> Iterator[tuple[str, str, int, int, int, int]]:
@@ -192,22 +192,22 @@ def an_address_has_moved(facts: WindowFacts) -> Iterator[Sign]:
             none = Evidence(
                 f"packets received of {tried} that {transfer.src} sent", transfer.dst, "rcvd_pkts", 0, facts.end
             )
-            port = next((port.name for port in facts.ports_of(transfer.dst) if port.host and port.peer), transfer.dst)
-            yield Sign(port, (none, *seen), 0.95 if len(seen) > 1 else 0.9)
+            yield Sign(transfer.dst, (none, *seen), 0.95 if len(seen) > 1 else 0.9)
 
 
-def _gid(facts: WindowFacts, host: str, index: int | None) -> list[Evidence]:
-    """A GID table that was printed and has another address at the index that is in use."""
-    address = facts.addresses.get(host, "")
+def _gid(facts: WindowFacts, nic: str, index: int | None) -> list[Evidence]:
+    """A GID table of a NIC that was printed and has another address at the index that is in use."""
+    address, (host, _, interface) = facts.addresses.get(nic, ""), nic.partition(":")
     if index is None or address.count(".") != 3:
         return []
     first, second, third, fourth = map(int, address.split("."))
     mine = f"ffff:{first:02x}{second:02x}:{third:02x}{fourth:02x}"
     for ran in facts.ran:
-        table = dict(_GID.findall(ran.printed)) if ran.node == host else {}
+        printed = _GID.findall(ran.printed) if ran.node == host else []
+        table = {number: gid for device, number, gid in printed if device.rpartition(".")[2] in {"", interface}}
         if str(index) in table and not table[str(index)].endswith(mine):
             says = f"GID {index}, which the transfer uses, is {table[str(index)]}, and not {address}"
-            return [Evidence(says, host, "gids", index, ran.seconds)]
+            return [Evidence(says, nic, "gids", index, ran.seconds)]
     return []
 
 
@@ -216,16 +216,16 @@ def sent_again(facts: WindowFacts) -> Iterator[Sign]:
     found = _again(facts)
     if sum(found.values()) >= _RETRIED:
         seen = tuple(
-            Evidence("sent again, or asked for again", host, name, count, facts.end)
-            for (host, name), count in sorted(found.items(), key=lambda each: -each[1])[:3]
+            Evidence("sent again, or asked for again", nic, name, count, facts.end)
+            for (nic, name), count in sorted(found.items(), key=lambda each: -each[1])[:3]
         )
         yield Sign("", seen)
 
 
 def _again(facts: WindowFacts) -> dict[tuple[str, str], int]:
     return {
-        (host, name): count
-        for host, counters in facts.devices.items()
+        (nic, name): count
+        for nic, counters in facts.devices.items()
         for name in _AGAIN
         if (count := counters.get(name, 0))
     }

@@ -91,7 +91,7 @@ def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
             continue
         if not through and not _is_limited(facts, busiest):
             continue
-        known = Evidence(f"QPs of {pairs} pairs of hosts leave by it", switch, "transfers", qps, facts.end)
+        known = Evidence(f"QPs of {pairs} pairs leave by it", switch, "transfers", qps, facts.end)
         yield Sign(switch, (*_shares(facts, lanes), *([known] if through else [])), 0.93 if through else 0.5)
 
 
@@ -200,7 +200,7 @@ def flows_move_beside_a_link(facts: WindowFacts) -> Iterator[Sign]:
 
     Answers that it carried do not matter: one that is lost makes nobody miss a request.
     """
-    missed = {host: count for host, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}
+    missed = {nic: count for nic, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}
     if not missed or any(lane.dropped for lane in facts.lanes.values()):
         return
     for sign in a_link_goes_down(facts):
@@ -209,8 +209,8 @@ def flows_move_beside_a_link(facts: WindowFacts) -> Iterator[Sign]:
             yield Sign(sign.place, (
                 sign.evidence[0],
                 Evidence("packets of lossless classes sent in all the window", end, "tx_prioN_packets", 0, facts.end),
-                *(Evidence("packets out of sequence, and none was dropped", host, "out_of_seq_request", n, facts.end)
-                  for host, n in missed.items()),
+                *(Evidence("packets out of sequence, and none was dropped", nic, "out_of_seq_request", n, facts.end)
+                  for nic, n in missed.items()),
             ), 0.98)  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from lab.diagnose.symptom import Evidence, Sign
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lab.diagnose.facts import Swept, WindowFacts
+    from lab.diagnose.facts import Ran, Swept, WindowFacts
 
 _FEW: Final = 3
 """Packets of a size that are too few to say that none passes."""
@@ -42,20 +42,31 @@ def no_probe_passes(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def only_small_pings_pass(facts: WindowFacts) -> set[str]:
-    """Hosts at either end of pings that may not be fragmented: a small one is answered, and a large one is not."""
-    answered: dict[tuple[str, str], dict[int, bool]] = {}
+    """NICs at either end of pings that may not be fragmented: a small one is answered, and a large one is not."""
+    answered: dict[tuple[tuple[str, ...], str], dict[int, bool]] = {}
     for ran in facts.ran:
         if ran.argv[:1] == ("ping",) and "do" in ran.argv and "-s" in ran.argv[:-1]:
             size = ran.argv[ran.argv.index("-s") + 1]
             if size.isdigit():
-                answered.setdefault((ran.node, ran.argv[-1]), {})[int(size)] = not ran.exit_code
-    host_of = {address: host for host, address in facts.addresses.items()}
+                answered.setdefault((pinging(facts, ran), ran.argv[-1]), {})[int(size)] = not ran.exit_code
+    nic_of = {address: nic for nic, address in facts.addresses.items()}
     return {
-        host
-        for (node, address), sizes in answered.items()
+        nic
+        for (sources, address), sizes in answered.items()
         if sizes[min(sizes)] and not sizes[max(sizes)]
-        for host in (node, host_of.get(address, ""))
+        for nic in (*sources, *([nic_of[address]] if address in nic_of else []))
     }
+
+
+def pinging(facts: WindowFacts, ran: Ran) -> tuple[str, ...]:
+    """The NICs by which a ping leaves: that of the address that it was given by ``-I``, or those of the route."""
+    if "-I" in ran.argv[:-1]:
+        source = ran.argv[ran.argv.index("-I") + 1]
+        return tuple(
+            nic for nic, address in facts.addresses.items() if source in {address, nic.partition(":")[2]}
+            and nic.partition(":")[0] == ran.node
+        ) or (ran.node,)  # fmt: skip
+    return facts.nics_that_reach(ran.node, ran.argv[-1])
 
 
 def probes_are_missing(facts: WindowFacts) -> Iterator[Sign]:

@@ -9,8 +9,9 @@ from ipaddress import IPv4Address, IPv4Interface
 from typing import TYPE_CHECKING
 
 from lab.kernel.packets.arp import Question, ask
+from lab.model.hosts import parse_pair
 from lab.model.topology import Role
-from lab.rdma.nic_choice import parse_pair
+from lab.scenario.probes.nic_rings import host_of, is_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,13 +56,15 @@ def _within_networks(stage: Stage, pairs: Sequence[str]) -> Iterator[Asked]:
         for name, address in _interfaces(stage, src).items():
             for other in _interfaces(stage, dst).values():
                 if other.ip in address.network and other != address:
-                    yield _asked(stage, src, name, address, other.ip)
+                    yield _asked(stage, host_of(src), name, address, other.ip)
 
 
-def _interfaces(stage: Stage, node: str) -> dict[str, IPv4Interface]:
-    """By interface the address of a node there."""
-    plans = stage.fabric.plan[node].interfaces.items()
-    return {name: plan.address for name, plan in plans if isinstance(plan.address, IPv4Interface)}
+def _interfaces(stage: Stage, nic: str) -> dict[str, IPv4Interface]:
+    """By interface the addresses of a node, or that of one of its NICs."""
+    plans = stage.fabric.plan[host_of(nic)].interfaces.items()
+    return {
+        name: plan.address for name, plan in plans if isinstance(plan.address, IPv4Interface) and is_named(nic, name)
+    }
 
 
 def _asked(stage: Stage, node: str, interface: str, address: IPv4Interface, target: IPv4Address) -> Asked:

@@ -8,6 +8,7 @@ from itertools import count
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
+from lab.model.hosts import parse_pair
 from lab.rdma.nic_choice import find_nic
 from lab.scenario.traffic.workload import said
 
@@ -29,27 +30,27 @@ _WAY: Final = re.compile(r" dev (\S+)")
 
 
 def source_ports(stage: Stage, host: str, qps: int) -> list[int]:
-    """The UDP source ports of all QPs of a host, which writes, as tcpdump(8) sees them.
+    """The UDP source ports of all QPs of a host or one of its NICs, which writes, as tcpdump(8) sees them.
 
     OperationFailed when there are not so many: two QPs may have one by chance.
     """
-    address = find_nic(stage.fabric, host).address
+    nic = find_nic(stage.fabric, host)
     words = (
         "tcpdump",
         "-i",
-        "eth1",
+        nic.interface,
         "-c",
         str(_SEEN),
         "-n",
         "-Q",
         "out",
-        f"src host {address} and udp dst port 4791",
+        f"src host {nic.address} and udp dst port 4791",
     )
     found: set[int] = set()
 
     def all_seen() -> bool:
-        shown = stage.fabric.namespace(host).run(words).stdout
-        found.update(int(port) for port in re.findall(rf"{re.escape(str(address))}\.(\d+) > ", shown))
+        shown = nic.namespace.run(words).stdout
+        found.update(int(port) for port in re.findall(rf"{re.escape(str(nic.address))}\.(\d+) > ", shown))
         return len(found) >= qps
 
     stage.until(all_seen, f"{qps} source ports of {host}")
@@ -110,7 +111,7 @@ def draw(stage: Stage, node: str, fits: Callable[[], bool]) -> Entry:
 
 
 def _ask(stage: Stage, pair: str, came: str, ports: Iterable[int]) -> Completed:
-    src, dst = (find_nic(stage.fabric, host).address for host in pair.split(":"))
+    src, dst = (find_nic(stage.fabric, name).address for name in parse_pair(pair))
     node, _, interface = came.partition(":")
     lines = [f"route get {dst} from {src} iif {interface} ipproto udp sport {port} dport 4791\n" for port in ports]
     return stage.fabric.namespace(node).run(_ASKED, stdin="".join(lines))

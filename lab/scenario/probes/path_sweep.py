@@ -1,6 +1,6 @@
 """A sweep over every equal path between leaves, by UDP source port, of small packets and of some as large as the MTU.
 
-One host of each leaf sends to one of the next, around: so every link between switches is crossed in both directions.
+One NIC of each leaf sends to one of the next, around: so every link between switches is crossed in both directions.
 By which path a source port goes is what the kernel of each switch says.
 """
 
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
 from lab.kernel.packets.sweep import SweepFlow, sweep
-from lab.rdma.nic_choice import find_nic, nics_of, parse_pair
+from lab.model.hosts import parse_pair
+from lab.rdma.nic_choice import find_nic, nics_of
 from lab.scenario.probes.ecmp import ways
+from lab.scenario.probes.nic_rings import host_of, is_named, links_of_nic, of_each_leaf
 from lab.scenario.traffic.patterns import ring
 
 if TYPE_CHECKING:
@@ -38,15 +40,15 @@ _HOPS: Final = 16
 _AT_ONCE: Final = 8
 
 
-def sweep_paths(stage: Stage, hosts: Sequence[str]) -> None:
-    """Sweep between the first hosts of each leaf among ``hosts``, and note of each path what was sent and what came.
+def sweep_paths(stage: Stage, nics: Sequence[str]) -> None:
+    """Sweep between one NIC of each leaf among ``nics``, and note of each path what was sent and what came.
 
-    Hosts without an IPv4 address of their own, and pairs without a route, are left out. In an overlay, whose tunnels
+    NICs without an IPv4 address of their own, and pairs without a route, are left out. In an overlay, whose tunnels
     choose source ports of their own, it does nothing.
     """
     topology = stage.fabric.topology
-    chosen = _one_of_each_leaf(stage, hosts)
-    pairs = ring(chosen) if topology.overlay is None and len(chosen) > 1 else []
+    chosen = of_each_leaf(topology, _with_addresses(stage, nics)) if topology.overlay is None else []
+    pairs = [pair for pair in ring(chosen) if not _is_within_a_host(pair)] if len(chosen) > 1 else []
     with ThreadPoolExecutor(_AT_ONCE) as asking:
         found = list(asking.map(lambda pair: _paths(stage, pair), pairs))
     swept = [(pair, path, port) for pair, paths in zip(pairs, found, strict=True) for path, port in paths.items()]
@@ -65,15 +67,20 @@ def sweep_paths(stage: Stage, hosts: Sequence[str]) -> None:
         )  # fmt: skip
 
 
-def _one_of_each_leaf(stage: Stage, hosts: Sequence[str]) -> list[str]:
-    topology = stage.fabric.topology
-    found: dict[str, str] = {}
-    for host in hosts:
-        link = topology.links_of(host)[0]
-        nics = nics_of(stage.fabric, host)
-        if nics and nics[0].address.version == 4 and nics[0].interface == link.end_at(host).interface:
-            found.setdefault(link.other(link.end_at(host)).node, host)
-    return list(found.values())
+def _with_addresses(stage: Stage, nics: Sequence[str]) -> list[str]:
+    """NICs with RDMA that have an IPv4 address on a cable of their own."""
+    found = []
+    for nic in nics:
+        named = [each for each in nics_of(stage.fabric, host_of(nic)) if is_named(nic, each.interface)]
+        links = links_of_nic(stage.fabric.topology, nic)
+        if named and named[0].address.version == 4 and named[0].interface == links[0].end_at(host_of(nic)).interface:
+            found.append(nic)
+    return found
+
+
+def _is_within_a_host(pair: str) -> bool:
+    src, dst = parse_pair(pair)
+    return host_of(src) == host_of(dst)
 
 
 def _paths(stage: Stage, pair: str) -> Mapping[Path, int]:
@@ -88,15 +95,15 @@ def _paths(stage: Stage, pair: str) -> Mapping[Path, int]:
 def covering(stage: Stage, pair: str) -> dict[Path, int]:
     """By path from end to end the lowest source port that takes it; OperationFailed where there is no route."""
     peers = {str(end): link.other(end) for link in stage.fabric.topology.links for end in link.ends}
-    src, dst = parse_pair(pair)
-    going: dict[Path, list[int]] = {(f"{src}:{find_nic(stage.fabric, src).interface}",): list(_PORTS)}
+    src, dst = (find_nic(stage.fabric, name) for name in parse_pair(pair))
+    going: dict[Path, list[int]] = {(f"{src.host}:{src.interface}",): list(_PORTS)}
     done: dict[Path, int] = {}
     for _ in range(_HOPS):
         further: dict[Path, list[int]] = {}
         for path, ports in going.items():
             if (far := peers.get(path[-1])) is None:
                 continue
-            if far.node == dst:
+            if far.node == dst.host:
                 done[path] = ports[0]
                 continue
             for port, interface in ways(stage, pair, str(far), ports).items():
@@ -106,19 +113,19 @@ def covering(stage: Stage, pair: str) -> dict[Path, int]:
 
 
 def _flow(stage: Stage, pair: str, port: int) -> SweepFlow:
-    src, dst = (find_nic(stage.fabric, host) for host in parse_pair(pair))
+    src, dst = (find_nic(stage.fabric, nic) for nic in parse_pair(pair))
     return SweepFlow(
         src.namespace, dst.namespace, dst.interface, IPv4Address(src.address), IPv4Address(dst.address), port
     )
 
 
 def _large(topology: Topology, pairs: Sequence[str]) -> int:
-    """The MTU that the links of all these hosts are meant to have."""
-    return min(topology.links_of(host)[0].mtu for pair in pairs for host in parse_pair(pair))
+    """The MTU that the links of all these NICs are meant to have."""
+    return min(links_of_nic(topology, nic)[0].mtu for pair in pairs for nic in parse_pair(pair))
 
 
 def _pause(topology: Topology, pairs: Sequence[str], paths: int) -> float:
     """Seconds between rounds, so that no queue stands for what is sent over so many paths."""
-    slowest = min(topology.links_of(host)[0].rate for pair in pairs for host in parse_pair(pair))
+    slowest = min(links_of_nic(topology, nic)[0].rate for pair in pairs for nic in parse_pair(pair))
     octets = _large(topology, pairs) / _EVERY + 150
     return paths * octets * 8 * _SHARE / slowest

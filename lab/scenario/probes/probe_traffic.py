@@ -1,7 +1,7 @@
 """Traffic that a diagnosis makes itself, where nobody else has any: pings as large as they may be, and a little RDMA.
 
-A fabric that is idle shows no loss. Hosts form a ring in which neighbours are at different leaves where that can be:
-so each host and each leaf sends and receives, and several QPs of each pair go by several of the equal paths. They
+A fabric that is idle shows no loss. NICs form rings in which neighbours are at different leaves where that can be:
+so each NIC and each leaf sends and receives, and several QPs of each pair go by several of the equal paths. They
 send so little that no queue stands for it.
 """
 
@@ -16,13 +16,13 @@ from lab.dataplane import counters
 from lab.dataplane.port_maps import open_maps
 from lab.errors import OperationFailed
 from lab.kernel.process import process
-from lab.model.hosts import addresses_of
-from lab.model.overlay.tenancy import reach_of_ends
+from lab.model.hosts import address_of, parse_pair
 from lab.model.topology import Role
 from lab.rdma import sysfs
-from lab.rdma.nic_choice import nics_of, parse_pair
+from lab.rdma.nic_choice import nics_of
 from lab.scenario import orphans
 from lab.scenario.probes.arp_probe import ask_around
+from lab.scenario.probes.nic_rings import host_of, is_named, links_of_nic, rings
 from lab.scenario.probes.path_sweep import sweep_paths
 from lab.scenario.traffic.patterns import ring
 from lab.scenario.traffic.workload import ping_words
@@ -51,7 +51,7 @@ _ALWAYS: Final = 0.99
 
 @contextlib.contextmanager
 def probing(stage: Stage) -> Iterator[None]:
-    """Ping around rings of hosts, ask by ARP, sweep all paths, have those write that were reached; look for filters.
+    """Ping around rings of NICs, ask by ARP, sweep all paths, have those write that were reached; look for filters.
 
     All of it is recorded: the pings, the answers, the filters, and who could not begin. Killed, it leaves no
     transfers: the next command about the fabric ends them.
@@ -59,18 +59,17 @@ def probing(stage: Stage) -> Iterator[None]:
     Nobody writes while a port may not send at all: what stands in its queue belongs to queue pairs, and when their
     program ends rxe waits up to 51 s for each of them, one after the other.
     """
-    hosts = rings(stage.fabric.topology)
-    pairs = [pair for each in hosts for pair in ring(each)]
+    nics = rings(stage.fabric.topology)
+    pairs = [pair for each in nics for pair in ring(each)]
     reached = _ping(stage, pairs)
     ask_around(stage, pairs)
-    for each in hosts:
-        sweep_paths(stage, each)
+    sweep_paths(stage, [nic for each in nics for nic in each])
     if standing := _standing(stage):
         stage.recorder.note(
             "held back", said=f"what writes would show: {', '.join(standing)} may not send, so none began"
         )
         reached = []
-    able = [pair for pair in reached if all(_has_device(stage, host) for host in parse_pair(pair))]
+    able = [pair for pair in reached if all(_has_device(stage, nic) for nic in parse_pair(pair))]
     with orphans.marked(stage.fabric.state), contextlib.ExitStack() as going:
         try:
             if able:
@@ -82,9 +81,10 @@ def probing(stage: Stage) -> Iterator[None]:
         yield
 
 
-def _has_device(stage: Stage, host: str) -> bool:
-    """Whether a host has an RDMA device to write with, which may be gone."""
-    return any(sysfs.exists(nic.device) for nic in nics_of(stage.fabric, host)[:1])
+def _has_device(stage: Stage, nic: str) -> bool:
+    """Whether a NIC has an RDMA device to write with, which may be gone."""
+    found = [each for each in nics_of(stage.fabric, host_of(nic)) if is_named(nic, each.interface)]
+    return any(sysfs.exists(each.device) for each in found[:1])
 
 
 def _standing(stage: Stage) -> list[str]:
@@ -101,41 +101,22 @@ def _standing(stage: Stage) -> list[str]:
     ]
 
 
-def rings(topology: Topology) -> list[list[str]]:
-    """Hosts that can reach each other, two or more, in an order in which neighbours are at different leaves."""
-    reach = reach_of_ends(topology)
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for host in topology.having(Role.HOST):
-        for link in topology.links_of(host.name)[:1]:
-            end = link.end_at(host.name)
-            if topology.overlay is None or end in reach:
-                at = found.setdefault(reach.get(end, ("", "")), {}).setdefault(link.other(end).node, [])
-                at.append(host.name)
-    dealt = [_dealt(list(leaves.values())) for leaves in found.values()]
-    return [hosts for hosts in dealt if len(hosts) > 1]
-
-
-def _dealt(leaves: Sequence[Sequence[str]]) -> list[str]:
-    """The first of each leaf, then the second of each, and so on."""
-    most = max(map(len, leaves))
-    return [hosts[turn] for turn in range(most) for hosts in leaves if turn < len(hosts)]
-
-
 def _ping(stage: Stage, pairs: Sequence[str]) -> list[str]:
     """Pairs of which the small ping was answered."""
 
     def ping(wish: tuple[str, int]) -> tuple[int, process.Completed]:
         pair, size = wish
         src, dst = parse_pair(pair)
-        words = ping_words(str(addresses_of(stage.fabric.plan, dst)[0]), size)
+        source = str(address_of(stage.fabric.plan, src)) if ":" in src else ""
+        words = ping_words(str(address_of(stage.fabric.plan, dst)), size, source=source)
         began = time.monotonic_ns()
-        return began, stage.fabric.namespace(src).run(words, timeout=_PATIENCE, check=False)
+        return began, stage.fabric.namespace(host_of(src)).run(words, timeout=_PATIENCE, check=False)
 
     wishes = [(pair, size) for pair in pairs for size in (_SMALL, _largest(stage.fabric.topology, pair))]
     with ThreadPoolExecutor(_AT_ONCE) as pinging:
         done = list(pinging.map(ping, wishes))
     for (pair, _), (began, said) in zip(wishes, done, strict=True):
-        stage.recorder.command(parse_pair(pair)[0], said.args, said, began=began)
+        stage.recorder.command(host_of(parse_pair(pair)[0]), said.args, said, began=began)
     return [
         pair for (pair, size), (_, said) in zip(wishes, done, strict=True) if size == _SMALL and not said.returncode
     ]
@@ -143,7 +124,7 @@ def _ping(stage: Stage, pairs: Sequence[str]) -> list[str]:
 
 def _largest(topology: Topology, pair: str) -> int:
     """Octets behind the headers of IPv6 and ICMPv6, which are the longer ones (RFC 8200, RFC 4443)."""
-    return min(link.mtu for host in parse_pair(pair) for link in topology.links_of(host)) - 48
+    return min(link.mtu for nic in parse_pair(pair) for link in links_of_nic(topology, nic)) - 48
 
 
 def _pace(topology: Topology) -> int:

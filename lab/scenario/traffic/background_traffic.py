@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
 from lab.kernel.process import process, signals, sockets
-from lab.model.hosts import addresses_of
-from lab.rdma.nic_choice import parse_pair
+from lab.model.hosts import addresses_of, parse_pair
 from lab.rdma.perftest_session import PerftestSide, free_ports
 from lab.telemetry.read.program_series import ECHO, STEP, STREAM, reports
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lab.model.hosts import parse_pair
 from lab.rdma.completion import complete, complete_each
 from lab.rdma.measure import BandwidthTest, Verb
-from lab.rdma.nic_choice import find_pair, parse_pair
+from lab.rdma.nic_choice import find_pair
 from lab.telemetry.read.transfers import Transfer
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed, UsageError
+from lab.model.hosts import parse_pair
 from lab.rdma import perftest, perftest_session, sysfs
 from lab.rdma.continuous_transfers import flowing
 from lab.rdma.measure import DEFAULT_TIMEOUT, BandwidthTest
-from lab.rdma.nic_choice import find_nic, find_pair, parse_pair
+from lab.rdma.nic_choice import find_nic, find_pair
 from lab.rdma.perftest_session import Patience
 
 if TYPE_CHECKING:
@@ -53,9 +54,10 @@ def probe(stage: Stage, src: str, dst: str, size: int = 56, count: int = 1) -> N
     stage.run(src, *ping_words(str(find_nic(stage.fabric, dst).address), size, count))
 
 
-def ping_words(address: str, size: int, count: int = 1) -> tuple[str, ...]:
-    """The command line of ``probe``."""
-    return ("ping", "-n", "-q", "-M", "do", "-c", str(count), "-i", "0.2", "-W", "1", "-s", str(size), address)
+def ping_words(address: str, size: int, count: int = 1, source: str = "") -> tuple[str, ...]:
+    """The command line of ``probe``, with the address to send from where a host has several."""
+    options = ("-n", "-q", "-M", "do", "-c", str(count), "-i", "0.2", "-W", "1", "-s", str(size))
+    return ("ping", *options, *(("-I", source) if source else ()), address)
 
 
 def commands(rec: Recording, phase: str, program: str) -> list[RecordedCommand]:

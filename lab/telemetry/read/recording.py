@@ -233,10 +233,22 @@ class Recording:
         return tuple(f"{key[0]}:{key[1]}" for key in self._counted.keys("rdma"))
 
     def rdma(self, name: str) -> DeviceView:
-        """An RDMA device by its host, ``h1``, or its interface, ``h1:eth1``."""
-        for key in self._counted.keys("rdma"):
-            if name in {key[0], f"{key[0]}:{key[1]}", key[2]}:
-                return DeviceView(name, "rdma", tuple(map(str, key)), self._counted)
+        """An RDMA device by its interface, ``h1:eth1``, by its own name, or by its host, ``h1``, which has only one.
+
+        UsageError where there is none, and where the host has several.
+        """
+        found = [
+            tuple(map(str, key))
+            for key in self._counted.keys("rdma")
+            if name in {key[0], f"{key[0]}:{key[1]}", key[2]}
+        ]
+        if len(found) == 1:
+            return DeviceView(name, "rdma", found[0], self._counted)
+        if found:
+            raise UsageError(
+                f"{name} has {len(found)} RDMA devices in {self.name}",
+                f"name one of {', '.join(f'{host}:{interface}' for host, interface, _ in found)}",
+            )
         remedy = suggest(name, self.devices, f"there is {', '.join(self.devices) or 'none'}")
         raise UsageError(f"{self.name} has no RDMA device {name}", remedy)
 

@@ -3,7 +3,7 @@
 ::
 
     recording.port("leaf1:swp3").rx_pause(priority=3).during("inject").delta()
-    recording.rdma("h1").counter("out_of_seq_request").delta()
+    recording.rdma("h1:eth1").counter("out_of_seq_request").delta()
     recording.port("leaf1:swp3").value(measures.PAUSED, "inject", priority=3)
 """
 

@@ -24,7 +24,7 @@ from lab.cli.tables.verdict_table import fresh
 from lab.diagnose.diagnosis import DiagnosisOutcome
 from lab.diagnose.run import diagnose_run
 from lab.diagnose.symptom import matches
-from lab.rdma.nic_choice import parse_pair
+from lab.model.hosts import parse_pair
 from lab.scenario.stage import Stage
 from lab.scenario.traffic.workload import RESENT, circulating, probe
 from lab.telemetry.read.recording import Recording

@@ -45,7 +45,15 @@ def facts(lanes: Lanes, **others: Any) -> WindowFacts:
     known: dict[str, Any] = {
         "start": 0.0, "end": SECONDS, "devices": {}, "addresses": ADDRESSES, "routes": routes(), "qos": QOS,
     }  # fmt: skip
-    return WindowFacts(ports=ports, lanes=made, **{**known, **others})
+    given = {**known, **others}
+    for of_nics in ("devices", "addresses", "readdressed"):
+        given[of_nics] = {nic(name): value for name, value in given.get(of_nics, {}).items()}
+    return WindowFacts(ports=ports, lanes=made, **given)
+
+
+def nic(host: str) -> str:
+    """The name of a host's NIC: each host of this fabric has one, and tests may leave it out."""
+    return host if ":" in host else f"{host}:eth1"
 
 
 def routes() -> dict[str, dict[str, tuple[str, ...]]]:
@@ -64,7 +72,7 @@ def routes() -> dict[str, dict[str, tuple[str, ...]]]:
 def writing(*pairs: str, qps: int = 8) -> tuple[StartedTransfer, ...]:
     """Transfers that a job's owner knows of, as ``h1:h4``."""
     ends = (pair.split(":") for pair in pairs)
-    return tuple(StartedTransfer(src, dst, qps) for src, dst in ends)
+    return tuple(StartedTransfer(nic(src), nic(dst), qps) for src, dst in ends)
 
 
 def configured(*ports: str, **changes: Any) -> dict[str, NodeQos]:

@@ -47,6 +47,7 @@ CROWDED = {"leaf1:swp1": {**DEEP, "tx_bytes": FULL // 4, "tx_packets": PACKETS /
 """A link of 25 Mb/s that is full."""
 SENDERS = {"leaf1:swp3": {"pauses_out": 50}, "leaf1:swp4": {"pauses_out": 50}}
 LINK = {"tx_bytes": 20_000_000, "tx_packets": 5000}
+BY_GID = (StartedTransfer("h1:eth1", "h5:eth1", 1, 1),)
 RETRIED = {"h1": {"completer_retry_err": 10, "rcvd_seq_err": 10}, "h5": {"out_of_seq_request": 10}}
 LAST = {
     "leaf1:swp3": {"rx_packets": 1290, "rx_bytes": 5_360_100},
@@ -367,14 +368,14 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
         facts({}, qos=configured("leaf1:swp1", "leaf1:swp2", "spine1:swp1", "spine2:swp1", rate=10**7), current=True),
     ),
     (
-        "dscp-rewritten", "h1",
+        "dscp-rewritten", "h1:eth1",
         facts({"h1:eth1/0": {"tx_packets": 500}, "h1:eth1": {"tx_packets": 9}}, devices={"h1": {"sent_pkts": 500}}),
         facts({"h1:eth1/0": {"tx_packets": 500}, "h1:eth1": {"tx_packets": 500}}, devices={"h1": {"sent_pkts": 500}}),
     ),
     (
         "gid-index", "h5:eth1",
-        facts(MOVED, transfers=(StartedTransfer("h1", "h5", 1, 1),), devices=TRIED, readdressed={"h5": 0.1}),
-        facts(MOVED, transfers=(StartedTransfer("h1", "h5", 1, 1),), devices=TRIED),
+        facts(MOVED, transfers=BY_GID, devices=TRIED, readdressed={"h5": 0.1}),
+        facts(MOVED, transfers=BY_GID, devices=TRIED),
     ),
     (
         "acl-4791", "leaf1",
@@ -382,7 +383,7 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
         facts({**LAST, "leaf1:swp6": {"tx_packets": 1290}, "h4:eth1": {"rx_packets": 1290}}, ran=(RULE,)),
     ),
     (
-        "acl-4791", "h5",
+        "acl-4791", "h5:eth1",
         facts(DEAF, devices={**UNANSWERED, "h5": {"rcvd_pkts": 0}}),
         facts(DEAF, devices={"h1": {"sent_pkts": 1290}, "h5": {"rcvd_pkts": 0}}),
     ),

@@ -110,7 +110,7 @@ def test_nothing_is_healthy() -> None:
 def test_losses_without_a_cause_are_unknown() -> None:
     found = diagnose(facts({}, devices={"h1": {"completer_retry_err": 30}}))
     assert (found.outcome, found.causes) == (DiagnosisOutcome.UNKNOWN, ())
-    assert found.unexplained[0].of == "h1"
+    assert found.unexplained[0].of == "h1:eth1"
 
 
 def test_a_window_that_is_too_short_is_unknown() -> None:

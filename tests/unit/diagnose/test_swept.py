@@ -102,7 +102,7 @@ def test_a_filter_is_at_the_switch_that_lets_nothing_out() -> None:
 def test_a_filter_of_a_host_is_at_the_host_that_takes_nothing_in_and_lets_nothing_out() -> None:
     """What the sweep sent there is for no device, and what its kernel does not let go is for nobody."""
     mute = [replace(path(BACK, spine), sent=0, came=0, large_sent=0, large_came=0) for spine in (1, 2)]
-    assert places(host_symptoms.no_probe_leaves(swept(*mute))) == ["h5"]
+    assert places(host_symptoms.no_probe_leaves(swept(*mute))) == ["h5:eth1"]
     assert places(host_symptoms.no_probe_leaves(swept(mute[0]))) == []
     late = {"h1": {"completer_retry_err": 8}, "h5": {"rcvd_pkts": 0}}
     rule = Ran(1.0, "h5", ("nft", "list", "ruleset"), 0, "udp dport 4791 counter packets 12 bytes 960 drop")

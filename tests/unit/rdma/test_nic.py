@@ -10,8 +10,9 @@ import pytest
 from lab.errors import UsageError
 from lab.kernel.process.netns import Namespace
 from lab.model.addressing import plan_addresses
+from lab.model.hosts import parse_pair
 from lab.model.topology import Endpoint, Link, Node, Role, Topology
-from lab.rdma.nic_choice import all_nics, find_nic, find_pair, parse_pair
+from lab.rdma.nic_choice import all_nics, find_nic, find_pair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

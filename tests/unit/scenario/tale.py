@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from lab.model.topology import Topology
+
 Growth: TypeAlias = dict[str, float]
-"""By how much counters grow, ``h4:eth1 tx_prio3_pause`` of a port or ``h4 out_of_seq_request`` of an RDMA device."""
+"""By how much counters grow, ``h4:eth1 tx_prio3_pause`` of a port or ``h4 out_of_seq_request`` of an RDMA device.
+
+Where hosts have several NICs, a device is ``h4:eth1``, too.
+"""
 Tale: TypeAlias = dict[str, Growth]
 """What happens in each phase."""
 Told: TypeAlias = "Sequence[tuple[int, dict[str, Any]]]"
@@ -42,7 +47,8 @@ def outcomes(
     Counters grow meanwhile; gauges are set before it begins. ``events`` are those of each phase.
     """
     topology = read_topology(library.topology_of(library.find(scenario)))
-    making = Made(folder / "run", topology, hosts=[host.name for host in topology.hosts])
+    nics = [nic for host in topology.hosts for nic in _nics(topology, host.name)]
+    making = Made(folder / "run", topology, hosts=nics)
     files.write_json(making.folder.facts("params"), {"scenario": scenario, "seed": 1, "params": {}})
     nodes = resolve(topology, VIRTUAL_REACTION)
     files.write_json(making.folder.state("before"), {name: {"qos": dump_node(node)} for name, node in nodes.items()})
@@ -84,9 +90,15 @@ def sent(rates: Mapping[str, float], priority: int = 3) -> Growth:
     return {f"{port} tx_prio{priority}_bytes": rate * MBIT for port, rate in rates.items()}
 
 
+def _nics(topology: Topology, host: str) -> list[str]:
+    """The name of a host with one NIC, or of each NIC of a host with several."""
+    ends = [str(link.end_at(host)) for link in topology.links_of(host)]
+    return ends if len(ends) > 1 else [host]
+
+
 def _write(making: Made, key: str, amount: float, *, gauge: bool) -> None:
     place, _, name = key.partition(" ")
-    if ":" not in place:
+    if name in RDMA:
         making.devices[making.hosts.index(place), RDMA.index(name)] += 0 if gauge else int(amount)
         return
     number = _NUMBERED.match(name)

@@ -1,6 +1,6 @@
 """Recordings that needed no kernel: the ports' maps are arrays of the test's own, samples are when it says.
 
-RDMA devices are an array, too, with a row for each of the hosts that have one.
+RDMA devices are an array, too, with a row for each of ``hosts``, which are hosts with one NIC, or NICs (``h1:eth2``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Made:
 
     def _rdma(self) -> list[CounterTable]:
         columns = tuple(CounterColumn(name, number) for number, name in enumerate(RDMA))
-        names = tuple((host, "eth1", f"made.{host}.eth1") for host in self.hosts)
+        named = [(host, interface or "eth1") for host, _, interface in (each.partition(":") for each in self.hosts)]
+        names = tuple((host, interface, f"made.{host}.{interface}") for host, interface in named)
         places = tuple(self._source.width + number * len(RDMA) for number in range(len(names)))
         return [CounterTable("rdma", ("node", "interface", "device"), names, places, columns)] if names else []
 

@@ -16,7 +16,7 @@ from lab.errors import UsageError
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store.rawlog import LogFrameKind
 from tests.unit.model.qos.fabrics import fabric
-from tests.unit.telemetry.made import START, STEP, Made
+from tests.unit.telemetry.made import RDMA, START, STEP, Made
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,3 +234,16 @@ def test_a_torn_last_line_of_notes_is_left_out_and_another_is_refused(tmp_path: 
     with made.folder.notes.open("a") as file:
         file.write("\n{}\n")
     assert "line 4 is damaged" in refused(tmp_path / "run")
+
+
+def test_a_host_with_several_devices_is_asked_which(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", fabric("lab"), hosts=("h1:eth1", "h1:eth2", "h2"))
+    made.phase("baseline")
+    made.devices[:, RDMA.index("rcvd_pkts")] += np.array([1, 2, 3], np.uint64)
+    made.phase("")
+    recording = Recording.open(made.finished())
+    with pytest.raises(UsageError, match="h1 has 2 RDMA devices in run") as raised:
+        recording.rdma("h1")
+    assert raised.value.remedy == "name one of h1:eth1, h1:eth2"
+    names = ("h1:eth1", "h1:eth2", "made.h1.eth2", "h2", "h2:eth1")
+    assert [recording.rdma(name).counter("rcvd_pkts").delta() for name in names] == [1, 2, 2, 3, 3]

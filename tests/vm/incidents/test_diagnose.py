@@ -13,9 +13,10 @@ import pytest
 
 from lab.backends.lifecycle import open_fabric
 from lab.cli.schemas import adapter
+from lab.model.hosts import parse_pair
 from lab.rdma.continuous_transfers import flowing
 from lab.rdma.measure import BandwidthTest
-from lab.rdma.nic_choice import find_pair, parse_pair
+from lab.rdma.nic_choice import find_pair
 from tests.fabric.command import TOPOLOGIES, rocelab
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def test_nobody_writes_into_a_storm() -> None:
 def test_a_filter_of_a_host_is_found_there() -> None:
     """Its NIC counts what its RDMA device never gets, and the writes of the probes end."""
     first = diagnosed("--probe", expect=1)["causes"][0]
-    assert (first["cause"], first["places"], first["confidence"]) == ("acl-4791", ["h5"], 0.99)
+    assert (first["cause"], first["places"], first["confidence"]) == ("acl-4791", ["h5:eth1"], 0.99)
 
 
 @pytest.mark.parametrize("fault", [("dscp-rewritten", "h6", "dscp=10")], indirect=True)
@@ -100,7 +100,7 @@ def test_a_filter_of_a_host_is_found_there() -> None:
 def test_a_host_that_sends_in_a_lossy_class_is_found() -> None:
     """Nothing is lost, and both ends of its link count the same priority."""
     first = diagnosed("--probe", expect=1)["causes"][0]
-    assert (first["cause"], first["places"]) == ("dscp-rewritten", ["h6"])
+    assert (first["cause"], first["places"]) == ("dscp-rewritten", ["h6:eth1"])
     assert [line["source"] for line in first["evidence"] if line["of"] == "h6:eth1"] == ["tx_prio0_packets"]
 
 

@@ -1,9 +1,9 @@
-"""Whom a diagnosis has write to whom: every leaf sends and receives, and nobody across tenants."""
+"""Between which NICs a diagnosis probes: every leaf and NIC sends and receives, and nobody across tenants."""
 
 import pytest
 
 from lab.model.load import load_topology
-from lab.scenario.probes.probe_traffic import rings
+from lab.scenario.probes.nic_rings import host_of, links_of_nic, of_each_leaf, rings
 from lab.scenario.traffic.patterns import ring
 
 SHAPE = "generate: {shape: leaf-spine, spines: 2, leaves: 3, hosts_per_leaf: 2}\n"
@@ -40,3 +40,42 @@ def test_of_a_tenant_those_that_are_only_bridged_meet_their_own_network_alone() 
 def test_who_has_nobody_to_write_to_is_in_no_ring(leaves: int, hosts: int) -> None:
     shape = f"generate: {{shape: leaf-spine, spines: 1, leaves: {leaves}, hosts_per_leaf: {hosts}}}\n"
     assert rings(load_topology(f"name: few\nqos: lab\n{shape}")) == []
+
+
+RAILS = load_topology(
+    "name: rails\nqos: lab\ngenerate: {shape: rail-optimised, rails: 2, hosts_per_unit: 3, units: 2, spines: 1}\n"
+)
+
+
+def test_every_nic_of_every_host_is_in_a_ring_of_its_rail() -> None:
+    first, second = rings(RAILS)
+    assert first == [f"{host}:eth1" for host in ("h1", "h4", "h2", "h5", "h3", "h6")]
+    assert second == [nic.replace("eth1", "eth2") for nic in first]
+
+
+def test_the_only_host_with_two_nics_is_probed_at_both() -> None:
+    """Its second one is alone of its kind: it is with a NIC of another host, and never with its own sibling."""
+    text = """
+name: storage
+nodes:
+  spine1: {role: spine}
+  leaf1: {role: leaf}
+  leaf2: {role: leaf}
+  h1: {role: host, rdma: true}
+  h2: {role: host, rdma: true}
+links:
+  - ends: [leaf1, spine1]
+  - ends: [leaf2, spine1]
+  - ends: [h1, leaf1]
+  - ends: [h1, leaf2]
+  - ends: [h2, leaf2]
+"""
+    assert rings(load_topology(text)) == [["h1:eth1", "h2:eth1"], ["h1:eth2", "h2:eth1"]]
+
+
+def test_a_sweep_takes_a_nic_of_each_leaf_and_neighbours_are_of_different_hosts() -> None:
+    chosen = of_each_leaf(RAILS, [nic for each in rings(RAILS) for nic in each])
+    links = {nic: links_of_nic(RAILS, nic)[0] for nic in chosen}
+    leaves = {link.other(link.end_at(host_of(nic))).node for nic, link in links.items()}
+    assert (len(chosen), leaves) == (4, {"leaf1", "leaf2", "leaf3", "leaf4"})
+    assert len(set(map(host_of, chosen))) == 4
