@@ -145,6 +145,7 @@ def test_a_recording_keeps_the_nics_of_a_host_apart(tmp_path: Path) -> None:
     for number, nic in enumerate(nics, 1):
         made.devices[number - 1, RDMA.index("rcvd_pkts")] += number
         made.counters(nic)["priority"]["tx_bytes"][3] += 20_000
+        made.counters(nic)["priority"]["tx_packets"][3] += 5
     for number, gone in enumerate((True, False), 1):
         made.event(
             made.ns - number, source="kernel", kind="route", node="h1", interface="", prefix="10.0.0.2/31",
