@@ -445,5 +445,6 @@ def _ends(pair: str) -> tuple[str, str]:
 
 def _nic(recording: Recording, facts: WindowFacts, name: str) -> str:
     """The NIC of ``h1:eth2``, or the first one of ``h1``, as ``lab.rdma.nic_choice`` chooses it."""
-    known = (*recording.devices, *facts.addresses, *(port.name for port in facts.ports_of(name) if port.peer))
+    cabled = (port.name for port in facts.ports_of(name) if port.peer)
+    known = (*(nic for nic in recording.devices if nic in facts.addresses), *recording.devices, *cabled)
     return name if ":" in name else next((nic for nic in known if nic.partition(":")[0] == name), name)

@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Measure RDMA between hosts with perftest; list RDMA devices.")
 
-Source = Annotated[str, typer.Argument(metavar="SRC", help="Host, or host:interface.", autocompletion=node_names)]
-Destination = Annotated[str, typer.Argument(metavar="DST", help="The other host.", autocompletion=node_names)]
+Source = Annotated[
+    str, typer.Argument(metavar="SRC", help="Host (its first NIC), or host:interface.", autocompletion=node_names)
+]
+Destination = Annotated[
+    str, typer.Argument(metavar="DST", help="The other host, or host:interface.", autocompletion=node_names)
+]
 MorePairs = Annotated[
     list[str] | None,
     typer.Option("--pair", metavar="SRC:DST", help="Another pair, at the same time. May be repeated."),
