@@ -33,9 +33,10 @@ class Guess(StrEnum):
 
 
 def causes(folder: Path = library.OWN) -> dict[str, StoryAnswer]:
-    """Every cause that a scenario of a folder can have, by its name."""
-    found = [library.find(name, folder).answer for name in library.names(folder)]
-    return {answer.cause: answer for answer in found if answer is not None}
+    """Every cause that a scenario of a folder can have, by its name: of several scenarios the one of that name."""
+    answers = {name: library.find(name, folder).answer for name in library.names(folder)}
+    found = sorted((answer.cause == name, name) for name, answer in answers.items() if answer is not None)
+    return {answer.cause: answer for _, name in found if (answer := answers[name]) is not None}
 
 
 def find_cause(name: str, folder: Path = library.OWN) -> StoryAnswer:

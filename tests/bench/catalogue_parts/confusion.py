@@ -36,6 +36,8 @@ COUNTS = {
 """The columns that count runs, and what the table calls them."""
 SHOWN = {"malformed-pfc": "address", "incast": "incast"}
 """The phase that shows it, where that is not called observe."""
+CAUSE = {"slow-rail": "slow-receiver"}
+"""The cause of scenarios that have not its name."""
 PLACES = {
     "victim-flow": ["h6:eth1"], "parking-lot": ["leaf1"], "incast": ["leaf1:swp6"],
     "pfc-deadlock": ["leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1"],
@@ -109,14 +111,14 @@ def told(page: str) -> dict[str, Row]:
 
 def count(row: Row, scenario: str, recording: Recording) -> None:
     """Diagnose a run and count what comes of it."""
-    shown = diagnose_run(recording, SHOWN.get(scenario, "observe"))
+    shown, cause = diagnose_run(recording, SHOWN.get(scenario, "observe")), CAUSE.get(scenario, scenario)
     names = [each.cause for each in shown.causes]
     row.runs += 1
     row.named[names[0] if names else shown.outcome.value] += 1
-    row.first += names[:1] == [scenario]
-    row.among_three += scenario in names[:3]
-    row.placed += names[:1] == [scenario] and _is_there(scenario, recording, shown)
-    row.whole += [each.cause for each in diagnose_run(recording).causes][:1] == [scenario]
+    row.first += names[:1] == [cause]
+    row.among_three += cause in names[:3]
+    row.placed += names[:1] == [cause] and _is_there(scenario, recording, shown)
+    row.whole += [each.cause for each in diagnose_run(recording).causes][:1] == [cause]
     for phase in _quiet(recording):
         before = diagnose_run(recording, phase)
         faults = [each.cause for each in before.causes if each.fault]
@@ -146,7 +148,7 @@ def drawn(rows: dict[str, Row]) -> Iterator[str]:
     yield f"| injected | {' | '.join(COUNTS.values())} | taken for |"
     yield "|---" * (len(COUNTS) + 2) + "|"
     for scenario, row in rows.items():
-        wrong = [f"{name} ({count})" for name, count in row.named.items() if name != scenario]
+        wrong = [f"{name} ({count})" for name, count in row.named.items() if name != CAUSE.get(scenario, scenario)]
         wrong += [f"alarm: {name} ({count})" for name, count in row.alarms.items()]
         yield f"| {scenario} | {_counts([row])} | {', '.join(wrong)} |"
     yield f"| all | {_counts(rows.values())} | |"
