@@ -21,10 +21,11 @@ _NAMED: Final = 4
 def queue_pair_moments(recording: Recording) -> Iterator[TimelineEntry]:
     """A line for each state that queue pairs reach together, when the first of them was seen there."""
     told = recording.events(source="rdma", kind="qp")
+    source = "rows/queue_pairs.parquet" if "queue_pairs" in recording.grown else "events.jsonl"
     for state in dict.fromkeys(str(event.data.get("state", "")) for event in told):
         reached = [event for event in told if str(event.data.get("state", "")) == state]
         for together in _bursts(reached):
-            yield TimelineEntry(together[0].seconds, _text(together, state), "events.jsonl")
+            yield TimelineEntry(together[0].seconds, _text(together, state), source)
 
 
 def _bursts(events: Sequence[RecordedEvent]) -> Iterator[list[RecordedEvent]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from lab.telemetry.sample.queue_pairs import SCHEMA
+from lab.telemetry.store.row_tables import RowSchema
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Interface, Record
 from lab.wire.udp_ports import UDP
@@ -13,6 +15,7 @@ from tests.unit.analysis.captures import big_endian, pcap, pcapng, records
 from tests.unit.analysis.encapsulations import ANY, EXTENDED, IPV4, rocev1
 from tests.unit.analysis.links import LINKS
 from tests.unit.analysis.mirrors import HEADERS, SPECTRUM, mirrored
+from tests.unit.telemetry.played import queue_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +26,8 @@ _PIECE: Final = 4
 """Packets."""
 _CUT: Final = 80
 """Bytes that a mirror keeps."""
+_LEVELS: Final = RowSchema("levels", 1, (("name", "S3"), ("level", "f8"), ("rise", "i2"), ("share", "f4")))
+_LEVEL: Final = {"name": "a", "level": 0.5, "rise": -1, "share": 1.0}
 FILTERS: Final = (
     "qpn==0x11 and psn in 16777000..100",
     "opcode==write or opcode!=rc-rdma-read-request && not (cnp||ack)",
@@ -104,5 +109,6 @@ SEEDS: Final[dict[str, Callable[[], tuple[bytes, ...]]]] = {
     "walks": lambda: tuple(_WHOLE + each for each in frames()),
     "following": captures,
     "filters": lambda: tuple(text.encode() for text in FILTERS),
+    "rows": lambda: (SCHEMA.pack([queue_pair(17, "RTS"), queue_pair(18, "gone", "RTS")]), _LEVELS.pack([_LEVEL])),
 }
 """By target."""

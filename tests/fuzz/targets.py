@@ -20,6 +20,9 @@ from lab.analysis.read.records import Reader
 from lab.analysis.results.fact_builder import analyse
 from lab.analysis.views.follow import follow
 from lab.errors import InvalidInput, UsageError
+from lab.telemetry.read.row_series import RowTable
+from lab.telemetry.read.series import RecordingClock
+from lab.telemetry.store.row_tables import columns_of, unpack
 from lab.wire.explain.explanation import explain
 from lab.wire.filter.kernel_program import kernel_program
 from lab.wire.filter.match import matches
@@ -165,6 +168,23 @@ def filters(data: bytes) -> None:
         assert machine.run(program, packet) or not matches(expression, decoded)
 
 
+def rows(data: bytes) -> None:
+    """A frame of a table that grows is rows under plain names, each of one thing; or a ValueError of one line."""
+    complaint = ""
+    try:
+        schema, packed = unpack(memoryview(data))
+    except ValueError as error:
+        complaint = str(error)
+    assert complaint.isprintable()
+    if complaint:
+        return
+    assert schema.table.isidentifier()
+    assert packed.nbytes <= len(data)
+    table = columns_of(schema, np.zeros(len(packed), np.int64), packed)
+    assert len(table.dicts()) == len(packed)
+    assert sum(len(series) for _, series in RowTable(table, RecordingClock(0, {}))) == len(packed)
+
+
 @cache
 def _decoded() -> tuple[tuple[bytes, DecodedFrame], ...]:
     """The packets that filters are tried on."""
@@ -180,4 +200,5 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "walks": walks,
     "following": following,
     "filters": filters,
+    "rows": rows,
 }

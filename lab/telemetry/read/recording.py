@@ -19,11 +19,22 @@ from lab.model import store
 from lab.model.qos.qos_store import restore_node
 from lab.model.values.suggest import suggest
 from lab.telemetry.read.counter_tables import CounterTables
+from lab.telemetry.read.row_series import RowTable
 from lab.telemetry.read.series import RecordingClock, RecordingPhase
 from lab.telemetry.read.transfers import Transfer, read_transfers
 from lab.telemetry.read.views import DeviceView, PortView
+from lab.telemetry.sample import queue_pairs
 from lab.telemetry.store.log_store import LogStore
-from lab.telemetry.store.recording_folder import Folder, invalid, read_about, read_json, read_lines, wall_offset
+from lab.telemetry.store.recording_folder import (
+    Folder,
+    damage_as_invalid,
+    invalid,
+    read_about,
+    read_json,
+    read_lines,
+    wall_offset,
+)
+from lab.telemetry.store.row_tables import RowSchema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
     from lab.model.qos.port import NodeQos
     from lab.model.topology import Topology
     from lab.telemetry.read.series import Series
+    from lab.telemetry.store.row_tables import RowColumns
 
 _NS: Final = 10**9
 
@@ -258,6 +270,18 @@ class Recording:
             raise UsageError(f"{self.name} has no buffer of {node}", "it is that of fabrics with lossless ports")
         return DeviceView(node, "nodes", (node,), self._counted)
 
+    @property
+    def grown(self) -> tuple[str, ...]:
+        """The names of the tables that grew: rows of things that appeared and went; none in older recordings."""
+        return tuple(self._row_schemas if self._log is None else self._log.row_tables)
+
+    def table(self, name: str) -> RowTable:
+        """A table that grew, such as ``queue_pairs``: a series for each thing. UsageError when there is none."""
+        if name not in self.grown:
+            remedy = suggest(name, self.grown, f"there is {', '.join(self.grown) or 'none'}")
+            raise UsageError(f"{self.name} has no table {name}", remedy)
+        return RowTable(self._row_columns(name), self.clock)
+
     def delta(self, counter: str, port: str, phase: str | RecordingPhase | None = None) -> int:
         """By how much a counter of a port grew, in a phase or all the time."""
         return self._during(counter, port, phase).delta()
@@ -390,14 +414,46 @@ class Recording:
         return [key for table in ("ports", "interfaces") for key in self._counted.keys(table)]
 
     @cached_property
+    def _row_schemas(self) -> dict[str, RowSchema]:
+        """Those of a recording that is complete."""
+        with damage_as_invalid(self.folder.about):
+            schemas = [RowSchema.from_data(data) for data in self._about.get("rows") or ()]
+        return {schema.table: schema for schema in schemas}
+
+    def _row_columns(self, name: str) -> RowColumns:
+        if self._log is not None:
+            return self._log.row_tables[name]
+        from lab.telemetry.store.row_parquet import read_row_table  # noqa: PLC0415 - pyarrow, as in ``open``
+
+        path = self.folder.rows / f"{name}.parquet"
+        try:
+            with damage_as_invalid(path):
+                return read_row_table(self.folder.rows, self._row_schemas[name])
+        except (OSError, NotImplementedError) as error:
+            raise invalid(path, f"is damaged: {str(error).partition(chr(10))[0]}") from error
+
+    @cached_property
     def _notes(self) -> list[dict[str, Any]]:
         return list(read_lines(self.folder.notes))
 
     @cached_property
     def _events(self) -> list[RecordedEvent]:
-        told = self._log.events() if self._log is not None else list(read_lines(self.folder.events))
+        with damage_as_invalid(self.folder.log):
+            told = self._log.events() if self._log is not None else list(read_lines(self.folder.events))
+        told += self._queue_pair_changes()
         merged = sorted([*told, *({**note, "source": "caller"} for note in self._notes)], key=lambda each: each["ns"])
         return [self._event(dict(each)) for each in merged]
+
+    def _queue_pair_changes(self) -> list[dict[str, Any]]:
+        """The rows of queue pairs as events; older recordings have these among the others."""
+        if queue_pairs.SCHEMA.table not in self.grown:
+            return []
+        rows = self.table(queue_pairs.SCHEMA.table).rows
+        with damage_as_invalid(self.folder.path):
+            return [
+                {"ns": ns, **queue_pairs.event_of(row)}
+                for ns, row in zip(rows.ns.tolist(), rows.dicts(), strict=True)
+            ]
 
     def _event(self, told: dict[str, Any]) -> RecordedEvent:
         ns = int(told.pop("ns"))

@@ -12,8 +12,10 @@ import numpy as np
 from lab.errors import OperationFailed
 from lab.telemetry.read.dashboard import SHEETS, WINDOW, Dashboard, queue_pairs, standings
 from lab.telemetry.read.recording import RecordedEvent
+from lab.telemetry.sample.queue_pairs import SCHEMA, event_of
 from lab.telemetry.store.rawlog import FrameStream, LogFrameKind, sample_of
 from lab.telemetry.store.recording_folder import damage_as_invalid, invalid
+from lab.telemetry.store.row_tables import columns_of, unpack
 from lab.telemetry.store.sample_layout import CounterTable
 
 if TYPE_CHECKING:
@@ -171,11 +173,18 @@ class LiveFilm:
         elif frame.kind == LogFrameKind.SAMPLE:
             self._take_sample(frame)
         elif frame.kind == LogFrameKind.EVENT:
-            told = json.loads(bytes(frame.data))
-            known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
-            if known["kind"] == "sessions_known":
-                self._known_from = frame.ns
-            self._events.append(RecordedEvent(frame.ns, (frame.ns - self.start) / _NS, **known, data=told))
+            self._take_event(frame.ns, json.loads(bytes(frame.data)))
+        elif frame.kind == LogFrameKind.ROWS:
+            schema, rows = unpack(frame.data)
+            if schema.table == SCHEMA.table:
+                for row in columns_of(schema, np.full(len(rows), frame.ns), rows).dicts():
+                    self._take_event(frame.ns, event_of(row))
+
+    def _take_event(self, ns: int, told: dict[str, Any]) -> None:
+        known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
+        if known["kind"] == "sessions_known":
+            self._known_from = ns
+        self._events.append(RecordedEvent(ns, (ns - self.start) / _NS, **known, data=told))
 
     def _begin(self, header: dict[str, Any]) -> None:
         self.name, self.time = header["fabric"], header.get("time", "")

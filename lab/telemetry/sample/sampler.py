@@ -16,6 +16,7 @@ import numpy as np
 
 from lab.kernel.netlink import netlink_events
 from lab.kernel.process.nice import before_others
+from lab.telemetry.sample import queue_pairs
 from lab.telemetry.store.rawlog import LogFrameKind
 
 if TYPE_CHECKING:
@@ -125,7 +126,9 @@ class Sampler:
     def _round(self, due: int) -> None:
         self._sample(due)
         now = time.monotonic_ns()
-        for told in (self.sessions, self.queue_pairs, self.devices):
+        if self.queue_pairs is not None:
+            self.log.rows(queue_pairs.SCHEMA, now, list(self.queue_pairs.look(now)))
+        for told in (self.sessions, self.devices):
             for event in told.look(now) if told is not None else ():
                 self._tell(now, event)
         if self.announces and (self.sessions is None or self.sessions.are_known):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from lab.errors import InvalidInput, Problem
 from lab.telemetry.sample.kernel_events import KernelNews
 from lab.telemetry.store.rawlog import LogFrameKind, Sample, frames, sample_of
+from lab.telemetry.store.recording_folder import damage_as_invalid
+from lab.telemetry.store.row_tables import RowFrames
 from lab.telemetry.store.sample_layout import CounterTable
 
 if TYPE_CHECKING:
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from lab.telemetry.store.rawlog import LogFrame
+    from lab.telemetry.store.row_tables import RowColumns
 
 _ALL: Final = 1 << 62
 
@@ -43,25 +49,32 @@ class LogStore:
     """All of a log, in the order of time."""
 
     def __init__(self, path: Path) -> None:
-        """InvalidInput when it is no log, OSError when it cannot be read."""
+        """InvalidInput when it is no log, or has frames that no recorder writes; OSError when it cannot be read."""
         self._samples: list[Sample] = []
         self._events: list[dict[str, Any]] = []
         self._port_events: list[memoryview] = []
         self._news: list[tuple[int, memoryview]] = []
+        self._rows = RowFrames()
         whole = frames(path)
-        self.header = self._header(path, next(whole, None))
-        self.sections = {data["table"]: CounterTable.from_data(data) for data in self.header["sections"]}
-        for frame in whole:
-            if frame.kind == LogFrameKind.SAMPLE:
-                self._samples.append(sample_of(frame))
-            elif frame.kind == LogFrameKind.PORT_EVENTS:
-                self._port_events.append(frame.data)
-            elif frame.kind == LogFrameKind.KERNEL_NEWS:
-                self._news.append((frame.ns, frame.data))
-            elif frame.kind == LogFrameKind.EVENT:
-                self._events.append({"ns": frame.ns, **json.loads(bytes(frame.data))})
+        with damage_as_invalid(path):
+            self.header = self._header(path, next(whole, None))
+            self.sections = {data["table"]: CounterTable.from_data(data) for data in self.header["sections"]}
+            for frame in whole:
+                self._take(frame)
         places = [sample.places for sample in self._samples]
         self._touched = np.unique(np.concatenate(places)).astype(np.int64) if places else np.zeros(0, np.int64)
+
+    def _take(self, frame: LogFrame) -> None:
+        if frame.kind == LogFrameKind.SAMPLE:
+            self._samples.append(sample_of(frame))
+        elif frame.kind == LogFrameKind.PORT_EVENTS:
+            self._port_events.append(frame.data)
+        elif frame.kind == LogFrameKind.KERNEL_NEWS:
+            self._news.append((frame.ns, frame.data))
+        elif frame.kind == LogFrameKind.EVENT:
+            self._events.append({"ns": frame.ns, **json.loads(bytes(frame.data))})
+        elif frame.kind == LogFrameKind.ROWS:
+            self._rows.add(frame.ns, frame.data)
 
     @staticmethod
     def _header(path: Path, frame: Any) -> dict[str, Any]:
@@ -105,6 +118,11 @@ class LogStore:
         rows = self.rows(table)
         found = [section.values(column, rows, window.words, window.ns) for window in self.windows()]
         return found[0] if found else np.zeros((0, len(rows)), np.uint64)
+
+    @cached_property
+    def row_tables(self) -> dict[str, RowColumns]:
+        """The tables that grew, by their names."""
+        return self._rows.tables()
 
     def events(self) -> list[dict[str, Any]]:
         """What ports, kernel and routers told, by time."""

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from lab.telemetry.store.row_tables import RowSchema
 
 _HEAD: Final = struct.Struct("<IBxxxIq")
 """Magic, kind, length of the content, and its time in ns of CLOCK_MONOTONIC; the CRC-32 of all that and the content
@@ -48,6 +50,8 @@ class LogFrameKind(IntEnum):
     """The number of a node, and what rtnetlink said there."""
     EVENT = 5
     """One event (JSON)."""
+    ROWS = 6
+    """Rows of a table that grows (``row_tables``), which happened at the frame's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,11 @@ class LogWriter:
         self._last = words
         self.last_ns = ns
         self.frame(LogFrameKind.SAMPLE, ns, head + moved)
+
+    def rows(self, schema: RowSchema, ns: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows to a table that grows; none is fine."""
+        if rows:
+            self.frame(LogFrameKind.ROWS, ns, schema.pack(rows))
 
     def frame(self, kind: LogFrameKind, ns: int, data: bytes) -> None:
         """Append a frame; it is on its way to the disk half a second later."""

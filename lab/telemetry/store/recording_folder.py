@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,11 @@ class Folder:
     def tables(self) -> Path:
         """Counters as time series, in Parquet."""
         return self.path / "counters"
+
+    @property
+    def rows(self) -> Path:
+        """Tables that grew, in Parquet."""
+        return self.path / "rows"
 
     @property
     def events(self) -> Path:
@@ -160,7 +166,15 @@ def damage_as_invalid(path: Path) -> Iterator[None]:
     """Raise InvalidInput about a recording that says what no recorder has written."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        struct.error,
+    ) as error:
         said = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise invalid(path, f"is damaged: {said}") from error
 

@@ -13,6 +13,7 @@ from lab.report.playback import playback
 from lab.report.run_facts import ReportFacts, gather
 from lab.scenario import library
 from lab.telemetry.read.recording import Recording
+from lab.telemetry.sample.queue_pairs import SCHEMA
 from lab.telemetry.store import recording_folder as files
 from tests.unit.scenario.test_judge import LINK, TOPOLOGY, storm
 from tests.unit.telemetry.made import START, STEP, Made
@@ -116,10 +117,11 @@ def test_many_queue_pairs_are_a_few_lines(tmp_path: Path) -> None:
     making = free(tmp_path)
     for after, state in ((0, "RTS"), (4 * 10**9, "gone")):
         for number in range(30):
-            told = queue_pair(17 + number, state, type="RC", remote=5, pid=9, program="ib_write_bw")
-            making.event(START + after + number * 10**7, **{**told, "node": f"h{number % 8 + 1}"})
-    lines = [moment.what for moment in facts_of(making.finished()).timeline if "QP" in moment.what]
-    assert lines == [
+            row = queue_pair(17 + number, state, node=f"h{number % 8 + 1}")
+            making.log.rows(SCHEMA, START + after + number * 10**7, [row])
+    moments = [moment for moment in facts_of(making.finished()).timeline if "QP" in moment.what]
+    assert {moment.source for moment in moments} == {"rows/queue_pairs.parquet"}
+    assert [moment.what for moment in moments] == [
         "30 QPs of h1:eth1, h2:eth1, h3:eth1, h4:eth1 and 4 more in state RTS: ib_write_bw",
-        "30 QPs of h1:eth1, h2:eth1, h3:eth1, h4:eth1 and 4 more gone: ib_write_bw",
+        "30 QPs of h1:eth1, h2:eth1, h3:eth1, h4:eth1 and 4 more gone",
     ]

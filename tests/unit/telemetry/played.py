@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lab.dataplane.port_layout import Drop
+from lab.telemetry.sample.queue_pairs import SCHEMA
 from lab.telemetry.store.recording_folder import append_line
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import START, STEP, Made
@@ -26,8 +27,7 @@ def played(path: Path) -> Made:
     made.event(
         START + 1, source="routing", kind="bgp", node="leaf1", interface="swp1", state="Established", before=""
     )
-    for qpn, remote in ((17, 18), (19, 20)):
-        made.event(START + 2, **queue_pair(qpn, "RTS", type="RC", remote=remote, pid=9, program="ib_write_bw"))
+    made.log.rows(SCHEMA, START + 2, [queue_pair(qpn, "RTS", remote=remote) for qpn, remote in ((17, 18), (19, 20))])
     made.phase("baseline")
     for _ in range(SAMPLES):
         made.sample()
@@ -42,8 +42,7 @@ def played(path: Path) -> Made:
     for number in range(1, SAMPLES + 1):
         _move(made, number)
         made.sample(late=700 * number)
-    made.event(made.ns, **queue_pair(17, "ERR", "RTS", type="RC", remote=18, pid=9, program="ib_write_bw"))
-    made.event(made.ns, **queue_pair(19, "gone", "RTS"))
+    made.log.rows(SCHEMA, made.ns, [queue_pair(17, "ERR", "RTS"), queue_pair(19, "gone", "RTS", remote=20)])
     made.phase("fix")
     made.counters(PORT)["queue"]["depth_bytes"][3] = 0
     for _ in range(SAMPLES):
@@ -51,11 +50,12 @@ def played(path: Path) -> Made:
     return made
 
 
-def queue_pair(qpn: int, state: str, before: str = "", **more: Any) -> dict[str, Any]:
-    """What is told of a queue pair of h1."""
+def queue_pair(qpn: int, state: str, before: str = "", remote: int = 18, node: str = "h1") -> dict[str, Any]:
+    """A row of a queue pair of a host."""
+    program = "" if state == "gone" else "ib_write_bw"
     return {
-        "source": "rdma", "kind": "qp", "node": "h1", "interface": "eth1", "qpn": qpn, "state": state,
-        "before": before, **more,
+        "node": node, "interface": "eth1", "qpn": qpn, "state": state, "before": before, "type": "RC",
+        "remote": remote, "pid": 9, "program": program,
     }  # fmt: skip
 
 

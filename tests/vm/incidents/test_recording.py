@@ -17,16 +17,19 @@ from lab.scenario.stage import Stage
 from lab.scenario.traffic.finite_transfers import fetch, transfer
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.record.recorder import Recorder
+from lab.telemetry.sample.queue_pairs import SCHEMA
+from lab.telemetry.store.log_store import LogStore
 from tests import backend
 from tests.fabric.command import TOPOLOGIES, argv, rocelab, rocelab_json
 from tests.recorded import killed_after
-from tests.vm.one_switch import OVERHEAD
+from tests.vm.one_switch import OVERHEAD, waited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from lab.backends.backend import Fabric
+    from lab.telemetry.store.recording_folder import Folder
 
 pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.long, pytest.mark.timeout(900)]
 NAME = "incast"
@@ -55,6 +58,12 @@ def alone(fabric: Fabric) -> float:  # noqa: ARG001 - it runs there
     return incast()[0]
 
 
+def all_gone(folder: Folder) -> bool:
+    """Whether the log of a recording that still runs has a last row for every QP."""
+    rows = LogStore(folder.log).row_tables[SCHEMA.table].dicts()
+    return {row["state"] for row in {(row["node"], row["qpn"]): row for row in rows}.values()} == {"gone"}
+
+
 @pytest.fixture(scope="module")
 def recorded(fabric: Fabric, alone: float, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, float]:  # noqa: ARG001
     """An incast between two quiet phases, and its goodput."""
@@ -65,6 +74,7 @@ def recorded(fabric: Fabric, alone: float, tmp_path_factory: pytest.TempPathFact
         goodput, done = incast()
         recorder.command("", argv(*INCAST), done, began=0)
         recorder.phase("after")
+        waited(lambda: all_gone(recorder.folder), "the QPs to be seen as gone")
     return Recording.open(folder), goodput
 
 
@@ -133,6 +143,25 @@ def test_the_sessions_of_both_protocols_are_told(recorded: tuple[Recording, floa
     assert {event.data["state"] for event in recording.events(kind="bgp")} == {"Established"}
     assert {event.data["state"] for event in recording.events(kind="bfd")} == {"up"}
     assert recording.events(kind="daemon_lost") == []
+
+
+def test_queue_pairs_that_appear_and_go_are_rows_with_their_own_times(recorded: tuple[Recording, float]) -> None:
+    """Three writers and their sink: every QP names the one at the other end, and all were seen only in the middle."""
+    recording, _ = recorded
+    incast, table = recording.phase("incast"), recording.table("queue_pairs")
+    assert {node for node, _, _ in table.keys} == {"h1", "h2", "h3", "h4"}
+    far = {"h4": {"h1", "h2", "h3"}, "h1": {"h4"}, "h2": {"h4"}, "h3": {"h4"}}
+    for (node, _, qpn), series in table:
+        states = series.column("state").tolist()
+        assert incast.start < series.ns[0] <= incast.end + 10**9
+        assert (states[-1], series.column("before")[0]) == ("gone", "")
+        assert series.column("before").tolist()[1:] == states[:-1]
+        assert set(series.column("type")) == {"RC"}
+        if "RTS" in states:
+            remote = int(series.column("remote")[states.index("RTS")])
+            peers = [key for key in table.keys if key[0] in far[str(node)] and key[2] == remote]
+            assert any(qpn in table.series(peer).column("remote").tolist() for peer in peers)
+    assert len(recording.events(source="rdma", kind="qp")) == len(table.rows) >= 12
 
 
 def test_one_that_is_killed_is_readable_up_to_the_last_second(fabric: Fabric, tmp_path: Path) -> None:

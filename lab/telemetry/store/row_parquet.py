@@ -1,0 +1,68 @@
+"""Row tables as Parquet, in long form: a file for each table, a row for each change, with ``ns`` and ``time``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lab.telemetry.store.row_tables import RowColumns, RowSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_COMPRESSION: Final = "zstd"
+_MOST_ROWS: Final = 20_000_000
+"""Of a table that is read: a small file can say that it has any number of equal rows."""
+
+
+def write_row_tables(tables: Mapping[str, RowColumns], folder: Path, offset: int) -> None:
+    """Write tables into a folder, which is made; ``offset`` is as in ``parquet.write_tables``.
+
+    OSError when the disk is full.
+    """
+    for name, table in tables.items():
+        folder.mkdir(exist_ok=True)
+        columns = {
+            "ns": pa.array(table.ns),
+            "time": pa.array(table.ns + offset, pa.timestamp("ns", "UTC")),
+            **{column: pa.array(table.columns[column], _arrow_type(of)) for column, of in table.schema.columns},
+        }
+        pq.write_table(pa.table(columns), _file(folder, name), compression=_COMPRESSION)
+
+
+def read_row_table(folder: Path, schema: RowSchema) -> RowColumns:
+    """A table as it was written; OSError, ValueError (pyarrow's own are) or KeyError when it is damaged."""
+    path = _file(folder, schema.table)
+    with pq.ParquetFile(path) as file:
+        if (count := file.metadata.num_rows) > _MOST_ROWS:
+            raise ValueError(f"{path.name} has {count} rows: at most {_MOST_ROWS} are read")
+        found = file.read(["ns", *(name for name, _ in schema.columns)])
+    columns = {name: _values(found.column(name), of) for name, of in schema.columns}
+    ns = _values(found.column("ns"), "i8")
+    if np.any(np.diff(ns) < 0):
+        raise ValueError(f"{path.name} is not in the order of time")
+    return RowColumns(schema, ns, columns)
+
+
+def _file(folder: Path, table: str) -> Path:
+    return folder / f"{table}.parquet"
+
+
+def _values(column: pa.ChunkedArray, of: str) -> NDArray[Any]:
+    if column.null_count:
+        raise ValueError("a column has rows without a value")
+    arrow = _arrow_type(of)
+    values = column.cast(arrow)
+    if pa.types.is_string(arrow):
+        return np.array(values.to_pylist(), object)
+    return np.asarray(values.to_numpy(), np.dtype(of))
+
+
+def _arrow_type(of: str) -> pa.DataType:
+    return pa.string() if of.startswith("S") else pa.from_numpy_dtype(np.dtype(of))
