@@ -33,9 +33,11 @@ def port_record(port: PortQos, node: NodePorts, interface: str, mac: str) -> np.
     record["pfc_rx"] = port.pfc.rx_priorities
     record["mac"] = list(bytes.fromhex(mac.replace(":", "")))
     _classify(record, port)
-    record["queue"] = [_queue(queue) for queue in port.queues]
+    for number, queue in enumerate(port.queues):
+        _fill_queue(record["queue"][number], queue)
     lossless = members(port.lossless_groups)
-    record["group"] = [_group(group, number in lossless) for number, group in enumerate(port.groups)]
+    for number, group in enumerate(port.groups):
+        _fill_group(record["group"][number], group, lossless=number in lossless)
     return record
 
 
@@ -77,11 +79,19 @@ def _classify(record: np.void, port: PortQos) -> None:
     record["lossless"] = port.pfc.priorities
 
 
-def _queue(queue: QueueQos) -> tuple[int, ...]:
-    curve = (round(queue.ecn.pmax * _PMAX_UNIT), queue.ecn.kmin, queue.ecn.kmax) if queue.ecn.enabled else (0, 0, 0)
-    return (*curve, queue.limit, queue.weight or 0)
+def _fill_queue(record: np.void, queue: QueueQos) -> None:
+    if queue.ecn.enabled:
+        record["pmax"] = round(queue.ecn.pmax * _PMAX_UNIT)
+        record["kmin"] = queue.ecn.kmin
+        record["kmax"] = queue.ecn.kmax
+    record["limit"] = queue.limit
+    record["weight"] = queue.weight or 0
 
 
-def _group(group: GroupQos, lossless: bool) -> tuple[int, ...]:
-    alpha = 0 if group.alpha is None else int(group.alpha * _ALPHA_UNIT)
-    return (group.reserved, group.xoff or 0, group.xon, group.headroom, alpha, lossless)
+def _fill_group(record: np.void, group: GroupQos, *, lossless: bool) -> None:
+    record["reserved"] = group.reserved
+    record["xoff"] = group.xoff or 0
+    record["xon"] = group.xon
+    record["headroom"] = group.headroom
+    record["alpha"] = 0 if group.alpha is None else int(group.alpha * _ALPHA_UNIT)
+    record["lossless"] = lossless

@@ -175,17 +175,22 @@ def _build(spec: TopologySpec) -> Topology:
 def _written(spec: TopologySpec) -> tuple[list[Node], list[Cable]]:
     """Nodes from the top tier down, each tier in the order of the text; cables in the order of the text."""
     nodes = [
-        Node(name, node.role, node.pod or 0, node.role is Role.HOST and node.rdma is not False)
+        Node(
+            name=name,
+            role=node.role,
+            pod=node.pod or 0,
+            rdma=node.role is Role.HOST and node.rdma is not False,
+        )
         for name, node in spec.nodes.items()
     ]
     nodes.sort(key=lambda node: -node.role.tier)
     other = spec.defaults
     cables = [
         Cable(
-            (link.ends[0], link.ends[1]),
-            other.rate if link.rate is None else link.rate,
-            other.mtu if link.mtu is None else link.mtu,
-            other.delay if link.delay is None else link.delay,
+            ends=(link.ends[0], link.ends[1]),
+            rate=other.rate if link.rate is None else link.rate,
+            mtu=other.mtu if link.mtu is None else link.mtu,
+            delay=other.delay if link.delay is None else link.delay,
         )
         for link in spec.links
     ]
@@ -203,9 +208,13 @@ def _overridden(spec: TopologySpec, links: tuple[Link, ...]) -> tuple[Link, ...]
 
 def _routing(spec: TopologySpec) -> Routing:
     written = spec.routing
-    bfd = Bfd(written.bfd.enabled, written.bfd.interval, written.bfd.multiplier)
-    underlay = written.underlay or (spec.overlay.underlay if spec.overlay else None) or Underlay.EBGP
-    return Routing(written.hash_policy, written.hash_seed, written.host_family, bfd, underlay)
+    return Routing(
+        hash_policy=written.hash_policy,
+        hash_seed=written.hash_seed,
+        host_family=written.host_family,
+        bfd=Bfd(enabled=written.bfd.enabled, interval=written.bfd.interval, multiplier=written.bfd.multiplier),
+        underlay=written.underlay or (spec.overlay.underlay if spec.overlay else None) or Underlay.EBGP,
+    )
 
 
 def _addressing(spec: AddressingSpec) -> Addressing:

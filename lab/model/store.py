@@ -10,7 +10,7 @@ from ipaddress import ip_network
 from typing import Any, Final
 
 from lab.errors import InvalidInput, Problem
-from lab.model.overlay.overlay_store import dump_overlay, restore_overlay
+from lab.model.overlay.overlay_store import by_name, dump_overlay, restore_overlay
 from lab.model.qos.qos_store import dump_intent, restore_intent
 from lab.model.topology import (
     Addressing,
@@ -31,6 +31,12 @@ from lab.model.topology import (
 _VERSION: Final = 4
 _POOLS: Final = tuple(Addressing.__slots__)
 _FAULT: Final = tuple(DeclaredFault.__slots__)
+_ROUTING: Final = ("hash_policy", "hash_seed", "host_family")
+_BFD: Final = ("enabled", "interval", "multiplier")
+_NODE: Final = ("name", "role", "pod", "rdma")
+_LINK: Final = ("rate", "mtu", "delay")
+_ENDS: Final = 4
+"""A link's two ends, node and interface of each, lie before its other fields."""
 
 
 def dump(topology: Topology) -> str:
@@ -41,17 +47,23 @@ def dump(topology: Topology) -> str:
             "version": _VERSION,
             "name": topology.name,
             "description": topology.description,
-            "routing": [routing.hash_policy, routing.hash_seed, routing.host_family],
+            "routing": [getattr(routing, name) for name in _ROUTING],
             "underlay": routing.underlay,
-            "bfd": [bfd.enabled, bfd.interval, bfd.multiplier],
+            "bfd": [getattr(bfd, name) for name in _BFD],
             "qos": None if topology.qos is None else dump_intent(topology.qos),
             "frr": topology.frr,
             "faults": [{name: getattr(fault, name) for name in _FAULT} for fault in topology.faults],
             "overlay": None if topology.overlay is None else dump_overlay(topology.overlay),
             "addressing": [str(getattr(topology.addressing, pool)) for pool in _POOLS],
-            "nodes": [[node.name, node.role, node.pod, node.rdma] for node in topology.nodes],
+            "nodes": [[getattr(node, name) for name in _NODE] for node in topology.nodes],
             "links": [
-                [link.a.node, link.a.interface, link.b.node, link.b.interface, link.rate, link.mtu, link.delay]
+                [
+                    link.a.node,
+                    link.a.interface,
+                    link.b.node,
+                    link.b.interface,
+                    *(getattr(link, name) for name in _LINK),
+                ]
                 for link in topology.links
             ],
         },
@@ -73,7 +85,6 @@ def restore(text: str, source: str = "<stored topology>") -> Topology:
 
 
 def _topology(data: dict[str, Any]) -> Topology:
-    policy, seed, family = data["routing"]
     # Recordings of before there was `routing.underlay` have it in their overlay, or none.
     underlay = data.get("underlay") or (data["overlay"] or {}).get("underlay", Underlay.EBGP)
     pools: dict[str, Any] = {
@@ -82,17 +93,33 @@ def _topology(data: dict[str, Any]) -> Topology:
     return Topology(
         name=data["name"],
         description=data["description"],
-        routing=Routing(
-            HashPolicy(policy), SeedPolicy(seed), HostFamily(family), Bfd(*data["bfd"]), Underlay(underlay)
+        routing=_routing(
+            **by_name(_ROUTING, data["routing"]), bfd=Bfd(**by_name(_BFD, data["bfd"])), underlay=Underlay(underlay)
         ),
         addressing=Addressing(**pools),
         qos=None if data["qos"] is None else restore_intent(data["qos"]),
         overlay=None if data["overlay"] is None else restore_overlay(data["overlay"]),
         frr={str(name): str(lines) for name, lines in data["frr"].items()},
         faults=tuple(DeclaredFault(**fault) for fault in data["faults"]),
-        nodes=tuple(Node(name, Role(role), pod, rdma) for name, role, pod, rdma in data["nodes"]),
-        links=tuple(
-            Link(Endpoint(node_a, port_a), Endpoint(node_b, port_b), rate, mtu, delay)
-            for node_a, port_a, node_b, port_b, rate, mtu, delay in data["links"]
-        ),
+        nodes=tuple(_node(**by_name(_NODE, each)) for each in data["nodes"]),
+        links=tuple(map(_link, data["links"])),
     )
+
+
+def _routing(*, hash_policy: str, hash_seed: str, host_family: str, **others: Any) -> Routing:
+    return Routing(
+        hash_policy=HashPolicy(hash_policy),
+        hash_seed=SeedPolicy(hash_seed),
+        host_family=HostFamily(host_family),
+        **others,
+    )
+
+
+def _node(*, role: str, **others: Any) -> Node:
+    return Node(role=Role(role), **others)
+
+
+def _link(data: list[Any]) -> Link:
+    node_a, interface_a, node_b, interface_b = data[:_ENDS]
+    others = by_name(_LINK, data[_ENDS:])
+    return Link(a=Endpoint(node_a, interface_a), b=Endpoint(node_b, interface_b), **others)

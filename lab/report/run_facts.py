@@ -189,9 +189,17 @@ def _moved(recording: Recording) -> Iterator[Moved]:
         phase = next((phase.name for phase in phases if phase.start <= each.ns <= phase.end), "")
         start = (each.ns - recording.clock.start) / _NS
         yield Moved(
-            each.pair, each.verb, phase, start, each.seconds, each.bytes, each.messages, each.goodput_bps,
-            each.message_median, each.message_max,
-        )  # fmt: skip
+            pair=each.pair,
+            verb=each.verb,
+            phase=phase,
+            start=start,
+            seconds=each.seconds,
+            bytes=each.bytes,
+            messages=each.messages,
+            goodput_bps=each.goodput_bps,
+            message_median=each.message_median,
+            message_max=each.message_max,
+        )
 
 
 def _faults(recording: Recording, told: ScenarioText) -> tuple[ReportedFault, ...]:

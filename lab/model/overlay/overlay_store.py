@@ -1,15 +1,37 @@
-"""An overlay as plain data for JSON, and back, exactly."""
+"""An overlay as plain data for JSON, and back, exactly.
+
+Many like things are stored as lists without the names of their fields. Both directions take the names from one tuple.
+"""
 
 from __future__ import annotations
 
 from ipaddress import IPv4Address, ip_address, ip_network
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.model.overlay.intent import Attachment, Bond, Border, Design, Flooding, Network, Overlay, Tenant
 from lab.model.topology import Endpoint
 
-_LATER: Final[tuple[Any, ...]] = (0, "", "")
-"""Distinguisher, target and group of a network that was stored before there were any."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TENANT: Final = ("name", "l3vni", "rd", "rt")
+_NETWORK: Final = (
+    "name", "vlan", "l2vni", "tenant", "subnets", "gateways", "attachments", "rd", "rt", "group",
+)  # fmt: skip
+_TENANT_ALWAYS, _NETWORK_ALWAYS = 2, 7
+"""Fields that the first versions stored already."""
+
+
+def by_name(names: Sequence[str], values: Sequence[Any], least: int | None = None) -> dict[str, Any]:
+    """Stored values by the names of their fields; the last ones may be missing, down to ``least``.
+
+    ValueError when there are fewer, or more than names; TypeError when they are no list.
+    """
+    if not isinstance(values, list):
+        raise TypeError(values)
+    if not (len(names) if least is None else least) <= len(values) <= len(names):
+        raise ValueError(values)
+    return dict(zip(names, values, strict=False))
 
 
 def dump_overlay(overlay: Overlay) -> dict[str, Any]:
@@ -17,7 +39,7 @@ def dump_overlay(overlay: Overlay) -> dict[str, Any]:
     return {
         "design": overlay.design,
         "gateway_mac": overlay.gateway_mac,
-        "tenants": [[tenant.name, tenant.l3vni, tenant.rd, tenant.rt] for tenant in overlay.tenants],
+        "tenants": [[getattr(tenant, name) for name in _TENANT] for tenant in overlay.tenants],
         "networks": [_dump_network(network) for network in overlay.networks],
         "leaks": [list(pair) for pair in overlay.leaks],
         "flooding": overlay.flooding,
@@ -33,18 +55,13 @@ def dump_overlay(overlay: Overlay) -> dict[str, Any]:
 
 
 def _dump_network(network: Network) -> list[Any]:
-    return [
-        network.name,
-        network.vlan,
-        network.l2vni,
-        network.tenant,
-        [str(subnet) for subnet in network.subnets],
-        [str(gateway) for gateway in network.gateways],
-        [[each.end.node, each.end.interface, each.tagged] for each in network.attachments],
-        network.rd,
-        network.rt,
-        "" if network.group is None else str(network.group),
-    ]
+    plain = {
+        "subnets": [str(subnet) for subnet in network.subnets],
+        "gateways": [str(gateway) for gateway in network.gateways],
+        "attachments": [[each.end.node, each.end.interface, each.tagged] for each in network.attachments],
+        "group": "" if network.group is None else str(network.group),
+    }
+    return [plain[name] if name in plain else getattr(network, name) for name in _NETWORK]
 
 
 def restore_overlay(data: dict[str, Any]) -> Overlay:
@@ -54,35 +71,32 @@ def restore_overlay(data: dict[str, Any]) -> Overlay:
     groups.
     """
     return Overlay(
-        tenants=tuple(Tenant(*each) for each in data["tenants"]),
-        networks=tuple(_network(*each) for each in data["networks"]),
+        tenants=tuple(Tenant(**by_name(_TENANT, each, _TENANT_ALWAYS)) for each in data["tenants"]),
+        networks=tuple(_network(**by_name(_NETWORK, each, _NETWORK_ALWAYS)) for each in data["networks"]),
         design=Design(data["design"]),
         gateway_mac=str(data["gateway_mac"]),
         leaks=tuple((one, other) for one, other in data.get("leaks", ())),
         border=tuple(
-            Border(Endpoint(node, interface), int(asn), tuple(map(ip_network, prefixes)))
+            Border(router=Endpoint(node, interface), asn=int(asn), prefixes=tuple(map(ip_network, prefixes)))
             for node, interface, asn, prefixes in data.get("border", ())
         ),
         bonds=tuple(
-            Bond(int(number), tuple(Endpoint(*end) for end in members), str(forwarder))
+            Bond(
+                number=int(number),
+                members=tuple(Endpoint(node, interface) for node, interface in members),
+                forwarder=str(forwarder),
+            )
             for number, members, forwarder in data.get("bonds", ())
         ),
         flooding=Flooding(data.get("flooding", Flooding.INGRESS)),
     )
 
 
-def _network(*data: Any) -> Network:
-    name, vlan, l2vni, tenant, subnets, gateways, attachments, *later = data
-    rd, rt, group = (*later, *_LATER[len(later) :])
+def _network(*, subnets: Any, gateways: Any, attachments: Any, group: str = "", **others: Any) -> Network:
     return Network(
-        name,
-        vlan,
-        l2vni,
-        tenant,
-        tuple(map(ip_network, subnets)),
-        tuple(map(ip_address, gateways)),
-        tuple(Attachment(Endpoint(node, interface), tagged) for node, interface, tagged in attachments),
-        rd,
-        rt,
-        IPv4Address(group) if group else None,
+        subnets=tuple(map(ip_network, subnets)),
+        gateways=tuple(map(ip_address, gateways)),
+        attachments=tuple(Attachment(Endpoint(node, interface), tagged) for node, interface, tagged in attachments),
+        group=IPv4Address(group) if group else None,
+        **others,
     )

@@ -46,7 +46,14 @@ def _keep(stage: Stage, verb: Verb, size: int, qps: int, completions: Iterable[C
     for each in sorted(completions, key=lambda one: one.began + one.seconds):
         stage.recorder.transfer(
             Transfer(
-                round(each.began * 1e9), str(each.pair.src), str(each.pair.dst), verb.value, size, qps,
-                each.messages, each.seconds, each.times,
+                ns=round(each.began * 1e9),
+                src=str(each.pair.src),
+                dst=str(each.pair.dst),
+                verb=verb.value,
+                size=size,
+                qps=qps,
+                messages=each.messages,
+                seconds=each.seconds,
+                times=each.times,
             )
-        )  # fmt: skip
+        )

@@ -463,9 +463,14 @@ class Recording:
 
 def _command(line: Mapping[str, Any]) -> RecordedCommand:
     return RecordedCommand(
-        line["ns"], int(line["end_ns"]), str(line["node"]), tuple(map(str, line["argv"])), int(line["exit_code"]),
-        str(line["stdout"]), str(line["stderr"]),
-    )  # fmt: skip
+        ns=line["ns"],
+        end_ns=int(line["end_ns"]),
+        node=str(line["node"]),
+        argv=tuple(map(str, line["argv"])),
+        exit_code=int(line["exit_code"]),
+        stdout=str(line["stdout"]),
+        stderr=str(line["stderr"]),
+    )
 
 
 def described(log: LogStore) -> dict[str, Any]:

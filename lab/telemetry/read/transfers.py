@@ -94,9 +94,16 @@ def read_transfers(path: Path) -> tuple[Transfer, ...]:
 
 def _read(line: Mapping[str, Any]) -> Transfer:
     made = Transfer(
-        int(line["ns"]), str(line["src"]), str(line["dst"]), str(line["verb"]), int(line["size"]), int(line["qps"]),
-        int(line["messages"]), float(line["seconds"]), tuple(map(float, line["times"])),
-    )  # fmt: skip
+        ns=int(line["ns"]),
+        src=str(line["src"]),
+        dst=str(line["dst"]),
+        verb=str(line["verb"]),
+        size=int(line["size"]),
+        qps=int(line["qps"]),
+        messages=int(line["messages"]),
+        seconds=float(line["seconds"]),
+        times=tuple(map(float, line["times"])),
+    )
     if not all(0 < each < math.inf for each in (made.seconds, *made.times)):
         raise ValueError(f"a transfer of {made.seconds} s")
     return made

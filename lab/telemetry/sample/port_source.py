@@ -100,7 +100,15 @@ def _section(scope: CounterScope, names: tuple[tuple[str, str], ...], places: tu
     record = block.base
     columns = tuple(_column(counter, record, start) for counter in NAMED if counter.scope is scope)
     keys = ("node", "interface", scope.value)
-    return CounterTable(_TABLES[scope], keys, names, places, columns, CLASSES, record.itemsize // _WORD)
+    return CounterTable(
+        table=_TABLES[scope],
+        keys=keys,
+        names=names,
+        places=places,
+        columns=columns,
+        numbers=CLASSES,
+        stride=record.itemsize // _WORD,
+    )
 
 
 def _column(counter: PortCounter, record: np.dtype[Any], start: int) -> CounterColumn:
@@ -109,7 +117,9 @@ def _column(counter: PortCounter, record: np.dtype[Any], start: int) -> CounterC
     running = None
     if counter.field == "paused_ns":
         running = start + _field(record, "paused_from")[1], start + _field(record, "paused_until")[1]
-    return CounterColumn(plain(counter.name), place, counter.gauge, counter.unit, running)
+    return CounterColumn(
+        name=plain(counter.name), offset=place, gauge=counter.gauge, unit=counter.unit, running=running
+    )
 
 
 def plain(name: str) -> str:

@@ -94,9 +94,18 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
     log = LogWriter(target, header, start, sum(source.width for source in sources))
     opened.callback(log.close)
     counted = next((source for source in sources if isinstance(source, RdmaSource)), None)
-    made = Sampler(log, sources, round(_NS / hz), _is_live(fabric), tail, listeners, sessions, queue_pairs, counted)
-    made.announces = not isinstance(target, Path)
-    return made
+    return Sampler(
+        log=log,
+        sources=sources,
+        interval=round(_NS / hz),
+        is_live=_is_live(fabric),
+        tail=tail,
+        listeners=listeners,
+        sessions=sessions,
+        queue_pairs=queue_pairs,
+        devices=counted,
+        announces=not isinstance(target, Path),
+    )
 
 
 def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | None, dict[str, Any] | None]:

@@ -21,11 +21,17 @@ def empty(numbering: Numbering) -> PortMaps:
     )
 
 
-def log_event(maps: PortMaps, *record: int) -> None:
+_EVENT = ("ns", "value", "port", "kind", "index")
+
+
+def log_event(maps: PortMaps, *values: int) -> None:
     """Log one event: ns, value, port, kind, index; its sequence number is that of the programs."""
     number = int(maps.event_count[0])
     maps.event_count[0] += 1
-    maps.events[number % port_layout.EVENTS] = (*record, number + 1)
+    record = maps.events[number % port_layout.EVENTS]
+    for name, value in zip(_EVENT, values, strict=True):
+        record[name] = value
+    record["sequence"] = number + 1
 
 
 def configured(topology: Topology) -> PortMaps:

@@ -1,10 +1,13 @@
 """Whatever a topology or a change may say fits the fields of a port's record, or is refused before it is written."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.dataplane import configure
 from lab.dataplane.configure import port_record
 from lab.dataplane.numbering import number_ports
 from lab.dataplane.port_layout import CONFIG
@@ -34,6 +37,36 @@ def written(topology: Topology, reaction: float = HOST_REACTION) -> None:
     for name, qos in resolve(topology, reaction).items():
         for interface, port in qos.ports.items():
             port_record(port, numbering.nodes[name], interface, "02:00:00:00:00:01")
+
+
+def _reordered(record: np.dtype[Any]) -> np.dtype[Any]:
+    """The same fields, from the last to the first, in the structures inside as well."""
+    fields: Any = record.fields
+    found = []
+    for name, (layout, *_) in reversed(fields.items()):
+        base = layout.base
+        found.append((name, _reordered(base) if base.fields else base, layout.shape))
+    return np.dtype(found)
+
+
+def _plain(record: Any) -> Any:
+    """By the names of fields, whatever their order."""
+    if record.dtype.names is None:
+        return record.tolist()
+    return {name: _plain(record[name]) for name in sorted(record.dtype.names)}
+
+
+def test_a_record_is_filled_by_the_names_of_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields that change their places in the C struct keep their values."""
+    topology = fabric("lab")
+    node, qos = number_ports(topology).nodes["leaf1"], resolve(topology)["leaf1"].ports["swp3"]
+    record = port_record(qos, node, "swp3", "02:00:00:00:00:01")
+    monkeypatch.setattr(configure, "CONFIG", _reordered(CONFIG))
+    other = port_record(qos, node, "swp3", "02:00:00:00:00:01")
+    assert other.dtype != record.dtype
+    assert _plain(other) == _plain(record)
+    assert record["queue"]["kmax"][3] == qos.queues[3].ecn.kmax > 0
+    assert record["group"]["headroom"][3] == qos.groups[3].headroom > 0
 
 
 def test_every_32_bit_size_of_a_record_is_known_here() -> None:

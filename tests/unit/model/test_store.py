@@ -86,6 +86,17 @@ def test_damage_is_told(text: str) -> None:
         restore(text, "state.json")
 
 
+@pytest.mark.parametrize("place", ["routing", "bfd", "nodes", "links", "tenants", "networks"])
+def test_a_value_too_many_or_too_few_is_damage(place: str) -> None:
+    """Values are stored without the names of their fields: a shorter or a longer row has other fields."""
+    for change in (lambda row: [*row, 1], lambda row: row[:1], lambda row: dict.fromkeys(map(str, row))):
+        data = json.loads(dump(tenants()))
+        found = data["overlay"] if place in {"tenants", "networks"} else data
+        found[place] = change(found[place]) if place in {"routing", "bfd"} else [change(row) for row in found[place]]
+        with pytest.raises(InvalidInput, match="is damaged"):
+            restore(json.dumps(data))
+
+
 def test_truncation_anywhere_is_told(small: Topology) -> None:
     text = dump(small)
     for length in range(0, len(text), 7):
