@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
-from lab.kernel.bpf import probe
 from lab.kernel.process import locks, netns_teardown, process, sockets
 from lab.rdma import sysfs
+from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,7 +126,7 @@ def _netns_mode() -> str:
 
 
 def _listens(namespace: Namespace) -> bool:
-    return namespace.inside(lambda: sockets.waits("udp", probe.ROCE_PORT))
+    return namespace.inside(lambda: sockets.waits("udp", ROCEV2_PORT))
 
 
 def _creation_failure(

@@ -20,6 +20,8 @@ _ATOMIC_ETH: Final = Struct("!QIQQ")
 _PFC: Final = Struct("!H8H")
 _WORD: Final = Struct("!I")
 _LOW_24: Final = 0xFFFFFF
+PSN_HALF: Final = 1 << 23
+"""Half of the ring of PSNs: a PSN less than that ahead of another one is after it (IBA vol. 1, 9.7.1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from lab.units import counted, quanta_to_seconds
 from lab.wire.filter.match import ANSWERS
 from lab.wire.frame import decode
+from lab.wire.headers import PSN_HALF
 from lab.wire.opcodes import Opcode, opcode_name
 from lab.wire.syndrome import AckKind
 
@@ -27,7 +28,6 @@ STORM: Final = 200_000_000
 """ns without an XON after which a pause is a storm, as PFC watchdogs have it by default."""
 _FLOWS: Final = 16384
 """Flows whose next PSN is remembered; the oldest are forgotten."""
-_HALF: Final = 0x800000
 _MASK: Final = 0xFFFFFF
 _CE: Final = 3
 _TRANSPORT: Final = 0xE0
@@ -105,7 +105,7 @@ class Watcher:
             return 0
         key = (interface, frame.src, frame.dst, bth.destqp)
         front = self._fronts.pop(key, bth.psn)
-        ahead = (bth.psn - front + _HALF & _MASK) - _HALF
+        ahead = (bth.psn - front + PSN_HALF & _MASK) - PSN_HALF
         if "READ Request" not in opcode_name(bth.opcode):
             self._fronts[key] = bth.psn + 1 & _MASK if ahead >= 0 else front
             if len(self._fronts) > _FLOWS:

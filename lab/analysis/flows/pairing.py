@@ -17,6 +17,7 @@ from lab.analysis.decode import value_runs
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import zeros
 from lab.analysis.transport.psn_tracker import MASK
+from lab.wire.headers import PSN_HALF
 from lab.wire.udp_ports import source_port
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _WINDOW: Final = 32768  # PSNs: how far an answer may lie behind the newest request
 _AHEAD: Final = 4096  # PSNs: how far an answer may be beyond the newest request of a capture that lacks some
-_HALF: Final = 0x800000
 _PAIRED_AT_ONCE: Final = 64
 _TRIES: Final = 32
 _HEARD: Final = 64  # answers of one stream in one round that are weighed
@@ -167,7 +167,7 @@ class _Sides:
 
 def _highest(psn: Ints) -> Ints:
     """Of requests in a row the highest PSN up to each: one that comes again does not unsay what was asked before."""
-    steps = (psn - psn[0] + _HALF & MASK) - _HALF
+    steps = (psn - psn[0] + PSN_HALF & MASK) - PSN_HALF
     found: Ints = psn[0] + np.maximum.accumulate(steps) & MASK
     return found
 

@@ -15,6 +15,7 @@ from lab.analysis.results.analysis_facts import SizeLoss
 from lab.analysis.results.number_format import address
 from lab.analysis.transport.naks import NOBODY
 from lab.analysis.transport.psn_tracker import MASK
+from lab.wire.headers import PSN_HALF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,6 @@ _CAUSES: Final = (*NOBODY, ops.ACKS[ops.SEQUENCE_ERROR])
 """Of steps back that a loss has."""
 _LEAST_LOST: Final = 3
 _KEPT: Final = 4096
-_HALF: Final = 0x800000
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Sizes:
         flows = flow[starts]
         self._settle(flows)
         acked = np.repeat(self._acked_of(flows), np.diff(starts, append=len(flow)))
-        arrived = (acked >= 0) & ((acked - psn & MASK) < _HALF)
+        arrived = (acked >= 0) & ((acked - psn & MASK) < PSN_HALF)
         self._keep(flows, np.maximum.reduceat(np.where(arrived, length, 0), starts))
         waiting = np.maximum.reduceat(np.where(arrived, 0, length << 24 | psn), starts)
         larger = np.flatnonzero(waiting > self._pending[flows])
@@ -97,7 +97,7 @@ class Sizes:
     def _settle(self, flows: Ints) -> None:
         """What waited may have been acknowledged meanwhile."""
         pending, acked = self._pending[flows], self._acked_of(flows)
-        done = np.flatnonzero((pending > 0) & (acked >= 0) & ((acked - (pending & MASK) & MASK) < _HALF))
+        done = np.flatnonzero((pending > 0) & (acked >= 0) & ((acked - (pending & MASK) & MASK) < PSN_HALF))
         self._keep(flows[done], pending[done] >> 24)
         self._pending[flows[done]] = 0
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.analysis.decode.columns import UNKNOWN
 from lab.analysis.transport.naks import HOLDS, IMPLIED, NOBODY
+from lab.wire.headers import PSN_HALF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MASK: Final = 0xFFFFFF
-_HALF: Final = 0x800000
 _GIVE_UP: Final = 8192
 """Packets beyond a gap after which the capture, not the network, must have lost what is missing."""
 _AHEAD: Final = 65536
@@ -28,7 +28,7 @@ PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
 
 def distance(psn: int, origin: int) -> int:
     """How far ``psn`` is beyond ``origin``, negative when behind."""
-    return (psn - origin + _HALF & MASK) - _HALF
+    return (psn - origin + PSN_HALF & MASK) - PSN_HALF
 
 
 def read_span(dmalen: int, mtu: int = 1024) -> int:

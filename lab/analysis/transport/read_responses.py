@@ -16,6 +16,7 @@ from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.decode import value_runs
 from lab.analysis.transport.naks import HOLDS, IMPLIED
 from lab.analysis.transport.psn_tracker import MASK, PsnGap, distance, fill, read_span
+from lab.wire.headers import PSN_HALF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,6 @@ _FLOWS: Final = 4096
 MAX_READS: Final = 65536
 """Flows whose outstanding READs are kept, and how many READs of all flows, so that memory is bounded."""
 _HOLES: Final = 64
-_HALF: Final = 0x800000
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Responses:
         step[0], opened[0] = (1, ops.CONTINUED[opcode[0]]) if track.front < 0 else (
             int(psn[0]) - track.front + 1 & MASK, track.open
         )  # fmt: skip
-        goes_on = np.where(ops.CONTINUED[opcode], opened & (step == 1), ~opened & (step > 0) & (step < _HALF))
+        goes_on = np.where(ops.CONTINUED[opcode], opened & (step == 1), ~opened & (step > 0) & (step < PSN_HALF))
         return bool((goes_on & ops.READ_RESPONSE[opcode]).all()) and not track.holes
 
     def _complete(self, flow: int, packets: Sorted, rows: Ints, reads: deque[tuple[int, int]]) -> None:

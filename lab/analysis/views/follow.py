@@ -16,6 +16,7 @@ from lab.analysis.read.capture_file import CaptureFile
 from lab.analysis.read.packet_batch import CHUNK
 from lab.analysis.results.number_format import DIRECTIONS, address, vni_or_none
 from lab.analysis.transport.psn_tracker import MASK
+from lab.wire.headers import PSN_HALF
 from lab.wire.opcodes import opcode_name
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 MAX_SIGHTINGS: Final = 10_000
 """Of one packet."""
-_HALF: Final = 0x800000
 _TOGETHER: Final = 10_000_000
 """ns between two sightings of one transmission at one link, at most: what is sent again comes later."""
 _NUMBERED: Final = 1_000_000_000
@@ -161,7 +161,7 @@ class _Finder:
             flow = address(kind[:4]), address(kind[4:8]), bool(kind[8])
             psn = roce.psn[ours[at]]
             last = self._last.get(flow, int(psn[0]))
-            steps = (np.diff(psn, prepend=last & MASK) + _HALF & MASK) - _HALF
+            steps = (np.diff(psn, prepend=last & MASK) + PSN_HALF & MASK) - PSN_HALF
             unwrapped = last + np.cumsum(steps)
             self._last[flow] = int(unwrapped[-1])
             laps[at] = unwrapped >> 24

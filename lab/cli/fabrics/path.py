@@ -17,6 +17,7 @@ from lab.routing.frr_config.render import has_routers
 from lab.routing.paths.traffic_end import stations_of
 from lab.routing.paths.tunnel_path import TunnelWalker
 from lab.routing.paths.underlay_path import Walker, check_port
+from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def path(
     rows = [
         (number, " > ".join([*map(str, each), goal.place.end.node])) for number, each in enumerate(found, start=1)
     ]
-    what = "all paths" if sport is None else f"UDP {start.place.address}:{sport} > {goal.place.address}:4791"
+    what = "all paths" if sport is None else f"UDP {start.place.address}:{sport} > {goal.place.address}:{ROCEV2_PORT}"
     stdout.print(table(f"{src} to {dst}, {what}", ("path", "leaves by"), rows))
     for number, each in enumerate(hops, start=1):
         stdout.print(table(f"path {number}", ("leaves by", "query", "answer", "prio", "queue"), _rows(each)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lab.diagnose.symptom import Evidence, Sign
 from lab.diagnose.symptoms import probes
 from lab.diagnose.symptoms.classes import mismatched
+from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ _LAST: Final = 1
 """Packets that may be between two readings of a link's ends where none has come before."""
 _MOST: Final = 0.5
 """Of what is sent: a link that loses less than that still carries."""
-_FILTERED: Final = re.compile(r"udp dport 4791 counter packets ([1-9]\d*)")
+_FILTERED: Final = re.compile(rf"udp dport {ROCEV2_PORT} counter packets ([1-9]\d*)")
 _GID: Final = re.compile(r"(?:infiniband/([^/\s]+)/ports/\d+/)?gids/(\d+):(\S+)")
 
 
@@ -174,7 +175,7 @@ def a_filter_counts(facts: WindowFacts) -> Iterator[Sign]:
     """A rule on UDP 4791 has hits, as somebody printed it."""
     for ran in facts.ran:
         if ran.argv[:1] == ("nft",) and (hits := _FILTERED.findall(ran.printed)):
-            says = f"packets hit a rule on UDP 4791: {' '.join(ran.argv)}"
+            says = f"packets hit a rule on UDP {ROCEV2_PORT}: {' '.join(ran.argv)}"
             yield Sign(ran.node, (Evidence(says, ran.node, "nft", sum(map(int, hits)), ran.seconds),))
 
 

@@ -13,6 +13,7 @@ from lab.errors import CommandFailed, EnvironmentLacks, LabError, OperationFaile
 from lab.kernel.bpf import bpf_object, clang, libbpf
 from lab.kernel.netlink import routes
 from lab.kernel.process import libc, netns_teardown, process, sockets, threads, tuning
+from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BTF: Final = Path("/sys/kernel/btf/vmlinux")
-ROCE_PORT: Final = 4791
-"""UDP destination port of RoCE v2 (IBA annex A17.9.2)."""
 _BTF_MAGIC: Final = 0xEB9F
 _QDISC_STRUCT_OPS: Final = b"\0bpf_struct_ops_Qdisc_ops\0"
 """Type that the kernel declares for each kind of struct_ops it accepts: here, queueing disciplines."""
@@ -156,7 +155,7 @@ def rxe() -> ProbeFinding:
         with netns_teardown.none_ending():
             process.run(["rdma", "link", "add", name, "type", "rxe", "netdev", "probe0"])
             try:
-                if not sockets.waits("udp", ROCE_PORT):
+                if not sockets.waits("udp", ROCEV2_PORT):
                     raise EnvironmentLacks("listens in the root namespace only")
             finally:
                 process.run(["rdma", "link", "del", name])

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from lab.wire.udp_ports import ROCEV2_PORT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from ipaddress import IPv4Address
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 SMALL: Final = 96
 """Octets of a small packet from its IP header on."""
 _HEADERS: Final = 28
-_ROCEV2: Final = 4791
 _TOS: Final = 106
 """DSCP 26 and ECT(0), as RDMA's transfers have it."""
 _NOBODY: Final = 0xFFFFFE
@@ -39,7 +40,7 @@ _SOL_PACKET, _STATISTICS, _ATTACH_FILTER = 263, 6, 26
 _ETH_P_IP: Final = 0x0800
 _FILTER: Final = b"".join(
     struct.pack("=HBBI", *each)
-    for each in ((0x28, 0, 0, 36), (0x15, 0, 3, _ROCEV2), (0x20, 0, 0, 46), (0x15, 0, 1, _NOBODY),
+    for each in ((0x28, 0, 0, 36), (0x15, 0, 3, ROCEV2_PORT), (0x20, 0, 0, 46), (0x15, 0, 1, _NOBODY),
                  (0x06, 0, 0, 64), (0x06, 0, 0, 0))
 )  # fmt: skip
 """Classic BPF: the first 64 octets where UDP's port and the queue pair are these, behind Ethernet and 20 of IPv4."""
@@ -126,7 +127,7 @@ def _send(sender: socket.socket, flow: SweepFlow, size: int, number: int) -> boo
     """Whether the kernel took it: it does not take one that is larger than its NIC's MTU."""
     payload = _BTH.pack(_SEND_ONLY, 0, 0xFFFF, _NOBODY, number).ljust(size - _HEADERS, b"\0")
     with contextlib.suppress(OSError):
-        sender.sendto(payload, (str(flow.dst), _ROCEV2))
+        sender.sendto(payload, (str(flow.dst), ROCEV2_PORT))
         return True
     return False
 

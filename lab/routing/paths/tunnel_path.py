@@ -20,7 +20,8 @@ from lab.model.qos.port import Trust
 from lab.model.qos.presets import ROCE_DSCP
 from lab.model.topology import Endpoint
 from lab.routing.paths.switch_tables import SwitchTables
-from lab.routing.paths.underlay_path import CIRCLE, MAX_HOPS, MAX_PATHS, ROCEV2, Walker, see_routes
+from lab.routing.paths.underlay_path import CIRCLE, MAX_HOPS, MAX_PATHS, Walker, see_routes
+from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -155,7 +156,7 @@ class TunnelWalker(Walker):
         if device is None:
             raise OperationFailed(f"{node} has no interface in VLAN {vlan} to route by", _EVPN)
         vrf = tables.master(device)
-        flow = ["from", str(self.src.place.address), "iif", device, *self._udp(self.sport, ROCEV2)]
+        flow = ["from", str(self.src.place.address), "iif", device, *self._udp(self.sport, ROCEV2_PORT)]
         for hop, said in self._choices(node, str(target), ["vrf", vrf], flow):
             out = str(hop.get("dev", hop.get("type")))
             onto = tables.vlan_of(out)
@@ -226,7 +227,7 @@ class TunnelWalker(Walker):
             raise OperationFailed(f"{end} has no leg that it sends by", "rocelab status shows its links")
         said = f"{end.interface}, {policy}: {{}}, 1 of {len(legs)}"
         if self.sport is not None and policy == bonding.BY_PORTS:
-            chosen = bonding.hash_of(self.src.place.address, self.dst.place.address, self.sport, ROCEV2)
+            chosen = bonding.hash_of(self.src.place.address, self.dst.place.address, self.sport, ROCEV2_PORT)
             legs = [legs[chosen % len(legs)]]
         for leg in legs:
             yield Endpoint(end.node, leg), frame.after("bond", said.format(leg))
@@ -276,7 +277,7 @@ class TunnelWalker(Walker):
     def _inner_hash(self) -> int:
         """This kernel's of the flow."""
         flow = self.src.place.address, self.dst.place.address
-        return flow_hash.hash_of(flow_hash.udp_frame(*flow, self.sport or 0, ROCEV2))
+        return flow_hash.hash_of(flow_hash.udp_frame(*flow, self.sport or 0, ROCEV2_PORT))
 
     def _class(self, at: Endpoint, frame: _Frame) -> int | None:
         """The priority that a port gives a packet by what it can see of it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import OperationFailed, UsageError
 from lab.kernel.process import process
+from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from lab.model.addressing import Address
     from lab.model.topology import Endpoint, Topology
 
-ROCEV2: Final = 4791
-"""UDP port of RoCEv2 (IBA vol. 1, annex A17.4)."""
 MAX_PATHS: Final = 256
 MAX_HOPS: Final = 64
 
@@ -47,7 +46,7 @@ class Walker:
 
     def of_flow(self, src: HostAttachment, dst: HostAttachment, sport: int) -> Path:
         """The one path of RoCEv2 packets with this UDP source port; OperationFailed where it ends elsewhere."""
-        flow = ["ipproto", "udp", "sport", str(sport), "dport", str(ROCEV2)]
+        flow = ["ipproto", "udp", "sport", str(sport), "dport", str(ROCEV2_PORT)]
         self._check_source(src, dst)
         path, at = [src.end], self._far(src.end)
         while at.node != dst.end.node:

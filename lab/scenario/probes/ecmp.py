@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from lab.model.hosts import parse_pair
 from lab.rdma.nic_choice import find_nic
 from lab.scenario.traffic.workload import said
+from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
@@ -44,7 +45,7 @@ def source_ports(stage: Stage, host: str, qps: int) -> list[int]:
         "-n",
         "-Q",
         "out",
-        f"src host {nic.address} and udp dst port 4791",
+        f"src host {nic.address} and udp dst port {ROCEV2_PORT}",
     )
     found: set[int] = set()
 
@@ -113,7 +114,9 @@ def draw(stage: Stage, node: str, fits: Callable[[], bool]) -> Entry:
 def _ask(stage: Stage, pair: str, came: str, ports: Iterable[int]) -> Completed:
     src, dst = (find_nic(stage.fabric, name).address for name in parse_pair(pair))
     node, _, interface = came.partition(":")
-    lines = [f"route get {dst} from {src} iif {interface} ipproto udp sport {port} dport 4791\n" for port in ports]
+    lines = [
+        f"route get {dst} from {src} iif {interface} ipproto udp sport {port} dport {ROCEV2_PORT}\n" for port in ports
+    ]
     return stage.fabric.namespace(node).run(_ASKED, stdin="".join(lines))
 
 

@@ -31,7 +31,7 @@ from lab.wire.craft.packet_values import (
     choice,
     named,
 )
-from lab.wire.headers import Placement, Selectivity, Tag
+from lab.wire.headers import PSN_HALF, Placement, Selectivity, Tag
 from lab.wire.summary import ECN_NAMES
 from lab.wire.syndrome import NO_CREDIT_COUNT, NakCode
 
@@ -143,7 +143,7 @@ class PacketSpec(BaseModel):
     """Queue pair at the receiver (DestQP)."""
     psn: Bits24 = 0
     """Packet sequence number."""
-    wrong_psn: Annotated[int, between(-(2**23), 2**23 - 1)] = 0
+    wrong_psn: Annotated[int, between(-PSN_HALF, PSN_HALF - 1)] = 0
     """Send PSN plus this, while the receiver expects PSN: above 0 leaves a gap, below 0 repeats an old packet."""
     ackreq: bool = False
     """Ask for an acknowledgement."""
