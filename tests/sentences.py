@@ -17,7 +17,7 @@ LANGUAGES: Final = ("console", "json", "python", "sh", "text", "yaml")
 _HABITS: Final = (
     r"^(Who|Whose|Whom)\b(?!.*\?$)",
     r"^What\b(?!.*\?$)",
-    r"^(Of|Such as|There where|Which)\b(?!.*\?$)",
+    r"(?-i:^(Of(?! \d)|Such as|There where|Which)\b)(?!.*\?$)",
     r"\b(is|are|be|was|were) (told|asked|heard|believed|taken for)\b",
     r"\b(tells?|hears?|heard|innocent|believes?|believed|befalls?|mended?|mends)\b",
     r"\b(nobody|somebody|whom|ours|theirs|whence|thereby)\b",
@@ -29,7 +29,9 @@ HABITS: Final = re.compile("|".join(f"(?:{habit})" for habit in _HABITS), re.IGN
 """Phrases that are not idiomatic in technical English; the opening ones only as a sentence's first words."""
 _FENCE: Final = re.compile(r"^ *(```+|:::+) *(\S*)")
 _ITEM: Final = re.compile(r"^ *(?:[-*+]|\d+\.) +")
-_END: Final = re.compile(r"(?<=[.!?])[)\"'*_]*\s+(?=[\"'(*_`\[]*(?:[A-Z0-9`<]|[a-z]+\d))")
+_END: Final = re.compile(
+    r"(?<=[.!?])[)\"'*_]*\s+(?=[\"'(*_`\[]*(?:[A-Z0-9`<]|[a-z]+\d|(?:rocelab|rxe|perftest|tcpdump) ))"
+)
 _NOT_AN_END: Final = re.compile(r"\b(e\.g|i\.e|etc|vs|et al|cf|no)\.$", re.IGNORECASE)
 _CODE: Final = re.compile(r"``[^`]+``|`[^`]+`")
 _MASK: Final = "\0"
