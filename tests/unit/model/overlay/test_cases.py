@@ -190,8 +190,8 @@ def test_every_case_is_of_one_sort_and_every_text_of_a_file() -> None:
     assert {str(path.relative_to(CASES).with_suffix("")) for path in CASES.rglob("*.txt")} == set(REFUSED)
 
 
-def test_the_page_names_every_case_and_says_whether_it_can_be_said() -> None:
-    _, _, section = (PAGES / "overlay.md").read_text().partition("\n## Cases of others\n")
+def test_the_page_lists_every_case_and_whether_it_is_supported() -> None:
+    _, _, section = (PAGES / "overlay.md").read_text().partition("\n## Test cases of netlab and FRR\n")
     rows = re.findall(r"^\| `(\S+)` \| (yes|part|no) \| (.+) \|$", section.partition("\n## ")[0], re.MULTILINE)
     said = {name: word for name, word, _ in rows}
     assert len(said) == len(rows)
