@@ -148,7 +148,7 @@ def check(
     else:
         _say(f"{verdict}: {told}")
         if right:
-            verdict_table.tell("rocelab scenario fix mends it, and explain tells the rest")
+            verdict_table.tell("rocelab scenario fix repairs it, and rocelab scenario explain explains it")
     if not right:
         raise typer.Exit(ExitCode.FAIL)
 

@@ -177,7 +177,7 @@ def _tell(entry: Entry, as_json: bool) -> None:
         stderr.print(f"{entry}: done", markup=False, highlight=False)
     else:
         stderr.print(
-            f"fault {entry.number}: {entry}; rocelab fault heal {entry.number} mends it",
+            f"fault {entry.number}: {entry}; rocelab fault heal {entry.number} removes it",
             markup=False,
             highlight=False,
         )

@@ -46,7 +46,7 @@ def congestion(
     if as_json:
         print_json([_as_data(root) for root in found])
     elif not found:
-        stdout.print(f"nobody was paused in {format_time(seconds)}", highlight=False)
+        stdout.print(f"no port was paused in {format_time(seconds)}", highlight=False)
     else:
         for root in found:
             stdout.print(_drawn(root))

@@ -249,7 +249,7 @@ def _counter_table(meter: Meter) -> Any:
         for host, changes in meter.moved().items()
         for name, grown in changes.items()
     ]
-    title = f"RDMA counters that moved in the {format_time(meter.seconds)} measured (! is a sign of trouble)"
+    title = f"RDMA counters that changed in the {format_time(meter.seconds)} measured (! points to a fault)"
     return table(title, ("host", "counter", "by", "what it counts"), rows)
 
 

@@ -35,7 +35,7 @@ def write_samples(fabric: Fabric, hz: float, descriptor: int) -> None:
         finally:
             sampler.end()
     if gone:
-        raise OperationFailed(f"fabric {fabric.name} was taken down", "rocelab ls lists what there is")
+        raise OperationFailed(f"fabric {fabric.name} was taken down", "rocelab ls lists running fabrics")
 
 
 def _is_gone_at_the_end(sampler: Offspring, signals: int, descriptor: int) -> bool:

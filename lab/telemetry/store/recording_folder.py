@@ -119,7 +119,7 @@ def invalid(path: Path, message: str, remedy: str = "record it again") -> Invali
 def read_about(folder: Folder) -> dict[str, Any]:
     """What ``recording.json`` says; UsageError when there is no recording, InvalidInput when it is not for us."""
     if not folder.path.is_dir():
-        raise UsageError(f"no recording {folder.path}", "rocelab record ls lists what there is")
+        raise UsageError(f"no recording {folder.path}", "rocelab record ls lists the recordings")
     try:
         about = json.loads(folder.about.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -43,7 +43,7 @@ def test_the_kinds_are_listed_and_each_is_shown() -> None:
 def test_what_is_injected_is_listed_with_how_to_heal_it(ran: Running) -> None:
     done = fault("inject", "port-config", "leaf1", "set=ecn.3.kmin=1KB")
     assert done.exit_code == 0
-    assert done.stderr == "fault 1: port-config at leaf1; rocelab fault heal 1 mends it\n"
+    assert done.stderr == "fault 1: port-config at leaf1; rocelab fault heal 1 removes it\n"
     (entry,) = json.loads(fault("ls", "--json").stdout)
     assert entry == {
         "number": 1, "kind": "port-config", "place": "leaf1", "parameters": {"set": "ecn.3.kmin=1KB"}, "whole": True,

@@ -42,7 +42,7 @@ def test_the_tree_begins_at_the_full_queue(running: Running) -> None:
     assert "leaf1:swp3 pauses h1:eth1: 0% of the time, 0 XOFF" in edge
     (root,) = json.loads(said("--json", "--priority", "3"))
     assert (root["end"], root["depth"], root["pauses"][0]["peer"]) == ("leaf1:swp4", 455_000, "h1:eth1")
-    assert said("--priority", "4") == "nobody was paused in 1 ms\n"
+    assert said("--priority", "4") == "no port was paused in 1 ms\n"
 
 
 @pytest.mark.usefixtures("running")
