@@ -1,97 +1,78 @@
-"""A filter on UDP 4791: ping works, TCP works, and RDMA times out.
+"""A filter drops UDP port 4791: ping and TCP pass, and RDMA times out.
 
 Story
-    Given  h1 writes to h5, and pings it
-    When   somebody puts a filter on leaf1 that drops UDP 4791
-    Then   not one packet of RDMA leaves leaf1 towards the spines, and h1 times out and sends again
-    And    ping goes through as before; links, routes and queues are in order
-    And    the filter has counted what it dropped: there it can be found
-    When   the filter is taken away
-    Then   h1 goes on where it was
+    Given  h1 writes to h5 by RDMA, and pings it
+    When   a filter on leaf1 drops UDP packets to port 4791
+    Then   leaf1 forwards no RDMA packet to the spines, and h1's QPs time out and retransmit
+    And    ping passes as before; links, routes and queues show no error
+    And    only the counter of the filter rule shows the drops
+    When   the filter is removed
+    Then   h1's writes resume
 
         h1 -- leaf1 --x 4791 -- spines -- leaf2 -- h5
 
 Numbers
-    a QP waits 4.096 us * 2^18 = 1.07 s for an ACK (IBA vol. 1, 9.7.6.1.3), then sends again. A NIC gives up after
-    seven times, with retry_exceeded; SoftRoCE takes the seven that perftest asks for as no limit
+    a QP waits 4.096 us * 2^18 = 1.07 s for an ACK (IBA vol. 1, 9.7.6.1.3), then retransmits. A hardware NIC gives up
+    after seven retries, with retry_exceeded. SoftRoCE treats perftest's retry count of seven as unlimited
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
+from lab.scenario.phase_measures import ACTS, as_before, dropped, growth, rdma_growth
+from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import commands, probe, said, show_rdma
 
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 PINGS: Final = 3
 DRAINING: Final = 0.5
-"""Seconds in which what was behind leaf1 already arrives."""
+"""Seconds until all packets that passed leaf1 before the fault have arrived."""
 SETTLING: Final = 1.2
-"""Seconds: a QP that waits for an ACK waits for 1.07 s."""
+"""Seconds: longer than the QP's ACK timeout of 1.07 s."""
 
 
-class Params(Parameters):
-    """What a reader may turn."""
-
-    hold: Annotated[float, time_of(1.2, 60)] = 1.5
-    """How long each phase lasts: in each a QP times out."""
-
-
-def run(stage: Stage, p: Params) -> None:
+def run(stage: Stage, p: PhaseParameters) -> None:
     """Open, filtered, open."""
+
+    def look(_: str) -> None:
+        probe(stage, "h1", "h5", count=PINGS)
+        stage.run("leaf1", "nft", "list", "ruleset")
+
     with stage.writing("h1:h5", qps=8):
-        with stage.phase("baseline"):
-            stage.hold(p.hold)
-            probe(stage, "h1", "h5", count=PINGS)
-        with stage.phase("inject"):
-            acl = stage.inject("udp-filtered", "leaf1")
-            stage.hold(DRAINING)
-        with stage.phase("observe"):
-            stage.hold(p.hold)
-            probe(stage, "h1", "h5", count=PINGS)
-            stage.run("leaf1", "nft", "list", "ruleset")
-        show_rdma(stage, "h1")
-        stage.linger()
-        with stage.phase("fix"):
-            stage.heal(acl)
-            stage.hold(SETTLING)
-        with stage.phase("verify"):
-            stage.hold(p.hold)
+        three_acts(
+            stage, p.hold, fault("udp-filtered", "leaf1"), broken=DRAINING, healed=SETTLING, look=look,
+            show=lambda: show_rdma(stage, "h1"),
+        )  # fmt: skip
 
 
-def ping_works(rec: Recording, p: Params) -> Verdict:
-    """Every ping is answered, before and meanwhile."""
-    codes = [each.exit_code for phase in ("baseline", "observe") for each in commands(rec, phase, "ping")]
+def ping_works(rec: Recording, p: PhaseParameters) -> Verdict:
+    """Every ping is answered, without and with the filter."""
+    codes = [each.exit_code for phase in ACTS[:2] for each in commands(rec, phase, "ping")]
     lost = re.findall(r"(\S+)% packet loss", said(rec, "observe", "ping"))
-    return expect(not any(codes) and lost == ["0"], f"{', '.join(lost)}% of {PINGS} pings lost meanwhile")
+    return expect(not any(codes) and lost == ["0"], f"{', '.join(lost)}% of {PINGS} pings lost with the filter")
 
 
-def rdma_stands_still(rec: Recording, p: Params) -> Verdict:
-    """leaf1 sends no RDMA upwards, and h1 times out; before it sent and did not."""
-    sent = [sum(rec.port(port).tx_packets(3).during(phase).delta() for port in UPLINKS) for phase in _BOTH]
-    retries = [rec.rdma("h1").counter("completer_retry_err").during(phase).delta() for phase in _BOTH]
-    told = f"{sent[0]} packets and {retries[0]} retries before, {sent[1]} and {retries[1]} meanwhile"
-    return expect(sent[0] > 0 == sent[1] and retries[1] > 0 == retries[0], told)
+def rdma_stops(rec: Recording, p: PhaseParameters) -> Verdict:
+    """With the filter leaf1 sends no RDMA to the spines and h1 times out; without it neither is the case."""
+    sent = growth(rec, UPLINKS, "tx_prio3_packets")
+    retries = rdma_growth(rec, "h1", "completer_retry_err")
+    evidence = f"{sent[0]} packets and {retries[0]} retries before, {sent[1]} and {retries[1]} with the filter"
+    return expect(sent[0] > 0 == sent[1] and retries[1] > 0 == retries[0], evidence)
 
 
-_BOTH: Final = ("baseline", "observe")
-
-
-def the_filter_tells(rec: Recording, p: Params) -> Verdict:
-    """No port drops anything; the rule's own counter has what is missing."""
+def only_the_filter_counts_drops(rec: Recording, p: PhaseParameters) -> Verdict:
+    """The filter rule counts dropped packets, and no port does."""
     hits = [int(count) for count in re.findall(r"udp dport 4791 counter packets (\d+)", said(rec, "observe", "nft"))]
-    dropped = sum(rec.port(port).drops().during("observe").delta() for port in rec.ports)
-    return expect(sum(hits) > 0 == dropped, f"{sum(hits)} packets filtered, {dropped} dropped by ports")
+    lost = dropped(rec, "observe", priority=None)
+    return expect(sum(hits) > 0 == lost, f"{sum(hits)} packets dropped by the filter, {lost} by ports")
 
 
-def it_goes_on(rec: Recording, p: Params) -> Verdict:
-    """Without the filter h1 gets what it got before."""
-    before, after = (
-        rec.port("leaf2:swp3").tx_bytes(3).during(each).rate() * 8 / 1e6 for each in ("baseline", "verify")
-    )
-    return expect(after > 0.9 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} after")
+def rate_recovers(rec: Recording, p: PhaseParameters) -> Verdict:
+    """Without the filter h1's rate is as before."""
+    return as_before(rec, "leaf2:swp3", least=0.9)
 
 
 ANSWER: Final = StoryAnswer(
@@ -100,25 +81,19 @@ ANSWER: Final = StoryAnswer(
     level=1,
     workload="h1 writes to h5 with eight QPs",
     hints=(
-        "h1 gets nothing through to h5, and h1 pings h5 without a loss",
-        "what h1 sends comes in at leaf1, and does not leave it towards the spines",
+        "no write from h1 to h5 completes, while pings from h1 to h5 are not lost",
+        "packets from h1 arrive at leaf1 and do not leave it towards the spines",
         "completer_retry_err of h1's device, and tx_prio3_packets of leaf1:swp1 and swp2",
         "rocelab exec leaf1 -- nft list ruleset",
-        "a rule for UDP 4791 counts and drops: RoCEv2's port, and nobody else's",
+        "a rule counts and drops packets to UDP port 4791, which only RoCEv2 uses",
     ),
-    sign="a switch has a filter that counts what it drops (nft list ruleset)",
-    because="A filter on leaf1 drops UDP 4791: all of RoCEv2, and nothing that ping or TCP need.",
-    fix="Take the rule away, or permit UDP 4791.",
-    prevention=(
-        "Permit UDP 4791 in the template of every filter, and probe with RDMA itself: rocelab rdma bw, not ping."
-    ),
+    sign="a filter on a switch counts packets that it drops (nft list ruleset)",
+    because="A filter on leaf1 drops UDP port 4791. That stops all of RoCEv2, and neither ping nor TCP.",
+    fix="Remove the rule, or permit UDP port 4791.",
+    prevention="Permit UDP port 4791 in every filter template. Probe with rocelab rdma bw, not only with ping.",
 )
 
 SCENARIO = Scenario(
-    "acl-4791",
-    "incast.yaml",
-    Params,
-    run,
-    (ping_works, rdma_stands_still, the_filter_tells, it_goes_on),
-    answer=ANSWER,
-)
+    "acl-4791", "incast.yaml", PhaseParameters, run,
+    (ping_works, rdma_stops, only_the_filter_counts_drops, rate_recovers), answer=ANSWER,
+)  # fmt: skip

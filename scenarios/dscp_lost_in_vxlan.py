@@ -1,12 +1,12 @@
-"""A leaf's tunnels lose the DSCP: RoCE is lossless at its own ports, best effort behind them, and dropped there.
+"""A leaf's tunnels lose the DSCP: RoCE is best effort in the core, and the last leaf drops it.
 
 Story
-    Given  h1 and h2, of a tenant, write to h3 through tunnels: what does not fit is paused, and nothing is lost
-    When   leaf1's tunnels no longer inherit the DSCP: outer headers have 0, whatever is inside
-    Then   spines carry what comes from leaf1 in priority 0, and what comes from leaf2 in 3 as before
-    And    leaf3 has it in its queue 0, where no pause holds anybody up: it drops, and h1 sends again
-    And    what arrives at h3 has DSCP 26 as ever: neither host can see what is wrong
-    When   leaf1's tunnels inherit again
+    Given  h1 and h2 of one tenant write to h3 through tunnels; PFC pauses the excess, and nothing is lost
+    When   leaf1's tunnels stop copying the DSCP: outer headers have DSCP 0 whatever the inner header has
+    Then   the spines carry leaf1's traffic in priority 0, and leaf2's in priority 3 as before
+    And    leaf3 queues leaf1's traffic in queue 0, where PFC does not apply: it drops, and h1 retransmits
+    And    packets arrive at h3 with DSCP 26 as before, so neither host sees the cause
+    When   leaf1's tunnels copy the DSCP again
     Then   nothing is dropped
 
         h1 -- leaf1 --+                 outer DSCP 0
@@ -14,88 +14,67 @@ Story
         h2 -- leaf2 --+                 outer DSCP 26
 
 Numbers
-    200 Mb/s are offered to h3's link of 100. leaf1 classifies what it sends by the inner header (port to port, by the
-    mark), all others by the outer one: RFC 2983 calls it the pipe model, and `tos inherit` the uniform one
+    200 Mb/s are offered to h3's link of 100. leaf1 classifies by the inner header, all others by the outer header.
+    RFC 2983 calls this the pipe model, and `tos inherit` the uniform model
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
+from lab.scenario.phase_measures import ACTS, dropped, growth, listed, rdma_growth
+from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import RESENT, show_queue, show_rdma
 
 CORE: Final = ("leaf3:swp1", "leaf3:swp2")
-"""Where everything from the spines comes in."""
+"""leaf3's ports to the spines."""
 QUEUE: Final = "leaf3:swp3"
 SINK: Final = "h3:eth1"
-PHASES: Final = ("baseline", "observe", "verify")
 
 
-class Params(Parameters):
-    """What a reader may turn."""
+def run(stage: Stage, p: PhaseParameters) -> None:
+    """Copied, lost, copied."""
 
-    hold: Annotated[float, time_of(1, 60)] = 1.2
-    """How long each phase lasts."""
-
-
-def run(stage: Stage, p: Params) -> None:
-    """Inherited, lost, inherited."""
-    with stage.writing("h1:h3", "h2:h3", qps=4):
-        with stage.phase("baseline"):
-            stage.hold(p.hold)
-        with stage.phase("inject"):
-            lost = stage.inject("tunnel-dscp", "leaf1", dscp=0)
-            stage.hold(p.hold / 3)
-        with stage.phase("observe"):
-            stage.hold(p.hold)
-            stage.run("leaf1", "ip", "-json", "-d", "link", "show", "type", "vxlan")
+    def show() -> None:
+        stage.run("leaf1", "ip", "-json", "-d", "link", "show", "type", "vxlan")
         show_queue(stage, QUEUE)
         show_rdma(stage, "h3")
-        stage.linger()
-        with stage.phase("fix"):
-            stage.heal(lost)
-            stage.hold(RESENT)  # a QP whose last packet was lost waits for its timeout
-        with stage.phase("verify"):
-            stage.hold(p.hold)
+
+    with stage.writing("h1:h3", "h2:h3", qps=4):
+        three_acts(
+            stage, p.hold, fault("tunnel-dscp", "leaf1", dscp=0),
+            broken=p.hold / 3, healed=RESENT, show=show,
+        )  # fmt: skip
 
 
-def _arrived(rec: Recording, phase: str, priority: int) -> int:
-    return sum(int(rec.port(port).rx_packets(priority).during(phase).delta()) for port in CORE)
+def the_core_has_another_class(rec: Recording, p: PhaseParameters) -> Verdict:
+    """With the fault hundreds of packets of priority 0 come from the spines; otherwise only those of daemons do."""
+    low, high = (growth(rec, CORE, f"rx_prio{priority}_packets") for priority in (0, 3))
+    evidence = f"packets from the spines in priority 0: {listed(low)}; in priority 3: {listed(high)}"
+    return expect(low[1] > 10 * max(low[0], low[2], 10), evidence)
 
 
-def the_core_has_another_class(rec: Recording, p: Params) -> Verdict:
-    """Hundreds of packets of priority 0 come from the spines meanwhile; before and after, a few of the daemons'."""
-    counts = {phase: (_arrived(rec, phase, 0), _arrived(rec, phase, 3)) for phase in PHASES}
-    told = ", ".join(f"{phase}: {low} in 0 and {high} in 3" for phase, (low, high) in counts.items())
-    (before, _), (during, _), (after, _) = counts.values()
-    return expect(during > 10 * max(before, after, 10), f"packets from the spines, {told}")
-
-
-def hosts_see_nothing_of_it(rec: Recording, p: Params) -> Verdict:
-    """What leaf3 sends to h3 in priority 0 h3 classifies as 3: the inner DSCP is as it was."""
+def hosts_see_the_right_class(rec: Recording, p: PhaseParameters) -> Verdict:
+    """h3 classifies packets that leaf3 sent in priority 0 as priority 3: the inner DSCP is unchanged."""
     sent = rec.port(QUEUE).tx_packets(0).during("observe").delta()
-    seen = rec.port(SINK).rx_packets(0).during("observe").delta()
-    right = rec.port(SINK).rx_packets(3).during("observe").delta()
-    told = f"{sent} packets left leaf3 in 0, h3 has {seen} of 0 and {right} of 3"
-    return expect(sent > 10 * max(seen, 10) and right > sent, told)
+    low, high = (rec.port(SINK).rx_packets(priority).during("observe").delta() for priority in (0, 3))
+    evidence = f"{sent} packets left leaf3 in priority 0; h3 received {low} in 0 and {high} in 3"
+    return expect(sent > 10 * max(low, 10) and high > sent, evidence)
 
 
-def the_last_leaf_drops(rec: Recording, p: Params) -> Verdict:
-    """In queue 0, and only meanwhile; the lossless one never drops."""
-    lossy = [rec.port(QUEUE).drops(0).during(phase).delta() for phase in PHASES]
-    lossless = sum(rec.port(port).drops(3).during(phase).delta() for port in rec.ports for phase in PHASES)
-    told = f"{QUEUE} dropped {lossy[0]}, {lossy[1]}, {lossy[2]} packets of queue 0, all ports {lossless} of queue 3"
-    return expect(lossy[1] > 0 and lossy[0] == lossy[2] == 0 and lossless == 0, told)
+def the_last_leaf_drops(rec: Recording, p: PhaseParameters) -> Verdict:
+    """leaf3 drops in queue 0, and only with the fault; the lossless queue never drops."""
+    lossy = [dropped(rec, phase, ports=[QUEUE], priority=0) for phase in ACTS]
+    lossless = dropped(rec, *ACTS)
+    evidence = f"{QUEUE} dropped in queue 0: {listed(lossy)}; all ports in queue 3: {lossless}"
+    return expect(lossy[1] > 0 and lossy[0] == lossy[2] == 0 and lossless == 0, evidence)
 
 
-def lost_packets_are_sent_again(rec: Recording, p: Params) -> Verdict:
-    """h3 misses packets meanwhile, and at no other time."""
-    missed = [rec.rdma("h3").counter("out_of_seq_request").during(phase).delta() for phase in PHASES]
-    return expect(
-        missed[1] > 0 and missed[0] == missed[2] == 0,
-        f"h3 missed packets {missed[0]}, {missed[1]}, {missed[2]} times",
-    )
+def lost_packets_are_sent_again(rec: Recording, p: PhaseParameters) -> Verdict:
+    """h3 misses packets with the fault, and at no other time."""
+    missed = rdma_growth(rec, "h3", "out_of_seq_request")
+    return expect(missed[1] > 0 and missed[0] == missed[2] == 0, f"out_of_seq_request of h3: {listed(missed)}")
 
 
 ANSWER: Final = StoryAnswer(
@@ -104,23 +83,23 @@ ANSWER: Final = StoryAnswer(
     level=3,
     workload="h1 and h2 write to h3 with four QPs each, from another network",
     hints=(
-        "h3 misses packets, though every port is a lossless one",
-        "leaf3 drops them in queue 0; of who sends, it is h1's",
-        "rx_prio0_packets of spine1:swp1 and spine1:swp2: one leaf sends RoCE in priority 0, the other does not",
+        "h3 misses packets, although every port has PFC on",
+        "leaf3 drops h1's packets in queue 0, and none of h2's",
+        "rx_prio0_packets of spine1:swp1 and spine1:swp2: RoCE of one leaf arrives in priority 0",
         "rocelab exec leaf1 -- ip -d link show type vxlan, beside leaf2's; a capture on leaf1--spine1",
-        "leaf1's tunnels have outer headers of DSCP 0, where leaf2's say tos inherit",
+        "leaf1's tunnels set DSCP 0 in outer headers, where leaf2's have tos inherit",
     ),
-    sign="outer headers have DSCP 0 where the inner ones have 26: tunnels that do not say inherit (ip -d link show)",
+    sign="outer headers have DSCP 0 where inner ones have 26: the tunnel lacks tos inherit (ip -d link show)",
     because=(
-        "leaf1's tunnels do not inherit the DSCP: behind them h1's RoCE is in priority 0, which is not lossless, "
-        "and the last leaf drops it."
+        "leaf1's tunnels do not copy the DSCP to the outer header. In the core h1's RoCE has priority 0, "
+        "which is not lossless, and the last leaf drops it."
     ),
-    fix="tos inherit (dscp uniform) on leaf1's tunnels.",
-    prevention="Compare priorities behind the tunnel with those before it; alarm on RoCE in a lossy queue.",
+    fix="Set tos inherit (dscp uniform) on leaf1's tunnels.",
+    prevention="Compare priorities on both sides of the tunnel; alarm on RoCE in a lossy queue.",
 )
 
 SCENARIO = Scenario(
-    "dscp-lost-in-vxlan", "roce-tenant.yaml", Params, run,
-    (the_core_has_another_class, hosts_see_nothing_of_it, the_last_leaf_drops, lost_packets_are_sent_again),
+    "dscp-lost-in-vxlan", "roce-tenant.yaml", PhaseParameters, run,
+    (the_core_has_another_class, hosts_see_the_right_class, the_last_leaf_drops, lost_packets_are_sent_again),
     answer=ANSWER,
 )  # fmt: skip

@@ -1,21 +1,21 @@
-"""Two elephants on one uplink: each pair gets half of what it had, and the other uplink stands idle.
+"""Two large flows share one uplink: each pair gets half of its rate, and the other uplink is idle.
 
 Story
-    Given  h1 writes to h5 and h2 to h6, each with one QP, which leaf1 happens to hash onto different uplinks
-    When   leaf1 draws again, and both fall on the same one
-    Then   each pair gets half, with nothing broken: two routes, two sessions, one idle uplink
-    When   each pair has 32 QPs instead of one, under the same draw
-    Then   both uplinks carry, and the pairs together get more than one link has
+    Given  h1 writes to h5 and h2 to h6, with one QP each, and leaf1's hash places them on different uplinks
+    When   leaf1 has another hash seed, and both QPs are on the same uplink
+    Then   each pair gets half of its rate, with no fault: two routes, two sessions, one idle uplink
+    When   each pair has 32 QPs instead of one, with the same seed
+    Then   both uplinks carry traffic, and the pairs together get more than the rate of one link
 
         h1 --+      +== spine1 ==+
              leaf1 =+            += leaf2 -- h5, h6
         h2 --+      +-- spine2 --+     idle
 
 Numbers
-    two flows on two uplinks collide in one draw of two; on n uplinks in one of n
-    of 64 QPs the busier uplink has at most 1/2 + 5/(2 sqrt 64) = 81% (5 sigma), so that both pairs get 1/0.81 = 1.23
-    links or more
-    the path of a QP hangs on its UDP source port alone, which SoftRoCE makes of both ends' QP numbers
+    two flows on two uplinks collide with probability 1/2; on n uplinks with 1/n
+    of 64 QPs the busier uplink has at most 1/2 + 5/(2 sqrt 64) = 81% (5 sigma), so both pairs together get
+    1/0.81 = 1.23 links or more
+    the path of a QP depends on its UDP source port alone, which SoftRoCE derives from the QP numbers of both ends
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ import json
 import re
 from itertools import count
 from math import sqrt
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
+from lab.scenario.phase_measures import ACTS, mbits
+from lab.scenario.three_acts import PhaseParameters
 from lab.scenario.traffic.workload import RESENT
 
 if TYPE_CHECKING:
@@ -34,30 +36,23 @@ if TYPE_CHECKING:
 
 PAIRS: Final = ("h1:h5", "h2:h6")
 FLOWS: Final = (("10.0.0.1", "10.0.0.9", "swp3", "h1"), ("10.0.0.3", "10.0.0.11", "swp4", "h2"))
-"""Source, destination, where leaf1 gets it from, and who sends."""
+"""Source and destination address, leaf1's input port, and the sender."""
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 RECEIVERS: Final = ("leaf2:swp3", "leaf2:swp4")
 QPS: Final = 32
 SIGMAS: Final = 5
 
 
-class Params(Parameters):
-    """What a reader may turn."""
-
-    hold: Annotated[float, time_of(0.5, 60)] = 1.5
-    """How long each phase lasts."""
-
-
-def run(stage: Stage, p: Params) -> None:
-    """Apart, together, many."""
+def run(stage: Stage, p: PhaseParameters) -> None:
+    """Two uplinks, one uplink, many QPs."""
     with stage.writing(*PAIRS):
         ports = [_source_port(stage, host, src) for src, _, _, host in FLOWS]
-        luck = _draw(stage, ports, uplinks=2)
+        apart = _draw(stage, ports, uplinks=2)
         stage.hold(RESENT)
         with stage.phase("baseline"):
             stage.hold(p.hold)
         with stage.phase("inject"):
-            stage.heal(luck)
+            stage.heal(apart)
             _draw(stage, ports, uplinks=1)
             stage.hold(RESENT)
         with stage.phase("observe"):
@@ -68,13 +63,13 @@ def run(stage: Stage, p: Params) -> None:
 
 
 def _source_port(stage: Stage, host: str, src: str) -> int:
-    """The UDP source port of a host's only QP, as tcpdump sees it."""
+    """The UDP source port of a host's only QP, from tcpdump."""
     shown = stage.run(host, "tcpdump", "-i", "eth1", "-c", "1", "-n", f"src host {src} and udp dst port 4791").stdout
     return int(re.findall(rf"{re.escape(src)}\.(\d+) > ", shown)[0])
 
 
 def _draw(stage: Stage, ports: list[int], uplinks: int) -> Entry:
-    """Seeds of leaf1's hash, one after the other, until both flows take so many uplinks, as its kernel says."""
+    """Try seeds of leaf1's hash until its kernel places both flows on so many ``uplinks``."""
     for seed in count(stage.seed):
         drawn = stage.inject("ecmp-hash", "leaf1", seed=seed)
         used = set()
@@ -85,41 +80,40 @@ def _draw(stage: Stage, ports: list[int], uplinks: int) -> Entry:
         if len(used) == uplinks:
             return drawn
         stage.heal(drawn)
-    raise AssertionError  # there is always another seed
+    raise AssertionError  # unreachable: count() does not end
 
 
 def _rates(rec: Recording, phase: str) -> list[float]:
-    """What each pair gets, in Mb/s."""
-    return [rec.port(port).tx_bytes(3).during(phase).rate() * 8 / 1e6 for port in RECEIVERS]
+    """The rate of each pair in Mb/s."""
+    return [mbits(rec, port, phase) for port in RECEIVERS]
 
 
-def each_gets_half(rec: Recording, p: Params) -> Verdict:
-    """Together the pairs get what one link has, half each; apart each had that."""
+def each_gets_half(rec: Recording, p: PhaseParameters) -> Verdict:
+    """On one uplink each pair gets half of the rate that it has on its own uplink."""
     apart, together = _rates(rec, "baseline"), _rates(rec, "observe")
-    told = " and ".join(f"{before:.1f} then {now:.1f} Mb/s" for before, now in zip(apart, together, strict=True))
+    evidence = " and ".join(f"{before:.1f} then {now:.1f} Mb/s" for before, now in zip(apart, together, strict=True))
     halves = all(abs(now - before / 2) < before / 20 for before, now in zip(apart, together, strict=True))
-    return expect(min(apart) > 0 and halves, told)
+    return expect(min(apart) > 0 and halves, evidence)
 
 
-def one_uplink_is_idle(rec: Recording, p: Params) -> Verdict:
-    """Apart both carry, together one carries all."""
+def one_uplink_is_idle(rec: Recording, p: PhaseParameters) -> Verdict:
+    """Before, both uplinks carry traffic; with the collision one carries all of it."""
     apart, together = (
-        sorted(rec.port(port).tx_bytes(3).during(phase).delta() for port in UPLINKS)
-        for phase in ("baseline", "observe")
+        sorted(rec.port(port).tx_bytes(3).during(phase).delta() for port in UPLINKS) for phase in ACTS[:2]
     )
-    told = (
+    evidence = (
         f"{apart[0] / 1e6:.1f} and {apart[1] / 1e6:.1f} MB, then {together[0] / 1e6:.1f} and {together[1] / 1e6:.1f}"
     )
-    return expect(apart[0] > 0 == together[0] and together[1] > 0, told)
+    return expect(apart[0] > 0 == together[0] and together[1] > 0, evidence)
 
 
-def many_qps_spread(rec: Recording, p: Params) -> Verdict:
-    """With many QPs the pairs get more than one link, by as much as the worst draw leaves."""
+def many_qps_spread(rec: Recording, p: PhaseParameters) -> Verdict:
+    """With many QPs the pairs get more than one link's rate, by the factor that the worst placement leaves."""
     least = 1 / (0.5 + SIGMAS / (2 * sqrt(len(PAIRS) * QPS)))
     together, many = sum(_rates(rec, "observe")), sum(_rates(rec, "verify"))
     return expect(
         many > least * together > 0,
-        f"{many:.1f} Mb/s with {QPS} QPs each, {together:.1f} with one; {least:.2f} times or more",
+        f"{many:.1f} Mb/s with {QPS} QPs each, {together:.1f} with one; at least {least:.2f} times expected",
     )
 
 
@@ -129,26 +123,19 @@ ANSWER: Final = StoryAnswer(
     level=3,
     workload="h1 writes to h5 and h2 to h6, with one QP each",
     hints=(
-        "each pair gets half of what its link carries, and nothing is down",
-        "leaf1: one of its uplinks is full, and the other one idle",
+        "each pair gets half of its link's rate, and nothing is down",
+        "leaf1: one of its uplinks is full, and the other one is idle",
         "tx_prio3_bytes of leaf1:swp1 and leaf1:swp2",
         "rocelab path h1 h5 and h2 h6, or ip route get on leaf1 with each QP's source port",
-        "two next hops, ports hashed, and both QPs fall on the same one: bad luck",
+        "two next hops, ports are hashed, and both QPs have the same one by chance",
     ),
-    sign=(
-        "two pairs with a QP each share an uplink beside an idle one, routes and hash being as they should "
-        "(rocelab path)"
-    ),
-    because="Two QPs, two uplinks, and a hash that draws the same one for both: it happens in one of two draws.",
-    fix="More QPs for each pair, or a path for each: under the same draw 32 QPs spread over both uplinks.",
-    prevention="Several QPs for each pair, or paths that are assigned; watch Jain's index of uplinks.",
+    sign="two pairs with one QP each share an uplink beside an idle one; routes and hash are right (rocelab path)",
+    because="Two QPs, two uplinks, and a hash that places both QPs on the same one, with probability 1/2.",
+    fix="Use more QPs for each pair, or assign a path to each: with the same seed 32 QPs use both uplinks.",
+    prevention="Use several QPs for each pair, or assigned paths; monitor Jain's index of uplinks.",
 )
 
 SCENARIO = Scenario(
-    "elephant-collision",
-    "incast.yaml",
-    Params,
-    run,
-    (each_gets_half, one_uplink_is_idle, many_qps_spread),
-    answer=ANSWER,
-)
+    "elephant-collision", "incast.yaml", PhaseParameters, run,
+    (each_gets_half, one_uplink_is_idle, many_qps_spread), answer=ANSWER,
+)  # fmt: skip

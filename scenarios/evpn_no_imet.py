@@ -1,27 +1,29 @@
-"""A leaf tells nobody of its VNIs: no type-3 route asks for what is flooded, and ARP does not come through.
+"""A leaf advertises no VNI: without its type-3 route nobody floods to it, and ARP fails.
 
 Story
     Given  h1 and h2, on two leaves, are in one network, and each leaf floods to the other
-    When   leaf2 loses the line advertise-all-vni
-    Then   leaf1 has no type-3 route of leaf2 any more, and so no VTEP to flood to in the network
-    And    h1 asks for h2's address and nobody hears it: its neighbour entry fails
-    And    the underlay is well: leaf1 has both paths to leaf2's VTEP, and the sessions stand
-    When   the line is back
+    When   advertise-all-vni is removed from leaf2's configuration
+    Then   leaf1 has no type-3 route of leaf2, and so does not flood to its VTEP
+    And    h1's ARP requests for h2 do not arrive: its neighbour entry fails
+    And    the underlay works: leaf1 has both paths to leaf2's VTEP, and the sessions are established
+    When   the line is configured again
     Then   leaf1 floods to leaf2 again, and h1 reaches h2
 
-        h1 -- leaf1  who has h2?     (nobody to flood to)     leaf2 -- h2
+        h1 -- leaf1  ARP for h2     (not flooded to leaf2)     leaf2 -- h2
 
 Numbers
-    a type-3 route (inclusive multicast, RFC 7432 section 7.3) of each leaf for each network that it has
+    each leaf advertises one type-3 route (inclusive multicast, RFC 7432 section 7.3) for each of its networks
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words
+from lab.scenario.phase_measures import ACTS
 from lab.scenario.probes.overlay_state import (
     FLOODED,
+    all_reached,
     frr,
     macs_behind,
     paths_shown,
@@ -32,84 +34,72 @@ from lab.scenario.probes.overlay_state import (
     until_reached,
 )
 from lab.scenario.state_changes import link_changes, session_changes
-from lab.scenario.traffic.workload import commands, probe, said, show_routing
+from lab.scenario.three_acts import ProbeParameters, fault, three_acts
+from lab.scenario.traffic.workload import probe, said, show_routing
 
-BROKEN, ASKS = "leaf2", "leaf1"
+BROKEN, SENDS = "leaf2", "leaf1"
 VNI: Final = 10010
 VTEP, OTHER = "10.252.0.2", "10.252.0.1"
 """leaf2's, and leaf1's."""
-ASKED: Final = "10.1.10.3"
-"""h2's address."""
+H2: Final = "10.1.10.3"
 LINES: Final = "router bgp 4200100002; address-family l2vpn evpn; no advertise-all-vni"
-PHASES: Final = ("baseline", "observe", "verify")
 
 
-class Params(Parameters):
-    """What a reader may turn."""
-
-    hold: Annotated[float, time_of(0, 60)] = 0.5
-    """How long each phase lasts besides its probes."""
-
-
-def run(stage: Stage, p: Params) -> None:
-    """Told, not told, told."""
+def run(stage: Stage, p: ProbeParameters) -> None:
+    """Advertised, not advertised, advertised."""
 
     def flooded() -> bool:
-        return tunnel_has(stage, ASKS, VNI, VTEP, {FLOODED})
+        return tunnel_has(stage, SENDS, VNI, VTEP, {FLOODED})
 
-    with stage.phase("baseline"):
-        _look(stage, p)
-    with stage.phase("inject"):
-        silent = stage.inject("frr-config", BROKEN, lines=LINES)
-        stage.until(lambda: not flooded(), "leaf1 to flood no more to leaf2")
-    with stage.phase("observe"):
-        _look(stage, p)
-    show_routing(stage, BROKEN, "show evpn vni")
-    stage.linger(lambda: ping_each(stage, "h1", "h2", "h3"))
-    with stage.phase("fix"):
-        stage.heal(silent)
+    def healed() -> None:
         stage.until(flooded, "leaf1 to flood to leaf2 again")
         stage.until(lambda: tunnel_has(stage, BROKEN, VNI, OTHER, {FLOODED}), "leaf2 to flood to leaf1 again")
-        until_reached(stage, "h1", ASKED)
-    with stage.phase("verify"):
-        _look(stage, p)
+        until_reached(stage, "h1", H2)
+
+    three_acts(
+        stage, p.hold, fault("frr-config", BROKEN, lines=LINES),
+        broken=lambda: stage.until(lambda: not flooded(), "leaf1 to stop flooding to leaf2"),
+        healed=healed,
+        look=lambda _: _look(stage),
+        show=lambda: show_routing(stage, BROKEN, "show evpn vni"),
+        again=lambda: ping_each(stage, "h1", "h2", "h3"),
+    )  # fmt: skip
 
 
-def _look(stage: Stage, p: Params) -> None:
-    """h1 has to ask anew each time."""
-    stage.hold(p.hold)
-    stage.run("h1", "ip", "neigh", "flush", "to", ASKED)
+def _look(stage: Stage) -> None:
+    """Probe and record, with no ARP entry to begin with."""
+    stage.run("h1", "ip", "neigh", "flush", "to", H2)
     probe(stage, "h1", "h2", count=2)
-    show_fdb(stage, ASKS, VNI)
-    frr(stage, ASKS, "show bgp l2vpn evpn route type multicast json")
-    show_paths(stage, ASKS, VTEP)
+    show_fdb(stage, SENDS, VNI)
+    frr(stage, SENDS, "show bgp l2vpn evpn route type multicast json")
+    show_paths(stage, SENDS, VTEP)
 
 
-def no_route_asks_for_floods(rec: Recording, p: Params) -> Verdict:
-    """leaf1's table has leaf2's type-3 route before and after, and not meanwhile."""
-    found = [VTEP in said(rec, phase, "vtysh") for phase in PHASES]
+def the_type_3_route_is_missing(rec: Recording, p: ProbeParameters) -> Verdict:
+    """leaf1 has leaf2's type-3 route before and after the fault, and not with it."""
+    found = [VTEP in said(rec, phase, "vtysh") for phase in ACTS]
     return expect(found == [True, False, True], f"a type-3 route of {VTEP}: {in_words(found)}")
 
 
-def the_flood_list_lacks_it(rec: Recording, p: Params) -> Verdict:
-    """So has leaf1's kernel it in its flood list."""
-    found = [FLOODED in macs_behind(rec, phase, VTEP) for phase in PHASES]
-    return expect(found == [True, False, True], f"{VTEP} is flooded to: {in_words(found)}")
+def the_flood_list_lacks_the_leaf(rec: Recording, p: ProbeParameters) -> Verdict:
+    """leaf1's kernel has leaf2's VTEP in its flood list before and after the fault, and not with it."""
+    found = [FLOODED in macs_behind(rec, phase, VTEP) for phase in ACTS]
+    return expect(found == [True, False, True], f"flood entry of {VTEP}: {in_words(found)}")
 
 
-def asking_fails(rec: Recording, p: Params) -> Verdict:
-    """h1 reaches h2 before and after, and not meanwhile."""
-    codes = [max(each.exit_code for each in commands(rec, phase, "ping")) for phase in PHASES]
-    return expect([code == 0 for code in codes] == [True, False, True], f"ping ended with {in_words(codes)}")
+def arp_fails(rec: Recording, p: ProbeParameters) -> Verdict:
+    """h1 reaches h2 before and after the fault, and not with it."""
+    answered = all_reached(rec, "h1")
+    return expect(answered == [True, False, True], f"h1 reaches h2: {in_words(answered)}")
 
 
-def the_underlay_is_well(rec: Recording, p: Params) -> Verdict:
-    """Meanwhile leaf1 has two paths to leaf2's VTEP, and no session or link has changed."""
+def the_underlay_works(rec: Recording, p: ProbeParameters) -> Verdict:
+    """With the fault leaf1 has two paths to leaf2's VTEP, and no session or link changes."""
     paths = paths_shown(rec, "observe")
     links = link_changes(rec, "observe")
     sessions = session_changes(rec, "observe")
-    told = f"{paths} paths to {VTEP}, {len(links)} link events, {len(sessions)} changes of sessions"
-    return expect(paths == 2 and not links and not sessions, told)
+    evidence = f"{paths} paths to {VTEP}, {len(links)} link changes, {len(sessions)} session changes"
+    return expect(paths == 2 and not links and not sessions, evidence)
 
 
 ANSWER: Final = StoryAnswer(
@@ -118,20 +108,20 @@ ANSWER: Final = StoryAnswer(
     level=2,
     workload="h1 pings h2, of its own network, and h3, of another",
     hints=(
-        "h1 does not reach h2, whose address it asks for in vain; h3 it reaches",
-        "leaf2: nobody floods to it, though all reach its VTEP",
-        "whom leaf1 and leaf3 flood to: bridge fdb show dev vni10010, entries of 00:00:00:00:00:00",
+        "h1 does not reach h2, whose ARP entry fails, and reaches h3",
+        "leaf2: no leaf floods to it, although all reach its VTEP",
+        "the flood list of leaf1: bridge fdb show dev vni10010, entries of 00:00:00:00:00:00",
         "rocelab vtysh leaf1 -c 'show bgp l2vpn evpn route type multicast'",
-        "leaf2 has no type-3 route there: it does not say advertise-all-vni",
+        "leaf2's type-3 route is missing: its configuration lacks advertise-all-vni",
     ),
-    sign="sessions carry EVPN, and a leaf tells no type-3 route (show bgp l2vpn evpn route type multicast)",
-    because="leaf2 lacks advertise-all-vni: it tells nobody of its VNIs, and nobody floods to it what asks for h2.",
-    fix="advertise-all-vni in leaf2's address family of EVPN.",
-    prevention="Count type-3 routes: as many for each VNI as leaves have it (rocelab status --evpn).",
+    sign="sessions carry EVPN, and a leaf advertises no type-3 route (show bgp l2vpn evpn route type multicast)",
+    because="leaf2 lacks advertise-all-vni. It advertises no VNI, so no leaf floods ARP requests for h2 to it.",
+    fix="Configure advertise-all-vni in leaf2's EVPN address family.",
+    prevention="Count type-3 routes: each VNI has one for each of its leaves (rocelab status --evpn).",
 )
 
 SCENARIO = Scenario(
-    "evpn-no-imet", "roce-tenant.yaml", Params, run,
-    (no_route_asks_for_floods, the_flood_list_lacks_it, asking_fails, the_underlay_is_well),
+    "evpn-no-imet", "roce-tenant.yaml", ProbeParameters, run,
+    (the_type_3_route_is_missing, the_flood_list_lacks_the_leaf, arp_fails, the_underlay_works),
     answer=ANSWER,
 )  # fmt: skip

@@ -106,7 +106,7 @@ def reserved_bits_hide_a_pause(rec: Recording, p: Params) -> Verdict:
     return expect(share > 0.99 and invalid == 0 and rate(rec, "vector") < 0.01 * rate(rec, "baseline"), told)
 
 
-def it_is_as_before(rec: Recording, p: Params) -> Verdict:
+def rate_recovers(rec: Recording, p: Params) -> Verdict:
     """Mended, h4 gets what it got."""
     before, after = (rate(rec, phase) for phase in ("baseline", "verify"))
     return expect(after > 0.98 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
@@ -135,6 +135,6 @@ ANSWER: Final = StoryAnswer(
 SCENARIO = Scenario(
     "malformed-pfc", "incast.yaml", Params, run,
     (invalid_ones_are_counted, a_frame_for_nobody_is_pfc, three_kinds_stop_nobody, reserved_bits_hide_a_pause,
-     it_is_as_before),
+     rate_recovers),
     answer=ANSWER,
 )  # fmt: skip

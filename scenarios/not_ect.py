@@ -101,7 +101,7 @@ def the_wire_shows_it(rec: Recording, p: Params) -> Verdict:
     )
 
 
-def pfc_is_left(rec: Recording, p: Params) -> Verdict:
+def only_pfc_is_left(rec: Recording, p: Params) -> Verdict:
     """leaf2 pauses its hosts, and nothing is lost."""
     paused = [rec.port(port).tx_pause(3).during("observe").delta() for port in INPUTS]
     lost = sum(rec.port(port).drops(3).during("observe").delta() for port in rec.ports)
@@ -133,6 +133,6 @@ SCENARIO = Scenario(
     "incast.yaml",
     Params,
     run,
-    (one_leaf_marks_nothing, it_wanted_to, the_wire_shows_it, pfc_is_left),
+    (one_leaf_marks_nothing, it_wanted_to, the_wire_shows_it, only_pfc_is_left),
     answer=ANSWER,
 )

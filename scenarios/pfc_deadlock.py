@@ -117,7 +117,7 @@ def one_port_that_drops_opens_it(rec: Recording, p: Params) -> Verdict:
     )
 
 
-def it_is_as_before(rec: Recording, p: Params) -> Verdict:
+def rate_recovers(rec: Recording, p: Params) -> Verdict:
     """h5 gets what it got."""
     before, after = (
         rec.port("leaf2:swp3").tx_bytes(3).during(each).rate() * 8 / 1e6 for each in ("baseline", "verify")
@@ -151,6 +151,6 @@ ANSWER: Final = StoryAnswer(
 SCENARIO = Scenario(
     "pfc-deadlock", "incast.yaml", Params, run,
     (four_ports_wait_for_each_other, no_host_has_a_part_in_it, nothing_alarms, one_port_that_drops_opens_it,
-     it_is_as_before),
+     rate_recovers),
     answer=ANSWER,
 )  # fmt: skip

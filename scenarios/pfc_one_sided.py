@@ -89,7 +89,7 @@ def packets_are_out_of_sequence(rec: Recording, p: Params) -> Verdict:
     return expect(missed["observe"] > 0 == missed["baseline"] == missed["verify"], f"out_of_seq_request: {told}")
 
 
-def it_is_as_before(rec: Recording, p: Params) -> Verdict:
+def rate_recovers(rec: Recording, p: Params) -> Verdict:
     """With PFC at both ends the link is full again."""
     before, after = (rec.port(QUEUE).tx_bytes(3).during(each).rate() * 8 / 1e6 for each in ("baseline", "verify"))
     return expect(after > 0.95 * before, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
@@ -116,6 +116,6 @@ ANSWER: Final = StoryAnswer(
 SCENARIO = Scenario(
     "pfc-one-sided", "incast.yaml", Params, run,
     (the_switch_asks_and_nobody_stops, the_lossless_class_loses, packets_are_out_of_sequence,
-     it_is_as_before),
+     rate_recovers),
     answer=ANSWER,
 )  # fmt: skip

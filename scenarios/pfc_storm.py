@@ -129,7 +129,7 @@ def nothing_is_lost(rec: Recording, p: Params) -> Verdict:
     return expect(lost == 0, f"{lost} packets dropped")
 
 
-def it_is_as_before(rec: Recording, p: Params) -> Verdict:
+def rate_recovers(rec: Recording, p: Params) -> Verdict:
     """With another NIC both pairs get what they got."""
     rates = {
         port: [rec.port(port).tx_bytes(3).during(phase).rate() * 8 / 1e6 for phase in ("baseline", "verify")]
@@ -165,6 +165,6 @@ ANSWER: Final = StoryAnswer(
 
 SCENARIO = Scenario(
     "pfc-storm", "incast.yaml", Params, run,
-    (the_storm_stops_its_leaf, the_wave_goes_hop_by_hop, an_innocent_pair_stops, nothing_is_lost, it_is_as_before),
+    (the_storm_stops_its_leaf, the_wave_goes_hop_by_hop, an_innocent_pair_stops, nothing_is_lost, rate_recovers),
     captures=("leaf2:swp6",), answer=ANSWER,
 )  # fmt: skip

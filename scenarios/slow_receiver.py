@@ -93,7 +93,7 @@ def nothing_is_lost(rec: Recording, p: Params) -> Verdict:
     return expect(lost == 0, f"{lost} packets dropped")
 
 
-def it_is_as_before(rec: Recording, p: Params) -> Verdict:
+def rate_recovers(rec: Recording, p: Params) -> Verdict:
     """A host that keeps up gets the whole link."""
     before, after = (rec.port(LEAF).tx_bytes(3).during(each).rate() * 8 / 1e6 for each in ("baseline", "verify"))
     return expect(after > 0.98 * before, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
@@ -124,6 +124,6 @@ ANSWER: Final = StoryAnswer(
 
 SCENARIO = Scenario(
     "slow-receiver", "incast.yaml", Params, run,
-    (the_host_sends_pauses, each_pause_ends, half_of_the_link_is_used, nothing_is_lost, it_is_as_before),
+    (the_host_sends_pauses, each_pause_ends, half_of_the_link_is_used, nothing_is_lost, rate_recovers),
     answer=ANSWER,
 )  # fmt: skip

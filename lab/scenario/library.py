@@ -109,7 +109,8 @@ def _unanswered(scenario: Scenario[Any], answer: StoryAnswer) -> Iterator[Proble
         yield Problem("SCENARIO.answer.hints", f"are {len(answer.hints)}", f"give {', '.join(RUNGS)}")
     if not answer.where:
         yield Problem("SCENARIO.answer.where", "is nowhere", "name a node, a port or a link")
-    if "linger" not in inspect.getsource(sys.modules[scenario.run.__module__]):
+    source = inspect.getsource(sys.modules[scenario.run.__module__])
+    if "linger" not in source and "three_acts" not in source:
         yield Problem("run", "lingers nowhere", "say stage.linger() where the fault is there")
 
 

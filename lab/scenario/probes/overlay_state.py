@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.scenario.phase_measures import ACTS
 from lab.scenario.state_changes import is_lost, link_changes, session_changes
-from lab.scenario.traffic.workload import probe, said
+from lab.scenario.traffic.workload import commands, probe, said
 from lab.scenario.verdict import expect
 
 if TYPE_CHECKING:
@@ -114,6 +115,16 @@ def no_session_is_lost(rec: Recording, phase: str) -> Verdict:
     """No session that brings routes goes down in a phase; a session that comes up is no loss."""
     lost = [each for each in session_changes(rec, phase) if is_lost(each)]
     return expect(not lost, f"{len(lost)} sessions are lost")
+
+
+def hosts_reached(rec: Recording, host: str) -> list[list[bool]]:
+    """Whether each ping of a host was answered, by act; UsageError where an act has no ping."""
+    return [[each.exit_code == 0 for each in commands(rec, act, "ping") if each.node == host] for act in ACTS]
+
+
+def all_reached(rec: Recording, host: str) -> list[bool]:
+    """Whether all pings of a host in each act were answered; no where it sent none."""
+    return [bool(answers) and all(answers) for answers in hosts_reached(rec, host)]
 
 
 def until_reached(stage: Stage, host: str, *addresses: str) -> None:

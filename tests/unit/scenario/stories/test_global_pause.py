@@ -23,14 +23,14 @@ def test_a_good_one_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
-        ({"observe": {"leaf1:swp6 rx_global_pause": 9}}, {"the-frames-come"}),
-        ({"verify": {"leaf1:swp6 rx_global_pause": 1}}, {"the-frames-come"}),
-        ({"observe": {PAUSED: 1000}}, {"nobody-stops"}),
-        ({"verify": {PAUSED: 0}}, {"nobody-stops"}),
-        ({"observe": {LOST: 0}}, {"the-host-loses"}),
-        ({"observe": {"leaf1:swp6 queue3_drop_limit_packets": 1}}, {"the-host-loses"}),
-        ({"verify": {LOST: 1}}, {"the-host-loses"}),
-        ({"verify": sent({"leaf1:swp6": 40})}, {"it-is-as-before"}),
+        ({"observe": {"leaf1:swp6 rx_global_pause": 9}}, {"pause-frames-arrive"}),
+        ({"verify": {"leaf1:swp6 rx_global_pause": 1}}, {"pause-frames-arrive"}),
+        ({"observe": {PAUSED: 1000}}, {"the-leaf-keeps-sending"}),
+        ({"verify": {PAUSED: 0}}, {"the-leaf-keeps-sending"}),
+        ({"observe": {LOST: 0}}, {"the-host-nic-drops"}),
+        ({"observe": {"leaf1:swp6 queue3_drop_limit_packets": 1}}, {"the-host-nic-drops"}),
+        ({"verify": {LOST: 1}}, {"the-host-nic-drops"}),
+        ({"verify": sent({"leaf1:swp6": 40})}, {"rate-recovers"}),
     ],
 )
 def test_each_check_has_one_that_it_fails(tmp_path: Path, changes: Tale, wrong: set[str]) -> None:

@@ -135,11 +135,11 @@ def test_a_good_run_passes(scenario: str, tmp_path: Path) -> None:
         ("hash-polarisation", ("observe", "leaf1:swp2", "tx_bytes", 0), "one-uplink-carries-all"),
         ("hash-polarisation", ("baseline", "leaf1:swp1", "tx_bytes", 19_000), "ports-spread"),
         ("hash-polarisation", ("verify", "leaf1:swp1", "tx_bytes", 0), "ports-spread"),
-        ("acl-4791", ("observe", "leaf1:swp1", "tx_packets", 1), "rdma-stands-still"),
-        ("acl-4791", ("observe", "h1", "completer_retry_err", 0), "rdma-stands-still"),
-        ("acl-4791", ("baseline", "h1", "completer_retry_err", 1), "rdma-stands-still"),
-        ("acl-4791", ("observe", "leaf1:swp1", "lost", 1), "the-filter-tells"),
-        ("acl-4791", ("verify", "leaf2:swp3", "tx_bytes", 1700), "it-goes-on"),
+        ("acl-4791", ("observe", "leaf1:swp1", "tx_packets", 1), "rdma-stops"),
+        ("acl-4791", ("observe", "h1", "completer_retry_err", 0), "rdma-stops"),
+        ("acl-4791", ("baseline", "h1", "completer_retry_err", 1), "rdma-stops"),
+        ("acl-4791", ("observe", "leaf1:swp1", "lost", 1), "only-the-filter-counts-drops"),
+        ("acl-4791", ("verify", "leaf2:swp3", "tx_bytes", 1700), "rate-recovers"),
         ("mtu-black-hole", ("observe", "h1", "completer_retry_err", 0), "large-hangs-and-small-works"),
         ("mtu-black-hole", ("baseline", "h1", "completer_retry_err", 1), "large-hangs-and-small-works"),
         ("mtu-black-hole", ("observe", "h2", "completer_retry_err", 1), "large-hangs-and-small-works"),
@@ -162,7 +162,7 @@ def test_what_a_run_does_not_show_is_unknown(scenario: str, gone: str, tmp_path:
         assert {verdict.outcome.value for verdict in found.values()} == {"unknown"}
     else:
         rest = {name: act for name, act in GOOD[scenario].items() if name != gone}
-        known = {"ports-spread", "it-goes-on", "steady-again"}
+        known = {"ports-spread", "rate-recovers", "steady-again"}
         found_too = outcomes(play(tmp_path, scenario, rest))
         assert {outcome for name, outcome in found_too.items() if name not in known} == {"unknown"}
 
@@ -186,10 +186,10 @@ def test_what_programs_print_decides(tmp_path: Path) -> None:
 
 def test_what_the_gid_table_shows_decides(tmp_path: Path) -> None:
     told, moved = gids(LOCAL, OWN, EMPTY), gids(LOCAL, SPARE, EMPTY)
-    assert printed(tmp_path / "1", "gid-index", "observe", told) == {"the-table-differs": "fail"}
-    assert printed(tmp_path / "2", "gid-index", "observe", moved) == {"the-table-differs": "fail"}
-    assert printed(tmp_path / "3", "gid-index", "baseline", moved) == {"the-table-differs": "unknown"}
-    assert printed(tmp_path / "4", "gid-index", "observe") == {"the-table-differs": "unknown"}
+    assert printed(tmp_path / "1", "gid-index", "observe", told) == {"the-gid-has-another-index": "fail"}
+    assert printed(tmp_path / "2", "gid-index", "observe", moved) == {"the-gid-has-another-index": "fail"}
+    assert printed(tmp_path / "3", "gid-index", "baseline", moved) == {"the-gid-has-another-index": "unknown"}
+    assert printed(tmp_path / "4", "gid-index", "observe") == {"the-gid-has-another-index": "unknown"}
 
 
 def test_what_pings_and_filters_say_decides(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_pings_and_filters_say_decides(tmp_path: Path) -> None:
     assert printed(tmp_path / "1", "acl-4791", "observe", lost, rules) == {"ping-works": "fail"}
     assert printed(tmp_path / "2", "acl-4791", "observe", rules) == {"ping-works": "unknown"}
     none = ("leaf1", "nft list ruleset", RULES.format(0), 0)
-    assert printed(tmp_path / "3", "acl-4791", "observe", answered, none) == {"the-filter-tells": "fail"}
+    assert printed(tmp_path / "3", "acl-4791", "observe", answered, none) == {"only-the-filter-counts-drops": "fail"}
     small, large, passes, links = BLACK_HOLE["observe"].ran
     above = "probes-fail-above-a-size"
     assert printed(tmp_path / "4", "mtu-black-hole", "observe", small, passes, links) == {above: "fail"}
