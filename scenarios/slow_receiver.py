@@ -1,25 +1,27 @@
-"""A slow receiver: a healthy network waits for a host that takes in half of what its link brings.
+"""A slow receiver: a host accepts half of its link's rate and pauses its leaf; the network has no fault.
 
 Story
-    Given  h1 writes to h4 as fast as the link carries, and nobody pauses anybody
-    When   h4's CPU, page tables or PCIe let it take in 50 Mb/s only (Guo et al., SIGCOMM 2016, 4.4)
-    Then   h4's NIC pauses leaf1, a bit at a time and for ever, and leaf1 passes it on to h1
-    And    the link is used for half of the time, no switch is congested by its own doing, and nothing is lost
-    When   the host is mended
-    Then   not a single pause comes from it
+    Given  h1 writes to h4 at the link's rate, and no port sends pauses
+    When   h4's CPU, page tables or PCIe limit it to 50 Mb/s (Guo et al., SIGCOMM 2016, 4.4)
+    Then   h4's NIC pauses leaf1 again and again, for a short time each, and leaf1 pauses h1
+    And    the link is used half of the time, no switch is congested itself, and nothing is lost
+    When   the host is repaired
+    Then   it sends no pause
 
-        h1 --100M-- leaf1 --100M-- h4: takes in 50M
+        h1 --100M-- leaf1 --100M-- h4: accepts 50M
 
 Numbers
-    the host drains at half of the link's rate: the link carries a half, and is paused for the other half of the time
-    a storm would be paused for all of it: what tells the two apart is that each pause ends with an XON
+    the host accepts half of the link's rate: the link carries half, and is paused for the other half of the time
+    a pause storm pauses the link all the time. The difference: here an XON ends each pause
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
+from lab.scenario.phase_measures import as_before, growth, listed, mbits, no_drops, paused_share
+from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import show_pauses, show_queue
 
 HOST: Final = "h4:eth1"
@@ -28,75 +30,51 @@ SENDER: Final = "h1:eth1"
 RATE: Final = 100e6
 DRAIN: Final = 50e6
 SETTLING: Final = 0.5
-"""Seconds: what waits in the NIC and in leaf1 is taken in after a tenth of that."""
+"""Seconds: ten times as long as h4 takes to accept the packets queued in its NIC and in leaf1."""
 
 
-class Params(Parameters):
-    """What a reader may turn."""
-
-    hold: Annotated[float, time_of(1, 60)] = 2.0
-    """How long each phase lasts."""
-
-
-def run(stage: Stage, p: Params) -> None:
+def run(stage: Stage, p: PhaseParameters) -> None:
     """Fast, slow, fast."""
-    with stage.writing("h1:h4"):
-        with stage.phase("baseline"):
-            stage.hold(p.hold)
-        with stage.phase("inject"):
-            slow = stage.inject("slow-receiver", "h4", rate=f"{DRAIN / 1e6:.0f}Mbit")
-            stage.hold(SETTLING)
-        with stage.phase("observe"):
-            stage.hold(p.hold)
+
+    def show() -> None:
         show_queue(stage, LEAF)
         show_pauses(stage, LEAF)
-        stage.linger()
-        with stage.phase("fix"):
-            stage.heal(slow)
-            stage.hold(SETTLING)
-        with stage.phase("verify"):
-            stage.hold(p.hold)
+
+    slow = fault("slow-receiver", "h4", rate=f"{DRAIN / 1e6:.0f}Mbit")
+    with stage.writing("h1:h4"):
+        three_acts(stage, p.hold, slow, broken=SETTLING, healed=SETTLING, show=show)
 
 
-def the_host_sends_pauses(rec: Recording, p: Params) -> Verdict:
-    """The pauses are a host's own, they reach the sender through leaf1, and there were none before or after."""
-    sent = {phase: rec.port(HOST).tx_pause(3).during(phase).delta() for phase in ("baseline", "observe", "verify")}
+def the_host_sends_pauses(rec: Recording, p: PhaseParameters) -> Verdict:
+    """The host sends pauses with the fault only, and leaf1 pauses the sender in turn."""
+    before, during, after = sent = growth(rec, HOST, "tx_prio3_pause")
     passed_on = rec.port(SENDER).rx_pause(3).during("observe").delta()
-    told = ", ".join(f"{count} in {phase}" for phase, count in sent.items())
-    return expect(
-        sent["baseline"] == sent["verify"] == 0 < min(sent["observe"], passed_on),
-        f"h4 sent {told}; h1 got {passed_on} meanwhile",
-    )
+    evidence = f"pauses sent by h4: {listed(sent)}; received by h1 in observe: {passed_on}"
+    return expect(before == after == 0 < min(during, passed_on), evidence)
 
 
-def each_pause_ends(rec: Recording, p: Params) -> Verdict:
-    """It is no storm: an XON follows each XOFF, but for the one that a phase may begin or end in."""
+def each_pause_ends(rec: Recording, p: PhaseParameters) -> Verdict:
+    """This is no pause storm: an XON follows each XOFF, except one at the edge of the phase."""
     xoff, xon = (rec.delta(f"pg3_{what}", HOST, "observe") for what in ("xoff", "xon"))
     return expect(xoff > 1 and abs(xoff - xon) <= 1, f"{xoff} XOFF, {xon} XON")
 
 
-def half_of_the_link_is_used(rec: Recording, p: Params) -> Verdict:
-    """It carries what the host takes in, and is paused for the rest of the time."""
-    phase = rec.phase("observe")
-    before, during = (rec.port(LEAF).tx_bytes(3).during(each).rate() for each in ("baseline", "observe"))
-    paused = rec.port(LEAF).paused(3).during(phase).delta() / 1e6 / phase.seconds
-    wanted = DRAIN / RATE
-    return expect(
-        abs(during / before - wanted) < 0.03 and abs(paused - (1 - wanted)) < 0.03,
-        f"{during * 8 / 1e6:.1f} of {before * 8 / 1e6:.1f} Mb/s; paused {paused:.1%} of the time",
-    )
+def half_of_the_link_is_used(rec: Recording, p: PhaseParameters) -> Verdict:
+    """The link carries the rate that the host accepts, and is paused for the rest of the time."""
+    before, during = (mbits(rec, LEAF, phase) for phase in ("baseline", "observe"))
+    paused, wanted = paused_share(rec, "observe", LEAF), DRAIN / RATE
+    evidence = f"{during:.1f} of {before:.1f} Mb/s; paused {paused:.1%} of the time"
+    return expect(abs(during - wanted * before) < 0.03 * before and abs(paused - (1 - wanted)) < 0.03, evidence)
 
 
-def nothing_is_lost(rec: Recording, p: Params) -> Verdict:
-    """No port, and not the slow NIC, drops anything."""
-    lost = sum(rec.port(port).drops(3).during("observe").delta() for port in rec.ports)
-    return expect(lost == 0, f"{lost} packets dropped")
+def nothing_is_lost(rec: Recording, p: PhaseParameters) -> Verdict:
+    """No port drops a packet, and neither does the slow NIC."""
+    return no_drops(rec, "observe")
 
 
-def rate_recovers(rec: Recording, p: Params) -> Verdict:
-    """A host that keeps up gets the whole link."""
-    before, after = (rec.port(LEAF).tx_bytes(3).during(each).rate() * 8 / 1e6 for each in ("baseline", "verify"))
-    return expect(after > 0.98 * before, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
+def rate_recovers(rec: Recording, p: PhaseParameters) -> Verdict:
+    """Repaired, the host gets the whole link's rate."""
+    return as_before(rec, LEAF)
 
 
 ANSWER: Final = StoryAnswer(
@@ -105,25 +83,20 @@ ANSWER: Final = StoryAnswer(
     level=1,
     workload="h1 writes to h4",
     hints=(
-        "h1 gets half of its link, and is paused",
-        "h4: the pauses begin there, and no switch is congested by its own doing",
-        "tx_prio3_pause of h4:eth1; pg3_xoff and pg3_xon there, which are alike",
+        "h1 gets half of its link's rate, and is paused",
+        "h4: it sends the first pauses, and no switch is congested itself",
+        "tx_prio3_pause of h4:eth1; pg3_xoff and pg3_xon there, which are equal",
         "rocelab congestion, and rocelab counters h4 leaf1:swp6 --priority 3",
-        "h4 pauses leaf1 a bit at a time: each pause ends, and the link is used for half of the time",
+        "h4 pauses leaf1 for a short time each: every pause ends, and the link is used half of the time",
     ),
     sign="a host pauses its leaf again and again, and each pause ends with an XON (pg3_xoff and pg3_xon of the host)",
-    because=(
-        "h4 takes in 50 Mb/s of the 100 that come: its CPU, page tables or PCIe are slow, and PFC passes that on."
-    ),
-    fix="Mend the host: huge pages, PCIe width and credits, CPU; the network is as it should be.",
-    prevention=(
-        "Watch pauses that hosts send, and not only those that switches do; a host that pauses is not "
-        "the network's fault."
-    ),
+    because="h4 accepts 50 of 100 Mb/s: its CPU, page tables or PCIe are slow, and PFC propagates that.",
+    fix="Repair the host: huge pages, PCIe width and credits, CPU. The network has no fault.",
+    prevention="Monitor the pauses that hosts send, and not only those of switches.",
 )
 
 SCENARIO = Scenario(
-    "slow-receiver", "incast.yaml", Params, run,
+    "slow-receiver", "incast.yaml", PhaseParameters, run,
     (the_host_sends_pauses, each_pause_ends, half_of_the_link_is_used, nothing_is_lost, rate_recovers),
     answer=ANSWER,
 )  # fmt: skip

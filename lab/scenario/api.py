@@ -76,7 +76,9 @@ class Scenario(Generic[P]):
     captures: tuple[str, ...] = ()
     """Links whose packets are recorded too, as ``rocelab capture`` names them: their headers."""
     answer: StoryAnswer | None = None
-    """What is wrong in it; without one it can be run, and no challenge made of it."""
+    """The cause, places and hints; a scenario without an answer can be run, but makes no challenge."""
+    at: str = ""
+    """The place where it runs instead of the first one of ``answer.where``; "" where it is not moved."""
 
     @property
     def text(self) -> str:

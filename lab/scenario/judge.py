@@ -42,7 +42,7 @@ def judge(path: Path, folder: Path = library.OWN) -> Judged:
     asked = recording.parameters
     if "scenario" not in asked:
         raise UsageError(f"{path} was not made by a scenario", "rocelab record show lists its content")
-    scenario = library.find(str(asked["scenario"]), folder)
+    scenario = library.find_at(str(asked["scenario"]), str(asked.get("at", "")), recording.topology, folder)
     try:
         parameters = read(scenario.parameters, asked.get("params", {}), "params", f"scenario show {scenario.name}")
     except InvalidInput as error:

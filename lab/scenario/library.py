@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import re
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.values.suggest import suggest
+from lab.scenario import relocation
 from lab.scenario.api import Scenario, named
 from lab.scenario.challenges.story_answer import LEVELS, RUNGS
 from lab.shipped import shipped
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from lab.model.topology import Topology
     from lab.scenario.challenges.story_answer import StoryAnswer
 
 OWN: Final = shipped("scenarios")
@@ -47,6 +51,27 @@ def find(name: str, folder: Path = OWN) -> Scenario[Any]:
     if not isinstance(scenario, Scenario):
         raise InvalidInput(str(file), [Problem("SCENARIO", "is missing", "end with SCENARIO = Scenario(...)")])
     return scenario
+
+
+def find_at(name: str, at: str, topology: Topology, folder: Path = OWN) -> Scenario[Any]:
+    """The scenario of this name at another place of its topology, ``at``; as it is written where that is "".
+
+    UsageError as of ``find``, and where the scenario cannot run at that place.
+    """
+    scenario = find(name, folder)
+    if not at:
+        return scenario
+    if scenario.answer is None:
+        raise UsageError(f"scenario {name} has no answer, and so no place to move", "run it without --at")
+    moved: Scenario[Any] = _loaded(
+        file_of(name, folder), relocation.relocate(topology, scenario.answer.where[0], at), at
+    ).SCENARIO
+    return replace(moved, at=at)
+
+
+def places(scenario: Scenario[Any], topology: Topology) -> list[str]:
+    """The places where a scenario can run, first the one that it is written for; none where it has no answer."""
+    return [] if scenario.answer is None else relocation.places(topology, scenario.answer.where[0])
 
 
 def file_of(name: str, folder: Path = OWN) -> Path:
@@ -114,16 +139,20 @@ def _unanswered(scenario: Scenario[Any], answer: StoryAnswer) -> Iterator[Proble
         yield Problem("run", "lingers nowhere", "say stage.linger() where the fault is there")
 
 
-def _loaded(file: Path) -> ModuleType:
-    """The module in a file, by a name of its own; whatever is wrong with it is told in one line."""
-    known = f"rocelab_scenario_{abs(hash(file.resolve()))}_{file.stem}"
+def _loaded(file: Path, moved: relocation.Relocation | None = None, at: str = "") -> ModuleType:
+    """The module in a file, under a unique name, perhaps at another place; InvalidInput for an error in it."""
+    known = f"rocelab_scenario_{abs(hash((file.resolve(), at)))}_{file.stem}"
     spec = importlib.util.spec_from_file_location(known, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{file} is no Python module", "write one")
     module = importlib.util.module_from_spec(spec)
     sys.modules[known] = module
     try:
-        spec.loader.exec_module(module)
+        if moved is None:
+            spec.loader.exec_module(module)
+        else:
+            tree = moved.tree(ast.parse(file.read_text(encoding="utf-8"), str(file)))
+            exec(compile(tree, str(file), "exec"), module.__dict__)  # noqa: S102 - as exec_module does
     except Exception as error:
         del sys.modules[known]
         line = getattr(error, "lineno", None) or _line_of(error, file)

@@ -63,6 +63,7 @@ def play(  # noqa: PLR0913 - how it is to be played
         topology = renamed(topology, fabric)
     asked = {
         "scenario": scenario.name,
+        "at": scenario.at,
         "seed": seed,
         "params": parameters.model_dump(mode="json", by_alias=True),
     }

@@ -73,13 +73,17 @@ def break_(
 
     Investigate with the usual commands: status, counters, congestion, qos show, capture, path, exec NODE -- ...
     """
-    scenario = library.find(name, path) if name else _drawn(path, level, seed)
+    scenario = library.find(name, path) if name else _random(path, level, seed)
     if name and (random or level):
         raise UsageError(f"{name} is not picked at random", "omit NAME, or omit --random and --level")
-    answer = _answer(scenario)
+    _answer(scenario)
     topology = read_topology(
         library.topology_of(scenario, path), reaction=time_source.reaction(), also=declared.check
     )
+    if not name or seed is not None:
+        place = _generator(seed).choice(library.places(scenario, topology))
+        scenario = library.find_at(scenario.name, place, topology, path)
+    answer = _answer(scenario)
     fabric, built = fabric_of(topology, verdict_table.tell)
     verdict_table.tell(f"breaking {fabric.name}")
     try:
@@ -95,12 +99,17 @@ def break_(
     _say(f"What is it, and where? Look with the ordinary commands, then {_NEXT}")
 
 
-def _drawn(path: Path, level: int | None, seed: int | None) -> Scenario[Any]:
+def _random(path: Path, level: int | None, seed: int | None) -> Scenario[Any]:
     every = [library.find(name, path) for name in library.names(path)]
     fitting = [each for each in every if each.answer is not None and level in {None, each.answer.level}]
     if not fitting:
         raise UsageError(f"no scenario of {path} can be picked", "add a scenario that has an answer and this level")
-    return chance.Random(secrets.randbits(64) if seed is None else seed).choice(fitting)  # noqa: S311 - a game
+    return _generator(seed).choice(fitting)
+
+
+def _generator(seed: int | None) -> chance.Random:
+    """A random generator; without a seed it gives other values each time."""
+    return chance.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311 - a game
 
 
 def _answer(scenario: Scenario[Any]) -> StoryAnswer:
@@ -196,7 +205,7 @@ def fix(
 def explain(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
     """Reveal the fault: cause, location, reason, fix, prevention, and your score, which is saved."""
     running, answer, about = _opened(fabric)
-    scenario = library.find(about.scenario, Path(about.folder))
+    scenario = _scenario(running, about)
     taken = _scored(Challenge(running.state))
     if as_json:
         told = {name: getattr(answer, name) for name in ("cause", "where", "because", "fix", "prevention")}
@@ -238,7 +247,12 @@ def _opened(name: str | None) -> tuple[Fabric, StoryAnswer, ChallengeInfo]:
         name = states[0].name if states else find_fabric(None).name
     running = open_fabric(name)
     about = required(Challenge(running.state))
-    return running, _answer(library.find(about.scenario, Path(about.folder))), about
+    return running, _answer(_scenario(running, about)), about
+
+
+def _scenario(running: Fabric, about: ChallengeInfo) -> Scenario[Any]:
+    """The scenario of a challenge, at its place."""
+    return library.find_at(about.scenario, about.at, running.topology, Path(about.folder))
 
 
 def _hints(answer: StoryAnswer) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""``rocelab scenario``: stories of a fabric that breaks, played, recorded and judged."""
+"""``rocelab scenario``: faults of a fabric with a workload, run, recorded and judged."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lab.cli.tables import verdict_table
 from lab.errors import InvalidInput, Problem
 from lab.faults.fault_request import parse_words
 from lab.faults.parameters import listed
+from lab.model.load import read_topology
 from lab.scenario import library
 from lab.scenario.judge import judge as judged_of
 from lab.scenario.runner import play
@@ -38,7 +39,7 @@ def scenario_names() -> list[str]:
     return library.names() if library.OWN.is_dir() else []
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="One of scenario ls.", autocompletion=scenario_names)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="See scenario ls.", autocompletion=scenario_names)]
 Folder = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of your own scenarios.")]
 
 
@@ -50,23 +51,25 @@ def list_(path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
         print_json([{"name": each.name, "title": each.title, "topology": each.topology} for each in found])
     else:
         rows = [(each.name, each.topology, each.title) for each in found]
-        stdout.print(table("scenarios", ("name", "topology", "what happens"), rows))
+        stdout.print(table("scenarios", ("name", "topology", "title"), rows))
 
 
 @app.command()
 def show(name: Name, path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
-    """Show a scenario: its description, figures, parameters and checks."""
+    """Show a scenario: its description, figures, places, parameters and checks."""
     scenario = library.find(name, path)
     fields = listed(scenario.parameters)
     checks = [
         {"name": check.__name__.replace("_", "-"), "meaning": (check.__doc__ or "").partition("\n")[0]}
         for check in scenario.checks
     ]
+    places = library.places(scenario, read_topology(library.topology_of(scenario, path)))
     if as_json:
         print_json(
             {
                 "name": scenario.name,
                 "topology": scenario.topology,
+                "places": places,
                 "text": scenario.text,
                 "parameters": fields,
                 "checks": checks,
@@ -74,9 +77,11 @@ def show(name: Name, path: Folder = library.OWN, as_json: JsonFlag = False) -> N
         )
         return
     stdout.print(scenario.text, markup=False, highlight=False)
+    if len(places) > 1:
+        stdout.print(f"\nPlaces (run --at PLACE)\n    {', '.join(places)}", markup=False, highlight=False)
     if fields:
         stdout.print(table("parameters", ("name", "default", "meaning"), [tuple(each.values()) for each in fields]))
-    stdout.print(table("checks", ("name", "what is true"), [tuple(each.values()) for each in checks]))
+    stdout.print(table("checks", ("name", "meaning"), [tuple(each.values()) for each in checks]))
 
 
 @app.command()
@@ -92,7 +97,7 @@ def lint(
         ]
     if problems:
         raise InvalidInput(str(path), problems)
-    stderr.print("nothing is wrong", highlight=False)
+    stderr.print("no problems found", highlight=False)
 
 
 @app.command()
@@ -105,6 +110,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 1,
     repeat: Annotated[int, typer.Option(min=1, help="Number of runs; the seed increases by one each time.")] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the fabric running.")] = False,
+    at: Annotated[str, typer.Option(metavar="PLACE", help="Another place of the fault: see show.")] = "",
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the recordings.")] = Path(
         "recordings"
     ),
@@ -115,7 +121,7 @@ def run(
 
     Exit code 0 if all checks pass, 1 if one fails, 3 if one is undecided.
     """
-    scenario = library.find(name, path)
+    scenario = library.find_at(name, at, read_topology(library.topology_of(library.find(name, path), path)), path)
     written = parse_words(settings or [])
     results = []
     runs = to_stay(output)

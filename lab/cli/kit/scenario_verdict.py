@@ -22,11 +22,12 @@ _KINDS: Final = {name: kind.summary() for name, kind in KINDS.items()}
 
 def told_of(run: Path, folder: Path) -> ScenarioText:
     """The story of a run and what its checks say; of a run that cannot be judged, why. InvalidInput when damaged."""
-    asked = Recording.open(run).parameters
+    recording = Recording.open(run)
+    asked = recording.parameters
     if "scenario" not in asked:
         return ScenarioText(kinds=_KINDS, why="no scenario made this recording")
     try:
-        scenario = library.find(str(asked["scenario"]), folder)
+        scenario = library.find_at(str(asked["scenario"]), str(asked.get("at", "")), recording.topology, folder)
     except UsageError as error:
         return ScenarioText(
             kinds=_KINDS, why=f"{error.message}, by which it could be judged: --path names its folder"

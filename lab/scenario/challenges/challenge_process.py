@@ -120,7 +120,7 @@ def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, bega
         with cgroup.opened(fabric.state.groups / "@challenge") as group:
             if group is not None:
                 os.write(group, b"0")
-        challenge.begin(ChallengeInfo(scenario.name, str(folder), seed, began, Holder.current()))
+        challenge.begin(ChallengeInfo(scenario.name, str(folder), seed, began, Holder.current(), at=scenario.at))
         _attend(fabric, scenario, seed, challenge, lambda: control.say({"stands": True}))
 
     attendant = Offspring(f"the challenge of {fabric.name}", work)
@@ -144,7 +144,12 @@ def _attend(
 ) -> None:
     """Play it; how that ended is written down where its folder is still there."""
     parameters: Parameters = scenario.parameters()
-    asked = {"scenario": scenario.name, "seed": seed, "params": parameters.model_dump(mode="json", by_alias=True)}
+    asked = {
+        "scenario": scenario.name,
+        "at": scenario.at,
+        "seed": seed,
+        "params": parameters.model_dump(mode="json", by_alias=True),
+    }
     why = "it was killed"
     try:
         with Recorder.begin(challenge.recording, fabric, parameters=asked) as recorder:

@@ -45,6 +45,8 @@ class ChallengeInfo:
     """By the clock of whoever plays, in seconds since 1970."""
     holder: Holder
     """Who attends it."""
+    at: str = ""
+    """The place to which the scenario was moved; "" where it was not."""
     hints: int = 0
     wrong: int = 0
     solved: bool = False

@@ -40,7 +40,13 @@ _BY_NAME: Final = {counter.name: counter for counter in COUNTERS}
 
 
 def outcomes(
-    folder: Path, scenario: str, tale: Tale, seconds: float = 1.0, events: Mapping[str, Told] = MappingProxyType({})
+    folder: Path,
+    scenario: str,
+    tale: Tale,
+    seconds: float = 1.0,
+    events: Mapping[str, Told] = MappingProxyType({}),
+    *,
+    at: str = "",
 ) -> dict[str, str]:
     """What the checks say of a recording with these phases, each of so many seconds, as ``pass``, ``fail`` or so.
 
@@ -49,7 +55,7 @@ def outcomes(
     topology = read_topology(library.topology_of(library.find(scenario)))
     nics = [nic for host in topology.hosts for nic in _nics(topology, host.name)]
     making = Made(folder / "run", topology, hosts=nics)
-    files.write_json(making.folder.facts("params"), {"scenario": scenario, "seed": 1, "params": {}})
+    files.write_json(making.folder.facts("params"), {"scenario": scenario, "at": at, "seed": 1, "params": {}})
     nodes = resolve(topology, VIRTUAL_REACTION)
     files.write_json(making.folder.state("before"), {name: {"qos": dump_node(node)} for name, node in nodes.items()})
     for name, growth in tale.items():

@@ -284,4 +284,4 @@ def test_the_story_that_the_page_and_the_tour_draw() -> None:
     words = "scenario break --level 3 --seed 25"
     root = library.OWN.parent
     assert all(words in (root / place).read_text() for place in ("lab/docs/tenant.md", "scripts/tour"))
-    assert command._drawn(library.OWN, 3, 25).name == "evpn-vni-mismatch"
+    assert command._random(library.OWN, 3, 25).name == "evpn-vni-mismatch"

@@ -1,0 +1,73 @@
+"""Scenarios at other places: the workload, the checks and the answer follow the place of the fault."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.errors import UsageError
+from lab.model.load import read_topology
+from lab.scenario import library
+from lab.scenario.relocation import places, relocate
+from tests.unit.scenario.stories.test_slow_receiver import GOOD
+from tests.unit.scenario.tale import outcomes
+
+INCAST = read_topology(library.OWN.parent / "topologies" / "incast.yaml")
+TENANT = read_topology(library.OWN.parent / "topologies" / "roce-tenant.yaml")
+MOVABLE = [
+    name for name in library.names() if library.topology_of(library.find(name)).name == "incast.yaml"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "others"),
+    [
+        ("leaf1:swp1", {"leaf1:swp2", "leaf2:swp1", "leaf2:swp2"}),
+        ("h8", {f"h{number}" for number in range(1, 8)}),
+        ("leaf1--spine1", {"leaf1--spine2", "leaf2--spine1", "leaf2--spine2"}),
+        ("spine1", {"spine2"}),
+    ],
+)
+def test_a_place_has_the_others_of_its_role(place: str, others: set[str]) -> None:
+    first, *rest = places(INCAST, place)
+    assert first == place
+    assert set(rest) == others
+
+
+def test_names_ports_and_addresses_follow() -> None:
+    moved = relocate(INCAST, "leaf1:swp1", "leaf2:swp2")
+    text = "h1:h5, 10.0.0.8/31, leaf1:swp3 to swp5, leaf1 swp1, ffff:0a00:0009, h4:rx-eth1, leaf1--spine1, h12, vni10"
+    assert moved.text(text) == (
+        "h5:h1, 10.0.0.0/31, leaf2:swp3 to swp5, leaf2 swp2, ffff:0a00:0001, h8:rx-eth1, leaf2--spine2, h12, vni10"
+    )
+
+
+def test_the_own_place_moves_nothing() -> None:
+    moved = relocate(INCAST, "h8", "h8")
+    assert all(name == image for each in (moved.nodes, moved.ports, moved.addresses) for name, image in each.items())
+
+
+def test_what_is_unlike_the_place_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"no place 'spine1:swp1' like leaf1:swp1: .*swp"):
+        relocate(INCAST, "leaf1:swp1", "spine1:swp1")
+    assert places(TENANT, "leaf1") == ["leaf1"]  # its tenants, VNIs and BGP numbers differ by leaf
+
+
+@pytest.mark.parametrize("name", MOVABLE)
+def test_the_answer_is_at_the_place(name: str) -> None:
+    for place in library.places(library.find(name), INCAST):
+        scenario = library.find_at(name, place, INCAST)
+        assert scenario.answer is not None
+        assert scenario.answer.where[0] == scenario.at == place
+        assert [check.__name__ for check in scenario.checks] == [each.__name__ for each in library.find(name).checks]
+
+
+def test_a_run_is_judged_at_its_place(tmp_path: Path) -> None:
+    moved = relocate(INCAST, "h4", "h7")
+    for folder in ("there", "here", "elsewhere"):
+        (tmp_path / folder).mkdir()
+    there = {
+        phase: {moved.text(counter): amount for counter, amount in growth.items()} for phase, growth in GOOD.items()
+    }
+    assert set(outcomes(tmp_path / "there", "slow-receiver", there, at="h7").values()) == {"pass"}
+    assert "fail" in outcomes(tmp_path / "here", "slow-receiver", there).values()
+    assert "fail" in outcomes(tmp_path / "elsewhere", "slow-receiver", GOOD, at="h7").values()
