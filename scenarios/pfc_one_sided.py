@@ -1,39 +1,40 @@
-"""PFC on one side only: the switch pauses, the hosts go on, and the lossless class loses packets.
+"""PFC on one side only: the switch sends pauses, the hosts ignore them, and the lossless class loses packets.
 
 Story
-    Given  h1, h2 and h3 write to h4, and leaf1 pauses them so that nothing is lost
-    When   PFC is off at the hosts: their NICs do not obey
-    Then   leaf1 asks as before, nobody stops, the headroom fills, and packets are dropped for want of room
-    And    every loss makes a QP go back, or wait for its timeout: how much gets through depends on which it is
+    Given  h1, h2 and h3 write to h4, and leaf1 pauses them: nothing is lost
+    When   PFC reception is off at the hosts
+    Then   leaf1 sends pauses as before, no host stops, the headroom fills, and leaf1 drops packets
+    And    after each loss a QP retransmits, or waits for its timeout, so the rate varies
     When   PFC is on at both ends
-    Then   nothing is lost any more
+    Then   nothing is lost
 
-        h1, h2, h3 --100M each, deaf-- leaf1 --100M-- h4
+        h1, h2, h3 --100M each, PFC off-- leaf1 --100M-- h4
 
 Numbers
-    three offer 200 Mb/s more than h4's link takes: 25 MB/s, which fill any headroom in milliseconds
-    SoftRoCE waits 1.07 s for an ACK before it sends again: a QP that lost its last packet stands still for that long
+    three hosts offer 200 Mb/s more than h4's link carries: 25 MB/s, which fill any headroom within milliseconds
+    SoftRoCE waits 1.07 s for an ACK before it retransmits: a QP that lost its last packet is idle for that long
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
+from lab.scenario.phase_measures import as_before, growth, listed, rdma_growth
+from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import show_queue, show_rdma
 
 SENDERS: Final = ("h1", "h2", "h3")
 INPUTS: Final = ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5")
 QUEUE: Final = "leaf1:swp6"
-PHASES: Final = ("baseline", "observe", "verify")
 LAST_PAUSE: Final = 0.5
-"""Seconds: what paused a host before it went deaf runs out after 0.34 s."""
+"""Seconds: a pause from before the fault expires after 0.34 s."""
 SETTLING: Final = 3.0
-"""Seconds: two timeouts of a QP, and what they send again."""
+"""Seconds: two ACK timeouts of a QP, and the retransmissions after them."""
 
 
-class Params(Parameters):
-    """What a reader may turn."""
+class Params(PhaseParameters):
+    """Longer phases, for QPs that wait for their timeouts."""
 
     hold: Annotated[float, time_of(1, 60)] = 2.0
     """How long each phase lasts."""
@@ -41,58 +42,42 @@ class Params(Parameters):
 
 def run(stage: Stage, p: Params) -> None:
     """Obeyed, ignored, obeyed."""
-    with stage.writing(*(f"{host}:h4" for host in SENDERS), qps=4):
-        with stage.phase("baseline"):
-            stage.hold(p.hold)
-        with stage.phase("inject"):
-            deaf = [stage.inject("pauses-ignored", host) for host in SENDERS]
-            stage.hold(LAST_PAUSE)
-        with stage.phase("observe"):
-            stage.hold(p.hold)
+
+    def show() -> None:
         show_queue(stage, QUEUE)
         show_rdma(stage, "h4")
-        stage.linger()
-        with stage.phase("fix"):
-            for entry in deaf:
-                stage.heal(entry)
-            stage.hold(SETTLING)
-        with stage.phase("verify"):
-            stage.hold(p.hold)
+
+    faults = [fault("pauses-ignored", host) for host in SENDERS]
+    with stage.writing(*(f"{host}:h4" for host in SENDERS), qps=4):
+        three_acts(stage, p.hold, *faults, broken=LAST_PAUSE, healed=SETTLING, show=show)
 
 
-def the_switch_asks_and_nobody_stops(rec: Recording, p: Params) -> Verdict:
-    """leaf1 sends pauses, the hosts count them as ignored, and none is paused for a microsecond."""
-    asked = [rec.port(port).tx_pause(3).during("observe").delta() for port in INPUTS]
+def pauses_are_ignored(rec: Recording, p: Params) -> Verdict:
+    """leaf1 sends pauses, the hosts count them as ignored, and no host is paused."""
+    sent = [rec.port(port).tx_pause(3).during("observe").delta() for port in INPUTS]
     ignored = [rec.delta("rx_prio3_pause_ignored", f"{host}:eth1", "observe") for host in SENDERS]
     paused = sum(rec.port(f"{host}:eth1").paused(3).during("observe").delta() for host in SENDERS)
     return expect(
-        sum(asked) > 0 and sum(ignored) > 0 == paused,
-        f"pauses sent {in_words(asked)}, ignored {in_words(ignored)}, hosts paused for {paused} us",
+        sum(sent) > 0 and sum(ignored) > 0 == paused,
+        f"pauses sent {in_words(sent)}, ignored {in_words(ignored)}, hosts paused for {paused} us",
     )
 
 
 def the_lossless_class_loses(rec: Recording, p: Params) -> Verdict:
-    """More was sent after the pause than the headroom holds, and only while pauses are ignored."""
-    lost = {phase: rec.port(QUEUE).drops(3, "headroom").during(phase).delta() for phase in PHASES}
-    sent = rec.delta("queue3_drop_headroom_bytes", QUEUE, "observe")
-    told = ", ".join(f"{count} in {phase}" for phase, count in lost.items())
-    return expect(
-        lost["observe"] > 0 == lost["baseline"] == lost["verify"],
-        f"dropped for want of headroom: {told}; {sent} bytes were sent in spite of a pause and found no room",
-    )
+    """leaf1 drops packets because its headroom is full, and only with the fault."""
+    before, during, after = lost = growth(rec, QUEUE, "queue3_drop_headroom_packets")
+    return expect(during > 0 == before == after, f"packets dropped because the headroom was full: {listed(lost)}")
 
 
 def packets_are_out_of_sequence(rec: Recording, p: Params) -> Verdict:
-    """The receiver's NIC misses what was dropped, and its senders go back; before and after it misses nothing."""
-    missed = {phase: rec.rdma("h4").counter("out_of_seq_request").during(phase).delta() for phase in PHASES}
-    told = ", ".join(f"{count} in {phase}" for phase, count in missed.items())
-    return expect(missed["observe"] > 0 == missed["baseline"] == missed["verify"], f"out_of_seq_request: {told}")
+    """The receiver's NIC misses packets with the fault, and neither before nor after."""
+    before, during, after = missed = rdma_growth(rec, "h4", "out_of_seq_request")
+    return expect(during > 0 == before == after, f"out_of_seq_request of h4: {listed(missed)}")
 
 
 def rate_recovers(rec: Recording, p: Params) -> Verdict:
     """With PFC at both ends the link is full again."""
-    before, after = (rec.port(QUEUE).tx_bytes(3).during(each).rate() * 8 / 1e6 for each in ("baseline", "verify"))
-    return expect(after > 0.95 * before, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
+    return as_before(rec, QUEUE, least=0.95)
 
 
 ANSWER: Final = StoryAnswer(
@@ -101,21 +86,21 @@ ANSWER: Final = StoryAnswer(
     level=1,
     workload="h1, h2 and h3 write to h4 with four QPs each",
     hints=(
-        "the lossless class loses packets, and h4 gets a fraction of what its link carries",
-        "h1, h2 and h3: leaf1 asks them to stop, and they do not",
-        "rx_prio3_pause_ignored of h1:eth1, and rx_prio3_pause_duration, which stands at nothing",
+        "the lossless class loses packets, and h4 receives a fraction of its link's rate",
+        "h1, h2 and h3: leaf1 pauses them, and they keep sending",
+        "rx_prio3_pause_ignored of h1:eth1, and rx_prio3_pause_duration, which does not grow",
         "rocelab qos show h1, or rocelab counters h1 leaf1:swp3 --priority 3",
-        "pauses come and are ignored: PFC is off at the hosts' end",
+        "pauses arrive and are ignored: PFC reception is off at the hosts",
     ),
     sign="hosts count pauses as ignored (rx_prio3_pause_ignored)",
-    because="PFC is off at h1, h2 and h3: leaf1 pauses them, they go on, and what finds no headroom is dropped.",
-    fix="PFC on at both ends: rocelab qos set h1 h2 h3 pfc.rx=true.",
-    prevention="Negotiate or check PFC on both ends of each link (DCBX); alarm on any drop of the lossless class.",
+    because="PFC reception is off at h1, h2 and h3. They keep sending when paused, and leaf1's headroom overflows.",
+    fix="Enable PFC at both ends: rocelab qos set h1 h2 h3 pfc.rx=true.",
+    prevention="Negotiate PFC (DCBX), or check both ends of each link; alarm on any drop of the lossless class.",
 )
 
 SCENARIO = Scenario(
     "pfc-one-sided", "incast.yaml", Params, run,
-    (the_switch_asks_and_nobody_stops, the_lossless_class_loses, packets_are_out_of_sequence,
+    (pauses_are_ignored, the_lossless_class_loses, packets_are_out_of_sequence,
      rate_recovers),
     answer=ANSWER,
 )  # fmt: skip

@@ -94,7 +94,7 @@ def probes_fail_above_a_size(rec: Recording, p: Params) -> Verdict:
     return expect(passed == [[True] * 3, [True, False, False], [True] * 3], told)
 
 
-def no_counter_of_a_port_tells(rec: Recording, p: Params) -> Verdict:
+def no_port_counts_a_drop(rec: Recording, p: Params) -> Verdict:
     """What the spines send does not come in at leaf3, and no port drops it; links and sessions stay."""
     left = sum(int(rec.port(port).tx_packets(3).during("observe").delta()) for port in SENDS)
     arrived = sum(int(rec.port(port).rx_packets(3).during("observe").delta()) for port in NARROW)
@@ -129,6 +129,6 @@ ANSWER: Final = StoryAnswer(
 
 SCENARIO = Scenario(
     "vxlan-mtu", "roce-tenant.yaml", Params, run,
-    (writing_stands_still, probes_fail_above_a_size, no_counter_of_a_port_tells),
+    (writing_stands_still, probes_fail_above_a_size, no_port_counts_a_drop),
     answer=ANSWER,
 )  # fmt: skip

@@ -201,7 +201,8 @@ def _addresses(topology: Topology, nodes: Mapping[str, str], ports: Mapping[str,
     for name, image in nodes.items():
         pairs = [(plans[name].loopback4, plans[image].loopback4)]
         for interface, here in plans[name].interfaces.items():
-            there = plans[image].interfaces[ports[f"{name}:{interface}"].partition(":")[2]]
+            port = f"{name}:{interface}"  # a bond is no port, and keeps its name
+            there = plans[image].interfaces[ports.get(port, port).partition(":")[2]]
             if isinstance(here.address, IPv4Interface) and isinstance(there.address, IPv4Interface):
                 pairs.append((here.address.ip, there.address.ip))
         for old, new in pairs:

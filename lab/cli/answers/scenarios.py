@@ -43,6 +43,8 @@ class ScenarioShow(Answer):
 
     name: str
     topology: str
+    places: list[str]
+    """Where ``run --at`` can put the fault; the first is the default."""
     text: str
     """Story, figure and numbers."""
     parameters: list[ScenarioParameter]

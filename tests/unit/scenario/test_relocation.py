@@ -52,6 +52,14 @@ def test_what_is_unlike_the_place_is_refused() -> None:
     assert places(TENANT, "leaf1") == ["leaf1"]  # its tenants, VNIs and BGP numbers differ by leaf
 
 
+def test_every_scenario_can_be_drawn() -> None:
+    for name in library.names():
+        scenario = library.find(name)
+        topology = read_topology(library.topology_of(scenario))
+        first, *_ = library.places(scenario, topology)
+        assert library.find_at(name, first, topology).title == scenario.title
+
+
 @pytest.mark.parametrize("name", MOVABLE)
 def test_the_answer_is_at_the_place(name: str) -> None:
     for place in library.places(library.find(name), INCAST):

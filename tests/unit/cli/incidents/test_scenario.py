@@ -39,7 +39,7 @@ def test_a_recording_is_judged_again(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     bad = scenario("judge", str(storm(tmp_path / "bad", verify=50).finished()))
     assert bad.exit_code == 1
-    assert "it-is-as-before" in bad.stdout
+    assert "rate-recovers" in bad.stdout
     (tmp_path / "killed").mkdir()
     assert scenario("judge", str(storm(tmp_path / "killed").killed())).exit_code == 3
 

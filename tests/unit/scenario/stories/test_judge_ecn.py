@@ -79,8 +79,8 @@ def test_a_good_run_passes(scenario: str, tmp_path: Path) -> None:
         ("not-ect", ("observe", "leaf2:swp6", "marked", 1), "one-leaf-marks-nothing"),
         ("not-ect", ("verify", "leaf2:swp6", "marked", 0), "one-leaf-marks-nothing"),
         ("not-ect", ("observe", "leaf1:swp6", "marked", 0), "one-leaf-marks-nothing"),
-        ("not-ect", ("observe", "leaf2:swp6", "not_ect", 0), "it-wanted-to"),
-        ("not-ect", ("baseline", "leaf2:swp6", "not_ect", 1), "it-wanted-to"),
+        ("not-ect", ("observe", "leaf2:swp6", "not_ect", 0), "unmarkable-packets-are-counted"),
+        ("not-ect", ("baseline", "leaf2:swp6", "not_ect", 1), "unmarkable-packets-are-counted"),
         ("not-ect", ("observe", "leaf2:swp4", "tx_pause", 0), "only-pfc-is-left"),
         ("not-ect", ("observe", "leaf1:swp1", "lost", 1), "only-pfc-is-left"),
         ("ecn-above-xoff", ("observe", "leaf2:swp6", "marked", 1), "pauses-without-marks"),
@@ -136,8 +136,8 @@ def test_what_tcpdump_shows_decides(tmp_path: Path) -> None:
         meanwhile = Act(NOT_ECT["observe"].counted, [tos(observed)])
         return outcomes(play(tmp_path / name, "not-ect", {**NOT_ECT, "observe": meanwhile}))
 
-    assert with_tos("still", "0x6a,ECT(0)")["the-wire-shows-it"] == "fail"
-    assert with_tos("other", "0x0")["the-wire-shows-it"] == "fail"
+    assert with_tos("still", "0x6a,ECT(0)")["packets-lack-ect"] == "fail"
+    assert with_tos("other", "0x0")["packets-lack-ect"] == "fail"
     silent = Act(NOT_ECT["observe"].counted, [("h8", "tcpdump -i eth1", "", 0)])
     found = outcomes(play(tmp_path / "silent", "not-ect", {**NOT_ECT, "observe": silent}))
-    assert found["the-wire-shows-it"] == "unknown"
+    assert found["packets-lack-ect"] == "unknown"

@@ -140,11 +140,11 @@ def test_a_good_run_passes(scenario: str, tmp_path: Path) -> None:
         ("acl-4791", ("baseline", "h1", "completer_retry_err", 1), "rdma-stops"),
         ("acl-4791", ("observe", "leaf1:swp1", "lost", 1), "only-the-filter-counts-drops"),
         ("acl-4791", ("verify", "leaf2:swp3", "tx_bytes", 1700), "rate-recovers"),
-        ("mtu-black-hole", ("observe", "h1", "completer_retry_err", 0), "large-hangs-and-small-works"),
-        ("mtu-black-hole", ("baseline", "h1", "completer_retry_err", 1), "large-hangs-and-small-works"),
-        ("mtu-black-hole", ("observe", "h2", "completer_retry_err", 1), "large-hangs-and-small-works"),
-        ("mtu-black-hole", ("observe", "leaf2:swp1", "rx_packets", 100), "no-counter-of-a-port-tells"),
-        ("mtu-black-hole", ("observe", "spine1:swp2", "lost", 40), "no-counter-of-a-port-tells"),
+        ("mtu-black-hole", ("observe", "h1", "completer_retry_err", 0), "only-large-messages-hang"),
+        ("mtu-black-hole", ("baseline", "h1", "completer_retry_err", 1), "only-large-messages-hang"),
+        ("mtu-black-hole", ("observe", "h2", "completer_retry_err", 1), "only-large-messages-hang"),
+        ("mtu-black-hole", ("observe", "leaf2:swp1", "rx_packets", 100), "no-port-counts-a-drop"),
+        ("mtu-black-hole", ("observe", "spine1:swp2", "lost", 40), "no-port-counts-a-drop"),
         ("link-flap", ("observe", "h5", "out_of_seq_request", 0), "packets-are-sent-again"),
         ("link-flap", ("baseline", "h1", "completer_retry_err", 1), "packets-are-sent-again"),
         ("link-flap", ("verify", "h5", "out_of_seq_request", 1), "steady-again"),
@@ -176,12 +176,12 @@ def printed(folder: Path, scenario: str, phase: str, *ran: Printed) -> dict[str,
 
 def test_what_programs_print_decides(tmp_path: Path) -> None:
     two = routed("swp1", "swp2")
-    assert printed(tmp_path / "1", "one-path-only", "observe", two) == {"the-rib-has-one": "fail"}
-    assert printed(tmp_path / "2", "one-path-only", "verify", routed("swp2")) == {"the-rib-has-one": "fail"}
-    assert printed(tmp_path / "3", "one-path-only", "observe") == {"the-rib-has-one": "unknown"}
+    assert printed(tmp_path / "1", "one-path-only", "observe", two) == {"the-rib-has-one-next-hop": "fail"}
+    assert printed(tmp_path / "2", "one-path-only", "verify", routed("swp2")) == {"the-rib-has-one-next-hop": "fail"}
+    assert printed(tmp_path / "3", "one-path-only", "observe") == {"the-rib-has-one-next-hop": "unknown"}
     single = routed("swp2")
-    assert printed(tmp_path / "4", "hash-polarisation", "observe", single) == {"the-rib-does-not-tell": "fail"}
-    assert printed(tmp_path / "5", "hash-polarisation", "observe") == {"the-rib-does-not-tell": "unknown"}
+    assert printed(tmp_path / "4", "hash-polarisation", "observe", single) == {"the-rib-has-both-next-hops": "fail"}
+    assert printed(tmp_path / "5", "hash-polarisation", "observe") == {"the-rib-has-both-next-hops": "unknown"}
 
 
 def test_what_the_gid_table_shows_decides(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_what_pings_and_filters_say_decides(tmp_path: Path) -> None:
     assert printed(tmp_path / "6", "mtu-black-hole", "baseline", small, large) == {above: "fail"}
     alike = ("leaf2", "ip -json link show", json.dumps(LINKS[:1] + LINKS[2:]), 0)
     found = printed(tmp_path / "7", "mtu-black-hole", "observe", small, large, alike)
-    assert found == {"one-link-is-smaller": "fail"}
+    assert found == {"one-port-has-a-smaller-mtu": "fail"}
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def test_a_good_one_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
-        ({"observe": {"leaf1:swp3 tx_prio3_pause": 0}}, {"the-switch-asks-and-nobody-stops"}),
-        ({"observe": {"h1:eth1 rx_prio3_pause_ignored": 0}}, {"the-switch-asks-and-nobody-stops"}),
-        ({"observe": {"h2:eth1 rx_prio3_pause_duration": 5}}, {"the-switch-asks-and-nobody-stops"}),
+        ({"observe": {"leaf1:swp3 tx_prio3_pause": 0}}, {"pauses-are-ignored"}),
+        ({"observe": {"h1:eth1 rx_prio3_pause_ignored": 0}}, {"pauses-are-ignored"}),
+        ({"observe": {"h2:eth1 rx_prio3_pause_duration": 5}}, {"pauses-are-ignored"}),
         ({"observe": {LOST: 0}}, {"the-lossless-class-loses"}),
         ({"verify": {LOST: 1}}, {"the-lossless-class-loses"}),
         ({"observe": {"h4 out_of_seq_request": 0}}, {"packets-are-out-of-sequence"}),
