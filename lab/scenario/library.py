@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import inspect
 import re
 import sys
 from dataclasses import replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import InvalidInput, Problem, UsageError
@@ -20,7 +20,6 @@ from lab.shipped import shipped
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import ModuleType
     from typing import Any
 
     from lab.model.topology import Topology
@@ -140,19 +139,19 @@ def _unanswered(scenario: Scenario[Any], answer: StoryAnswer) -> Iterator[Proble
 
 
 def _loaded(file: Path, moved: relocation.Relocation | None = None, at: str = "") -> ModuleType:
-    """The module in a file, under a unique name, perhaps at another place; InvalidInput for an error in it."""
+    """The module in a file, under a unique name, perhaps at another place; InvalidInput for an error in it.
+
+    A module at another place has no file: ``inspect``, by which pydantic finds descriptions, takes one for each file.
+    """
     known = f"rocelab_scenario_{abs(hash((file.resolve(), at)))}_{file.stem}"
-    spec = importlib.util.spec_from_file_location(known, file)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{file} is no Python module", "write one")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(known)
+    code = f"{file} at {at}" if moved else str(file)
+    if moved is None:
+        module.__file__ = str(file)
     sys.modules[known] = module
     try:
-        if moved is None:
-            spec.loader.exec_module(module)
-        else:
-            tree = moved.tree(ast.parse(file.read_text(encoding="utf-8"), str(file)))
-            exec(compile(tree, str(file), "exec"), module.__dict__)  # noqa: S102 - as exec_module does
+        tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+        exec(compile(moved.tree(tree) if moved else tree, code, "exec"), module.__dict__)  # noqa: S102 - a module's code
     except Exception as error:
         del sys.modules[known]
         line = getattr(error, "lineno", None) or _line_of(error, file)

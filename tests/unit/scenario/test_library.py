@@ -70,7 +70,7 @@ def test_a_folder_of_ones_own(tmp_path: Path) -> None:
         ("(true,)", "()", "SCENARIO.checks: is empty; a story that nothing can contradict is none"),
         ('    """None."""\n', '    """None."""\n\n    x: int\n', "Params.x: is not explained"),
         ('    """None."""\n', '    """None."""\n\n    x: int\n', "Params.x: has no default"),
-        ("    pass\n", "    pass\n" + "#\n" * 180, "lines; tell it in 180"),
+        ("    pass\n", "    pass\n" + "#\n" * 180, "lines; shorten it to 180"),
         ("SCENARIO = ", "OTHER = ", "SCENARIO: is missing; end with SCENARIO = Scenario(...)"),
         ("    pass\n", "    pas s\n", "SyntaxError: "),
         ("def true", "1 / 0\n\n\ndef true", "ZeroDivisionError: division by zero; mend it"),

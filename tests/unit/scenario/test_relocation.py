@@ -79,3 +79,8 @@ def test_a_run_is_judged_at_its_place(tmp_path: Path) -> None:
     assert set(outcomes(tmp_path / "there", "slow-receiver", there, at="h7").values()) == {"pass"}
     assert "fail" in outcomes(tmp_path / "here", "slow-receiver", there).values()
     assert "fail" in outcomes(tmp_path / "elsewhere", "slow-receiver", GOOD, at="h7").values()
+
+
+def test_a_moved_scenario_leaves_the_module_of_its_file_alone() -> None:
+    library.find_at("gray-loss", "leaf2:swp2", INCAST)
+    assert library.lint("gray-loss") == []
