@@ -142,7 +142,7 @@ def the_repair_is_dark_too(rec: Recording, p: Params) -> Verdict:
 
 
 ANSWER: Final = StoryAnswer(
-    cause="vlan-stp-blocked",
+    cause="link-down",
     where=(LOST, "leaf1--spine1", "leaf1"),
     level=2,
     workload="h1 pings h3 and h5",

@@ -119,7 +119,7 @@ OVERLAY_CAUSES: Final = (
         " full long before the host's own link is, and all that share its queue wait.",
     ),
     Cause(
-        "vlan-stp-blocked", "a spanning tree has lost a link, and waits before another one carries",
+        "link-down", "a link of a spanning tree is down, and the tree waits before it uses another one",
         needs=(path_symptoms.a_tree_lost_a_link,),
         explains=("link-flap",),
         rival="link-flap",

@@ -36,7 +36,7 @@ COUNTS = {
 """The columns that count runs, and what the table calls them."""
 SHOWN = {"malformed-pfc": "address", "incast": "incast"}
 """The phase that shows it, where that is not called observe."""
-CAUSE = {"slow-rail": "slow-receiver"}
+CAUSE = {"slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down"}
 """The cause of scenarios that have not its name."""
 PLACES = {
     "victim-flow": ["h6:eth1"], "parking-lot": ["leaf1"], "incast": ["leaf1:swp6"],

@@ -279,7 +279,7 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
         facts({}, down=frozenset({"spine1:swp1", "spine1:swp2"})), facts({}, down=frozenset(LEAF1)),
     ),
     (
-        "vlan-stp-blocked", "leaf1:swp1--spine1:swp1",
+        "link-down", "leaf1:swp1--spine1:swp1",
         facts({}, links=(DOWN,), bridged=True), facts({}, links=(DOWN,)),
     ),
     (
