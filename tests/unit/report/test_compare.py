@@ -34,7 +34,7 @@ from lab.telemetry.store.sample_layout import CounterColumn, CounterTable
 from tests.unit.diagnose.recorded import one_sided
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.scenario.test_judge import incast, lost_at, storm
-from tests.unit.telemetry.made import START, STEP, Made
+from tests.unit.telemetry.made import RDMA, START, STEP, Made
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -231,7 +231,7 @@ def test_times_of_transfers_of_another_size_are_not_compared(tmp_path: Path) -> 
 
 def test_devices_show_what_was_sent_again(tmp_path: Path) -> None:
     def again(making: Made, number: int) -> None:
-        making.devices[0][3] += np.uint64(number == 9)
+        making.devices[0][RDMA.index("rcvd_seq_err")] += np.uint64(number == 9)
 
     found = compared(made(tmp_path, "a"), made(tmp_path, "b", again))
     assert changes(found, "devices") == [("h1:eth1", None, "NAK rx", 0, pytest.approx(0.5))]
