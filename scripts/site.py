@@ -15,7 +15,9 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from lab import __version__
-from lab.cli.app import Commands, app
+from lab.cli.app import app
+from lab.cli.command_groups import Commands
+from lab.cli.command_registry import COMMANDS
 from lab.cli.machine.docs import PAGES
 
 ROOT: Final = Path(__file__).parents[1]
@@ -88,7 +90,7 @@ def _tree(title: str, pages: list[str]) -> str:
 def commands() -> str:
     """The help of every command, as a terminal of 100 columns shows it."""
     said = ["# Every command's help"]
-    for name in sorted(Commands.commands_at):
+    for name in sorted(COMMANDS):
         context = typer.Context(typer.main.get_command(app))
         command = Commands(name="rocelab").get_command(context, name)
         below = sorted(command.list_commands(context)) if isinstance(command, TyperGroup) else []

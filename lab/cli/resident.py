@@ -21,10 +21,11 @@ import termios
 import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from lab.cli.app import Commands
 from lab.cli.app import main as run_command
+from lab.cli.command_groups import load_command
+from lab.cli.command_registry import all_functions
 from lab.cli.kit import output
-from lab.cli.lazy import LazyGroup, wrapped
+from lab.cli.typer_internals import SLOW_MODULES
 from lab.vm.calls.request import GuestRequest
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ _WARM: Final = (
     "lab.wire.craft.packet_craft",
     "lab.wire.explain.explanation",
     "rich._emoji_codes",
-    "typer.rich_utils",
-    "typer._adapters",
+    *SLOW_MODULES,
 )
 """What commands import when they run, and what takes long."""
 _AGENT: Final = 0
@@ -60,11 +60,8 @@ _UNHEARD: Final = 120
 
 def warm_up() -> None:
     """Import and make, for all who fork from this process, what commands would each for themselves."""
-    for name, place in Commands.commands_at.items():
-        command = wrapped(name, *place)
-        below = command.commands_at if isinstance(command, LazyGroup) else {}
-        for each, where in below.items():
-            wrapped(each, *where)
+    for name, function in all_functions():
+        load_command(name, function)
     for module in _WARM:
         importlib.import_module(module)
     gc.collect()

@@ -36,7 +36,7 @@ def about(name: str) -> str:
 
 @app.command("ls")
 def list_(as_json: JsonFlag = False) -> None:
-    """List the examples."""
+    """List the example topologies and scenarios."""
     rows = [(name, about(name)) for name in example_names()]
     if as_json:
         print_json([{"name": name, "about": told} for name, told in rows])

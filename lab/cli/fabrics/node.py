@@ -26,9 +26,8 @@ from lab.routing.frr_config.render import has_routers
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from typer._click.core import Context
-
     from lab.backends.backend import Fabric
+    from lab.cli.typer_internals import Context
 
 NodeArgument = Annotated[str, typer.Argument(help="The node.", autocompletion=node_names)]
 _SEPARATOR: Final = "--"

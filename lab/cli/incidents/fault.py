@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli.command_line import running_line
 from lab.cli.kit import recorded_command
 from lab.cli.kit.complete import FabricOption, node_names
 from lab.cli.kit.interrupt import ends_on_signals
@@ -166,8 +166,7 @@ def _attend(running: Fabric, wish: FaultRequest, timing: Timing, as_json: bool) 
 
 def _leave_running(running: Fabric) -> None:
     """The same command once more."""
-    words = [word for word in sys.argv[1:] if word != "--background"]
-    helper_process.leave(running, words[words.index("inject") + 1 :])
+    helper_process.leave(running, [word for word in running_line().arguments if word != "--background"])
 
 
 def _tell(entry: Entry, as_json: bool) -> None:

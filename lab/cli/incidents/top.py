@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from lab.cli.command_line import global_options
 from lab.cli.incidents.replay import require_terminal
 from lab.cli.kit.complete import FabricOption, fabric_names
 from lab.cli.kit.open_fabric import open_fabric
@@ -128,10 +129,8 @@ def _sampled(wanted: str | None, hz: float) -> Iterator[tuple[LiveFilm, int, _En
     """A film of a fabric, what its samples come from, and how that ends; afterwards nobody samples any more."""
     from lab.telemetry.read.timeline_frames import LiveFilm  # noqa: PLC0415 - see top
 
-    words = sys.argv[1 : sys.argv.index("top")] if "top" in sys.argv else []
-    ahead = [word for word in words if word in {"--vm", "--no-vm", "--debug"}]
     named = ["--fabric", wanted] if wanted else []
-    argv = [sys.executable, "-m", "lab", *ahead, "top", "--stream", "--hz", f"{hz:g}", *named]
+    argv = [sys.executable, "-m", "lab", *global_options(), "top", "--stream", "--hz", f"{hz:g}", *named]
     source, theirs = os.pipe()
     with tempfile.TemporaryFile() as said:
         try:

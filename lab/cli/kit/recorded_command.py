@@ -1,4 +1,4 @@
-"""What is typed about a running fabric, kept by the recordings that are being made of it.
+"""The commands that act on a running fabric, kept by the recordings that are being made of it.
 
 A recorder runs in a process of its own. The command itself appends to the recording's ``commands.jsonl`` when it
 ends: its words, when it began and ended, its exit code, and what rocelab printed. What a program in a node prints
@@ -11,7 +11,6 @@ import contextlib
 import re
 import sys
 import time
-from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from lab.terminal_text import printable
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
 
     from lab.backends.fabric_state import FabricState
 
-_KEPT: Final = frozenset({
-    "capture", "congestion", "counters", "craft", "diagnose", "exec", "expect", "fault", "path", "qos", "rdma",
-    "shell", "status", "vtysh",
-})  # fmt: skip
-"""Commands that load a fabric, change it, or look at it."""
-_GLOBAL: Final = frozenset({"--vm", "--no-vm", "--debug"})
-"""Options ahead of a command that only say where it runs, or how errors look."""
 _MOST: Final = 100_000
 """Characters of output that are kept."""
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -38,7 +30,8 @@ _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 class _Command:
     """The command that runs in this process; there is one at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, argv: list[str]) -> None:
+        self.argv = argv
         self.states: list[FabricState] = []
         self.folders: list[Path] = []
         self.output: list[str] = []
@@ -69,22 +62,34 @@ class _Copy:
         return getattr(self._stream, name)
 
 
-_running: _Command | None = None
+class _Running:
+    """The recorded command of this process; None when it is none."""
+
+    command: _Command | None = None
+
+    @classmethod
+    def take(cls) -> _Command | None:
+        """The command, which is none of this process's afterwards."""
+        command, cls.command = cls.command, None
+        return command
 
 
 def about(state: FabricState) -> None:
-    """The command that runs is about this fabric."""
-    if _running is not None:
-        _running.note(state)
+    """The command that runs acts on this fabric."""
+    if _Running.command is not None:
+        _Running.command.note(state)
+
+
+def keep(argv: list[str]) -> None:
+    """Recordings of the fabric on which the command that runs acts keep it as ``argv``."""
+    _Running.command = _Command(argv)
 
 
 @contextlib.contextmanager
 def recorded() -> Iterator[None]:
-    """The command line in ``sys.argv`` runs meanwhile; recordings of the fabric that it is about keep it."""
-    global _running
-    words = list(dropwhile(lambda word: word in _GLOBAL, sys.argv[1:]))
-    command = words[0] if words else ""
-    _running, began, stdout = _Command() if command in _KEPT else None, time.monotonic_ns(), sys.stdout
+    """A command runs meanwhile; recordings keep it when it has called ``keep`` and ``about``."""
+    _Running.command = None
+    began, stdout = time.monotonic_ns(), sys.stdout
     code = 1
     try:
         yield
@@ -93,18 +98,18 @@ def recorded() -> Iterator[None]:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         raise
     finally:
-        made, _running, sys.stdout = _running, None, stdout
+        made, sys.stdout = _Running.take(), stdout
         if made is not None:
-            _append(made, ["rocelab", *words], began, code)
+            _append(made, began, code)
 
 
-def _append(made: _Command, argv: list[str], began: int, code: int) -> None:
+def _append(made: _Command, began: int, code: int) -> None:
     for state in made.states:
         made.note(state)
     output = printable(_ESCAPE.sub("", "".join(made.output)))
     line = {
-        "ns": began, "end_ns": time.monotonic_ns(), "node": "", "argv": argv, "exit_code": code, "stdout": output,
-        "stderr": "",
+        "ns": began, "end_ns": time.monotonic_ns(), "node": "", "argv": made.argv, "exit_code": code,
+        "stdout": output, "stderr": "",
     }  # fmt: skip
     for folder in made.folders:
         _to(folder, "commands", line)

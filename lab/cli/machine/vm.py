@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import time as clock
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.cli.argv import named_files
-from lab.cli.kit.output import JsonFlag, print_json, print_progress, stderr, stdout, table
+from lab.cli.command_line import parse
+from lab.cli.kit.output import JsonFlag, print_json, print_progress, stdout, table
+from lab.cli.kit.vm_call import note, send
 from lab.cli.machine import checkpoint
 from lab.errors import UsageError
 from lab.units import format_size
-from lab.vm.calls.call import call, inside_vm
-from lab.vm.calls.handover import NamedFile
-from lab.vm.checkpoints import auto_checkpoint
+from lab.vm.calls.call import inside_vm
 from lab.vm.host import vm_lifecycle
 from lab.vm.host.qemu import Time
 from lab.vm.host.vm_state import all_running, state_folder
 from lab.vm.image.recipe import current_recipe, current_recipes, image_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lab.vm.host.vm_state import RunningVm
     from lab.vm.image.recipe import Image
 
@@ -61,10 +57,6 @@ With = Annotated[
     ),
 ]
 app.add_typer(checkpoint.app, name="checkpoint")
-_LONG = 10.0
-"""Seconds of waiting after which it is said how long it was."""
-_TYPED_IN = {"exec", "shell", "top", "vtysh"}
-"""Commands that last as long as their user wants."""
 _PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -105,11 +97,12 @@ def up(
     what = "was up already" if before else f"is up after {running.boot_seconds:.1f} s"
     stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel}, {running.time} time)", highlight=False)
     if running.image.hash not in {recipe.hash for recipe in current_recipes()}:
-        _note("it runs an image of an older recipe; for the new one: rocelab vm down, then up again")
+        note("it runs an image of an older recipe; for the new one: rocelab vm down, then up again")
 
 
 @app.command(context_settings=_PASS_THROUGH)
 def run(
+    context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its arguments.")],
     name: Name = "",
     output: Annotated[
@@ -126,13 +119,14 @@ def run(
 
     Files that --output names are copied back; of a folder that it names, the new files.
     """
-    raise typer.Exit(send(command, name, output or ()))
+    line = parse(context.find_root().command, command[1:]) if command[0] == "rocelab" else None
+    raise typer.Exit(send(command, line, name, output or ()))
 
 
 @app.command()
 def shell(name: Name = "") -> None:
     """Open a shell in the VM."""
-    raise typer.Exit(send(["bash", "-l"], name))
+    raise typer.Exit(send(["bash", "-l"], None, name))
 
 
 @app.command()
@@ -171,34 +165,6 @@ def down(name: Name = "") -> None:
     stdout.print("VM is down" if vm_lifecycle.down(state_folder(name)) else "VM was not up", highlight=False)
 
 
-def send(command: list[str], name: str | None = None, written: Iterable[str] = ()) -> int:
-    """Run ``command`` in the VM, started when it is not up, and return its exit code; ``written`` comes back."""
-    state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
-    files = named_files(command[1:]) if command[0] == "rocelab" else []
-    known = {file.text for file in files if file.written}
-    files += [NamedFile(text, written=True) for text in written if text not in known]
-    work = auto_checkpoint.work_of(command, os.environ)
-    running = vm_lifecycle.up(state, vm_lifecycle.Wanted(work=work), print_progress)
-    touch = vm_lifecycle.touch(running, work, state, print_progress)
-    began = clock.monotonic()
-    code = call(state, running, [*command, auto_checkpoint.RESTORED] if touch.done else command, files, _note)
-    _tell_time(command, running, clock.monotonic() - began)
-    if "scenario" in command:
-        from lab.cli.incidents import scores  # noqa: PLC0415 - paid for only by those who may have one
-
-        scores.collect(running.guest_cache)
-    if code == 0:
-        vm_lifecycle.keep(touch, state, print_progress)
-    return code
-
-
-def _tell_time(command: list[str], running: RunningVm, seconds: float) -> None:
-    """What a command took by the caller's clock, where people wait and its own figures are in virtual time."""
-    waited = command[0] == "rocelab" and _TYPED_IN.isdisjoint(command) and seconds >= _LONG
-    if waited and running.time is Time.VIRTUAL:
-        print_progress(f"took {seconds:.0f} s by your clock; its own figures are in virtual time")
-
-
 def _facts(running: RunningVm | None) -> dict[str, object]:
     image = image_of(current_recipe())
     facts: dict[str, object] = {"up": running is not None, "image": image.hash, "image_built": image.complete}
@@ -230,7 +196,3 @@ def _plain(value: object) -> object:
 def _describe(image: Image) -> str:
     kernel = json.loads(image.manifest.read_text(encoding="utf-8"))["kernel"]
     return f"kernel {kernel}, {format_size(image.disk.stat().st_blocks * 512)} on disk, in {image.folder}"
-
-
-def _note(line: str) -> None:
-    stderr.print(f"note: {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)

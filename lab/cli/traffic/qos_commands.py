@@ -6,19 +6,14 @@ from typing import ClassVar
 
 import typer
 
-from lab.cli.lazy import LazyGroup
+from lab.cli.command_groups import LazyGroup
+from lab.cli.command_registry import COMMANDS
 
 
 class QosCommands(LazyGroup):
     """Commands about running ports first, then those about values."""
 
-    commands_at: ClassVar = {
-        "show": ("lab.cli.traffic.qos", "show"),
-        "set": ("lab.cli.traffic.qos", "set_"),
-        "events": ("lab.cli.traffic.qos", "list_events"),
-        "presets": ("lab.cli.traffic.qos_presets", "presets"),
-        "plan": ("lab.cli.traffic.qos_plan", "plan"),
-    }
+    entries: ClassVar = {entry.name: entry for entry in COMMANDS["qos"].below}
 
 
 app = typer.Typer(

@@ -17,7 +17,7 @@ from lab.vm.calls.caller_terminal import raw, size
 from lab.vm.calls.channel import Lost, opened
 from lab.vm.calls.frames import CHUNK, WINDOW, CallFrameKind
 from lab.vm.calls.handover import prepared
-from lab.vm.calls.request import GuestRequest
+from lab.vm.calls.request import ATTENDED, GuestRequest
 from lab.vm.checkpoints.fingerprint import of_code
 from lab.vm.host.vm_lifecycle import last_fault
 from lab.vm.host.vm_teardown import has_ended
@@ -59,22 +59,25 @@ def room() -> int | None:
     return int(told) if told else None
 
 
-def call(
+def call(  # noqa: PLR0913 - where, what, and how
     state: StateFolder,
     running: RunningVm,
     command: list[str],
     files: Sequence[NamedFile],
     tell: Callable[[str], None],
+    *,
+    attended: bool = False,
 ) -> int:
     """Run ``command`` in the guest with the caller's streams and return its exit code.
 
     It runs in the caller's directory, and where the guest does not see that, in a folder that stands for it:
     ``files`` of the command line are taken along or brought back when it has ended, and ``tell`` is told what else it
-    has written. SIGINT, SIGTERM and SIGHUP reach it. OperationFailed when the VM is lost meanwhile, UsageError as of
+    has written. SIGINT, SIGTERM and SIGHUP reach it. A second lasts a second for an ``attended`` command, even in
+    virtual time. OperationFailed when the VM is lost meanwhile, UsageError as of
     ``Handover.name``.
     """
     with prepared(running, command, files, tell) as handover:
-        return _run(state, running, handover)
+        return _run(state, running, handover, attended=attended)
 
 
 def ask(state: StateFolder, running: RunningVm, command: list[str]) -> tuple[int, bytes]:
@@ -89,14 +92,21 @@ def ask(state: StateFolder, running: RunningVm, command: list[str]) -> tuple[int
         return _run(state, running, handover, keep), bytes(said)
 
 
-def _run(state: StateFolder, running: RunningVm, handover: Handover, sink: Sink | None = None) -> int:
+def on_terminal() -> bool:
+    """Whether this process reads from and writes to a terminal, so that a command in the guest gets one, too."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _run(
+    state: StateFolder, running: RunningVm, handover: Handover, sink: Sink | None = None, *, attended: bool = False
+) -> int:
     """Run it with the caller's streams, or without input and its output going to ``sink``."""
-    terminal = sink is None and sys.stdin.isatty() and sys.stdout.isatty()
-    room_there = {ROOM: "" if handover.room is None else str(handover.room)}
+    terminal = sink is None and on_terminal()
+    settings = {ROOM: "" if handover.room is None else str(handover.room), ATTENDED: str(int(attended))}
     request = GuestRequest(
         argv=tuple(handover.words),
         directory=handover.directory,
-        environment=forwarded(os.environ, terminal=terminal) | _times(state) | room_there,
+        environment=forwarded(os.environ, terminal=terminal) | _times(state) | settings,
         terminal=size() if terminal else None,
         code=of_code(),
     )

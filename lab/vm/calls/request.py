@@ -1,4 +1,4 @@
-"""What the host asks a guest to run, and how it travels."""
+"""The request by which the host has the guest run a command, and its form on the way."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ BOOT_ENVIRONMENT = {
     "USER": "root",
 }
 """What every command in the guest finds in its environment."""
-_ACCOMPANIES: Final = frozenset({"capture", "craft", "top", "--follow", "--watch"})
-"""Words of commands that look at what others do, or disturb it, for as long as the caller means."""
-_TYPED_AT: Final = frozenset({"bash", "exec", "sh", "shell", "vtysh"})
-"""Words of commands that a person in a terminal goes on with."""
+ATTENDED: Final = "ROCELAB_ATTENDED"
+"""In the environment of a request: "1" when a second has to last a second for the caller."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,7 @@ class GuestRequest:
     @property
     def attended(self) -> bool:
         """Whether a second has to last a second for its caller, even where time is virtual and nothing happens."""
-        typed = self.terminal is not None and not _TYPED_AT.isdisjoint(self.argv)
-        return typed or not _ACCOMPANIES.isdisjoint(self.argv)
+        return self.environment.get(ATTENDED) == "1"
 
     @property
     def whole_environment(self) -> dict[str, str]:

@@ -46,10 +46,11 @@ class Touch:
 
 
 def work_of(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What ``command`` does to a guest that has just booted, as a hash: words and files of an `up`. "" for others."""
+    """What ``command``, a `rocelab up`, does to a guest that has just booted: a hash of its words and files.
+
+    "" when no checkpoint can replace it, because its topology may declare faults.
+    """
     words = [word for word in command if word != "--json"]
-    if words[:1] != ["rocelab"] or next((word for word in words[1:] if not word.startswith("-")), "") != "up":
-        return ""
     digest = hashlib.sha256(repr(words).encode())
     for word in words[1:]:
         if (path := Path(word)).is_file():

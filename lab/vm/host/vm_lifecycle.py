@@ -42,7 +42,7 @@ class Wanted:
     checkpoint: str = ""
     """What the VM is to continue from."""
     work: str = ""
-    """What its first command will do, as ``automatic.work_of`` tells: a VM that has done it may be there."""
+    """What its first command will do, as ``auto_checkpoint.work_of`` tells: a VM that has done it may be there."""
     extra: str = ""
     """What the image has besides, one of ``recipe.EXTRAS``; a VM that runs is asked for it only where it is named."""
 

@@ -9,7 +9,9 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from lab.cli.app import Commands, app
+from lab.cli.app import app
+from lab.cli.command_groups import Commands
+from lab.cli.command_registry import COMMANDS
 
 README = Path(__file__).parents[3] / "README.md"
 _SHOWN = re.compile(r"^(?:\$ |# )?(?:sudo )?rocelab ((?:--?\w[\w-]* )*)(\w[\w-]*)(?: (\w[\w-]*))?", re.MULTILINE)
@@ -35,7 +37,7 @@ def unknown_commands(text: str) -> list[str]:
     """What ``text`` shows that the command line has not got."""
     missing = []
     for name, below in shown(text):
-        if name not in Commands.commands_at:
+        if name not in COMMANDS:
             missing.append(name)
             continue
         known = {path[1] for path in commands(name) if len(path) > 1}
@@ -44,7 +46,7 @@ def unknown_commands(text: str) -> list[str]:
     return missing
 
 
-@pytest.mark.parametrize("name", list(Commands.commands_at))
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_every_command_explains_itself(name: str) -> None:
     for path in commands(name):
         said = CliRunner().invoke(app, [*path, "--help"], prog_name="rocelab")
@@ -52,7 +54,7 @@ def test_every_command_explains_itself(name: str) -> None:
         assert f"rocelab {' '.join(path)}" in said.stdout
 
 
-@pytest.mark.parametrize("name", list(Commands.commands_at))
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_no_help_loses_words_as_markup(name: str) -> None:
     """In help texts [words] are styles, and vanish: what is to be read is escaped."""
     context = typer.Context(typer.main.get_command(app))
@@ -95,7 +97,7 @@ def test_the_examples_of_craft_can_be_crafted() -> None:
 def test_the_list_of_commands_explains_each() -> None:
     said = CliRunner().invoke(app, ["--help"])
     assert said.exit_code == 0
-    for name in Commands.commands_at:
+    for name in COMMANDS:
         row = next(line for line in said.stdout.splitlines() if re.match(rf"\W*{name}\s", line))
         assert len(row.strip(" │").split()) > 2, f"{name} has no summary"
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
-from typer._click.exceptions import UsageError as MisusedCommand
 from typer.core import TyperGroup
 
 from lab.cli.app import app
+from lab.cli.typer_internals import MisusedCommand
 from lab.errors import LabError
 from tests.shown import PAGES, README, ROOT, blocks, commands, headers
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from lab.cli.argv import named_files, parse
 from lab.vm.calls.handover import NamedFile
+from tests.command_line import named_files, parsed
 
 
 def read(text: str, place: int) -> NamedFile:
@@ -59,12 +59,12 @@ def test_files_of_a_command_line(line: str, files: list[NamedFile], capsys: pyte
     [("counters h1 --fabric=x", "x"), ("--debug qos set h1 a=1 --fabric y", "y"), ("exec h1 -- z --fabric y", None)],
 )
 def test_the_fabric_of_a_command_line(line: str, fabric: str | None) -> None:
-    assert parse(line.split()).fabric == fabric
+    assert parsed(line).fabric == fabric
 
 
 def test_a_command_line_is_sent_without_what_only_runs_it() -> None:
     code = (
-        "import sys, lab.cli.machine.vm; from lab.cli.argv import named_files; "
+        "import sys, lab.cli.kit.vm_call; from tests.command_line import named_files; "
         "named_files(['status', '--fabric', 'x']); "
         "sys.exit(str({'numpy', 'packaging', 'lab.vm.image.image_build'} & set(sys.modules) or ''))"
     )
@@ -73,7 +73,9 @@ def test_a_command_line_is_sent_without_what_only_runs_it() -> None:
 
 
 def test_a_command_line_has_its_command_and_its_values() -> None:
-    line = parse(["--debug", "fault", "heal", "--all", "--fabric", "x"])
-    assert (line.command, line.values["every"], line.fabric) == (("fault", "heal"), True, "x")
-    assert parse(["diagnose", "--seconds", "many"]).values["seconds"] is None
-    assert parse(["no-such-command", "x"]).command == ()
+    line = parsed("--debug fault heal --all --fabric x")
+    assert (line.path, line.values["every"], line.fabric) == (("fault", "heal"), True, "x")
+    assert line.argv == ["rocelab", "--debug", "fault", "heal", "--all", "--fabric", "x"]
+    assert line.arguments == ["--all", "--fabric", "x"]
+    assert parsed("diagnose --seconds many").values["seconds"] is None
+    assert parsed("no-such-command x").path == ()

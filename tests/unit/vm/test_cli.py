@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from lab.cli import app
-from lab.cli.machine import vm
+from lab.cli.command_line import CommandLine
+from lab.cli.kit import vm_call
 from lab.vm.host.qemu import Time
 from lab.vm.host.vm_state import RunningVm
+from tests.command_line import parsed
 
 
 @pytest.fixture
@@ -18,11 +20,11 @@ def sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     """Command lines that went to the VM, which answers each with exit code 3."""
     commands: list[list[str]] = []
 
-    def send(command: list[str], name: str | None = None) -> int:  # noqa: ARG001
+    def send(command: list[str], _line: CommandLine) -> int:
         commands.append(command)
         return 3
 
-    monkeypatch.setattr(vm, "send", send)
+    monkeypatch.setattr("lab.cli.kit.vm_call.send", send)
     monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path))
     monkeypatch.delenv("ROCELAB_VM", raising=False)
     monkeypatch.delenv("ROCELAB_IN_VM", raising=False)
@@ -43,7 +45,7 @@ def rocelab(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
         (["--vm", "up", "a b.yaml"], ["rocelab", "up", "a b.yaml"]),
         (["--debug", "--vm", "ls", "--json"], ["rocelab", "--debug", "ls", "--json"]),
         (["--vm", "exec", "h1", "--", "x", "--vm"], ["rocelab", "exec", "h1", "--", "x", "--vm"]),
-        (["--vm", "no-such-command"], ["rocelab", "no-such-command"]),
+        (["--vm", "scenario", "run", "x"], ["rocelab", "scenario", "run", "x"]),
     ],
 )
 def test_command_goes_to_the_vm(
@@ -68,6 +70,15 @@ def test_help_of_a_program_is_that_of_the_node(
 ) -> None:
     assert rocelab(monkeypatch, "--vm", *line.split()) == 3
     assert sent == [["rocelab", *line.split()]]
+
+
+@pytest.mark.parametrize("line", ["no-such-command", "up", "up x --no-such-option", "rdma bw h1 h4 --qps many"])
+def test_no_vm_is_started_for_a_command_line_that_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, sent: list[list[str]], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rocelab(monkeypatch, "--vm", *line.split()) == 2
+    assert not sent
+    assert capsys.readouterr().err.startswith("error: ")
 
 
 def test_variable_does_what_the_option_does(monkeypatch: pytest.MonkeyPatch, sent: list[list[str]]) -> None:
@@ -103,20 +114,49 @@ def test_inside_the_vm_there_is_no_vm(
 
 
 @pytest.mark.parametrize(
-    ("words", "took", "told"),
+    ("line", "took", "told"),
     [
-        (["rocelab", "up", "x.yaml"], (Time.VIRTUAL, 219.4), "vm: took 219 s by your clock"),
-        (["rocelab", "--debug", "scenario", "run", "x"], (Time.VIRTUAL, 10), "vm: took 10 s by your clock"),
-        (["rocelab", "up", "x.yaml"], (Time.VIRTUAL, 9), ""),
-        (["rocelab", "up", "x.yaml"], (Time.HOST, 219), ""),
-        (["rocelab", "exec", "h1", "--", "mtr", "h2"], (Time.VIRTUAL, 219), ""),
-        (["pytest"], (Time.VIRTUAL, 219), ""),
+        ("up x.yaml", (Time.VIRTUAL, 219.4), "vm: took 219 s by your clock"),
+        ("--debug scenario run x", (Time.VIRTUAL, 10), "vm: took 10 s by your clock"),
+        ("up x.yaml", (Time.VIRTUAL, 9), ""),
+        ("up x.yaml", (Time.HOST, 219), ""),
+        ("exec h1 -- mtr h2", (Time.VIRTUAL, 219), ""),
     ],
 )
-def test_who_waited_for_virtual_time_learns_how_long(
-    running: RunningVm, capsys: pytest.CaptureFixture[str], words: list[str], took: tuple[Time, float], told: str
+def test_how_long_a_command_took_in_virtual_time_is_reported(
+    running: RunningVm, capsys: pytest.CaptureFixture[str], line: str, took: tuple[Time, float], told: str
 ) -> None:
-    vm._tell_time(words, replace(running, time=took[0]), took[1])
-    said = capsys.readouterr().err
-    assert said.startswith(told)
-    assert bool(said) == bool(told)
+    vm_call._report_wait(parsed(line), replace(running, time=took[0]), took[1])
+    printed = capsys.readouterr().err
+    assert printed.startswith(told)
+    assert bool(printed) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("words", "terminal", "attended"),
+    [
+        ("rocelab up x.yaml", True, False),
+        ("rocelab counters --watch", True, True),
+        ("rocelab counters --watch", False, True),
+        ("rocelab counters", True, False),
+        ("rocelab qos events --follow", False, True),
+        ("rocelab top --stream --hz 20", False, True),
+        ("rocelab capture h1 --seconds 10", False, True),
+        ("rocelab craft pfc --pace 100 --send h4:eth1", False, True),
+        ("rocelab rdma bw h1 h4", True, False),
+        ("rocelab rdma bw exec capture", True, False),
+        ("rocelab exec h1 ping h2", False, False),
+        ("rocelab exec h1 ping h2", True, True),
+        ("rocelab record shell", True, True),
+        ("bash", True, True),
+        ("bash -l", False, False),
+        ("pytest tests/vm", True, False),
+    ],
+)
+def test_a_second_lasts_a_second_for_a_command_that_somebody_attends(
+    monkeypatch: pytest.MonkeyPatch, words: str, terminal: bool, attended: bool
+) -> None:
+    monkeypatch.setattr(vm_call, "on_terminal", lambda: terminal)
+    argv = words.split()
+    line = parsed(argv[1:]) if argv[0] == "rocelab" else None
+    assert vm_call.is_attended(argv, line) is attended

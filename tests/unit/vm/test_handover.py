@@ -13,13 +13,13 @@ from typing import Final
 
 import pytest
 
-from lab.cli.argv import named_files
 from lab.errors import OperationFailed, UsageError
 from lab.vm.calls import handover
 from lab.vm.calls.handover import NamedFile, prepared
 from lab.vm.host.qemu import Share
 from lab.vm.host.vm_state import RunningVm
 from lab.vm.image.recipe import Image
+from tests.command_line import named_files
 
 
 @pytest.fixture

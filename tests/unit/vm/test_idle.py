@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.rdma.sysfs import until
-from lab.vm.calls.request import GuestRequest
+from lab.vm.calls.request import ATTENDED, GuestRequest
 from lab.vm.host.vm_state import process_start
 from lab.vm.image.arch import ARCHES
 
@@ -92,22 +92,7 @@ def test_the_loop_jumps_back_to_its_beginning(machine: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "terminal", "attended"),
-    [
-        (["rocelab", "up"], (24, 80), False),
-        (["rocelab", "counters", "--watch"], (24, 80), True),
-        (["rocelab", "counters", "--watch"], None, True),
-        (["rocelab", "top", "--stream", "--hz", "20"], None, True),
-        (["rocelab", "capture", "h1", "--seconds", "10"], None, True),
-        (["rocelab", "craft", "pfc", "--pace", "100", "--send", "h4:eth1"], None, True),
-        (["rocelab", "rdma", "bw", "h1", "h4"], (24, 80), False),
-        (["rocelab", "exec", "h1", "ping", "h2"], None, False),
-        (["rocelab", "exec", "h1", "ping", "h2"], (24, 80), True),
-        (["bash"], (24, 80), True),
-        (["pytest", "tests/vm"], (24, 80), False),
-    ],
+    ("environment", "attended"), [({ATTENDED: "1"}, True), ({ATTENDED: "0"}, False), ({}, False)]
 )
-def test_a_second_lasts_a_second_for_somebody_who_watches(
-    words: list[str], terminal: tuple[int, int] | None, attended: bool
-) -> None:
-    assert GuestRequest(tuple(words), "/", {}, terminal, "").attended is attended
+def test_a_second_lasts_a_second_when_the_host_says_so(environment: dict[str, str], attended: bool) -> None:
+    assert GuestRequest(("rocelab", "capture"), "/", environment, (24, 80), "").attended is attended

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from lab.cli.app import Commands
+from lab.cli.command_groups import Commands
 
 EXEC = Commands(name="rocelab").get_command(typer.Context(Commands(name="rocelab")), "exec")
 

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from lab.backends import health
 from lab.backends.overlay_health import OverlayHealth
 from lab.cli.answers import packets, ports
-from lab.cli.app import Commands, app
+from lab.cli.app import app
+from lab.cli.command_groups import Commands
 from lab.cli.fabrics import status
 from lab.cli.packets.inject import InjectReport
 from lab.cli.schemas import ANSWERS, adapter

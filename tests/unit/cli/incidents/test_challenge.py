@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from lab.cli import vm_routing
 from lab.cli.app import app
 from lab.cli.incidents import challenge as command
 from lab.cli.incidents import scores
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.schemas import adapter
-from lab.cli.vm_routing import follows_to_vm
 from lab.errors import LabError, OperationFailed
 from lab.faults import fault_engine
 from lab.faults.ledger import Entry, Holder, Ledger
@@ -25,6 +25,7 @@ from lab.scenario import library
 from lab.scenario.challenges import challenge_process, challenge_record
 from lab.scenario.challenges.challenge_record import Challenge, ChallengeInfo
 from lab.vm.calls import call
+from tests.command_line import parsed
 from tests.unit.running import Running, run
 from tests.unit.scenario.test_judge import storm
 
@@ -270,14 +271,14 @@ def test_a_score_that_cannot_be_kept_stops_nothing(
 
 def test_it_goes_where_the_fabric_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lab.backends import fabric_state  # noqa: PLC0415
-    from lab.cli import vm_routing  # noqa: PLC0415
 
     monkeypatch.setattr(fabric_state, "FABRICS", tmp_path / "none")
-    monkeypatch.setattr(vm_routing, "_machine", lambda: ("state", "running"))
+    monkeypatch.delenv("ROCELAB_VM")
+    monkeypatch.setattr(vm_routing, "_shared_vm", lambda: ("state", "running"))
     for words in (["break", "--random"], ["hint"], ["check", "--cause", "x", "--where", "y"], ["fix"], ["explain"]):
-        assert follows_to_vm(["scenario", *words])
-    for words in (["score"], ["ls"], ["judge", "fix"], ["run", "incast"], ["break", "--help"]):
-        assert not follows_to_vm(["scenario", *words])
+        assert vm_routing.runs_in_vm(parsed(["scenario", *words]))
+    for words in (["score"], ["ls"], ["judge", "fix"], ["run", "incast"]):
+        assert not vm_routing.runs_in_vm(parsed(["scenario", *words]))
 
 
 def test_the_story_that_the_page_and_the_tour_draw() -> None:

@@ -13,12 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from lab.cli import vm_routing
-from lab.cli.app import Commands, app
+from lab.cli.app import app
+from lab.cli.command_registry import all_functions
 from lab.cli.schemas import adapter
 from lab.errors import ExitCode, UsageError
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.timeline_frames import RecordedFilm
 from lab.tui.replay_app import Replay
+from tests.command_line import parsed
 from tests.unit.telemetry.played import PORT, played
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ def test_a_signal_leaves_the_terminal_as_a_key_does(path: Path) -> None:
 
 
 def test_only_who_looks_waits_for_textual(path: Path) -> None:
-    everything = ", ".join(sorted({module for module, _ in Commands.commands_at.values()}))
+    everything = ", ".join(sorted({f"lab.cli.{function.partition(':')[0]}" for _, function in all_functions()}))
     code = f"import sys, {everything}; sys.exit('textual' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
     once = f"""
@@ -157,8 +159,9 @@ sys.exit("textual" in sys.modules)
 
 
 def test_only_its_samples_come_from_the_vm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(vm_routing, "_machine", lambda: (None, None))
+    monkeypatch.delenv("ROCELAB_VM")
+    monkeypatch.setattr(vm_routing, "_shared_vm", lambda: (None, None))
     monkeypatch.setattr("lab.backends.fabric_state.FABRICS", tmp_path)
-    assert vm_routing.follows_to_vm(["top", "--stream"])
+    assert vm_routing.runs_in_vm(parsed("top --stream"))
     for words in (["top"], ["top", "--once"], ["top", "--json"], ["replay", "run"]):
-        assert not vm_routing.follows_to_vm(words)
+        assert not vm_routing.runs_in_vm(parsed(words))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.cli import command_hints
-from lab.cli.app import Commands, main
+from lab.cli.app import main
+from lab.cli.command_registry import COMMANDS
 from lab.cli.kit.output import JsonStream
 from lab.errors import LabError
 
@@ -141,10 +141,12 @@ def test_only_rocelab_itself_installs_completion(
     assert "--install-completion" in failed(capsys, monkeypatch, "--help")[1]
 
 
-def test_what_is_advised_is_there() -> None:
-    named = {word for remedy in command_hints._INSTEAD for word in re.findall(r"rocelab ([a-z]+)", remedy)}
-    assert named <= set(Commands.commands_at)
-    assert not {word for words in command_hints._INSTEAD.values() for word in words} & set(Commands.commands_at)
+def test_suggested_commands_exist_and_the_words_are_none() -> None:
+    suggestions = [entry.suggestion for entry in COMMANDS.values() if entry.suggestion]
+    assert {word for each in suggestions for word in re.findall(r"rocelab ([a-z]+)", each.remedy)} <= set(COMMANDS)
+    words = [word for each in suggestions for word in each.words]
+    assert not set(words) & set(COMMANDS)
+    assert len(words) == len(set(words))
 
 
 @pytest.mark.parametrize("option", ["--debug", "--json"])

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import pytest
 import typer
-from typer._click.exceptions import UsageError
 
-from lab.cli.kit.fast_coercion import take_plainly
+from lab.cli.typer_internals import MisusedCommand, convert_without_pydantic
 from lab.kernel.process.process import run
 from tests.unit.analysis.captures import pcapng, records
 from tests.unit.analysis.stories import swapped
@@ -56,10 +55,10 @@ def _answer(words: list[str], *, plainly: bool) -> list[Any] | str:
     taken: list[Any] = []
     command = typer.main.get_command(_app(taken))
     if plainly:
-        take_plainly(command, typer.Context(command))
+        convert_without_pydantic(command, typer.Context(command))
     try:
         command.main(words, prog_name="take", standalone_mode=False)
-    except UsageError as error:
+    except MisusedCommand as error:
         return error.format_message()
     return taken
 

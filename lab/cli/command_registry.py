@@ -1,0 +1,437 @@
+"""The command registry: everything that rocelab knows about a command before it imports the command's module.
+
+A new command is one ``CommandEntry`` here and one module. What reads it:
+
+- ``command_groups``: which module implements a command
+- ``vm_routing`` and ``kit.vm_call``: where a command runs, and how it is treated in the VM
+- ``schemas``: the models of ``--json`` answers
+- ``kit.recorded_command``: whether recordings of the fabric keep the command
+- ``resident``: what to import in advance
+- ``app``: what to suggest for a word that is no command
+
+This module imports nothing of rocelab, because every command waits for it: modules and models are names here. Entries
+are named tuples for the same reason: Python makes their class in a tenth of the time of a dataclass.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+class Target(Enum):
+    """Where a command runs when the command line does not say so."""
+
+    FABRIC = auto()
+    """Wherever the fabric runs on which it acts: here or in the VM."""
+    HERE = auto()
+    """Here; in the VM with ``--vm``. For files, recordings, and what builds a fabric or looks at this machine."""
+    HOST = auto()
+    """On the host, also with ``--vm``: it manages the VM, or draws on the user's terminal."""
+
+
+class TargetByOption(NamedTuple):
+    """A target that depends on whether a parameter has a value other than its empty default."""
+
+    parameter: str
+    """Its name in the command's function."""
+    given: Target
+    absent: Target
+
+
+class Attended(Enum):
+    """Whether a second of the command lasts a second for its user, even in a VM whose idle time passes at once."""
+
+    NEVER = auto()
+    ON_TERMINAL = auto()
+    """A person types into it: when it runs on a terminal."""
+    ALWAYS = auto()
+    """It observes or disturbs others for as long as its user wants."""
+
+
+class Suggestion(NamedTuple):
+    """Words that newcomers try as commands, and the remedy of the error; ``{word}`` in it is the word."""
+
+    words: tuple[str, ...]
+    remedy: str
+
+
+class CommandEntry(NamedTuple):
+    """A command, or a group of commands."""
+
+    name: str
+    function: str = ""
+    """``MODULE:NAME`` below ``lab.cli``, a function or a Typer app; "" when the Typer app of its group has it."""
+    target: Target | TargetByOption = Target.HERE
+    attended: Attended = Attended.NEVER
+    attended_option: str = ""
+    """The flag that makes it attended: the name of the parameter."""
+    open_ended: bool = False
+    """It lasts as long as its user wants, so how long it took is no news."""
+    recorded: bool = False
+    """Recordings that are being made of its fabric keep its command line and output."""
+    checkpointed: bool = False
+    """A VM that has run it and nothing else may be kept as a checkpoint, and resumed instead of running it again."""
+    after_vm: str = ""
+    """``MODULE:FUNCTION`` below ``lab.cli`` that is called on the host with the VM's cache folder when it has run."""
+    answers: Mapping[str, str] = MappingProxyType({})
+    """Models of ``--json`` in ``lab.cli.answers``, by the option that selects one: "" for the command without it."""
+    suggestion: Suggestion | None = None
+    below: tuple[CommandEntry, ...] = ()
+
+    @property
+    def targets(self) -> set[Target]:
+        """Every target that a call of the command may have."""
+        if isinstance(self.target, TargetByOption):
+            return {self.target.given, self.target.absent}
+        return {self.target}
+
+    def target_of(self, values: Mapping[str, Any]) -> Target:
+        """The target of a call with these values, by parameter name."""
+        if isinstance(self.target, TargetByOption):
+            return self.target.given if values.get(self.target.parameter) else self.target.absent
+        return self.target
+
+
+def _answers(model: str, **by_option: str) -> Mapping[str, str]:
+    return {"": model} | {f"--{option}": each for option, each in by_option.items()}
+
+
+_ENTRIES: Final = (
+    CommandEntry("doctor", "machine.doctor:doctor", answers=_answers("machine.Doctor")),
+    CommandEntry(
+        "topology",
+        "fabrics.topology:app",
+        below=(
+            CommandEntry("check"),
+            CommandEntry("show", answers=_answers("fabric.TopologyShow")),
+            CommandEntry("graph"),
+            CommandEntry("schema"),
+            CommandEntry(
+                "new", below=(CommandEntry("leaf-spine"), CommandEntry("clos"), CommandEntry("rail-optimised"))
+            ),
+        ),
+    ),
+    CommandEntry(
+        "examples",
+        "fabrics.examples:app",
+        below=(CommandEntry("ls", answers=_answers("list[scenarios.ListedExample]")), CommandEntry("copy")),
+    ),
+    CommandEntry(
+        "up",
+        "fabrics.up:up",
+        checkpointed=True,
+        answers=_answers("fabric.Up"),
+        suggestion=Suggestion(("start", "create", "deploy", "build", "apply"), "rocelab up FILE builds a fabric"),
+    ),
+    CommandEntry("adopt", "fabrics.adopt:adopt", answers=_answers("fabric.Adopted")),
+    CommandEntry(
+        "down",
+        "fabrics.down:down",
+        target=TargetByOption("all_", given=Target.HERE, absent=Target.FABRIC),
+        suggestion=Suggestion(("stop", "destroy", "delete", "remove", "clean"), "rocelab down removes a fabric"),
+    ),
+    CommandEntry(
+        "ls",
+        "fabrics.down:list_fabrics",
+        answers=_answers("list[fabric.ListedFabric]"),
+        suggestion=Suggestion(
+            ("list", "ps", "nodes", "fabrics"), "rocelab ls lists fabrics, rocelab inspect lists nodes"
+        ),
+    ),
+    CommandEntry(
+        "status",
+        "fabrics.status:status",
+        target=Target.FABRIC,
+        recorded=True,
+        answers=_answers("fabric.Status", evpn="fabric.StatusEvpn"),
+        suggestion=Suggestion(
+            ("show", "get", "describe", "info"), "rocelab status, inspect, counters and qos show a fabric"
+        ),
+    ),
+    CommandEntry("inspect", "fabrics.inspect:inspect", target=Target.FABRIC, answers=_answers("fabric.Inspect")),
+    CommandEntry(
+        "path",
+        "fabrics.path:path",
+        target=Target.FABRIC,
+        recorded=True,
+        answers=_answers("fabric.Paths"),
+        suggestion=Suggestion(
+            ("trace", "route", "ecmp"), "rocelab path SRC DST, or rocelab follow FILE QPN:PSN for one packet"
+        ),
+    ),
+    CommandEntry(
+        "exec",
+        "fabrics.node:execute",
+        target=Target.FABRIC,
+        attended=Attended.ON_TERMINAL,
+        open_ended=True,
+        recorded=True,
+        suggestion=Suggestion(
+            ("ping", "traceroute", "mtr", "tcpdump", "iperf3", "ip", "tc", "ethtool", "rping", "ib_write_bw"),
+            "it runs in a node: rocelab exec h1 -- {word} ...",
+        ),
+    ),
+    CommandEntry(
+        "shell",
+        "fabrics.node:shell",
+        target=Target.FABRIC,
+        attended=Attended.ON_TERMINAL,
+        open_ended=True,
+        recorded=True,
+        suggestion=Suggestion(
+            ("ssh", "login", "connect", "attach", "sh"),
+            "rocelab shell NODE opens a shell, rocelab vtysh SWITCH its routing",
+        ),
+    ),
+    CommandEntry(
+        "vtysh",
+        "fabrics.node:vtysh",
+        target=Target.FABRIC,
+        attended=Attended.ON_TERMINAL,
+        open_ended=True,
+        recorded=True,
+    ),
+    CommandEntry(
+        "rdma",
+        "traffic.rdma:app",
+        suggestion=Suggestion(("perftest", "bw", "traffic", "incast"), "rocelab rdma bw SRC DST"),
+        below=(
+            CommandEntry("bw", target=Target.FABRIC, recorded=True, answers=_answers("traffic.RdmaBw")),
+            CommandEntry("lat", target=Target.FABRIC, recorded=True, answers=_answers("traffic.RdmaLat")),
+            CommandEntry("show", target=Target.FABRIC, recorded=True, answers=_answers("traffic.RdmaShow")),
+        ),
+    ),
+    CommandEntry(
+        "counters",
+        "traffic.counters:counters",
+        target=Target.FABRIC,
+        attended_option="watch",
+        recorded=True,
+        answers=_answers("ports.Counters", names="list[ports.NamedCounter]"),
+    ),
+    CommandEntry(
+        "congestion",
+        "traffic.congestion:congestion",
+        target=Target.FABRIC,
+        recorded=True,
+        answers=_answers("list[ports.CongestionRoot]"),
+    ),
+    CommandEntry(
+        "qos",
+        "traffic.qos_commands:app",
+        below=(
+            CommandEntry(
+                "show",
+                "traffic.qos:show",
+                target=Target.FABRIC,
+                recorded=True,
+                answers=_answers("ports.QosShow"),
+            ),
+            CommandEntry("set", "traffic.qos:set_", target=Target.FABRIC, recorded=True),
+            CommandEntry(
+                "events",
+                "traffic.qos:list_events",
+                target=Target.FABRIC,
+                attended_option="follow",
+                recorded=True,
+                answers=_answers("list[ports.PortEventAnswer]"),
+            ),
+            CommandEntry(
+                "presets",
+                "traffic.qos_presets:presets",
+                answers=_answers("list[ports.PresetAnswer]", diff="list[ports.PresetDifference]"),
+            ),
+            CommandEntry("plan", "traffic.qos_plan:plan", answers=_answers("ports.QosPlan")),
+        ),
+    ),
+    CommandEntry(
+        "scenario",
+        "incidents.scenario:app",
+        below=tuple(
+            CommandEntry(
+                name, target=target, answers=_answers(model) if model else {}, after_vm="incidents.scores:collect"
+            )
+            for name, target, model in (
+                ("break", Target.FABRIC, "scenarios.Broken"),
+                ("hint", Target.FABRIC, "scenarios.Hints"),
+                ("check", Target.FABRIC, "scenarios.Checked"),
+                ("fix", Target.FABRIC, "scenarios.Fixed"),
+                ("explain", Target.FABRIC, "scenarios.ExplanationAnswer"),
+                ("score", Target.HERE, "list[scenarios.Score]"),
+                ("ls", Target.HERE, "list[scenarios.ListedScenario]"),
+                ("show", Target.HERE, "scenarios.ScenarioShow"),
+                ("lint", Target.HERE, ""),
+                ("run", Target.HERE, "list[scenarios.JudgementAnswer]"),
+                ("judge", Target.HERE, "scenarios.JudgementAnswer"),
+            )
+        ),
+    ),
+    CommandEntry(
+        "fault",
+        "incidents.fault:app",
+        suggestion=Suggestion(
+            ("link", "impair", "fail", "break", "inject", "heal", "shutdown", "flap", "interface"),
+            "rocelab fault inject link-down leaf1:swp1 takes a link down, rocelab fault ls --kinds has the others",
+        ),
+        below=(
+            CommandEntry(
+                "ls",
+                target=Target.FABRIC,
+                recorded=True,
+                answers=_answers("list[faults.FaultEntry]", kinds="list[faults.FaultKind]"),
+            ),
+            CommandEntry("show", answers=_answers("faults.FaultKind")),
+            CommandEntry(
+                "inject",
+                target=Target.FABRIC,
+                recorded=True,
+                answers=_answers("faults.FaultEntry | faults.FaultRun"),
+            ),
+            CommandEntry("heal", target=Target.FABRIC, recorded=True, answers=_answers("list[faults.FaultEntry]")),
+        ),
+    ),
+    CommandEntry(
+        "expect",
+        "traffic.expect:expect",
+        target=Target.FABRIC,
+        recorded=True,
+        answers=_answers("traffic.Expect"),
+    ),
+    CommandEntry(
+        "capture",
+        "packets.capture:capture",
+        target=Target.FABRIC,
+        attended=Attended.ALWAYS,
+        recorded=True,
+        answers=_answers("packets.CaptureAnswer"),
+        suggestion=Suggestion(
+            ("pcap", "sniff", "decode", "wireshark", "tshark"), "rocelab capture LINK, then rocelab dissect FILE"
+        ),
+    ),
+    CommandEntry("dissect", "packets.dissect:dissect", answers=_answers("analysis.Dissect")),
+    CommandEntry("analyze", "packets.analyze:analyze", answers=_answers("analysis.Analyze")),
+    CommandEntry("follow", "packets.follow:follow", answers=_answers("analysis.Follow")),
+    CommandEntry("extcap", "packets.extcap:extcap"),
+    CommandEntry(
+        "craft",
+        "packets.craft:craft",
+        target=TargetByOption("send", given=Target.FABRIC, absent=Target.HERE),
+        attended=Attended.ALWAYS,
+        recorded=True,
+        answers=_answers("packets.Craft"),
+    ),
+    CommandEntry(
+        "record",
+        "incidents.record:app",
+        below=(
+            CommandEntry("start", target=Target.FABRIC, answers=_answers("recordings.Started")),
+            CommandEntry("stop", target=Target.FABRIC, answers=_answers("recordings.RecordingAnswer")),
+            CommandEntry("shell", target=Target.FABRIC, attended=Attended.ON_TERMINAL, open_ended=True),
+            CommandEntry("ls", answers=_answers("list[recordings.RecordingSummaryAnswer]")),
+            CommandEntry("show", answers=_answers("recordings.RecordingAnswer")),
+        ),
+    ),
+    CommandEntry(
+        "top",
+        "incidents.top:top",
+        target=TargetByOption("stream", given=Target.FABRIC, absent=Target.HOST),
+        attended=Attended.ALWAYS,
+        open_ended=True,
+        answers=_answers("recordings.DashboardAnswer"),
+        suggestion=Suggestion(
+            ("htop", "stats", "monitor", "watch", "live", "pfc"), "rocelab top, or rocelab counters --watch"
+        ),
+    ),
+    CommandEntry(
+        "replay",
+        "incidents.replay:replay",
+        answers=_answers("recordings.DashboardAnswer"),
+        suggestion=Suggestion(("play", "playback"), "rocelab replay RUN plays a recording"),
+    ),
+    CommandEntry(
+        "compare",
+        "incidents.compare:compare",
+        answers=_answers("comparisons.ComparisonAnswer"),
+        suggestion=Suggestion(("diff", "versus", "vs"), "rocelab compare A B compares two recordings"),
+    ),
+    CommandEntry(
+        "diagnose",
+        "incidents.diagnose:diagnose",
+        target=TargetByOption("run", given=Target.HERE, absent=Target.FABRIC),
+        recorded=True,
+        answers=_answers("diagnoses.Diagnosis"),
+    ),
+    CommandEntry("report", "incidents.report:report", answers=_answers("reports.Reports")),
+    CommandEntry("export", "fabrics.export:app", below=(CommandEntry("containerlab"), CommandEntry("clabernetes"))),
+    CommandEntry("import", "fabrics.import_lab:app", below=(CommandEntry("containerlab"),)),
+    CommandEntry(
+        "vm",
+        "machine.vm:app",
+        below=(
+            *(CommandEntry(name, target=Target.HOST) for name in ("build", "up", "run", "shell", "down")),
+            CommandEntry("status", target=Target.HOST, answers=_answers("machine.VmStatus")),
+            CommandEntry("ls", target=Target.HOST, answers=_answers("list[machine.ListedVm]")),
+            CommandEntry(
+                "checkpoint",
+                below=(
+                    *(CommandEntry(name, target=Target.HOST) for name in ("save", "restore", "rm")),
+                    CommandEntry("ls", target=Target.HOST, answers=_answers("list[machine.CheckpointAnswer]")),
+                ),
+            ),
+        ),
+    ),
+    CommandEntry("docs", "machine.docs:docs"),
+)
+"""In the order in which a newcomer meets them."""
+COMMANDS: Final[Mapping[str, CommandEntry]] = {entry.name: entry for entry in _ENTRIES}
+"""The commands and groups of ``rocelab``, by name."""
+
+
+def find_command(path: Sequence[str]) -> CommandEntry | None:
+    """The entry of a command by its path, ``("fault", "heal")``; None when there is none."""
+    known, found = COMMANDS, None
+    for name in path:
+        found = known.get(name)
+        if found is None:
+            return None
+        known = {entry.name: entry for entry in found.below}
+    return found
+
+
+def walk(
+    entries: Sequence[CommandEntry] = _ENTRIES, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, CommandEntry]]:
+    """Each command that can run, with its path as it is typed: ``fault heal``. Groups are not among them."""
+    for entry in entries:
+        path = (*above, entry.name)
+        if entry.below:
+            yield from walk(entry.below, path)
+        else:
+            yield " ".join(path), entry
+
+
+def all_functions(entries: Sequence[CommandEntry] = _ENTRIES) -> Iterator[tuple[str, str]]:
+    """Name and function of each command and group that the registry itself locates."""
+    for entry in entries:
+        if entry.function:
+            yield entry.name, entry.function
+        yield from all_functions(entry.below)
+
+
+def answer_models() -> dict[str, str]:
+    """The models of all ``--json`` answers by command, ``counters --names``; and of ``error``, which any may give."""
+    models = {"error": "machine.ErrorAnswer"}
+    for path, entry in walk():
+        models |= {f"{path} {option}".rstrip(): model for option, model in entry.answers.items()}
+    return models
+
+
+def suggestion_for(word: str) -> str:
+    """What to use instead of ``word``, which is no command; "" when nothing is known."""
+    suggestions = (entry.suggestion for entry in _ENTRIES if entry.suggestion is not None)
+    return next((each.remedy.format(word=word) for each in suggestions if word in each.words), "")
