@@ -49,17 +49,17 @@ _WARM: Final = (
     "rich._emoji_codes",
     *SLOW_MODULES,
 )
-"""What commands import when they run, and what takes long."""
+"""Modules that commands import when they run, and that take long."""
 _AGENT: Final = 0
 """Standard input: it ends when the agent does, or wants another resident."""
 _STREAMS: Final = 3
 _LONGEST_REQUEST: Final = 1 << 20
-_UNHEARD: Final = 120
-"""Python's exit code when nobody reads its last words (sys.exit's documentation)."""
+_OUTPUT_LOST: Final = 120
+"""Python's exit code when its standard output cannot be flushed (documentation of ``sys.exit``)."""
 
 
 def warm_up() -> None:
-    """Import and make, for all who fork from this process, what commands would each for themselves."""
+    """Import the modules and make the commands that each fork of this process would otherwise load itself."""
     for name, function in all_functions():
         load_command(name, function)
     for module in _WARM:
@@ -69,7 +69,7 @@ def warm_up() -> None:
 
 
 class Resident:
-    """Forks for each request that comes; the child returns from ``serve``, the resident itself never does."""
+    """Forks for each request; the child returns from ``serve``, the resident itself never does."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -81,18 +81,18 @@ class Resident:
             end.setblocking(False)
 
     def serve(self) -> GuestRequest | None:
-        """Answer callers until a child has something to run; None when the agent has let go and no child is left."""
+        """Serve callers. In a child, return its request; None when the agent has closed and no child is left."""
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while not (self._leaving and not self._children):
             for descriptor in self._ready():
                 if descriptor == self._woken.fileno():
-                    self._tell_of_ends()
+                    self._report_exits()
                 elif descriptor == _AGENT:
                     self._leaving = True
                 elif descriptor == self._listener.fileno():
                     self._callers |= {(caller := self._listener.accept()[0]).fileno(): caller}
-                elif request := self._hear(self._callers[descriptor]):
+                elif request := self._receive(self._callers[descriptor]):
                     return request
         return None
 
@@ -105,7 +105,7 @@ class Resident:
             poll.register(_AGENT, select.POLLIN)
         return [descriptor for descriptor, _ in poll.poll()]
 
-    def _tell_of_ends(self) -> None:
+    def _report_exits(self) -> None:
         self._woken.recv(256)
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -113,21 +113,21 @@ class Resident:
                 code = os.waitstatus_to_exitcode(ended[1])
                 with contextlib.suppress(OSError):
                     caller.send(json.dumps({"exit": code}).encode())
-                # Who is there hangs up when it has heard: it may say something just now, which would be unread, and
-                # the kernel then tells of a reset instead of the exit code.
+                # The client closes the connection after reading the exit code. Were it closed here while a message
+                # of the client is unread, the client would see a reset instead of the exit code.
                 if caller.fileno() not in self._callers:
                     caller.close()
 
-    def _hear(self, caller: socket.socket) -> GuestRequest | None:
-        """A request to run: in the child. A request for a signal; or the caller is gone, and with it its command."""
+    def _receive(self, caller: socket.socket) -> GuestRequest | None:
+        """Read a request to run, which the child returns, or a signal. A caller that is gone counts as SIGHUP."""
         try:
             message, descriptors, _, _ = socket.recv_fds(caller, _LONGEST_REQUEST, _STREAMS)
-        except ConnectionResetError:  # it is gone, and has not heard all
+        except ConnectionResetError:  # the caller is gone, with messages unread
             message, descriptors = b"", []
         pid = next((pid for pid, owner in self._children.items() if owner is caller), None)
         if len(descriptors) == _STREAMS:
             return self._fork(caller, message, descriptors)
-        if descriptors:  # there were no more to be had
+        if descriptors:  # this process has too many open files for the rest
             self._refuse(caller, descriptors)
             return None
         if pid is None:
@@ -145,7 +145,7 @@ class Resident:
     def _fork(self, caller: socket.socket, message: bytes, descriptors: list[int]) -> GuestRequest | None:
         try:
             pid = os.fork()
-        except OSError:  # no memory, or too many processes: what runs goes on, and the caller starts a program itself
+        except OSError:  # no memory, or too many processes: the caller starts a program itself
             self._refuse(caller, descriptors)
             return None
         if pid:
@@ -180,9 +180,9 @@ class Resident:
 
 
 def run(request: GuestRequest, command: Callable[[], None] = run_command) -> NoReturn:
-    """Be the command that was asked for, as a Python that has just started would be.
+    """Run the requested command as a Python that has just started would.
 
-    Without a Python's way to end: it would touch, and so copy, everything that the resident has imported.
+    It ends without Python's finalization, which would touch, and so copy, everything that the resident has imported.
     """
     os.environ.clear()
     os.environ.update(request.whole_environment)
@@ -200,7 +200,7 @@ def run(request: GuestRequest, command: Callable[[], None] = run_command) -> NoR
     except BrokenPipeError:
         code = output.BROKEN_PIPE
     except OSError:
-        code = _UNHEARD
+        code = _OUTPUT_LOST
     os._exit(code)
 
 

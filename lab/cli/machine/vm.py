@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.command_line import parse
+from lab.cli.kit import vm_call
 from lab.cli.kit.output import JsonFlag, print_json, print_progress, stdout, table
-from lab.cli.kit.vm_call import note, send
 from lab.cli.machine import checkpoint
 from lab.errors import UsageError
 from lab.units import format_size
@@ -97,7 +97,7 @@ def up(
     what = "was up already" if before else f"is up after {running.boot_seconds:.1f} s"
     stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel}, {running.time} time)", highlight=False)
     if running.image.hash not in {recipe.hash for recipe in current_recipes()}:
-        note("it runs an image of an older recipe; for the new one: rocelab vm down, then up again")
+        vm_call.note("it runs an image of an older recipe; for the new one: rocelab vm down, then up again")
 
 
 @app.command(context_settings=_PASS_THROUGH)
@@ -120,13 +120,13 @@ def run(
     Files that --output names are copied back; of a folder that it names, the new files.
     """
     line = parse(context.find_root().command, command[1:]) if command[0] == "rocelab" else None
-    raise typer.Exit(send(command, line, name, output or ()))
+    raise typer.Exit(vm_call.send(command, line, name, output or ()))
 
 
 @app.command()
 def shell(name: Name = "") -> None:
     """Open a shell in the VM."""
-    raise typer.Exit(send(["bash", "-l"], None, name))
+    raise typer.Exit(vm_call.send(["bash", "-l"], None, name))
 
 
 @app.command()

@@ -68,7 +68,7 @@ with socket.socket(socket.AF_UNIX) as listener:
     streams = [os.open(os.devnull, os.O_RDWR) for _ in range(int(sys.argv[2]))]
     before = len(os.listdir("/proc/self/fd"))
     socket.send_fds(far, [b"{}"], streams)
-    assert serving._hear(caller) is None
+    assert serving._receive(caller) is None
     print(repr(far.recv(10)), len(os.listdir("/proc/self/fd")) - before)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     serving._waker.send(b"x")

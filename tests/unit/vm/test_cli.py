@@ -4,12 +4,14 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lab.cli import app
 from lab.cli.command_line import CommandLine
 from lab.cli.kit import vm_call
+from lab.vm.checkpoints.auto_checkpoint import Touch
 from lab.vm.host.qemu import Time
 from lab.vm.host.vm_state import RunningVm
 from tests.command_line import parsed
@@ -160,3 +162,80 @@ def test_a_second_lasts_a_second_for_a_command_that_somebody_attends(
     argv = words.split()
     line = parsed(argv[1:]) if argv[0] == "rocelab" else None
     assert vm_call.is_attended(argv, line) is attended
+
+
+@pytest.mark.parametrize(
+    ("words", "sent", "files", "attended"),
+    [
+        ("--debug --vm capture h1 -o x.pcapng", "--debug capture h1 -o x.pcapng", [("x.pcapng", (5,))], True),
+        ("--vm --debug craft cnp -op.pcapng", "--debug craft cnp -op.pcapng", [("p.pcapng", (4,))], True),
+        ("--vm up x.yaml", "up x.yaml", [("x.yaml", (2,))], False),
+        ("vm run -- rocelab --debug capture h1 -o x", "--debug capture h1 -o x", [("x", (5,))], True),
+        ("vm run -- rocelab --vm up x.yaml", "--vm up x.yaml", [("x.yaml", (3,))], False),
+        ("vm run -- rocelab no-such-command", "no-such-command", [], False),
+    ],
+)
+def test_files_and_attendance_come_from_the_parsed_command_line(  # noqa: PLR0917 - one case
+    running: RunningVm,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: str,
+    sent: str,
+    files: list[tuple[str, tuple[int, ...]]],
+    attended: bool,
+) -> None:
+    calls: list[tuple[list[str], list[tuple[str, tuple[int, ...] | None]], bool]] = []
+
+    def call(*given: Any, attended: bool) -> int:
+        _, _, command, named, _ = given
+        calls.append((command, [(file.text, file.places) for file in named], attended))
+        return 3
+
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path))
+    monkeypatch.delenv("ROCELAB_VM", raising=False)
+    monkeypatch.delenv("ROCELAB_IN_VM", raising=False)
+    monkeypatch.setattr(vm_call, "call", call)
+    monkeypatch.setattr("lab.vm.host.vm_lifecycle.up", lambda *_: running)
+    monkeypatch.setattr("lab.vm.host.vm_lifecycle.touch", lambda *_: Touch("", "", done=False))
+    assert rocelab(monkeypatch, *words.split()) == 3
+    ((command, named, was_attended),) = calls
+    assert (command, named, was_attended) == (["rocelab", *sent.split()], files, attended)
+
+
+def test_an_up_that_a_checkpoint_holds_is_told_so(
+    running: RunningVm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    commands: list[list[str]] = []
+
+    def call(*given: Any, attended: bool) -> int:  # noqa: ARG001 - as the real one
+        commands.append(given[2])
+        return 3
+
+    works: list[str] = []
+
+    def touch(_running: object, work: str, *_: object) -> Touch:
+        works.append(work)
+        return Touch(work, "", done=bool(work))
+
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path))
+    monkeypatch.setattr(vm_call, "call", call)
+    monkeypatch.setattr("lab.vm.host.vm_lifecycle.up", lambda *_: running)
+    monkeypatch.setattr("lab.vm.host.vm_lifecycle.touch", touch)
+    for line in ("up x.yaml", "ls", "status"):
+        assert vm_call.send(parsed(line).argv, parsed(line)) == 3
+    assert [bool(work) for work in works] == [True, False, False]
+    assert commands == [["rocelab", "up", "x.yaml", "--restored"], ["rocelab", "ls"], ["rocelab", "status"]]
+
+
+def test_scores_are_fetched_after_a_scenario_has_run_in_the_vm(
+    running: RunningVm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folders: list[Path] = []
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path))
+    monkeypatch.setattr(vm_call, "call", lambda *_, attended: 3 + attended)
+    monkeypatch.setattr("lab.vm.host.vm_lifecycle.up", lambda *_: running)
+    monkeypatch.setattr("lab.vm.host.vm_lifecycle.touch", lambda *_: Touch("", "", done=False))
+    monkeypatch.setattr("lab.cli.incidents.scores.collect", folders.append)
+    for line in ("scenario check --cause link-loss --where leaf1", "status"):
+        assert vm_call.send(parsed(line).argv, parsed(line)) == 3
+    assert folders == [running.guest_cache]
