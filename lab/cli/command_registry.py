@@ -354,12 +354,6 @@ _ENTRIES: Final = (
         suggestion=Suggestion(("play", "playback"), "rocelab replay RUN plays a recording"),
     ),
     CommandEntry(
-        "compare",
-        "incidents.compare:compare",
-        answers=_answers("comparisons.ComparisonAnswer"),
-        suggestion=Suggestion(("diff", "versus", "vs"), "rocelab compare A B compares two recordings"),
-    ),
-    CommandEntry(
         "diagnose",
         "incidents.diagnose:diagnose",
         target=TargetByOption("run", given=Target.HERE, absent=Target.FABRIC),
@@ -367,6 +361,12 @@ _ENTRIES: Final = (
         answers=_answers("diagnoses.Diagnosis"),
     ),
     CommandEntry("report", "incidents.report:report", answers=_answers("reports.Reports")),
+    CommandEntry(
+        "compare",
+        "incidents.compare:compare",
+        answers=_answers("comparisons.ComparisonAnswer"),
+        suggestion=Suggestion(("diff", "versus", "vs"), "rocelab compare A B compares two recordings"),
+    ),
     CommandEntry("export", "fabrics.export:app", below=(CommandEntry("containerlab"), CommandEntry("clabernetes"))),
     CommandEntry("import", "fabrics.import_lab:app", below=(CommandEntry("containerlab"),)),
     CommandEntry(
