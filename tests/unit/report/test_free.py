@@ -55,7 +55,7 @@ def test_it_opens_where_most_happens(tmp_path: Path) -> None:
 def test_one_moment_of_loss_is_not_hidden_by_traffic(tmp_path: Path) -> None:
     making = free(tmp_path)
     for number in range(QUIET):
-        making.devices[0] += np.array((0, 9, 0, 9, 0), np.uint64) * np.uint64(number == QUIET // 2)
+        making.devices[0] += np.array((0, 9, 0, 9, 0, 0), np.uint64) * np.uint64(number == QUIET // 2)
         making.counters("leaf1:swp6")["queue"]["drop_packets"][3][0] += 30 * (number == QUIET // 2)
         making.counters("leaf1:swp6")["priority"]["tx_bytes"][3] += LINK
         making.counters("leaf1:swp6")["queue"]["ecn_marked"][3] += 50

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 START = 5_000_000_000
 STEP = 50_000_000
-RDMA = ("completer_retry_err", "out_of_seq_request", "rcvd_bytes", "rcvd_pkts", "rcvd_seq_err", "sent_pkts")
+RDMA = ("completer_retry_err", "out_of_seq_request", "rcvd_pkts", "rcvd_seq_err", "sent_pkts", "rcvd_bytes")
 
 
 class Made:

@@ -73,4 +73,4 @@ def _move(made: Made, number: int) -> None:
     port["queue"]["drop_packets"][2][Drop.LIMIT] += 3
     other["priority"]["tx_bytes"][3] += 4000
     other["priority"]["tx_pause"][3] += 1
-    made.devices[0] += np.array((0, 1, 40, 2, 3), np.uint64)
+    made.devices[0] += np.array((0, 1, 40, 2, 3, 0), np.uint64)
