@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect, time_of
 from lab.scenario.phase_measures import dropped, rdma_growth
 from lab.scenario.state_changes import link_changes
 from lab.scenario.three_acts import PhaseParameters, fault, three_acts
@@ -34,6 +34,8 @@ SETTLING: Final = 1.5
 class Params(PhaseParameters):
     """The rate of loss."""
 
+    hold: Annotated[float, time_of(1, 60)] = 2.0
+    """How long each phase lasts."""
     one_in: Annotated[int, between(2, 65536)] = 256
     """One packet in this number is lost."""
 
