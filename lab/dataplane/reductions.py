@@ -1,4 +1,4 @@
-"""What a counter's or gauge's samples come to over a window: growth, rate, share of the time, last value, peak.
+"""What a counter's or gauge's samples come to over a window: growth, rate, last value, peak.
 
 Functions take samples along the first axis, and any further axes (ports, priorities) at once. Counters are unsigned
 and count up. One that falls was reset, as that of a device that was made anew: the fall counts as no growth, and what
@@ -7,7 +7,7 @@ comes after it counts in full. A window of no sample, or of one, has no growth a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -36,12 +36,17 @@ def growth(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def rate(values: NDArray[np.uint64], ns: NDArray[np.int64]) -> NDArray[np.float64]:
     """Growth in a second, on average; 0 where no time passed. ``ns`` are the times of the samples."""
-    return _per_second(growth(values), ns[-1] - ns[0] if len(ns) else np.int64(0))
+    return per_second(growth(values), span(ns))
+
+
+def span(ns: NDArray[np.int64]) -> float:
+    """Seconds from the first sample to the last; 0.0 of less than two."""
+    return float(ns[-1] - ns[0]) / _NS if len(ns) else 0.0
 
 
 def step_rates(values: NDArray[np.uint64], ns: NDArray[np.int64]) -> NDArray[np.float64]:
     """Growth in a second from each sample to the next."""
-    return _per_second(steps(values), np.diff(ns))
+    return per_second(steps(values), np.diff(ns) / _NS)
 
 
 def lagged_rates(values: NDArray[np.uint64], ns: NDArray[np.int64], lag: int) -> NDArray[np.float64]:
@@ -50,13 +55,7 @@ def lagged_rates(values: NDArray[np.uint64], ns: NDArray[np.int64], lag: int) ->
     Two samples that are close together, as at the beginning of a phase, make no rate of their own.
     """
     before = np.maximum(np.searchsorted(ns, ns - lag, "right") - 1, 0)
-    return _per_second(grown(values[before], values), ns - ns[before])
-
-
-def time_share(values: NDArray[np.uint64], ns: NDArray[np.int64], per_second: float) -> NDArray[np.float64]:
-    """Share of the window in which a counter of time ran, 0 to 1; it counts ``per_second`` in a second."""
-    found: NDArray[np.float64] = np.minimum(rate(values, ns) / per_second, 1.0)
-    return found
+    return per_second(grown(values[before], values), (ns - ns[before]) / _NS)
 
 
 def last(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -70,8 +69,8 @@ def peak(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return found
 
 
-def _per_second(counts: NDArray[np.uint64], passed: Any) -> NDArray[np.float64]:
-    """Counts by the ``passed`` ns in which they were counted; 0 where none passed."""
-    seconds = np.where(passed > 0, passed, np.inf) / _NS
-    found: NDArray[np.float64] = counts / seconds
+def per_second(counts: NDArray[np.uint64] | float, seconds: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Counts by the seconds in which they were counted; 0 where no time passed."""
+    passed = np.asarray(seconds)
+    found: NDArray[np.float64] = np.asarray(counts) / np.where(passed > 0, passed, np.inf)
     return found

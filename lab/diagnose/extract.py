@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.diagnose.facts import (
+    LANE_COUNTS,
+    PORT_COUNTS,
     ArpProbe,
     GaveUp,
     Lane,
@@ -29,6 +31,8 @@ from lab.diagnose.ip_stacks import stacks
 from lab.diagnose.overlay_forwarding import forwarding
 from lab.errors import InvalidInput, UsageError
 from lab.model.hosts import parse_pair
+from lab.telemetry.read import measures
+from lab.telemetry.read.measures import DROP_REASONS
 from lab.telemetry.store.recording_folder import invalid
 from lab.telemetry.store.session_states import TITLES
 
@@ -43,19 +47,10 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 _PRIORITIES: Final = range(8)
-_COUNTERS: Final = {
-    "rx_bytes": "rx_prio{n}_bytes", "rx_packets": "rx_prio{n}_packets", "tx_bytes": "tx_prio{n}_bytes",
-    "tx_packets": "tx_prio{n}_packets", "pauses_in": "rx_prio{n}_pause", "resumes_in": "rx_prio{n}_resume",
-    "ignored": "rx_prio{n}_pause_ignored", "pauses_out": "tx_prio{n}_pause", "resumes_out": "tx_prio{n}_resume",
-    "offered": "queue{n}_offered_packets", "marked": "queue{n}_ecn_marked", "not_ect": "queue{n}_not_ect",
-    "refused": "pg{n}_drop_packets", "storms": "queue{n}_storms", "restored": "queue{n}_restored",
-}  # fmt: skip
-"""What a lane's growth is read from."""
 _MAIN_TABLE: Final = 254
 _DAEMONS: Final = frozenset({"bgp", "ospf"})
 _LEARNT: Final = 20
 """The metric of routes that zebra installs (RTPROT_BGP and others, all alike)."""
-_REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
 
 
 def collect(recording: Recording, window: RecordingPhase) -> WindowFacts:
@@ -72,7 +67,7 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         raise UsageError(f"{recording.name} has no samples to diagnose", "record again, for longer")
     start = recording.clock.start
     missing: list[str] = []
-    plain = not any(_counts_priorities(recording, port) for port in recording.ports)
+    plain = all(recording.port(port).plain for port in recording.ports)
     qos, current = _configuration(recording, window, missing)
     state = _state(recording)
     links = (*_links_before(recording, state), *_link_changes(recording, window.end))
@@ -119,72 +114,53 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
     return replace(facts, transfers=transfers, missing=tuple(missing))
 
 
-def _counts_priorities(recording: Recording, port: str) -> bool:
-    try:
-        recording.port(port).counter("tx_prio0_bytes")
-    except UsageError:
-        return False
-    return True
-
-
 def _ports(recording: Recording, window: RecordingPhase, plain: bool) -> Iterator[tuple[str, PortFacts]]:
     topology = recording.topology
     peers = {str(end): str(link.other(end)) for link in topology.links for end in link.ends}
     hosts = {host.name for host in topology.hosts}
     for name in recording.ports:
         port = recording.port(name)
-        counts_priorities = _counts_priorities(recording, name)
-        if not counts_priorities and not plain:
+        if port.plain and not plain:
             continue
         counts = {
-            field: port.counter(counter).during(window).delta()
-            for field, counter in (
-                ("pfc", "rx_pfc"),
-                ("invalid", "rx_pfc_invalid"),
-                ("global_pause", "rx_global_pause"),
-                ("sent_pfc", "tx_pfc"),
-            )
-            if counts_priorities
+            field: round(port.value(measure, window)) for field, measure in PORT_COUNTS.items() if not port.plain
         }
         yield name, PortFacts(name, peers.get(name, ""), name.partition(":")[0] in hosts, **counts)
 
 
 def _lanes(recording: Recording, window: RecordingPhase) -> Iterator[tuple[tuple[str, int], Lane]]:
     for name in recording.ports:
-        if _counts_priorities(recording, name):
-            for priority in _PRIORITIES:
-                if not _is_idle(recording.port(name), priority):
-                    yield (name, priority), _lane(recording.port(name), priority, window)
+        port = recording.port(name)
+        for priority in _PRIORITIES if not port.plain else ():
+            if not _is_idle(port, priority):
+                yield (name, priority), _lane(port, priority, window)
 
 
 def _is_idle(port: PortView, priority: int) -> bool:
     """Whether nothing was ever counted there: quicker to ask than to read everything."""
-    asked = ("tx_prio{n}_packets", "rx_prio{n}_packets", "rx_prio{n}_pause", "rx_prio{n}_pause_ignored",
-             "tx_prio{n}_pause", "queue{n}_offered_packets", "pg{n}_drop_packets")  # fmt: skip
-    return not any(port.counter(name.replace("{n}", str(priority))).last for name in asked)
+    asked = (measures.TX_PACKETS, measures.RX_PACKETS, measures.XOFF_RX, measures.XOFF_IGNORED, measures.XOFF_TX,
+             measures.OFFERED_PACKETS, measures.REFUSED)  # fmt: skip
+    return not any(port.series(measure, priority).last for measure in asked)
 
 
 def _lane(port: PortView, priority: int, window: RecordingPhase) -> Lane:
-    counts = {
-        field: port.counter(counter.replace("{n}", str(priority))).during(window).delta()
-        for field, counter in _COUNTERS.items()
-    }
+    counts = {field: round(port.value(measure, window, priority)) for field, measure in LANE_COUNTS.items()}
     depth = port.depth(priority).during(window)
-    storms = port.counter(f"queue{priority}_storms")
-    drops = {reason: count for reason in _REASONS if (count := port.drops(priority, reason).during(window).delta())}
+    storms = port.series(measures.STORMS, priority)
+    drops = {
+        reason: count for reason in DROP_REASONS if (count := port.drops(priority, reason).during(window).delta())
+    }
     return Lane(
         port.name,
         priority,
         **counts,
-        paused=min(1.0, port.paused(priority).during(window).delta() / 1e6 / window.seconds)
-        if window.seconds
-        else 0.0,
+        paused=port.value(measures.PAUSED, window, priority),
         depth=float(depth.values.mean()) if len(depth) else 0.0,
         deepest=depth.max,
         shallowest=int(depth.values.min()) if len(depth) else 0,
         spread=int(np.quantile(depth.values, 0.9) - np.quantile(depth.values, 0.1)) if len(depth) else 0,
         drops=drops,
-        headroom=port.counter(f"pg{priority}_headroom_bytes").during(window).max,
+        headroom=round(port.value(measures.HEADROOM_PEAK, window, priority)),
         storms_so_far=storms.between(storms.clock.start, window.end).delta(),
     )
 

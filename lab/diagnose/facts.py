@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from lab.telemetry.read import measures
 from lab.telemetry.store.session_states import TITLES, UP
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lab.diagnose.ip_stacks import Stack
     from lab.diagnose.overlay_forwarding import Forwarding
     from lab.model.qos.port import NodeQos, PortQos
+    from lab.telemetry.read.measures import Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,21 @@ class Lane:
     def share_marked(self) -> float:
         """Of what was sent, 0 to 1: what is marked as the window ends is sent behind it."""
         return min(1.0, self.marked / self.tx_packets) if self.tx_packets else 0.0
+
+
+LANE_COUNTS: Final[Mapping[str, Measure]] = {
+    "rx_bytes": measures.RX_BYTES, "rx_packets": measures.RX_PACKETS, "tx_bytes": measures.TX_BYTES,
+    "tx_packets": measures.TX_PACKETS, "pauses_in": measures.XOFF_RX, "resumes_in": measures.XON_RX,
+    "ignored": measures.XOFF_IGNORED, "pauses_out": measures.XOFF_TX, "resumes_out": measures.XON_TX,
+    "offered": measures.OFFERED_PACKETS, "marked": measures.ECN_MARKED, "not_ect": measures.NOT_ECT,
+    "refused": measures.REFUSED, "storms": measures.STORMS, "restored": measures.STORMS_RESTORED,
+}  # fmt: skip
+"""The measure of each count of a lane."""
+PORT_COUNTS: Final[Mapping[str, Measure]] = {
+    "pfc": measures.PFC_RX, "invalid": measures.PFC_INVALID, "global_pause": measures.GLOBAL_PAUSE_RX,
+    "sent_pfc": measures.PFC_TX,
+}  # fmt: skip
+"""The measure of each count of a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +329,11 @@ class WindowFacts:
     def load(self, lane: Lane) -> float:
         """What share of its link's rate a lane sent, without what frames have around them; 0.0 where unknown."""
         rate = self.rate(lane.port)
-        return lane.tx_bytes * 8 / self.seconds / rate if rate and self.seconds else 0.0
+        return self.sent_bps(lane) / rate if rate else 0.0
+
+    def sent_bps(self, lane: Lane) -> float:
+        """Bit/s that a lane sent in the window, without what frames have around them."""
+        return float(measures.TX_RATE.of_growth(lane.tx_bytes, self.seconds))
 
     def lossless(self, port: str) -> tuple[int, ...]:
         """Priorities for which a port has PFC, by its own configuration; priority 3 where that is not known."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.diagnose.facts import Lane, WindowFacts
+from lab.telemetry.read import measures
 from lab.units import format_size
+
+if TYPE_CHECKING:
+    from lab.telemetry.read.measures import Measure
 
 _KILO: Final = 1000
 
@@ -51,12 +55,14 @@ class Sign:
         return self.place.partition(":")[0]
 
 
-NOT_SENDING: Final = "share of the time in which it might not send"
+def counted(facts: WindowFacts, lane: Lane, says: str, measure: Measure, value: float) -> Evidence:
+    """A line about a lane in the window, from the counters of a measure."""
+    return Evidence(says, lane.port, measure.series(lane.priority), value, facts.end)
 
 
-def counted(facts: WindowFacts, lane: Lane, says: str, counter: str, value: float) -> Evidence:
-    """A line about a lane in the window; ``{n}`` in the counter's name stands for its priority."""
-    return Evidence(says, lane.port, counter.replace("{n}", str(lane.priority)), value, facts.end)
+def not_sending(facts: WindowFacts, lane: Lane) -> Evidence:
+    """How long a lane was paused."""
+    return counted(facts, lane, measures.PAUSED.meaning, measures.PAUSED, round(lane.paused, 3))
 
 
 Symptom: TypeAlias = Callable[[WindowFacts], Iterable[Sign]]

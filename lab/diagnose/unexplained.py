@@ -16,6 +16,7 @@ from lab.diagnose.symptoms.loss_symptoms import (
 from lab.diagnose.symptoms.path_symptoms import a_link_goes_down, a_session_is_lost
 from lab.diagnose.symptoms.pause_symptoms import FOREVER, a_lossless_class_drops
 from lab.diagnose.symptoms.probes import probes_are_missing
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,5 +37,5 @@ def trouble(facts: WindowFacts) -> Iterator[Evidence]:
             yield from sign.evidence[:2]
     for lane in facts.lanes.values():
         if lane.paused > FOREVER and lane.deepest and not lane.tx_packets and not facts.is_host(lane.port):
-            counter = f"rx_prio{lane.priority}_pause_duration"
+            counter = measures.PAUSED.series(lane.priority)
             yield Evidence("stands still with packets waiting", lane.port, counter, lane.paused, facts.end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.scenario.verdict import expect
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -22,13 +23,12 @@ ACTS: Final = ("baseline", "observe", "verify")
 
 def mbits(rec: Recording, port: str, phase: str, priority: int = LOSSLESS) -> float:
     """Mb/s that a port sent of a priority in a phase, without FCS, preamble and gap."""
-    return rec.port(port).tx_bytes(priority).during(phase).rate() * 8 / 1e6
+    return rec.port(port).value(measures.TX_RATE, phase, priority) / 1e6
 
 
 def paused_share(rec: Recording, phase: str, *ports: str) -> float:
     """The share of a phase for which the port that was paused longest was paused."""
-    longest = max(rec.port(port).paused(LOSSLESS).during(phase).delta() for port in ports)
-    return longest / 1e6 / rec.phase(phase).seconds
+    return max(rec.port(port).value(measures.PAUSED, phase, LOSSLESS) for port in ports)
 
 
 def growth(rec: Recording, port: str | Collection[str], counter: str, phases: Iterable[str] = ACTS) -> list[int]:

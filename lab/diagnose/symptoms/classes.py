@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.symptom import Evidence, Sign
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +81,8 @@ def sent_in_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
         kept = sum(lane.tx_packets for lane in lanes if lane.priority in lossless)
         lossy = [lane for lane in lanes if lane.priority not in lossless and lane.tx_packets > _TOLD * sent]
         if lossy and sent >= _MANY and kept < (1 - _TOLD) * sent:
-            says, counter = f"packets sent in priority {lossy[0].priority}", f"tx_prio{lossy[0].priority}_packets"
+            priority = lossy[0].priority
+            says, counter = f"packets sent in priority {priority}", measures.TX_PACKETS.series(priority)
             seen = (
                 Evidence("packets sent by its RDMA device", nic, "sent_pkts", sent, facts.end),
                 Evidence("packets of lossless classes that left it", nic, "tx_prioN_packets", kept, facts.end),
@@ -100,10 +102,8 @@ def _differs(facts: WindowFacts, place: str) -> bool:
 
 
 def _told(facts: WindowFacts, sender: str, receiver: str) -> Iterator[Evidence]:
-    for port, what in ((sender, "tx"), (receiver, "rx")):
-        counts = {n: getattr(facts.lane(port, n), f"{what}_packets") for n in range(8)}
+    for port, measure in ((sender, measures.TX_PACKETS), (receiver, measures.RX_PACKETS)):
+        counts = {n: getattr(facts.lane(port, n), measure.name) for n in range(8)}
         priority, count = max(counts.items(), key=lambda each: each[1])
-        word = "sent" if what == "tx" else "received"
-        yield Evidence(
-            f"packets {word} in priority {priority}", port, f"{what}_prio{priority}_packets", count, facts.end
-        )
+        source = measure.series(priority)
+        yield Evidence(f"{measure.title} in priority {priority}", port, source, count, facts.end)

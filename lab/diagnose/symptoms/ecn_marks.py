@@ -7,6 +7,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.symptom import Evidence, Sign, counted
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +32,6 @@ _APART: Final = 0.12
 _MARKS: Final = 0.02
 """Share of its packets that a queue marks that has reason to."""
 _SIGMAS: Final = 5
-MARKED: Final = "queue{n}_ecn_marked"
-DEPTH: Final = "queue{n}_depth_bytes"
 
 
 def _egress(facts: WindowFacts) -> Iterator[Lane]:
@@ -73,16 +72,8 @@ def deep_and_unmarked(facts: WindowFacts) -> Iterator[Sign]:
         if not usual.enabled and not _sibling_marks(facts, lane):
             continue
         seen = [
-            Evidence(
-                "bytes waited on average",
-                lane.port,
-                f"queue{lane.priority}_depth_bytes",
-                round(lane.depth),
-                facts.end,
-            ),
-            Evidence(
-                f"packets marked of {lane.tx_packets}", lane.port, f"queue{lane.priority}_ecn_marked", 0, facts.end
-            ),
+            counted(facts, lane, "bytes waited on average", measures.QUEUE_BYTES, round(lane.depth)),
+            counted(facts, lane, f"packets marked of {lane.tx_packets}", measures.ECN_MARKED, 0),
             *_sibling_marks(facts, lane),
             *_pausing(facts, lane),
         ]
@@ -104,7 +95,7 @@ def _sibling_marks(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
         elsewhere = other.port.partition(":")[0] != node and other.priority == lane.priority
         if elsewhere and other.share_marked > _MARKS and other.depth <= lane.depth * _DEEP:
             says = f"packets marked by a sibling, {other.depth / 1000:.0f} KB deep on average"
-            return (counted(facts, other, says, MARKED, other.marked),)
+            return (counted(facts, other, says, measures.ECN_MARKED, other.marked),)
     return ()
 
 
@@ -113,7 +104,9 @@ def _pausing(facts: WindowFacts, lane: Lane) -> Iterator[Evidence]:
     node = facts.ports[lane.port].node
     for port in facts.ports_of(node):
         if count := facts.lane(port.name, lane.priority).pauses_out:
-            yield Evidence("pauses sent meanwhile", port.name, f"tx_prio{lane.priority}_pause", count, facts.end)
+            yield Evidence(
+                "pauses sent meanwhile", port.name, measures.XOFF_TX.series(lane.priority), count, facts.end
+            )
             return
 
 
@@ -176,8 +169,14 @@ def marks_though_shallow(facts: WindowFacts) -> Iterator[Sign]:
         near = 1.0 if lane.share_marked > _MOST else _LOW
         if usual and usual.enabled and lane.share_marked > 0.1 and lane.deepest < near * usual.kmin:
             seen = [
-                counted(facts, lane, f"packets marked of {lane.tx_packets}", MARKED, lane.marked),
-                counted(facts, lane, f"bytes waited at most; siblings mark above {usual.kmin}", DEPTH, lane.deepest),
+                counted(facts, lane, f"packets marked of {lane.tx_packets}", measures.ECN_MARKED, lane.marked),
+                counted(
+                    facts,
+                    lane,
+                    f"bytes waited at most; siblings mark above {usual.kmin}",
+                    measures.QUEUE_BYTES,
+                    lane.deepest,
+                ),
             ]
             if (own := _own(facts, lane)) and own.kmin < usual.kmin:
                 seen.append(Evidence("is its Kmin", lane.port, "qos ecn.kmin", own.kmin, facts.end))
@@ -203,7 +202,7 @@ def marks_otherwise_at_the_same_depth(facts: WindowFacts) -> Iterator[Sign]:
                 guilty, weight = _guilty(facts, one, other)
                 seen = tuple(
                     Evidence(f"of its packets marked, at {lane.depth / 1000:.1f} KB on average", lane.port,
-                             f"queue{lane.priority}_ecn_marked", round(lane.share_marked, 3), facts.end)
+                             measures.ECN_MARKED.series(lane.priority), round(lane.share_marked, 3), facts.end)
                     for lane in (one, other)
                 )  # fmt: skip
                 for lane in guilty:
@@ -239,8 +238,8 @@ def not_capable(facts: WindowFacts) -> Iterator[Sign]:
         if lane.not_ect > lane.tx_packets / 100:
             seen = (
                 Evidence(f"packets were to be marked of {lane.tx_packets}, and are not ECT", lane.port,
-                         f"queue{lane.priority}_not_ect", lane.not_ect, facts.end),
-                Evidence("packets marked", lane.port, f"queue{lane.priority}_ecn_marked", lane.marked, facts.end),
+                         measures.NOT_ECT.series(lane.priority), lane.not_ect, facts.end),
+                counted(facts, lane, "packets marked", measures.ECN_MARKED, lane.marked),
             )  # fmt: skip
             for place in _senders(facts, lane):
                 yield Sign(place, seen, 0.95 if facts.is_host(place) else 0.85, lane.priority)

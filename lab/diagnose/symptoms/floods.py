@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.networks import share_a_network
 from lab.diagnose.symptom import Evidence, Sign, counted
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +28,11 @@ def more_leaves_than_came(facts: WindowFacts) -> Iterator[Sign]:
         came, left = sum(lane.rx_packets for lane in downlinks), sum(map(_offered, uplinks))
         most = max(uplinks, key=_offered)
         seen = (
-            Evidence("packets came from its host", loudest.port, f"rx_prio{loudest.priority}_packets",
+            Evidence("packets came from its host", loudest.port, measures.RX_PACKETS.series(loudest.priority),
                      loudest.rx_packets, facts.end),
-            counted(facts, most, "packets were given to this uplink", "queue{n}_offered_packets", _offered(most)),
+            counted(facts, most, "packets were given to this uplink", measures.OFFERED_PACKETS, _offered(most)),
             Evidence(f"copies of each that came, of {came} in all", most.port.partition(":")[0],
-                     f"queue{most.priority}_offered_packets", round(left / came, 2), facts.end),
+                     measures.OFFERED_PACKETS.series(most.priority), round(left / came, 2), facts.end),
         )  # fmt: skip
         yield Sign(facts.peer(loudest.port), seen, 0.9, loudest.priority)
 
@@ -41,7 +42,7 @@ def an_uplink_drops(facts: WindowFacts) -> Iterator[Sign]:
     for uplinks, _, loudest in _flooding(facts):
         for lane in uplinks:
             if lane.dropped:
-                seen = counted(facts, lane, "packets dropped", "queue{n}_drop_packets", lane.dropped)
+                seen = counted(facts, lane, "packets dropped", measures.DROPPED, lane.dropped)
                 yield Sign(facts.peer(loudest.port), (seen,))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.routes_used import way
-from lab.diagnose.symptom import NOT_SENDING, Evidence, Sign, counted
+from lab.diagnose.symptom import Evidence, Sign, counted, not_sending
 from lab.diagnose.symptoms.pause_symptoms import FOREVER
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +47,8 @@ def a_link_is_full(facts: WindowFacts) -> Iterator[Sign]:
 def _full(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
     rate = facts.rate(lane.port) / 1e6
     return (
-        counted(facts, lane, f"of its {rate:.0f} Mb/s sent", "tx_prio{n}_bytes", round(facts.load(lane), 3)),
-        counted(facts, lane, "bytes waited on average", "queue{n}_depth_bytes", round(lane.depth)),
+        counted(facts, lane, f"of its {rate:.0f} Mb/s sent", measures.TX_BYTES, round(facts.load(lane), 3)),
+        counted(facts, lane, "bytes waited on average", measures.QUEUE_BYTES, round(lane.depth)),
     )
 
 
@@ -101,8 +102,8 @@ def the_near_get_more(facts: WindowFacts) -> Iterator[Sign]:
         ):
             continue
         seen = tuple(
-            Evidence("Mb/s sent to it", each.port, f"tx_prio{each.priority}_bytes",
-                     round(each.tx_bytes * 8 / facts.seconds / 1e6, 1), facts.end)
+            Evidence("Mb/s sent to it", each.port, measures.TX_BYTES.series(each.priority),
+                     round(facts.sent_bps(each) / 1e6, 1), facts.end)
             for _, lanes in sorted(far.items()) for each in lanes
         )  # fmt: skip
         yield Sign(lane.port, (*seen, *_full(facts, lane)), 0.92, lane.priority)
@@ -137,10 +138,10 @@ def paused_for_the_sake_of_others(facts: WindowFacts) -> Iterator[Sign]:
                 for each in facts.transfers
             ):
                 continue
-            rate = lane.tx_bytes * 8 / facts.seconds / 1e6
+            rate = facts.sent_bps(lane) / 1e6
             seen = (
-                counted(facts, lane, NOT_SENDING, "rx_prio{n}_pause_duration", round(lane.paused, 3)),
-                counted(facts, lane, f"Mb/s sent to {transfer.dst}", "tx_prio{n}_bytes", round(rate, 1)),
+                not_sending(facts, lane),
+                counted(facts, lane, f"Mb/s sent to {transfer.dst}", measures.TX_BYTES, round(rate, 1)),
                 *_full(facts, root),
             )
             yield Sign(lane.port, seen, 0.93, lane.priority)

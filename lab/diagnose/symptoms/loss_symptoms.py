@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lab.diagnose.symptom import Evidence, Sign
 from lab.diagnose.symptoms import probes
 from lab.diagnose.symptoms.classes import mismatched
+from lab.telemetry.read import measures
 from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
@@ -154,9 +155,9 @@ def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
             if came - left - kept < _SWALLOWED or left > came * _MOST or _remapped(facts, switch):
                 continue
             seen = (
-                Evidence("packets came to it", switch, f"rx_prio{priority}_packets", came, facts.end),
-                Evidence("packets left it, and none was dropped by a port", switch, f"tx_prio{priority}_packets",
-                         left, facts.end),
+                Evidence("packets came to it", switch, measures.RX_PACKETS.series(priority), came, facts.end),
+                Evidence("packets left it, and none was dropped by a port", switch,
+                         measures.TX_PACKETS.series(priority), left, facts.end),
                 *(pinged := _pinged(facts)),
             )  # fmt: skip
             yield Sign(switch, seen, 0.85 if pinged else 0.6, priority)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.routes_used import remote_prefixes, way
 from lab.diagnose.symptom import Evidence, Sign, counted
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
         says = f"next hop of {prefix}, by {' and '.join(hops)}; siblings have {most}"
         seen = [Evidence(says, switch, "ip route", width, facts.end)]
         seen += [
-            counted(facts, lane, "bytes sent", "tx_prio{n}_bytes", lane.tx_bytes)
+            counted(facts, lane, "bytes sent", measures.TX_BYTES, lane.tx_bytes)
             for lane in (facts.lane(port, facts.lossless(port)[0]) for port in uplinks if facts.lossless(port))
         ]
         yield Sign(switch, tuple(seen), 0.96)
@@ -128,7 +129,7 @@ def _shares(facts: WindowFacts, lanes: list[Lane]) -> tuple[Evidence, ...]:
         Evidence(
             "bytes sent by one of its equal ways",
             lane.port,
-            f"tx_prio{lane.priority}_bytes",
+            measures.TX_BYTES.series(lane.priority),
             lane.tx_bytes,
             facts.end,
         )

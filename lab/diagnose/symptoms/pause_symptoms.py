@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.symptom import NOT_SENDING, Evidence, Sign, counted
+from lab.diagnose.facts import LANE_COUNTS
+from lab.diagnose.symptom import Evidence, Sign, counted, not_sending
+from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +40,7 @@ def paused_for_ever_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
             host = facts.peer(lane.port)
             seen = [
                 _counted(facts, lane, "pauses_in", f"{host} pauses it, and sends no XON"),
-                _share(facts, lane),
+                not_sending(facts, lane),
             ]
             if lane.drops.get("watchdog"):
                 seen.append(_dropped(facts, lane, "watchdog"))
@@ -53,7 +55,7 @@ def paused_bit_by_bit_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
             seen = (
                 _counted(facts, lane, "pauses_in", f"{host} pauses it"),
                 _counted(facts, lane, "resumes_in", "and lets it go on"),
-                _share(facts, lane),
+                not_sending(facts, lane),
             )
             yield Sign(host, seen, 0.92, lane.priority)
 
@@ -77,7 +79,7 @@ def a_circle_waits(facts: WindowFacts) -> Iterator[Sign]:
             seen = tuple(
                 Evidence(
                     f"paused {lane.paused:.0%} of the time with {lane.deepest / 1000:.0f} KB waiting, nothing sent",
-                    lane.port, f"rx_prio{priority}_pause_duration", lane.paused, facts.end,
+                    lane.port, measures.PAUSED.series(priority), lane.paused, facts.end,
                 )
                 for lane in lanes
             )  # fmt: skip
@@ -165,14 +167,14 @@ def refused_though_obeyed(facts: WindowFacts) -> Iterator[Sign]:
             seen = [
                 _counted(facts, lane, "refused", "had no room for what came after its pause"),
                 _counted(facts, lane, "pauses_out", f"it had asked {peer.port} to stop"),
-                _share(facts, peer),
+                not_sending(facts, peer),
             ]
             weight = 0.9
             config = facts.config(lane.port)
             if config:
                 room = config.groups[config.priority_to_group[lane.priority]].headroom
                 says = f"of {room / 1000:.1f} KB of headroom were taken, as sampled"
-                seen.append(Evidence(says, lane.port, f"pg{lane.priority}_headroom_bytes", lane.headroom, facts.end))
+                seen.append(counted(facts, lane, says, measures.HEADROOM_PEAK, lane.headroom))
             yield Sign(lane.port, tuple(seen), weight, lane.priority)
 
 
@@ -214,7 +216,7 @@ def storm_unseen_by_a_watchdog(facts: WindowFacts) -> Iterator[Sign]:
             continue
         if elsewhere := _watched_elsewhere(facts, port):
             says = "a pause storm that its watchdog did not see"
-            unseen = Evidence(says, port, f"queue{lane.priority}_storms", 0, facts.end)
+            unseen = Evidence(says, port, measures.STORMS.series(lane.priority), 0, facts.end)
             yield Sign(port, (*sign.evidence, unseen, *elsewhere), 0.97, lane.priority)
 
 
@@ -228,10 +230,10 @@ def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
         if known and known.pfc.watchdog.restoration > gap:
             continue
         seen = [
-            counted(facts, lane, "storms that its watchdog has seen", "queue{n}_storms", lane.storms),
-            counted(facts, lane, "of them called over", "queue{n}_restored", lane.restored),
+            counted(facts, lane, "storms that its watchdog has seen", measures.STORMS, lane.storms),
+            counted(facts, lane, "of them called over", measures.STORMS_RESTORED, lane.restored),
             _counted(facts, lane, "pauses_in", f"{facts.peer(lane.port)} pauses it, and sends no XON"),
-            _share(facts, lane),
+            not_sending(facts, lane),
         ]
         if known:
             says = f"seconds to restore, less than the {gap * 1e3:.0f} ms between two pauses"
@@ -264,23 +266,14 @@ def _watched_elsewhere(facts: WindowFacts, port: str) -> tuple[Evidence, ...]:
     for lane in facts.lanes.values():
         if lane.storms_so_far and lane.port.partition(":")[0] != node:
             says = "storms that the watchdog of a sibling has seen"
-            return (Evidence(says, lane.port, f"queue{lane.priority}_storms", lane.storms_so_far, facts.end),)
+            return (Evidence(says, lane.port, measures.STORMS.series(lane.priority), lane.storms_so_far, facts.end),)
     return ()
 
 
-_NAMES: Final = {
-    "pauses_in": "rx_prio{n}_pause", "resumes_in": "rx_prio{n}_resume", "ignored": "rx_prio{n}_pause_ignored",
-    "pauses_out": "tx_prio{n}_pause", "refused": "pg{n}_drop_packets",
-}  # fmt: skip
-
-
 def _counted(facts: WindowFacts, lane: Lane, what: str, says: str) -> Evidence:
-    return counted(facts, lane, says, _NAMES[what], getattr(lane, what))
-
-
-def _share(facts: WindowFacts, lane: Lane) -> Evidence:
-    return counted(facts, lane, NOT_SENDING, "rx_prio{n}_pause_duration", round(lane.paused, 3))
+    return counted(facts, lane, says, LANE_COUNTS[what], getattr(lane, what))
 
 
 def _dropped(facts: WindowFacts, lane: Lane, reason: str) -> Evidence:
-    return counted(facts, lane, f"dropped: {reason}", f"queue{{n}}_drop_{reason}_packets", lane.drops[reason])
+    source = measures.drop_counter(reason).replace("{n}", str(lane.priority))
+    return Evidence(f"dropped: {reason}", lane.port, source, lane.drops[reason], facts.end)

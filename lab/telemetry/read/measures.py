@@ -187,16 +187,18 @@ class Measure:
     def reduce(self, values: NDArray[np.uint64], ns: NDArray[np.int64]) -> NDArray[np.float64]:
         """The value of a window, in the unit: samples along the first axis, taken at ``ns``."""
         match self.reduction:
-            case Reduction.DIFFERENCE:
-                return np.multiply(reductions.growth(values), self.scale)
-            case Reduction.RATE:
-                return reductions.rate(values, ns) * self.scale
-            case Reduction.SHARE:
-                return reductions.time_share(values, ns, 1 / self.scale)
             case Reduction.LAST:
                 return np.multiply(reductions.last(values), self.scale)
             case Reduction.PEAK:
                 return np.multiply(reductions.peak(values), self.scale)
+        return self.of_growth(reductions.growth(values), reductions.span(ns))
+
+    def of_growth(self, grown: NDArray[np.uint64] | float, seconds: float) -> NDArray[np.float64]:
+        """The value of a window of so many seconds in which its counter grew by so much."""
+        if self.reduction is Reduction.DIFFERENCE:
+            return np.multiply(grown, self.scale)
+        rate = reductions.per_second(grown, seconds) * self.scale
+        return np.minimum(rate, 1.0) if self.reduction is Reduction.SHARE else rate
 
     def combine(self, values: NDArray[np.float64]) -> float:
         """One value of those of several priorities, queues or groups; 0 of none."""
@@ -222,6 +224,13 @@ class Measure:
 
 DROP_REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
 """Why ports drop packets, as their counters name it."""
+
+
+def drop_counter(reason: str, unit: str = "packets") -> str:
+    """The counter of what a queue drops for a reason: ``packets`` or ``bytes``."""
+    return f"queue{{n}}_drop_{reason}_{unit}"
+
+
 _PORT, _PRIORITY, _QUEUE, _GROUP = (
     MeasureScope.PORT, MeasureScope.PRIORITY, MeasureScope.QUEUE, MeasureScope.GROUP,
 )  # fmt: skip
@@ -270,11 +279,11 @@ XOFF_RX_RATE: Final = XOFF_RX.rate("rx_pauses")
 XOFF_TX_RATE: Final = XOFF_TX.rate("tx_pauses")
 PAUSED_SECONDS: Final = Measure(
     "paused_seconds", "paused", MeasureUnit.SECONDS, _PRIORITY, ("rx_prio{n}_pause_duration",),
-    "time in which the port might not send", scale=1e-6, highest=True,
+    "time in which it might not send", scale=1e-6, highest=True,
 )  # fmt: skip
 PAUSED: Final = replace(
     PAUSED_SECONDS, name="paused", title="paused time", unit=MeasureUnit.SHARE, reduction=Reduction.SHARE,
-    meaning="share of the time in which the port might not send",
+    meaning="share of the time in which it might not send",
 )  # fmt: skip
 
 QUEUE_BYTES: Final = Measure(
@@ -311,11 +320,11 @@ NOT_ECT: Final = Measure(
     "not_ect_packets", "not ECT", _PACKETS, _QUEUE, ("queue{n}_not_ect",), "packets to be marked that are not ECT"
 )
 DROPPED: Final = Measure(
-    "dropped_packets", "drops", _PACKETS, _QUEUE, tuple(f"queue{{n}}_drop_{why}_packets" for why in DROP_REASONS),
+    "dropped_packets", "drops", _PACKETS, _QUEUE, tuple(map(drop_counter, DROP_REASONS)),
     "packets dropped, for any reason", links=("rx_dropped", "tx_dropped"),
 )  # fmt: skip
 DROPPED_BYTES: Final = Measure(
-    "dropped_bytes", "dropped bytes", _BYTES, _QUEUE, tuple(f"queue{{n}}_drop_{why}_bytes" for why in DROP_REASONS),
+    "dropped_bytes", "dropped bytes", _BYTES, _QUEUE, tuple(drop_counter(why, "bytes") for why in DROP_REASONS),
     "bytes of packets dropped, for any reason",
 )  # fmt: skip
 DROP_RATE: Final = DROPPED.rate("dropped")

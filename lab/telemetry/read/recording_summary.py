@@ -6,11 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lab.telemetry.read import measures
+
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lab.telemetry.read.recording import Recording
-    from lab.telemetry.read.series import RecordingPhase, Series
+    from lab.telemetry.read.series import RecordingPhase
 
 _NS: Final = 10**9
 
@@ -43,7 +45,7 @@ def summarise(recording: Recording, most: int = 8) -> RecordingSummary:
     samples = recording.samples
     late = (samples["ns"] - samples["due"]) / _NS
     ports = [(name, recording.port(name)) for name in recording.ports]
-    busy = [BusyPort(name, _bps(port.rx_bytes()), _bps(port.tx_bytes())) for name, port in ports]
+    busy = [BusyPort(name, port.value(measures.RX_RATE), port.value(measures.TX_RATE)) for name, port in ports]
     busy.sort(key=lambda each: -(each.rx_bps + each.tx_bps))
     return RecordingSummary(
         began=recording.began,
@@ -55,7 +57,3 @@ def summarise(recording: Recording, most: int = 8) -> RecordingSummary:
         busiest=tuple(each for each in busy[:most] if each.rx_bps + each.tx_bps > 0),
         events=dict(Counter(f"{event.source} {event.kind}" for event in recording.events())),
     )
-
-
-def _bps(octets: Series) -> float:
-    return octets.rate() * 8
