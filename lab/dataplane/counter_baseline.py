@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lab.dataplane import reductions
+from lab.dataplane.counter_names import COUNTERS as NAMED
 from lab.dataplane.port_layout import COUNTERS
 from lab.kernel.process import files, wall_clock
 
@@ -23,11 +25,8 @@ if TYPE_CHECKING:
     from lab.dataplane.counters import CounterReading
     from lab.dataplane.port_maps import PortMaps
 
-_GAUGES: Final = {
-    "priority": ("paused_from", "paused_until"),
-    "queue": ("depth_bytes", "depth_packets", "watermark_bytes"),
-    "group": ("bytes", "watermark_bytes", "headroom_bytes", "headroom_watermark_bytes"),
-}
+_TIMES: Final = ("paused_from", "paused_until")
+"""Fields of a priority that no counter has: when a pause began and ends."""
 _LATEST: Final = "late_ns"
 _MOST: Final = {
     "queue": (("watermark_bytes", "depth_bytes"),),
@@ -88,10 +87,9 @@ def since(reading: CounterReading, mark: CounterBaseline) -> CounterReading:
     """``reading`` with what was counted after each port's mark; what is a depth, or a time, stays as it is."""
     first = reading.node.first + 1
     before = mark.ports[first : first + len(reading.ports)]
-    grown = reading.ports.view(np.uint64) - np.minimum(before.view(np.uint64), reading.ports.view(np.uint64))
-    ports = grown.view(COUNTERS)
-    for scope, names in _GAUGES.items():
-        for name in names:
-            ports[scope][name] = reading.ports[scope][name]
-    ports[_LATEST] = reading.ports[_LATEST]
+    ports = reductions.grown(before.view(np.uint64), reading.ports.view(np.uint64)).view(COUNTERS)
+    for gauge in (counter for counter in NAMED if counter.gauge):
+        gauge.record(ports)[gauge.field] = gauge.record(reading.ports)[gauge.field]
+    for name in _TIMES:
+        ports["priority"][name] = reading.ports["priority"][name]
     return replace(reading, ports=ports)

@@ -45,9 +45,14 @@ class PortCounter:
     gauge: bool = False
     unit: int = 1
 
+    def record(self, ports: NDArray[Any]) -> NDArray[Any]:
+        """The records that have its field: of the ``ports``, or a row of eight for each."""
+        records: NDArray[Any] = ports if self.scope is CounterScope.PORT else ports[self.scope.value]
+        return records
+
     def of(self, ports: NDArray[Any]) -> NDArray[Any]:
         """Its values: one for each of the ``ports``, or a row of eight for each."""
-        column = ports[self.field] if self.scope is CounterScope.PORT else ports[self.scope.value][self.field]
+        column = self.record(ports)[self.field]
         chosen: NDArray[Any] = column if self.reason is None else column[..., self.reason]
         return chosen // self.unit
 

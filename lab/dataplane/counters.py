@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lab.dataplane import reductions
 from lab.dataplane.counter_names import COUNTERS as NAMED
 from lab.dataplane.counter_names import CounterScope
 from lab.dataplane.port_layout import CLASSES, COUNTERS
@@ -104,7 +105,7 @@ def moved(later: CounterReading, earlier: CounterReading) -> Movement:
     Time paused may be read a moment too long while a pause is renewed; it then counts as unmoved, not as less.
     """
     after, before = (reading.ports.view(np.uint64) for reading in (later, earlier))
-    grown = np.where(after > before, after - before, np.uint64(0))
+    grown = reductions.grown(before, after)
     return Movement(later.node, (later.ns - earlier.ns) / _NS, grown.view(COUNTERS))
 
 

@@ -266,8 +266,10 @@ def _show(recording: Recording) -> None:
         phases = [(each["name"], _seconds(each["start"]), _seconds(each["seconds"])) for each in told["phases"]]
         stdout.print(table("phases", ("phase", "from", "length"), phases))
     if told["busiest"]:
+        from lab.telemetry.read import measures  # noqa: PLC0415 - NumPy, for which --help does not wait
+
         rates = [(each["port"], _rate(each["rx_bps"]), _rate(each["tx_bps"])) for each in told["busiest"]]
-        stdout.print(table("busiest ports", ("port", "received", "sent"), rates))
+        stdout.print(table("busiest ports", ("port", measures.RX_RATE.title, measures.TX_RATE.title), rates))
     if told["transfers"]:
         stdout.print(table("transfers", _TRANSFER, [_transfer(each) for each in told["transfers"]]))
     if told["events"]:

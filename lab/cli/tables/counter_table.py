@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.kit.fit_columns import Column
-from lab.dataplane import counters
+from lab.dataplane import counters, reductions
 from lab.dataplane.numbering import drain_name, drained_interface
 from lab.dataplane.port_layout import Drop
 from lab.model.qos.port import CLASSES
 from lab.model.topology import Endpoint
+from lab.telemetry.read import measures
 from lab.units import format_rate, format_size, format_time
 
 if TYPE_CHECKING:
@@ -21,24 +22,30 @@ if TYPE_CHECKING:
     from lab.dataplane.port_maps import PortMaps
     from lab.model.qos.port import NodeQos
 
+_PEAK: Final = "{}, peak"
+"""The head of a column that has what waits now, and the most that waited."""
 COUNTED: Final = (
     Column("port", "port"), Column("peer", "peer", 3), Column("prio", "prio"),
-    Column("received", "received", 7), Column("sent", "sent", 8),
-    Column("pauses-sent", "XOFF/XON sent"), Column("obeyed", "obeyed"), Column("ignored", "ignored", 2),
-    Column("paused", "paused", 4), Column("dropped", "dropped", 1), Column("refused", "no room for", 5),
-    Column("buffer", "buffer, at most", 6), Column("queue", "queue, at most", 9), Column("ce", "CE", 10),
-    Column("not-ect", "not ECT", 12), Column("cnp", "CNPs", 11),
+    Column("received", measures.RX_BYTES.title, 7), Column("sent", measures.TX_BYTES.title, 8),
+    Column("pauses-sent", "XOFF/XON tx"), Column("obeyed", "XOFF/XON rx"),
+    Column("ignored", measures.XOFF_IGNORED.title, 2), Column("paused", measures.PAUSED_SECONDS.title, 4),
+    Column("dropped", measures.DROPPED.title, 1), Column("refused", measures.REFUSED.title, 5),
+    Column("buffer", _PEAK.format(measures.BUFFER_BYTES.title), 6),
+    Column("queue", _PEAK.format(measures.QUEUE_BYTES.title), 9), Column("ce", measures.ECN_MARKED.title, 10),
+    Column("not-ect", measures.NOT_ECT.title, 12), Column("cnp", measures.CNP_RX.title, 11),
 )  # fmt: skip
-"""``dropped`` of the queue that packets were to leave by, ``no room for`` of the group that they came in by."""
+"""``drops`` of the queue that packets were to leave by, ``PG drops`` of the group that they came in by."""
 COMPACT: Final = "port,peer,prio,pauses-sent,obeyed,ignored,buffer"
 """As ``show interface priority-flow-control`` of a switch has it."""
 MOVING: Final = (
     Column("port", "port"), Column("peer", "peer", 6), Column("prio", "prio"),
-    Column("received", "receives", 3), Column("sent", "sends", 2),
-    Column("pauses-sent", "PFC out/s"), Column("obeyed", "obeyed/s"), Column("ignored", "ignored/s", 5),
-    Column("paused", "paused"), Column("dropped", "dropped/s", 1), Column("refused", "no room/s", 7),
-    Column("buffer", "buffer, at most", 8), Column("queue", "queue, at most", 4), Column("ce", "CE/s", 9),
-    Column("cnp", "CNPs/s", 10),
+    Column("received", "rx load", 3), Column("sent", "tx load", 2),
+    Column("pauses-sent", "PFC tx/s"), Column("obeyed", "PFC rx/s"),
+    Column("ignored", measures.XOFF_IGNORED_RATE.title, 5), Column("paused", measures.PAUSED.title),
+    Column("dropped", measures.DROP_RATE.title, 1), Column("refused", measures.REFUSED_RATE.title, 7),
+    Column("buffer", _PEAK.format(measures.BUFFER_BYTES.title), 8),
+    Column("queue", _PEAK.format(measures.QUEUE_BYTES.title), 4), Column("ce", measures.MARK_RATE.title, 9),
+    Column("cnp", measures.CNP_RX_RATE.title, 10),
 )  # fmt: skip
 _ACTIVITY: Final = ("rx_packets", "tx_packets", "rx_pause", "rx_resume", "rx_pause_ignored", "tx_pause", "tx_resume")
 _LOAD: Final = 2
@@ -171,7 +178,7 @@ def _rates(line: _Line, now: _Line, seconds: float) -> tuple[str, ...]:
         _per_second(priority["tx_pause"] + priority["tx_resume"], seconds),
         _per_second(priority["rx_pause"] + priority["rx_resume"], seconds),
         _per_second(priority["rx_pause_ignored"], seconds),
-        _some(priority["paused_ns"] / 1e9 / seconds, "{:.0%}".format),
+        _some(float(measures.PAUSED.of_growth(priority["paused_ns"] / 1e3, seconds)), "{:.0%}".format),
         _per_second(line.queue["drop_packets"].sum(), seconds),
         _per_second(line.group["drop_packets"], seconds),
         _depths(now.group["bytes"], now.group["watermark_bytes"]),
@@ -185,7 +192,7 @@ def _some(value: Any, show: Any) -> str:
 
 
 def _per_second(count: Any, seconds: float) -> str:
-    return _some(count / seconds, "{:.4g}".format)
+    return _some(float(reductions.per_second(count, seconds)), "{:.4g}".format)
 
 
 def _pair(pauses: Any, resumes: Any) -> str:

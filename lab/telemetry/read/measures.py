@@ -275,14 +275,15 @@ XOFF_TX: Final = Measure(
 XON_TX: Final = Measure(
     "xon_tx", "XON tx", _FRAMES, _PRIORITY, ("tx_prio{n}_resume",), "PFC frames sent that end a pause of the peer"
 )
+XOFF_IGNORED_RATE: Final = XOFF_IGNORED.rate("ignored")
 XOFF_RX_RATE: Final = XOFF_RX.rate("rx_pauses")
 XOFF_TX_RATE: Final = XOFF_TX.rate("tx_pauses")
 PAUSED_SECONDS: Final = Measure(
-    "paused_seconds", "paused", MeasureUnit.SECONDS, _PRIORITY, ("rx_prio{n}_pause_duration",),
+    "paused_seconds", "paused time", MeasureUnit.SECONDS, _PRIORITY, ("rx_prio{n}_pause_duration",),
     "time in which it might not send", scale=1e-6, highest=True,
 )  # fmt: skip
 PAUSED: Final = replace(
-    PAUSED_SECONDS, name="paused", title="paused time", unit=MeasureUnit.SHARE, reduction=Reduction.SHARE,
+    PAUSED_SECONDS, name="paused", title="paused", unit=MeasureUnit.SHARE, reduction=Reduction.SHARE,
     meaning="share of the time in which it might not send",
 )  # fmt: skip
 
@@ -356,13 +357,15 @@ HEADROOM_WATERMARK: Final = Measure(
     "most bytes of the priority group in headroom since counters were cleared", _PEAK,
 )  # fmt: skip
 REFUSED: Final = Measure(
-    "refused_packets", "ingress drops", _PACKETS, _GROUP, ("pg{n}_drop_packets",),
+    "refused_packets", "PG drops", _PACKETS, _GROUP, ("pg{n}_drop_packets",),
     "packets for which the priority group had no room",
 )  # fmt: skip
 REFUSED_BYTES: Final = Measure(
-    "refused_bytes", "ingress dropped bytes", _BYTES, _GROUP, ("pg{n}_drop_bytes",),
+    "refused_bytes", "PG dropped bytes", _BYTES, _GROUP, ("pg{n}_drop_bytes",),
     "bytes of packets for which the priority group had no room",
 )  # fmt: skip
+
+REFUSED_RATE: Final = REFUSED.rate("refused")
 
 PFC_RX: Final = Measure("pfc_rx", "PFC rx", _FRAMES, _PORT, ("rx_pfc",), "PFC frames received, XOFF, XON and ignored")
 PFC_INVALID: Final = Measure(
@@ -385,14 +388,17 @@ PFC_TX: Final = Measure("pfc_tx", "PFC tx", _FRAMES, _PORT, ("tx_pfc",), "PFC fr
 CNP_RX: Final = Measure(
     "cnp_rx", "CNP rx", _PACKETS, _PORT, ("rx_cnp",), "RoCEv2 congestion notification packets received"
 )
+CNP_RX_RATE: Final = CNP_RX.rate("cnps")
 
 PORT_MEASURES: Final = (
     RX_PACKETS, RX_BYTES, RX_RATE, TX_PACKETS, TX_BYTES, TX_RATE,
-    XOFF_RX, XOFF_RX_RATE, XON_RX, XOFF_IGNORED, XOFF_TX, XOFF_TX_RATE, XON_TX, PAUSED_SECONDS, PAUSED,
+    XOFF_RX, XOFF_RX_RATE, XON_RX, XOFF_IGNORED, XOFF_IGNORED_RATE, XOFF_TX, XOFF_TX_RATE, XON_TX,
+    PAUSED_SECONDS, PAUSED,
     QUEUE_BYTES, QUEUE_PACKETS, QUEUE_PEAK, QUEUE_WATERMARK, OFFERED_PACKETS, OFFERED_BYTES,
     ECN_MARKED, MARK_RATE, NOT_ECT, DROPPED, DROP_RATE, DROPPED_BYTES, STORMS, STORMS_RESTORED,
-    BUFFER_BYTES, BUFFER_WATERMARK, HEADROOM_BYTES, HEADROOM_PEAK, HEADROOM_WATERMARK, REFUSED, REFUSED_BYTES,
-    PFC_RX, PFC_INVALID, GLOBAL_PAUSE_RX, PFC_TX, CNP_RX,
+    BUFFER_BYTES, BUFFER_WATERMARK, HEADROOM_BYTES, HEADROOM_PEAK, HEADROOM_WATERMARK,
+    REFUSED, REFUSED_RATE, REFUSED_BYTES,
+    PFC_RX, PFC_INVALID, GLOBAL_PAUSE_RX, PFC_TX, CNP_RX, CNP_RX_RATE,
 )  # fmt: skip
 """Of a port, its priorities, queues and groups."""
 

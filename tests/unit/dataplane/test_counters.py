@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.dataplane import counters, port_layout
-from lab.dataplane.counter_names import COUNTERS, CounterScope
+from lab.dataplane import counter_baseline, counters, port_layout
+from lab.dataplane.counter_names import COUNTERS, CounterScope, PortCounter
 from lab.dataplane.counters import CounterReading, Imbalance
 from lab.dataplane.numbering import NodePorts, Numbering
 from lab.dataplane.port_layout import Drop
@@ -175,3 +175,15 @@ def test_reading_forty_switches_makes_no_system_call_for_each() -> None:
     assert len(readings) == 40
     assert not quiet
     assert "open" in seen
+
+
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda counter: str(counter.name))
+def test_since_a_mark_a_counter_is_what_it_grew_and_a_gauge_what_it_is(maps: PortMaps, counter: PortCounter) -> None:
+    column = counter.record(maps.counters)[counter.field]
+    field = column if counter.reason is None else column[..., counter.reason]
+    field[SWP2] = 7 * counter.unit
+    mark = counter_baseline.none(len(maps.counters))
+    counter_baseline.clear(maps, mark, [(counters.read(maps, LEAF), LEAF.devices)])
+    field[SWP2] = 9 * counter.unit
+    since = counter_baseline.since(counters.read(maps, LEAF), mark)
+    assert np.all(counter.of(since.ports)[1] == (9 if counter.gauge else 2))

@@ -138,7 +138,7 @@ def test_what_devices_lost_is_played_and_what_they_did_not_is_left_out() -> None
 def test_the_page_has_each_measure_with_its_title_and_unit_and_the_script_has_neither(tmp_path: Path) -> None:
     made = played(storm(tmp_path).finished())
     assert {name: each["title"] for name, each in made["measures"].items()} == {
-        "tx_bps": "tx rate", "paused": "paused time", "queue_bytes": "queue", "marked": "ECN marks/s",
+        "tx_bps": "tx rate", "paused": "paused", "queue_bytes": "queue", "marked": "ECN marks/s",
         "dropped": "drops/s",
     }  # fmt: skip
     assert made["measures"]["paused"]["scale"] == 1e-6

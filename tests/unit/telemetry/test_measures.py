@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from lab.dataplane import reductions
+from lab.dataplane import counter_sums, reductions
 from lab.dataplane.counter_names import COUNTERS
 from lab.dataplane.port_layout import Drop
 from lab.errors import UsageError
@@ -196,3 +196,18 @@ def test_a_recording_gives_the_value_of_a_measure(tmp_path: Path) -> None:
         device.value(measures.RNR_NAK_RX)
     with pytest.raises(UsageError, match="is of a priority"):
         port.series(measures.PAUSED)
+
+
+@pytest.mark.parametrize(
+    ("figure", "measure"),
+    [
+        ("drops", measures.DROPPED),
+        ("pauses", measures.XOFF_TX),
+        ("marks", measures.ECN_MARKED),
+        ("ignored", measures.XOFF_IGNORED),
+        ("storms", measures.STORMS),
+    ],
+)
+def test_what_an_expectation_adds_up_is_the_measure(figure: str, measure: Measure) -> None:
+    wanted = {name.replace("{n}", str(number)) for name in measure.counters for number in range(8)}
+    assert counter_sums.counters_of(figure) == wanted

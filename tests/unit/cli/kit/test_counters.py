@@ -79,12 +79,12 @@ def test_only_what_moved_is_shown(running: Running) -> None:
             "peer": "h1:eth1",
             "prio": "3",
             "received": "42 KB",
-            "obeyed": "7/6",
-            "paused": "2.5 s",
-            "queue, at most": "4.2 KB, 80 KB",
-            "CE": "12",
-            "dropped": "2 headroom",
-            "buffer, at most": "0 B, 9 KB",
+            "XOFF/XON rx": "7/6",
+            "paused time": "2.5 s",
+            "queue, peak": "4.2 KB, 80 KB",
+            "ECN marks": "12",
+            "drops": "2 headroom",
+            "buffer, peak": "0 B, 9 KB",
         }
     ]
     assert "Emulated ports" in text
@@ -124,7 +124,7 @@ def test_the_queue_and_group_are_those_of_the_priority(tmp_path: Path, monkeypat
     mapped.maps.counters["queue"]["watermark_bytes"][port, 5] = 5_000
     mapped.maps.counters["group"]["watermark_bytes"][port, 4] = 4_000
     (row,) = cells(said())
-    assert (row["queue, at most"], row["buffer, at most"]) == ("0 B, 5 KB", "0 B, 4 KB")
+    assert (row["queue, peak"], row["buffer, peak"]) == ("0 B, 5 KB", "0 B, 4 KB")
 
 
 def test_json_has_names_of_operators_and_no_zeros(running: Running) -> None:
@@ -173,7 +173,7 @@ def test_watch_shows_rates_until_it_is_interrupted(running: Running, monkeypatch
     monkeypatch.setattr(threading, "Event", lambda: Intervals(running))
     seen = cells(said("h1", "--watch", "--interval", "50ms"))
     assert (seen[-2]["port"], seen[-2]["peer"], seen[-2]["prio"]) == ("h1:eth1", "leaf1:swp3", "all")
-    assert re.fullmatch(r"[\d.]+ [kMGT]b/s \d+%", seen[-2]["sends"])
+    assert re.fullmatch(r"[\d.]+ [kMGT]b/s \d+%", seen[-2]["tx load"])
     assert seen[-1]["prio"] == "3"
 
 
@@ -264,8 +264,8 @@ def test_a_slow_receiver_is_watched_against_its_own_rate(drained: Running, monke
     monkeypatch.setattr(threading, "Event", lambda: Intervals(drained, drain))
     monkeypatch.setattr("lab.dataplane.counters.time.monotonic_ns", itertools.count(0, 1_000_000_000).__next__)
     whole, priority = cells(said("h1", "--watch"))[-2:]
-    assert (whole["port"], whole["prio"], whole["receives"]) == ("h1:rx-eth1", "all", "0 b/s 0%")
-    assert whole["sends"] == "3.219 Mb/s 16%"  # (400,000 + 100 x 24) x 8 of 20 Mb/s
+    assert (whole["port"], whole["prio"], whole["rx load"]) == ("h1:rx-eth1", "all", "0 b/s 0%")
+    assert whole["tx load"] == "3.219 Mb/s 16%"  # (400,000 + 100 x 24) x 8 of 20 Mb/s
     assert priority["prio"] == "3"
 
 
@@ -293,17 +293,17 @@ def test_no_cell_is_split_however_narrow_it_is(running: Running, monkeypatch: py
     text = said("leaf1:swp3", expect=ExitCode.FAIL)  # its sums do not come out
     (row,) = cells(text)
     assert all(len(line) <= width for line in text.splitlines() if line[:1] in "┃│")
-    assert {"port", "prio", "obeyed", "XOFF/XON sent"} <= set(row)
+    assert {"port", "prio", "XOFF/XON rx", "XOFF/XON tx"} <= set(row)
     assert ("Columns left out on this narrow terminal: " in text) == (len(row) < 16)
-    assert text.lower().count("no room for") == ("no room for" in row), "that is a column, and no remark"
+    assert text.count("PG drops") == ("PG drops" in row), "that is a column, and no remark"
     assert len(row) == 16 or width < 300
 
 
 def test_the_compact_view_is_that_of_pfc(running: Running) -> None:
     everything(running)
     (row,) = cells(said("leaf1:swp3", "--compact", expect=ExitCode.FAIL))
-    assert list(row) == ["port", "peer", "prio", "XOFF/XON sent", "obeyed", "ignored", "buffer, at most"]
-    assert (row["obeyed"], row["ignored"]) == ("123456/123456", "123456")
+    assert list(row) == ["port", "peer", "prio", "XOFF/XON tx", "XOFF/XON rx", "XOFF ignored", "buffer, peak"]
+    assert (row["XOFF/XON rx"], row["XOFF ignored"]) == ("123456/123456", "123456")
 
 
 def test_columns_are_those_that_are_asked_for(running: Running) -> None:
@@ -324,8 +324,8 @@ def test_what_a_group_had_no_room_for_shows_at_its_port(running: Running) -> Non
     for name in ("offered_packets", "drop_packets"):
         queue[name][running.id("leaf1:swp4"), 3] = 7 if name == "offered_packets" else [0, 0, 7, 0, 0, 0]
     came_in, to_leave = cells(said("leaf1"))
-    assert came_in == {"port": "leaf1:swp3", "peer": "h1:eth1", "prio": "3", "no room for": "7"}
-    assert to_leave == {"port": "leaf1:swp4", "peer": "h2:eth1", "prio": "3", "dropped": "7 headroom"}
+    assert came_in == {"port": "leaf1:swp3", "peer": "h1:eth1", "prio": "3", "PG drops": "7"}
+    assert to_leave == {"port": "leaf1:swp4", "peer": "h2:eth1", "prio": "3", "drops": "7 headroom"}
 
 
 def test_after_a_clear_only_what_comes_counts_and_the_kernels_counts_stay(running: Running) -> None:
@@ -343,12 +343,12 @@ def test_after_a_clear_only_what_comes_counts_and_the_kernels_counts_stay(runnin
     text = said("leaf1:swp3")
     assert re.search(r"lossless ports of t since \d\d:\d\d:\d\d", text)
     (row,) = cells(text)
-    assert (row["obeyed"], row["queue, at most"]) == ("2/0", "4.2 KB, 50 KB")
+    assert (row["XOFF/XON rx"], row["queue, peak"]) == ("2/0", "4.2 KB, 50 KB")
     known = json.loads(said("leaf1:swp3", "--json"))["nodes"]["leaf1"]["interfaces"]["swp3"]
     assert known["rx_prio3_pause"] == 2
     assert "rx_prio3_packets" not in known
     (row,) = cells(said("leaf1:swp3", "--since", "build"))
-    assert row["obeyed"] == "9/6"
+    assert row["XOFF/XON rx"] == "9/6"
 
 
 def test_sums_are_judged_as_the_kernel_has_them(running: Running) -> None:
@@ -362,4 +362,4 @@ def test_a_damaged_mark_is_none(running: Running) -> None:
     paused(running, "leaf1:swp3")
     said("clear")
     running.state.cleared.write_bytes(b"damaged")
-    assert cells(said())[0]["obeyed"] == "7/6"
+    assert cells(said())[0]["XOFF/XON rx"] == "7/6"
