@@ -1,3 +1,3 @@
 """rocelab: a packet-level emulation lab for RoCEv2 over leaf-spine fabrics on Linux network namespaces."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
