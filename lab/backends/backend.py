@@ -1,4 +1,4 @@
-"""The boundary between what a fabric is and what plays it."""
+"""The interface of a backend, and ``Fabric``: a topology together with the backend that runs it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told of each step of a stage of long work."""
+    """A callback for the progress of long work, called at each step of each stage."""
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """``done`` of ``total`` steps of ``stage`` are behind us."""
+        """Report that ``done`` of ``total`` steps of ``stage`` are complete."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """The progress of work that nobody watches."""
+    """Report nothing; the default callback."""
 
 
 def in_lines(tell: Callable[[str], None]) -> Progress:
-    """Progress as lines of text: one when a stage begins, and one for each further quarter of its steps."""
+    """Return a callback that reports progress as lines of text.
+
+    It prints one line when a stage begins, and one for each further quarter of its steps.
+    """
     quarters: dict[str, int] = {}
 
     def show(stage: str, done: int, total: int) -> None:
@@ -46,38 +49,38 @@ def in_lines(tell: Callable[[str], None]) -> Progress:
 
 
 class Backend(Protocol):
-    """Builds fabrics of one sort and takes them away again."""
+    """The interface of a backend, which builds and removes fabrics of one kind."""
 
     name: str
 
     def check(self, topology: Topology) -> None:
-        """Raise UsageError or EnvironmentLacks when the topology cannot be played here; touch nothing."""
+        """Raise UsageError or EnvironmentLacks if this machine cannot run the topology; change nothing."""
 
     def deploy(self, fabric: Fabric, progress: Progress) -> None:
-        """Make everything, each thing recorded in the fabric's journal before it is made."""
+        """Create the fabric; each object is written to the journal before it is created."""
 
     def remove(self, state: FabricState) -> None:
-        """Take away whatever the journal names, however much of it is there. Can be repeated."""
+        """Remove everything in the journal; objects that do not exist are skipped, so this can be repeated."""
 
     def namespace(self, state: FabricState, node: str) -> Namespace:
-        """Where a node's programs run."""
+        """Return the network namespace of a node."""
 
     def plan(self, state: FabricState, topology: Topology) -> Mapping[str, NodePlan]:
-        """Interfaces and addresses of each node."""
+        """Return the interfaces and addresses of each node."""
 
     def indexes(self, state: FabricState) -> Mapping[str, Mapping[str, int]]:
-        """The index of each interface of each node, where somebody else has made them; empty where they are ours."""
+        """Return the ifindex of each interface by node; empty if rocelab created the interfaces."""
 
     def router(self, state: FabricState, node: str) -> Router:
-        """The routing daemons of a switch."""
+        """Return the routing daemons of a switch."""
 
     def complaints(self, state: FabricState) -> Mapping[str, str]:
-        """What became of nodes that are not as they were made, for those whom it concerns; empty when all is well."""
+        """Return a message for each node that was removed or restarted from outside; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class Fabric:
-    """A fabric that runs, or is about to: nodes you can run commands in."""
+    """A fabric that runs or is being built."""
 
     state: FabricState
     topology: Topology
@@ -89,7 +92,7 @@ class Fabric:
 
     @cached_property
     def numbering(self) -> Numbering:
-        """Which port is which."""
+        """The port ids and interface indexes of the fabric."""
         # NumPy takes seconds to import in a busy software-emulated VM, and most commands touch no port.
         from lab.dataplane.numbering import number_ports  # noqa: PLC0415
 
@@ -97,18 +100,18 @@ class Fabric:
 
     @cached_property
     def qos(self) -> Mapping[str, NodeQos]:
-        """What each node's ports are to do, as built or as changed since; empty where links are only shaped."""
+        """The configured QoS of each node, with changes since ``up``; empty if links are only shaped."""
         return {**resolve(self.topology, time_source.reaction()), **self.state.load_qos()}
 
     @property
     def name(self) -> str:
-        """What it is called on this machine."""
+        """The name of the fabric on this machine."""
         return self.state.name
 
     def namespace(self, node: str) -> Namespace:
-        """Where a node's programs run."""
+        """Return the network namespace of a node."""
         return self.backend.namespace(self.state, node)
 
     def router(self, node: str) -> Router:
-        """The routing daemons of a switch."""
+        """Return the routing daemons of a switch."""
         return self.backend.router(self.state, node)

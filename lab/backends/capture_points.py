@@ -1,4 +1,4 @@
-"""Where to listen in a running fabric for links as people name them."""
+"""Capture points of a running fabric for the links that users name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def points_of(fabric: Fabric, links: Iterable[str]) -> list[Point]:
-    """One end of each link; UsageError when a name means none."""
+    """Return one end of each link; UsageError if a name matches no link."""
     return [
         Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
         for end, link in choose_links(fabric.topology, links)

@@ -1,7 +1,7 @@
-"""Fabrics whose nodes are containers that containerlab makes: links, ports and RDMA devices are ours as ever.
+"""The containerlab backend: containerlab creates the nodes; rocelab creates links, ports and RDMA devices.
 
-The containers come without links: rocelab plugs all of them itself, in the containers' namespaces, which it gives
-names, so that interfaces have the indexes planned for them, which the kernel takes only at birth.
+containerlab deploys the containers without links. rocelab names their namespaces and creates the links in them: the
+planned ifindexes can be set only when an interface is created.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ if TYPE_CHECKING:
 
 _WATCHDOG: Final = "watchfrr"
 _STARTER: Final = "/usr/lib/frr/watchfrr.sh"
-"""The watchdog's script: it starts a daemon, with the options and the configuration that it has in the container."""
+"""The script of watchfrr: it starts a daemon with the options and the configuration of the container."""
 _PATIENCE: Final = 90.0
-"""Seconds for it."""
+"""Seconds for the script to start a daemon."""
 _START_TIMEOUT: Final = 300.0
-"""Seconds for the daemons of a container that runs."""
+"""Seconds for all daemons of a running container to start."""
 _POLL: Final = 0.1
 
 
 class ContainerlabBackend(NetnsBackend):
-    """Containers by containerlab, everything else as in namespaces of our own."""
+    """Nodes are containers deployed by containerlab; everything else is as in the netns backend."""
 
     name: str = "containerlab"
 
     def __init__(self, image: str = "") -> None:
-        """Have containers of ``image``, or of what is there; UsageError for what cannot be an image's name."""
+        """Use ``image`` for the containers, or the default image; UsageError for an invalid image name."""
         if image:
             export.check_image(image)
         self._image = image
 
     def _check_programs(self, topology: Topology) -> None:
-        """Refuse what containerlab would not take, and without it or Docker; FRR is in the image."""
+        """Check that containerlab accepts the topology, and that it and Docker are installed; FRR is in the image."""
         export.check(topology)
         containers.check()
 
     def router(self, state: FabricState, node: str) -> Router:
-        """The daemons in the container of ``node``, whose sockets are below the fabric's state."""
+        """Return the daemons in the container of ``node``; their sockets are in the fabric's state directory."""
         return self._router(state, node)
 
     def _router(self, state: FabricState, node: str) -> ContainerRouter:
@@ -66,7 +66,7 @@ class ContainerlabBackend(NetnsBackend):
         return ContainerRouter(node, place, state.node_directory(node), containers.name_of(state.name, node))
 
     def complaints(self, state: FabricState) -> Mapping[str, str]:
-        """Which containers were removed, stopped, or started again without their links."""
+        """Return a message for each container that was removed, stopped, or restarted without its links."""
         running = {container.node: container.pid for container in containers.of(state.owner)}
         found = {}
         for name in state.proofs(JournalKind.NAMESPACE):
@@ -78,7 +78,7 @@ class ContainerlabBackend(NetnsBackend):
         return found
 
     def _make_nodes(self, fabric: Fabric, namespaces: Mapping[str, Namespace], progress: Progress) -> None:
-        """Have containerlab make the containers, and give names to their namespaces."""
+        """Deploy the containers with containerlab, and give names to their namespaces."""
         progress("containers", 0, 1)
         state = fabric.state
         containers.refuse_taken(state.name)
@@ -93,7 +93,7 @@ class ContainerlabBackend(NetnsBackend):
         progress("containers", 1, 1)
 
     def _start_routers(self, fabric: Fabric, progress: Progress) -> None:
-        """Wait for the daemons, which a container starts when it runs already."""
+        """Wait for the daemons, which each container starts itself."""
         switches = fabric.topology.switches if has_routers(fabric.topology) else ()
         for done, node in enumerate(switches):
             progress("daemons", done, len(switches))
@@ -102,7 +102,7 @@ class ContainerlabBackend(NetnsBackend):
         progress("daemons", len(switches), len(switches))
 
     def remove(self, state: FabricState) -> None:
-        """Containers that are ours, then what was put into them, however much of either somebody has removed."""
+        """Remove the fabric's containers, then its objects in them; parts that are gone already are skipped."""
         refuse_inside(state)
         if state.recorded(JournalKind.LAB):
             nodes = [node.name for node in state.load_topology().nodes]
@@ -111,7 +111,7 @@ class ContainerlabBackend(NetnsBackend):
 
 
 def _sockets(fabric: Fabric) -> dict[str, Path]:
-    """A folder for each switch's sockets: its image's user frr, whatever his number, writes there, and root reads."""
+    """Create a world-writable folder for each switch's sockets: the uid of the image's user frr is unknown."""
     found = {node.name: fabric.state.node_directory(node.name) for node in fabric.topology.switches}
     for folder in found.values():
         folder.parent.mkdir(mode=0o700, exist_ok=True)
@@ -122,18 +122,18 @@ def _sockets(fabric: Fabric) -> dict[str, Path]:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRouter(Router):
-    """The daemons of a switch in a container, started there and watched by FRR itself."""
+    """The daemons of a switch in a container, which FRR's own watchdog (watchfrr) starts and supervises."""
 
     container: str
 
     def pids(self) -> dict[str, int]:
-        """Process ids of the daemons as this machine counts, and 0 for one that has ended."""
-        written = Router.pids(self)  # first: who starts after that is in no file, rather than in a file and nowhere
+        """Return the pids of the daemons in the machine's pid namespace, and 0 for one that has ended."""
+        written = Router.pids(self)  # read first, so that a daemon that starts now is not reported as ended
         ours = netns_processes.inner_pids(self.namespace)
         return {daemon: ours.get(pid, 0) for daemon, pid in written.items()}
 
     def await_daemons(self, wanted: Collection[str]) -> None:
-        """Return when they run; OperationFailed when the container has ended, or some do not come."""
+        """Wait until the ``wanted`` daemons run; OperationFailed if the container ended, or after 300 s."""
         deadline = time.monotonic() + _START_TIMEOUT
         while missing := [daemon for daemon in wanted if not self.pids().get(daemon)]:
             if not netns_processes.inner_pids(self.namespace) or time.monotonic() > deadline:
@@ -141,7 +141,10 @@ class ContainerRouter(Router):
             time.sleep(_POLL)
 
     def signal(self, daemon: str, number: Signals) -> None:
-        """The same, while FRR's watchdog sleeps, which would mend at once what is to be broken."""
+        """Send a signal to a daemon while watchfrr is stopped: it would restart the daemon at once.
+
+        SIGCONT also resumes watchfrr.
+        """
         if number is not Signals.SIGCONT:
             Router.signal(self, _WATCHDOG, Signals.SIGSTOP)
         Router.signal(self, daemon, number)
@@ -149,9 +152,10 @@ class ContainerRouter(Router):
             Router.signal(self, _WATCHDOG, number)
 
     def start_again(self, daemon: str) -> None:
-        """Start a daemon that has ended as FRR's watchdog would, and wake that; OperationFailed when none comes.
+        """Start a daemon that has ended with watchfrr's script, and resume watchfrr; OperationFailed if it fails.
 
-        Fine when it runs. The watchdog itself would start all others anew when it is zebra, and may wait a minute.
+        Does nothing to a daemon that runs. watchfrr itself would restart all daemons if zebra ended, and may wait a
+        minute.
         """
         try:
             if not self.lives(daemon):
@@ -167,6 +171,6 @@ class ContainerRouter(Router):
             raise OperationFailed(f"{self.name}: {daemon} does not start: {said}", "rocelab down, then up")
 
     def vtysh(self, *commands: str) -> list[str]:
-        """The container's own vtysh."""
+        """Return the command line that runs the container's own vtysh."""
         words = ["vtysh", *(word for command in commands for word in ("-c", command))]
         return containers.command(self.container, words, terminal=not commands and sys.stdin.isatty())

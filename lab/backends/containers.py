@@ -1,6 +1,6 @@
-"""Docker and containerlab as programs: which containers are ours, how they are made, and what is left of them.
+"""Run Docker and containerlab: deploy containers, find them and remove them.
 
-Labels say whose a container is. Others may have labs of the same name, before ours and after it.
+Labels identify the fabric of a container: labs of other users may have the same name, before and after the fabric.
 """
 
 from __future__ import annotations
@@ -21,54 +21,54 @@ if TYPE_CHECKING:
 _LAB: Final = "containerlab"
 _NODE: Final = "clab-node-name"
 _FILE: Final = "clab-topo-file"
-"""Labels that containerlab gives each container."""
+"""Labels that containerlab puts on each container."""
 _SSH: Final = Path("/etc/ssh/ssh_config.d")
-"""Where containerlab leaves a file for each lab."""
+"""Directory in which containerlab leaves a file for each lab."""
 _DEPLOY_TIMEOUT: Final = 900.0
 _TIMEOUT: Final = 300.0
 _GRACE: Final = 30.0
-"""Seconds for containerlab to take away what it has made; it takes 20 at most."""
+"""Seconds for an interrupted containerlab to clean up; it takes 20 at most."""
 _INSPECTED: Final = f'{{{{.State.Pid}}}} {{{{.Name}}}} {{{{index .Config.Labels "{_NODE}"}}}}'
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container of a lab, as Docker tells it."""
+    """One container of a lab, as Docker reports it."""
 
     node: str
     name: str
     pid: int
-    """Of its first process; 0 when it does not run."""
+    """The pid of its first process; 0 if it does not run."""
 
 
 def check() -> None:
-    """Raise EnvironmentLacks without containerlab, or a Docker that answers."""
+    """Raise EnvironmentLacks if containerlab is not installed, or Docker does not answer."""
     if process.which("containerlab") is None:
         raise EnvironmentLacks("program containerlab not found", "rocelab vm up --with containerlab has one")
     _docker("version")
 
 
 def refuse_taken(lab: str) -> None:
-    """Raise UsageError where there is a lab of that name: containerlab would make that one like ours."""
+    """Raise UsageError if a lab of that name exists: containerlab would change that lab to match this one."""
     if _labelled(_LAB, lab):
         raise UsageError(f"a containerlab lab {lab} exists that rocelab did not deploy", "use another --name")
 
 
 def image() -> str:
-    """What containers are made of: the image that rocelab built where it is loaded, and FRR's own elsewhere."""
+    """Return the default image: the one that rocelab built if Docker has it, otherwise FRR's own."""
     return BUILT_IMAGE if _docker("images", "--quiet", BUILT_IMAGE) else DEFAULT_IMAGE
 
 
 def name_of(lab: str, node: str) -> str:
-    """What containerlab calls the container of a node."""
+    """Return containerlab's name for the container of a node."""
     return f"clab-{lab}-{node}"
 
 
 def deploy(folder: Path) -> None:
-    """Have containerlab make the containers of the lab in ``folder``; OperationFailed in its own words.
+    """Deploy the lab in ``folder`` with containerlab; OperationFailed with the last line of its output.
 
-    Interrupted, or when its caller is killed, it is asked to end and undoes what it can. It holds the lab's file for
-    as long as it lives, for ``remove`` to wait.
+    containerlab gets a SIGTERM if the caller is interrupted or killed, and cleans up as far as it can. It holds a
+    lock on the lab's file as long as it runs, and ``remove`` waits for that lock.
     """
     with (
         os.fdopen(os.memfd_create("containerlab"), "r+", errors="replace") as printed,
@@ -96,7 +96,10 @@ def _deploying(folder: Path, printed: IO[str], lock: int) -> process.Process:
 
 
 def running(owner: str, nodes: Iterable[str]) -> dict[str, int]:
-    """The first process of each node's container; OperationFailed with the last words of one that does not run."""
+    """Return the pid of the first process of each node's container.
+
+    OperationFailed if a container is missing or has ended, then with the last line of its log.
+    """
     found = {container.node: container for container in of(owner)}
     for node in nodes:
         if node not in found:
@@ -108,9 +111,9 @@ def running(owner: str, nodes: Iterable[str]) -> dict[str, int]:
 
 
 def remove(folder: Path, lab: str, nodes: Iterable[str], owner: str) -> None:
-    """Take away the containers that are ours, and what containerlab has beside them, however much somebody has.
+    """Remove the fabric's containers, and the files that containerlab left; parts that are gone are skipped.
 
-    A containerlab that still makes them is waited for: its rocelab was killed, and so it is about to end.
+    Waits for a containerlab that is still deploying: its rocelab was killed, so it is about to end.
     """
     with locks.held(folder / DEFINITION):
         if ours := of(owner):
@@ -127,14 +130,15 @@ def remove(folder: Path, lab: str, nodes: Iterable[str], owner: str) -> None:
 
 
 def of(owner: str) -> list[Container]:
-    """The containers that have the fabric's word in their label, whether or not they run."""
+    """Return the containers with the fabric's owner token in their label, running or not."""
     return _labelled(labels.OWNER, owner)
 
 
 def of_lab(lab: str, nodes: Iterable[str]) -> dict[str, Container]:
-    """The containers of a lab that others have deployed, all of which run.
+    """Return the running containers of a lab that rocelab did not deploy, by node.
 
-    UsageError when there is no such lab or it is a fabric's, EnvironmentLacks when a node is not there.
+    UsageError if there is no such lab, or it belongs to a fabric; EnvironmentLacks if a node's container is missing
+    or does not run.
     """
     found = {container.node: container for container in _labelled(_LAB, lab)}
     if not found:
@@ -150,7 +154,7 @@ def of_lab(lab: str, nodes: Iterable[str]) -> dict[str, Container]:
 
 
 def file_of(lab: str) -> Path:
-    """The file that a lab was deployed from, by the label of its containers; UsageError when there is no such lab."""
+    """Return the topology file of a lab, from the label of its containers; UsageError if lab or file is missing."""
     if not (found := _labelled(_LAB, lab)):
         raise UsageError(f"no lab {lab} is deployed", "containerlab inspect --all lists those that are")
     said = _docker("inspect", "--format", f'{{{{index .Config.Labels "{_FILE}"}}}}', found[0].name)
@@ -160,7 +164,7 @@ def file_of(lab: str) -> Path:
 
 
 def command(container: str, words: Sequence[str], *, terminal: bool) -> list[str]:
-    """The command line that runs a program in a container, on the caller's terminal or not."""
+    """Return the command line that runs a program in a container, with or without the caller's terminal."""
     return [_program(), "exec", "--interactive", *(["--tty"] if terminal else []), container, *words]
 
 
@@ -168,7 +172,7 @@ def _labelled(label: str, value: str) -> list[Container]:
     ids = _docker("ps", "--all", "--quiet", "--filter", f"label={label}={value}").split()
     if not ids:
         return []
-    said = _try_docker("inspect", "--format", _INSPECTED, *ids).stdout  # who has gone meanwhile is an error of its
+    said = _try_docker("inspect", "--format", _INSPECTED, *ids).stdout  # fails for containers removed meanwhile
     parts = [line.split() for line in said.splitlines() if line.strip()]
     return [Container(node, name.removeprefix("/"), int(pid)) for pid, name, node in parts]
 
@@ -182,7 +186,7 @@ def _try_docker(*words: str) -> process.Completed:
 
 
 def _docker(*words: str) -> str:
-    """What Docker says; EnvironmentLacks when it does not answer."""
+    """Return the output of a Docker command; EnvironmentLacks if it fails."""
     done = _try_docker(*words)
     if done.returncode:
         raise EnvironmentLacks(

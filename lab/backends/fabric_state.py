@@ -1,22 +1,22 @@
-"""What a fabric leaves on disk while it lives: one directory with its journal, its topology and its nodes' files.
+"""The state of a fabric on disk: one directory with its journal, its topology and its nodes' files.
 
-The journal is written before anything is made, so that ``down`` can finish whatever was begun, however it ended.
-It is the only undo there is: a failed ``up``, Ctrl-C and ``kill -9`` are all mended by playing it backwards.
+Each object is written to the journal before it is created. So ``down`` can clean up after a failed ``up``, Ctrl-C or
+``kill -9``: it removes everything in the journal. There is no other undo.
 
 ::
 
-    /run/rocelab/fabrics/<fabric>/journal.jsonl    one line for each batch of things that may exist
+    /run/rocelab/fabrics/<fabric>/journal.jsonl    one line for each batch of objects that may exist
                                   topology.json    the resolved topology
-                                  qos.json         nodes whose ports were changed since; absent when none was
-                                  changing.json    nodes whose ports are being changed; absent when none are
-                                  cgroup           link to the cgroup of its programs, where there is one
-                                  cleared.npz      where counters were cleared; absent when none was
-                                  faults.jsonl     faults that were injected, and healed; for root alone
-                                  lab/             what containerlab was given, where nodes are containers
-                                  recorders/       recorders in the background, a file for each
-                                  settings.json    ports as they were before a scenario has set them; for root alone
-                                  players/         a file for each process that plays a scenario; for root alone
-                                  challenge/       what was hidden for somebody to find; for root alone
+                                  qos.json         nodes whose ports were changed since ``up``; absent if none
+                                  changing.json    nodes whose ports are being changed; absent if none
+                                  cgroup           link to the cgroup of its programs; absent if there is none
+                                  cleared.npz      baselines of cleared counters; absent if none
+                                  faults.jsonl     faults that were injected and healed; readable by root only
+                                  lab/             input of containerlab, or the facts of an adopted lab
+                                  recorders/       one file for each recorder in the background
+                                  settings.json    ports before a scenario changed them; readable by root only
+                                  players/         one file for each process that runs a scenario; root only
+                                  challenge/       the fault that ``scenario break`` has hidden; root only
                                   nodes/<node>/    configuration, sockets, pid files and logs of its daemons
 """
 
@@ -51,11 +51,11 @@ STATE_ROOT: Final = Path("/run/rocelab")
 FABRICS: Final = STATE_ROOT / "fabrics"
 _EXAMPLE: Final = Path("topologies/clos-2x4.yaml")
 _RDMA_SINCE: Final = (7, 1)
-"""The first Linux whose RDMA devices in software work in namespaces."""
+"""The first Linux version whose rxe devices work in namespaces."""
 
 
 class JournalKind(StrEnum):
-    """What a line of the journal is about; the order of making is the order of this list."""
+    """The kind of object in a line of the journal; objects are created in the order of this list."""
 
     BACKEND = "backend"
     OWNER = "owner"
@@ -68,18 +68,18 @@ class JournalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FabricState:
-    """The directory of one fabric, there or not."""
+    """The directory of one fabric, which may not exist."""
 
     name: str
 
     @property
     def directory(self) -> Path:
-        """Everything the fabric has on disk."""
+        """The directory with all files of the fabric."""
         return FABRICS / self.name
 
     @property
     def journal(self) -> Path:
-        """What was made, or was about to be; there for as long as anything of the fabric may be."""
+        """The journal of objects that may exist; it exists as long as any of them may."""
         return self.directory / "journal.jsonl"
 
     @property
@@ -88,85 +88,91 @@ class FabricState:
 
     @property
     def cleared(self) -> Path:
-        """Where it is kept what ports had counted when they were cleared."""
+        """The counter values of ports when they were cleared."""
         return self.directory / "cleared.npz"
 
     @property
     def faults(self) -> Path:
-        """Where it is kept what was broken on purpose; absent when nothing was."""
+        """The injected faults; absent if there were none."""
         return self.directory / "faults.jsonl"
 
     def node_directory(self, node: str) -> Path:
-        """Where a node's daemons keep their files."""
+        """Return the directory for the files of a node's daemons."""
         return self.directory / "nodes" / node
 
     @property
     def lab(self) -> Path:
-        """Of the lab that a fabric's nodes are containers of: its files, or what was found of it; else absent."""
+        """The files of containerlab, or the facts of an adopted lab; absent for namespaces."""
         return self.directory / "lab"
 
     @property
     def groups(self) -> Path:
-        """A link to the cgroup that has one for each node's programs; absent where the machine has none for us."""
+        """A link to the fabric's cgroup, which has one child for each node; absent without usable cgroups."""
         return self.directory / "cgroup"
 
     @property
     def recorders(self) -> Path:
-        """A file for each recorder that runs in the background."""
+        """The directory with one file for each recorder in the background."""
         return self.directory / "recorders"
 
     @property
     def changing(self) -> Path:
-        """The names of nodes whose ports are being changed, or were by somebody who was killed; mostly absent."""
+        """The names of nodes whose ports are being changed; left behind if that command was killed."""
         return self.directory / "changing.json"
 
     @property
     def settings(self) -> Path:
-        """Ports as they were before a scenario has set them; absent when none has."""
+        """The configuration of ports before a scenario changed them; absent if none did."""
         return self.directory / "settings.json"
 
     @property
     def players(self) -> Path:
-        """A file for each process that plays a scenario here; absent when none ever has."""
+        """The directory with one file for each process that runs a scenario here; absent if none ever did."""
         return self.directory / "players"
 
     @property
     def challenge(self) -> Path:
-        """What ``rocelab scenario break`` has hidden here; absent when nothing is."""
+        """The fault that ``rocelab scenario break`` has hidden here; absent if there is none."""
         return self.directory / "challenge"
 
     def exists(self) -> bool:
-        """Whether anything of the fabric may be there."""
+        """Return whether any part of the fabric may exist."""
         return self.journal.exists()
 
     def begin(self, backend: str) -> None:
-        """Open the journal: who plays the fabric, and a word by which it knows its own for as long as it lives."""
+        """Open the journal with the backend's name, and a random owner token that identifies the fabric's objects."""
         self.record(JournalKind.BACKEND, [backend])
         self.record(JournalKind.OWNER, [secrets.token_hex(8)])
 
     @property
     def owner(self) -> str:
-        """The word that marks what this fabric made, where names alone prove nothing; "" before ``begin``."""
+        """The token that marks objects of this fabric when a name is not unique; "" before ``begin``."""
         return "".join(self.recorded(JournalKind.OWNER)[:1])
 
     def record(self, kind: JournalKind, names: Sequence[str] | Mapping[str, int]) -> None:
-        """Write down, in one append, what is about to be made, and where there is one the proof that it is ours."""
+        """Write objects to the journal, in one append, before they are created.
+
+        A mapping also holds the proof of ownership of each object, such as a namespace's cookie.
+        """
         kept = dict(names) if isinstance(names, Mapping) else list(names)
         with self.journal.open("a", encoding="utf-8") as journal:
             journal.write(json.dumps({"kind": kind, "names": kept}) + "\n")
 
     def recorded(self, kind: JournalKind) -> tuple[str, ...]:
-        """All names of one kind, in the order of making."""
+        """Return all names of one kind, in the order of creation."""
         return tuple(name for names in self._lines(kind) for name in names)
 
     def proofs(self, kind: JournalKind) -> dict[str, int]:
-        """The names of one kind that were recorded with a proof, and the proofs."""
+        """Return the names of one kind that were recorded with a proof, and the proofs."""
         return {
             name: proof for names in self._lines(kind) if isinstance(names, dict) for name, proof in names.items()
         }
 
     def _lines(self, kind: JournalKind) -> Iterator[list[str] | dict[str, int]]:
-        """What each line of the journal names; a torn last line promised nothing and is skipped."""
+        """Yield the names in each line of the journal.
+
+        An incomplete last line is ignored: the creation of its objects had not begun.
+        """
         with contextlib.suppress(FileNotFoundError):
             for line in self.journal.read_text(encoding="utf-8").splitlines():
                 with contextlib.suppress(json.JSONDecodeError):
@@ -176,31 +182,31 @@ class FabricState:
 
     @property
     def ready(self) -> bool:
-        """Whether ``up`` came to its end."""
+        """Whether ``up`` has completed."""
         return self._ready.exists()
 
     def mark_ready(self) -> None:
-        """``up`` has come to its end."""
+        """Record that ``up`` has completed."""
         self._ready.touch()
 
     def save_topology(self, topology: Topology) -> None:
-        """Keep the topology for the commands to come."""
+        """Store the topology for later commands."""
         (self.directory / "topology.json").write_text(store.dump(topology), encoding="utf-8")
 
     def load_topology(self) -> Topology:
-        """The topology that the fabric was built from; UsageError when it is gone."""
+        """Return the topology that the fabric was built from; UsageError if the fabric is gone."""
         try:
             return store.restore((self.directory / "topology.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise self._gone() from None
 
     def save_qos(self, nodes: Mapping[str, NodeQos]) -> None:
-        """Keep the QoS of nodes that were changed, in place of what was kept before, at one stroke."""
+        """Store the QoS of changed nodes; the file is replaced atomically."""
         with files.replaced(self.directory / "qos.json") as fresh:
             fresh.write_text(json.dumps({name: dump_node(node) for name, node in nodes.items()}), encoding="utf-8")
 
     def load_qos(self) -> dict[str, NodeQos]:
-        """The QoS of the nodes that were changed since the fabric was built."""
+        """Return the QoS of the nodes that were changed since the fabric was built; InvalidInput if damaged."""
         try:
             text = (self.directory / "qos.json").read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -212,14 +218,14 @@ class FabricState:
             raise InvalidInput(f"<stored qos of {self.name}>", [damaged]) from error
 
     def node_count(self) -> int:
-        """How many nodes were begun."""
+        """Return the number of nodes whose creation began."""
         return len(self.recorded(JournalKind.NAMESPACE))
 
     @contextlib.contextmanager
     def locked(self, waiting: Waiting | None = None) -> Iterator[None]:
-        """Keep all other commands from changing or reading the fabric.
+        """Hold the exclusive lock of the fabric: other commands can neither change nor read it.
 
-        While one does ``waiting`` is told which; without it that is Busy.
+        If another command holds the lock, call ``waiting`` with its name, then wait; FabricBusy without ``waiting``.
         """
         _make_root(self.directory)
         try:
@@ -230,7 +236,10 @@ class FabricState:
 
     @contextlib.contextmanager
     def reading(self, waiting: Waiting | None = None) -> Iterator[None]:
-        """Keep other commands from changing the fabric, and wait as above; UsageError when it is gone."""
+        """Hold the shared lock of the fabric: other commands cannot change it.
+
+        Waits as ``locked`` does. UsageError if the fabric is gone.
+        """
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(locks.locked(self.directory, shared=True, waiting=waiting or self._busy))
@@ -245,11 +254,11 @@ class FabricState:
         return UsageError(f"fabric {self.name} is gone", "rocelab ls lists what runs")
 
     def is_locked(self) -> bool:
-        """Whether a command is changing the fabric right now."""
+        """Return whether a command holds the exclusive lock now."""
         return bool(locks.holder_of(self.directory, changing=True))
 
     def forget(self) -> None:
-        """Remove the files, the journal last: until it is gone, ``down`` can be repeated."""
+        """Remove the files, the journal last: as long as it exists, ``down`` can be repeated."""
         self._ready.unlink(missing_ok=True)
         for folder in (self.directory / "nodes", self.lab, self.recorders, self.players, self.challenge):
             shutil.rmtree(folder, ignore_errors=True)
@@ -264,7 +273,7 @@ def _make_root(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     except FileNotFoundError:
-        return  # another's last fabric took the folder of all away meanwhile; its lock makes it again
+        return  # the parent was removed with the last other fabric meanwhile; taking the lock creates it again
     except PermissionError as error:
         raise EnvironmentLacks(f"{directory} cannot be written", "run as root, or in the VM with --vm") from error
     except OSError as error:
@@ -272,30 +281,30 @@ def _make_root(directory: Path) -> None:
 
 
 def remove_empty_roots() -> None:
-    """Take away the folders of all fabrics where there is none: who was killed while he made them has left these."""
+    """Remove the parent directories if there is no fabric, for example those left by a killed ``up``."""
     with contextlib.suppress(OSError):
         FABRICS.rmdir()
         STATE_ROOT.rmdir()
 
 
 def all_fabrics() -> list[FabricState]:
-    """Every fabric on this machine, whole or in pieces, by name."""
+    """Return every fabric on this machine, complete or not, sorted by name."""
     with contextlib.suppress(FileNotFoundError):
         return [FabricState(entry.name) for entry in sorted(FABRICS.iterdir()) if entry.is_dir()]
     return []
 
 
 def _rdma_needs_the_vm(release: str) -> bool:
-    """Whether ``rocelab --vm`` is how a fabric gets RDMA: inside the VM, and on a kernel older than Linux 7.1.
+    """Return whether a fabric with RDMA needs ``rocelab --vm``: inside the VM, or on a kernel older than Linux 7.1.
 
-    rocelab doctor tries what the kernel can do; this is for an error message, which must not take that long.
+    Unlike ``rocelab doctor``, this does not probe the kernel: an error message must not take that long.
     """
     version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
     return version < _RDMA_SINCE or "ROCELAB_IN_VM" in os.environ
 
 
 def find_fabric(name: str | None) -> FabricState:
-    """The fabric called ``name``, or the only one when no name is given; UsageError lists what there is."""
+    """Return the fabric called ``name``, or the only one without a name; UsageError lists the fabrics."""
     known = [state.name for state in all_fabrics() if state.exists()]
     if name is None and len(known) == 1:
         return FabricState(known[0])

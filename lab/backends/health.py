@@ -1,4 +1,4 @@
-"""What a running fabric says of itself, one read per node: daemons, sessions, links, RDMA devices."""
+"""The health of a running fabric: daemons, sessions, links and RDMA devices of each node."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ if TYPE_CHECKING:
     from lab.routing.daemons import Router
 
 Liveness: TypeAlias = Literal["up", "starting", "down"]
-"""A BFD session's state; while it is too young to be judged it is starting."""
+"""The state of a BFD session; a session that may still be coming up is ``starting``."""
 
 _BFD_START: Final = 5.0
-"""Seconds: three packets each way at the rate of a session that is not up, and some for a busy machine."""
+"""Seconds: three packets each way at the rate of a session that is not up, and a margin for busy machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """One node as it is now."""
+    """The current state of one node."""
 
     name: str
     role: Role
     daemons: Mapping[str, bool]
-    """Whether each lives."""
+    """Whether each daemon runs."""
     sessions: tuple[BgpSession, ...]
     bfd: Mapping[str, Liveness]
-    """By interface."""
+    """State of the BFD session on each interface."""
     interfaces: Mapping[str, InterfaceState]
     rdma: Mapping[str, str]
-    """State of each RDMA device: ACTIVE."""
+    """State of each RDMA device; ACTIVE if it works."""
     neighbours: tuple[Neighbour, ...] = ()
-    """Of OSPF or IS-IS, where the underlay is one of them."""
+    """OSPF or IS-IS neighbours, if the underlay uses one of them."""
     tree: TreeState | None = None
-    """Its part in the spanning tree, where it bridges plain VLANs."""
+    """State of its spanning tree, if the node bridges plain VLANs."""
     complaint: str = ""
-    """Why its router gave no answer, what a host's default routes lack, or which interfaces are gone."""
+    """Why its router did not answer, an error in a host's default routes, or missing interfaces."""
 
     @property
     def healthy(self) -> bool:
-        """Whether all that should run does."""
+        """Whether all daemons, sessions, links and RDMA devices of the node are up."""
         up = all(interface.up for interface in self.interfaces.values())
         peers = all(session.established for session in self.sessions) and all(each.full for each in self.neighbours)
         verbs = all(state == "ACTIVE" for state in self.rdma.values())
@@ -70,7 +70,7 @@ class NodeHealth:
 
 
 def examine(fabric: Fabric) -> list[NodeHealth]:
-    """The health of every node, read in parallel."""
+    """Return the health of every node; the nodes are read in parallel."""
     with netns_processes.inhabited(fabric.state.proofs(JournalKind.NAMESPACE)) as places:
         alive = netns_processes.processes_in(places)
     overlay = plan_overlay(fabric.topology)
@@ -123,7 +123,7 @@ def _examine(
 
 
 def unrouted(fabric: Fabric, host: str) -> str:
-    """What the default routes of a host lack to be those that it was given; "" where they are."""
+    """Return how the default routes of a host differ from the planned ones; "" if they do not."""
     have = default_routes(fabric.namespace(host)) if any(host_routes(fabric.plan[host])) else []
     for route in host_routes(fabric.plan[host]):
         same = [each for each in have if each.version == route.gateway.version]
@@ -141,10 +141,10 @@ def unrouted(fabric: Fabric, host: str) -> str:
 def _ask(
     router: Router, topology: Topology, adjacent: Sequence[Neighbour]
 ) -> tuple[list[BgpSession], dict[str, Liveness]]:
-    """A router's sessions, and BFD's state of each link: ``up``, ``down``, or ``starting`` while it is young.
+    """Return the sessions of a router, and the BFD state of each link.
 
-    BFD begins when a session is established or an adjacency is up, at one packet a second whatever the timers
-    (RFC 5880 section 6.8.3).
+    BFD begins when a session is established or an adjacency is up. Whatever the timers, it begins with one packet a
+    second (RFC 5880 section 6.8.3), so a young session is ``starting`` rather than ``down``.
     """
     intent = topology.routing.bfd
     peers = sessions(router) if topology.has_bgp else []
@@ -162,6 +162,6 @@ def _ask(
 
 
 def _rdma(fabric: Fabric, node: Node) -> dict[str, str]:
-    """State of each RDMA device that the node asked for (IBA section 11.2.2.2: port state)."""
+    """Return the port state of each planned RDMA device of the node (IBA section 11.2.2.2), or ``gone``."""
     devices = [rxe.device_name(fabric.name, node.name, nic) for nic in fabric.plan[node.name].nics if node.rdma]
     return {device: sysfs.state(device) if sysfs.exists(device) else "gone" for device in devices}

@@ -1,4 +1,4 @@
-"""Up and down: the whole life of a fabric, each with one way to fail and one way to be undone."""
+"""Bring fabrics up and down, and open running ones."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
 
 CONVERGENCE_TIMEOUT: Final = 120.0
-"""Seconds; far above what a software-emulated machine needs for the fabrics that it can hold."""
+"""Seconds; far more than the slowest machine, an emulated CPU, needs for the largest fabric that it can hold."""
 
 
 @dataclass
 class Stopwatch:
-    """Seconds that each stage took, from its first report of progress to the next stage's."""
+    """Measures the seconds of each stage, from its first progress report to that of the next stage."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _stage: str = ""
 
     def note(self, stage: str) -> None:
-        """Stage ``stage`` is at work."""
+        """Record that ``stage`` is running now; "" stops the clock."""
         now = time.monotonic()
         if self._stage:
             self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._began
@@ -52,11 +52,11 @@ def up(
     timeout: float = CONVERGENCE_TIMEOUT,
     waiting: Waiting | None = None,
 ) -> tuple[Fabric, Stopwatch]:
-    """Build a fabric and return when it has converged; on any failure nothing of it is left.
+    """Build a fabric and return when it has converged; on any failure, everything is removed again.
 
-    Another command that has the fabric is waited for when ``waiting`` is told of it, and is Busy otherwise. Raises
-    UsageError when its name is in use, EnvironmentLacks when this machine cannot play it, NotConverged after
-    ``timeout`` seconds.
+    If another command uses the fabric, call ``waiting`` with its name, then wait; FabricBusy without ``waiting``.
+    Raises UsageError if the name is in use, EnvironmentLacks if this machine cannot run the topology, and
+    NotConverged after ``timeout`` seconds.
     """
     backend.check(topology)
     state = FabricState(topology.name)
@@ -91,9 +91,10 @@ def reopen(
     timeout: float = CONVERGENCE_TIMEOUT,
     waiting: Waiting | None = None,
 ) -> tuple[Fabric, Stopwatch]:
-    """The fabric of this topology that ``up`` has built in the checkpoint that the machine continued from.
+    """Return the fabric of this topology that ``up`` built before the VM's checkpoint was saved.
 
-    It is looked at as ``up`` does in the end. OperationFailed when it is another one, NotConverged as in ``up``.
+    Waits for convergence as ``up`` does. OperationFailed if the checkpoint's fabric has another topology;
+    NotConverged as in ``up``.
     """
     watch = Stopwatch()
     with reading(topology.name, waiting) as fabric:
@@ -120,7 +121,7 @@ def _await(fabric: Fabric, timeout: float, watch: Stopwatch, progress: Progress)
 
 
 def down(state: FabricState, waiting: Waiting | None = None) -> None:
-    """Take a fabric away, whole or half-built; fine when somebody has. Waits as ``up`` does."""
+    """Remove a fabric, complete or not; does nothing if it is gone already. Waits as ``up`` does."""
     with state.locked(waiting):
         recorders.stop_all(state)
         names = state.recorded(JournalKind.BACKEND)
@@ -128,17 +129,17 @@ def down(state: FabricState, waiting: Waiting | None = None) -> None:
 
 
 def take_away(state: FabricState, backend: Backend) -> None:
-    """Take away all that the journal names, and at last the journal; the fabric is locked."""
-    with signals.held():  # a second Ctrl-C does not cut the cleaning up short
+    """Remove everything in the journal, then the journal; the caller holds the fabric's lock."""
+    with signals.held():  # a second Ctrl-C must not interrupt the cleanup
         backend.remove(state)
         state.forget()
 
 
 @contextlib.contextmanager
 def reading(name: str | None = None, waiting: Waiting | None = None) -> Iterator[Fabric]:
-    """The running fabric called ``name``, or the only one, which nobody changes meanwhile; waits as ``up`` does.
+    """Yield the running fabric called ``name``, or the only one, under a shared lock; waits as ``up`` does.
 
-    UsageError when there is none or it is not whole.
+    UsageError if there is none, or if its ``up`` did not complete.
     """
     state = find_fabric(name)
     with state.reading(waiting):
@@ -148,11 +149,14 @@ def reading(name: str | None = None, waiting: Waiting | None = None) -> Iterator
 
 
 def open_fabric(name: str | None = None, waiting: Waiting | None = None) -> Fabric:
-    """The same for those who stay long and do not mind when it goes: it may, from now on."""
+    """Return the fabric as ``reading`` does, but without the lock, for long-running callers.
+
+    The fabric may be changed or removed at any time.
+    """
     with reading(name, waiting) as fabric:
         return fabric
 
 
 def without_rdma(topology: Topology) -> Topology:
-    """The topology with plain Ethernet on every host."""
+    """Return the topology with plain Ethernet on every host."""
     return replace(topology, nodes=tuple(replace(node, rdma=False) for node in topology.nodes))

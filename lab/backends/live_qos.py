@@ -1,8 +1,15 @@
-"""The QoS of a running fabric, changed at any of its ports while traffic runs: all of a request, or nothing.
+"""Change the QoS of a running fabric at any of its ports while traffic runs; a change is atomic.
 
-What is asked for is worked out and checked first, for all nodes. Their names are written down, the kernel gets it,
-and it is kept beside the topology, for later commands to know. What fails before that is taken back at once, what was
-killed by the next command: the kernel is given what is kept. The names go when the kernel has it, and not before.
+The steps of a change:
+
+1. Compute and check the new configuration of all nodes.
+2. Write the names of these nodes to ``changing.json``.
+3. Write the configuration to the kernel.
+4. Store it beside the topology, for later commands.
+5. Remove ``changing.json``.
+
+If step 3 or 4 fails, the stored configuration is written to the kernel again at once. If the command is killed, the
+next command does so.
 """
 
 from __future__ import annotations
@@ -33,21 +40,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QosChangeResult:
-    """Names of the nodes that are now different, and what is unwise there and was not before."""
+    """The names of the nodes that changed, and the advice that applies since the change."""
 
     nodes: tuple[str, ...]
     advice: tuple[QosAdvice, ...]
 
 
 def require_ports(fabric: Fabric) -> None:
-    """UsageError for a fabric whose links are only shaped."""
+    """Raise UsageError if the fabric's links are only shaped."""
     if fabric.topology.qos is None:
         remedy = "write `qos: lab` into its topology, then rocelab down and up"
         raise UsageError(f"fabric {fabric.name} has no lossless ports", remedy)
 
 
 def deviations(fabric: Fabric, ends: Collection[Endpoint]) -> dict[Endpoint, list[str]]:
-    """For each port, in words, what the kernel has otherwise than it was asked to; mostly nothing."""
+    """Return, for each port, the differences of the kernel from the stored configuration: fields and root qdisc."""
     maps, kind = open_maps(fabric.name), qdisc_kind(fabric.name)
     found: dict[Endpoint, list[str]] = {}
     for name in dict.fromkeys(end.node for end in ends):
@@ -64,10 +71,10 @@ def deviations(fabric: Fabric, ends: Collection[Endpoint]) -> dict[Endpoint, lis
 def change_qos(
     fabric: Fabric, ports: Collection[Endpoint], request: QosRequest, waiting: Waiting | None = None
 ) -> QosChangeResult:
-    """Make ``request`` at ``ports``, and keep it.
+    """Apply ``request`` to ``ports``, and store the result.
 
-    UsageError or InvalidInput when it cannot be, OperationFailed when the kernel refuses it; nothing changes then.
-    Another command that has the fabric is waited for as in ``lifecycle.up``; UsageError when it has taken it away.
+    UsageError or InvalidInput if the request is invalid, OperationFailed if the kernel rejects it; nothing changes
+    then. Waits for other commands as ``lifecycle.up`` does; UsageError if the fabric was taken down meanwhile.
     """
     from lab.model.qos.port_change import work_out  # noqa: PLC0415 - its schema, and so pydantic, is for changes only
 
@@ -76,7 +83,7 @@ def change_qos(
     with fabric.state.locked(waiting):
         if fabric.state.owner != owner:
             raise UsageError(f"fabric {fabric.name} was taken down", "rocelab ls lists what runs")
-        fabric = replace(fabric)  # what an earlier command has changed meanwhile
+        fabric = replace(fabric)  # reload the QoS: another command may have changed it meanwhile
         changed = work_out(fabric.topology, fabric.qos, ports, request)
         if changed:
             with signals.held():
@@ -88,16 +95,16 @@ def change_qos(
 
 
 def slot_advice(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> tuple[QosAdvice, ...]:
-    """Where a running fabric's ports cannot hold as many packets as ``nodes`` ask for; nothing without such ports."""
+    """Return advice for ports that cannot hold as many packets as ``nodes`` need; empty without emulated ports."""
     if fabric.topology.qos is None:
         return ()
     return fold(slot_budget.advise(open_maps(fabric.name).slots, fabric.numbering, nodes))
 
 
 def apply_nodes(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
-    """Have the kernel do what these nodes are to do from now on, and keep it, or change nothing.
+    """Write the new configuration of nodes to the kernel and store it, or change nothing.
 
-    The caller holds the fabric's lock, and has checked what it asks for.
+    The caller holds the fabric's lock, and has checked the configuration.
     """
     maps = open_maps(fabric.name, writable=True)
     _finish(fabric, maps)
@@ -107,7 +114,7 @@ def apply_nodes(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
         for name, node in changed.items():
             nic_drains.add(
                 fabric, name, nic_drains.wanted(node) - nic_drains.wanted(fabric.qos[name])
-            )  # they have no rate yet
+            )  # without a rate yet: _write sets it
         _write(fabric, maps, changed)
         fabric.state.save_qos({**fabric.state.load_qos(), **changed})
     except BaseException:
@@ -119,10 +126,10 @@ def apply_nodes(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
 
 
 def mend(fabric: Fabric, waiting: Waiting | None = None) -> bool:
-    """Have the kernel do what is kept, where a change of it was killed on the way; whether one was.
+    """Write the stored configuration to the kernel if a change was interrupted; return whether one was.
 
-    Another command that has the fabric is waited for as in ``lifecycle.up``: it may be the one that is changing it.
-    Signals wait until it is done; what the kernel refuses is tried again by the next command.
+    Waits for other commands as ``lifecycle.up`` does: one of them may be making that change. Signals are held until
+    the end. If the kernel rejects the configuration, the next command tries again.
     """
     if not fabric.state.changing.exists():
         return False
@@ -131,7 +138,7 @@ def mend(fabric: Fabric, waiting: Waiting | None = None) -> bool:
 
 
 def _finish(fabric: Fabric, maps: PortMaps) -> bool:
-    """Give the kernel what is kept of nodes that were being changed, whatever it has of them; whether any were."""
+    """Write the stored QoS of the nodes in ``changing.json`` to the kernel; return whether the file exists."""
     try:
         names = json.loads(fabric.state.changing.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -148,9 +155,10 @@ def _finish(fabric: Fabric, maps: PortMaps) -> bool:
 
 
 def put_back(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> None:
-    """Have nodes be as they were before somebody changed them, however far he has come.
+    """Restore the earlier configuration ``nodes`` after a change by a process that was perhaps killed.
 
-    Who was killed has perhaps told the kernel and not yet kept it: all are written. The lock is as above.
+    That process may have written to the kernel without storing the result. So all ``nodes`` are written, even if
+    the stored configuration is equal. The caller holds the fabric's lock.
     """
     apply_nodes(fabric, {name: node for name, node in nodes.items() if node != fabric.qos[name]})
     _write(fabric, open_maps(fabric.name, writable=True), nodes)

@@ -1,4 +1,4 @@
-"""Fabrics of network namespaces on this kernel: the backend that everything else is measured against."""
+"""The default backend: nodes are network namespaces on this kernel."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
 
 PREFIX: Final = "rl-"
-"""Every namespace of ours begins so."""
+"""Prefix of the names of rocelab's namespaces."""
 _DAEMON_STARTERS: Final = 4 * (os.cpu_count() or 1)
 _DESCRIPTORS: Final = 12
-"""Open files of each."""
+"""File descriptors that each parallel start of a daemon needs."""
 _SWEEPS: Final = 20
 
 
 class NetnsBackend:
-    """Namespaces, veths, FRR and rxe."""
+    """Builds fabrics from namespaces, veths, FRR and rxe."""
 
     name: str = "netns"
 
     def check(self, topology: Topology) -> None:
-        """Refuse without root, FRR, or what the links ask of the kernel."""
+        """Raise EnvironmentLacks without root, FRR, or the kernel features that the topology needs."""
         from lab.backends.plumbing import check_kernel  # noqa: PLC0415 - see deploy
 
         check_kernel(topology)
@@ -57,33 +57,36 @@ class NetnsBackend:
                 raise EnvironmentLacks(error.message, f"{error.remedy}; or do without: --no-rdma") from error
 
     def _check_programs(self, topology: Topology) -> None:
-        """Refuse without what nodes are made with."""
+        """Check that the programs of the nodes are installed, and that the user's FRR lines are valid."""
         if topology.switches and has_routers(topology):
             daemons.check()
         user_lines.check(topology)
 
     def namespace(self, state: FabricState, node: str) -> Namespace:
-        """``rl-<fabric>.<node>``: neither name has a dot, so that no two nodes of the machine share one."""
+        """Return the namespace ``rl-<fabric>.<node>``; neither part contains a dot, so the name is unique."""
         return Namespace(f"{PREFIX}{state.name}.{node}", state.groups / node)
 
     def plan(self, state: FabricState, topology: Topology) -> Mapping[str, NodePlan]:  # noqa: ARG002 - it is built so
-        """The plan by which it is built."""
+        """Return the plan from which the fabric is built."""
         return plan_addresses(topology)
 
     def indexes(self, state: FabricState) -> Mapping[str, Mapping[str, int]]:  # noqa: ARG002 - it makes them all
-        """None: they have the indexes that are planned."""
+        """Return nothing: the interfaces have the planned indexes."""
         return {}
 
     def router(self, state: FabricState, node: str) -> Router:
-        """The daemons of ``node``, with their files below the fabric's state."""
+        """Return the daemons of ``node``; their files are in the fabric's state directory."""
         return Router(node, self.namespace(state, node), state.node_directory(node))
 
     def complaints(self, state: FabricState) -> Mapping[str, str]:  # noqa: ARG002 - there is nothing to ask
-        """None: a namespace is there as long as its name is."""
+        """Return nothing: a namespace exists as long as its name does."""
         return {}
 
     def deploy(self, fabric: Fabric, progress: Progress) -> None:
-        """Plumbing in one go, daemons in parallel, RDMA devices one by one (rxe races with itself)."""
+        """Build the plumbing in batches, start daemons in parallel, and create RDMA devices one by one.
+
+        Parallel creation of rxe devices runs into races in rxe.
+        """
         # pyroute2 takes over a second to import in the software-emulated VM, and only building needs it.
         from lab.backends.plumbing import Blueprint, plumb  # noqa: PLC0415
 
@@ -101,14 +104,14 @@ class NetnsBackend:
         self._start_rdma(fabric, progress)
 
     def _make_nodes(self, fabric: Fabric, namespaces: Mapping[str, Namespace], progress: Progress) -> None:
-        """Make the namespaces, by node, each written down before it has its name."""
+        """Create the namespace of each node; its cookie is in the journal before it gets its name."""
         progress("plumbing", 0, 1)
         names = [namespace.name for namespace in namespaces.values()]
         netns.create(names, lambda cookies: fabric.state.record(JournalKind.NAMESPACE, cookies))
 
     @contextlib.contextmanager
     def _ports(self, fabric: Fabric, progress: Progress) -> Iterator[Programs]:
-        """The programs of the emulated ports of a fabric with QoS, configured."""
+        """Load and configure the emulated ports of a fabric with QoS, and yield their programs."""
         from lab.dataplane import port_maps, slot_budget  # noqa: PLC0415 - see deploy
 
         progress("ports", 0, 1)
@@ -142,13 +145,13 @@ class NetnsBackend:
         progress("daemons", 0, len(names))
         with ThreadPoolExecutor(_DAEMON_STARTERS) as starters:
             try:
-                with signals.held():  # a thread whose start is cut short is waited for by nobody
+                with signals.held():  # an interrupted start would leave a thread that is never joined
                     futures = [starters.submit(start, name) for name in names]
                 for done, future in enumerate(as_completed(futures), start=1):
                     future.result()
                     progress("daemons", done, len(futures))
             except BaseException:
-                with signals.held():  # nothing may be started any more when the undoing begins
+                with signals.held():  # no daemon may start once cleanup begins
                     launches.give_up()
                     starters.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -170,9 +173,10 @@ class NetnsBackend:
             progress("rdma", done, len(wanted))
 
     def remove(self, state: FabricState) -> None:
-        """Processes, RDMA devices one by one, namespaces and with them the links, then the pins of their programs.
+        """Remove processes, RDMA devices, namespaces with their links, and the pins of the port programs.
 
-        A name in the journal may be somebody else's by now: only what has its proof is taken away.
+        RDMA devices are removed one by one. Another owner may use a name of the journal by now, so only objects
+        whose proof matches are removed.
         """
         cookies = state.proofs(JournalKind.NAMESPACE)
         groups = [Path(name) for name in state.recorded(JournalKind.GROUP)]
@@ -187,14 +191,14 @@ class NetnsBackend:
         self._remove_programs(state)
 
     def _remove_rdma(self, state: FabricState, names: Iterable[str]) -> None:
-        """The RDMA devices of the journal that are in these namespaces, which are ours."""
+        """Delete the journal's RDMA devices that are in these namespaces, which belong to the fabric."""
         cookies = state.proofs(JournalKind.NAMESPACE)
         homes = {cookies[name]: Namespace(name) for name in names}
         devices = state.proofs(JournalKind.RDMA_DEVICE).items()
         rxe.delete(*(device for device, home in devices if home in homes and rxe.is_in(homes[home], device)))
 
     def _remove_programs(self, state: FabricState) -> None:
-        """The pins of the ports' programs, on which no interface depends any more."""
+        """Remove the pins of the port programs, which no interface uses any more."""
         for name in state.recorded(JournalKind.DATAPLANE):
             pins.unpin_own(pins.folder_of(name), state.owner)
 
@@ -209,7 +213,10 @@ def _refuse_taken(namespaces: Iterable[Namespace]) -> None:
 
 
 def make_group(state: FabricState) -> None:
-    """A cgroup for the fabric's programs, whose name no other can have; without one they are found all the same."""
+    """Create a cgroup with a unique name for the fabric's programs.
+
+    If the machine has no usable cgroups, the programs are found through their namespaces.
+    """
     group = cgroup.place_for(f"{state.name}.{state.owner}")
     if group is None:
         return
@@ -219,7 +226,7 @@ def make_group(state: FabricState) -> None:
 
 
 def refuse_inside(state: FabricState) -> None:
-    """Raise UsageError when the caller is in what it is about to take away."""
+    """Raise UsageError if the caller runs inside the fabric that it is about to remove."""
     home = netns.own_cookie()
     cookies = state.proofs(JournalKind.NAMESPACE)
     inside = next((name.removeprefix(PREFIX) for name, cookie in cookies.items() if cookie == home), None)
@@ -228,7 +235,10 @@ def refuse_inside(state: FabricState) -> None:
 
 
 def _end_processes(cookies: Mapping[str, int], groups: Iterable[Path]) -> None:
-    """End all that is in the groups, then what else runs in the namespaces: again while anything does."""
+    """End the processes in the cgroups, then those in the namespaces, until none is left.
+
+    OperationFailed if new ones keep starting.
+    """
     for group in groups:
         cgroup.end(group)
     for _ in range(_SWEEPS):

@@ -1,7 +1,7 @@
-"""The drains of hosts' NICs in a fabric that runs: put behind them, and taken away when the last packet has left.
+"""Add and remove the drains of hosts' NICs in a running fabric; a drain is removed when it is empty.
 
-A drain is an interface of its own, and what the NIC receives is led through it: who is killed leaves one without the
-other.
+A drain is an ifb device; a redirect on the NIC's ingress leads received packets through it. A killed command may
+leave one without the other.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from lab.model.qos.port import NodeQos
 
 _EMPTYING: Final = 5.0
-"""Seconds in which a drain without a rate passes on what it holds; it takes milliseconds."""
+"""Seconds for a drain without a rate to become empty; it takes milliseconds."""
 _POLL: Final = 0.005
 
 
 def wanted(node: NodeQos) -> frozenset[str]:
-    """The interfaces whose NICs are to be drained at a rate."""
+    """Return the interfaces that are configured with a drain rate."""
     return frozenset(interface for interface, port in node.ports.items() if port.drain is not None)
 
 
 def without(node: NodeQos) -> NodeQos:
-    """The same node with NICs that take in all that comes."""
+    """Return the same node without drain rates."""
     return replace(node, ports={interface: replace(port, drain=None) for interface, port in node.ports.items()})
 
 
 def standing(fabric: Fabric, name: str) -> frozenset[str]:
-    """The interfaces of a node that have a drain, whole or not; a device of another index is somebody else's."""
+    """Return the interfaces of a node with a drain, complete or not; a device with another index is not a drain."""
     node = fabric.numbering.nodes[name]
     if not node.host:
         return frozenset()
@@ -50,7 +50,7 @@ def standing(fabric: Fabric, name: str) -> frozenset[str]:
 
 
 def stale(fabric: Fabric, name: str, qos: NodeQos) -> frozenset[str]:
-    """The interfaces of a node that have a drain and are to have none, or have one in pieces."""
+    """Return the interfaces of a node whose drain is incomplete or no longer configured."""
     found = standing(fabric, name)
     if not found:
         return found
@@ -65,7 +65,7 @@ def stale(fabric: Fabric, name: str, qos: NodeQos) -> frozenset[str]:
 
 
 def add(fabric: Fabric, name: str, some: Collection[str]) -> None:
-    """Have what these interfaces of a node receive go through a drain; at what rate, their records say."""
+    """Add drains to these interfaces of a node; the ports' records hold the rates."""
     from lab.dataplane.attach import add_drain  # noqa: PLC0415 - pyroute2, which only this needs
     from lab.kernel.netlink.rtnl import NetlinkBatch  # noqa: PLC0415
 
@@ -76,10 +76,10 @@ def add(fabric: Fabric, name: str, some: Collection[str]) -> None:
 
 
 def remove(fabric: Fabric, maps: PortMaps, name: str, some: Collection[str]) -> None:
-    """Take drains away that have no rate any more, whole or not.
+    """Remove drains, complete or not, that no longer have a rate.
 
-    Nothing is lost: packets go past the drain once it is empty, and it goes when the last has left it.
-    OperationFailed when it keeps some.
+    No packet is lost: the redirect is removed when the drain is empty, and the drain when the last packet has left.
+    OperationFailed if it does not become empty.
     """
     from lab.dataplane import attach  # noqa: PLC0415 - see add
     from lab.kernel.netlink.rtnl import NetlinkBatch  # noqa: PLC0415
@@ -97,12 +97,12 @@ def remove(fabric: Fabric, maps: PortMaps, name: str, some: Collection[str]) -> 
 
 
 def _is_led(namespace: Namespace, node: NodePorts, interface: str) -> bool:
-    """Whether what an interface receives goes through its drain."""
+    """Return whether received packets of an interface are redirected to its drain."""
     return namespace.inside(lambda: is_redirected(node.index(node.port(interface))))
 
 
 def _await_empty(maps: PortMaps, namespace: Namespace, node: NodePorts, interface: str) -> None:
-    """Wait until nothing waits in the drain's queue, and its device has handed on what has left the queue."""
+    """Wait until the drain's queue is empty, and its device has passed on all packets that left the queue."""
     waiting = maps.counters[node.drain(interface)]["queue"]["depth_packets"]
     device = drain_name(interface)
     deadline = time.monotonic() + _EMPTYING
@@ -115,6 +115,6 @@ def _await_empty(maps: PortMaps, namespace: Namespace, node: NodePorts, interfac
 
 
 def _in_device(namespace: Namespace, device: str) -> int:
-    """Packets that an ifb has taken in and not yet given back; both are counted by the device."""
+    """Return the packets inside an ifb: received minus sent, from the counters of the device."""
     state = interfaces(namespace)[device]
     return state.rx_packets - state.tx_packets

@@ -1,4 +1,4 @@
-"""What a user named, found in a running fabric, or an error that lists what there is."""
+"""Find nodes of a running fabric by the names that users give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def node_of(fabric: Fabric, name: str) -> Node:
-    """The node called ``name``; UsageError lists the nodes."""
+    """Return the node called ``name``; UsageError lists the nodes."""
     if name not in fabric.topology.by_name:
         raise UsageError(f"no node {name} in fabric {fabric.name}", f"there is {', '.join(fabric.topology.by_name)}")
     return fabric.topology.node(name)

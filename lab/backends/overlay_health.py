@@ -1,4 +1,4 @@
-"""What the overlay of a running fabric says of itself: routes, VNIs, and what the kernels lack of the intent."""
+"""The health of a running fabric's overlay: EVPN routes, VNIs, and differences between kernel and topology."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OverlayHealth:
-    """The overlay as it is now."""
+    """The current state of the overlay."""
 
     routes: tuple[Advertised, ...]
     vnis: tuple[Vni, ...]
     gaps: tuple[str, ...]
-    """What a leaf's kernel has not got, or has too much of: VTEPs to flood to, and subnets of its tenants."""
+    """Missing and unexpected entries in the leaves' kernels: VTEPs for flooding, and subnets of tenants."""
 
     @property
     def healthy(self) -> bool:
-        """Whether all is there that must be."""
+        """Whether no entry is missing or unexpected, and all VNIs are up."""
         return not self.gaps and all(vni.up for vni in self.vnis)
 
 
 def examine_overlay(fabric: Fabric) -> OverlayHealth:
-    """Ask every leaf that has a network, in parallel; UsageError for a fabric without an overlay."""
+    """Return the state of the overlay, read from all leaves in parallel; UsageError without an EVPN overlay."""
     overlay = plan_overlay(fabric.topology)
     if overlay is None:
         raise UsageError(f"fabric {fabric.name} has no overlay", "topologies/tenant.yaml is an example")

@@ -1,6 +1,6 @@
-"""The overlay's part of the plumbing: what leaves and hosts have besides their links, made before any router runs.
+"""The overlay's part of the plumbing: bridges, VXLAN tunnels, VRFs and bonds, created before any router runs.
 
-Nothing here outlives its namespace, which is in the journal: undoing a fabric undoes this with it.
+All of them disappear with their namespace, which is in the journal. So they have no journal entries of their own.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
 
 _FIRST_TABLE: Final = 300
-"""Routing table of a host's first address in a network, when it has several."""
+"""Routing table of a host's first overlay address, if it has several; the others follow."""
 _MEMBERSHIPS: Final = "net/ipv4/igmp_max_memberships"
 _USUAL_MEMBERSHIPS: Final = 20
-"""Groups that a socket may be in, unless more are said to be (ip(7))."""
+"""The kernel's default for the multicast groups of a socket (ip(7))."""
 _UNTRACKED: Final = "accept_untracked_na"
-"""Since Linux 5.19."""
+"""Sysctl that exists since Linux 5.19."""
 
 
 class OverlayPlumber:
-    """Lays a plan's devices into the namespace that the calling thread is in."""
+    """Creates the overlay's devices in the namespace that the calling thread has entered."""
 
     def __init__(self, overlay: OverlayPlan, numbering: Numbering, plan: Mapping[str, NodePlan]) -> None:
         self._overlay = overlay
@@ -58,7 +58,10 @@ class OverlayPlumber:
         self._vteps = {leaf: str(plan[leaf].vtep) for leaf in overlay.leaves}
 
     def prepare(self, node: str) -> None:
-        """Before its links come up: bonds take members that are down, and what is a bridge's port has no address."""
+        """Create bonds, and turn IPv6 off on bridge ports, before the links come up.
+
+        A bond accepts only members that are down, and a bridge port must have no address.
+        """
         leaf = self._overlay.leaves.get(node)
         self._add_bonds(node, SEGMENT_MAC if leaf is not None else "")
         ports = [port.interface for port in leaf.ports] if leaf is not None else []
@@ -67,7 +70,7 @@ class OverlayPlumber:
         tuning.write_sysctls({f"net/ipv6/conf/{port}/disable_ipv6": 1 for port in ports})
 
     def lay(self, plan: NodePlan) -> None:
-        """All that a node has of the overlay, once its links are there."""
+        """Create the overlay devices of a node whose links exist."""
         node = plan.node.name
         if (leaf := self._overlay.leaves.get(node)) is not None and plan.vtep is not None:
             self._lay_leaf(node, plan.vtep, leaf)
@@ -78,16 +81,16 @@ class OverlayPlumber:
             self._lay_router(node)
 
     def _bonds(self, node: str) -> dict[str, int]:
-        """The indexes of a node's bonds, by their names: behind those of all ports."""
+        """Return the ifindex of each bond of a node by name; they follow those of all ports."""
         first = self._numbering.free_index
         return {bond.name: first + place for place, bond in enumerate(self._overlay.bonds.get(node, ()))}
 
     def _indexes(self, node: str) -> Iterator[int]:
-        """Behind those of all ports and bonds."""
+        """Yield free ifindexes of a node, which follow those of all ports and bonds."""
         return count(self._numbering.free_index + len(self._bonds(node)))
 
     def _index(self, node: str, interface: str) -> int:
-        """Of a link's end or a bond."""
+        """Return the ifindex of a link's end or of a bond."""
         bond = self._bonds(node).get(interface)
         return self._numbering.index(node, interface) if bond is None else bond
 
@@ -133,14 +136,14 @@ class OverlayPlumber:
         self._filter(leaf)
 
     def _filter(self, leaf: LeafOverlay) -> None:
-        """What is flooded to a bond waits for zebra's word."""
+        """Install tc filters that drop flooded packets to bonds until zebra elects designated forwarders."""
         lines = list(filters(leaf, self._vteps, self._overlay.numbers))
         if lines:
             tuning.disable_offloads([bond.name for bond in leaf.bonds])
             process.run([process.find_tool("tc", "iproute2"), "-batch", "-"], stdin="\n".join(lines))
 
     def _lay_bridge(self, node: str, bridged: Bridged) -> None:
-        """The bridge of plain VLANs: its spanning tree begins as it goes up, with all ports in it."""
+        """Create the bridge of plain VLANs; it is set up last, so its spanning tree starts with all ports."""
         bridge = LogicalLink(BRIDGE, next(self._indexes(node)), bridged.mtu, bridged.mac)
         tree = logical_links.SpanningTreeSettings(bridged.priority, HELLO, MAX_AGE, FORWARD_DELAY, AGEING)
         batch = rtnl.NetlinkBatch()
@@ -168,7 +171,7 @@ class OverlayPlumber:
                 logical_links.join_vlan(batch, index, vlan)
 
     def _lay_router(self, node: str) -> None:
-        """What a router outside answers with."""
+        """Add the loopback addresses of an external router."""
         if (external := self._overlay.externals.get(node)) is not None:
             batch = rtnl.NetlinkBatch()
             for address in external.addresses:
@@ -176,7 +179,7 @@ class OverlayPlumber:
             batch.commit()
 
     def _lay_host(self, plan: NodePlan, own: tuple[HostInterface, ...]) -> None:
-        """VLAN interfaces, and every address and route that the interfaces' own plan has not got."""
+        """Add a host's VLAN interfaces, and the addresses and routes that are not in the plan of its interfaces."""
         free = self._indexes(plan.node.name)
         bonds = self._bonds(plan.node.name)
         batch = rtnl.NetlinkBatch()
@@ -198,7 +201,7 @@ class OverlayPlumber:
 def _add_address(
     batch: rtnl.NetlinkBatch, addressed: InterfaceAddress, index: int, table: int, *, several: bool
 ) -> None:
-    """An address and its default route; what is sent from one of several leaves by its own gateway."""
+    """Add an address and its default route; with several addresses, a source rule selects the address's gateway."""
     links.add_address(batch, index, addressed.address)
     if addressed.gateway is not None:
         links.add_default_route(batch, addressed.gateway, index, metric=table)
@@ -208,14 +211,14 @@ def _add_address(
 
 
 def add_tunnel(batch: NetlinkBatch, tunnel: VxlanTunnel, device: LogicalLink, vtep: IPv4Address) -> None:
-    """A tunnel from the address ``vtep``, in its VLAN of the bridge; still down."""
+    """Add a tunnel with the local address ``vtep`` to its VLAN of the bridge; the tunnel stays down."""
     flooding = multicast.flooding_to(tunnel.group) if tunnel.group is not None else None
     logical_links.add_vxlan(batch, device, vni=tunnel.vni, local=vtep, flooding=flooding)
     logical_links.join_vlan(batch, device.index, tunnel.vlan, untagged=True)
 
 
 def _end_groups(batch: NetlinkBatch, leaf: LeafOverlay, index: int) -> None:
-    """Where packets to the groups of tunnels end: pimd routes them there, and the kernel takes them in."""
+    """Add the dummy interface to which pimd routes the tunnels' multicast groups, and join the groups on it."""
     groups = [tunnel.group for tunnel in leaf.tunnels if tunnel.group is not None]
     if not groups:
         return
@@ -226,9 +229,10 @@ def _end_groups(batch: NetlinkBatch, leaf: LeafOverlay, index: int) -> None:
 
 
 def change_vni(plan: NodePlan, leaf: LeafOverlay, name: str, vni: int) -> None:
-    """In a leaf's namespace: have the tunnel called ``name`` carry another VNI, be the tunnel there or not.
+    """Change the VNI of the tunnel called ``name``, or create the tunnel if it is missing.
 
-    The kernel changes no VNI, so it is made anew, under its index.
+    The kernel cannot change a VNI, so the tunnel is created again with the same ifindex. The calling thread is in the
+    leaf's namespace.
     """
     tunnel = next(each for each in leaf.tunnels if each.name == name)
     there = {named: index for index, named in socket.if_nameindex()}
@@ -246,7 +250,10 @@ def change_vni(plan: NodePlan, leaf: LeafOverlay, name: str, vni: int) -> None:
 
 
 def change_gateways(leaf: LeafOverlay, now: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """In a leaf's namespace: give gateways other MACs, by name; the bridge takes what is for them as its own."""
+    """Change the MACs of gateways, by name; the bridge then delivers frames to the new MACs locally.
+
+    The calling thread is in the leaf's namespace.
+    """
     bridge = socket.if_nametoindex(BRIDGE)
     batch = rtnl.NetlinkBatch()
     for gateway in leaf.gateways:
@@ -276,11 +283,14 @@ def _add_gateways(
 
 
 def _tune(leaf: LeafOverlay) -> None:
-    """Only gateways have addresses. They take the word of hosts that answer another leaf, whose MAC is theirs too."""
+    """Set the sysctls of a leaf: only gateways have IPv6 addresses, and they accept unsolicited ARP and NA replies.
+
+    All leaves of a network share the gateway's MAC. So a host's reply to one leaf may arrive at another.
+    """
     silent = (BRIDGE, *(tunnel.name for tunnel in leaf.tunnels))
     tuning.write_sysctls({f"net/ipv6/conf/{name}/disable_ipv6": 1 for name in silent})
     groups = [tunnel for tunnel in leaf.tunnels if tunnel.group is not None]
-    if groups:  # all tunnels are in theirs by one socket, and so is the dummy
+    if groups:  # one socket joins the groups of all tunnels, and one those of the dummy interface
         tuning.write_sysctls({_MEMBERSHIPS: max(_USUAL_MEMBERSHIPS, len(groups))})
     for gateway in leaf.gateways:
         tuning.write_sysctls({f"net/ipv4/conf/{gateway.name}/arp_accept": 1})
@@ -289,7 +299,7 @@ def _tune(leaf: LeafOverlay) -> None:
 
 
 def check_kernel(topology: Topology) -> None:
-    """Raise EnvironmentLacks when the overlay asks for what this kernel has not got."""
+    """Raise EnvironmentLacks if this kernel lacks a feature that the overlay needs."""
     if topology.overlay is None:
         return
     wanted = {"bridges that know VLANs": probe.vlan_bridge()}

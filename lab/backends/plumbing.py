@@ -1,4 +1,4 @@
-"""Namespaces, cables, addresses and knobs of a fabric, made in three passes and as few system calls as it takes."""
+"""Links, addresses, routes and sysctls of a fabric, configured in three passes with batched netlink requests."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from lab.model.topology import Endpoint, Link, Topology
 
 _CABLES_AT_ONCE: Final = 64
-"""Links that are made together: the namespaces of their ends are open meanwhile."""
+"""Links in one batch; the namespaces of their ends are held open meanwhile."""
 _NEIGHBOURS: Final = "net/ipv6/neigh/default/gc_thresh3"
 
 
 @dataclass(frozen=True)
 class Blueprint:
-    """What is built: names and numbers of a fabric, and the emulated ports where it has them."""
+    """Input of ``plumb``: topology, plan, namespaces and port ids; ``programs`` is None without emulated ports."""
 
     topology: Topology
     plan: Mapping[str, NodePlan]
@@ -45,7 +45,7 @@ class Blueprint:
 
 
 def plumb(blueprint: Blueprint) -> None:
-    """Build everything of a fabric that has no process, in namespaces that are there."""
+    """Build all parts of a fabric that need no process, in existing namespaces."""
     threads.in_thread(lambda: _prepare(blueprint))
     for start in range(0, len(blueprint.topology.links), _CABLES_AT_ONCE):
         _cable(blueprint, blueprint.topology.links[start : start + _CABLES_AT_ONCE])
@@ -75,7 +75,7 @@ def _veth_end(blueprint: Blueprint, end: Endpoint, mtu: int, descriptors: Mappin
 
 
 def _prepare(blueprint: Blueprint) -> None:
-    """Set what interfaces inherit at birth, in every namespace."""
+    """Set the sysctls of every namespace that interfaces inherit when they are created."""
     seeded = tuning.has_sysctl(HASH_SEED)
     for node, namespace in blueprint.namespaces.items():
         namespace.enter()
@@ -86,7 +86,10 @@ def _prepare(blueprint: Blueprint) -> None:
 
 
 def _finish(blueprint: Blueprint) -> None:
-    """Addresses, routes, ports or shapers, then up; a CPU for each receiving interface, dealt out in turn."""
+    """Configure addresses, routes, and ports or shapers, then set interfaces up.
+
+    Receive processing of the interfaces is distributed over the CPUs in turn.
+    """
     tuning.own_mounts()
     planned = plan_overlay(blueprint.topology)
     layer = None if planned is None else overlay_plumbing.OverlayPlumber(planned, blueprint.numbering, blueprint.plan)
@@ -129,14 +132,14 @@ def _configure(blueprint: Blueprint, node: str) -> None:
 
 
 def _shape(batch: rtnl.NetlinkBatch, index: int, link: Link) -> None:
-    """The rate and delay of a link whose ends are no emulated ports."""
+    """Set the rate and delay of a link without emulated ports."""
     links.add_shaper(batch, index, rate=link.rate, mtu=link.mtu)
     if link.delay:
         links.add_delay(batch, index, delay=link.delay, rate=link.rate, mtu=link.mtu)
 
 
 def _route_host(batch: rtnl.NetlinkBatch, plan: NodePlan, numbering: Numbering) -> None:
-    """A default route for each NIC; where there are several, what is sent from a NIC's address leaves by that NIC."""
+    """Add a default route for each NIC; with several NICs, source rules select the NIC that owns the address."""
     for route in host_routes(plan):
         index = numbering.index(plan.node.name, route.interface)
         links.add_default_route(batch, route.gateway, index, metric=route.metric)
@@ -146,7 +149,7 @@ def _route_host(batch: rtnl.NetlinkBatch, plan: NodePlan, numbering: Numbering) 
 
 
 def check_kernel(topology: Topology) -> None:
-    """Raise EnvironmentLacks when the topology asks for what this kernel has not got."""
+    """Raise EnvironmentLacks without root, or if this kernel lacks a feature that the topology needs."""
     if os.geteuid() != 0:
         raise EnvironmentLacks("building namespaces needs root", "use sudo, or --vm")
     if not tuning.has_sysctl("net/ipv6/conf/all/forwarding"):
@@ -164,10 +167,11 @@ def check_kernel(topology: Topology) -> None:
 
 
 def _check_neighbours(topology: Topology) -> None:
-    """Each end of a link between switches keeps its neighbour for good, in one table of all namespaces.
+    """Raise EnvironmentLacks if the kernel's IPv6 neighbour table is too small for the links between switches.
 
-    A full table takes no further neighbour: sessions stay down, and only the kernel's log says why. Its limit is the
-    host's to choose (arp(7)), and only the first namespace sees it.
+    Each end of such a link needs a permanent entry, and all namespaces share one table. If it is full, sessions stay
+    down, and only the kernel log has the reason. Its limit is set by the machine's administrator (arp(7)), and is
+    visible only in the initial namespace.
     """
     if not tuning.has_sysctl(_NEIGHBOURS):
         return

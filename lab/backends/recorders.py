@@ -1,6 +1,7 @@
-"""Recorders that run in the background for a fabric: known to later commands, and ended before the fabric is.
+"""Recorders that run in the background of a fabric; later commands list and stop them, and ``down`` ends them.
 
-Each has a file below the fabric's state, locked for as long as it lives: whoever gets the lock knows that it is gone.
+Each recorder holds a lock on its file in the fabric's state directory as long as it runs. If the lock is free, the
+recorder has ended.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from lab.backends.fabric_state import FabricState
 
 _PATIENCE: Final = 60.0
-"""Seconds that one has to finish its recording."""
+"""Seconds for a recorder to finish its recording."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningRecorder:
-    """One that runs: what it is called, its process, and where its recording lies."""
+    """A running recorder: its name, its process id, and the folder of its recording."""
 
     name: str
     pid: int
@@ -37,7 +38,7 @@ class RunningRecorder:
 
 @contextlib.contextmanager
 def enlisted(state: FabricState, name: str, folder: Path) -> Iterator[None]:
-    """The calling process is a recorder of the fabric meanwhile; UsageError when there is one of this name."""
+    """Register the calling process as a recorder of the fabric; UsageError if one of this name is running."""
     state.recorders.mkdir(exist_ok=True)
     path = state.recorders / f"{name}.json"
     with locks.held_if_free(path, make=True) as ours:
@@ -51,7 +52,7 @@ def enlisted(state: FabricState, name: str, folder: Path) -> Iterator[None]:
 
 
 def running(state: FabricState) -> list[RunningRecorder]:
-    """Those that run, by name."""
+    """Return the running recorders, sorted by name."""
     found = []
     for path in sorted(state.recorders.glob("*.json")):
         with contextlib.suppress(OSError, ValueError), locks.held_if_free(path) as gone:
@@ -62,7 +63,7 @@ def running(state: FabricState) -> list[RunningRecorder]:
 
 
 def stop(recorder: RunningRecorder) -> None:
-    """Ask one to finish, and return when it has ended, however that went; OperationFailed when it does not end."""
+    """Send SIGTERM to a recorder and wait until it has ended; OperationFailed if it does not end in 60 s."""
     try:
         process = os.pidfd_open(recorder.pid)
     except ProcessLookupError:
@@ -81,7 +82,7 @@ def stop(recorder: RunningRecorder) -> None:
 
 
 def stop_all(state: FabricState) -> None:
-    """End all of a fabric that is about to go; one that hangs is ended with the fabric's programs."""
+    """Stop all recorders of a fabric before it is removed; one that hangs is killed with the fabric's programs."""
     for recorder in running(state):
         with contextlib.suppress(OperationFailed):
             stop(recorder)

@@ -1,4 +1,4 @@
-"""Backends by name."""
+"""The backends by name."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _BUILDING: Final = (NetnsBackend.name, ContainerlabBackend.name)
 
 
 def backend(name: str) -> Backend:
-    """The backend called ``name``; UsageError lists what there is."""
+    """Return the backend called ``name``; UsageError lists the backends."""
     if name not in _BACKENDS:
         raise UsageError(f"no backend {name}", f"there is {', '.join(_BUILDING)}")
     return _BACKENDS[name]()
 
 
 def of_image(name: str, image: str) -> Backend:
-    """The same, its nodes made of a container image; UsageError for a backend whose nodes are not containers."""
+    """Return the backend called ``name`` with containers of ``image``; UsageError if it has no containers."""
     if isinstance(backend(name), ContainerlabBackend):
         return ContainerlabBackend(image)
     raise UsageError(f"nodes of backend {name} are of no image", f"--backend {ContainerlabBackend.name} has them")

@@ -1,4 +1,4 @@
-"""What an adopted lab was found to be: addresses, MACs and containers, kept for the commands to come."""
+"""The addresses, MACs and containers of an adopted lab, stored for later commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedNode:
-    """One node: its container with its first process, and what ``ip -details -json address`` says in it."""
+    """One node: its container, the container's first pid, and the output of ``ip -details -json address`` in it."""
 
     container: str
     pid: int
@@ -30,13 +30,13 @@ class AdoptedNode:
 
     @property
     def interfaces(self) -> list[dict[str, Any]]:
-        """Each interface, as ip(8) tells it."""
+        """The interfaces, as ip(8) prints them."""
         told: list[dict[str, Any]] = json.loads(self.addresses)
         return told
 
 
 def save(file: Path, nodes: Mapping[str, AdoptedNode]) -> None:
-    """Keep it, at one stroke."""
+    """Write the facts of all nodes; the file is replaced atomically."""
     kept = {name: [seen.container, seen.pid, seen.addresses] for name, seen in nodes.items()}
     file.parent.mkdir(mode=0o700, exist_ok=True)
     with files.replaced(file) as fresh:
@@ -44,7 +44,7 @@ def save(file: Path, nodes: Mapping[str, AdoptedNode]) -> None:
 
 
 def load(file: Path) -> dict[str, AdoptedNode]:
-    """What ``save`` has kept; OperationFailed when it is gone."""
+    """Return the facts that ``save`` stored; OperationFailed if the file is gone."""
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -53,14 +53,14 @@ def load(file: Path) -> dict[str, AdoptedNode]:
 
 
 def indexes(nodes: Mapping[str, AdoptedNode]) -> dict[str, dict[str, int]]:
-    """The index of each interface of each node."""
+    """Return the ifindex of each interface by node."""
     return {name: {each["ifname"]: each["ifindex"] for each in seen.interfaces} for name, seen in nodes.items()}
 
 
 def with_their_mtus(topology: Topology, nodes: Mapping[str, AdoptedNode]) -> Topology:
-    """The topology with the MTU that each link has: of its two ends the larger one.
+    """Return the topology with the actual MTU of each link: the larger one of its two ends.
 
-    EnvironmentLacks where an interface of a link is not there.
+    EnvironmentLacks if an interface of a link is missing.
     """
     there = _ends(nodes)
     links = [replace(link, mtu=max(_found(there, end)["mtu"] for end in link.ends)) for link in topology.links]
@@ -68,7 +68,7 @@ def with_their_mtus(topology: Topology, nodes: Mapping[str, AdoptedNode]) -> Top
 
 
 def refuse_others(topology: Topology, nodes: Mapping[str, AdoptedNode]) -> None:
-    """EnvironmentLacks for a link end that is no veth, or not there: nothing tells what a port would do to it."""
+    """Raise EnvironmentLacks if an end of a link is missing or not a veth: ports support only veths."""
     there = _ends(nodes)
     for end in (end for link in topology.links for end in link.ends):
         kind = _found(there, end).get("linkinfo", {}).get("info_kind", "physical")
@@ -78,7 +78,7 @@ def refuse_others(topology: Topology, nodes: Mapping[str, AdoptedNode]) -> None:
 
 
 def _ends(nodes: Mapping[str, AdoptedNode]) -> dict[Endpoint, dict[str, Any]]:
-    """All interfaces of all nodes."""
+    """Return all interfaces of all nodes."""
     return {Endpoint(name, each["ifname"]): each for name, seen in nodes.items() for each in seen.interfaces}
 
 
@@ -89,7 +89,7 @@ def _found(there: Mapping[Endpoint, dict[str, Any]], end: Endpoint) -> dict[str,
 
 
 def plan_of(topology: Topology, nodes: Mapping[str, AdoptedNode]) -> dict[str, NodePlan]:
-    """Each node as it was found; EnvironmentLacks where an interface of a link is not there."""
+    """Return the plan of each node from its facts; EnvironmentLacks if an interface of a link is missing."""
     plans, there = {}, _ends(nodes)
     for node in topology.nodes:
         interfaces = {}
@@ -105,7 +105,7 @@ def plan_of(topology: Topology, nodes: Mapping[str, AdoptedNode]) -> dict[str, N
 
 
 def _addresses(said: Mapping[str, Any]) -> Iterable[Interface]:
-    """The global addresses of an interface, IPv4's first."""
+    """Return the global addresses of an interface, IPv4 first."""
     found = [
         ip_interface(f"{each['local']}/{each['prefixlen']}")
         for each in said.get("addr_info", [])

@@ -1,8 +1,7 @@
-"""Labs of containerlab that somebody else has deployed: looked at, and given back as they were.
+"""The backend of adopted labs: containerlab labs that rocelab did not deploy, and restores on ``down``.
 
-Nothing in their namespaces is changed, but where they were asked to have lossless ports or RDMA devices. What else is
-ours is a second name for each namespace, the files of these names, and the cgroup of programs that commands start
-there.
+The lab's namespaces are changed only to add lossless ports or RDMA devices on request. Besides, rocelab adds a second
+name for each namespace, the files of these names, and a cgroup for the programs that its commands start there.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ if TYPE_CHECKING:
 
 
 class AdoptedBackend(NetnsBackend):
-    """Containers and links are another's, and stay."""
+    """Uses the containers and links of an existing lab, and never removes them."""
 
     name: str = "adopted"
 
     def check(self, topology: Topology) -> NoReturn:
-        """Refuse: such a lab is found, and not made."""
+        """Raise UsageError: rocelab adopts such labs and cannot build them."""
         raise UsageError(f"{topology.name} cannot be built as an adopted lab", "rocelab adopt takes one that runs")
 
     def plan(self, state: FabricState, topology: Topology) -> Mapping[str, NodePlan]:
-        """Its addresses as they were found."""
+        """Return the plan with the addresses that the lab had when it was adopted."""
         return adopted_facts.plan_of(topology, adopted_facts.load(kept(state)))
 
     def indexes(self, state: FabricState) -> Mapping[str, Mapping[str, int]]:
-        """Those that the interfaces were found with."""
+        """Return the indexes that the interfaces had when the lab was adopted."""
         return adopted_facts.indexes(adopted_facts.load(kept(state)))
 
     def furnish(self, fabric: Fabric, progress: Progress) -> None:
-        """Lossless ports and RDMA devices, where its topology has any, on the lab as it was found."""
+        """Add the lossless ports and RDMA devices of the topology, if it has any, to the lab."""
         from lab.backends.adopted import adopted_ports  # noqa: PLC0415 - pyroute2 and NumPy, which only this needs
 
         nodes = fabric.numbering.nodes
@@ -58,13 +57,13 @@ class AdoptedBackend(NetnsBackend):
         self._start_rdma(fabric, progress)
 
     def router(self, state: FabricState, node: str) -> Router:
-        """The daemons in the container of ``node``, whose sockets are where FRR has them."""
+        """Return the daemons in the container of ``node``; their sockets are in FRR's default directory."""
         found = adopted_facts.load(kept(state))[node]
         sockets = Path(f"/proc/{found.pid}/root/run/frr")
         return ContainerRouter(node, self.namespace(state, node), sockets, found.container)
 
     def complaints(self, state: FabricState) -> Mapping[str, str]:
-        """Which containers were removed, stopped, or started again."""
+        """Return a message for each container that was removed, stopped, or restarted."""
         found = {}
         for node, known in adopted_facts.load(kept(state)).items():
             if netns.place_of(known.pid) != self.namespace(state, node).place:
@@ -72,7 +71,7 @@ class AdoptedBackend(NetnsBackend):
         return found
 
     def remove(self, state: FabricState) -> None:
-        """What commands have started there, devices, ports, and the names; who has the namespaces keeps them."""
+        """Remove programs that commands started, RDMA devices, ports, and names; the lab keeps its namespaces."""
         refuse_inside(state)
         groups = [Path(name) for name in state.recorded(JournalKind.GROUP)]
         for group in groups:
@@ -100,17 +99,17 @@ class AdoptedBackend(NetnsBackend):
 
 
 def kept(state: FabricState) -> Path:
-    """The file of what was found."""
+    """Return the file with the facts of the lab."""
     return state.lab / "seen.json"
 
 
 def replaced(state: FabricState) -> Path:
-    """The file of what ports have taken the place of."""
+    """Return the file with the settings that the ports replaced."""
     return state.lab / "replaced.json"
 
 
 def refuse_change(fabric: Fabric, what: str) -> None:
-    """UsageError for a fabric that is another's lab."""
+    """Raise UsageError if the fabric is an adopted lab; ``what`` is the verb of the rejected change."""
     if fabric.backend.name == AdoptedBackend.name:
         raise UsageError(f"{fabric.name} is an adopted lab, and rocelab {what} only fabrics of its own",
                          "rocelab import containerlab makes a fabric of it")  # fmt: skip

@@ -1,8 +1,7 @@
-"""Lossless ports on a lab that somebody else has deployed: what they take the place of is kept, and put back.
+"""Lossless ports on an adopted lab: the settings that they replace are stored, and restored on ``down``.
 
-That is the qdisc of each interface, how much it lets one hold, what it asks the kernel to merge and leave out
-(offloads), and the CPUs that receive from it. The interfaces stay up, with their addresses, routes, neighbours and
-sessions.
+The settings are the qdisc of each interface, its queue length, its offloads, and the CPUs that process received
+packets. The interfaces stay up and keep their addresses, routes, neighbours and sessions.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What an interface had before its port; ``lab.kernel.process.tuning`` has ``length``, ``features``, ``cpus``."""
+    """The settings of an interface before its port; ``tuning`` reads ``length``, ``features`` and ``cpus``."""
 
     index: int
     queues: tuple[SavedQdisc, ...]
     length: int = 0
-    """Where it is 0 the kernel makes it 1000 as it puts a qdisc there."""
+    """txqueuelen in packets; if it is 0, the kernel sets it to 1000 when a qdisc is attached."""
     features: tuple[int, ...] = ()
     cpus: str = ""
     drain: int = 0
-    """The index that the drain of a host's NIC has where it has one."""
+    """The ifindex for the drain of a host's NIC; 0 on switches."""
 
 
 def look(namespace: Namespace, node: NodePorts) -> dict[str, Replaced]:
-    """What the interfaces of a node that are to have ports have now, and ``lo``, which its clock is put on.
+    """Return the current settings of the node's interfaces that get ports, and of ``lo``, which gets its clock.
 
-    EnvironmentLacks for one that has what could not be put back.
+    EnvironmentLacks if an interface has a qdisc or filters that could not be restored.
     """
     return threads.in_thread(lambda: _look_here(namespace, node))
 
@@ -89,14 +88,14 @@ def _check(port: str, found: Replaced) -> None:
 
 
 def save(file: Path, nodes: Mapping[str, Mapping[str, Replaced]]) -> None:
-    """Keep it, at one stroke."""
+    """Write the settings of all nodes; the file is replaced atomically."""
     kept = {node: {name: asdict(each) for name, each in found.items()} for node, found in nodes.items()}
     with files.replaced(file) as fresh:
         fresh.write_text(json.dumps(kept), encoding="utf-8")
 
 
 def load(file: Path) -> dict[str, dict[str, Replaced]]:
-    """What ``save`` has kept, by node and interface."""
+    """Return the settings that ``save`` stored, by node and interface."""
     kept = json.loads(file.read_text(encoding="utf-8"))
     return {node: {name: _restored(**each) for name, each in found.items()} for node, found in kept.items()}
 
@@ -106,7 +105,7 @@ def _restored(queues: list[dict[str, Any]], features: list[int], **rest: Any) ->
 
 
 def put_on(fabric: Fabric, programs: Programs, kept: Mapping[str, Mapping[str, Replaced]]) -> None:
-    """Ports in place of what was kept, while the interfaces are up."""
+    """Attach ports in place of the stored settings ``kept``, while the interfaces are up."""
     cpus = itertools.cycle(sorted(os.sched_getaffinity(0)))
 
     def put() -> None:
@@ -126,9 +125,10 @@ def put_on(fabric: Fabric, programs: Programs, kept: Mapping[str, Mapping[str, R
 
 
 def take_off(namespace: Namespace, kind: str, kept: Mapping[str, Replaced]) -> None:
-    """Give a node's interfaces back what they had before ports of qdisc ``kind``, however much of it they have.
+    """Restore the settings that a node's interfaces had before ports of qdisc ``kind``.
 
-    An interface that is gone, and a qdisc that somebody else has put there since, are left alone.
+    Partly attached ports are removed, too. Interfaces that are gone, and qdiscs that others have attached since, are
+    left alone.
     """
 
     def take() -> None:
@@ -152,7 +152,10 @@ def take_off(namespace: Namespace, kind: str, kept: Mapping[str, Replaced]) -> N
 
 
 def _give_back(batch: rtnl.NetlinkBatch, kept: Replaced, kind: str) -> None:
-    """Requests for what an interface had: its qdisc while it has ours or none, and no hooks."""
+    """Add the requests that restore an interface's qdisc and remove its hooks.
+
+    The qdisc is restored only if the interface has rocelab's or the default one.
+    """
     now = tuple(saved_qdiscs.queues(kept.index))
     ours = any(queue.kind == kind for queue in now)
     if ours:

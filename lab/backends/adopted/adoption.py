@@ -1,4 +1,4 @@
-"""Adopt a lab of containerlab that runs: each thing of ours is in the journal before it is made."""
+"""Adopt a running containerlab lab; each object is written to the journal before it is created."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 
 def adopt(topology: Topology, lab: str, waiting: Waiting | None = None, progress: Progress = silent) -> Fabric:
-    """Have a lab that runs as a fabric; on any failure nothing of ours is left.
+    """Return a running lab as a fabric; on any failure, everything that rocelab added is removed again.
 
-    With ``qos`` its links get lossless ports, and hosts with ``rdma`` an RDMA device on each NIC. Waits as
-    ``lifecycle.up`` does. UsageError when its name is in use, there is no such lab, or it is a fabric's;
-    EnvironmentLacks when it is not all there, this machine lacks what it takes, or a port's place is taken.
+    With ``qos``, its links get lossless ports. Hosts with ``rdma`` get an RDMA device on each NIC. Waits as
+    ``lifecycle.up`` does. Raises UsageError if its name is in use, there is no such lab, or it belongs to a fabric;
+    EnvironmentLacks if containers or interfaces are missing, this machine lacks a feature, or an interface has
+    a qdisc or filters that could not be restored.
     """
     if os.geteuid() != 0:
         raise EnvironmentLacks("entering a lab's namespaces needs root", "use sudo, or --vm")
@@ -88,7 +89,7 @@ def _addresses(namespace: Namespace) -> str:
 
 
 def _check_namespaces(boxes: Mapping[str, Container]) -> None:
-    """Raise UsageError for a node that has no namespace of its own: it may be the machine's."""
+    """Raise UsageError if a node shares its network namespace with the machine or with another node."""
     taken = {netns.place_of("self"): "this machine", netns.place_of(1): "this machine"}
     for node, box in boxes.items():
         place = netns.place_of(box.pid)
