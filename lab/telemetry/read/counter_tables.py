@@ -1,4 +1,4 @@
-"""The tables of a recording as cubes of samples, rows and columns, whether they come from Parquet or from its log."""
+"""The counter tables of a recording as arrays of samples by rows, read from Parquet or from the raw log."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Key = tuple["str | int", ...]
 
 
 class CounterTables:
-    """What was counted: tables, which are read as they are asked for, and kept."""
+    """The counter tables of a recording; each column is read on first access and cached."""
 
     def __init__(self, tables: Mapping[str, Any], source: LogStore | ParquetStore, place: Path) -> None:
-        """``tables`` has, by name, the keys of a table, and of its columns whether they are gauges."""
+        """``tables`` maps a table's name to its ``keys`` and ``columns``; a column maps to whether it is a gauge."""
         self._tables = tables
         self._source = source
         self._place = place
@@ -38,7 +38,7 @@ class CounterTables:
 
     @cached_property
     def samples(self) -> Mapping[str, NDArray[np.int64]]:
-        """``ns`` when each sample was taken, ``due`` when it should have been, and ``took`` how long."""
+        """The times of each sample in ns: ``ns`` when taken, ``due`` when due, ``took`` its duration."""
         with self._readable():
             return self._source.samples
 
@@ -48,32 +48,32 @@ class CounterTables:
         return self._tables.keys()
 
     def columns(self, table: str) -> Mapping[str, bool]:
-        """The counters of a table, and of each whether it is a gauge; empty where there is no such table."""
+        """Map each counter of a table to whether it is a gauge; empty if there is no such table."""
         found: Mapping[str, bool] = self._tables.get(table, {}).get("columns", {})
         return found
 
     def keys(self, table: str) -> Sequence[Key]:
-        """The rows that a table has."""
+        """Return the keys of all rows of a table."""
         return list(self._rows_of(table))
 
     def has(self, table: str, name: Sequence[str]) -> bool:
-        """Whether something of this name is counted there, be it 0 all the time."""
+        """Whether the table counts for this name, even if its counters are always 0."""
         return table in self._tables and tuple(name) in self._rows_of(OWNER_TABLES.get(table, table))
 
     def series(self, table: str, column: str, key: Key, name: str) -> Series:
-        """One row of one column: 0 all the time where nothing was counted."""
+        """Return the time series of one row of a column; all 0 if the row has no samples."""
         ns = self.samples["ns"]
         row = self._rows_of(table).get(key)
         values = np.zeros(len(ns), np.uint64) if row is None else self._column(table, column)[:, row]
         return Series(name, ns, values, self.clock, self.columns(table)[column])
 
     def at(self, table: str, column: str, sample: int) -> NDArray[np.uint64]:
-        """A column of all rows, in the order of ``keys``, at one sample, counted from the first."""
+        """Return a column at one sample: a value for each row, in the order of ``keys``. Samples count from 0."""
         found: NDArray[np.uint64] = self._column(table, column)[sample]
         return found
 
     def samples_of(self, table: str, column: str, which: slice) -> NDArray[np.uint64]:
-        """Some samples of a column: a line for each sample, with its rows in the order of ``keys``."""
+        """Return some samples of a column: a line for each sample, its values in the order of ``keys``."""
         found: NDArray[np.uint64] = self._column(table, column)[which]
         return found
 
@@ -112,6 +112,6 @@ class CounterTables:
             IndexError,
             TypeError,
             NotImplementedError,
-        ) as error:  # pyarrow's own are ValueErrors
+        ) as error:  # pyarrow's errors are ValueErrors
             said = str(error).strip().partition("\n")[0] or type(error).__name__
             raise invalid(self._place, f"is damaged: {said}") from error

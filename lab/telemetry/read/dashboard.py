@@ -1,6 +1,6 @@
-"""What an operator looks at, out of all that is counted: a line for each port and device, over the last second.
+"""The tables of ``top`` and ``replay``: a line for each port and RDMA device, with rates over the last second.
 
-It is made of two moments, and does not care whether they are of now or of a recording.
+A table is computed from two sets of counters, live ones or those of a recording.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 WINDOW: Final = _NS
-"""Over how long rates are taken."""
+"""The interval over which rates are computed, in ns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table that is shown: the recorder's tables that name its lines, and its columns."""
+    """A table on the screen: the recorder's tables that name its lines, and its columns."""
 
     name: str
     keys: tuple[str, ...]
@@ -48,32 +48,32 @@ SHEETS: Final = (PORTS, DEVICES)
 
 
 class CounterMoment(Protocol):
-    """All counters as they were at ``ns`` of CLOCK_MONOTONIC."""
+    """All counters at the time ``ns`` of CLOCK_MONOTONIC."""
 
     @property
     def ns(self) -> int:
-        """When."""
+        """The time, in ns of CLOCK_MONOTONIC."""
 
     def values(self, table: str, column: str) -> NDArray[np.uint64]:
-        """A column of all rows."""
+        """Return a column: a value for each row."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Snapshot:
-    """The figures of one sheet at one moment: a row for each of ``names``, a column for each of ``measures``.
+    """The values of one sheet at one time: a row for each of ``names``, a column for each of ``measures``.
 
-    A figure that there is none of, as of a plain link's queue, is not a number.
+    A value that does not exist, like the queue of a plain link, is NaN.
     """
 
     ns: int
     seconds: float
-    """Over how long rates were taken: less than a second where a recording has only begun."""
+    """The interval of the rates; less than a second at the beginning of a recording."""
     names: tuple[str, ...]
     measures: tuple[Measure, ...]
     values: NDArray[np.float64]
 
     def of(self, name: str) -> Mapping[str, float]:
-        """The figures of one line, by their names; KeyError when there is no such line."""
+        """Return the values of one line by their names; raise KeyError if there is no such line."""
         if name not in self.names:
             raise KeyError(name)
         row = self.values[self.names.index(name)].tolist()
@@ -81,10 +81,10 @@ class Snapshot:
 
 
 class Dashboard:
-    """The sheets of one fabric: which rows of the recorder's tables make up which line, found once."""
+    """The sheets of one fabric; the mapping of recorder rows to lines is computed once."""
 
     def __init__(self, rows: Callable[[str], Sequence[Key]], columns: Mapping[str, Collection[str]]) -> None:
-        """``rows`` tells the keys of a table's rows, ``columns`` the counters of each table that there is."""
+        """``rows`` returns the keys of a table's rows, ``columns`` has the counters of each table that exists."""
         self._rows, self._columns = rows, columns
         self._names = {
             sheet.name: tuple(f"{key[0]}:{key[1]}" for table in sheet.keys if table in columns for key in rows(table))
@@ -93,7 +93,7 @@ class Dashboard:
         self._lines: dict[tuple[str, str], NDArray[np.int64]] = {}
 
     def look(self, sheet: Sheet, now: CounterMoment, before: CounterMoment) -> Snapshot:
-        """The figures of a sheet; rates are those since ``before``, and 0 where that is no other moment."""
+        """Return the values of a sheet; rates are those since ``before``, and 0 if both are the same time."""
         names = self._names[sheet.name]
         seconds = (now.ns - before.ns) / _NS
         columns = [self._column(sheet, measure, now, before) for measure in sheet.measures]
@@ -103,7 +103,7 @@ class Dashboard:
     def _column(
         self, sheet: Sheet, measure: Measure, now: CounterMoment, before: CounterMoment
     ) -> NDArray[np.float64]:
-        """A measure of each line: its rows' values added up, or the highest of them; not a number without rows."""
+        """Return a measure of each line: the sum or the maximum of its rows, NaN without rows."""
         found = np.full(len(self._names[sheet.name]), np.nan)
         counters = [(table, column) for table, column in measure.columns if column in self._columns.get(table, ())]
         for table, _ in counters:
@@ -116,7 +116,7 @@ class Dashboard:
         return found
 
     def _lines_of(self, sheet: Sheet, table: str) -> NDArray[np.int64]:
-        """To which line of a sheet each row of a table belongs."""
+        """Return, for each row of a table, the index of its line in a sheet."""
         if (sheet.name, table) not in self._lines:
             places = {name: number for number, name in enumerate(self._names[sheet.name])}
             lines = [places[f"{key[0]}:{key[1]}"] for key in self._rows(table)]
@@ -126,7 +126,7 @@ class Dashboard:
 
 @dataclass(frozen=True, slots=True)
 class SessionStanding:
-    """How a session is: of which router, over which interface, and since when (ns), as far as anybody saw."""
+    """The state of a routing or BFD session: its router, interface, protocol, and since when (ns)."""
 
     node: str
     interface: str
@@ -134,13 +134,15 @@ class SessionStanding:
     state: str
     since: int
     changes: int
-    """How often it has changed since somebody first looked."""
+    """Number of changes since the first observation."""
     exact: bool = True
-    """Whether ``since`` is when it came to be so; False where that was before anybody looked, at an unknown time."""
+    """Whether ``since`` is the time of the change. False if the session was already in this state when first
+    observed.
+    """
 
 
 def standings(events: Iterable[RecordedEvent], at: int) -> list[SessionStanding]:
-    """All sessions as routers had told of them by then."""
+    """Return the state of all sessions at time ``at`` (ns), from the events of the routers."""
     found: dict[tuple[str, str, str], SessionStanding] = {}
     for event in events:
         if event.ns <= at and event.source == "routing" and "state" in event.data:
@@ -156,7 +158,7 @@ def standings(events: Iterable[RecordedEvent], at: int) -> list[SessionStanding]
 
 @dataclass(frozen=True, slots=True)
 class QueuePairState:
-    """How a queue pair is: of which device, to which at the far end, whose, and since when (ns), as was seen."""
+    """The state of a queue pair: its device, remote QPN, owning program, and since when (ns)."""
 
     node: str
     interface: str
@@ -169,7 +171,7 @@ class QueuePairState:
 
 
 def queue_pairs(events: Iterable[RecordedEvent], at: int) -> list[QueuePairState]:
-    """All queue pairs that there were then, as the kernel had told of them."""
+    """Return all queue pairs that existed at time ``at`` (ns), from the kernel's events."""
     found: dict[tuple[str, str, int], QueuePairState] = {}
     for event in events:
         if event.ns > at or (event.source, event.kind) != ("rdma", "qp"):

@@ -1,4 +1,4 @@
-"""Events in words, for time lines: the kind of an event, or what its note says, and its fields."""
+"""Text of events for timelines: the kind of an event, or the text of a note, and its fields."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import RecordedEvent
 
 COMMAND: Final = "command"
-"""What a note says of a command of rocelab that was typed; its ``argv`` are the words."""
+"""The text of a note that records a rocelab command; its ``argv`` field has the command's words."""
 _LEFT_OUT: Final = frozenset({"text", "began"})
-"""Fields of a note that are said otherwise, or mean nothing to a reader."""
+"""Fields of a note that are not printed: they are shown otherwise, or are of no use to a reader."""
 
 
 def event_text(event: RecordedEvent) -> str:
-    """What happened, in a line, without where. Fields may hold whatever JSON can; empty ones are left out."""
+    """Return one line on an event, without its place. Fields may hold any JSON value; empty ones are omitted."""
     if event.kind == "note" and event.data.get("text") == COMMAND and isinstance(event.data.get("argv"), list):
         return shlex.join(map(str, event.data["argv"]))
     of_note = event.kind == "note" and event.data.get("text")
@@ -26,7 +26,7 @@ def event_text(event: RecordedEvent) -> str:
 
 
 def _text_of(value: object) -> str:
-    """A value of a field: the items of lists one after the other, those of objects with their names."""
+    """Return the text of a field's value: list items separated by spaces, object members as ``name=value``."""
     match value:
         case None:
             return ""

@@ -1,9 +1,9 @@
-"""What rocelab measures: each measure's name, title, unit, counters and reduction, in one place.
+"""The registry of measures: each measure's name, title, unit, counters and reduction.
 
-``rocelab top``, ``replay``, ``counters``, ``diagnose``, reports and their page read names, titles and units here. A
-measure refers to counters by the names of ``lab.dataplane.counter_names``, ``{n}`` standing for a priority, queue or
-group; to those of a plain link and of an RDMA device by the kernel's names. Values are in base units: bytes, bit/s,
-seconds, shares from 0 to 1, counts.
+``rocelab top``, ``replay``, ``counters``, ``diagnose`` and reports take names, titles and units from here. A measure
+refers to counters by the names of ``lab.dataplane.counter_names``, with ``{n}`` for a priority, queue or group.
+Counters of plain links and RDMA devices have the kernel's names. Values are in base units: bytes, bit/s, seconds,
+shares from 0 to 1, counts.
 
 ::
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FEW: Final = 10
-"""Events in a second below which a tenth matters."""
+"""Below this many events per second a decimal is shown."""
 
 
 class MeasureUnit(StrEnum):
-    """The unit of a value, as it is written behind one."""
+    """The unit of a value, as written behind it."""
 
     BITS_PER_SECOND = "bit/s"
     BYTES = "B"
@@ -45,11 +45,11 @@ class MeasureUnit(StrEnum):
 
     @property
     def per_second(self) -> bool:
-        """Whether it is a count in a second."""
+        """Whether the unit is a count per second."""
         return self in _PER_SECOND.values()
 
     def write(self, value: float) -> str:
-        """A value with its unit, short: a count has none, as its title says what is counted."""
+        """Return a value with its unit, shortened. Counts have no unit: the title names it."""
         match self:
             case MeasureUnit.BITS_PER_SECOND:
                 return format_rate(round(value))
@@ -63,7 +63,7 @@ class MeasureUnit(StrEnum):
 
     @property
     def steps(self) -> tuple[tuple[float, str], ...]:
-        """For a program that formats values itself: from which value on, the divisor, and the suffix."""
+        """The scales of this unit, largest first, each as a lower bound, which is also the divisor, and a suffix."""
         match self:
             case MeasureUnit.BITS_PER_SECOND:
                 return tuple((factor, f" {unit}") for factor, unit in RATE_STEPS)
@@ -85,7 +85,7 @@ _PER_SECOND: Final = {
 
 
 class Reduction(StrEnum):
-    """How the samples of a window become one value. The last two are of gauges, the others of counters."""
+    """How the samples of a window become one value. LAST and PEAK apply to gauges, the others to counters."""
 
     DIFFERENCE = "difference"
     RATE = "rate"
@@ -95,7 +95,7 @@ class Reduction(StrEnum):
 
 
 class MeasureScope(StrEnum):
-    """What has a measure: a port, each of its eight priorities, queues or groups, an RDMA device, or a node."""
+    """What a measure belongs to: a port, one of its eight priorities, queues or groups, an RDMA device, or a node."""
 
     PORT = "port"
     PRIORITY = "priority"
@@ -106,17 +106,17 @@ class MeasureScope(StrEnum):
 
     @property
     def owner(self) -> str:
-        """What has the figure: a port has those of its priorities, queues and groups. Names are unique in it."""
+        """The owner: a port for its priorities, queues and groups. Names of measures are unique for an owner."""
         return "port" if self.numbered else self.value
 
     @property
     def numbered(self) -> bool:
-        """Whether a port has eight."""
+        """Whether a port has eight of it."""
         return self in {MeasureScope.PRIORITY, MeasureScope.QUEUE, MeasureScope.GROUP}
 
     @property
     def table(self) -> str:
-        """The recording's table that has its counters."""
+        """The recording's table that holds the counters."""
         return _TABLES[self]
 
 
@@ -129,17 +129,17 @@ _TABLES: Final = {
     MeasureScope.NODE: "nodes",
 }
 LINK_TABLE: Final = "interfaces"
-"""The recording's table that has the counters of plain links."""
+"""The recording's table that holds the counters of plain links."""
 OWNER_TABLES: Final = {scope.table: MeasureScope.PORT.table for scope in MeasureScope if scope.numbered}
-"""Of a table with numbered rows, the table that has a row for each port: a number that never counted has no row."""
+"""The table with a row for each port, by the table with numbered rows. Numbers that never counted have no row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A quantity that is counted, and how a window of it becomes a value.
+    """A measured quantity: its counters, and how a window of samples is reduced to a value.
 
-    ``scale`` converts a count to the unit: 8 where bytes become bits, 1e-6 where microseconds become seconds.
-    Several counters add up. So do the eight of a port, or with ``highest`` the highest of them counts.
+    ``scale`` converts a count to the unit: 8 from bytes to bits, 1e-6 from microseconds to seconds. Several counters
+    are added up. The eight values of a port are added up too, or with ``highest`` the highest is taken.
     """
 
     name: str
@@ -151,12 +151,12 @@ class Measure:
     reduction: Reduction = Reduction.DIFFERENCE
     scale: float = 1.0
     links: tuple[str, ...] = ()
-    """Counters of a plain link, where it counts the same."""
+    """The equivalent counters of a plain link."""
     highest: bool = False
 
     @property
     def gauge(self) -> bool:
-        """Whether its counters are gauges: they say how something is, or was at most, and may fall."""
+        """Whether the counters are gauges: a current or highest value, which may fall."""
         return self.reduction in {Reduction.LAST, Reduction.PEAK}
 
     @property
@@ -167,17 +167,17 @@ class Measure:
 
     @property
     def heading(self) -> str:
-        """The title as it stands alone: it begins with a capital letter."""
+        """The title with a capital letter, for use on its own."""
         return f"{self.title[:1].upper()}{self.title[1:]}"
 
     def table(self, number: int | None) -> str:
-        """The recording's table of ``series(number)``."""
+        """Return the recording's table that holds ``series(number)``."""
         return LINK_TABLE if number is None and self.links else self.scope.table
 
     def series(self, number: int | str | None = None) -> str:
-        """The name of its counter for priority, queue or group ``number``; of several what is common to them.
+        """Return the counter's name for priority, queue or group ``number``; differing words of several become ``*``.
 
-        Without a number where the scope has some: the counter of a plain link.
+        Without a number: the counter of a plain link, if the measure has one.
         """
         names = self.links if number is None and self.links else self.counters
         words = zip(*(each.split("_") for each in names), strict=True)
@@ -185,7 +185,7 @@ class Measure:
         return name if number is None else name.replace("{n}", str(number))
 
     def reduce(self, values: NDArray[np.uint64], ns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The value of a window, in the unit: samples along the first axis, taken at ``ns``."""
+        """Return the value of a window in the measure's unit; samples, taken at ``ns``, run along the first axis."""
         match self.reduction:
             case Reduction.LAST:
                 return np.multiply(reductions.last(values), self.scale)
@@ -194,22 +194,22 @@ class Measure:
         return self.of_growth(reductions.growth(values), reductions.span(ns))
 
     def of_growth(self, grown: NDArray[np.uint64] | float, seconds: float) -> NDArray[np.float64]:
-        """The value of a window of so many seconds in which its counter grew by so much."""
+        """Return the value of a window of ``seconds`` in which the counter grew by ``grown``."""
         if self.reduction is Reduction.DIFFERENCE:
             return np.multiply(grown, self.scale)
         rate = reductions.per_second(grown, seconds) * self.scale
         return np.minimum(rate, 1.0) if self.reduction is Reduction.SHARE else rate
 
     def combine(self, values: NDArray[np.float64]) -> float:
-        """One value of those of several priorities, queues or groups; 0 of none."""
+        """Combine the values of several priorities, queues or groups into one; 0 if there are none."""
         return float(values.max(initial=0.0) if self.highest or self.reduction is Reduction.PEAK else values.sum())
 
     def format(self, value: float) -> str:
-        """A value with its unit."""
+        """Return a value with its unit."""
         return self.unit.write(value)
 
     def rate(self, name: str, title: str = "") -> Measure:
-        """The same in a second: of bytes as bit/s, of anything else as counts, with ``/s`` behind the title."""
+        """Return this measure per second: bytes become bit/s, other units counts, with ``/s`` behind the title."""
         bits = self.unit is MeasureUnit.BYTES
         return replace(
             self,
@@ -223,11 +223,11 @@ class Measure:
 
 
 DROP_REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
-"""Why ports drop packets, as their counters name it."""
+"""Reasons for packet drops at ports, as in the names of drop counters."""
 
 
 def drop_counter(reason: str, unit: str = "packets") -> str:
-    """The counter of what a queue drops for a reason: ``packets`` or ``bytes``."""
+    """Return the name of a queue's drop counter for a reason; ``unit`` is ``packets`` or ``bytes``."""
     return f"queue{{n}}_drop_{reason}_{unit}"
 
 
@@ -400,11 +400,11 @@ PORT_MEASURES: Final = (
     REFUSED, REFUSED_RATE, REFUSED_BYTES,
     PFC_RX, PFC_INVALID, GLOBAL_PAUSE_RX, PFC_TX, CNP_RX, CNP_RX_RATE,
 )  # fmt: skip
-"""Of a port, its priorities, queues and groups."""
+"""The measures of a port and of its priorities, queues and groups."""
 
 
 def _of_device(counter: str, title: str, meaning: str, unit: MeasureUnit = _PACKETS) -> Measure:
-    """A counter of an RDMA device, which keeps its kernel's name."""
+    """Return a measure that is a counter of an RDMA device, under the kernel's name."""
     return Measure(counter, title, unit, MeasureScope.DEVICE, (counter,), meaning)
 
 
@@ -435,12 +435,12 @@ NAK_RATE: Final = NAK_RX.rate("naks")
 DUPLICATE_RATE: Final = DUPLICATES.rate("again")
 RETRY_RATE: Final = RETRIES.rate("retries")
 LOSS_SIGNS: Final = (OUT_OF_SEQUENCE, NAK_RX, DUPLICATES, RETRIES, RETRIES_EXCEEDED, RNR_NAK_RX)
-"""Those that rise when packets of RDMA were lost, or sent again."""
+"""Measures that rise when RDMA packets were lost or sent again."""
 DEVICE_MEASURES: Final = (
     RDMA_SENT_BYTES, RDMA_RECEIVED_BYTES, RDMA_TX_RATE, RDMA_RX_RATE, RDMA_SENT, RDMA_RECEIVED, RDMA_TX_PACKET_RATE,
     RDMA_RX_PACKET_RATE, *LOSS_SIGNS, GAP_RATE, NAK_RATE, DUPLICATE_RATE, RETRY_RATE,
 )  # fmt: skip
-"""Of an RDMA device."""
+"""The measures of an RDMA device."""
 
 POOL_BYTES: Final = Measure(
     "pool_bytes", "pool", _BYTES, MeasureScope.NODE, ("pool_used",), "bytes of the buffer that ports share", _LAST
@@ -450,9 +450,9 @@ POOL_WATERMARK: Final = Measure(
     "most bytes of the buffer that ports share", _PEAK,
 )  # fmt: skip
 MEASURES: Final = (*PORT_MEASURES, *DEVICE_MEASURES, POOL_BYTES, POOL_WATERMARK)
-"""All of them. ``Measure.scope.owner`` and ``Measure.name`` together are unique, and stay as they are."""
+"""All measures. ``Measure.scope.owner`` and ``Measure.name`` together are unique, and stable between versions."""
 RAW: Final = frozenset({
     "queue{n}_packets", "queue{n}_bytes", "queue{n}_ecn_failed", "pg{n}_xoff", "pg{n}_xon", "tx_pfc_bytes",
     "tx_pfc_failed", "shaper_late",
 })  # fmt: skip
-"""Counters of a port that no measure has: ``rocelab counters --names`` and recordings have them as they are."""
+"""Counters of a port without a measure: shown as they are by ``rocelab counters --names`` and in recordings."""

@@ -1,6 +1,6 @@
-"""What programs in the background told over time, as series: octets that arrived by TCP, and how long pings took.
+"""Time series from the output of background programs: bytes received over TCP, and round-trip times of pings.
 
-They are commands of the recording, as iperf3(1) and ping(8) print; a note says which pair of hosts each belongs to.
+The programs, iperf3(1) and ping(8), are commands of the recording. A note names the pair of hosts of each.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 STREAM: Final = "stream"
 ECHO: Final = "echo"
 STEP: Final = 0.1
-"""Seconds between two reports of what has arrived."""
+"""Seconds between two reports of received bytes."""
 _NS: Final = 10**9
 _REPORT: Final = re.compile(r"\] +(\d+\.\d+)-(\d+\.\d+) +sec +\S+ \S+ +(\d+(?:\.\d+)?) Kbits/sec *$", re.MULTILINE)
-"""Of an interval: the sum at the end says ``receiver`` behind it."""
+"""The line of an interval. The summary at the end does not match: it ends with ``receiver``."""
 _ANSWER: Final = re.compile(
     r"^\[(\d+\.\d{6})\] \d+ bytes from .* icmp_seq=(\d+) .*\btime=(\d+(?:\.\d+)?) ms", re.MULTILINE
 )
@@ -38,26 +38,26 @@ _SILENCE: Final = re.compile(r"^\[(\d+\.\d{6})\] no answer yet for icmp_seq=(\d+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Echoes:
-    """Pings of a pair: how long each took that was answered, in ns, and the ``ns`` at which others were given up."""
+    """The pings of a pair: round-trip times in ns, and the ``ns`` at which unanswered ones were given up."""
 
     times: Series
     unanswered: NDArray[np.int64]
 
     def lost(self, start: int, end: int) -> int:
-        """How many were given up between two moments (ns of CLOCK_MONOTONIC), an interval after each was sent."""
+        """Count the pings given up between two times (ns of CLOCK_MONOTONIC), an interval after each was sent."""
         return int(np.count_nonzero((self.unanswered >= start) & (self.unanswered < end)))
 
 
 @dataclass(frozen=True, slots=True)
 class IperfReport:
-    """What iperf3 says of a tenth of a second that ended ``end`` seconds after the stream began."""
+    """An iperf3 report of a tenth of a second that ended ``end`` seconds after the stream began."""
 
     end: float
     octets: float
 
 
 def reports(said: str) -> list[IperfReport]:
-    """What iperf3 has printed of each interval; the last one it may say twice."""
+    """Parse the interval reports of iperf3; the last one may be printed twice and is counted once."""
     found = {
         float(end): float(kbits) * 125 * (float(end) - float(start)) for start, end, kbits in _REPORT.findall(said)
     }
@@ -65,9 +65,9 @@ def reports(said: str) -> list[IperfReport]:
 
 
 def received(recording: Recording, pair: str) -> Series:
-    """Octets of a pair's TCP stream that had arrived, tenth by tenth of a second.
+    """Return the total bytes received by a pair's TCP stream, every tenth of a second.
 
-    UsageError when the pair had no stream, or its program was not ended; InvalidInput when the recording is damaged.
+    UsageError if the pair has no stream, or its program was not ended; InvalidInput if the recording is damaged.
     """
     note = _note(recording, STREAM, pair)
     told = reports(_said(recording, note, "port"))
@@ -80,7 +80,7 @@ def received(recording: Recording, pair: str) -> Series:
 
 
 def echoes(recording: Recording, pair: str) -> Echoes:
-    """A pair's pings; raises as ``received``."""
+    """Return the pings of a pair; raises like ``received``."""
     said = _said(recording, _note(recording, ECHO, pair), "address")
     answers = {int(number): (stamp, ms) for stamp, number, ms in _ANSWER.findall(said)}
     times = Series(
@@ -95,7 +95,7 @@ def echoes(recording: Recording, pair: str) -> Echoes:
 
 
 def _note(recording: Recording, kind: str, pair: str) -> RecordedEvent:
-    """What was noted of a pair last."""
+    """Return the last note of this kind on a pair."""
     notes = [event for event in recording.events(kind="note") if event.data.get("text") == kind]
     noted = {str(note.data.get("pair")): note for note in notes}
     if pair not in noted:
@@ -104,7 +104,7 @@ def _note(recording: Recording, kind: str, pair: str) -> RecordedEvent:
 
 
 def _said(recording: Recording, note: RecordedEvent, key: str) -> str:
-    """What was printed by the last program that was run for it: in its node, its last word as the note has it."""
+    """Return the output of the last command for a note: in its node, with the note's ``key`` as its last argument."""
     for command in reversed(recording.commands):
         if command.node == note.node and command.argv[-1:] == (str(note.data.get(key)),):
             return command.stdout
@@ -114,6 +114,6 @@ def _said(recording: Recording, note: RecordedEvent, key: str) -> str:
 
 
 def _monotonic(recording: Recording, stamps: Sequence[str]) -> NDArray[np.int64]:
-    """Times of day, in seconds to the microsecond, as ns of CLOCK_MONOTONIC."""
+    """Convert times of day, in seconds with six decimals, to ns of CLOCK_MONOTONIC."""
     microseconds = [int(stamp.replace(".", "")) for stamp in stamps]
     return np.array(microseconds, np.int64) * 1000 - recording.realtime_offset

@@ -1,4 +1,4 @@
-"""A recording, read: what was counted, what happened, what was done. Without root, on any machine, any time later.
+"""A recording, opened for reading: counters, events and commands. Needs no root, and works on any machine.
 
 ::
 
@@ -51,9 +51,9 @@ _NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """Something that happened, at ``ns`` of CLOCK_MONOTONIC, ``seconds`` into the recording.
+    """An event, at ``ns`` of CLOCK_MONOTONIC, ``seconds`` into the recording.
 
-    ``source`` is who told of it: port, kernel, routing, caller, recorder. ``data`` are the fields of its kind.
+    ``source`` is the reporter: port, kernel, routing, rdma, caller or recorder. ``data`` are the fields of its kind.
     """
 
     ns: int
@@ -67,7 +67,7 @@ class RecordedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCommand:
-    """A command that the caller ran: where, its words, what it printed and its exit code; times as of events."""
+    """A command that the caller ran: its node, arguments, output and exit code. Times as of events."""
 
     ns: int
     end_ns: int
@@ -79,13 +79,13 @@ class RecordedCommand:
 
     @property
     def text(self) -> str:
-        """The command as it is typed, behind the node that it ran in."""
+        """The command line, with the node as prompt."""
         typed = " ".join(self.argv)
         return f"{self.node}$ {typed}" if self.node else f"$ {typed}"
 
 
 class Recording:
-    """A recording; make it with ``open``. What it has not got is a UsageError, what is damaged InvalidInput."""
+    """A recording, created with ``open``. UsageError for what it does not contain, InvalidInput if damaged."""
 
     def __init__(
         self, folder: Folder, about: Mapping[str, Any], counted: CounterTables, log: LogStore | None
@@ -98,9 +98,9 @@ class Recording:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The recording in a directory, also one whose recorder was killed.
+        """Open the recording in a directory, even if its recorder was killed.
 
-        UsageError when there is none; InvalidInput when it is damaged, somebody else's, or of a newer version.
+        UsageError if there is none; InvalidInput if it is damaged, of another format, or of a newer version.
         """
         folder = Folder(path)
         about = read_about(folder)
@@ -122,53 +122,56 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of its directory."""
         return self.folder.path.resolve().name
 
     @property
     def fabric(self) -> str:
-        """Whose it is."""
+        """The name of the recorded fabric."""
         return str(self._about.get("fabric", ""))
 
     @property
     def incomplete(self) -> bool:
-        """Whether its recorder was killed, or could not finish it: it goes up to some moment, and there ends."""
+        """Whether its recorder was killed, or could not finish it; such a recording ends at some time before."""
         return not self._about.get("complete")
 
     @property
     def why(self) -> str:
-        """Why it ended otherwise than by its recorder's wish; "" when it did not."""
+        """The reason for an early end; "" if the recorder ended it as intended."""
         return str(self._about.get("why", "")) or ("its recorder was killed" if self.incomplete else "")
 
     @property
     def hz(self) -> float:
-        """Samples in a second, as asked for."""
+        """The configured number of samples per second."""
         return float(self._about["hz"])
 
     @property
     def skipped(self) -> int | None:
-        """Samples that were due and not taken, because the machine was busy; None where nobody counted them."""
+        """Samples not taken when due, because the machine was busy; None if they were not counted."""
         found = self._about.get("skipped")
         return None if found is None else int(found)
 
     @property
     def realtime_offset(self) -> int:
-        """How far the clock of its machine, by which captures are stamped, was ahead of CLOCK_MONOTONIC, in ns."""
+        """The recording machine's clock, which stamps captures, minus CLOCK_MONOTONIC, in ns."""
         return int(self._about["realtime_offset_ns"])
 
     @property
     def began(self) -> datetime:
-        """When it began, by the clock of whoever made it: in the VM, the machine's own clock is another."""
+        """When the recording began, by the recording host's clock. In the VM, the machine's own clock differs."""
         return wall_clock.date_of((self.clock.start + wall_offset(self._about)) / _NS)
 
     @property
     def time(self) -> str:
-        """The time in which its seconds count: "host", or "virtual" in the VM; "" where it was not noted."""
+        """The time in which seconds count: "host", or "virtual" in the VM; "" if not recorded."""
         return str(self.host.get("time", ""))
 
     @cached_property
     def clock(self) -> RecordingClock:
-        """When it began, and its phases: each ends where the next begins, the last with the recording."""
+        """The start of the recording, and its phases. A phase ends where the next one begins.
+
+        The last phase ends with the recording.
+        """
         named = [note for note in self._notes if note.get("kind") == "phase"]
         if any(not isinstance(note.get("name"), str) for note in named):
             raise invalid(self.folder.notes, "is damaged: a phase has no name")
@@ -183,17 +186,17 @@ class Recording:
 
     @property
     def phases(self) -> tuple[RecordingPhase, ...]:
-        """In the order of time."""
+        """The phases, ordered by time."""
         return tuple(self.clock.phases.values())
 
     def phase(self, name: str) -> RecordingPhase:
-        """The phase of this name; UsageError lists those that there are."""
+        """Return the phase of this name; UsageError lists those that exist."""
         return self.clock.phase(name)
 
     def window(self, phase: str = "", begin: float | None = None, until: float | None = None) -> RecordingPhase:
-        """A phase, or the part from some second to another: without any of them the whole recording.
+        """Return a phase, or the window between two seconds; the whole recording without arguments.
 
-        UsageError for a phase that it does not have, or for seconds in which there is nothing.
+        UsageError for an unknown phase, or for seconds outside of the recording.
         """
         if phase:
             if phase not in self.clock.phases:
@@ -213,27 +216,27 @@ class Recording:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The length of the recording."""
         times = self.samples["ns"]
         return (int(times[-1]) - self.clock.start) / _NS if len(times) else 0.0
 
     @property
     def samples(self) -> Mapping[str, Any]:
-        """``ns`` of each sample, ``due`` when it should have been, ``took`` how long it took."""
+        """The times of each sample in ns: ``ns`` when taken, ``due`` when due, ``took`` its duration."""
         return self._counted.samples
 
     @property
     def counted(self) -> CounterTables:
-        """All counters, by table, for whoever takes them as they are."""
+        """All counters as tables."""
         return self._counted
 
     @property
     def ports(self) -> tuple[str, ...]:
-        """The names of all ports of which anything was recorded."""
+        """The names of all recorded ports."""
         return tuple(f"{node}:{interface}" for node, interface in self._port_keys)
 
     def port(self, name: str) -> PortView:
-        """A port by its name, ``leaf1:swp3``."""
+        """Return the port of this name, for example ``leaf1:swp3``."""
         key = tuple(name.split(":"))
         if key not in self._port_keys:
             raise UsageError(f"{self.name} has no port {name}", suggest(name, self.ports, "rocelab record show"))
@@ -241,13 +244,13 @@ class Recording:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The names of all RDMA devices, as ``h1:eth1``."""
+        """The names of all RDMA devices, for example ``h1:eth1``."""
         return tuple(f"{key[0]}:{key[1]}" for key in self._counted.keys("rdma"))
 
     def rdma(self, name: str) -> DeviceView:
-        """An RDMA device by its interface, ``h1:eth1``, by its own name, or by its host, ``h1``, which has only one.
+        """Return an RDMA device by interface (``h1:eth1``), by its own name, or by a host with one device (``h1``).
 
-        UsageError where there is none, and where the host has several.
+        UsageError if there is none, or if the host has several.
         """
         found = [
             tuple(map(str, key))
@@ -265,29 +268,29 @@ class Recording:
         raise UsageError(f"{self.name} has no RDMA device {name}", remedy)
 
     def pool(self, node: str) -> DeviceView:
-        """The buffer that the ports of a node share: ``pool_used`` and ``pool_watermark``, in bytes."""
+        """Return the shared buffer of a node's ports: ``pool_used`` and ``pool_watermark``, in bytes."""
         if (node,) not in self._counted.keys("nodes"):
             raise UsageError(f"{self.name} has no buffer of {node}", "it is that of fabrics with lossless ports")
         return DeviceView(node, "nodes", (node,), self._counted)
 
     @property
     def grown(self) -> tuple[str, ...]:
-        """The names of the tables that grew: rows of things that appeared and went; none in older recordings."""
+        """The names of the row tables, for objects that appear and disappear; empty in older recordings."""
         return tuple(self._row_schemas if self._log is None else self._log.row_tables)
 
     def table(self, name: str) -> RowTable:
-        """A table that grew, such as ``queue_pairs``: a series for each thing. UsageError when there is none."""
+        """Return a row table, for example ``queue_pairs``: a series for each object. UsageError if there is none."""
         if name not in self.grown:
             remedy = suggest(name, self.grown, f"there is {', '.join(self.grown) or 'none'}")
             raise UsageError(f"{self.name} has no table {name}", remedy)
         return RowTable(self._row_columns(name), self.clock)
 
     def delta(self, counter: str, port: str, phase: str | RecordingPhase | None = None) -> int:
-        """By how much a counter of a port grew, in a phase or all the time."""
+        """Return the growth of a port's counter, in a phase or the whole recording."""
         return self._during(counter, port, phase).delta()
 
     def rate(self, counter: str, port: str, phase: str | RecordingPhase | None = None) -> float:
-        """By how much a counter of a port grew in a second, on average."""
+        """Return the average growth per second of a port's counter."""
         return self._during(counter, port, phase).rate()
 
     def events(
@@ -299,7 +302,7 @@ class Recording:
         interface: str = "",
         during: str | RecordingPhase | None = None,
     ) -> list[RecordedEvent]:
-        """What happened, by time; only what is asked for."""
+        """Return the events that match all given criteria, ordered by time."""
         phase = self.clock.phase(during) if isinstance(during, str) else during
         return [
             event
@@ -313,7 +316,7 @@ class Recording:
 
     @cached_property
     def commands(self) -> tuple[RecordedCommand, ...]:
-        """The commands that the caller ran, in their order."""
+        """The commands that the caller ran, in the order in which they were recorded."""
         try:
             return tuple(map(_command, read_lines(self.folder.commands)))
         except (TypeError, ValueError, KeyError) as error:
@@ -324,42 +327,42 @@ class Recording:
         return read_transfers(self.folder.transfers)
 
     def transfers(self, during: str | RecordingPhase | None = None) -> tuple[Transfer, ...]:
-        """What was moved and came to an end, in the order in which it did; only what began in a phase."""
+        """Return the finished transfers in the order of their ends; with ``during``, those that began in it."""
         phase = self.clock.phase(during) if isinstance(during, str) else during
         return tuple(each for each in self._transfers if phase is None or phase.start <= each.ns <= phase.end)
 
     @property
     def captures(self) -> tuple[Path, ...]:
-        """The files with packets."""
+        """The capture files."""
         return tuple(sorted(self.folder.captures.glob("*.pcapng")))
 
     @property
     def terminals(self) -> tuple[Path, ...]:
-        """The terminals that were recorded, as asciicast v2."""
+        """The recorded terminals, as asciicast v2."""
         return tuple(sorted(self.folder.terminal.glob("*.cast")))
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What the run was asked for with."""
+        """The parameters of the run."""
         return read_json(self.folder.facts("params")) or {}
 
     @property
     def host(self) -> Mapping[str, Any]:
-        """Where it was made: kernel, CPU, kind of time, versions."""
+        """The recording machine: kernel, CPU, kind of time, versions."""
         return read_json(self.folder.facts("host")) or {}
 
     @cached_property
     def topology(self) -> Topology:
-        """The fabric."""
+        """The topology of the fabric."""
         try:
             return store.restore(self.folder.topology.read_text(encoding="utf-8"), str(self.folder.topology))
         except (OSError, UnicodeDecodeError) as error:
             raise invalid(self.folder.topology, "cannot be read") from error
 
     def state(self, when: str) -> Mapping[str, Any]:
-        """By node: links, routes, neighbours, FDB, FRR's configuration and qos, ``before`` and ``after``.
+        """Return links, routes, neighbours, FDB, FRR configuration and QoS by node, ``before`` or ``after``.
 
-        UsageError where it was not kept, as of a recording that was killed.
+        UsageError if it was not recorded, for example because the recorder was killed.
         """
         found = read_json(self.folder.state(when))
         if found is None:
@@ -367,17 +370,17 @@ class Recording:
         return dict(found)
 
     def qos(self, when: str = "before") -> Mapping[str, NodeQos]:
-        """What each node's ports were to do; empty for a fabric of plain links."""
+        """Return the QoS configuration of each node's ports; empty for a fabric of plain links."""
         try:
             return {name: restore_node(node["qos"]) for name, node in self.state(when).items() if node.get("qos")}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise invalid(self.folder.state(when), "is damaged") from error
 
     def qos_at(self, ns: int) -> tuple[Mapping[str, NodeQos], bool]:
-        """What each node's ports were to do at a moment, and whether that is known.
+        """Return the QoS configuration of each node's ports at a time, and whether it is known.
 
-        It is known where a phase has begun before; otherwise this is what was found at the recording's beginning.
-        UsageError as of ``state``.
+        It is known after the first phase began; before, the configuration at the start of the recording is returned.
+        Raises like ``state``.
         """
         found = dict(self.qos())
         try:
@@ -389,9 +392,9 @@ class Recording:
         return found, bool(lines)
 
     def forwarding_at(self, ns: int) -> Mapping[str, Mapping[str, Any]]:
-        """What the nodes of an overlay forwarded by at a moment, as ``lab.telemetry.record.forwarding_state`` has it.
+        """Return an overlay's forwarding state by node at a time (see ``lab.telemetry.record.forwarding_state``).
 
-        Empty of a fabric without one, and where it was not kept.
+        Empty for a fabric without an overlay, and if it was not recorded.
         """
         found: dict[str, Mapping[str, Any]] = {}
         try:
@@ -402,7 +405,7 @@ class Recording:
         return found
 
     def truth(self) -> list[Mapping[str, Any]]:
-        """What was injected: for judging a diagnosis, never for making one."""
+        """Return the injected faults: for scoring a diagnosis, never for making one."""
         return list(read_lines(self.folder.truth))
 
     def _during(self, counter: str, port: str, phase: str | RecordingPhase | None) -> Series:
@@ -415,7 +418,7 @@ class Recording:
 
     @cached_property
     def _row_schemas(self) -> dict[str, RowSchema]:
-        """Those of a recording that is complete."""
+        """The row tables' schemas in a complete recording."""
         with damage_as_invalid(self.folder.about):
             schemas = [RowSchema.from_data(data) for data in self._about.get("rows") or ()]
         return {schema.table: schema for schema in schemas}
@@ -445,7 +448,7 @@ class Recording:
         return [self._event(dict(each)) for each in merged]
 
     def _queue_pair_changes(self) -> list[dict[str, Any]]:
-        """The rows of queue pairs as events; older recordings have these among the others."""
+        """Return the rows of queue pairs as events; older recordings store these as events."""
         if queue_pairs.SCHEMA.table not in self.grown:
             return []
         rows = self.table(queue_pairs.SCHEMA.table).rows
@@ -474,7 +477,7 @@ def _command(line: Mapping[str, Any]) -> RecordedCommand:
 
 
 def described(log: LogStore) -> dict[str, Any]:
-    """The tables of a log: keys, and columns with whether they are gauges."""
+    """Return the keys of a log's tables, and their columns with whether they are gauges."""
     return {
         name: {"keys": section.keys, "columns": {column.name: column.gauge for column in section.columns}}
         for name, section in log.sections.items()

@@ -1,4 +1,4 @@
-"""What is in a recording, in a few figures."""
+"""Key figures of a recording."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class BusyPort:
-    """A port, and bit/s of frames that it received and sent on average."""
+    """A port, and its average rates of frames received and sent, in bit/s."""
 
     port: str
     rx_bps: float
@@ -28,7 +28,7 @@ class BusyPort:
 
 @dataclass(frozen=True, slots=True)
 class RecordingSummary:
-    """A recording as a whole; times are seconds."""
+    """The key figures of a recording; times are in seconds."""
 
     began: datetime
     seconds: float
@@ -41,7 +41,7 @@ class RecordingSummary:
 
 
 def summarise(recording: Recording, most: int = 8) -> RecordingSummary:
-    """The figures; the busiest ``most`` ports."""
+    """Return the key figures, with the ``most`` busiest ports."""
     samples = recording.samples
     late = (samples["ns"] - samples["due"]) / _NS
     ports = [(name, recording.port(name)) for name in recording.ports]

@@ -1,4 +1,4 @@
-"""A table that grew during a recording: a series for each thing, with times of its own.
+"""A row table of a recording: a series for each object, with times of its own.
 
 ::
 
@@ -30,7 +30,7 @@ RowKey = tuple["str | int", ...]
 
 @dataclass(frozen=True, eq=False)
 class RowSeries:
-    """The rows of one thing: ``ns`` of CLOCK_MONOTONIC of each, in order, and the values of its columns."""
+    """The rows of one object, ordered by time: ``ns`` of CLOCK_MONOTONIC of each, and the values of its columns."""
 
     key: RowKey
     ns: NDArray[np.int64]
@@ -42,19 +42,19 @@ class RowSeries:
 
     @property
     def seconds(self) -> NDArray[np.float64]:
-        """When each row was written, since the recording began."""
+        """The time of each row, in seconds since the recording began."""
         found: NDArray[np.float64] = (self.ns - self.clock.start) / 10**9
         return found
 
     def column(self, name: str) -> NDArray[Any]:
-        """The values of a column, a value for each row; UsageError when there is no such column."""
+        """Return a column: a value for each row. UsageError if there is no such column."""
         if name not in self.columns:
             raise UsageError(f"there is no column {name}", suggest(name, self.columns, "see its columns"))
         return self.columns[name]
 
 
 class RowTable:
-    """A table of rows; iterate over it for each thing's key and series, in the order in which they appeared."""
+    """A row table; iterating yields the key and series of each object, in the order of appearance."""
 
     def __init__(self, rows: RowColumns, clock: RecordingClock) -> None:
         self.rows = rows
@@ -66,11 +66,11 @@ class RowTable:
 
     @property
     def keys(self) -> Sequence[RowKey]:
-        """The things that there were at any time, in the order in which they appeared."""
+        """The keys of all objects that ever existed, in the order of appearance."""
         return list(self._places)
 
     def series(self, key: RowKey) -> RowSeries:
-        """The rows of a thing; UsageError when there was no such thing."""
+        """Return the rows of an object; UsageError if it never existed."""
         if key not in self._places:
             known = [":".join(map(str, each)) for each in self._places]
             named = ":".join(map(str, key))

@@ -1,4 +1,4 @@
-"""A counter over time, and what is asked of it: how much it grew in a phase, how fast, how high a gauge rose."""
+"""The time series of a counter: growth in a phase, rates, the highest value of a gauge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class RecordingPhase:
-    """A part of a run that has a name; times are ns of CLOCK_MONOTONIC, and a sample was taken at either end."""
+    """A named part of a run; times are in ns of CLOCK_MONOTONIC. A sample is taken at either end."""
 
     name: str
     start: int
@@ -30,19 +30,19 @@ class RecordingPhase:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration in seconds."""
         return (self.end - self.start) / _NS
 
 
 @dataclass(frozen=True)
 class RecordingClock:
-    """The times of a recording: when it began, and its phases by name, in their order."""
+    """The times of a recording: its start, and its phases by name, in order."""
 
     start: int
     phases: Mapping[str, RecordingPhase]
 
     def phase(self, name: str) -> RecordingPhase:
-        """The phase of this name; UsageError lists those that there are."""
+        """Return the phase of this name; UsageError lists those that exist."""
         if name not in self.phases:
             have = ", ".join(self.phases) or "none"
             raise UsageError(f"the recording has no phase {name}", f"there is {have}")
@@ -51,7 +51,7 @@ class RecordingClock:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """What a counter was at each sample: ``values``, and the ``ns`` of CLOCK_MONOTONIC at which they were read."""
+    """A counter at each sample: its ``values``, read at ``ns`` of CLOCK_MONOTONIC."""
 
     name: str
     ns: NDArray[np.int64]
@@ -63,12 +63,12 @@ class Series:
         return len(self.ns)
 
     def __add__(self, other: Series) -> Self:
-        """Both together: of other queues, other ports, other reasons."""
+        """Return the sum of both, for example over queues, ports or reasons."""
         return replace(self, values=self.values + other.values, name=f"{self.name} + {other.name}")
 
     @property
     def seconds(self) -> NDArray[np.float64]:
-        """When each was read, since the recording began."""
+        """The time of each sample, in seconds since the recording began."""
         found: NDArray[np.float64] = (self.ns - self.clock.start) / _NS
         return found
 
@@ -88,37 +88,37 @@ class Series:
         return int(reductions.peak(self.values))
 
     def during(self, phase: str | RecordingPhase) -> Self:
-        """Its samples from the beginning of a phase to its end; UsageError when there is no such phase."""
+        """Return the samples of a phase; UsageError if there is no such phase."""
         wanted = self.clock.phase(phase) if isinstance(phase, str) else phase
         return self.between(wanted.start, wanted.end)
 
     def between(self, start: int, end: int) -> Self:
-        """Its samples from the last one that is not after ``start`` to the last one that is not after ``end``; ns."""
+        """Return the samples from the last one at or before ``start`` to the last one at or before ``end``; ns."""
         first = max(0, int(np.searchsorted(self.ns, start, "right")) - 1)
         behind = int(np.searchsorted(self.ns, end, "right"))
         return replace(self, ns=self.ns[first:behind], values=self.values[first:behind])
 
     def value(self, measure: Measure) -> float:
-        """The value of a measure that is made of it, in the measure's unit; of all its samples."""
+        """Return the value of a measure of this counter over all its samples, in the measure's unit."""
         return float(measure.reduce(self.values, self.ns))
 
     def delta(self) -> int:
-        """By how much a counter grew; UsageError for a gauge, which may fall."""
+        """Return the growth of a counter; UsageError for a gauge, which may fall."""
         self._require_counter()
         return int(reductions.growth(self.values))
 
     def rate(self) -> float:
-        """By how much a counter grew in a second, on average; 0.0 where no time passed."""
+        """Return the average growth of a counter per second; 0.0 if no time passed."""
         self._require_counter()
         return float(reductions.rate(self.values, self.ns))
 
     def rates(self) -> SampledRates:
-        """By how much a counter grew in a second, from sample to sample."""
+        """Return the growth of a counter per second, between consecutive samples."""
         self._require_counter()
         return SampledRates(self.seconds[1:], reductions.step_rates(self.values, self.ns))
 
     def since(self) -> float | None:
-        """Seconds into the recording at which it was first seen to have grown; None when it never did."""
+        """Return the time of the first growth, in seconds since the recording began; None if there was none."""
         moved = np.flatnonzero(reductions.steps(self.values))
         return float(self.seconds[moved[0] + 1]) if len(moved) else None
 
@@ -129,12 +129,12 @@ class Series:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SampledRates:
-    """Growth in a second between samples; ``seconds`` into the recording are those of the later one."""
+    """Growth per second between samples; ``seconds`` into the recording are those of the later sample."""
 
     seconds: NDArray[np.float64]
     values: NDArray[np.float64]
 
     @property
     def max(self) -> float:
-        """The highest; 0.0 without samples."""
+        """The highest rate; 0.0 without samples."""
         return float(self.values.max()) if len(self.values) else 0.0

@@ -1,4 +1,4 @@
-"""What a viewer shows, one moment after the other: of a fabric as it runs, or of a recording, in either direction."""
+"""The content of ``top`` and ``replay`` at any time: of a running fabric, or of a recording."""
 
 from __future__ import annotations
 
@@ -28,53 +28,53 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 _PATIENCE: Final = 10 * _NS
-"""For how long sessions of routers that do not answer are waited for."""
+"""How long to wait for the sessions of routers that do not answer, in ns."""
 _KEPT: Final = 600
-"""Looks that are kept of what runs, for a port's history: five minutes, at two a second."""
+"""Number of views kept of a running fabric for a port's history: five minutes at two a second."""
 
 
 class Film(Protocol):
-    """What can be looked at; times are ns of CLOCK_MONOTONIC."""
+    """A source of views; times are in ns of CLOCK_MONOTONIC."""
 
     @property
     def name(self) -> str:
-        """Whose it is."""
+        """The name of the fabric or the recording."""
 
     @property
     def time(self) -> str:
-        """The time in which its seconds count: "host", or "virtual" in the VM; "" where it is not known."""
+        """The time in which seconds count: "host", or "virtual" in the VM; "" if not known."""
 
     @property
     def start(self) -> int:
-        """The first moment."""
+        """The time of the first sample."""
 
     @property
     def end(self) -> int:
-        """The last moment that there is now."""
+        """The time of the last sample so far."""
 
     def look(self, sheet: Sheet, at: int) -> Snapshot:
-        """A sheet's figures at the last sample that is not after ``at``, rates over the second before it."""
+        """Return a sheet's values at the last sample at or before ``at``, with rates over the second before."""
 
     def history(self, sheet: Sheet, at: int, most: int) -> list[Snapshot]:
-        """The looks before that, at most so many, the latest first."""
+        """Return at most ``most`` views until ``at``, the latest first."""
 
     def standings(self, at: int) -> list[SessionStanding]:
-        """The routers' sessions."""
+        """Return the routers' sessions at ``at``."""
 
     def queue_pairs(self, at: int) -> list[QueuePairState]:
-        """The RDMA devices' queue pairs; none in a recording of before they were told of."""
+        """Return the RDMA devices' queue pairs at ``at``; empty for older recordings, which do not have them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """A moment that came as words."""
+    """Counters at the time of a live sample, as its words."""
 
     ns: int
     words: NDArray[np.uint64]
     sections: dict[str, CounterTable]
 
     def values(self, table: str, column: str) -> NDArray[np.uint64]:
-        """A column of all rows of a table."""
+        """Return a column of all rows of a table."""
         section = self.sections[table]
         (wanted,) = (each for each in section.columns if each.name == column)
         rows = np.arange(len(section.rows))
@@ -86,21 +86,21 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """A moment of a recording."""
+    """Counters at the time of a recorded sample."""
 
     ns: int
     counted: CounterTables
     number: int
 
     def values(self, table: str, column: str) -> NDArray[np.uint64]:
-        """A column of all rows of a table."""
+        """Return a column of all rows of a table."""
         return self.counted.at(table, column, self.number)
 
 
 class LiveFilm:
-    """A fabric as it runs, out of the log that its sampler writes: ``feed`` has it come in pieces.
+    """A running fabric, from the log that its sampler writes; ``feed`` takes the log in pieces.
 
-    It has the present only, and of the past what was looked at.
+    It only has the present, and the past views that were computed.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class LiveFilm:
         self.start = 0
 
     def feed(self, data: bytes) -> None:
-        """Take what the sampler wrote next; OperationFailed when it is nothing that a sampler writes."""
+        """Process the next output of the sampler; OperationFailed if it is not a sampler's log."""
         try:
             for frame in self._stream.feed(data):
                 self._take(frame)
@@ -128,23 +128,23 @@ class LiveFilm:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a sample to look at."""
+        """Whether a sample has arrived."""
         return bool(self._moments)
 
     @property
     def whole(self) -> bool:
-        """Whether there are samples of a whole window, and all routers have answered, or had the time to."""
+        """Whether samples of a whole window exist, and all routers have answered or timed out."""
         passed = self.end - self.start
         answered = self._known_from is not None and self.end >= self._known_from
         return self.begun and passed >= WINDOW and (answered or passed >= _PATIENCE)
 
     @property
     def end(self) -> int:
-        """The last sample's time."""
+        """The time of the last sample."""
         return self._moments[-1].ns if self._moments else self.start
 
     def look(self, sheet: Sheet, at: int) -> Snapshot:
-        """The figures of now, which are kept for the history; of a moment that is past those that were looked at."""
+        """Return the current values, and keep them for the history; for an earlier ``at``, the view kept then."""
         kept = self._looks.setdefault(sheet.name, deque(maxlen=_KEPT))
         if past := self.history(sheet, at, 1) if at < self.end else []:
             return past[0]
@@ -155,16 +155,16 @@ class LiveFilm:
         return kept[-1]
 
     def history(self, sheet: Sheet, at: int, most: int) -> list[Snapshot]:
-        """What was looked at until then."""
+        """Return the kept views until ``at``."""
         past = [look for look in self._looks.get(sheet.name, ()) if look.ns <= at]
         return past[::-1][:most]
 
     def standings(self, at: int) -> list[SessionStanding]:
-        """The routers' sessions."""
+        """Return the routers' sessions at ``at``."""
         return standings(self._events, at)
 
     def queue_pairs(self, at: int) -> list[QueuePairState]:
-        """The RDMA devices' queue pairs."""
+        """Return the RDMA devices' queue pairs at ``at``."""
         return queue_pairs(self._events, at)
 
     def _take(self, frame: LogFrame) -> None:
@@ -206,10 +206,10 @@ class LiveFilm:
 
 
 class RecordedFilm:
-    """A recording, in which every moment can be looked at, in any order."""
+    """A recording, with random access to any time."""
 
     def __init__(self, recording: Recording) -> None:
-        """InvalidInput when it has no samples, or is damaged."""
+        """InvalidInput if the recording has no samples, or is damaged."""
         self.recording = recording
         self._counted = recording.counted
         self.times: NDArray[np.int64] = recording.samples["ns"]
@@ -219,51 +219,51 @@ class RecordedFilm:
             columns = {name: self._counted.columns(name) for name in self._counted.tables}
             self._board = Dashboard(self._counted.keys, columns)
             self._told = [*recording.events(source="routing"), *recording.events(source="rdma")]
-            for sheet in SHEETS:  # what is damaged is told now, and not while it plays
+            for sheet in SHEETS:  # report damage now, not during playback
                 self.look(sheet, self.end)
             self.queue_pairs(self.end)
             self.standings(self.end)
 
     @property
     def name(self) -> str:
-        """What the recording is called."""
+        """The name of the recording."""
         return self.recording.name
 
     @property
     def time(self) -> str:
-        """The time in which its seconds count."""
+        """The time in which seconds count: "host", "virtual", or "" if not known."""
         return self.recording.time
 
     @property
     def start(self) -> int:
-        """The first sample's time."""
+        """The time of the first sample."""
         return int(self.times[0])
 
     @property
     def end(self) -> int:
-        """The last sample's time."""
+        """The time of the last sample."""
         return int(self.times[-1])
 
     def number(self, at: int) -> int:
-        """The last sample that is not after ``at``; the first where all are."""
+        """Return the index of the last sample at or before ``at``; 0 if all are later."""
         return max(0, int(np.searchsorted(self.times, at, "right")) - 1)
 
     def look(self, sheet: Sheet, at: int) -> Snapshot:
-        """A sheet's figures at the last sample that is not after ``at``."""
+        """Return a sheet's values at the last sample at or before ``at``."""
         now = self._sample(at)
         return self._board.look(sheet, now, self._sample(now.ns - WINDOW))
 
     def history(self, sheet: Sheet, at: int, most: int) -> list[Snapshot]:
-        """A look for each sample until then, the latest first."""
+        """Return a view for each sample until ``at``, the latest first."""
         last = self.number(at)
         return [self.look(sheet, int(self.times[number])) for number in range(last, max(-1, last - most), -1)]
 
     def standings(self, at: int) -> list[SessionStanding]:
-        """The routers' sessions."""
+        """Return the routers' sessions at ``at``."""
         return standings(self._told, at)
 
     def queue_pairs(self, at: int) -> list[QueuePairState]:
-        """The RDMA devices' queue pairs."""
+        """Return the RDMA devices' queue pairs at ``at``."""
         return queue_pairs(self._told, at)
 
     def _sample(self, at: int) -> _Sample:

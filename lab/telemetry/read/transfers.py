@@ -1,4 +1,4 @@
-"""Transfers of a run that came to an end: what was moved, when, and how long that, or each message of it, took."""
+"""Finished transfers of a run: their size and time, and the duration of each or of each message."""
 
 from __future__ import annotations
 
@@ -21,71 +21,71 @@ _NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One pair's, from its first message posted to its last one completed.
+    """A transfer of one pair, from its first message posted to its last one completed.
 
-    ``seconds`` are by perftest's clock; ``ns``, of CLOCK_MONOTONIC, is when its first packet was seen, some 20 ms
-    after it was sent at most.
+    ``seconds`` are by perftest's clock. ``ns``, of CLOCK_MONOTONIC, is the time at which its first packet was seen,
+    at most about 20 ms after it was sent.
     """
 
     ns: int
     src: str
     dst: str
     verb: str
-    """write, read or send: a read fetches its data from ``dst``."""
+    """write, read or send; a read fetches its data from ``dst``."""
     size: int
     """Bytes of a message."""
     qps: int
     messages: int
-    """On all QPs together."""
+    """The total of all QPs."""
     seconds: float
     times: tuple[float, ...] = ()
-    """The seconds of each message, in their order, where they went one after the other."""
+    """The seconds of each message in order, if messages were sent one at a time."""
 
     @property
     def pair(self) -> str:
-        """Who moved something to whom, ``h1:h4``, as it is asked for."""
+        """Source and destination, ``h1:h4``, as on the command line."""
         return f"{self.src}:{self.dst}"
 
     @property
     def end_ns(self) -> int:
-        """When it ended, as exactly as it is known when it began."""
+        """The end time, with the accuracy of the start time."""
         return self.ns + round(self.seconds * _NS)
 
     @property
     def bytes(self) -> int:
-        """Payload."""
+        """The payload in bytes."""
         return self.size * self.messages
 
     @property
     def goodput_bps(self) -> float:
-        """Payload, bit/s, on average."""
+        """The average payload rate, in bit/s."""
         return self.bytes * 8 / self.seconds
 
     @property
     def message_median(self) -> float | None:
-        """Seconds of which half of the messages took no more; None where none was timed."""
+        """The median duration of a message, in seconds; None if messages were not timed."""
         return float(np.median(self.times)) if self.times else None
 
     @property
     def message_max(self) -> float | None:
-        """Seconds that the slowest message took; None where none was timed."""
+        """The duration of the slowest message, in seconds; None if messages were not timed."""
         return max(self.times, default=None)
 
     @property
     def ends(self) -> NDArray[np.float64]:
-        """Seconds from its beginning to the end of each message that was timed: the times of the series below."""
+        """Seconds from the start to the end of each timed message: the times of ``goodputs``."""
         found: NDArray[np.float64] = np.cumsum(np.asarray(self.times, np.float64))
         return found
 
     @property
     def goodputs(self) -> NDArray[np.float64]:
-        """Payload in bit/s while each message that was timed was under way: a time series."""
+        """The payload rate during each timed message, in bit/s: a time series."""
         found: NDArray[np.float64] = self.size * 8 / np.asarray(self.times, np.float64)
         return found
 
 
 def read_transfers(path: Path) -> tuple[Transfer, ...]:
-    """Those in a file of a recording, in the order in which they ended; InvalidInput when it is damaged."""
+    """Read the transfers of a recording, in the order of their ends; InvalidInput if the file is damaged."""
     try:
         return tuple(_read(line) for line in read_lines(path))
     except (TypeError, ValueError, KeyError, OverflowError) as error:

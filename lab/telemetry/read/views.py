@@ -1,4 +1,4 @@
-"""What a recording has counters of, as a check asks for them: ports, RDMA devices, nodes.
+"""The counters of a recording by object, for checks: ports, RDMA devices, nodes.
 
 ::
 
@@ -33,9 +33,9 @@ _ALL: Final = range(8)
 
 @dataclass(frozen=True, slots=True)
 class PortView:
-    """A port by its name, ``leaf1:swp3``; of a host ``h1:rx-eth1`` is what drains its NIC.
+    """A port by its name, ``leaf1:swp3``; on a host, ``h1:rx-eth1`` is the drain of its NIC.
 
-    Without a priority, queue or group it is the sum of all eight.
+    Counters without a priority, queue or group are the sum of all eight.
     """
 
     name: str
@@ -43,7 +43,7 @@ class PortView:
     _counted: CounterTables
 
     def counter(self, name: str) -> Series:
-        """A counter as ``rocelab counters`` names it, ``rx_prio3_pause``; UsageError when there is none."""
+        """Return a counter by its name in ``rocelab counters``, ``rx_prio3_pause``; UsageError if there is none."""
         found = _NUMBERED.match(name)
         if found is None:
             return self._of(("ports", "interfaces"), name, self.key)
@@ -52,14 +52,14 @@ class PortView:
 
     @property
     def plain(self) -> bool:
-        """Whether it is a port of a plain link, which counts no priorities, queues and groups."""
+        """Whether this is a port of a plain link, which does not count by priority, queue or group."""
         return self._counted.has("interfaces", self.key)
 
     def series(self, measure: Measure, priority: int | None = None) -> Series:
-        """The counters of a measure, added up; UsageError where the port does not count them.
+        """Return the sum of a measure's counters; UsageError if the port does not count them.
 
-        Without a ``priority`` (or queue, or group) those of all eight are added, too. A measure of which the highest
-        counts has no such sum: it is a UsageError, and ``value`` reduces it.
+        Without a ``priority`` (or queue, or group) all eight are added up. A measure that takes the highest of them
+        has no such sum and raises UsageError; use ``value``.
         """
         if priority is None and measure.highest and not self.plain:
             raise UsageError(f"{measure.title} of {self.name} is of a priority", "name one")
@@ -68,10 +68,10 @@ class PortView:
     def value(
         self, measure: Measure, phase: str | RecordingPhase | None = None, priority: int | None = None
     ) -> float:
-        """The value of a measure in a phase, or over all samples, in the measure's unit.
+        """Return the value of a measure in a phase, or over all samples, in the measure's unit.
 
-        UsageError as of ``series``, and where there is no such phase. Without a ``priority`` it is of the whole port:
-        the sum of all eight, or the highest.
+        Raises like ``series``, and UsageError for an unknown phase. Without a ``priority`` it is the value of the
+        whole port: the sum of all eight, or the highest.
         """
         one = priority is not None or not measure.scope.numbered or self.plain
         series = [self.series(measure, number) for number in ([priority] if one else _ALL)]
@@ -79,43 +79,43 @@ class PortView:
         return measure.combine(np.array([window.value(measure) for window in windows]))
 
     def rx_pause(self, priority: int | None = None) -> Series:
-        """PFC frames that paused it."""
+        """Return the number of PFC frames that paused the port."""
         return self._sum("rx_prio{n}_pause", priority)
 
     def tx_pause(self, priority: int | None = None) -> Series:
-        """PFC frames by which it paused its peer."""
+        """Return the number of PFC frames with which the port paused its peer."""
         return self._sum("tx_prio{n}_pause", priority)
 
     def paused(self, priority: int) -> Series:
-        """Microseconds that it was paused."""
+        """Return the microseconds for which the port was paused."""
         return self.counter(f"rx_prio{priority}_pause_duration")
 
     def rx_bytes(self, priority: int | None = None) -> Series:
-        """Bytes received, without FCS."""
+        """Return the bytes received, without FCS."""
         return self._traffic("rx", "bytes", priority)
 
     def tx_bytes(self, priority: int | None = None) -> Series:
-        """Bytes sent, without FCS; PFC frames are not among them."""
+        """Return the bytes sent, without FCS and without PFC frames."""
         return self._traffic("tx", "bytes", priority)
 
     def rx_packets(self, priority: int | None = None) -> Series:
-        """Packets received."""
+        """Return the packets received."""
         return self._traffic("rx", "packets", priority)
 
     def tx_packets(self, priority: int | None = None) -> Series:
-        """Packets sent."""
+        """Return the packets sent."""
         return self._traffic("tx", "packets", priority)
 
     def depth(self, queue: int | None = None) -> Series:
-        """Bytes that wait in a queue: a gauge."""
+        """Return the bytes waiting in a queue: a gauge."""
         return self._sum("queue{n}_depth_bytes", queue)
 
     def marked(self, queue: int | None = None) -> Series:
-        """Packets marked CE."""
+        """Return the packets marked CE."""
         return self._sum("queue{n}_ecn_marked", queue)
 
     def drops(self, queue: int | None = None, reason: str = "") -> Series:
-        """Packets dropped in a queue: for a ``reason``, as ``headroom`` and ``limit``, or for any."""
+        """Return the packets dropped in a queue: for a ``reason`` like ``headroom`` or ``limit``, or for any."""
         columns = [name for name in self._counted.columns("queues") if re.match(r"queue_drop_.*_packets$", name)]
         reasons = {name.removeprefix("queue_drop_").removesuffix("_packets"): name for name in columns}
         if reason and reason not in reasons:
@@ -161,7 +161,7 @@ class PortView:
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
-    """An RDMA device, or a node's pool: one table's row, whose counters have names of their own."""
+    """An RDMA device, or the shared buffer of a node: one row of a table, with counters of its own."""
 
     name: str
     table: str
@@ -170,25 +170,25 @@ class DeviceView:
 
     @property
     def counters(self) -> Mapping[str, bool]:
-        """What it counts, and of each whether it is a gauge."""
+        """Map its counters to whether each is a gauge."""
         return self._counted.columns(self.table)
 
     def counter(self, name: str) -> Series:
-        """A counter by its name in the kernel; UsageError when there is none."""
+        """Return a counter by its kernel name; UsageError if there is none."""
         if name not in self.counters:
             raise UsageError(f"{self.name} has no counter {name}", suggest(name, self.counters, "see its counters"))
         return self._counted.series(self.table, name, self.key, f"{self.name} {name}")
 
     def series(self, measure: Measure) -> Series:
-        """The counters of a measure, added up; UsageError where there is none."""
+        """Return the sum of a measure's counters; UsageError if one does not exist."""
         return _total(self.counter(name) for name in measure.counters)
 
     def counts(self, measure: Measure) -> bool:
-        """Whether it has the counters of a measure."""
+        """Whether it has all counters of a measure."""
         return self.counters.keys() >= set(measure.counters)
 
     def value(self, measure: Measure, phase: str | RecordingPhase | None = None) -> float:
-        """The value of a measure in a phase, or over all samples; UsageError as of ``series``."""
+        """Return the value of a measure in a phase, or over all samples; raises like ``series``."""
         series = self.series(measure)
         return (series if phase is None else series.during(phase)).value(measure)
 

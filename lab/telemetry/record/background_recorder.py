@@ -1,4 +1,4 @@
-"""A recorder that runs on when the command that began it has ended: until it is stopped, or its fabric is gone."""
+"""A recorder that outlives the command that started it: it runs until it is stopped, or its fabric is gone."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from lab.backends.backend import Fabric
 
 _LOOK: Final = 1.0
-"""Seconds between two looks whether there is still something to record."""
+"""Seconds between two checks whether the fabric still exists."""
 
 
 def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -> None:
-    """Have a process of its own record, and return when it does; what it cannot is raised here."""
+    """Start a recorder in a process of its own and return when it records; its errors are raised here."""
 
     def work(control: Control) -> None:
         _join(fabric)
@@ -42,7 +42,7 @@ def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -
 
 
 def _join(fabric: Fabric) -> None:
-    """Be one of the fabric's programs, which its end ends."""
+    """Join the fabric's cgroup, so that teardown of the fabric ends this process."""
     with cgroup.opened(fabric.state.groups / "recorders") as group:
         if group is not None:
             os.write(group, b"0")

@@ -1,7 +1,7 @@
-"""The commands of a recording as a terminal that can be played: asciicast v2, as asciinema's documentation has it.
+"""Render the commands of a recording as a terminal session: asciicast v2, asciinema's format.
 
-It is no terminal that was recorded, but a rendering of what ``commands.jsonl`` has: each command is typed when it
-began, and all of its output comes when it ended. A phase is a marker.
+The session is not recorded, but rendered from ``commands.jsonl``: a command appears when it began, its whole output
+when it ended. A phase is a marker.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 WIDTH: Final = 120
-"""Columns, in which most output fits; a player breaks longer lines."""
+"""Columns, wide enough for most output; players wrap longer lines."""
 HEIGHT: Final = 30
 
 
 def write_cast(folder: Folder, about: Mapping[str, Any]) -> Path | None:
-    """Write ``terminal/commands.cast``, where there were commands; OSError when the disk is full."""
+    """Write ``terminal/commands.cast`` if there were commands; OSError if the disk is full."""
     commands = list(read_lines(folder.commands))
     if not commands:
         return None
@@ -53,7 +53,7 @@ def _phases(folder: Folder) -> Iterator[tuple[int, str, str]]:
 
 
 def _told(commands: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str, str]]:
-    """What stands on the terminal, by time; who ended while another was typed last has its line typed again."""
+    """Yield the terminal's output by time; a command that ends after another was typed has its line repeated."""
     moments = [(int(each["ns"]), False, number) for number, each in enumerate(commands)]
     moments += [(int(each["end_ns"]), True, number) for number, each in enumerate(commands)]
     last = -1

@@ -1,4 +1,4 @@
-"""The end of a recording: its log becomes tables and events, and only then is it called complete."""
+"""Finish a recording: convert its log to tables and events, then mark it complete."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def finish(folder: Folder, about: Mapping[str, Any]) -> None:
-    """Make tables and events of the log, and take that away; OSError when the disk is full: it is still there then.
+    """Convert the log to tables and events, then delete it; OSError if the disk is full, and the log is kept.
 
-    Fine to repeat after whatever cut it short.
+    An interrupted call may be repeated.
     """
     log = LogStore(folder.log)
     folder.tables.mkdir(exist_ok=True)

@@ -1,9 +1,15 @@
-"""What the devices of an overlay forward by, now: interfaces, tunnels, whom they flood to, and what BGP runs with.
+"""The current forwarding state of an overlay's devices: interfaces, tunnels, flood lists, BGP configuration.
 
-Of each node its ``interfaces`` (``name``, ``mac``, ``mtu``, ``kind``, ``addresses``; a VLAN's ``vlan``; a tunnel's
-``vni``, ``local`` address, ``tos`` and ``vlan``; the ``vlans`` of a bridge's other ports; a member's ``bond``), of a
-leaf its ``fdb`` as ``bridge -json`` has it, of a switch ``bgp``: what bgpd runs with, and where it has bonds
-``mgmt``: what its interfaces do. It is what an engineer reads from the devices, and nothing of what was meant.
+A node has ``interfaces``, each with ``name``, ``mac``, ``mtu``, ``kind`` and ``addresses``, and depending on its
+kind:
+
+* a VLAN interface: ``vlan``
+* a tunnel: ``vni``, ``local`` address, ``tos`` and ``vlan``
+* another port of a bridge: ``vlans``
+* a member of a bond: ``bond``
+
+A leaf has an ``fdb`` in the format of ``bridge -json``. A switch has ``bgp``, the running configuration of bgpd, and
+with bonds ``mgmt``, the configuration of its interfaces. This is what the devices show, not what was configured.
 """
 
 from __future__ import annotations
@@ -25,14 +31,14 @@ if TYPE_CHECKING:
 _BRIDGE: Final = "fdb show\nvlan show\n"
 _BGP: Final = "bgpd"
 _OF_INTERFACES: Final = ("mgmtd", "zebra")
-"""Who knows what FRR's interfaces are configured with: the first, where it runs (seen in FRR 10.3)."""
+"""The daemons that know FRR's interface configuration: the first one, if it runs (seen in FRR 10.3)."""
 _CONFIGURATION: Final = "write terminal"
 
 
 def forwarding_of(fabric: Fabric) -> dict[str, Any]:
-    """By name of each node of a fabric with an overlay, empty of another and of plain VLANs, where nobody runs BGP.
+    """Return the forwarding state by node; empty without an overlay, and for plain VLANs, which run no BGP.
 
-    What does not answer says why instead.
+    A node that does not answer has the error as ``complaint``.
     """
     if fabric.topology.overlay is None or fabric.topology.overlay.plain:
         return {}
@@ -70,7 +76,7 @@ def _interfaces(namespace: Namespace) -> dict[str, Any]:
 
 
 def _interface(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """What is of an interface and no timer of the kernel's."""
+    """Return the properties of an interface, without the kernel's timers."""
     link = shown.get("linkinfo", {})
     kind, data = str(link.get("info_kind", "")), link.get("info_data", {})
     addresses = [f"{each['local']}/{each['prefixlen']}" for each in shown.get("addr_info", ()) if "local" in each]
@@ -89,7 +95,7 @@ def _interface(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_its_vlan(interface: dict[str, Any], vlans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A tunnel with the VLAN of the bridge that it carries, any other port with all of its VLANs."""
+    """Add the bridge's VLANs: for a tunnel the one that it carries, for other ports all."""
     own = [each["vlan"] for entry in vlans if entry["ifname"] == interface["name"] for each in entry.get("vlans", ())]
     if not own or interface["kind"] == "bridge":
         return interface

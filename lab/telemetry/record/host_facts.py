@@ -1,4 +1,4 @@
-"""Where a recording was made: what its figures depend on besides the fabric."""
+"""Facts about the recording machine that affect results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 
 
 def host_facts() -> dict[str, Any]:
-    """Kernel, CPU, who plays the machine, whose time it lives in, and versions."""
+    """Return kernel, CPU, hypervisor vendor, kind of time (host or virtual), and versions."""
     return {
         "rocelab": __version__,
         "python": platform.python_version(),

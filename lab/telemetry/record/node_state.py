@@ -1,7 +1,7 @@
-"""The state of a fabric at a moment: what forwards packets, and what was configured to.
+"""A snapshot of a fabric's state: forwarding tables and configuration.
 
-Of each node: links, routes and neighbours as ``ip -json`` has them, the FDB as ``bridge -json``, what each of FRR's
-daemons runs with, and the qos of its ports.
+Each node has links, routes and neighbours in the format of ``ip -json``, the FDB in that of ``bridge -json``, the
+running configuration of each FRR daemon, and the QoS of its ports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONFIGURATION: Final = "write terminal"
 
 
 def state_of(fabric: Fabric) -> dict[str, Any]:
-    """The state of every node, by name; what does not answer says why instead."""
+    """Return the state of every node by name; a node that does not answer has the error as ``complaint``."""
     with ThreadPoolExecutor() as readers:
         found = list(readers.map(lambda node: _of_node(fabric, node.name), fabric.topology.nodes))
     return dict(zip(fabric.topology.by_name, found, strict=True))
@@ -48,7 +48,7 @@ def _forwarding(namespace: Namespace) -> dict[str, Any]:
 
 
 def documents(said: str, count: int) -> list[Any]:
-    """JSON documents, one behind the other, filled up to ``count``: some versions of ip print none of nothing."""
+    """Parse concatenated JSON documents, padded to ``count``: some versions of ip print nothing for an empty list."""
     found: list[Any] = []
     decoder = json.JSONDecoder()
     rest = said.lstrip()
@@ -60,7 +60,7 @@ def documents(said: str, count: int) -> list[Any]:
 
 
 def _configurations(fabric: Fabric, name: str) -> dict[str, str]:
-    """What each daemon runs with, as it says itself."""
+    """Return the running configuration of each daemon."""
     found = {}
     for socket in sorted(fabric.router(name).directory.glob("*.vty")):
         try:

@@ -1,6 +1,6 @@
-"""A shell on the caller's terminal, recorded as it is seen: asciicast v2, as asciinema's documentation has it.
+"""Record a shell on the caller's terminal: asciicast v2, asciinema's format.
 
-Times are those of the recording, so that what was typed stands beside what the counters did.
+Times are those of the recording, so that input can be compared with the counters.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 _CHUNK: Final = 4096
 _NO_ESCAPE: Final = None
-"""Every key is the shell's: who wants to leave types exit."""
+"""Disables pexpect's escape key: every key goes to the shell, and ``exit`` leaves it."""
 
 
 class Cast:
-    """A terminal as a file that grows with it: readable however whoever writes it ends."""
+    """A terminal recording, written line by line: readable even if its writer is killed."""
 
     def __init__(self, file: TextIO, start: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """``start`` is the moment, by ``clock``, from which times count, in ns."""
+        """``start`` is the origin of all times, by ``clock``, in ns."""
         self._file, self._start, self._clock = file, start, clock
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._size: list[object] | None = None
@@ -49,7 +49,7 @@ class Cast:
         self._line({"version": 2, "width": columns, "height": rows, "timestamp": began, "title": title})
 
     def output(self, data: bytes) -> bytes:
-        """What the terminal shows now, handed back; a character that is cut in two comes whole with the next."""
+        """Record terminal output and return it unchanged; a character split between two reads follows later."""
         if self._size is not None:
             self._line(self._size)
             self._size = None
@@ -58,7 +58,7 @@ class Cast:
         return data
 
     def resized(self, rows: int, columns: int) -> None:
-        """The terminal is of another size from now on; written before what it shows next: a signal may tell it."""
+        """Note a new terminal size, for use in signal handlers: it is written before the next output."""
         self._size = [self._now(), "r", f"{columns}x{rows}"]
 
     def _now(self) -> float:
@@ -70,9 +70,9 @@ class Cast:
 
 
 def record_terminal(folder: Folder, argv: Sequence[str], environment: Mapping[str, str]) -> tuple[int, Path]:
-    """Run a program on the caller's terminal until it ends; its exit code, as shells have it, and the file.
+    """Run a program on the caller's terminal until it ends; return its exit code, as in shells, and the file.
 
-    OperationFailed when the recording is gone or the program does not start.
+    OperationFailed if the recording is gone or the program does not start.
     """
     about = read_about(folder)
     with _new_file(folder) as file:
@@ -101,14 +101,14 @@ def _played(argv: Sequence[str], environment: Mapping[str, str], cast: Cast) -> 
 
 
 def _show_rest(child: Any, cast: Cast) -> None:
-    """What it said last: ``interact`` ends with the program, and may leave that unread."""
+    """Show the remaining output: ``interact`` returns when the program ends, and may leave some unread."""
     with contextlib.suppress(pexpect.EOF, pexpect.TIMEOUT):
         while True:
             os.write(sys.stdout.fileno(), cast.output(child.read_nonblocking(_CHUNK, timeout=0)))
 
 
 def _new_file(folder: Folder) -> TextIO:
-    """The next ``shell-N.cast`` that nobody has: several people may look at one fabric."""
+    """Create the next free ``shell-N.cast``: several people may record shells of one fabric."""
     folder.terminal.mkdir(exist_ok=True)
     for number in count(1):
         try:

@@ -1,4 +1,4 @@
-"""Making a recording: of a fabric that runs, while the caller drives it.
+"""Record a running fabric while the caller drives it.
 
 ::
 
@@ -7,8 +7,8 @@
         ...
         recorder.phase("inject")
 
-Samples are taken, and packets captured, by processes of the recorder's own: a caller who is busy delays neither. A
-sample is taken at each phase's beginning, so that what grew in a phase is exact.
+Processes of the recorder's own take samples and capture packets: a busy caller delays neither. A sample is taken at
+the beginning of each phase, so that growth in a phase is exact.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NS: Final = 10**9
 
 @dataclass
 class Recorder:
-    """A recording that is being made; make it with ``begin``, and end it with ``end`` or as a context manager."""
+    """A recording in progress; start it with ``begin``, end it with ``end`` or as a context manager."""
 
     folder: Folder
     fabric: Fabric
@@ -73,11 +73,11 @@ class Recorder:
         parameters: Mapping[str, Any] | None = None,
         state: bool = True,
     ) -> Self:
-        """Record a fabric into a directory, which is made; ``captures`` are links as ``rocelab capture`` takes them.
+        """Record a fabric into a directory, created if needed; ``captures`` are links as in ``rocelab capture``.
 
-        Of their packets ``snaplen`` bytes are kept. With ``state``, that of all nodes is kept before and after.
-        Returns when samples are being taken. UsageError when the directory has something in it, OperationFailed when
-        it cannot be written.
+        ``snaplen`` bytes of each packet are kept. With ``state``, the state of all nodes is kept before and after.
+        Returns once samples are being taken. UsageError if the directory is not empty, OperationFailed if it cannot
+        be written.
         """
         if not 0 < hz <= MOST_HZ:
             raise UsageError(f"{hz:g} samples a second cannot be", f"take up to {MOST_HZ:g}")
@@ -111,7 +111,7 @@ class Recorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
-        """Finish the recording also when the block failed, or was interrupted; that it did is kept in it."""
+        """Finish the recording even if the block failed or was interrupted, and record the reason."""
         try:
             self.end(why="" if error is None else f"{type(error).__name__}: {error}")
         except OperationFailed:
@@ -119,7 +119,7 @@ class Recorder:
                 raise
 
     def phase(self, name: str) -> int:
-        """What begins now is called so; what was before ends. Returns the time of the sample between them."""
+        """Begin a phase, which ends the previous one. Return the time of the sample between them."""
         began = self._note("phase", name=name)
         if self.with_state:
             self._keep_configuration(began)
@@ -127,11 +127,11 @@ class Recorder:
         return began
 
     def note(self, text: str, **data: Any) -> int:
-        """Something worth knowing later, and when that was."""
+        """Record a note, and return its time."""
         return self._note("note", text=text, **data)
 
     def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
-        """A command that has been run in a node, "" for none, since ``began`` of CLOCK_MONOTONIC in ns."""
+        """Record a finished command of a node ("" for none); it ``began`` at this time of CLOCK_MONOTONIC in ns."""
         self._append(
             self.folder.commands,
             {
@@ -141,35 +141,35 @@ class Recorder:
         )  # fmt: skip
 
     def transfer(self, transfer: Transfer) -> None:
-        """A transfer that has come to its end."""
+        """Record a finished transfer."""
         self._append(self.folder.transfers, asdict(transfer))
 
     def truth(self, **data: Any) -> None:
-        """What is being injected: kept apart, where no diagnosis reads it."""
+        """Record an injected fault, apart from all files that diagnosis reads."""
         self._append(self.folder.truth, {"ns": time.monotonic_ns(), **data})
 
     def rest(self) -> None:
-        """Record nothing from now on until ``wake``: no sample, and nothing that ports, kernel and routers tell."""
+        """Pause until ``wake``: no samples, and no events of ports, kernel and routers."""
         _answer(self.folder, self._sampler, "rest")
 
     def wake(self) -> None:
-        """Go on after a rest."""
+        """Resume recording after ``rest``."""
         _answer(self.folder, self._sampler, "wake")
 
     @property
     def sampler_pid(self) -> int:
-        """The process that takes the samples."""
+        """The PID of the sampler."""
         return self._sampler.pid
 
     def is_live(self) -> bool:
-        """Whether it still records; False when the fabric is gone, or the disk is full."""
+        """Whether it still records; False if the fabric is gone, or the disk is full."""
         said = self._sampler.ask({"do": "look"})
         return not said["gone"] and not said["failure"]
 
     def end(self, why: str = "") -> None:
-        """Take the last sample and make what readers take of it; fine when it has ended.
+        """Take the last sample and finish the recording; no effect if it has ended.
 
-        OperationFailed when it could not be finished: what was recorded until then can be read.
+        OperationFailed if it could not be finished; what was recorded until then remains readable.
         """
         if self._ended:
             return
@@ -203,9 +203,9 @@ class Recorder:
         return ns
 
     def _keep_configuration(self, ns: int) -> None:
-        """What the ports' configuration is now, of the nodes where it is another one than was kept last.
+        """Record the port configuration of nodes whose configuration changed since it was recorded last.
 
-        A line without nodes says that nothing has changed, where no line says nothing.
+        A line without nodes states that nothing changed. A missing line states nothing.
         """
         now = self.fabric.state.load_qos()
         changed = {name: dump_node(node) for name, node in now.items() if self._configured.get(name) != node}
@@ -213,7 +213,7 @@ class Recorder:
         self._append(self.folder.configuration, {"ns": ns, "nodes": changed})
 
     def _keep_forwarding(self, ns: int) -> None:
-        """What the nodes of an overlay forward by now, of those where it is another than was kept last."""
+        """Record the forwarding state of an overlay's nodes whose state changed since it was recorded last."""
         now = forwarding_of(self.fabric)
         changed = {name: node for name, node in now.items() if self._forwards.get(name) != node}
         self._forwards = now

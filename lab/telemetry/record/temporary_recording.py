@@ -1,4 +1,4 @@
-"""A window of a running fabric, recorded: what is looked at once, and then thrown away."""
+"""Record a window of a running fabric into a temporary recording, which the caller deletes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def record_window(
     seconds: float,
     meanwhile: Callable[[Recorder], AbstractContextManager[None]] | None = None,
 ) -> str:
-    """Record a fabric into a directory for so long; returns what the phase is called that is the window.
+    """Record a fabric into a directory for ``seconds``; return the name of the phase that is the window.
 
-    ``meanwhile`` makes something happen in it, and what that takes to begin is of the window, too. State and
-    configuration are those of its beginning. Errors as of ``Recorder``.
+    ``meanwhile`` runs something during the window; its startup time is part of the window. State and configuration
+    are recorded at the beginning. Raises like ``Recorder``.
     """
     with Recorder.begin(path, fabric) as recorder:
         recorder.phase(_NAME)
         with meanwhile(recorder) if meanwhile else contextlib.nullcontext():
             time.sleep(seconds)
-        recorder.with_state = False  # nobody reads what it is afterwards, and asking all routers takes seconds
+        recorder.with_state = False  # nobody reads the state after the window, and reading it takes seconds
         recorder.phase("")
     return _NAME

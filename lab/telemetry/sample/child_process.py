@@ -1,6 +1,6 @@
-"""A process of a recorder's own: a fork, which has imported what it needs, with nothing of its parent's left open.
+"""Child processes of a recorder: forks with imported modules, but none of the parent's descriptors.
 
-It ends with its parent, however that ends. Who talks to it has one socket; what it closes ends the work, too.
+The child ends when its parent ends, for any reason. They talk over one socket; closing it ends the child's work.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _AT_ONCE: Final = 1e-3
 
 
 class Control:
-    """The child's end: what its parent says, and whether there still is one."""
+    """The child's end: receives requests of the parent and detects its end."""
 
     def __init__(self, end: socket.socket, parent: int) -> None:
         self._end = end
         self.descriptors = (end.fileno(), parent)
 
     def heard(self) -> dict[str, Any] | None:
-        """What the parent said next, after a poll said that there is something; None when it is gone."""
+        """Wait for the next request of the parent; None if the parent is gone."""
         watched = select.poll()
         for descriptor in self.descriptors:
             watched.register(descriptor, select.POLLIN)
@@ -44,18 +44,18 @@ class Control:
         return json.loads(message) if message else None
 
     def say(self, answer: dict[str, Any]) -> None:
-        """Answer; fine when nobody listens any more."""
+        """Send an answer; ignored if the parent is gone."""
         with contextlib.suppress(OSError):
             self._end.send(json.dumps(answer).encode())
 
 
 class Offspring:
-    """The parent's end of a child that does ``work``; ``keep`` are the descriptors that it needs."""
+    """The parent's end of a child that runs ``work``; ``keep`` are descriptors that stay open in the child."""
 
     def __init__(self, name: str, work: Callable[[Control], None], keep: Iterable[int] = ()) -> None:
         self._name = name
         self._unanswered = 0
-        """Questions that it has not answered."""
+        """Number of requests without an answer so far."""
         self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.pidfd_open(os.getpid())
         try:
@@ -68,14 +68,14 @@ class Offspring:
             theirs.close()
 
     def ask(self, message: dict[str, Any], timeout: float = 60.0) -> dict[str, Any]:
-        """What it answers; OperationFailed when it has ended, or does not answer in time.
+        """Send a request and return the answer; OperationFailed if the child has ended, or does not answer in time.
 
-        It answers each question, in their order: an answer that comes too late is that of the question before.
+        The child answers requests in order, so that late answers to earlier requests are recognised and skipped.
         """
         deadline = time.monotonic() + timeout
         try:
             self._end.settimeout(timeout)
-            with contextlib.suppress(OSError):  # one that failed has said so, and nobody listens
+            with contextlib.suppress(OSError):  # a failed child has sent its error and does not read any more
                 self._end.send(json.dumps(message).encode())
                 self._unanswered += 1
             while True:
@@ -96,11 +96,11 @@ class Offspring:
     def _heard(self) -> bytes:
         try:
             return self._end.recv(_LONGEST)
-        except ConnectionResetError:  # told once, of a child that ended with our words unread: its own come after
+        except ConnectionResetError:  # raised once if the child ended with requests unread: its answer follows
             return self._end.recv(_LONGEST)
 
     def end(self) -> int:
-        """Let go, wait until it has ended, and return its exit code."""
+        """Close the socket, wait until the child has ended, and return its exit code."""
         self._end.close()
         with contextlib.suppress(ChildProcessError):
             return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -108,13 +108,13 @@ class Offspring:
 
 
 def failure(said: dict[str, Any]) -> LabError:
-    """The error that a child answered with."""
+    """Convert a child's error answer to an exception."""
     return (UsageError if said["usage"] else OperationFailed)(said["message"], said["remedy"])
 
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # Of threads that hold locks: the child takes none but those of modules that are imported by now.
+        # The warning is about locks of other threads: the child only uses those of modules imported by now.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
@@ -141,7 +141,7 @@ def _be_child(control: Control, work: Callable[[Control], None], keep: set[int])
 
 
 def _close_all_but(keep: set[int]) -> None:
-    """Locks, and terminals, of the parent's are not ours to hold."""
+    """Close the parent's locks and terminals."""
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for stream in range(3):
         if stream not in keep:
@@ -153,5 +153,5 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def allow(count: int) -> None:
-    """Let this process, and those that it forks, have so many more files open."""
+    """Raise the limit on open files by ``count``, for this process and its children."""
     process.allow_descriptors(count)

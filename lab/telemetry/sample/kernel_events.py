@@ -1,4 +1,4 @@
-"""What rtnetlink told, in words: links that go up and down, neighbours, routes. What changes nothing is left out."""
+"""Decode rtnetlink messages as events: links, neighbours, routes. Messages that change nothing are omitted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from lab.kernel.netlink.nlmsg import Attributes
 
-# Of <linux/rtnetlink.h>, <linux/if_link.h>, <linux/neighbour.h>.
+# From <linux/rtnetlink.h>, <linux/if_link.h>, <linux/neighbour.h>.
 _LINKS: Final = {16: False, 17: True}
-"""RTM_NEWLINK, RTM_DELLINK: whether it goes."""
+"""RTM_NEWLINK and RTM_DELLINK, mapped to whether the link is removed."""
 _ROUTES: Final = {24: False, 25: True}
 _NEIGHBOURS: Final = {28: False, 29: True}
 _IFINFOMSG: Final = struct.Struct("=BxHiII")
@@ -41,16 +41,16 @@ _LOCAL_TABLE: Final = 255
 
 
 class KernelNews:
-    """Makes events of messages; it knows the interfaces of each node, and what was told of them before."""
+    """Converts rtnetlink messages to events; keeps each node's interfaces and the last state of each object."""
 
     def __init__(self, nodes: Sequence[Mapping[str, Any]]) -> None:
-        """``nodes`` have a name, and their ``interfaces``: names by index."""
+        """``nodes`` have a name, and ``interfaces``: names by index."""
         self._names = [str(node["name"]) for node in nodes]
         self._interfaces = [{int(index): str(name) for index, name in node["interfaces"].items()} for node in nodes]
         self._known: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def events(self, ns: int, number: int, data: bytes) -> Iterator[dict[str, Any]]:
-        """What the kernel told of node ``number`` at ``ns``; nothing for a message that is damaged."""
+        """Yield the events of a message of node ``number`` at ``ns``; none if the message is damaged."""
         for message in messages(data):
             try:
                 told = self._told(number, message.kind, message.content)
@@ -69,7 +69,7 @@ class KernelNews:
         return None
 
     def _news_of(self, kind: str, number: int, names: Sequence[str], state: dict[str, Any]) -> dict[str, Any] | None:
-        """The state, unless it is what was told last of the same thing."""
+        """Return the state as an event; None if it equals the object's last one."""
         key = (kind, self._names[number], *names)
         if self._known.get(key) == state:
             return None
@@ -111,7 +111,7 @@ class KernelNews:
         found = attributes(content[_RTMSG.size :])
         if table == _LOCAL_TABLE or kind not in _TYPES:
             return None
-        if _RTA_TABLE in found:  # the header has eight bits for it, and the attribute all
+        if _RTA_TABLE in found:  # The header has 8 bits for the table, the attribute 32.
             (table,) = struct.unpack("=I", found[_RTA_TABLE])
         wide = 4 if family == socket.AF_INET else 16
         prefix = f"{ip_address(found.get(_RTA_DST, bytes(wide)))}/{length}"
@@ -125,7 +125,7 @@ class KernelNews:
         if _RTA_GATEWAY in found:
             state["gateway"] = str(ip_address(found[_RTA_GATEWAY]))
         metric = struct.unpack("=I", found[_RTA_PRIORITY])[0] if _RTA_PRIORITY in found else 0
-        # Of several routes to one prefix, as a host with several NICs has, each is a thing of its own.
+        # A prefix may have several routes, for example on a host with several NICs: each is an object of its own.
         several = {"metric": metric} if protocol not in _LEARNT else {}
         return self._news_of("route", number, [prefix, str(table), *map(str, several.values())], state | several)
 
@@ -134,7 +134,7 @@ class KernelNews:
 
 
 def _outgoing(found: Attributes) -> Iterator[int]:
-    """Indices of the interfaces of all next hops."""
+    """Yield the interface indices of all next hops."""
     if _RTA_OIF in found:
         yield struct.unpack("=i", found[_RTA_OIF])[0]
     data = found.get(_RTA_MULTIPATH, b"")

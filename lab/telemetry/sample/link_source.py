@@ -1,4 +1,4 @@
-"""The counters of the interfaces of plain links, as words of a sample: one request a namespace."""
+"""The counters of plain links' interfaces, as words of a sample: one request a namespace."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class LinkSource:
-    """What the named interfaces of some namespaces count; one that is gone keeps its last values."""
+    """The counters of named interfaces in some namespaces; an interface that is gone keeps its last values."""
 
     def __init__(self, wanted: Mapping[str, tuple[Namespace, Sequence[str]]], start: int) -> None:
-        """``wanted`` has the namespace and the interfaces of each node; OperationFailed when one is gone."""
+        """``wanted`` maps a node to its namespace and interfaces; OperationFailed if a namespace is gone."""
         self._readers: list[tuple[LinkStats, dict[int, int]]] = []
         names: list[tuple[str, str]] = []
         for node, (namespace, interfaces) in wanted.items():
@@ -39,17 +39,17 @@ class LinkSource:
 
     @property
     def descriptors(self) -> list[int]:
-        """What must stay open."""
+        """The descriptors that must stay open."""
         return [reader.socket.fileno() for reader, _ in self._readers]
 
     def read(self, words: NDArray[np.uint64]) -> None:
-        """Read all there is into ``words``, which have what was read before."""
+        """Read all counters into ``words``, which hold the previous values."""
         for reader, places in self._readers:
             for index, counted in reader.read().items():
                 if (place := places.get(index)) is not None:
                     words[place : place + len(FIELDS)] = counted
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close all sockets."""
         for reader, _ in self._readers:
             reader.close()

@@ -1,4 +1,4 @@
-"""The counters of all emulated ports of a fabric, as words of a sample: copies of mapped memory, no system call."""
+"""The counters of all emulated ports of a fabric, as words of a sample: copied from mapped memory, no system call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POOL: Final = ("pool_used", "pool_watermark")
 
 
 class PortSource:
-    """What the maps of a fabric say; words of ports come first, then those of the nodes' pools."""
+    """The counters in a fabric's maps; the words of ports come first, then those of the nodes' pools."""
 
     def __init__(self, maps: PortMaps, numbering: Numbering, start: int) -> None:
         self._maps = maps
@@ -39,17 +39,17 @@ class PortSource:
         self.sections = tuple(self._sections(numbering, start))
 
     def read(self, words: NDArray[np.uint64]) -> None:
-        """Copy all there is into ``words``."""
+        """Copy all counters into ``words``."""
         words[: self._pools].reshape(self._counters.shape)[:] = self._counters
         for number, name in enumerate(_POOL):
             words[self._pools + number :: len(_POOL)] = self._maps.nodes[name]
 
     def is_live(self) -> bool:
-        """Whether the fabric is still there: its memory outlives it, and then stands still."""
+        """Whether the fabric still exists: its memory outlives it, and then no longer changes."""
         return self._maps.pin is None or self._maps.pin.is_there()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no descriptors to close."""
 
     def _sections(self, numbering: Numbering, start: int) -> list[CounterTable]:
         names, places = [], []
@@ -66,7 +66,7 @@ class PortSource:
 
 
 def describe_events(numbering: Numbering) -> dict[str, Any]:
-    """How records of the ports' event log are read, and whose their ids are."""
+    """Return the layout of records in the ports' event log, and the names of port ids."""
     return {
         "record": [[name, *_formatted(EVENT, name)] for name in EVENT.names or ()],
         "size": EVENT.itemsize,
@@ -123,12 +123,12 @@ def _column(counter: PortCounter, record: np.dtype[Any], start: int) -> CounterC
 
 
 def plain(name: str) -> str:
-    """The name of a counter without its number's place."""
+    """Return the name of a counter without its number's placeholder."""
     return name.replace("{n}", "")
 
 
 def _field(record: np.dtype[Any], name: str) -> tuple[np.dtype[Any], int]:
-    """Type of a field, and its offset in words."""
+    """Return the type of a field, and its offset in words."""
     assert record.fields is not None  # noqa: S101 - it is a record
     kind, offset, *_ = record.fields[name]
     return kind, offset // _WORD

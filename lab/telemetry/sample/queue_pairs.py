@@ -1,7 +1,7 @@
-"""Queue pairs of all RDMA devices: a row for each that appears, changes its state or goes.
+"""Queue pairs of all RDMA devices: a row for each that appears, changes its state or disappears.
 
-The kernel is asked once a second. A row has the time at which the change was seen; a queue pair that came and went
-between two looks is not seen at all.
+The kernel is polled once a second, and a row has the time of the poll. A queue pair that appears and disappears
+between two polls is missed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 INTERVAL: Final = _NS
-"""Between two looks at a device."""
+"""The interval between two polls of a device, in ns."""
 GONE: Final = "gone"
-"""The state of one that is there no more."""
+"""The state of a queue pair that no longer exists."""
 _NO_REMOTE: Final = -1
 SCHEMA: Final = RowSchema(
     "queue_pairs",
@@ -32,12 +32,12 @@ SCHEMA: Final = RowSchema(
         ("state", "S8"), ("before", "S8"), ("type", "S4"), ("remote", "i8"), ("pid", "u4"), ("program", "S16"),
     ),
 )  # fmt: skip
-"""``before`` is "" of one that appears. ``remote`` is the QPN at the far end, -1 where there is none."""
+"""``before`` is "" for a new queue pair. ``remote`` is the remote QPN, -1 if there is none."""
 
 
 @dataclass
 class _Device:
-    """One device, and what it had last, by QPN."""
+    """One device, and its queue pairs at the last poll, by QPN."""
 
     node: str
     interface: str
@@ -47,10 +47,10 @@ class _Device:
 
 
 class QueuePairs:
-    """Asks the kernel, a device at a time; one that is gone is asked no more."""
+    """Polls the kernel, a device at a time; a device that is gone is not polled again."""
 
     def __init__(self, devices: Sequence[tuple[str, str, str]], now: int) -> None:
-        """``devices`` as node, interface and their own names; OperationFailed where there is no RDMA."""
+        """``devices`` are node, interface and device name; OperationFailed without RDMA."""
         self._tracking = Tracking()
         indices = self._tracking.devices()
         self._devices = [
@@ -61,11 +61,11 @@ class QueuePairs:
 
     @property
     def descriptors(self) -> list[int]:
-        """What must stay open."""
+        """The descriptors that must stay open."""
         return [self._tracking.socket.fileno()]
 
     def look(self, now: int) -> Iterator[dict[str, Any]]:
-        """Ask the devices whose turn it is; yields a row of ``SCHEMA`` for each change."""
+        """Poll the devices that are due; yield a row of ``SCHEMA`` for each change."""
         for device in list(self._devices):
             if now < device.next_look:
                 continue
@@ -79,12 +79,12 @@ class QueuePairs:
                 yield {"node": device.node, "interface": device.interface, **change}
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close the socket."""
         self._tracking.close()
 
 
 def changes(known: dict[int, QueuePair], found: Iterable[QueuePair]) -> Iterator[dict[str, Any]]:
-    """A row for each queue pair that is not as ``known``, which is brought up to date. A row lacks the device."""
+    """Yield a row, without the device's keys, for each difference to ``known``, which is updated."""
     now = {each.qpn: each for each in found}
     for qpn in [*now, *(known.keys() - now.keys())]:
         before, after = known.get(qpn), now.get(qpn)
@@ -105,6 +105,6 @@ def _row(pair: QueuePair, state: str, before: str, program: str) -> dict[str, An
 
 
 def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of ``SCHEMA`` as an event of the source ``rdma``, as recordings had it before there were row tables."""
+    """Convert a row of ``SCHEMA`` to an event of source ``rdma``, the form in recordings before row tables."""
     remote = None if row["remote"] == _NO_REMOTE else row["remote"]
     return {"source": "rdma", "kind": "qp", **row, "remote": remote}

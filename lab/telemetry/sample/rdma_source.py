@@ -1,4 +1,4 @@
-"""The counters of all RDMA devices of a fabric, as words of a sample: files that stay open, one read for each."""
+"""The counters of all RDMA devices of a fabric, as words of a sample: open files, one read each."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LONGEST: Final = 32
 
 
 class RdmaSource:
-    """What ``devices`` count; each is given as node, interface and its own name.
+    """The counters of ``devices``, each given as node, interface and device name.
 
-    A device that is gone keeps its last values, zero where it was gone from the beginning: ``gone`` says which are,
-    and ``look`` reports each once.
+    A device that is gone keeps its last values, zero if it never existed. ``gone`` has these devices, and ``look``
+    reports each once.
     """
 
     def __init__(self, devices: Sequence[tuple[str, str, str]], start: int) -> None:
-        """Open the counters of all devices that are there."""
+        """Open the counters of all devices that exist."""
         self._devices = devices
         self._files: list[list[int]] = []
         self.gone: set[str] = set()
@@ -53,11 +53,11 @@ class RdmaSource:
 
     @property
     def descriptors(self) -> list[int]:
-        """What must stay open."""
+        """The descriptors that must stay open."""
         return [file for files in self._files for file in files]
 
     def read(self, words: NDArray[np.uint64]) -> None:
-        """Read all there is into ``words``, which have what was read before."""
+        """Read all counters into ``words``, which hold the previous values."""
         for number, (files, device) in enumerate(zip(self._files, self._devices, strict=True)):
             first = number * self._per_device
             try:
@@ -66,7 +66,7 @@ class RdmaSource:
                 self.gone.add(device[2])
 
     def look(self, now: int) -> Iterator[dict[str, str]]:  # noqa: ARG002 - as others are asked
-        """An event of each device that is gone, once."""
+        """Yield an event for each device that is gone, once."""
         for node, interface, device in self._devices:
             if device in self.gone - self._reported:
                 self._reported.add(device)

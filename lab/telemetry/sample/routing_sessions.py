@@ -1,11 +1,11 @@
-"""Sessions of all routers, read once a second over the daemons' own sockets, and reported as they change.
+"""Sessions of all routers, polled once a second over the daemons' own sockets, and reported on change.
 
-They are the sessions of BGP and BFD, and the adjacencies of OSPF and IS-IS. zebra and pimd have none; they are asked
-whether they are there, as watchfrr(8) asks them.
+These are the sessions of BGP and BFD, and the adjacencies of OSPF and IS-IS. zebra and pimd have none: they are only
+checked for liveness, like watchfrr(8) does.
 
-A change is reported when it is seen: up to a second late. A session that went down and came up between two looks is
-recognised by the number of times that it was established, which FRR counts; where FRR does not report the number, by
-its age. What the kernel reports about links and routes is exact.
+A change is reported when it is seen: up to a second late. A session that went down and up between two polls is
+recognised by FRR's count of times that it was established, or without a count by its age. Events of the kernel on
+links and routes are exact.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 INTERVAL: Final = _NS
-"""Between two looks at a daemon."""
+"""The interval between two polls of a daemon, in ns."""
 _YOUNGER: Final = 1.5
-"""Seconds by which a session must have become younger; its age is told in whole seconds."""
+"""A session whose age shrank by more than this, in seconds, is a new one: ages are in whole seconds."""
 _PRESENT: Final = "echo present"
 _COMMANDS: Final = {
     "bgpd": "show bgp summary json", "bfdd": "show bfd peers json", **LOOKS, "zebra": _PRESENT, "pimd": _PRESENT,
 }  # fmt: skip
 _KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd", "ospfd": "ospf", "ospf6d": "ospf6", "isisd": "isis"}
-"""The kinds of events of their sessions."""
+"""The kind of events of each daemon's sessions."""
 _ADJACENCIES: Final = {"ospfd": parse_ospf, "ospf6d": parse_ospf6, "isisd": parse_isis}
 _DAY: Final = 86_400.0
-"""Seconds from which on ospf6d reports an age in minutes or hours: too coarse to compare."""
+"""Seconds from which ospf6d reports an age in minutes or hours: too coarse to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session as a daemon reported it."""
+    """A session as reported by a daemon."""
 
     state: str
     since: float = 0.0
-    """Seconds of CLOCK_MONOTONIC at which it was established: as exact as the answer was read without delay."""
+    """When the session was established, in seconds of CLOCK_MONOTONIC; exact if the answer was read without delay."""
     connections: int | None = None
-    """How often it was established; None where the daemon does not count."""
+    """Number of times the session was established; None if the daemon does not count."""
 
     def has_changed(self, before: SessionState) -> bool:
-        """Whether its state differs, or it was established again in between."""
+        """Whether the state differs, or the session was established again in between."""
         if self.state != before.state:
             return True
         if self.connections is not None and before.connections is not None:
@@ -63,7 +63,7 @@ class SessionState:
 
 @dataclass
 class _Daemon:
-    """One daemon of one router, and what it answered last, by interface."""
+    """One daemon of one router, and its last answer, by interface."""
 
     node: str
     name: str
@@ -73,12 +73,12 @@ class _Daemon:
     waiting: bool = False
     known: dict[str, SessionState] = field(default_factory=dict)
     lost: bool = False
-    """Whether it has been told that it has gone."""
+    """Whether its loss has been reported."""
     answered: bool = False
 
 
 class Sessions:
-    """Asks without ever waiting: who has gone, or had when this began, is told of once, and again when he is back."""
+    """Polls the daemons without blocking. A lost daemon is reported once, and again when it is back."""
 
     def __init__(self, routers: Mapping[str, Router], now: int) -> None:
         self._daemons: list[_Daemon] = []
@@ -86,13 +86,13 @@ class Sessions:
             for name in _COMMANDS:
                 path = router.directory / f"{name}.vty"
                 if path.exists():
-                    # Not all in one moment: an answer is work for a daemon.
+                    # Spread the polls over the interval: an answer costs a daemon CPU time.
                     later = now + INTERVAL * len(self._daemons) // (2 * max(1, len(routers)))
                     self._daemons.append(_Daemon(node, name, path, _connected(path), later))
 
     @property
     def descriptors(self) -> list[int]:
-        """What must stay open."""
+        """The descriptors that must stay open."""
         return [daemon.vty.socket.fileno() for daemon in self._daemons if daemon.vty is not None]
 
     @property
@@ -101,7 +101,7 @@ class Sessions:
         return all(each.answered or each.lost for each in self._daemons if each.name in _KINDS)
 
     def look(self, now: int) -> Iterator[dict[str, Any]]:
-        """Ask those whose turn it is, and tell what has changed by the answers that are there."""
+        """Poll the daemons that are due, and yield an event for each change in answers that have arrived."""
         for daemon in self._daemons:
             if daemon.vty is not None:
                 try:
@@ -132,7 +132,7 @@ class Sessions:
         daemon.next_look = now + INTERVAL
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close all sockets."""
         for daemon in self._daemons:
             if daemon.vty is not None:
                 daemon.vty.close()
@@ -146,10 +146,10 @@ def _connected(path: Path) -> Vty | None:
 
 
 def changes(node: str, daemon: str, known: dict[str, SessionState], said: Any, now: int) -> Iterator[dict[str, Any]]:
-    """Events of all sessions that are not as ``known``, which is brought up to date; of a first answer, all.
+    """Yield an event for each session that differs from ``known``, which is updated; all for a first answer.
 
-    ``connections`` is in the event of a session that FRR has counted as established again. Those of a first answer
-    have the ``age`` of a session that is up, in seconds, where the daemon knows it.
+    The event of a session that FRR counts has ``connections``. In a first answer, a session that is up has its
+    ``age`` in seconds, if the daemon reports it.
     """
     found, ages = _sessions(daemon, said, now / _NS), _ages(daemon, said)
     if daemon in _ADJACENCIES:
@@ -169,7 +169,7 @@ def changes(node: str, daemon: str, known: dict[str, SessionState], said: Any, n
 
 
 def _ages(daemon: str, said: Any) -> dict[str, float]:
-    """For how many seconds the sessions that are up have been so, by interface."""
+    """Return the age of each session that is up, in seconds, by interface."""
     if daemon == "bfdd":
         return {peer["interface"]: peer["uptime"] for peer in said if peer["status"] == "up" and "uptime" in peer}
     if daemon in _ADJACENCIES:

@@ -1,7 +1,7 @@
-"""The process that reads all counters at a fixed rate, and hears what ports, kernel and routers tell meanwhile.
+"""The sampler process: reads all counters at a fixed rate and logs events of ports, kernel and routers.
 
-It comes before ordinary programs: perftest polls and takes every CPU that there is. Each sample says when it was due
-and when it was taken.
+It runs at a higher priority than ordinary programs, because perftest busy-polls on every CPU. Each sample has the
+time at which it was due and at which it was taken.
 """
 
 from __future__ import annotations
@@ -36,45 +36,45 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 _MS: Final = 10**6
 _LOOK: Final = 200 * _MS
-"""Between two looks at the ports' events, which keep: their log has room for thousands."""
+"""Interval in ns of reads from the ports' event log, which has room for thousands."""
 _CHECK: Final = _NS
-"""Between two looks whether the fabric is still there."""
+"""Interval in ns of checks whether the fabric still exists."""
 
 
 class Source(Protocol):
-    """Something that is read into words of a sample."""
+    """A source of counters: fills words of a sample."""
 
     width: int
 
     @property
     def sections(self) -> tuple[CounterTable, ...]:
-        """What the words are."""
+        """The layout of the words."""
 
     def read(self, words: NDArray[np.uint64]) -> None:
-        """Read all of it; the words have what was read before."""
+        """Read all counters into ``words``, which hold the previous values."""
 
     def close(self) -> None:
-        """Read no more."""
+        """Close all descriptors."""
 
 
 @dataclass
 class Sampler:
-    """What it reads and hears, and where it writes that."""
+    """The sampler: its sources, its event listeners, and the log it writes to."""
 
     log: LogWriter
     sources: Sequence[Source]
     interval: int
-    """ns."""
+    """The time between samples, in ns."""
     is_live: Callable[[], bool]
     tail: Tail | None = None
     listeners: Sequence[socket.socket] = ()
-    """One for each node, in their order."""
+    """One netlink socket a node, in the order of nodes."""
     sessions: Sessions | None = None
     queue_pairs: QueuePairs | None = None
     devices: RdmaSource | None = None
-    """It is among ``sources``, and reports devices that are gone."""
+    """Also one of ``sources``; reports devices that are gone."""
     announces: bool = False
-    """Whether to say when all sessions are known, for somebody who waits for that."""
+    """Whether to report when all sessions are known, for a reader that waits for it."""
     samples: int = 0
     skipped: int = 0
     gone: bool = False
@@ -93,7 +93,7 @@ class Sampler:
         self._numbers = {listener.fileno(): number for number, listener in enumerate(self.listeners)}
 
     def run(self, control: Control) -> None:
-        """Sample until the parent says that it is the end, or is gone."""
+        """Sample until the parent requests the end, or is gone."""
         self._events_from = time.monotonic_ns()
         for descriptor in (*control.descriptors, *self._numbers):
             self._watched.register(descriptor, select.POLLIN)
@@ -110,14 +110,14 @@ class Sampler:
         return not self.gone and not self.failure and not self._resting
 
     def _guarded(self, work: Callable[[int], None], argument: int) -> None:
-        """A full disk ends the samples, not what was kept of them."""
+        """Run ``work``; an OSError, for example a full disk, stops sampling but keeps the log."""
         try:
             work(argument)
         except OSError as error:
             self.failure = error.strerror or str(error)
 
     def _next(self, due: int) -> int:
-        """The next moment of the rate that is not past; those that are were missed, and are counted."""
+        """Return the next due time that is not past; those that are past were missed, and are counted."""
         now = time.monotonic_ns()
         missed = max(0, (now - due) // self.interval) if self._works() else 0
         self.skipped += missed
@@ -167,7 +167,7 @@ class Sampler:
         self.log.frame(LogFrameKind.EVENT, ns, json.dumps(event).encode())
 
     def _listen(self, control: Control, until: int) -> None:
-        """Hear whoever speaks until the next sample is due."""
+        """Handle requests and netlink messages until the next sample is due."""
         while not self._ended and (left := until - time.monotonic_ns()) > 0:
             ready = self._watched.poll(left // _MS)
             if not ready and left < _MS:
@@ -189,9 +189,9 @@ class Sampler:
             self._tell(now, {"source": "recorder", "kind": "news_lost", "number": number})
 
     def _obey(self, control: Control) -> None:
-        """Take a sample now, and when it is the end, the last; a parent that is gone cannot say so. Or only look.
+        """Handle a request: take a sample, the last one on ``end`` or if the parent is gone; none on ``look``.
 
-        Told to rest, it samples and hears nothing from then on, until it is told something else.
+        After ``rest`` it takes no samples and logs no events until ``wake``.
         """
         said = control.heard()
         if self._resting and said is not None and said["do"] == "wake":
@@ -209,7 +209,7 @@ class Sampler:
             )  # fmt: skip
 
     def _wake(self) -> None:
-        """Go on, without what ports have told meanwhile."""
+        """Resume, and discard port events of the time between."""
         self._resting = False
         self._events_from = time.monotonic_ns()
         if self.tail is not None:

@@ -1,4 +1,4 @@
-"""What records a fabric: everything that is to be read, opened, and the processes that read it."""
+"""Set up the processes that record a fabric: open all counters and event sources, start sampler and capture."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 _SPARE: Final = 64
-"""Files that are open besides."""
+"""Allowance for other open files."""
 
 
 def sampling(folder: Folder, fabric: Fabric, hz: float) -> Offspring:
-    """The process that samples a fabric into a recording's log, from now on."""
+    """Start the process that samples a fabric into a recording's log."""
     return _sampling(f"the sampler of {folder.path}", folder.log, fabric, hz)
 
 
 def watching(fabric: Fabric, hz: float, descriptor: int) -> Offspring:
-    """The process that samples a fabric for somebody who reads along; the descriptor is its own to close.
+    """Start the process that samples a fabric for a live reader; it takes over the descriptor.
 
-    Of what happens it tells only how sessions and queue pairs are.
+    Events of ports and of the kernel are not logged.
     """
     return _sampling(f"the sampler of {fabric.name}", descriptor, fabric, hz)
 
@@ -109,7 +109,7 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
 
 
 def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | None, dict[str, Any] | None]:
-    """What is read, and of lossless ports their events and what these are."""
+    """Return the counter sources, and with lossless ports their event log and its layout."""
     sources: list[Source] = []
     tail = described = None
     if fabric.topology.qos is not None:
@@ -128,7 +128,7 @@ def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | No
 
 
 def rdma_devices(fabric: Fabric) -> list[tuple[str, str, str]]:
-    """Node, interface and name of each RDMA device of a fabric."""
+    """Return node, interface and device name of each RDMA device of a fabric."""
     return [
         (host.name, interface, rxe.device_name(fabric.name, host.name, interface))
         for host in fabric.topology.hosts
@@ -142,15 +142,15 @@ def _interfaces(fabric: Fabric, node: str) -> dict[int, str]:
 
 
 def _is_live(fabric: Fabric) -> Callable[[], bool]:
-    """Whether this very fabric is still there: another of its name has another journal."""
+    """Return a check whether this fabric still exists: a new one of the same name has another journal."""
     journal = port_maps.Pin.of(fabric.state.journal)
     return journal.is_there
 
 
 def capturing(folder: Folder, fabric: Fabric, links: Sequence[str], snaplen: int) -> Offspring:
-    """The process that captures what some links carry into a recording, so many bytes of each packet.
+    """Start the process that captures some links into a recording, ``snaplen`` bytes of each packet.
 
-    UsageError when there is no such link.
+    UsageError if there is no such link.
     """
     points = points_of(fabric, links)
     folder.captures.mkdir(exist_ok=True)
@@ -169,7 +169,7 @@ def capturing(folder: Folder, fabric: Fabric, links: Sequence[str], snaplen: int
 
 
 def _capture(control: Control, file: int, points: Sequence[Point], snaplen: int) -> None:
-    """Capture until the parent lets go, or is gone."""
+    """Capture until the parent closes its socket or ends."""
     control.heard()
     with FileIO(file, "wb", closefd=False) as sink, LiveCapture(points, Writer(sink), snaplen=snaplen) as capture:
         control.say({"begun": True})

@@ -1,4 +1,4 @@
-"""Samples of a fabric for somebody who reads along over a pipe: what ``rocelab top`` shows, wherever it runs."""
+"""Stream the samples of a fabric to a pipe: the source of ``rocelab top``, wherever it runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from lab.telemetry.sample.child_process import Offspring
 
 _LOOK: Final = 1.0
-"""Seconds between two looks whether there is still something to sample, and somebody who reads."""
+"""Seconds between two checks whether the fabric still exists and the pipe is still read."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def write_samples(fabric: Fabric, hz: float, descriptor: int) -> None:
-    """Write the recorder's log to a descriptor until nobody reads it, or a signal asks to end.
+    """Write the recorder's log to a descriptor until its reader leaves, or a signal requests the end.
 
-    OperationFailed when the fabric goes away meanwhile.
+    OperationFailed if the fabric goes away meanwhile.
     """
     with received(_ENDING) as signals:
         try:
@@ -39,7 +39,7 @@ def write_samples(fabric: Fabric, hz: float, descriptor: int) -> None:
 
 
 def _is_gone_at_the_end(sampler: Offspring, signals: int, descriptor: int) -> bool:
-    """Wait for a signal, a reader who leaves, or the fabric to go, and tell whether it is that."""
+    """Wait for a signal, the reader's end, or the fabric's end; return whether it was the fabric's."""
     watched = select.poll()
     watched.register(signals, select.POLLIN)
     watched.register(descriptor, 0)
@@ -58,7 +58,7 @@ def _is_gone_at_the_end(sampler: Offspring, signals: int, descriptor: int) -> bo
 
 
 def _is_read(descriptor: int) -> bool:
-    """Whether more can be written. While a reader is suspended, the sampler waits for it and answers nobody."""
+    """Whether the pipe accepts data. While its reader is suspended, the sampler blocks and answers no requests."""
     room = select.poll()
     room.register(descriptor, select.POLLOUT)
     return bool(room.poll(0))

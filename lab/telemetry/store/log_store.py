@@ -1,4 +1,4 @@
-"""A recording's log as tables and events: what a recording that was killed is read from, and Parquet is made from."""
+"""A recording's log as tables and events: the source of its Parquet files, and of reads before those exist."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ALL: Final = 1 << 62
 
 
 class SampleWindow:
-    """Some samples in a row: the values of any words at each of them."""
+    """Consecutive samples: the value of any word at each of them."""
 
     def __init__(self, ns: NDArray[np.int64], touched: NDArray[np.int64], values: NDArray[np.uint64]) -> None:
         self.ns = ns
         self._touched, self._values = touched, values
 
     def words(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """A row for each sample, with what was in each of the ``places``; what never moved was 0."""
+        """Return a row for each sample, with the words at ``places``; words that never changed are 0."""
         at = np.searchsorted(self._touched, places)
         at[at == len(self._touched)] = 0
         if not len(self._touched):
@@ -46,10 +46,10 @@ class SampleWindow:
 
 
 class LogStore:
-    """All of a log, in the order of time."""
+    """The content of a log, ordered by time."""
 
     def __init__(self, path: Path) -> None:
-        """InvalidInput when it is no log, or has frames that no recorder writes; OSError when it cannot be read."""
+        """InvalidInput if it is no log, or has frames that no recorder writes; OSError if it cannot be read."""
         self._samples: list[Sample] = []
         self._events: list[dict[str, Any]] = []
         self._port_events: list[memoryview] = []
@@ -85,21 +85,21 @@ class LogStore:
 
     @property
     def samples(self) -> dict[str, NDArray[np.int64]]:
-        """When each sample was taken and was due, and how long it took, in ns."""
+        """The times of each sample in ns: when it was taken, when it was due, and its duration."""
         return {
             name: np.array([getattr(sample, name) for sample in self._samples], np.int64)
             for name in ("ns", "due", "took")
         }
 
     def rows(self, table: str) -> NDArray[np.int64]:
-        """Which rows of a table there are: of what has numbers, those of which anything was ever counted."""
+        """Return the row indices of a table. Tables with numbered rows only have those that ever counted."""
         section = self.sections[table]
         if not section.numbers:
             return np.arange(len(section.rows))
         return np.flatnonzero(np.isin(section.words, self._touched).any(axis=1))
 
     def windows(self, most: int = _ALL) -> Iterator[SampleWindow]:
-        """The samples in pieces of about ``most`` bytes."""
+        """Yield the samples in pieces of about ``most`` bytes."""
         width = max(1, len(self._touched))
         step = max(1, most // (width * 8))
         state = np.zeros(len(self._touched), np.uint64)
@@ -112,7 +112,7 @@ class LogStore:
             yield SampleWindow(np.array([sample.ns for sample in piece], np.int64), self._touched, values)
 
     def column(self, table: str, name: str) -> NDArray[np.uint64]:
-        """All values of a column: for each sample, those of the table's ``rows``."""
+        """Return all values of a column: for each sample, those of the table's ``rows``."""
         section = self.sections[table]
         (column,) = (column for column in section.columns if column.name == name)
         rows = self.rows(table)
@@ -121,11 +121,11 @@ class LogStore:
 
     @cached_property
     def row_tables(self) -> dict[str, RowColumns]:
-        """The tables that grew, by their names."""
+        """The row tables, by name."""
         return self._rows.tables()
 
     def events(self) -> list[dict[str, Any]]:
-        """What ports, kernel and routers told, by time."""
+        """Return the events of ports, kernel and routers, ordered by time."""
         told = [*self._events, *self._told_by_ports(), *self._told_by_kernel()]
         return sorted(told, key=lambda event: int(event["ns"]))
 

@@ -1,8 +1,8 @@
-"""Recordings as Parquet, written from a log and read again, a file for each table.
+"""Recordings as Parquet: written from a log and read back, one file a table.
 
-One row for each sample and thing, one column for each counter: what pandas, polars and DuckDB take as it is. Columns
-that stand still, which are most, cost next to nothing, because Parquet stores runs; one row for each counter would be
-forty times as many.
+Each sample has a row for each port, queue or device, with a column for each counter: pandas, polars and DuckDB read
+this layout directly. Columns that do not change, which are most, cost little, because Parquet stores runs. A row for
+each counter would take forty times as many rows.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = "samples"
 _WINDOW: Final = 32 << 20
-"""Bytes of samples that are in memory at a time."""
+"""Bytes of samples held in memory at a time."""
 _COMPRESSION: Final = "zstd"
 
 
 def write_tables(log: LogStore, folder: Path, offset: int) -> None:
-    """Write every table of a log; ``offset`` is how far the caller's clock is ahead of CLOCK_MONOTONIC, in ns.
+    """Write all tables of a log; ``offset`` is the caller's clock minus CLOCK_MONOTONIC, in ns.
 
-    OSError when the disk is full.
+    OSError if the disk is full.
     """
     writers: dict[str, pq.ParquetWriter] = {}
     try:
@@ -83,7 +83,7 @@ def _key(values: Sequence[str | int], count: int) -> pa.Array:
 
 
 class ParquetStore:
-    """The tables of a recording that was finished, a column at a time."""
+    """The tables of a complete recording, read a column at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -94,7 +94,7 @@ class ParquetStore:
         }
 
     def rows(self, table: str, keys: Sequence[str]) -> list[tuple[str | int, ...]]:
-        """The keys of each row of a table, of one sample: the same at all."""
+        """Return the keys of each row of a table; they are the same in every sample."""
         if table not in self._rows:
             ns, *columns = self._read(table, ["ns", *keys])
             times = ns.to_numpy()
@@ -103,7 +103,7 @@ class ParquetStore:
         return self._rows[table]
 
     def column(self, table: str, name: str, rows: int) -> NDArray[np.uint64]:
-        """All values of a column: for each sample, those of its ``rows``."""
+        """Return all values of a column: for each sample, those of its ``rows``."""
         (column,) = self._read(table, [name])
         found: NDArray[np.uint64] = column.to_numpy().astype(np.uint64).reshape(len(self.samples["ns"]), rows)
         return found

@@ -1,7 +1,7 @@
-"""The log that a recording is while it runs: frames, one after the other, each with its length and a checksum.
+"""The log of a running recording: a sequence of frames, each with its length and a checksum.
 
-Nothing in it is ever changed, so whoever is killed leaves all but the last half second. A last frame that is torn, or
-whose checksum is wrong, ends the log; what is before it is whole.
+Frames are only appended, so a killed recorder loses at most the last half second. An incomplete frame, or one with a
+wrong checksum, ends the log; the frames before it are valid.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ if TYPE_CHECKING:
     from lab.telemetry.store.row_tables import RowSchema
 
 _HEAD: Final = struct.Struct("<IBxxxIq")
-"""Magic, kind, length of the content, and its time in ns of CLOCK_MONOTONIC; the CRC-32 of all that and the content
-follows, and then the content."""
+"""Magic, kind, length of the content, and its time in ns of CLOCK_MONOTONIC. The CRC-32 of these and the content
+follows, then the content.
+"""
 _CHECKSUM: Final = struct.Struct("<I")
 _MAGIC: Final = 0x314C5452
 _SAMPLE: Final = struct.Struct("<qqI")
-"""When the sample was due, ns that it took, and how many words moved."""
+"""When the sample was due, its duration in ns, and the number of words that changed."""
 _FLUSH_BYTES: Final = 1 << 20
 FLUSH_NS: Final = 500_000_000
-"""What is lost at most when the writer is killed."""
+"""The most that is lost when the writer is killed, in ns."""
 
 
 class LogFrameKind(IntEnum):
-    """What a frame has."""
+    """The content of a frame."""
 
     HEADER = 1
-    """What the words of a sample are (JSON)."""
+    """The layout of a sample's words (JSON)."""
     SAMPLE = 2
-    """The words that moved since the sample before."""
+    """The words that changed since the sample before."""
     PORT_EVENTS = 3
-    """Records of the ports' event log, as they lie in the kernel's memory."""
+    """Records of the ports' event log, in the layout of the kernel's memory."""
     KERNEL_NEWS = 4
-    """The number of a node, and what rtnetlink said there."""
+    """The index of a node, and rtnetlink messages from it."""
     EVENT = 5
     """One event (JSON)."""
     ROWS = 6
-    """Rows of a table that grows (``row_tables``), which happened at the frame's time."""
+    """Rows of a row table (``row_tables``), at the frame's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFrame:
-    """One frame: its kind, when it was written, and what it has."""
+    """One frame: its kind, the time it was written, and its content."""
 
     kind: int
     ns: int
@@ -65,7 +66,7 @@ class LogFrame:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """When it was taken and when it was due, how long that took, and the words that moved, by their place."""
+    """A sample: when it was taken and due, its duration, and the words that changed, by index. Times are in ns."""
 
     ns: int
     due: int
@@ -75,9 +76,9 @@ class Sample:
 
 
 class LogWriter:
-    """Appends frames to a file that nobody else writes; OSError when the disk is full.
+    """Appends frames to a file that no other process writes; OSError if the disk is full.
 
-    Or to a descriptor, for somebody who reads along: then every frame is handed over at once.
+    The target may also be a descriptor of a live reader: then each frame is written at once.
     """
 
     def __init__(self, target: Path | int, header: Mapping[str, Any], ns: int, width: int) -> None:
@@ -87,12 +88,12 @@ class LogWriter:
         self._flushed = ns
         self._last = np.zeros(width, np.uint64)
         self.last_ns = ns
-        """When the last sample was taken."""
+        """The time of the last sample, in ns."""
         self.frame(LogFrameKind.HEADER, ns, json.dumps(header).encode())
         self.flush()
 
     def sample(self, ns: int, due: int, took: int, words: NDArray[np.uint64]) -> None:
-        """Keep what moved; the array is the log's from now on."""
+        """Append the words that changed; the caller must not change the array afterwards."""
         places = np.flatnonzero(words != self._last)
         head = _SAMPLE.pack(due, took, len(places))
         moved = places.astype("<u4").tobytes() + words[places].astype("<u8").tobytes()
@@ -101,12 +102,12 @@ class LogWriter:
         self.frame(LogFrameKind.SAMPLE, ns, head + moved)
 
     def rows(self, schema: RowSchema, ns: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows to a table that grows; none is fine."""
+        """Append rows to a row table; an empty sequence is ignored."""
         if rows:
             self.frame(LogFrameKind.ROWS, ns, schema.pack(rows))
 
     def frame(self, kind: LogFrameKind, ns: int, data: bytes) -> None:
-        """Append a frame; it is on its way to the disk half a second later."""
+        """Append a frame; it is written half a second later at most."""
         head = _HEAD.pack(_MAGIC, kind, len(data), ns)
         self._waiting += head + _CHECKSUM.pack(zlib.crc32(data, zlib.crc32(head))) + data
         if ns - self._flushed >= self._flush_ns or len(self._waiting) >= _FLUSH_BYTES:
@@ -114,13 +115,13 @@ class LogWriter:
             self._flushed = ns
 
     def flush(self) -> None:
-        """Hand over what waits to the kernel, which keeps it when we are killed."""
+        """Write buffered frames to the kernel, which keeps them if this process is killed."""
         while self._waiting:
             written = os.write(self.descriptor, self._waiting)
             del self._waiting[:written]
 
     def close(self) -> None:
-        """Write no more; what waits is lost."""
+        """Close the log; buffered frames are lost."""
         self._waiting.clear()
         os.close(self.descriptor)
 
@@ -130,12 +131,12 @@ def _made(path: Path) -> int:
 
 
 def frames(path: Path) -> Iterator[LogFrame]:
-    """All whole frames of a log, in order; OSError when it cannot be read."""
+    """Yield the valid frames of a log in order; OSError if it cannot be read."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return
         memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    # Frames that are kept keep the mapping: it goes with the last of them.
+    # Frames in use keep the mapping alive; it is freed with the last of them.
     data = memoryview(memory)
     at = 0
     while found := _frame_at(data, at):
@@ -144,13 +145,13 @@ def frames(path: Path) -> Iterator[LogFrame]:
 
 
 class FrameStream:
-    """A log that comes in pieces, as from a pipe."""
+    """A log that arrives in pieces, for example from a pipe."""
 
     def __init__(self) -> None:
         self._waiting = b""
 
     def feed(self, data: bytes) -> Iterator[LogFrame]:
-        """The frames that are whole with this piece; ValueError when what comes is no log."""
+        """Yield the frames that this piece completes; ValueError if the data is no log."""
         whole = memoryview(self._waiting + data)
         at = 0
         while found := _frame_at(whole, at):
@@ -161,13 +162,13 @@ class FrameStream:
             raise ValueError("no log")
 
     def _begins_a_frame(self) -> bool:
-        """Whether what waits may become one: a whole one whose checksum is wrong would wait for ever."""
+        """Whether the buffered data may become a frame. A complete one with a wrong checksum would wait forever."""
         magic, _, length, _ = _HEAD.unpack_from(self._waiting)
         return bool(magic == _MAGIC and len(self._waiting) < _HEAD.size + _CHECKSUM.size + length)
 
 
 def _frame_at(data: memoryview, at: int) -> tuple[LogFrame, int] | None:
-    """The frame that begins there, and where the next one does; None when it is not whole."""
+    """Return the frame at an offset and the offset of the next; None if it is incomplete or damaged."""
     start = at + _HEAD.size + _CHECKSUM.size
     if start > len(data):
         return None
@@ -184,7 +185,7 @@ def _frame_at(data: memoryview, at: int) -> tuple[LogFrame, int] | None:
 
 
 def sample_of(frame: LogFrame) -> Sample:
-    """What a frame of kind SAMPLE says."""
+    """Decode a frame of kind SAMPLE."""
     due, took, count = _SAMPLE.unpack_from(frame.data)
     places = np.frombuffer(frame.data, "<u4", count, _SAMPLE.size)
     words = np.frombuffer(frame.data, "<u8", count, _SAMPLE.size + places.nbytes)

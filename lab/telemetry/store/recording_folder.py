@@ -1,6 +1,6 @@
-"""What a recording is on disk: the files of its directory, and the rules by which they are read.
+"""The layout of a recording on disk: the files of its directory, and how they are read.
 
-``rocelab docs recording`` tells people the same.
+The page ``rocelab docs recording`` describes the same layout.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "rocelab-recording"
 VERSION: Final = 1
-"""Raised when an older reader would read the files wrongly."""
+"""The version of the format: raised when an older reader would misread the files."""
 _MOST_NS: Final = 1 << 62
 _MOST_SECONDS: Final = 1e9
 _SHOWN: Final = 40
-"""Characters of a damaged value that an error shows."""
+"""Maximum number of characters of a damaged value in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The directory of one recording, there or not."""
+    """The directory of one recording, whether or not it exists."""
 
     path: Path
 
     @property
     def about(self) -> Path:
-        """Format, version, times, and whether it is complete: its being there makes the directory a recording."""
+        """Format, version, times, and whether it is complete. A directory with this file is a recording."""
         return self.path / "recording.json"
 
     @property
     def log(self) -> Path:
-        """The samples and events as they come; gone when the recording is complete."""
+        """Samples and events while recording; deleted when the recording is complete."""
         return self.path / "log.raw"
 
     @property
@@ -49,75 +49,75 @@ class Folder:
 
     @property
     def rows(self) -> Path:
-        """Tables that grew, in Parquet."""
+        """Row tables, in Parquet."""
         return self.path / "rows"
 
     @property
     def events(self) -> Path:
-        """What ports, kernel and routers told."""
+        """Events of ports, kernel and routers."""
         return self.path / "events.jsonl"
 
     @property
     def notes(self) -> Path:
-        """Phases and notes of the caller."""
+        """The caller's phases and notes."""
         return self.path / "notes.jsonl"
 
     @property
     def commands(self) -> Path:
-        """Commands that the caller ran, with output and exit code."""
+        """Commands run by the caller, with output and exit code."""
         return self.path / "commands.jsonl"
 
     @property
     def transfers(self) -> Path:
-        """Transfers that came to an end, and how long each took."""
+        """Finished transfers, and the duration of each."""
         return self.path / "transfers.jsonl"
 
     @property
     def captures(self) -> Path:
-        """Packets, as pcapng."""
+        """Captured packets, as pcapng."""
         return self.path / "captures"
 
     @property
     def terminal(self) -> Path:
-        """Terminals, as asciicast v2."""
+        """Terminal sessions, as asciicast v2."""
         return self.path / "terminal"
 
     @property
     def truth(self) -> Path:
-        """What was injected, which no diagnosis may read."""
+        """Injected faults; diagnosis must not read it."""
         return self.path / "truth" / "truth.jsonl"
 
     @property
     def topology(self) -> Path:
-        """The fabric, as ``lab.model.store`` dumps it."""
+        """The fabric, as written by ``lab.model.store``."""
         return self.path / "topology.json"
 
     def state(self, when: str) -> Path:
-        """Links, routes, neighbours, FDB, configuration, qos ``before`` and ``after``."""
+        """Links, routes, neighbours, FDB, configuration and QoS, ``before`` or ``after`` the recording."""
         return self.path / "state" / f"{when}.json"
 
     @property
     def configuration(self) -> Path:
-        """The qos of the nodes' ports at the beginning of each phase, as far as it had changed since."""
+        """Changes of the ports' QoS, as found at the beginning of each phase."""
         return self.path / "state" / "configuration.jsonl"
 
     @property
     def forwarding(self) -> Path:
-        """Of a fabric with an overlay, what its nodes forward by as it begins and as each phase does."""
+        """In a fabric with an overlay: the nodes' forwarding state at the start, and its changes at each phase."""
         return self.path / "state" / "forwarding.jsonl"
 
     def facts(self, what: str) -> Path:
-        """``params`` or ``host``."""
+        """The path of ``params`` or ``host``."""
         return self.path / f"{what}.json"
 
 
 def invalid(path: Path, message: str, remedy: str = "record it again") -> InvalidInput:
-    """One line about a file of a recording."""
+    """Return an error about a file of a recording."""
     return InvalidInput(str(path), [Problem("", message, remedy)])
 
 
 def read_about(folder: Folder) -> dict[str, Any]:
-    """What ``recording.json`` says; UsageError when there is no recording, InvalidInput when it is not for us."""
+    """Read ``recording.json``; UsageError without a recording, InvalidInput if it is damaged or unsupported."""
     if not folder.path.is_dir():
         raise UsageError(f"no recording {folder.path}", "rocelab record ls lists the recordings")
     try:
@@ -158,12 +158,12 @@ _FIELDS: Final[dict[str, Callable[[Any], bool]]] = {
     "why": lambda value: value is None or isinstance(value, str),
     "complete": lambda value: value is None or isinstance(value, bool),
 }
-"""What each field of ``recording.json`` must be."""
+"""A check for each field of ``recording.json``."""
 
 
 @contextlib.contextmanager
 def damage_as_invalid(path: Path) -> Iterator[None]:
-    """Raise InvalidInput about a recording that says what no recorder has written."""
+    """Raise InvalidInput on content that no recorder writes."""
     try:
         yield
     except (
@@ -180,16 +180,16 @@ def damage_as_invalid(path: Path) -> Iterator[None]:
 
 
 def wall_offset(about: Mapping[str, Any]) -> int:
-    """How far the clock of whoever made a recording was ahead of CLOCK_MONOTONIC when it began, in ns.
+    """Return the recording host's clock minus CLOCK_MONOTONIC at the beginning, in ns.
 
-    The VM's own clock is another one, in virtual time; recordings of older versions have that one alone.
+    The VM has a clock of its own, in virtual time. Recordings of older versions only note that one.
     """
     noted = about.get("wall_offset_ns")
     return int(about["realtime_offset_ns"] if noted is None else noted)
 
 
 def read_json(path: Path) -> Any:
-    """What a file of a recording says, None without it; InvalidInput when it is damaged."""
+    """Read a JSON file of a recording; None if it does not exist, InvalidInput if it is damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -199,7 +199,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects in a file with one a line; a last line that is torn is left out, as its writer was killed."""
+    """Yield the objects of a JSON-lines file. An incomplete last line is ignored: its writer was killed."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
@@ -221,7 +221,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a file of a recording at one stroke."""
+    """Write a file of a recording atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.new")
     try:
@@ -233,7 +233,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def append_line(path: Path, data: dict[str, Any]) -> None:
-    """Append an object to a file with one a line; whole or not at all for whoever reads it."""
+    """Append an object to a JSON-lines file, in a single write."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
         file.write(json.dumps(data, default=str).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Row tables as Parquet, in long form: a file for each table, a row for each change, with ``ns`` and ``time``."""
+"""Row tables as Parquet, in long form: one file a table, one row a change, with ``ns`` and ``time``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 _COMPRESSION: Final = "zstd"
 _MOST_ROWS: Final = 20_000_000
-"""Of a table that is read: a small file can say that it has any number of equal rows."""
+"""Limit on the rows of a table that is read: a small file may declare any number of equal rows."""
 
 
 def write_row_tables(tables: Mapping[str, RowColumns], folder: Path, offset: int) -> None:
-    """Write tables into a folder, which is made; ``offset`` is as in ``parquet.write_tables``.
+    """Write tables into a folder, created if needed; ``offset`` is as in ``parquet.write_tables``.
 
-    OSError when the disk is full.
+    OSError if the disk is full.
     """
     for name, table in tables.items():
         folder.mkdir(exist_ok=True)
@@ -37,7 +37,7 @@ def write_row_tables(tables: Mapping[str, RowColumns], folder: Path, offset: int
 
 
 def read_row_table(folder: Path, schema: RowSchema) -> RowColumns:
-    """A table as it was written; OSError, ValueError (pyarrow's own are) or KeyError when it is damaged."""
+    """Read a table; OSError, ValueError (including pyarrow's errors) or KeyError if it is damaged."""
     path = _file(folder, schema.table)
     with pq.ParquetFile(path) as file:
         if (count := file.metadata.num_rows) > _MOST_ROWS:

@@ -1,11 +1,11 @@
-"""Tables that grow while a recording runs: rows with times of their own, for things that appear and go.
+"""Row tables: tables that grow during a recording, for objects that appear and disappear, like queue pairs.
 
-The tables of counters are fixed when a recording begins, and have a row for each sample. A row table has a row when
-something changes. In the log it is frames, each of which describes its columns, so a table may begin at any time::
+Counter tables have a fixed set of rows, and a value of each for every sample. A row table has a row, with a time of
+its own, for each change. Each of its frames in the log describes the columns, so a table may begin at any time::
 
     length of the description (2 bytes, little endian) | description (JSON) | rows, packed
 
-What is read is untrusted: a description that no recorder writes is a ValueError.
+The content is untrusted: a description that no recorder writes is a ValueError.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _TYPE: Final = re.compile(r"[iu][1248]|f[48]|S([1-9]\d{0,2})")
 _TEXT: Final = "S"
 _MOST_TEXT: Final = 256
-"""Bytes of a text."""
+"""Maximum length of a text, in bytes."""
 _MOST_COLUMNS: Final = 64
 _MOST_TABLES: Final = 64
 _TIMES: Final = ("ns", "time")
@@ -37,7 +37,7 @@ _TIMES: Final = ("ns", "time")
 
 @dataclass(frozen=True, slots=True)
 class RowSchema:
-    """A table's name, and its columns with their types as NumPy has them; the first ``keys`` name the thing."""
+    """A table's name, and its columns with their NumPy types; the first ``keys`` columns identify the object."""
 
     table: str
     keys: int
@@ -45,7 +45,7 @@ class RowSchema:
 
     @classmethod
     def from_data(cls, data: Any) -> Self:
-        """What ``as_data`` gave, after a way through JSON; ValueError when a recorder does not write that."""
+        """Build a schema from the JSON of ``as_data``; ValueError if no recorder writes it."""
         if not isinstance(data, dict) or not _is_name(data.get("table")):
             raise ValueError("a table of rows has no name")
         table, keys, columns = data["table"], data.get("keys"), data.get("columns")
@@ -60,21 +60,21 @@ class RowSchema:
         return cls(table, keys, found)
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the schema as JSON values."""
         return {"table": self.table, "keys": self.keys, "columns": [list(each) for each in self.columns]}
 
     @property
     def record(self) -> np.dtype[Any]:
-        """A row, packed, little endian."""
+        """The NumPy type of a row: packed, little endian."""
         return np.dtype([(name, of if of.startswith(_TEXT) else f"<{of}") for name, of in self.columns])
 
     @property
     def texts(self) -> frozenset[str]:
-        """The columns that are text."""
+        """The text columns."""
         return frozenset(name for name, of in self.columns if of.startswith(_TEXT))
 
     def pack(self, rows: Iterable[Mapping[str, Any]]) -> bytes:
-        """The content of a frame: rows by the names of their columns. Text that is too long is cut."""
+        """Encode rows as a frame's content; a row maps column names to values. Text that is too long is cut."""
         every = list(rows)
         packed = np.zeros(len(every), self.record)
         for number, row in enumerate(every):
@@ -86,7 +86,7 @@ class RowSchema:
 
 @dataclass(frozen=True, eq=False)
 class RowColumns:
-    """The rows of a table in the order of time: a time in ns for each, and columns; text is str."""
+    """The rows of a table ordered by time: the time of each in ns, and the columns. Text is str."""
 
     schema: RowSchema
     ns: NDArray[np.int64]
@@ -96,21 +96,21 @@ class RowColumns:
         return len(self.ns)
 
     def dicts(self) -> list[dict[str, Any]]:
-        """Each row by the names of its columns, as plain Python values."""
+        """Return each row as a dict of plain Python values, by column."""
         names = [name for name, _ in self.schema.columns]
         values = zip(*(self.columns[name].tolist() for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in values]
 
 
 class RowFrames:
-    """The frames of rows of one log, a table at a time."""
+    """The row frames of one log, grouped by table."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, RowSchema] = {}
         self._pieces: dict[str, list[tuple[int, NDArray[Any]]]] = {}
 
     def add(self, ns: int, data: memoryview) -> None:
-        """Take a frame; ValueError when it is damaged, or a table's columns are others than before."""
+        """Add a frame; ValueError if it is damaged, or if the table's columns have changed."""
         schema, rows = unpack(data)
         if self._schemas.setdefault(schema.table, schema) != schema:
             raise ValueError(f"table {schema.table} changes its columns")
@@ -119,12 +119,12 @@ class RowFrames:
         self._pieces.setdefault(schema.table, []).append((ns, rows))
 
     def tables(self) -> dict[str, RowColumns]:
-        """All tables by their names."""
+        """Return all tables by name."""
         return {name: _joined(schema, self._pieces[name]) for name, schema in self._schemas.items()}
 
 
 def unpack(data: memoryview) -> tuple[RowSchema, NDArray[Any]]:
-    """The columns and the rows of a frame; ValueError when it is damaged."""
+    """Decode the schema and the rows of a frame; ValueError if it is damaged."""
     if len(data) < _LENGTH.size:
         raise ValueError("a frame of rows is cut off")
     (length,) = _LENGTH.unpack_from(data)
@@ -139,13 +139,13 @@ def unpack(data: memoryview) -> tuple[RowSchema, NDArray[Any]]:
 
 
 def columns_of(schema: RowSchema, ns: NDArray[np.int64], rows: NDArray[Any]) -> RowColumns:
-    """Packed rows as columns."""
+    """Convert packed rows to columns."""
     columns = {name: _text(rows[name]) if name in schema.texts else rows[name] for name, _ in schema.columns}
     return RowColumns(schema, ns, columns)
 
 
 def _joined(schema: RowSchema, pieces: list[tuple[int, NDArray[Any]]]) -> RowColumns:
-    """In the order of time; rows of one time stay in the order in which they were written."""
+    """Join pieces ordered by time; rows of the same time stay in the order in which they were written."""
     ns = np.repeat(np.array([ns for ns, _ in pieces], np.int64), [len(rows) for _, rows in pieces])
     order = np.argsort(ns, kind="stable")
     return columns_of(schema, ns[order], np.concatenate([rows for _, rows in pieces])[order])

@@ -1,8 +1,8 @@
-"""What the words of a sample are: tables of things, like the queues of all ports, and the columns that each has.
+"""The layout of a sample: tables, for example of the queues of all ports, and the columns of each.
 
-A sample is one row of 64-bit words. A section says where in it a table lies, in the names that operators know
-(``lab.dataplane.counter_names`` without the number: ``queue_depth_bytes`` of queue 3), so that a reader needs no
-other knowledge of the writer.
+A sample is one row of 64-bit words. The layout gives the position of each table in it, with the operator's names
+(``lab.dataplane.counter_names`` without the number: ``queue_depth_bytes`` of queue 3). So a reader needs no other
+knowledge of the writer.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CounterColumn:
-    """A counter: its name, which word of a thing it is, whether it is a gauge, and by what it is divided.
+    """A counter: its name, its word within an object, whether it is a gauge, and its divisor.
 
-    ``running`` are two words of times between which it grows by itself: a pause that has not ended.
+    ``running`` are two words with the start and end time of a pause in progress: the counter grows between the two.
     """
 
     name: str
@@ -35,9 +35,9 @@ class CounterColumn:
 
 @dataclass(frozen=True)
 class CounterTable:
-    """One table. Of each thing in ``names`` there is one row, or one for each number below ``numbers``.
+    """One table, with a row for each of ``names``, or for each name and number below ``numbers``.
 
-    A thing's words begin at its place, those of its numbers ``stride`` apart.
+    The words of an object begin at its place; those of its numbers are ``stride`` apart.
     """
 
     table: str
@@ -50,7 +50,7 @@ class CounterTable:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """What ``as_data`` gave, after a way through JSON."""
+        """Build a table from the JSON of ``as_data``."""
         columns = tuple(
             CounterColumn(**{**column, "running": tuple(column["running"]) if column["running"] else None})
             for column in data["columns"]
@@ -60,12 +60,12 @@ class CounterTable:
         return cls(**{**data, **fixed})
 
     def as_data(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the table as JSON values."""
         return asdict(self)
 
     @cached_property
     def first_words(self) -> NDArray[np.int64]:
-        """Where the words of each row begin."""
+        """The index of each row's first word."""
         places = np.array(self.places, np.int64)
         if not self.numbers:
             return places
@@ -80,12 +80,12 @@ class CounterTable:
 
     @cached_property
     def words(self) -> NDArray[np.int64]:
-        """All words of each row."""
+        """The indices of all words of each row."""
         offsets = [word for column in self.columns for word in (column.offset, *(column.running or ()))]
         return self.first_words[:, np.newaxis] + np.array(offsets, np.int64)
 
     def values(self, column: CounterColumn, rows: NDArray[Any], words: Any, ns: NDArray[Any]) -> NDArray[np.uint64]:
-        """A column of some ``rows`` at all samples; ``words`` has, for places, what was in them at each."""
+        """Return a column of some ``rows`` at all samples; ``words`` maps word indices to values at each sample."""
         first = self.first_words[rows]
         found: NDArray[np.uint64] = words(first + column.offset)
         if column.running is not None:

@@ -1,4 +1,4 @@
-"""Sessions of routing protocols in a recording: the kind of their events, and the state of one that is up."""
+"""Sessions of routing protocols in a recording: the kinds of their events, and the state of one that is up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
 
 UP: Final[Mapping[str, str]] = {"bgp": "Established", "bfd": "up", "ospf": "Full", "ospf6": "Full", "isis": "Up"}
-"""The state of a session that is up, by the kind of its events; BFD only watches links, the others bring routes."""
+"""The state of a session that is up, by the kind of its events. BFD only monitors links; the others carry routes."""
 DOWN: Final = "Down"
 """The state of an OSPF or IS-IS adjacency that its router no longer lists."""
 TITLES: Final[Mapping[str, str]] = {
@@ -21,11 +21,11 @@ TITLES: Final[Mapping[str, str]] = {
     "ospf6": "OSPFv3 adjacency",
     "isis": "IS-IS adjacency",
 }
-"""What a session that brings routes is called, by the kind of its events."""
+"""The title of a session that carries routes, by the kind of its events."""
 _OF_UNDERLAY: Final = {Underlay.OSPF: ("ospf", "ospf6"), Underlay.ISIS: ("isis",)}
 
 
 def kinds_of(topology: Topology) -> tuple[str, ...]:
-    """The kinds of sessions by which the switches of a topology learn routes; none where they only bridge."""
+    """Return the kinds of sessions from which a topology's switches learn routes; empty if they only bridge."""
     bgp = ("bgp",) if topology.has_bgp else ()
     return (*bgp, *_OF_UNDERLAY.get(topology.routing.underlay, ()))
