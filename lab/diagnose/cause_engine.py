@@ -1,4 +1,4 @@
-"""From facts to causes: the table of causes, row by row, and what is a consequence of what."""
+"""The cause engine: matches facts against the table of causes, drops consequences, and ranks what is left."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _SURE: Final = 0.99
 _SHORT: Final = 0.3
-"""Seconds of a window that is too short for anything to be counted."""
+"""Seconds. A shorter window has too few counts for a diagnosis."""
 _CERTAIN: Final = 0.75
-"""A confidence from which on a cause is no mere alternative."""
+"""From this confidence on, a cause is not listed as an alternative of another, nor has alternatives."""
 _LINES: Final = 8
-"""Of evidence, for each cause."""
+"""The maximum number of evidence lines per cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Candidate:
 
 
 def diagnose(facts: WindowFacts) -> Diagnosis:
-    """What is wrong in a window. Fewer facts give the same answer, or a more modest one."""
+    """Return the diagnosis of a window. With fewer facts the answer is the same, or less certain."""
     if facts.seconds < _SHORT:
         missing = (f"time: the window has {facts.seconds:.2f} s", *facts.missing)
         return Diagnosis(DiagnosisOutcome.UNKNOWN, (), (), missing, facts.start, facts.end)
@@ -55,7 +55,7 @@ def diagnose(facts: WindowFacts) -> Diagnosis:
 
 
 def together(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
-    """What several windows of one recording tell: a cause that one of them shows is there."""
+    """Merge the diagnoses of several windows of a recording: a cause found in one of them is a cause of the whole."""
     best: dict[str, Found] = {}
     for diagnosis in diagnoses:
         for found in diagnosis.causes:
@@ -90,7 +90,7 @@ def together(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
 
 
 class _Looked:
-    """Symptoms of some facts, each looked for once."""
+    """The symptoms of a window's facts. Each symptom is evaluated once and cached."""
 
     def __init__(self, facts: WindowFacts) -> None:
         self.facts = facts
@@ -102,7 +102,7 @@ class _Looked:
         return self._seen[symptom]
 
     def at(self, symptom: Symptom, place: str) -> Sign | None:
-        """The first sign of a symptom that is seen there."""
+        """Return the first sign of a symptom whose place matches ``place``, or None."""
         return next((sign for sign in self.signs(symptom) if matches(sign.place, place)), None)
 
 
@@ -121,7 +121,11 @@ def _candidates(looked: _Looked) -> Iterator[_Candidate]:
 
 
 def _shared(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Where one symptom stands for several causes at a place and nothing speaks for one of them, none is sure."""
+    """Lower the confidence of causes that one symptom at one place indicates equally.
+
+    Such causes share their first needed symptom and the place, and no supporting symptom. Their confidence is divided
+    by their number.
+    """
     claims = {(each.cause.needs[0], each.sign.place, each.cause.name) for each in candidates if not each.supports}
     rivals = Counter((symptom, place) for symptom, place, _ in claims)
     return [
@@ -133,7 +137,7 @@ def _shared(candidates: list[_Candidate]) -> list[_Candidate]:
 
 
 def _unexplained(facts: WindowFacts, candidates: list[_Candidate]) -> list[_Candidate]:
-    """Without those that are consequences of others."""
+    """Remove candidates that another candidate explains, either anywhere or on the same or an adjacent node."""
     return [
         each
         for each in candidates
@@ -153,7 +157,7 @@ def _adjacent(facts: WindowFacts, one: str, other: str) -> bool:
 
 
 def _by_cause(candidates: list[_Candidate]) -> Iterator[list[_Candidate]]:
-    """Of each cause the candidates of the row that knows most, the surest first."""
+    """Yield for each cause the candidates of its best row, in descending order of confidence."""
     names = dict.fromkeys(each.cause.name for each in candidates)
     for name in names:
         mine = sorted((each for each in candidates if each.cause.name == name), key=lambda each: -each.confidence)
@@ -194,7 +198,7 @@ def _found(facts: WindowFacts, candidates: list[_Candidate]) -> Found:
 
 
 def _places(facts: WindowFacts, candidates: list[_Candidate]) -> tuple[str, ...]:
-    """Each place once; a node where it is all of its ports."""
+    """Return the distinct places of the candidates. A node replaces its ports if all of them are listed."""
     places = tuple(dict.fromkeys(each.sign.place for each in candidates))
     nodes = {place.partition(":")[0] for place in places}
     ports = {node: {port.name for port in facts.ports_of(node)} for node in nodes}
@@ -208,14 +212,18 @@ def _ranked(found: list[Found]) -> tuple[Found, ...]:
 
 
 def _with_alternatives(found: tuple[Found, ...]) -> tuple[Found, ...]:
-    """The same, each with those that explain the same figures at the same place, where neither is sure."""
+    """Add alternatives to each cause: faults with the same figures at the same place, if neither is certain."""
     return tuple(
         replace(each, alternatives=tuple(other.cause for other in found if _is_either(each, other))) for each in found
     )
 
 
 def _is_either(one: Found, other: Found) -> bool:
-    """Whether of two faults that are taken for each other one is there: nothing tells yet which."""
+    """Return whether two faults are alternatives.
+
+    They are rivals (directly, or through an alternative), share a place, and neither has a confidence of at least
+    0.75.
+    """
     rivals = other.cause in {one.rival, *one.alternatives} or one.cause in {other.rival, *other.alternatives}
     unsure = max(one.confidence, other.confidence) < _CERTAIN
     same = any(matches(place, another) for place in one.places for another in other.places)

@@ -1,4 +1,4 @@
-"""What a diagnosis answers."""
+"""The result of a diagnosis: its outcome and the root causes found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class DiagnosisOutcome(StrEnum):
-    """Something is broken, capacity is used up, nothing is wrong, or it cannot be told."""
+    """The overall result: a fault, exhausted capacity, nothing wrong, or not enough data to decide."""
 
     FAULT = "fault"
     CAPACITY = "capacity"
@@ -21,41 +21,41 @@ class DiagnosisOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A root cause: where, how sure, by what, and what tells it from the next."""
+    """A root cause with its places, confidence, evidence, and the check that distinguishes it from its rival."""
 
     cause: str
     title: str
     fault: bool
-    """False of what is no fault: capacity."""
+    """False if the cause is exhausted capacity, not a fault."""
     places: tuple[str, ...]
-    """Ports, nodes, or links as A--B in the direction from A to B, as exactly as the facts allow."""
+    """Ports, nodes, or links as A--B (direction A to B), as precise as the facts allow."""
     priority: int | None
-    """The priority that it is about, None where it is about all."""
+    """The affected priority; None if the cause is not specific to one."""
     confidence: float
     """0 to 1."""
     evidence: tuple[Evidence, ...]
     rival: str
-    """What it could be instead; empty where nothing is like it."""
+    """The cause that it is most easily confused with; empty if there is none."""
     tell: str
-    """The command that tells it from that, and what to look at."""
+    """The command that distinguishes the cause from its rival, and what to look for in the output."""
     fix: str
     words: str
-    """For a root cause analysis."""
+    """Prose for a root cause analysis."""
     since: float
-    """Seconds of the recording at which the first window begins that shows it."""
+    """Seconds into the recording at which the first window that shows the cause begins."""
     alternatives: tuple[str, ...] = ()
-    """Other causes of the same diagnosis that would show the same figures: one of them is there, and not all."""
+    """Other causes of this diagnosis that would show the same figures: one of them is present, not all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is wrong, the most likely root cause first; times are seconds of the recording."""
+    """The diagnosis of a window: faults first, by descending confidence. Times are seconds of the recording."""
 
     outcome: DiagnosisOutcome
     causes: tuple[Found, ...]
     unexplained: tuple[Evidence, ...]
-    """What is wrong and no cause accounts for."""
+    """Evidence of problems that no cause accounts for. Empty if a fault was found."""
     missing: tuple[str, ...]
-    """What was not known."""
+    """Facts that were not available."""
     start: float
     end: float

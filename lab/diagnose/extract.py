@@ -1,8 +1,8 @@
-"""Facts of a recording, or of a window of it.
+"""Extract the facts of a window from a recording.
 
-Read are counters, events, routes, configuration as the devices themselves had it, commands that people ran with
-what they printed, and which transfers a job's owner started. Never read are the truth of what was injected, what a
-scenario typed, and what the topology's file intends: of that only nodes, roles and cables.
+The sources are counters, events, routes, each device's own configuration, commands that users ran with their output,
+and the transfers that were started. The extraction never reads injected faults, a scenario's inputs, or the intent of
+the topology file. Of the topology file it uses only nodes, roles and cables.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _PRIORITIES: Final = range(8)
 _MAIN_TABLE: Final = 254
 _DAEMONS: Final = frozenset({"bgp", "ospf"})
 _LEARNT: Final = 20
-"""The metric of routes that zebra installs (RTPROT_BGP and others, all alike)."""
+"""The metric of routes that zebra installs, which is the same for all protocols."""
 
 
 def collect(recording: Recording, window: RecordingPhase) -> WindowFacts:
-    """The facts of a window. UsageError without samples, InvalidInput where a file is damaged."""
+    """Return the facts of a window. Raises UsageError without samples, InvalidInput if a file is damaged."""
     try:
         return _collected(recording, window)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -137,7 +137,7 @@ def _lanes(recording: Recording, window: RecordingPhase) -> Iterator[tuple[tuple
 
 
 def _is_idle(port: PortView, priority: int) -> bool:
-    """Whether nothing was ever counted there: quicker to ask than to read everything."""
+    """Return whether all counters of a priority stayed at zero. This is faster than reading every series."""
     asked = (measures.TX_PACKETS, measures.RX_PACKETS, measures.XOFF_RX, measures.XOFF_IGNORED, measures.XOFF_TX,
              measures.OFFERED_PACKETS, measures.REFUSED)  # fmt: skip
     return not any(port.series(measure, priority).last for measure in asked)
@@ -166,7 +166,7 @@ def _lane(port: PortView, priority: int, window: RecordingPhase) -> Lane:
 
 
 def _lost_devices(recording: Recording, until: int) -> dict[str, float]:
-    """NICs whose RDMA device was gone by then, and since when."""
+    """Return the NICs that lost their RDMA device by a time, and when."""
     found: dict[str, float] = {}
     for event in recording.events(source="rdma", kind="device_gone"):
         if event.ns <= until:
@@ -182,7 +182,7 @@ def _device(recording: Recording, device: str, window: RecordingPhase) -> dict[s
 def _configuration(
     recording: Recording, window: RecordingPhase, missing: list[str]
 ) -> tuple[Mapping[str, NodeQos], bool]:
-    """What the devices had in the window, and whether that is known; otherwise what they had at the beginning."""
+    """Return the devices' configuration in the window and True, or the initial configuration and False."""
     try:
         return recording.qos_at(window.end)
     except InvalidInput:
@@ -195,7 +195,7 @@ def _configuration(
 def _overlay(
     recording: Recording, state: Mapping[str, Any], window: RecordingPhase, missing: list[str]
 ) -> dict[str, Forwarding]:
-    """What the nodes of an overlay forwarded by as the window ended; empty where there is none."""
+    """Return the forwarding state of an overlay's nodes at the end of the window; empty without an overlay."""
     said = recording.forwarding_at(window.end)
     found = forwarding(said)
     missing += [f"what {node} forwards by: it did not answer" for node in said if node not in found]
@@ -215,7 +215,7 @@ def _state(recording: Recording) -> Mapping[str, Any]:
 
 
 def _addresses(recording: Recording, state: Mapping[str, Any]) -> dict[str, str]:
-    """Of each NIC the address by which its host's kernel sends: prefsrc of the route of its link."""
+    """Return the address from which each host's kernel sends by a NIC: prefsrc of the link's route."""
     found: dict[str, str] = {}
     hosts = {host.name for host in recording.topology.hosts}
     for node, known in state.items():
@@ -232,9 +232,10 @@ def _addresses(recording: Recording, state: Mapping[str, Any]) -> dict[str, str]
 def _routes(
     recording: Recording, state: Mapping[str, Any], window: RecordingPhase, missing: list[str]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """By switch and prefix the next hops' interfaces: those of the beginning, and what the kernel told since.
+    """Return the next hops' interfaces by switch and prefix: the initial routes, updated by the kernel's events.
 
-    Of several routes to a prefix it is the one of the lowest metric; one that refuses has no next hop.
+    Of several routes to a prefix, the one with the lowest metric is used. A blackhole or unreachable route has no
+    next hops.
     """
     known: dict[str, dict[str, dict[str, tuple[int, tuple[str, ...]]]]] = {}
     for switch in recording.topology.switches:
@@ -260,7 +261,7 @@ def _routes(
 
 
 def _change(routes: dict[str, tuple[int, tuple[str, ...]]], event: RecordedEvent) -> None:
-    """The routes to a prefix, by who made them, after an event of the kernel."""
+    """Apply a kernel event to the routes to a prefix, which are keyed by protocol."""
     maker = str(event.data.get("protocol", ""))
     if event.data.get("gone"):
         routes.pop(maker, None)
@@ -271,14 +272,21 @@ def _change(routes: dict[str, tuple[int, tuple[str, ...]]], event: RecordedEvent
 
 
 def _is_main(event: RecordedEvent, cabled: set[str]) -> bool:
-    """Whether a route is of the main table; an older rocelab does not tell, and there a VRF's leads to no cable."""
+    """Return whether a route is in the main table.
+
+    Old recordings do not contain the table. There, a route counts as main if all of its next hops are cabled ports,
+    which those of a VRF are not.
+    """
     if "table" in event.data:
         return int(event.data["table"]) == _MAIN_TABLE
     return all(f"{event.node}:{hop}" in cabled for hop in event.data.get("interfaces", ()))
 
 
 def _prefix(route: Mapping[str, Any]) -> str:
-    """With its length, which ip leaves out of one address; "" of the default route, and of one of a VRF."""
+    """Return a route's prefix with its length, which ip omits for single addresses.
+
+    Return "" for a default route and for a route of a VRF.
+    """
     prefix = str(route.get("dst", ""))
     if "table" in route or prefix in {"", "default"}:
         return ""
@@ -291,7 +299,7 @@ def _outgoing(route: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _links_before(recording: Recording, state: Mapping[str, Any]) -> Iterator[LinkEvent]:
-    """Links as the recording found their ends; an older rocelab did not look."""
+    """Yield the state of links at the beginning of the recording; nothing for old recordings."""
     cabled = {str(end) for link in recording.topology.links for end in link.ends}
     for node, known in state.items():
         for link in known.get("links", ()):
@@ -307,7 +315,7 @@ def _link_changes(recording: Recording, until: int) -> Iterator[LinkEvent]:
 
 
 def _readdressed(recording: Recording, until: int) -> dict[str, float]:
-    """NICs whose host's kernel lost the route of their link and has it again."""
+    """Return the NICs whose host lost the route of their link and has it again, with the time."""
     hosts = {host.name for host in recording.topology.hosts}
     lost: dict[tuple[str, str], tuple[str, ...]] = {}
     found: dict[str, float] = {}
@@ -323,7 +331,7 @@ def _readdressed(recording: Recording, until: int) -> dict[str, float]:
 
 
 def _mtus(links: tuple[LinkEvent, ...], begin: float) -> dict[str, int]:
-    """By port the smallest MTU that it had in the window, of those that the kernel told."""
+    """Return each port's smallest MTU in the window, from the kernel's link events."""
     found: dict[str, int] = {}
     for each in links:
         earlier = each.seconds < begin
@@ -332,7 +340,7 @@ def _mtus(links: tuple[LinkEvent, ...], begin: float) -> dict[str, int]:
 
 
 def _session_changes(recording: Recording, window: RecordingPhase) -> Iterator[SessionChange]:
-    """What changed in the window, and sessions that are not up as it begins and ends."""
+    """Yield the changes in the window, and sessions that are down throughout it."""
     missing: dict[tuple[str, str], SessionChange] = {}
     for event in recording.events(source="routing"):
         if event.kind not in TITLES:
@@ -396,7 +404,10 @@ def _gave_up(recording: Recording, window: RecordingPhase) -> Iterator[GaveUp]:
 
 
 def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts) -> Iterator[StartedTransfer]:
-    """What was started last of each pair before the window ended, and whose sender sends, or would like to."""
+    """Yield the last transfer of each pair before the end of the window, if its sender sends or has packets queued.
+
+    A transfer with a recorded GID index is yielded in any case.
+    """
     latest: dict[tuple[str, str], StartedTransfer] = {}
     for event in recording.events(source="caller", kind="note"):
         if event.ns <= window.end and event.data.get("text") == "traffic":
@@ -412,7 +423,7 @@ def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts)
 
 
 def _ends(pair: str) -> tuple[str, str]:
-    """The two ends of a recorded pair; ValueError where it is damaged."""
+    """Return the two ends of a recorded pair. Raises ValueError if it is damaged."""
     try:
         return parse_pair(pair)
     except UsageError as error:
@@ -420,7 +431,7 @@ def _ends(pair: str) -> tuple[str, str]:
 
 
 def _nic(recording: Recording, facts: WindowFacts, name: str) -> str:
-    """The NIC of ``h1:eth2``, or the first one of ``h1``, as ``lab.rdma.nic_choice`` chooses it."""
+    """Return ``h1:eth2`` itself, or for ``h1`` its first NIC, in the order of ``lab.rdma.nic_choice``."""
     cabled = (port.name for port in facts.ports_of(name) if port.peer)
     known = (*(nic for nic in recording.devices if nic in facts.addresses), *recording.devices, *cabled)
     return name if ":" in name else next((nic for nic in known if nic.partition(":")[0] == name), name)

@@ -1,7 +1,8 @@
-"""What an engineer can know of a window of time: counters, events, routes, each device's own configuration.
+"""The facts of a window of time: counters, events, routes and each device's own configuration.
 
-Nothing here says what was meant to be, or what somebody broke. Of the topology it has roles and cabling, as LLDP
-would tell. ``lab.diagnose.extract`` reads facts from a recording; symptoms are predicates over them.
+The facts contain neither the intended state nor the injected faults. Of the topology they contain only roles and
+cabling, which LLDP would report. ``lab.diagnose.extract`` reads facts from a recording; symptoms are predicates over
+them.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A priority of a port in the window, with the queue and the group of the same number. Counts are growth.
+    """The counters of one priority of a port, with the queue and the group of the same number.
 
-    ``paused`` is a share of the window. ``depth``, ``deepest`` and ``shallowest`` are bytes of the samples, mean and
-    extremes; four in five of them lie within ``spread``. ``storms_so_far`` is what the watchdog has seen from the
-    recording's beginning to the window's end.
+    Counts are the growth during the window. ``paused`` is a share of the window. ``depth``, ``deepest`` and
+    ``shallowest`` are the mean, maximum and minimum of the sampled queue depth, in bytes. ``spread`` is the range, in
+    bytes, of the middle 80% of these samples. ``storms_so_far`` counts the watchdog's storms from the beginning of
+    the recording to the end of the window.
     """
 
     port: str
@@ -64,7 +66,10 @@ class Lane:
 
     @property
     def share_marked(self) -> float:
-        """Of what was sent, 0 to 1: what is marked as the window ends is sent behind it."""
+        """The share of sent packets that were marked, 0 to 1.
+
+        Packets marked at the end of the window are sent after it, so that the ratio is limited to 1.
+        """
         return min(1.0, self.marked / self.tx_packets) if self.tx_packets else 0.0
 
 
@@ -85,37 +90,37 @@ PORT_COUNTS: Final[Mapping[str, Measure]] = {
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """A port: what it is cabled to, and MAC control frames that came in."""
+    """A port: its peer, and its counters of MAC control frames in the window."""
 
     name: str
     peer: str
     host: bool
-    """Whether it is a host's NIC."""
+    """Whether the port is a host's NIC."""
     pfc: int = 0
     invalid: int = 0
     global_pause: int = 0
     sent_pfc: int = 0
-    """PFC frames that it sent of its own."""
+    """PFC frames that the port itself generated."""
 
     @property
     def control(self) -> int:
-        """MAC control frames that came in, of all kinds."""
+        """MAC control frames received, of all kinds."""
         return self.pfc + self.invalid + self.global_pause
 
     @property
     def node(self) -> str:
-        """Whose it is."""
+        """The name of the port's node."""
         return self.name.partition(":")[0]
 
     @property
     def interface(self) -> str:
-        """What the node calls it."""
+        """The name of the interface on its node."""
         return self.name.partition(":")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class LinkEvent:
-    """What the kernel told of a link: seconds of the recording."""
+    """A link event from the kernel. ``seconds`` is relative to the beginning of the recording."""
 
     seconds: float
     port: str
@@ -125,28 +130,28 @@ class LinkEvent:
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """A session that brings routes and changed: seconds of the recording, whose, and what it became."""
+    """A state change of a routing session. ``seconds`` is relative to the beginning of the recording."""
 
     seconds: float
     port: str
     state: str
     kind: str = "bgp"
-    """Of its events: bgp, ospf, ospf6 or isis."""
+    """The kind of the session's events: bgp, ospf, ospf6 or isis."""
 
     @property
     def is_up(self) -> bool:
-        """Whether routes are learned by it."""
+        """Whether the session is in the state in which it exchanges routes."""
         return self.state == UP[self.kind]
 
     @property
     def title(self) -> str:
-        """What it is called: BGP session."""
+        """The session's title, for example "BGP session"."""
         return TITLES[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that somebody ran, and what it printed."""
+    """A command that a user ran, its exit code and its output."""
 
     seconds: float
     node: str
@@ -157,9 +162,10 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep over paths sent by one of them, from which ports, and what came: small packets, and large ones.
+    """The result of a path sweep on one path: small and large packets sent and received.
 
-    ``size`` is octets of a large one from its IP header on; ``port`` the UDP source port that chose the path.
+    ``size`` is the length of a large packet in octets, from its IP header on. ``port`` is the UDP source port that
+    selects the path.
     """
 
     seconds: float
@@ -174,7 +180,7 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class ArpProbe:
-    """A question by ARP for an address, the port that it was sent from, and the MACs that answered."""
+    """An ARP probe for an address: the port that sent it, and the MACs that answered."""
 
     seconds: float
     port: str
@@ -184,7 +190,7 @@ class ArpProbe:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A routing daemon that did not answer for a second, or that has gone: then nobody listens at its socket."""
+    """A routing daemon that did not answer within a second, or that is gone: nothing listens at its socket."""
 
     seconds: float
     node: str
@@ -194,7 +200,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """Work between hosts that could not begin, or ended before its time, and what its program said last."""
+    """A transfer that failed to start or ended early, and the last output of its program."""
 
     seconds: float
     pairs: str
@@ -203,7 +209,7 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True)
 class StartedTransfer:
-    """Work that was started: ``qps`` QPs from one NIC to another, ``h1:eth1`` to ``h4:eth1``. Often not known."""
+    """A transfer of ``qps`` QPs between two NICs, from ``h1:eth1`` to ``h4:eth1``. Often not recorded."""
 
     src: str
     dst: str
@@ -213,58 +219,58 @@ class StartedTransfer:
 
 @dataclass(frozen=True)
 class WindowFacts:
-    """All that is known of a window; times are seconds of the recording."""
+    """All facts of a window. Times are seconds of the recording."""
 
     start: float
     end: float
     ports: Mapping[str, PortFacts]
     lanes: Mapping[tuple[str, int], Lane]
     devices: Mapping[str, Mapping[str, int]]
-    """By NIC (``h1:eth1``), growth of the counters of its RDMA device, of those that are there."""
+    """By NIC (``h1:eth1``): the growth of its RDMA device's counters. NICs without a device are missing."""
     addresses: Mapping[str, str]
-    """By NIC, its address: what its leaf has a route or a neighbour for."""
+    """By NIC: the address from which its host's kernel sends (the preferred source of the link's route)."""
     routes: Mapping[str, Mapping[str, tuple[str, ...]]]
-    """By switch and prefix, the interfaces of the next hops at the end of the window."""
+    """By switch and prefix: the next hops' interfaces at the end of the window."""
     links: tuple[LinkEvent, ...] = ()
     mtus: Mapping[str, int] = field(default_factory=dict)
-    """By port, the smallest MTU that it had in the window, where the recording has any."""
+    """By port: its smallest MTU in the window. Ports without a recorded MTU are missing."""
     without_device: Mapping[str, float] = field(default_factory=dict)
-    """NICs of hosts (``h1:eth1``) whose RDMA device is gone, and since when, 0 where it never was there."""
+    """NICs (``h1:eth1``) without an RDMA device, and since when; 0 if there never was one."""
     down: frozenset[str] = frozenset()
-    """Ports whose link was down at the end of the window."""
+    """Ports whose link is down at the end of the window."""
     readdressed: Mapping[str, float] = field(default_factory=dict)
-    """NICs whose address was taken off and given back, before the window or in it, and when."""
+    """NICs whose address was removed and added again, before or in the window, and the time."""
     sessions: tuple[SessionChange, ...] = ()
     silences: tuple[Silence, ...] = ()
     ran: tuple[Ran, ...] = ()
     swept: tuple[Swept, ...] = ()
-    """Of each path that was swept; none where nobody probed."""
+    """One for each path that was swept; empty without a sweep."""
     asked: tuple[ArpProbe, ...] = ()
     gave_up: tuple[GaveUp, ...] = ()
     stacks: Mapping[str, Stack] = field(default_factory=dict)
-    """By node, its IP stack at the end of the window."""
+    """By node: its IP stack at the end of the window."""
     transfers: tuple[StartedTransfer, ...] = ()
     qos: Mapping[str, NodeQos] = field(default_factory=dict)
-    """By node, what its ports are configured with."""
+    """By node: the configuration of its ports."""
     forwarding: Mapping[str, Forwarding] = field(default_factory=dict)
-    """By node of an overlay, what it forwarded by at the end of the window; empty where that is not known."""
+    """By node of an overlay: its forwarding state at the end of the window; empty if not recorded."""
     bridged: bool = False
-    """Whether its switches bridge plain VLANs, and a spanning tree decides which links carry."""
+    """Whether the switches bridge plain VLANs, with links blocked by a spanning tree."""
     plain: bool = False
-    """Whether no port counts priorities: of congestion, classes and losses nothing is known."""
+    """Whether no port counts priorities: then there are no facts about congestion, classes and losses."""
     current: bool = False
-    """Whether ``qos`` is of the window; otherwise it is that of the recording's beginning."""
+    """Whether ``qos`` is the configuration in the window; otherwise it is that of the recording's beginning."""
     missing: tuple[str, ...] = ()
-    """What the window has not got, in words."""
+    """Facts that the window does not have, as phrases."""
 
     @property
     def seconds(self) -> float:
-        """How long the window is."""
+        """The length of the window in seconds."""
         return self.end - self.start
 
     @cached_property
     def by_port(self) -> Mapping[str, tuple[Lane, ...]]:
-        """Lanes of each port that has any."""
+        """The lanes by port, for ports that have any."""
         found: dict[str, list[Lane]] = {}
         for lane in self.lanes.values():
             found.setdefault(lane.port, []).append(lane)
@@ -272,43 +278,43 @@ class WindowFacts:
 
     @cached_property
     def switches(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the switches."""
         return tuple(dict.fromkeys(port.node for port in self.ports.values() if not port.host))
 
     def lane(self, port: str, priority: int) -> Lane:
-        """A lane, also one of which nothing was counted."""
+        """Return the lane of a port and priority, with zero counts if nothing was recorded."""
         return self.lanes.get((port, priority)) or Lane(port, priority)
 
     def peer(self, port: str) -> str:
-        """The port at the other end; "" where it is cabled to none."""
+        """Return the port at the other end of the cable; "" if there is none."""
         known = self.ports.get(port)
         return known.peer if known else ""
 
     def is_host(self, port: str) -> bool:
-        """Whether a port is a host's NIC."""
+        """Return whether a port is a host's NIC."""
         known = self.ports.get(port)
         return known is not None and known.host
 
     def ports_of(self, node: str) -> Iterator[PortFacts]:
-        """The ports of a node."""
+        """Yield the ports of a node."""
         return (port for port in self.ports.values() if port.node == node)
 
     def nic_of(self, port: str) -> str:
-        """The interface that has the address of a host's port: its bond, or the port itself."""
+        """Return the interface that has the address of a host's port: its bond, or the port itself."""
         node, _, interface = port.partition(":")
         known = self.forwarding.get(node)
         return f"{node}:{known.bonds.get(interface, interface)}" if known else port
 
     def links_of(self, nic: str) -> tuple[PortFacts, ...]:
-        """The cabled ports of a NIC: the port of that name, or the members of a bond.
+        """Return the cabled ports of a NIC: the port of that name, or the members of a bond.
 
-        All cabled ports of its host where the members of the bond are not known.
+        If the members of the bond are not known, return all cabled ports of the host.
         """
         cabled = tuple(port for port in self.ports_of(nic.partition(":")[0]) if port.peer)
         return tuple(port for port in cabled if self.nic_of(port.name) == nic) or cabled
 
     def nics_that_reach(self, node: str, address: str) -> tuple[str, ...]:
-        """The NICs by which a node sends to an address, by its routes; all of its NICs where they are not known."""
+        """Return the NICs that a node's route to an address uses; without such a route, all of its cabled NICs."""
         stack = self.stacks.get(node)
         route = stack.route_to(address) if stack else None
         if route is not None and route.interfaces:
@@ -316,26 +322,26 @@ class WindowFacts:
         return tuple(dict.fromkeys(self.nic_of(port.name) for port in self.ports_of(node) if port.peer))
 
     def config(self, port: str) -> PortQos | None:
-        """What a port is configured with, as far as it is known."""
+        """Return a port's configuration, or None if it is not known."""
         node, _, interface = port.partition(":")
         qos = self.qos.get(node)
         return qos.ports.get(interface) if qos else None
 
     def rate(self, port: str) -> float:
-        """bit/s of a port's link; 0.0 where it is not known."""
+        """Return the rate of a port's link in bit/s; 0.0 if it is not known."""
         config = self.config(port)
         return float(config.rate) if config else 0.0
 
     def load(self, lane: Lane) -> float:
-        """What share of its link's rate a lane sent, without what frames have around them; 0.0 where unknown."""
+        """Return a lane's load as a share of its link's rate, without framing overhead; 0.0 if unknown."""
         rate = self.rate(lane.port)
         return self.sent_bps(lane) / rate if rate else 0.0
 
     def sent_bps(self, lane: Lane) -> float:
-        """Bit/s that a lane sent in the window, without what frames have around them."""
+        """Return the bit/s that a lane sent in the window, without framing overhead."""
         return float(measures.TX_RATE.of_growth(lane.tx_bytes, self.seconds))
 
     def lossless(self, port: str) -> tuple[int, ...]:
-        """Priorities for which a port has PFC, by its own configuration; priority 3 where that is not known."""
+        """Return the priorities with PFC in a port's configuration; only 3 if the configuration is not known."""
         config = self.config(port)
         return tuple(n for n in range(8) if config.pfc.priorities >> n & 1) if config else (3,)

@@ -1,6 +1,6 @@
-"""What each node's IP stack has at a moment, as its kernel says: addresses, networks, gateways and neighbours.
+"""The IP stack of each node at a moment: addresses, networks, gateways and neighbours.
 
-Read is the state that the recording began with, and what the kernel told since of neighbours, routes and links.
+It is the state at the beginning of the recording, updated by the kernel's events on neighbours, routes and links.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import RecordedEvent, Recording
 
 _IN_USE: Final = frozenset({"reachable", "permanent", "delay", "probe"})
-"""States of an entry that the kernel sends by; one that is stale it asks for again (NUD, <linux/neighbour.h>)."""
+"""NUD states in which the kernel uses an entry (<linux/neighbour.h>). A stale entry is verified again."""
 _LINK_LOCAL: Final = "fe80:"
 _MAIN_TABLE: Final = 254
 DEFAULTS: Final = {4: "0.0.0.0/0", 6: "::/0"}
-"""The prefix of the default route of an IP version."""
+"""The default route's prefix, by IP version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,16 @@ class StackRoute:
     """A route of a node's main table."""
 
     prefix: str
-    """With its length; ``0.0.0.0/0`` and ``::/0`` of default routes."""
+    """The prefix with its length; default routes have ``0.0.0.0/0`` or ``::/0``."""
     kind: str = "unicast"
-    """As ip-route(8) has it: unicast, blackhole, unreachable, prohibit."""
+    """The route type of ip-route(8): unicast, blackhole, unreachable or prohibit."""
     interfaces: tuple[str, ...] = ()
-    """Of its next hops."""
+    """The interfaces of the next hops."""
     gateway: str = ""
-    """The single next hop; "" where there are several, where the network is on the link, or where it is unknown."""
+    """The next hop; "" if there are several, if the network is on the link, or if it is unknown."""
     metric: int = 0
     protocol: str = ""
-    """Who made it: kernel of a network on the link, boot or static of a person, bgp and others of a daemon."""
+    """The origin: kernel for connected networks, boot or static for manual routes, or a daemon's protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,20 @@ class Stack:
     """The IP stack of a node."""
 
     macs: Mapping[str, str]
-    """By interface that is a member of nothing, neither of a bridge nor of a bond."""
+    """The MAC by interface, without members of a bridge or a bond."""
     own: frozenset[str]
     """The node's addresses."""
     networks: Mapping[str, frozenset[str]]
-    """By interface, those that are on its link."""
+    """By interface: the networks on its link."""
     gateways: Mapping[str, str] = field(default_factory=dict)
-    """By interface, the next hop of the default route."""
+    """By interface: the next hop of the default route."""
     neighbours: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By interface and address, the MAC to which the kernel sends."""
+    """By interface and address: the MAC to which the kernel sends."""
     routes: tuple[StackRoute, ...] | None = None
-    """Of the main table, both IP versions; None where they are not known."""
+    """The main table's routes of both IP versions; None if not known."""
 
     def route_to(self, address: str) -> StackRoute | None:
-        """The route by which the node sends to an address: longest prefix, then lowest metric (RFC 1812 5.2.4.3)."""
+        """Return the route to an address, or None: longest prefix, then lowest metric (RFC 1812 section 5.2.4.3)."""
         wanted = ip_address(address)
         found = [
             (-network.prefixlen, route.metric, number)
@@ -68,7 +68,7 @@ class Stack:
 
 
 def stacks(state: Mapping[str, Any], recording: Recording, until: int) -> dict[str, Stack]:
-    """By node; a node that did not answer is left out."""
+    """Return the stack of each node at a time (ns). Nodes that did not answer are left out."""
     events: dict[str, list[RecordedEvent]] = {}
     for event in recording.events(source="kernel"):
         if event.ns <= until:
@@ -89,18 +89,18 @@ def _stack(state: Mapping[str, Any], events: list[RecordedEvent]) -> Stack:
 
 
 def _gateways(routes: list[StackRoute]) -> dict[str, str]:
-    """By interface the next hop of its default route: that of IPv4 where there are two, and of the lowest metric."""
+    """Return each interface's default gateway: IPv4 before IPv6, then the lowest metric."""
     defaults = [each for each in routes if each.prefix in DEFAULTS.values() and each.gateway]
     chosen = sorted(defaults, key=lambda each: (each.prefix != DEFAULTS[4], each.metric), reverse=True)
     return {interface: each.gateway for each in chosen for interface in each.interfaces}
 
 
 def _routes(state: Mapping[str, Any], events: list[RecordedEvent]) -> list[StackRoute]:
-    """Those of the beginning, and what the kernel has changed since."""
+    """Return the routes at the beginning, updated by the kernel's events."""
     found = [_route(each) for each in state["routes"] if "table" not in each and "dst" in each]
     for event in events:
         if event.kind == "link" and not event.data.get("admin_up", True):
-            # The kernel flushes what goes by an interface that is shut, and reports it of IPv6 alone.
+            # Shutting an interface flushes its routes. The kernel reports that only for IPv6.
             found = [each for each in found if event.interface not in each.interfaces]
         elif event.kind == "route" and event.data.get("table", _MAIN_TABLE) == _MAIN_TABLE:
             found = _changed(found, event)
@@ -111,7 +111,7 @@ def _route(said: Mapping[str, Any]) -> StackRoute:
     prefix, hops = str(said["dst"]), said.get("nexthops") or [said]
     addresses = [str(hop.get("gateway", "")) for hop in hops]
     if prefix == "default":
-        # Only a route of IPv6 has a preference.
+        # Only IPv6 routes have a preference.
         prefix = DEFAULTS[6 if "pref" in said or any(":" in each for each in addresses) else 4]
     elif "/" not in prefix:
         prefix = f"{prefix}/{128 if ':' in prefix else 32}"
@@ -121,7 +121,10 @@ def _route(said: Mapping[str, Any]) -> StackRoute:
 
 
 def _changed(routes: list[StackRoute], event: RecordedEvent) -> list[StackRoute]:
-    """Routes after an event; of several to one prefix nobody reports which one has gone, so that they stay."""
+    """Return the routes after an event.
+
+    A deletion that matches several routes to a prefix does not say which one is gone, so that all are kept.
+    """
     prefix, metric = str(event.data["prefix"]), event.data.get("metric")
     same = [each for each in routes if each.prefix == prefix and metric in {None, each.metric}]
     others = [each for each in routes if each not in same]
@@ -157,7 +160,7 @@ def _networks(state: Mapping[str, Any], events: list[RecordedEvent]) -> dict[str
 
 
 def _is_connected(event: RecordedEvent) -> bool:
-    """Whether a route is of a network on a link, and of no VRF, whose prefixes may be the same."""
+    """Return whether a route is a connected network in the main table. A VRF may reuse the prefix."""
     return event.data.get("protocol") == "kernel" and event.data.get("table", _MAIN_TABLE) == _MAIN_TABLE
 
 
@@ -176,7 +179,7 @@ def _neighbours(state: Mapping[str, Any], events: list[RecordedEvent]) -> dict[t
 
 
 def _told(state: Mapping[str, Any], events: list[RecordedEvent]) -> Iterator[tuple[str, str, str, str]]:
-    """Interface, address, MAC and state of neighbours: those of the beginning, and what became of them."""
+    """Yield interface, address, MAC and state of neighbours: the initial entries, then the changes."""
     for each in state.get("neighbours", ()):
         in_state = str(next(iter(each.get("state", ())), "")).lower()
         yield str(each.get("dev", "")), str(each.get("dst", "")), str(each.get("lladdr", "")), in_state

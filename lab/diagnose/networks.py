@@ -1,4 +1,4 @@
-"""Which hosts are in one network of an overlay: several networks may have one subnet."""
+"""Test whether hosts share a network of an overlay: several networks may have the same subnet."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def share_a_network(facts: WindowFacts, one: PortFacts, other: PortFacts) -> bool:
-    """Whether two NICs of hosts are in one network: by the VNIs of their leaves' ports.
+    """Return whether two NICs of hosts are in one network, by the VNIs of their leaves' ports.
 
-    By the subnets of their addresses where one has none: its leaf has lost the tunnel, or a recording is an old one.
+    Subnets are compared instead if a port has no VNI: its leaf lost the tunnel, or the recording is an old one.
     """
     if facts.nic_of(one.name) == facts.nic_of(other.name):
         return False

@@ -1,7 +1,4 @@
-"""What the leaves and hosts of an overlay forward by, as they say themselves, in a form to be compared.
-
-``lab.telemetry.record.forwarding_state`` records interfaces, tunnels, the FDB and BGP's configuration of each device.
-"""
+"""The forwarding state of an overlay's leaves and hosts, parsed for comparison."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _TARGET: Final = re.compile(r"^ *route-target (import|export|both) (\S+)", re.MU
 
 @dataclass(frozen=True, slots=True)
 class TunnelState:
-    """A VXLAN device: its VNI, the VLAN that it carries, its own address, and whether it inherits the DSCP."""
+    """A VXLAN device: its VNI, VLAN, local address, and whether it inherits the DSCP."""
 
     device: str
     vni: int
@@ -33,17 +30,17 @@ class TunnelState:
     local: str
     inherits: bool
     floods_to: frozenset[str] = frozenset()
-    """The addresses of other leaves' tunnels to which it sends what is for all, or that of a group."""
+    """The remote addresses for broadcast and multicast traffic: other leaves, or a multicast group."""
 
     @property
     def heard_by(self) -> frozenset[str]:
-        """What others flood to for it to hear: its own address, or the group to which it floods itself."""
+        """The addresses at which the tunnel receives flooded packets: its own, and its multicast groups."""
         return frozenset({self.local, *(each for each in self.floods_to if ip_address(each).is_multicast)})
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayState:
-    """An interface of a VLAN that has addresses, with their lengths."""
+    """A VLAN interface with its addresses (with prefix lengths)."""
 
     device: str
     vlan: int
@@ -53,44 +50,44 @@ class GatewayState:
 
 @dataclass(frozen=True, slots=True)
 class Evpn:
-    """What a switch's BGP runs with for EVPN."""
+    """The EVPN configuration of a switch's BGP."""
 
     tells_vnis: bool
-    """Whether it advertises all VNIs that it has."""
+    """Whether BGP advertises all of its VNIs (advertise-all-vni)."""
     activated: tuple[str, ...]
-    """Neighbours and groups with which it speaks the address family."""
+    """Neighbours and peer groups with the address family activated."""
     imports: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """By VNI the route targets that are said; of others they are derived."""
+    """Configured route targets by VNI; those of other VNIs are derived."""
     exports: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     announced: tuple[str, ...] = ()
-    """Prefixes that BGP announces by name."""
+    """Prefixes in BGP's ``network`` statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forwarding:
-    """What a node forwards by."""
+    """The forwarding state of a node."""
 
     macs: Mapping[str, str]
-    """By interface that is no logical one."""
+    """The MAC by interface, physical interfaces (veth) only."""
     mtus: Mapping[str, int]
     networks: frozenset[str]
-    """Those of its addresses, of which link-local ones are none, nor those of the loopback, which all nodes have."""
+    """The networks of its addresses, without link-local addresses and those of the loopback."""
     vnis: Mapping[str, frozenset[int]]
-    """By port of its bridge, those that its VLANs are in; none in recordings of before VLANs were kept."""
+    """By bridge port: the VNIs of its VLANs. Empty in old recordings, which have no VLANs."""
     made_of: Mapping[str, str]
-    """By interface, the MAC that its IPv6 link-local address was made of (RFC 4291 appendix A)."""
+    """By interface: the MAC from which its IPv6 link-local address was derived (RFC 4291 appendix A)."""
     tunnels: tuple[TunnelState, ...] = ()
     gateways: tuple[GatewayState, ...] = ()
     evpn: Evpn | None = None
-    """None of a host, and where BGP did not answer."""
+    """None for a host, or if BGP did not answer."""
     bonds: Mapping[str, str] = field(default_factory=dict)
-    """By member, the bond that it is in."""
+    """The bond by member interface."""
     segments: Mapping[str, str] = field(default_factory=dict)
-    """By bond, what its Ethernet segment is known by (RFC 7432 section 5): the system's MAC and a number."""
+    """By bond: the identifier of its Ethernet segment (RFC 7432 section 5): system MAC and number."""
 
 
 def forwarding(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Forwarding]:
-    """What each node said, by name; a node that did not answer is left out."""
+    """Return the forwarding state by node. Nodes that did not answer are left out."""
     return {name: _forwarding(node) for name, node in nodes.items() if "interfaces" in node}
 
 
@@ -138,14 +135,14 @@ def _global(addresses: list[str]) -> tuple[str, ...]:
 
 
 def _made_of(addresses: list[str]) -> Iterator[str]:
-    """The MAC in a link-local address that has one in it."""
+    """Yield the MACs from which link-local addresses were derived."""
     for address in addresses:
         if address.startswith(_LINK_LOCAL) and (mac := mac_within(address.partition("/")[0])):
             yield mac
 
 
 def mac_within(address: str) -> str:
-    """The MAC of a modified EUI-64 in an IPv6 address (RFC 4291 appendix A); "" where there is none."""
+    """Return the MAC of a modified EUI-64 in an IPv6 address (RFC 4291 appendix A); "" if there is none."""
     octets = IPv6Address(address).packed[8:]
     if octets[3:5] != b"\xff\xfe":
         return ""

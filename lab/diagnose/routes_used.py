@@ -1,4 +1,4 @@
-"""Which ports a transfer may take, by the routes of the switches on its way."""
+"""The ports that a transfer may take, by the routes of the switches on its path."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def way(facts: WindowFacts, src: str, dst: str) -> list[tuple[str, int]]:
-    """Ports that packets from one NIC to another may leave by, with how many switches lie before each.
+    """Return the egress ports that packets between two NICs may take, each with the number of switches before it.
 
-    Empty where addresses or routes are not known.
+    Empty if addresses or routes are not known.
     """
     address = facts.addresses.get(dst)
     found: dict[str, int] = {}
@@ -34,7 +34,7 @@ def way(facts: WindowFacts, src: str, dst: str) -> list[tuple[str, int]]:
 
 
 def next_hops(routes: Mapping[str, tuple[str, ...]], address: str) -> tuple[str, ...]:
-    """The interfaces of the route with the longest prefix that has an address."""
+    """Return the next hops' interfaces of the longest prefix that contains an address; empty without a route."""
     wanted = ip_address(address)
     having = [
         (network.prefixlen, hops)
@@ -45,7 +45,7 @@ def next_hops(routes: Mapping[str, tuple[str, ...]], address: str) -> tuple[str,
 
 
 def remote_prefixes(facts: WindowFacts, switch: str) -> dict[str, tuple[str, ...]]:
-    """The routes of a switch to hosts that are not its own, by prefix."""
+    """Return a switch's IPv4 routes, by prefix, to hosts that are not attached to it."""
     own = {port.interface for port in facts.ports_of(switch) if facts.is_host(port.peer)}
     found = {}
     for address in facts.addresses.values():

@@ -1,4 +1,4 @@
-"""A recording, diagnosed: all of it, a phase, or from some second to another."""
+"""Diagnosis of a recording: all of it, a phase, or a period."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from lab.telemetry.read.series import RecordingPhase
 
 _SHORTEST: Final = 0.3
-"""Seconds of a phase that is looked at where others are longer."""
+"""Seconds. Shorter phases are skipped if there is a longer one."""
 
 
 def diagnose_run(
     recording: Recording, phase: str = "", begin: float | None = None, until: float | None = None
 ) -> Diagnosis:
-    """What is wrong in a recording.
+    """Return the diagnosis of a recording.
 
-    Without a phase or times, each of its phases is looked at by itself, and then all together: what comes and goes
-    in a run is not blurred. UsageError for a phase or times that it has not, or where it has no samples.
+    Without a phase or times, each phase is diagnosed by itself and the results are merged. Otherwise transient
+    problems would be averaged out. Raises UsageError for a phase or times outside the recording, or if it has no
+    samples.
     """
     return together([diagnose(collect(recording, window)) for window in _windows(recording, phase, begin, until)])
 

@@ -1,4 +1,4 @@
-"""What a symptom says: where it is seen, by which figures, and how sure that alone makes it."""
+"""Symptoms, and the signs and evidence that they yield."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _KILO: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A line of evidence: what is seen, its figure, and the counter or source that has it, of which port or node."""
+    """A line of evidence: a statement, its figure, and the counter or source of a port or node that provides it."""
 
     says: str
     of: str
     source: str
     value: float
     at: float
-    """Seconds of the recording: of an event when it happened, of a count the end of the window."""
+    """Seconds of the recording: the time of an event, or the end of the window for a count."""
 
     @property
     def figure(self) -> str:
-        """The value as people write it: sizes with a unit, counts in full, shares and times with three digits."""
+        """The value for display: sizes with a unit, integers in full, shares and times with three digits."""
         if self.source.endswith("_bytes") and self.value >= _KILO:
             return format_size(self.value)
         if self.value == int(self.value):
@@ -39,9 +39,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A symptom, seen at a place: ``leaf2:swp6``, a node, a link ``A--B``, or "" where it is of the whole fabric.
+    """A symptom at a place: a port ``leaf2:swp6``, a node, a link ``A--B``, or "" for the whole fabric.
 
-    ``weight`` is how likely it is that the cause is there that needs it, 0 to 1.
+    ``weight`` is the probability, 0 to 1, of the cause that needs this symptom.
     """
 
     place: str
@@ -51,17 +51,17 @@ class Sign:
 
     @property
     def node(self) -> str:
-        """Whose place it is; of a link, of its first end."""
+        """The node of the place; for a link, the node of its first end."""
         return self.place.partition(":")[0]
 
 
 def counted(facts: WindowFacts, lane: Lane, says: str, measure: Measure, value: float) -> Evidence:
-    """A line about a lane in the window, from the counters of a measure."""
+    """Return evidence about a lane in the window, with a measure's counter as its source."""
     return Evidence(says, lane.port, measure.series(lane.priority), value, facts.end)
 
 
 def not_sending(facts: WindowFacts, lane: Lane) -> Evidence:
-    """How long a lane was paused."""
+    """Return evidence of the share of time that a lane was paused."""
     return counted(facts, lane, measures.PAUSED.meaning, measures.PAUSED, round(lane.paused, 3))
 
 
@@ -69,7 +69,7 @@ Symptom: TypeAlias = Callable[[WindowFacts], Iterable[Sign]]
 
 
 def matches(one: str, other: str) -> bool:
-    """Whether two places are the same, one is within the other, or one is everywhere."""
+    """Return whether two places are equal, share an end, one contains the other, or one is the whole fabric ("")."""
     if not one or not other or one == other:
         return True
     ends, others = one.split("--"), other.split("--")

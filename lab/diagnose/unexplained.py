@@ -1,4 +1,4 @@
-"""What shows that something is wrong, whatever it is: with no cause for it the answer is "unknown"."""
+"""Evidence of trouble, whatever its cause: if no cause explains it, the outcome is "unknown"."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ANY = (
 
 
 def trouble(facts: WindowFacts) -> Iterator[Evidence]:
-    """Losses, packets that are sent again, links and sessions that go, who is silent, ports that stand still."""
+    """Yield evidence of losses, retransmissions, lost links and sessions, failed probes and stuck ports."""
     for symptom in _ANY:
         for sign in symptom(facts):
             yield from sign.evidence[:2]

@@ -1,1 +1,1 @@
-"""The table of causes: for each, the symptoms it needs, what it excludes, its hint and its fix."""
+"""The table of causes: the symptoms that each needs and excludes, how to tell it from its rival, and its fix."""

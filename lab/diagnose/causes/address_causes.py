@@ -1,6 +1,6 @@
-"""Causes in addresses of hosts and their neighbours, of the table in ``lab.diagnose.causes.cause_table``.
+"""Rows of the table of causes: addresses of hosts and their neighbours.
 
-No scenario shows them: they have the names of the faults that make them.
+No scenario shows these causes, so that they are named after the faults that produce them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A row of the table. ``rival`` is what it is taken for most easily, and ``tell`` tells the two apart."""
+    """A row of the table. ``rival`` is the cause most easily confused with it; ``tell`` distinguishes the two."""
 
     name: str
     title: str
@@ -24,6 +24,6 @@ class Cause:
     excludes: tuple[Symptom, ...] = ()
     explains: tuple[str, ...] = ()
     nearby: tuple[str, ...] = ()
-    """As ``explains``, but only there and at the next node."""
+    """Like ``explains``, but only at the same node and adjacent nodes."""
     fault: bool = True
-    """Whether something is broken; of capacity that is used up nothing is."""
+    """Whether the cause is a fault; False for exhausted capacity."""

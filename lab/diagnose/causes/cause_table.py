@@ -1,11 +1,11 @@
-"""What can be wrong, a row for each cause: by what it is known, what speaks for it, what against, and what mends it.
+"""The table of causes: for each, the symptoms that indicate, support or exclude it, and its fix.
 
-A cause is there at a place where all that it ``needs`` is seen and nothing that ``excludes`` it. The symptom that it
-needs first says where, and how sure it is; of what ``supports`` it, each that is seen adds to that. What it
-``explains`` is its consequence, and no answer of its own. Adding a cause is adding a row, and a symptom where that is
-new. A cause that can be known in two ways has two rows. Names are those of the scenarios that show them,
-and without one those of the faults. In ``tell`` and ``fix``, ``{place}``, ``{node}``, ``{port}``, ``{peer}`` and
-``{priority}`` stand for where it is.
+A cause is present at a place if all symptoms that it ``needs`` are found there and none that it ``excludes``. The
+first symptom that it needs provides the place and the base confidence. Each symptom of ``supports`` that is found
+adds to the confidence. Causes in ``explains`` are consequences of it, and are not reported. To add a cause, add a
+row, and a symptom if none fits. A cause that can be recognised in two ways has two rows. A cause is named after the
+scenario that shows it, or else after the fault. In ``tell`` and ``fix``, ``{place}``, ``{node}``, ``{port}``,
+``{peer}`` and ``{priority}`` are replaced by those of the sign.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lab.diagnose.symptoms import (
 )
 
 _UNROUTED: Final = ("one-path-only", "hash-polarisation", "elephant-collision", "rehash-on-failure", "acl-4791")
-"""What a switch whose routes nobody renews looks like besides."""
+"""Consequences of a switch whose routes are no longer updated."""
 
 CAUSES: Final = (
     *PAUSE_CAUSES,

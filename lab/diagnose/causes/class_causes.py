@@ -1,4 +1,4 @@
-"""Causes that lie in how packets are marked and classed, of the table in ``lab.diagnose.causes.cause_table``."""
+"""Rows of the table of causes: ECN marking and DSCP classification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes in an overlay, of the table in ``lab.diagnose.causes.cause_table``."""
+"""Rows of the table of causes: overlays (EVPN, VXLAN) and their bridges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causes of pauses, and of packets lost for want of them, of the table in ``lab.diagnose.causes.cause_table``."""
+"""Rows of the table of causes: PFC pauses, and losses caused by missing pauses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab.diagnose.causes.cause import Cause
 from lab.diagnose.symptoms import classes, loss_symptoms, pause_symptoms
 
 _BEHIND: Final = ("incast", "parking-lot", "victim-flow")
-"""What a port that is stopped, or slow, does to those behind it."""
+"""Consequences of a stopped or slow port for the ports behind it."""
 
 PAUSE_CAUSES: Final = (
     Cause(

@@ -1,1 +1,1 @@
-"""Symptoms: pure predicates over the facts of a window. Each says where it is seen, and by which figures."""
+"""Symptoms: pure predicates over the facts of a window. Each yields signs: a place and the evidence for it."""

@@ -1,4 +1,4 @@
-"""What IP stacks and ARP tell of addresses: who sends to a MAC that nobody has, and who is in another network."""
+"""Symptoms of addresses, from IP stacks and ARP: wrong MACs, networks, gateways and routes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from lab.diagnose.ip_stacks import Stack, StackRoute
 
 _SMALL: Final = 1024
-"""Octets of a ping that every link takes: IPv6 asks 1280 of each (RFC 8200 section 5)."""
+"""Octets of a ping that fits every link: IPv6 requires an MTU of 1280 (RFC 8200 section 5)."""
 
 
 def sends_to_another_mac(facts: WindowFacts) -> Iterator[Sign]:
-    """A node sends to a MAC that neither who answers by ARP has, nor the NIC at the other end of the cable."""
+    """A node's neighbour entry has a MAC that neither ARP nor the NIC at the other end of the cable has."""
     answers = {(each.port, each.address): each.macs for each in facts.asked if each.macs}
     for node, stack in facts.stacks.items():
         for (interface, address), mac in stack.neighbours.items():
@@ -33,9 +33,9 @@ def sends_to_another_mac(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def is_in_another_network(facts: WindowFacts) -> Iterator[Sign]:
-    """The ends of a cable between a host and its switch have no network in common.
+    """A host and its switch have no common network on their link.
 
-    Of one that nobody else is as long as, the end is named that has it.
+    If one end has a prefix length that no other port has, the sign names that end.
     """
     for version in (4, 6):
         counts = Counter(length for port in facts.ports for length in _lengths(_networks(facts, port, version)))
@@ -50,7 +50,7 @@ def is_in_another_network(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def two_hosts_answer(facts: WindowFacts) -> Iterator[Sign]:
-    """To one question by ARP several NICs of hosts answer."""
+    """Several hosts' NICs answer one ARP request."""
     nics = {mac: port.name for port in facts.ports.values() if port.host for mac in _mac(facts, port.name)}
     for each in facts.asked:
         answering = sorted({nics[mac] for mac in each.macs if mac in nics})
@@ -61,11 +61,7 @@ def two_hosts_answer(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
-    """The next hop of a host's default route forwards nothing.
-
-    On a routed link the switch at the other end must have the address; in a network of an overlay any switch may have
-    it, or a host with several links. The counters of a NIC's received side (``h1:rx-eth1``) are no link.
-    """
+    """The next hop of a host's default route is not a router."""
     links = Counter(port.node for port in facts.ports.values() if port.peer)
     forwarding = [stack for node, stack in facts.stacks.items() if node in facts.switches or links[node] > 1]
     anybody = frozenset(address for stack in forwarding for address in stack.own)
@@ -82,7 +78,7 @@ def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
-    """A host has no address on a link of which its switch has a network."""
+    """A host has no address on a link on which its switch has a network."""
     for port in facts.ports.values():
         if not port.host or not _mac(facts, port.name) or not _mac(facts, port.peer):
             continue
@@ -93,10 +89,10 @@ def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
-    """A NIC has no route beyond its own network where other NICs have: none, a black hole, or one by no cable.
+    """A NIC has no usable route beyond its own network, while other NICs have one.
 
-    Where switches route each NIC's link, its host must have a route to every other host. What a host with several
-    NICs has no route to by any of them is a sign of the host.
+    Its route is missing, is a blackhole, or has no cabled interface. If switches route each NIC's link, its host must
+    have a route to every other host. A destination that a host reaches by none of its NICs is a sign of the host.
     """
     known = {nic: stack for nic in _nics(facts) if (stack := facts.stacks[nic.partition(":")[0]]).routes is not None}
     leading = {
@@ -117,7 +113,7 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _nics(facts: WindowFacts) -> dict[str, None]:
-    """The NICs of hosts whose stacks are known: of a host with several cabled ports, those that have a network."""
+    """Return the NICs of hosts with known stacks. If a host has several cabled ports, return those with a network."""
     found: dict[str, None] = {}
     for port in facts.ports.values():
         if port.host and port.peer and (stack := facts.stacks.get(port.node)) is not None:
@@ -128,12 +124,12 @@ def _nics(facts: WindowFacts) -> dict[str, None]:
 
 
 def _has_another(nic: str, nics: set[str]) -> bool:
-    """Whether another NIC of the same host is among these: one in a network without gateway needs no route."""
+    """Return whether another NIC of the same host is in ``nics``: then this NIC needs no default route."""
     return any(each.partition(":")[0] == nic.partition(":")[0] for each in nics)
 
 
 def _leads_beyond(facts: WindowFacts, nic: str, stack: Stack, version: int) -> bool:
-    """Whether a NIC has a default route that it can use, or without one any route that a person or daemon made."""
+    """Return whether a NIC has a usable default route, or without one, any usable route that is not the kernel's."""
     default = _default(facts, nic, stack, version)
     if default is not None:
         return _is_usable(facts, nic, default)
@@ -144,7 +140,7 @@ def _leads_beyond(facts: WindowFacts, nic: str, stack: Stack, version: int) -> b
 
 
 def _unreached(facts: WindowFacts, nic: str, stack: Stack) -> list[str]:
-    """Addresses of other hosts that a NIC's host has no route to, of a NIC whose link its switch routes."""
+    """Return the addresses of other hosts that a NIC's host has no route to; empty unless its link is routed."""
     host = nic.partition(":")[0]
     if not _is_routed(facts, nic):
         return []
@@ -174,13 +170,13 @@ def _written(route: StackRoute) -> str:
 
 
 def _default(facts: WindowFacts, nic: str, stack: Stack, version: int) -> StackRoute | None:
-    """The default route of an IP version that a NIC uses."""
+    """Return the default route that a NIC uses for an IP version, or None."""
     found = [each for each in _routes_of(facts, nic, stack) if each.prefix == DEFAULTS[version]]
     return min(found, key=lambda each: each.metric, default=None)
 
 
 def _routes_of(facts: WindowFacts, nic: str, stack: Stack) -> list[StackRoute]:
-    """The routes of a NIC's host but those that lead only by its other NICs."""
+    """Return the routes of a NIC's host, without those that lead only by its other NICs."""
     host, _, interface = nic.partition(":")
     own = {each.partition(":")[2] for each in _nics(facts) if each.partition(":")[0] == host}
     others = own - {interface}
@@ -188,7 +184,7 @@ def _routes_of(facts: WindowFacts, nic: str, stack: Stack) -> list[StackRoute]:
 
 
 def _is_usable(facts: WindowFacts, nic: str, route: StackRoute | None) -> bool:
-    """Whether a route leads out of a NIC's host: by a cable, or by what may be a bond or a VLAN of one."""
+    """Return whether a route leads out of a NIC's host: by a cabled interface, a bond, or a VLAN interface."""
     if route is None or route.kind != "unicast" or not route.interfaces:
         return False
     loose = {port.interface for port in facts.ports_of(nic.partition(":")[0]) if not port.peer} | {"lo"}
@@ -196,13 +192,13 @@ def _is_usable(facts: WindowFacts, nic: str, route: StackRoute | None) -> bool:
 
 
 def _is_routed(facts: WindowFacts, nic: str) -> bool:
-    """Whether the switch at the other end of a NIC's cable has a network on it: its port is in no bridge."""
+    """Return whether the switch port at the other end of a NIC's cable has a network: it is in no bridge."""
     peer = facts.peer(nic)
     return bool(_networks(facts, peer, 4) or _networks(facts, peer, 6))
 
 
 def nobody_answers(facts: WindowFacts) -> Iterator[Sign]:
-    """Nobody answers for an address that is asked for by ARP."""
+    """An ARP request for an address gets no answer."""
     for each in facts.asked:
         if not each.macs:
             says = f"nobody answers for {each.address}, which it asks for"
@@ -210,7 +206,7 @@ def nobody_answers(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_ping_is_not_answered(facts: WindowFacts) -> Iterator[Sign]:
-    """A host does not answer a ping that is small enough for all links."""
+    """A host does not answer a ping that is small enough for every link."""
     for ran in facts.ran:
         if ran.argv[:1] == ("ping",) and ran.exit_code and ran.argv[-1] in facts.addresses.values():
             size = ran.argv[ran.argv.index("-s") + 1] if "-s" in ran.argv[:-1] else "56"
@@ -221,7 +217,7 @@ def a_ping_is_not_answered(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _mac(facts: WindowFacts, port: str) -> frozenset[str]:
-    """The MAC of a NIC; none where it is not known, and of a member of a bridge or a bond."""
+    """Return the MAC of a port as a set; empty if it is not known, or for a member of a bridge or a bond."""
     node, _, interface = port.partition(":")
     stack = facts.stacks.get(node)
     mac = stack.macs.get(interface, "") if stack else ""
@@ -229,7 +225,7 @@ def _mac(facts: WindowFacts, port: str) -> frozenset[str]:
 
 
 def _networks(facts: WindowFacts, port: str, version: int) -> frozenset[str]:
-    """Of one IP version, those on the link of a port."""
+    """Return the networks of an IP version on the link of a port."""
     node, _, interface = port.partition(":")
     stack = facts.stacks.get(node)
     networks = stack.networks.get(interface, frozenset()) if stack else frozenset()

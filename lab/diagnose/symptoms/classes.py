@@ -1,4 +1,4 @@
-"""In which class a packet is, at both ends of a link: one that changes between them is mapped otherwise somewhere."""
+"""Symptoms of class mismatches: the two ends of a link count the same packets in different classes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 _MANY: Final = 50
-"""Packets that are in another class before anybody wonders."""
+"""The minimum number of packets in a different class."""
 _TOLD: Final = 0.8
-"""Of the packets that one end has too many in a class, how many the other end must have too many in another one."""
+"""Share of a class's surplus at one end of a link that the other end must have in other classes."""
 
 
 def mismatched(facts: WindowFacts) -> Iterator[tuple[str, str]]:
-    """Ends of each link whose receiver counts a lossless class otherwise than its sender, sender first."""
+    """Yield (sender, receiver) for each link whose ends count a lossless class differently."""
     for name, port in facts.ports.items():
         if port.peer not in facts.ports:
             continue
@@ -37,7 +37,7 @@ def mismatched(facts: WindowFacts) -> Iterator[tuple[str, str]]:
 
 
 def mapped_otherwise(facts: WindowFacts) -> Iterator[Sign]:
-    """A switch or a NIC is at all links whose two ends do not agree on the class of what passes."""
+    """A switch or a NIC is an end of all links whose two ends count packets in different classes."""
     links = list(mismatched(facts))
     if not links:
         return
@@ -58,7 +58,7 @@ def mapped_otherwise(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def map_differs(facts: WindowFacts) -> Iterator[Sign]:
-    """The DSCP map of a switch or a NIC is another one than most have, by its own configuration."""
+    """The DSCP map in the configuration of a switch or a NIC differs from the most common one."""
     if facts.current:
         configured = (f"{node}:{interface}" for node, qos in facts.qos.items() for interface in qos.ports)
         for place in dict.fromkeys(_mapper(facts, port) for port in configured):
@@ -68,12 +68,12 @@ def map_differs(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _mapper(facts: WindowFacts, port: str) -> str:
-    """What maps the packets of a port: a host's NIC by itself, and a switch with all of its ports."""
+    """Return the place that maps a port's packets: a host's NIC itself, or the whole switch."""
     return port if facts.is_host(port) else port.partition(":")[0]
 
 
 def sent_in_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
-    """What a NIC's RDMA device sends leaves the NIC, and in none of the classes that are lossless anywhere."""
+    """A NIC sends its RDMA device's packets in classes that are lossless on no port."""
     lossless = {number for port in facts.ports for number in facts.lossless(port)}
     for nic, counters in facts.devices.items() if lossless else ():
         lanes = [facts.lane(port.name, n) for port in facts.links_of(nic) for n in range(8)]

@@ -1,4 +1,4 @@
-"""What ECN marks tell: of a queue's depth, of its thresholds, and of the packets in it."""
+"""Symptoms of ECN: marks compared with queue depth, thresholds, and the ECN bits of packets."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
     from lab.model.qos.port import EcnQos
 
 _ENOUGH: Final = 100
-"""Packets that a queue has sent before its share of marks means anything."""
+"""Packets that a queue must have sent before its share of marks is meaningful."""
 _DEEP: Final = 1.25
-"""Times Kmin that waits on average in a queue that has to mark."""
+"""Multiple of Kmin. A queue whose mean depth is larger must mark."""
 _LOW: Final = 0.8
-"""Times Kmin that waits at most in a queue that has nothing to mark."""
+"""Multiple of Kmin. A queue whose maximum depth is smaller has nothing to mark."""
 _MOST: Final = 0.5
-"""Of a queue's packets: where Kmin has so many marked, half of the samples are above it."""
+"""Share of a queue's packets. If more are marked, half of the depth samples must be above Kmin."""
 _SAME_DEPTH: Final = 3_500
 """Bytes: less than a packet of 4 KB."""
 _STANDING: Final = 12_500
-"""Bytes by which the depth of a queue differs, four times in five, that stands still: three packets of 4 KB."""
+"""Bytes: three packets of 4 KB. A queue is steady if the middle 80% of its depths span less."""
 _APART: Final = 0.12
-"""By which shares of marks differ that one profile does not explain: a packet more at one of two queues is 7%."""
+"""Difference of two shares of marks that one profile cannot cause. One packet more in a queue makes 7%."""
 _MARKS: Final = 0.02
-"""Share of its packets that a queue marks that has reason to."""
+"""Share of marked packets from which on a queue counts as marking."""
 _SIGMAS: Final = 5
 
 
 def _egress(facts: WindowFacts) -> Iterator[Lane]:
-    """Lanes of switches that are lossless and have sent enough."""
+    """Yield the lossless lanes of switches that have sent enough packets."""
     for lane in facts.lanes.values():
         if not facts.is_host(lane.port) and lane.priority in facts.lossless(lane.port) and lane.tx_packets >= _ENOUGH:
             yield lane
 
 
 def _usual(facts: WindowFacts, lane: Lane) -> EcnQos | None:
-    """What most switch ports do with the class of a lane, by their own configuration."""
+    """Return the most common ECN profile of a lane's class among switch ports."""
     profiles = Counter(
         qos.ports[interface].queues[lane.priority].ecn
         for node, qos in facts.qos.items() if node in facts.switches
@@ -52,13 +52,13 @@ def _usual(facts: WindowFacts, lane: Lane) -> EcnQos | None:
 
 
 def _own(facts: WindowFacts, lane: Lane) -> EcnQos | None:
-    """What the port itself does, where its configuration is of the window."""
+    """Return the lane's own ECN profile, if the configuration is that of the window."""
     config = facts.config(lane.port) if facts.current else None
     return config.queues[lane.priority].ecn if config else None
 
 
 def deep_and_unmarked(facts: WindowFacts) -> Iterator[Sign]:
-    """A queue is so deep that its siblings mark, packets in it could be marked, and none is."""
+    """A queue is deep enough to mark and has markable packets, but marks none."""
     for lane in _egress(facts):
         usual = _usual(facts, lane)
         if (
@@ -81,7 +81,7 @@ def deep_and_unmarked(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _marked_before(facts: WindowFacts, lane: Lane) -> bool:
-    """Whether what comes there was marked by the switches before, and no host sends any that was not."""
+    """Return whether the lane's packets were marked by earlier switches, and no host sends unmarked ones to it."""
     before = [facts.lane(facts.peer(port.name), lane.priority) for port in facts.ports_of(facts.ports[lane.port].node)
               if facts.lane(port.name, lane.priority).rx_packets >= _ENOUGH]  # fmt: skip
     sending = [each for each in before if each.tx_bytes > lane.tx_bytes / 10]
@@ -89,7 +89,7 @@ def _marked_before(facts: WindowFacts, lane: Lane) -> bool:
 
 
 def _sibling_marks(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
-    """A queue elsewhere that is no deeper and marks."""
+    """Return evidence of a queue on another switch that is no deeper and marks."""
     node = lane.port.partition(":")[0]
     for other in _egress(facts):
         elsewhere = other.port.partition(":")[0] != node and other.priority == lane.priority
@@ -100,7 +100,7 @@ def _sibling_marks(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
 
 
 def _pausing(facts: WindowFacts, lane: Lane) -> Iterator[Evidence]:
-    """Pauses that its node sends meanwhile."""
+    """Yield evidence of pauses that the lane's node sends in the window."""
     node = facts.ports[lane.port].node
     for port in facts.ports_of(node):
         if count := facts.lane(port.name, lane.priority).pauses_out:
@@ -111,7 +111,7 @@ def _pausing(facts: WindowFacts, lane: Lane) -> Iterator[Evidence]:
 
 
 def no_profile_bound(facts: WindowFacts) -> Iterator[Sign]:
-    """ECN is off for a lossless class at a port, by its own configuration, and on at most others."""
+    """The configuration of a port has ECN off for a lossless class, while most ports have it on."""
     for port, lane in _configured(facts):
         usual, own = _usual(facts, lane), _own(facts, lane)
         if usual and own and usual.enabled and not own.enabled:
@@ -124,7 +124,7 @@ def no_profile_bound(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def kmin_beyond_reach(facts: WindowFacts) -> Iterator[Sign]:
-    """Kmin lies above all that a group may hold before it pauses (Kmin < Kmax < XOFF), by its configuration."""
+    """The configured Kmin is above XOFF, so that PFC acts first (Kmin < Kmax < XOFF is needed)."""
     for port, lane in _configured(facts):
         own = _own(facts, lane)
         node = facts.qos.get(port.partition(":")[0])
@@ -138,7 +138,7 @@ def kmin_beyond_reach(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def thresholds_differ(facts: WindowFacts) -> Iterator[Sign]:
-    """A port's Kmin or Kmax is a little off that of all its siblings, by its own configuration."""
+    """The configured Kmin of a port differs slightly from that of its siblings."""
     for port, lane in _configured(facts):
         own = _own(facts, lane)
         siblings = [
@@ -155,7 +155,7 @@ def thresholds_differ(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _configured(facts: WindowFacts) -> Iterator[tuple[str, Lane]]:
-    """Every switch port whose configuration is known, with each of its lossless classes."""
+    """Yield each switch port with known configuration, with each of its lossless lanes."""
     for name, port in facts.ports.items():
         if not port.host and facts.current and facts.config(name):
             for priority in facts.lossless(name):
@@ -163,7 +163,7 @@ def _configured(facts: WindowFacts) -> Iterator[tuple[str, Lane]]:
 
 
 def marks_though_shallow(facts: WindowFacts) -> Iterator[Sign]:
-    """A queue marks much of what it sends, never near the Kmin of its siblings; or most, and never above that."""
+    """A queue marks many packets although its depth stays well below its siblings' Kmin, or most while below it."""
     for lane in _egress(facts):
         usual = _usual(facts, lane)
         near = 1.0 if lane.share_marked > _MOST else _LOW
@@ -184,7 +184,7 @@ def marks_though_shallow(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def marks_otherwise_at_the_same_depth(facts: WindowFacts) -> Iterator[Sign]:
-    """Two queues stand at the same depth, and one marks far more of what it sends than the other."""
+    """Two queues have the same steady depth, and one marks a far larger share of its packets."""
     standing = [lane for lane in _egress(facts) if _stands(facts, lane)]
     for one in standing:
         for other in standing:
@@ -210,9 +210,9 @@ def marks_otherwise_at_the_same_depth(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _stands(facts: WindowFacts, lane: Lane) -> bool:
-    """Whether a queue stands still where its depth decides what is marked, and nobody pauses it.
+    """Return whether a queue has a steady depth that decides its marks, and is not paused.
 
-    Above Kmax everything is marked that was not before: there the share tells what other switches have marked.
+    Above Kmax every packet is marked that was not marked before. There the share reflects marks of other switches.
     """
     usual = _usual(facts, lane)
     between = lane.depth > _SAME_DEPTH and (usual is None or lane.deepest <= usual.kmax)
@@ -220,7 +220,10 @@ def _stands(facts: WindowFacts, lane: Lane) -> bool:
 
 
 def _guilty(facts: WindowFacts, one: Lane, other: Lane) -> tuple[list[Lane], float]:
-    """Which of two queues is off, and how sure that is: by configuration, or by what most mark at such a depth."""
+    """Return which of two queues is misconfigured, and the confidence.
+
+    The configuration decides, or else the marking probability of the most common profile at that depth.
+    """
     off = {sign.place for sign in thresholds_differ(facts)}
     known = [lane for lane in (one, other) if lane.port in off]
     if len(known) == 1:
@@ -233,7 +236,7 @@ def _guilty(facts: WindowFacts, one: Lane, other: Lane) -> tuple[list[Lane], flo
 
 
 def not_capable(facts: WindowFacts) -> Iterator[Sign]:
-    """A queue chose packets to mark that are not ECN-capable: ECN bits 00 (RFC 3168, section 5)."""
+    """A queue selected packets for marking that are not ECN-capable: ECN bits 00 (RFC 3168 section 5)."""
     for lane in _egress(facts):
         if lane.not_ect > lane.tx_packets / 100:
             seen = (
@@ -246,7 +249,7 @@ def not_capable(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _senders(facts: WindowFacts, lane: Lane) -> list[str]:
-    """NICs whose packets wait there: by the transfers that are known, or else those at its switch that send."""
+    """Return the NICs that send to a lane: from the known transfers, or else the senders at its switch."""
     end = facts.peer(lane.port)
     if not facts.is_host(end) or lane.marked:
         return [lane.port]

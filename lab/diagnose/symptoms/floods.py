@@ -1,4 +1,4 @@
-"""What is flooded: packets that leave a leaf more often than they came."""
+"""Symptoms of flooding: packets that leave a leaf more often than they entered it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import Lane, WindowFacts
 
 _TIMES: Final = 1.5
-"""What is not flooded leaves by one uplink: packets that come once and leave so often are copies."""
+"""Ratio of packets sent to packets received. A packet that is not flooded leaves by one uplink only."""
 _MANY: Final = 100
-"""Packets a second; ARP, and what routers say themselves, are fewer."""
+"""Packets per second. ARP and routing protocols send fewer."""
 
 _HEARD: Final = 0.2
-"""Share of what one sends that each of the others gets, where uplinks have no room for all of it."""
+"""Share of one host's packets that each other host receives, if the uplinks cannot carry all copies."""
 
 
 def more_leaves_than_came(facts: WindowFacts) -> Iterator[Sign]:
-    """A leaf's uplinks are offered far more packets of a priority than its hosts send; told is whom all hear."""
+    """A leaf's uplinks are offered far more packets of a priority than its hosts send.
+
+    The sign names the host whose packets all others of its network receive.
+    """
     for uplinks, downlinks, loudest in _flooding(facts):
         came, left = sum(lane.rx_packets for lane in downlinks), sum(map(_offered, uplinks))
         most = max(uplinks, key=_offered)
@@ -38,7 +41,7 @@ def more_leaves_than_came(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def an_uplink_drops(facts: WindowFacts) -> Iterator[Sign]:
-    """An uplink of such a leaf drops of that priority: it has no room for all copies; told is the host as above."""
+    """An uplink of a flooding leaf drops packets of that priority. The sign names the flooding host."""
     for uplinks, _, loudest in _flooding(facts):
         for lane in uplinks:
             if lane.dropped:
@@ -47,7 +50,7 @@ def an_uplink_drops(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _flooding(facts: WindowFacts) -> Iterator[tuple[list[Lane], list[Lane], Lane]]:
-    """Of leaves with tunnels, lanes of a priority to switches and to hosts, where more leave than came; and whose."""
+    """Yield uplinks, downlinks and the flooding host's lane, for leaves with tunnels that flood a priority."""
     for leaf in (name for name, node in facts.forwarding.items() if node.tunnels):
         ports = [port for port in facts.ports_of(leaf) if port.peer]
         for priority in range(8):
@@ -61,7 +64,7 @@ def _flooding(facts: WindowFacts) -> Iterator[tuple[list[Lane], list[Lane], Lane
 
 
 def _is_heard_by_all(facts: WindowFacts, lane: Lane) -> bool:
-    """Whether several others are in the network of a port's host, and each gets a good part of what it sends."""
+    """Return whether a host shares its network with several others, and each receives a good part of its packets."""
     mine = facts.ports.get(facts.peer(lane.port))
     others = [
         facts.lane(port.name, lane.priority).rx_packets

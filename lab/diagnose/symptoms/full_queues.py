@@ -1,4 +1,4 @@
-"""What full queues tell: capacity that is shared fairly, capacity that is not, and who pays for others."""
+"""Symptoms of full queues: capacity shared fairly, capacity shared unfairly, and victim flows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import Lane, StartedTransfer, WindowFacts
 
 _FULL: Final = 0.9
-"""Share of its link's rate that a lane sends which is full, without what frames have around them."""
+"""Share of its link's rate, without framing overhead, from which on a lane is full."""
 _STOPPED: Final = 0.2
-"""Share of the time that a sender is paused who feels it."""
+"""Share of the time that a sender must be paused to be affected."""
 _ROOM: Final = 0.6
-"""Share of a link's rate below which it has room."""
+"""Share of a link's rate below which it has spare capacity."""
 _UNFAIR: Final = 1.6
-"""How often a near sender gets what a far one does, where each switch between divides by port."""
+"""Ratio of the throughput of near to far senders, if each switch between them divides by port."""
 _OBEYED: Final = 0.05
-"""Share of the time that a queue is paused whose depth is its own doing."""
+"""Share of the time. A queue that is paused no longer fills by itself."""
 
 
 def _bottlenecks(facts: WindowFacts) -> Iterator[Lane]:
-    """Lanes of switches that are full by themselves and make their node pause those who send to it, or mark."""
+    """Yield lanes of switches that are full without being paused, and whose node pauses senders or marks packets."""
     for lane in facts.lanes.values():
         if facts.is_host(lane.port) or lane.paused > _OBEYED or facts.load(lane) < _FULL:
             continue
@@ -39,7 +39,7 @@ def _bottlenecks(facts: WindowFacts) -> Iterator[Lane]:
 
 
 def a_link_is_full(facts: WindowFacts) -> Iterator[Sign]:
-    """A link carries all that it can, and those who want more wait, or are marked."""
+    """A link is fully used, and further senders are paused or their packets marked."""
     for lane in _bottlenecks(facts):
         yield Sign(lane.port, _full(facts, lane), 0.9, lane.priority)
 
@@ -53,9 +53,10 @@ def _full(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
 
 
 def slower_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
-    """A link between switches is slower than another of each of its switches, or its ends do not agree on its rate.
+    """A link between switches is slower than others of both switches, or its ends have different rates.
 
-    By their own configuration. How fast a host is meant to be nobody knows, nor of a switch whose links are all slow.
+    The rates are those of the configuration. The expected rate of a host is not known, nor that of a switch whose
+    links are all slow.
     """
     trunks = [port for port in facts.ports.values() if not port.host and port.peer and not facts.is_host(port.peer)]
     fastest: dict[str, float] = {}
@@ -75,13 +76,13 @@ def slower_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _sender(facts: WindowFacts, nic: str, priority: int) -> Lane:
-    """What a NIC sends: of a bond, by its busiest member."""
+    """Return the lane by which a NIC sends; for a bond, that of its busiest member."""
     lanes = [facts.lane(port.name, priority) for port in facts.links_of(nic)]
     return max(lanes, key=lambda lane: lane.tx_bytes) if lanes else facts.lane(nic, priority)
 
 
 def the_near_get_more(facts: WindowFacts) -> Iterator[Sign]:
-    """Of several who send to one NIC, those nearer to it get a multiple of those behind more switches."""
+    """Senders near to a receiver get a multiple of the throughput of senders behind more switches."""
     for lane in _bottlenecks(facts):
         end = facts.peer(lane.port)
         if not facts.is_host(end):
@@ -110,7 +111,10 @@ def the_near_get_more(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _writers(facts: WindowFacts, nic: str, priority: int) -> list[str]:
-    """NICs that send to a NIC: by the known transfers, or all that send where it is the only one that receives."""
+    """Return the NICs that send to a NIC, from the known transfers.
+
+    Without known transfers, return all NICs that send, if the given one is the only NIC that receives.
+    """
     known = [each.src for each in facts.transfers if each.dst == nic]
     if known or facts.transfers:
         return known
@@ -121,7 +125,7 @@ def _writers(facts: WindowFacts, nic: str, priority: int) -> list[str]:
 
 
 def paused_for_the_sake_of_others(facts: WindowFacts) -> Iterator[Sign]:
-    """A host is paused whose own way has no queue that is full by itself, while somebody else's has."""
+    """A host is paused although its own path has no full queue: a full queue elsewhere is the reason."""
     roots = [lane for lane in _bottlenecks(facts) if facts.is_host(facts.peer(lane.port))]
     everything = {lane.port for lane in _bottlenecks(facts)}
     for transfer in facts.transfers:
@@ -149,7 +153,7 @@ def paused_for_the_sake_of_others(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _is_free(facts: WindowFacts, transfer: StartedTransfer, priority: int, full: set[str]) -> bool:
-    """Whether nothing on a transfer's own way is full by itself, and the last link has room."""
+    """Return whether no queue on a transfer's own path is full, and its last link has spare capacity."""
     ports = [port for port, _ in way(facts, transfer.src, transfer.dst)]
     last = [port for port in ports if facts.is_host(facts.peer(port))]
     return (

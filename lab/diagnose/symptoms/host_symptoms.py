@@ -1,4 +1,4 @@
-"""What a host does with packets that its NICs count: whether the RDMA devices get them, and whether it can send."""
+"""Symptoms of hosts: packets that do not reach the RDMA device, and hosts that cannot send."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 _SOME: Final = 8
-"""Packets that must have come to a host before it means anything that its RDMA device has none."""
+"""The minimum number of packets received by a host of which its RDMA device has none."""
 _UNANSWERED: Final = ("completer_retry_err", "retry_exceeded_err")
 
 
 def a_host_takes_nothing_in(facts: WindowFacts) -> Iterator[Sign]:
-    """Packets of a lossless class come to a NIC, more than a sweep sent there, and none to its RDMA device.
+    """A NIC receives packets of a lossless class, beyond those of a sweep, but its RDMA device receives none.
 
-    Somebody misses its answers, or a filter of its own has hits: what was under way when a transfer ended is neither.
+    In addition, some transfer misses acknowledgements or failed, or a filter on the host has hits. This excludes
+    packets still in flight at the end of a transfer.
     """
     missed = facts.gave_up or any(device.get(name) for device in facts.devices.values() for name in _UNANSWERED)
     filtered = {sign.place for sign in loss_symptoms.a_filter_counts(facts)}
@@ -41,14 +42,14 @@ def a_host_takes_nothing_in(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def its_device_is_gone(facts: WindowFacts) -> Iterator[Sign]:
-    """A host's NIC has no RDMA device any more."""
+    """A host's NIC no longer has an RDMA device."""
     for nic, seconds in facts.without_device.items():
         seen = Evidence("RDMA devices on this interface, which is meant to have one", nic, "rdma link", 0, seconds)
         yield Sign(nic, (seen,), 0.97)
 
 
 def no_probe_leaves(facts: WindowFacts) -> Iterator[Sign]:
-    """A host's kernel sends none of a sweep's packets by a NIC, on no path."""
+    """A host's kernel sends no packet of a sweep by a NIC, on any path."""
     for nic in dict.fromkeys(each.path[0] for each in facts.swept):
         mine = [each for each in facts.swept if each.path[0] == nic]
         if not any(each.sent or each.large_sent for each in mine):
@@ -57,9 +58,9 @@ def no_probe_leaves(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
-    """A host's link has a smaller MTU at an end than its switch has towards another, and stopped a sweep or a ping.
+    """A host's link has a smaller MTU than another host link of its switch, and a sweep or a ping failed on it.
 
-    Where it stopped none, hosts may well differ.
+    Without a failure this is no symptom: hosts may have different MTUs.
     """
     stopped = {end for sign in probes.only_small_probes_pass(facts) for end in sign.place.split("--")}
     stopped |= {port.name for nic in probes.only_small_pings_pass(facts) for port in facts.links_of(nic)}
@@ -78,7 +79,7 @@ def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def somebody_gave_up(facts: WindowFacts) -> Iterator[Sign]:
-    """A transfer could not begin, or ended before its time; its program's last line says why."""
+    """A transfer failed to start or ended early. The evidence is the last line of its program."""
     seen = []
     for each in facts.gave_up:
         last = each.said.strip().rpartition("\n")[2].strip()
@@ -88,6 +89,6 @@ def somebody_gave_up(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _swept_to(facts: WindowFacts, nic: str) -> int:
-    """Packets of a sweep that came to it: they are of a queue pair that no device has."""
+    """Return how many packets of a sweep reached a NIC. They belong to a queue pair that no device has."""
     ends = {port.name for port in facts.links_of(nic)}
     return sum(each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]) in ends)

@@ -1,4 +1,4 @@
-"""Routes that lead in a circle: switches that send what is for an address to one another."""
+"""Symptoms of routing loops: switches that forward packets for an address to each other."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 _Table: TypeAlias = "list[tuple[_Network, tuple[str, ...]]]"
-"""Routes, the longest prefix first, with their next hops' interfaces."""
+"""Networks and their next hops' interfaces, in descending order of prefix length."""
 _Network: TypeAlias = IPv4Network | IPv6Network
 _Edges = dict[str, list[tuple[str, str]]]
-"""By switch, to which others it sends, and by which interface."""
+"""By switch: the switches that it sends to, and by which interfaces."""
 
 
 def packets_go_in_a_circle(facts: WindowFacts) -> Iterator[Sign]:
-    """Switches whose next hops for an address lead back to the first of them: what is for it ends when its TTL does.
+    """The next hops of several switches for an address form a loop, in which packets circulate until the TTL ends.
 
-    Places are the switches that send it no nearer to its NIC; where that is not known, all of the circle.
+    Signs name the switches whose next hop is no nearer to the address's NIC; if the NIC is not known, the whole loop.
     """
     tables = {switch: _table(facts.routes.get(switch, {})) for switch in facts.switches}
     homes = {address: nic for nic, address in facts.addresses.items()}
@@ -41,7 +41,7 @@ def packets_go_in_a_circle(facts: WindowFacts) -> Iterator[Sign]:
 def _signs(
     facts: WindowFacts, circle: list[tuple[str, str]], addresses: list[str], homes: Mapping[str, str]
 ) -> Iterator[Sign]:
-    """A sign for each switch that is at fault, with the way around."""
+    """Yield a sign for each switch at fault, with the loop as evidence."""
     what = addresses[0] if len(addresses) == 1 else f"{addresses[0]} and {len(addresses) - 1} more"
     seen = tuple(
         Evidence(
@@ -66,7 +66,7 @@ def _table(routes: Mapping[str, tuple[str, ...]]) -> _Table:
 
 
 def _firsts(facts: WindowFacts) -> Iterator[str]:
-    """The first address of each prefix that a switch has a route to."""
+    """Yield the first address of each prefix that a switch has a route to."""
     for prefix in dict.fromkeys(prefix for routes in facts.routes.values() for prefix in routes):
         first = ip_address(prefix.partition("/")[0])
         if not first.is_link_local and not first.is_multicast:
@@ -74,7 +74,7 @@ def _firsts(facts: WindowFacts) -> Iterator[str]:
 
 
 def _edges(facts: WindowFacts, tables: Mapping[str, _Table], address: str) -> _Edges:
-    """To which other switches each one sends what is for an address: to none what is on a network of its own."""
+    """Return the switches to which each switch forwards an address; none if it is on a connected network."""
     wanted, found = ip_address(address), _Edges()
     version, number = wanted.version, int(wanted)
     for switch, table in tables.items():
@@ -96,7 +96,7 @@ def _edges(facts: WindowFacts, tables: Mapping[str, _Table], address: str) -> _E
 
 
 def _circle(edges: _Edges) -> list[tuple[str, str]]:
-    """The switches of a circle in their order, each with the interface that it sends by; empty without one."""
+    """Return the switches of a loop in order, each with its outgoing interface; empty if there is none."""
     done: set[str] = set()
     for start in edges:
         way: list[tuple[str, str]] = []
@@ -119,7 +119,7 @@ def _walk(at: str, edges: _Edges, way: list[tuple[str, str]], done: set[str]) ->
 
 
 def _distances(facts: WindowFacts, nic: str) -> dict[str, int]:
-    """By switch, how many links lie between it and the nearest switch of a NIC."""
+    """Return each switch's distance, in links, to the nearest switch of a NIC."""
     found = {port.peer.partition(":")[0]: 0 for port in facts.links_of(nic)}
     fresh = list(found)
     for switch in fresh:

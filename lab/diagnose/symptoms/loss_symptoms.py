@@ -1,4 +1,4 @@
-"""What the counters of two ends tell that neither tells alone: packets that vanish on a link, or within a switch."""
+"""Symptoms of loss, found by comparing the counters of both ends of a link, or of all ports of a switch."""
 
 from __future__ import annotations
 
@@ -17,29 +17,32 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 _UNDER_WAY: Final = 3
-"""Packets that may be between two readings of a link's ends, where RDMA devices or a sweep miss some."""
+"""Packets that may be in flight between two readings of a link's ends, if RDMA devices or a sweep report losses."""
 _ASTRAY: Final = 20
-"""The same where nobody says so: a sampler that was interrupted reads one end of a link later than the other."""
+"""The same without such reports: an interrupted sampler reads the two ends at different times."""
 _SWALLOWED: Final = 8
-"""Packets that a switch must have taken in and not sent before that means anything."""
+"""The minimum number of packets that entered a switch and did not leave it."""
 _RETRIED: Final = 5
-"""How often something must be sent again before anybody wonders."""
+"""The minimum number of retransmissions."""
 _AGAIN: Final = ("out_of_seq_request", "completer_retry_err", "rcvd_seq_err", "retry_exceeded_err")
 _LAST: Final = 1
-"""Packets that may be between two readings of a link's ends where none has come before."""
+"""Packets that may be in flight between two readings of a link's ends before any has arrived."""
 _MOST: Final = 0.5
-"""Of what is sent: a link that loses less than that still carries."""
+"""Share of sent packets. A link that loses less still carries traffic."""
 _FILTERED: Final = re.compile(rf"udp dport {ROCEV2_PORT} counter packets ([1-9]\d*)")
 _GID: Final = re.compile(r"(?:infiniband/([^/\s]+)/ports/\d+/)?gids/(\d+):(\S+)")
 
 
 def _vanished(facts: WindowFacts) -> Iterator[tuple[str, str, int, int, int, int]]:
-    """Of each link and direction that loses: ends, packets and bytes lost, packets and bytes that came."""
+    """Yield each direction of a link that loses packets.
+
+    Items are the two ends, the packets and bytes lost, and the packets and bytes received.
+    """
     changed = {change.port for change in facts.links if not change.up}
     missed = sum(_again(facts).values()) + probes.missing(facts)
     if facts.devices and not missed:
         return
-    dropped = sum(lane.dropped for lane in facts.lanes.values())  # which accounts for what is missing
+    dropped = sum(lane.dropped for lane in facts.lanes.values())  # drops account for missing packets
     allowed = _UNDER_WAY if missed and not dropped else _ASTRAY
     for name, port in facts.ports.items():
         if not port.peer or port.peer not in facts.ports or changed & {name, port.peer}:
@@ -50,13 +53,13 @@ def _vanished(facts: WindowFacts) -> Iterator[tuple[str, str, int, int, int, int
         arrived, arrived_bytes = (sum(each) for each in zip(*came, strict=True)) if came else (0, 0)
         left -= max(
             0, facts.ports[port.peer].control - port.sent_pfc
-        )  # frames that a program sent, and no port counts
+        )  # frames that a program injected, which no port counts
         if left - arrived > allowed + left // 2000:
             yield name, port.peer, left - arrived, max(0, left_bytes - arrived_bytes), arrived, arrived_bytes
 
 
 def vanishes_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
-    """A few of many packets leave one end of a link and do not come to the other, which nobody counts as dropped."""
+    """Some packets that leave one end of a link do not arrive at the other, and no port counts a drop."""
     for name, peer, lost, _, arrived, _ in _vanished(facts):
         if arrived and lost / (lost + arrived) < _MOST and not _too_large(facts, name, peer):
             seen = (
@@ -67,7 +70,7 @@ def vanishes_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def nothing_arrives(facts: WindowFacts) -> Iterator[Sign]:
-    """All that leaves one end of a link does not come to the other, and neither end has lost its carrier."""
+    """Nothing that leaves one end of a link arrives at the other, and neither end lost its carrier."""
     dark = facts.down | {change.port for change in facts.links if not change.up}
     for name, port in facts.ports.items():
         if port.peer not in facts.ports or dark & {name, port.peer}:
@@ -83,7 +86,7 @@ def nothing_arrives(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
-    """What vanishes on a link is larger than what comes, or the end that receives takes less than its peer sends."""
+    """Only large packets are lost on a link, or the receiving end has a smaller MTU than its peer."""
     for name, peer, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):
         if why := _too_large(facts, name, peer):
             seen = [
@@ -99,7 +102,7 @@ def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def smaller_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
-    """A link between switches has a smaller MTU at an end than another link of the switch there."""
+    """A port between switches has a smaller MTU than another such port of the same switch."""
     told: dict[str, list[Evidence]] = {}
     for switch in facts.switches:
         ports = [port for port in facts.ports_of(switch) if port.peer and not facts.is_host(port.peer)]
@@ -116,14 +119,14 @@ def smaller_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _told_mtu(facts: WindowFacts, port: str, peer: str) -> int:
-    """The MTU of a port where the kernel told of it and it is smaller than what its peer has; 0 otherwise."""
+    """Return a port's MTU if the kernel reported it and it is smaller than its peer's; 0 otherwise."""
     told, config = facts.mtus.get(port, 0), facts.config(peer)
     other = facts.mtus.get(peer) or (config.mtu if config else 0)
     return told if 0 < told < other else 0
 
 
 def _too_large(facts: WindowFacts, name: str, peer: str) -> list[Evidence]:
-    """Why it is size that decides what passes from a port to its peer; empty where it is not."""
+    """Return evidence that losses from a port to its peer depend on packet size; empty if they do not."""
     if mtu := _told_mtu(facts, peer, name):
         return [Evidence("is its MTU, smaller than its peer's", peer, "ip link: mtu", mtu, facts.end)]
     if seen := [sign for sign in probes.only_small_probes_pass(facts) if sign.place == f"{name}--{peer}"]:
@@ -137,7 +140,7 @@ def _too_large(facts: WindowFacts, name: str, peer: str) -> list[Evidence]:
 
 
 def _pings(facts: WindowFacts) -> list[Evidence]:
-    """Probes that may not be fragmented and were not answered."""
+    """Return evidence of unanswered pings with the DF bit, or that nobody ran such a ping."""
     lost = [ran for ran in facts.ran if ran.argv[:1] == ("ping",) and "do" in ran.argv and ran.exit_code]
     return [
         Evidence(f"not answered: {' '.join(ran.argv)}", ran.node, "ping", 0, ran.seconds) for ran in lost[:2]
@@ -145,7 +148,7 @@ def _pings(facts: WindowFacts) -> list[Evidence]:
 
 
 def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
-    """What comes to a switch in a lossless class does not leave it, and none of its ports counts a drop."""
+    """Packets of a lossless class enter a switch and do not leave it, and none of its ports counts a drop."""
     for switch in facts.switches:
         ports = list(facts.ports_of(switch))
         for priority in sorted({number for port in ports for number in facts.lossless(port.name)}):
@@ -173,7 +176,7 @@ def _pinged(facts: WindowFacts) -> list[Evidence]:
 
 
 def a_filter_counts(facts: WindowFacts) -> Iterator[Sign]:
-    """A rule on UDP 4791 has hits, as somebody printed it."""
+    """A filter rule on UDP 4791 has hits in the output of a command that a user ran."""
     for ran in facts.ran:
         if ran.argv[:1] == ("nft",) and (hits := _FILTERED.findall(ran.printed)):
             says = f"packets hit a rule on UDP {ROCEV2_PORT}: {' '.join(ran.argv)}"
@@ -181,7 +184,7 @@ def a_filter_counts(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def an_address_has_moved(facts: WindowFacts) -> Iterator[Sign]:
-    """What a transfer was told is not there any more: its far end's address went and came back, or is another GID."""
+    """A transfer's destination is gone: its address was removed and added again, or its GID index has another GID."""
     for transfer in facts.transfers:
         seen = []
         if transfer.dst in facts.readdressed:
@@ -198,7 +201,7 @@ def an_address_has_moved(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _gid(facts: WindowFacts, nic: str, index: int | None) -> list[Evidence]:
-    """A GID table of a NIC that was printed and has another address at the index that is in use."""
+    """Return evidence if a printed GID table has another address at the index in use."""
     address, (host, _, interface) = facts.addresses.get(nic, ""), nic.partition(":")
     if index is None or address.count(".") != 3:
         return []
@@ -214,7 +217,7 @@ def _gid(facts: WindowFacts, nic: str, index: int | None) -> list[Evidence]:
 
 
 def sent_again(facts: WindowFacts) -> Iterator[Sign]:
-    """RDMA devices miss packets, or wait for ACKs that do not come."""
+    """RDMA devices report out-of-sequence packets or ACK timeouts."""
     found = _again(facts)
     if sum(found.values()) >= _RETRIED:
         seen = tuple(

@@ -1,4 +1,4 @@
-"""What the leaves of an overlay say of it, each compared with its siblings and with what arithmetic demands."""
+"""Symptoms of overlays: the state of each leaf compared with its siblings, and with the size of the headers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from lab.diagnose.overlay_forwarding import Evpn, TunnelState
 
 _TUNNEL_BYTES: Final = 50
-"""What VXLAN adds to a packet over IPv4 (RFC 7348 section 5): Ethernet, IP, UDP and VXLAN headers."""
+"""Bytes that VXLAN adds to a packet over IPv4 (RFC 7348 section 5): Ethernet, IP, UDP and VXLAN headers."""
 _HALF: Final = 0.5
 Name = TypeVar("Name")
 
 
 def _leaves(facts: WindowFacts) -> dict[str, tuple[TunnelState, ...]]:
-    """The tunnels of each node that has any."""
+    """Return the tunnels by node, for nodes that have any."""
     return {name: node.tunnels for name, node in facts.forwarding.items() if node.tunnels}
 
 
 def _speakers(facts: WindowFacts) -> dict[str, Evpn]:
-    """What BGP runs with at each leaf, where it is known."""
+    """Return the EVPN configuration of each leaf, if it is known."""
     return {leaf: evpn for leaf in _leaves(facts) if (evpn := facts.forwarding[leaf].evpn) is not None}
 
 
 def _networks(facts: WindowFacts) -> Iterator[tuple[str, dict[str, TunnelState]]]:
-    """Each gateway's address that several leaves have, with the tunnel that carries its VLAN at each."""
+    """Yield each gateway address that several leaves have, with the tunnel of its VLAN at each leaf."""
     found: dict[str, dict[str, TunnelState]] = {}
     for leaf, tunnels in _leaves(facts).items():
         carried = {tunnel.vlan: tunnel for tunnel in tunnels}
@@ -43,14 +43,17 @@ def _networks(facts: WindowFacts) -> Iterator[tuple[str, dict[str, TunnelState]]
 
 
 def odd_ones(values: Mapping[Name, object]) -> list[Name]:
-    """Those that have not what more than half of all have; all of them where nothing is had by so many."""
+    """Return the keys whose value differs from that of the majority; all keys if no value has a majority."""
     common, count = Counter(values.values()).most_common(1)[0]
     most = count > len(values) * _HALF
     return [name for name, value in values.items() if not most or value != common]
 
 
 def a_leaf_has_another_vni(facts: WindowFacts) -> Iterator[Sign]:
-    """Leaves with one gateway have two VNIs for its network; of two, it is who has another in its tunnel's name."""
+    """Leaves with the same gateway have different VNIs for its network.
+
+    Between two leaves, the sign names the leaf whose VNI is not in its tunnel's name.
+    """
     told: set[str] = set()
     for address, leaves in _networks(facts):
         vnis = {leaf: tunnel.vni for leaf, tunnel in leaves.items()}
@@ -71,7 +74,7 @@ def a_leaf_has_another_vni(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def another_target_is_imported(facts: WindowFacts) -> Iterator[Sign]:
-    """A leaf imports into a VNI by name, and none of the targets is what another leaf gives that VNI's routes."""
+    """A leaf's configured import targets of a VNI match none of the targets that another leaf exports for it."""
     speakers = _speakers(facts)
     for leaf, evpn in speakers.items():
         for vni, imported in evpn.imports.items():
@@ -87,14 +90,17 @@ def another_target_is_imported(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _is_same(imported: str, exported: str) -> bool:
-    """A target that is derived has the leaf's own AS number and the VNI; FRR compares the VNI alone."""
+    """Return whether an import target matches an export target.
+
+    A derived target has the leaf's own AS number and the VNI. FRR compares only the VNI.
+    """
     if exported.startswith("*:"):
         return imported.rpartition(":")[2] == exported[2:]
     return imported == exported or (imported.startswith("*:") and _is_same(exported, imported))
 
 
 def evpn_is_not_activated(facts: WindowFacts) -> Iterator[Sign]:
-    """A leaf speaks EVPN with nobody, and its siblings do."""
+    """A leaf has EVPN activated with no neighbour, while its siblings have."""
     speakers = _speakers(facts)
     for leaf, evpn in speakers.items():
         if not evpn.activated and any(each.activated for each in speakers.values()):
@@ -106,7 +112,7 @@ def evpn_is_not_activated(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def vnis_are_not_told(facts: WindowFacts) -> Iterator[Sign]:
-    """A leaf has tunnels and does not say advertise-all-vni, which its siblings do."""
+    """A leaf with tunnels lacks advertise-all-vni, which its siblings have."""
     speakers = _speakers(facts)
     for leaf, evpn in speakers.items():
         siblings = [name for name, each in speakers.items() if each.tells_vnis]
@@ -116,7 +122,7 @@ def vnis_are_not_told(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def is_not_flooded_to(facts: WindowFacts) -> Iterator[Sign]:
-    """Of two leaves with the same gateway one does not flood to the other: both are told, the one left out first."""
+    """A leaf does not flood to another with the same gateway. Signs name the omitted leaf first, then the other."""
     for address, leaves in _networks(facts):
         for leaf, mine in leaves.items():
             silent = [
@@ -130,7 +136,7 @@ def is_not_flooded_to(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def nobody_has_a_route_to_its_tunnel(facts: WindowFacts) -> Iterator[Sign]:
-    """The address of a leaf's tunnels is in no other leaf's routes, though links and sessions stand."""
+    """No other leaf has a route to the address of a leaf's tunnels."""
     leaves = {leaf: tunnels for leaf, tunnels in _leaves(facts).items() if facts.routes.get(leaf)}
     for leaf, tunnels in leaves.items():
         others = [other for other in leaves if other != leaf]
@@ -143,7 +149,7 @@ def nobody_has_a_route_to_its_tunnel(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _is_reached(routes: Mapping[str, tuple[str, ...]], address: str) -> bool:
-    """Whether there is a route to an address that is not the default."""
+    """Return whether a route other than the default one leads to an address."""
     wanted = ip_address(address)
     return any(
         hops and (network := ip_network(prefix, strict=False)).prefixlen and wanted in network
@@ -152,7 +158,7 @@ def _is_reached(routes: Mapping[str, tuple[str, ...]], address: str) -> bool:
 
 
 def its_tunnel_is_not_announced(facts: WindowFacts) -> Iterator[Sign]:
-    """BGP of a leaf announces its tunnels' address by no line, and that of its siblings does."""
+    """A leaf's BGP lacks the ``network`` statement for its tunnels' address, which its siblings have."""
     lines = {
         leaf: any(f"{tunnel.local}/32" in evpn.announced for tunnel in _leaves(facts)[leaf])
         for leaf, evpn in _speakers(facts).items()
@@ -165,7 +171,7 @@ def its_tunnel_is_not_announced(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def no_room_for_the_tunnel(facts: WindowFacts) -> Iterator[Sign]:
-    """A port of a leaf to other switches takes no packet of its hosts with the tunnel's headers around it."""
+    """A leaf's port to another switch has an MTU too small for a host's packet with the tunnel's headers."""
     nics = [
         node.mtus[port.interface]
         for port in facts.ports.values()
@@ -183,7 +189,7 @@ def no_room_for_the_tunnel(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def tunnels_do_not_inherit(facts: WindowFacts) -> Iterator[Sign]:
-    """A leaf's tunnels do not inherit the DSCP of the packet inside, and those of its siblings do."""
+    """A leaf's tunnels do not inherit the DSCP of the inner packet, while those of its siblings do."""
     inherit = {leaf: all(tunnel.inherits for tunnel in tunnels) for leaf, tunnels in _leaves(facts).items()}
     for leaf, does in inherit.items():
         if not does and any(inherit.values()):
@@ -195,7 +201,7 @@ def tunnels_do_not_inherit(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def gateways_have_two_macs(facts: WindowFacts) -> Iterator[Sign]:
-    """A leaf's gateways have another MAC than those of most leaves."""
+    """A leaf's gateways have a different MAC than those of most leaves."""
     macs = {
         leaf: frozenset(gateway.mac for gateway in facts.forwarding[leaf].gateways)
         for leaf in _leaves(facts)
@@ -213,7 +219,10 @@ def gateways_have_two_macs(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def hosts_have_one_mac(facts: WindowFacts) -> Iterator[Sign]:
-    """Two hosts of one network have the same MAC; the clone is who has a link-local address that another one made."""
+    """Two hosts of one network have the same MAC.
+
+    The sign names the host whose link-local address was derived from a different MAC, if there is one.
+    """
     having: dict[str, list[PortFacts]] = {}
     for port in facts.ports.values():
         node = facts.forwarding.get(port.node)

@@ -1,4 +1,4 @@
-"""What routes and uplinks tell: how many ways there are, and how many are used."""
+"""Symptoms of paths: missing next hops, unused uplinks, and lost links and sessions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import Lane, WindowFacts
 
 _IDLE: Final = 0.01
-"""Share of what a group of uplinks carries below which one of them is idle."""
+"""Share of the bytes of an ECMP group. An uplink with less is idle."""
 _BUSY: Final = 0.3
 """Share of a link's rate above which a link is busy."""
 _FULL: Final = 0.9
 _ANSWER: Final = 160
-"""Bytes that no acknowledgement reaches: 62 on the wire over IPv4, 132 by IPv6 in VXLAN."""
+"""Bytes. All acknowledgements are shorter: 62 on the wire over IPv4, 132 over IPv6 in VXLAN."""
 _MANY: Final = 6
-"""QPs that all take one of two ways by bad luck in 1 of 32 draws."""
+"""QPs. The probability that all take the same one of two paths is 1 in 32."""
 
 
 def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
-    """A switch has fewer next hops for what is far than a sibling that is cabled to the same switches."""
+    """A switch has fewer next hops for remote prefixes than a sibling that is cabled to the same switches."""
     if facts.down:
         return
     widths = {
@@ -51,17 +51,17 @@ def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _cabled(facts: WindowFacts, switch: str) -> set[str]:
-    """The switches that a switch is cabled to."""
+    """Return the switches that a switch is cabled to."""
     return {_node(port) for port in map(facts.peer, _uplinks(facts, switch))}
 
 
 def _uplinks(facts: WindowFacts, switch: str) -> list[str]:
-    """Ports of a switch that lead to other switches."""
+    """Return the ports of a switch that lead to other switches."""
     return [port.name for port in facts.ports_of(switch) if port.peer and not facts.is_host(port.peer)]
 
 
 def _groups(facts: WindowFacts) -> Iterator[tuple[str, list[Lane]]]:
-    """The lanes of equal ways of each switch, of the lossless class that they carry most of."""
+    """Yield each switch's ECMP groups, as lanes of the lossless class with the most bytes."""
     for switch in facts.switches:
         groups = {hops for hops in remote_prefixes(facts, switch).values() if len(hops) > 1}
         for hops in groups:
@@ -73,7 +73,7 @@ def _groups(facts: WindowFacts) -> Iterator[tuple[str, list[Lane]]]:
 
 
 def _unused(facts: WindowFacts) -> Iterator[tuple[str, list[Lane], Lane]]:
-    """Switches with equal ways of which one carries what all could."""
+    """Yield switches with an ECMP group, its lanes, and the one uplink that carries nearly all traffic."""
     for switch, lanes in _groups(facts):
         total = sum(lane.tx_bytes for lane in lanes)
         busiest = max(lanes, key=lambda lane: lane.tx_bytes)
@@ -83,7 +83,7 @@ def _unused(facts: WindowFacts) -> Iterator[tuple[str, list[Lane], Lane]]:
 
 
 def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
-    """So many QPs leave a switch that chance would spread them, and one of its equal ways carries them all."""
+    """One uplink of an ECMP group carries all traffic, although enough QPs leave the switch to spread by chance."""
     for switch, lanes, busiest in _unused(facts):
         through = _through(facts, busiest.port)
         qps = sum(qps for _, qps in through)
@@ -97,7 +97,7 @@ def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
-    """A handful of QPs of several hosts leave a switch by one of its equal ways, which is full; another is idle."""
+    """One uplink of an ECMP group is full with a few QPs of several hosts, while another is idle."""
     for switch, lanes, busiest in _unused(facts):
         through = _through(facts, busiest.port)
         qps = sum(qps for _, qps in through)
@@ -108,7 +108,7 @@ def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _is_limited(facts: WindowFacts, lane: Lane) -> bool:
-    """Whether an uplink is full and keeps several who send through it waiting."""
+    """Return whether an uplink is full and several ports of its switch send pauses."""
     senders = [
         port
         for port in facts.ports_of(facts.ports[lane.port].node)
@@ -118,7 +118,7 @@ def _is_limited(facts: WindowFacts, lane: Lane) -> bool:
 
 
 def _through(facts: WindowFacts, port: str) -> list[tuple[tuple[str, str], int]]:
-    """Transfers that may leave by a port, with their QPs."""
+    """Return the transfers that may leave by a port, with their QPs."""
     return [
         ((each.src, each.dst), each.qps) for each in facts.transfers if port in dict(way(facts, each.src, each.dst))
     ]
@@ -138,7 +138,7 @@ def _shares(facts: WindowFacts, lanes: list[Lane]) -> tuple[Evidence, ...]:
 
 
 def a_link_goes_down(facts: WindowFacts) -> Iterator[Sign]:
-    """The kernel tells that a link went down."""
+    """A link went down in the window."""
     told: dict[str, list[Evidence]] = {}
     for change in facts.links:
         if not change.up and facts.peer(change.port):
@@ -154,7 +154,7 @@ def a_link_goes_down(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_link_is_down(facts: WindowFacts) -> Iterator[Sign]:
-    """The kernel tells that a link went down, or it had gone before and does not come back."""
+    """A link went down in the window, or is down throughout it."""
     yield from a_link_goes_down(facts)
     changed = {change.port for change in facts.links}
     links: dict[str, list[Evidence]] = {}
@@ -167,7 +167,7 @@ def a_link_is_down(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_tree_lost_a_link(facts: WindowFacts) -> Iterator[Sign]:
-    """A link between two bridges is down, or went down: the spanning tree waits before another takes its place."""
+    """A link between two bridges is or went down: the spanning tree waits before another replaces it."""
     switches = set(facts.switches) if facts.bridged else set()
     for sign in a_link_is_down(facts):
         if {_node(end) for end in sign.place.split("--")} <= switches:
@@ -175,19 +175,19 @@ def a_tree_lost_a_link(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_leaf_is_dark(facts: WindowFacts) -> Iterator[Sign]:
-    """All links of a switch with hosts are down, or went down."""
+    """All links of a switch with hosts are or went down."""
     leaves = {facts.peer(port.name).partition(":")[0] for port in facts.ports.values() if port.host}
     return (sign for sign in _dark(facts) if sign.place in leaves)
 
 
 def a_spine_is_dark(facts: WindowFacts) -> Iterator[Sign]:
-    """All links of a switch that has no hosts are down, or went down."""
+    """All links of a switch without hosts are or went down."""
     leaves = {sign.place for sign in a_leaf_is_dark(facts)}
     return (sign for sign in _dark(facts) if sign.place not in leaves)
 
 
 def _dark(facts: WindowFacts) -> Iterator[Sign]:
-    """Switches with several links all of which are down, or went down."""
+    """Yield signs of switches with several links, all of which are or went down."""
     down = {sign.place: sign for sign in a_link_is_down(facts)}
     for switch in facts.switches:
         cabled = [port for port in facts.ports_of(switch) if port.peer]
@@ -197,9 +197,9 @@ def _dark(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def flows_move_beside_a_link(facts: WindowFacts) -> Iterator[Sign]:
-    """A link goes down that carried no request of a lossless class; receivers then miss what nobody dropped.
+    """A link without lossless requests goes down; receivers then miss packets that no port dropped.
 
-    Answers that it carried do not matter: one that is lost makes nobody miss a request.
+    Acknowledgements on the link do not matter: losing one makes no receiver miss a request.
     """
     missed = {nic: count for nic, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}
     if not missed or any(lane.dropped for lane in facts.lanes.values()):
@@ -216,7 +216,7 @@ def flows_move_beside_a_link(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _is_idle_beside_busy(facts: WindowFacts, end: str) -> bool:
-    """Whether a switch sent nothing lossless by this port, got nothing but answers, and has two ways that it uses."""
+    """Return whether a switch's port carried only acknowledgements, and two of the switch's uplinks are in use."""
     if facts.is_host(end):
         return False
     lanes = _lossless(facts, end)
@@ -226,7 +226,7 @@ def _is_idle_beside_busy(facts: WindowFacts, end: str) -> bool:
 
 
 def _lossless(facts: WindowFacts, port: str) -> list[Lane]:
-    """The classes that a port has PFC for."""
+    """Return the lanes of the priorities for which a port has PFC."""
     return [facts.lane(port, priority) for priority in facts.lossless(port)]
 
 
@@ -235,7 +235,7 @@ def _node(port: str) -> str:
 
 
 def no_route_goes_by_it(facts: WindowFacts) -> Iterator[Sign]:
-    """A switch has routes to hosts that are not its own, and none of them by a port that leads to another switch."""
+    """A port to another switch is a next hop of none of its switch's routes to remote hosts."""
     for switch in facts.switches:
         far = remote_prefixes(facts, switch)
         used = {f"{switch}:{interface}" for hops in far.values() for interface in hops}
@@ -246,7 +246,7 @@ def no_route_goes_by_it(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_session_is_lost(facts: WindowFacts) -> Iterator[Sign]:
-    """A session that brings routes is lost: BGP's, or an adjacency of OSPF or IS-IS."""
+    """A routing session is down: BGP, or an adjacency of OSPF or IS-IS."""
     for each in facts.sessions:
         if not each.is_up:
             yield Sign(

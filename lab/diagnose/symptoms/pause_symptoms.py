@@ -1,4 +1,4 @@
-"""What pauses tell: who asks for silence, who obeys, who waits for whom."""
+"""Symptoms of PFC: which ports send pauses, which obey them, and which wait for each other."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from lab.model.qos.port import PfcQos
 
 FOREVER: Final = 0.98
-"""Share of a window in which a port is paused that has no end to its pause."""
+"""Share of a window. A port that is paused longer counts as paused permanently."""
 _FELT: Final = 0.02
-"""Share of a window in which a port is paused and anybody notices."""
+"""Share of a window. Shorter pauses have no noticeable effect."""
 _AGAIN: Final = 2
-"""Storms that were called over and came again, so that it is no chance."""
+"""The minimum number of storms that the watchdog declared over and that returned, to exclude chance."""
 _MOSTLY: Final = 0.5
-"""Share of a window in which a port is paused by a storm with gaps."""
+"""Share of a window that a storm with gaps pauses a port, at least."""
 _BEGUN: Final = 0.2
-"""Share of a window that a storm must have lasted to be told from a pause that happens to end behind it."""
+"""Share of a window. A shorter pause may simply end after the window, and is not a storm."""
 
 
 def _towards_hosts(facts: WindowFacts) -> Iterator[Lane]:
-    """Lanes of switches' ports that lead to a host."""
+    """Yield the lanes of switch ports that lead to a host."""
     for lane in facts.lanes.values():
         if not facts.is_host(lane.port) and facts.is_host(facts.peer(lane.port)):
             yield lane
 
 
 def paused_for_ever_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
-    """A host pauses its leaf again and again, and never lets it go on: no XON comes."""
+    """A host pauses its leaf repeatedly and never sends XON."""
     for lane in _towards_hosts(facts):
         if lane.pauses_in >= 2 and not lane.resumes_in and lane.paused > _BEGUN:
             host = facts.peer(lane.port)
@@ -48,7 +48,7 @@ def paused_for_ever_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def paused_bit_by_bit_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
-    """A host pauses its leaf, and lets it go on each time: it takes in less than its link brings."""
+    """A host pauses its leaf and resumes it each time: it receives less than its link delivers."""
     for lane in _towards_hosts(facts):
         if lane.resumes_in and lane.pauses_in and lane.paused > _FELT and lane.resumes_in * 3 >= lane.pauses_in:
             host = facts.peer(lane.port)
@@ -61,7 +61,7 @@ def paused_bit_by_bit_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_circle_waits(facts: WindowFacts) -> Iterator[Sign]:
-    """Switches' ports that are paused all the time, send nothing and keep what they hold wait for one another."""
+    """Switch ports wait for each other in a cycle: paused all the time, sending nothing, their queues unchanged."""
     stuck = {
         (facts.ports[lane.port].node, lane.priority, facts.ports[facts.peer(lane.port)].node): lane
         for lane in facts.lanes.values()
@@ -88,7 +88,7 @@ def a_circle_waits(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _circle(edges: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The edges of a circle in a graph, in their order; empty where there is none."""
+    """Return the edges of a cycle in a graph, in order; empty if there is none."""
     for start, _ in sorted(edges):
         way: list[tuple[str, str]] = []
         if _walk(start, start, edges, way, set()):
@@ -110,7 +110,7 @@ def _walk(at: str, home: str, edges: set[tuple[str, str]], way: list[tuple[str, 
 
 
 def pauses_are_ignored(facts: WindowFacts) -> Iterator[Sign]:
-    """A port counts pauses that it does not obey: PFC is off there, or off for this priority."""
+    """A port counts pauses that it does not obey: PFC is off at the port, or for this priority."""
     for lane in facts.lanes.values():
         if lane.ignored:
             seen = [_counted(facts, lane, "ignored", f"{facts.peer(lane.port)} pauses it, and it does not obey")]
@@ -122,10 +122,10 @@ def pauses_are_ignored(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def pfc_differs_at_the_ends(facts: WindowFacts) -> Iterator[Sign]:
-    """By the configuration of a link's ends, one end pauses a priority on which the other does not stop.
+    """The PFC configuration of a link's ends differs: one end sends pauses of a priority that the other ignores.
 
-    Found where nobody sends, too. For a priority that is lossless at most ports, the end that lacks it is named; for
-    any other, the end that has it.
+    This needs no traffic. If the priority is lossless at most ports, the sign names the end that lacks it, otherwise
+    the end that has it.
     """
     known = {name: config.pfc for name in facts.ports if (config := facts.config(name))} if facts.current else {}
     for number in range(8):
@@ -137,7 +137,7 @@ def pfc_differs_at_the_ends(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _differs(mine: PfcQos, theirs: PfcQos, number: int, peer: str, *, usual: bool) -> str:
-    """What is odd about this end of a link, of one priority; "" where nothing is, or where the other end is odd."""
+    """Return how this end of a link is misconfigured for a priority; "" if it is not, or if the other end is."""
     deaf = theirs.tx_priorities & ~mine.rx_priorities
     mute = theirs.rx_priorities & ~mine.tx_priorities
     alone = (mine.tx_priorities & ~theirs.rx_priorities) | (mine.rx_priorities & ~theirs.tx_priorities)
@@ -149,7 +149,7 @@ def _differs(mine: PfcQos, theirs: PfcQos, number: int, peer: str, *, usual: boo
 
 
 def refused_unasked(facts: WindowFacts) -> Iterator[Sign]:
-    """A lossless group has no room, and its port has not asked its peer to stop."""
+    """A lossless group drops packets for lack of space, and its port sent no pause."""
     for lane in facts.lanes.values():
         if lane.refused and not lane.pauses_out and lane.priority in facts.lossless(lane.port):
             seen = (
@@ -160,7 +160,7 @@ def refused_unasked(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def refused_though_obeyed(facts: WindowFacts) -> Iterator[Sign]:
-    """A lossless group has no room although it asked in time for its configuration, and its peer obeyed."""
+    """A lossless group drops packets for lack of space, although it sent pauses and its peer obeyed them."""
     for lane in facts.lanes.values():
         peer = facts.lane(facts.peer(lane.port), lane.priority)
         if lane.refused and lane.pauses_out and peer.pauses_in and not peer.ignored and peer.tx_packets:
@@ -179,14 +179,14 @@ def refused_though_obeyed(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_lossless_class_drops(facts: WindowFacts) -> Iterator[Sign]:
-    """A queue of a lossless class drops for want of headroom."""
+    """A queue of a lossless class drops packets because the headroom is full."""
     for lane in facts.lanes.values():
         if lane.drops.get("headroom"):
             yield Sign(lane.port, (_dropped(facts, lane, "headroom"),), 0.9, lane.priority)
 
 
 def link_pause_frames(facts: WindowFacts) -> Iterator[Sign]:
-    """802.3x PAUSE frames come in: link-level flow control is on at the peer, which lossless ports ignore."""
+    """A port receives 802.3x PAUSE frames: its peer uses link-level flow control, which lossless ports ignore."""
     for port in facts.ports.values():
         if port.global_pause:
             seen = Evidence("802.3x PAUSE frames came in", port.name, "rx_global_pause", port.global_pause, facts.end)
@@ -194,7 +194,7 @@ def link_pause_frames(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def frames_that_are_no_pfc(facts: WindowFacts) -> Iterator[Sign]:
-    """MAC control frames come in with a wrong address or opcode, or PFC frames that are for no priority."""
+    """A port receives MAC control frames with a wrong address or opcode, or PFC frames that enable no priority."""
     for port in facts.ports.values():
         lanes = facts.by_port.get(port.name, ())
         named = sum(lane.pauses_in + lane.resumes_in + lane.ignored for lane in lanes)
@@ -207,7 +207,7 @@ def frames_that_are_no_pfc(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def storm_unseen_by_a_watchdog(facts: WindowFacts) -> Iterator[Sign]:
-    """A port is paused for ever and no watchdog there sees it, while watchdogs see storms, or are on, elsewhere."""
+    """A port is paused permanently and has no working watchdog, while watchdogs work or are enabled elsewhere."""
     stormed = list(paused_for_ever_by_a_host(facts))
     for sign in stormed:
         port = facts.peer(sign.place)
@@ -221,7 +221,7 @@ def storm_unseen_by_a_watchdog(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
-    """A host pauses its port most of the time, and the watchdog there calls the storm over in the gaps between."""
+    """A host pauses a leaf's port most of the time, and its watchdog declares the storm over in the gaps."""
     for lane in _towards_hosts(facts):
         if min(lane.storms, lane.restored) < _AGAIN or lane.resumes_in or lane.paused <= _MOSTLY:
             continue
@@ -243,7 +243,7 @@ def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def watchdog_on_a_sibling_only(facts: WindowFacts) -> Iterator[Sign]:
-    """A switch watches no port to a host, by its own configuration, where a sibling watches all of them."""
+    """A switch has the watchdog on none of its ports to hosts, while another switch has it on all of them."""
     if not facts.current:
         return
     watched = {
@@ -259,7 +259,7 @@ def watchdog_on_a_sibling_only(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _watched_elsewhere(facts: WindowFacts, port: str) -> tuple[Evidence, ...]:
-    """What shows that others have a watchdog: configuration, or storms that they have seen in this recording."""
+    """Return evidence that other switches have a watchdog: their configuration, or storms in this recording."""
     node = port.partition(":")[0]
     if facts.current:
         return next((sign.evidence for sign in watchdog_on_a_sibling_only(facts) if sign.place == node), ())

@@ -1,4 +1,4 @@
-"""What a sweep over every equal path tells: which sizes pass on which, and where those part that fail."""
+"""Symptoms from path sweeps and pings: which packet sizes pass on which paths, and where the failing paths differ."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import Ran, Swept, WindowFacts
 
 _FEW: Final = 3
-"""Packets of a size that are too few to say that none passes."""
+"""The minimum number of packets of a size to conclude that none passes."""
 _MOST: Final = 0.5
-"""Of the small ones: where more are missing, it is not their size."""
+"""Share of small packets. If more are lost, size is not the reason."""
 
 
 def missing(facts: WindowFacts) -> int:
-    """Packets of the sweep that were sent and did not come."""
+    """Return the number of packets of all sweeps that were sent and not received."""
     return sum(each.sent - each.came + each.large_sent - each.large_came for each in facts.swept)
 
 
 def only_small_probes_pass(facts: WindowFacts) -> Iterator[Sign]:
-    """On a path small packets of a sweep pass and no large one does; on links that no path of large ones has."""
+    """A path passes only small packets of a sweep. Signs name links that no path with large packets uses."""
     yield from _on_links(facts, _only_small, lambda each: each.large_came > 0)
 
 
 def some_probes_vanish(facts: WindowFacts) -> Iterator[Sign]:
-    """On a path some packets of a sweep are lost, whatever their size; on links that no path without loss has."""
+    """A path loses some packets of a sweep, whatever their size. Signs name links that no clean path uses."""
     yield from _on_links(facts, _some, _clean)
 
 
 def no_probe_passes(facts: WindowFacts) -> Iterator[Sign]:
-    """On a path nothing of a sweep passes; at switches that no path has on which anything does."""
+    """A path passes no packet of a sweep. Signs name switches that no passing path uses."""
     failing = [each for each in facts.swept if each.sent >= _FEW and not each.came and not each.large_came]
     passing = {node for each in facts.swept if each.came for node in _switches(each)}
     for node in dict.fromkeys(node for each in failing for node in _switches(each)):
@@ -42,7 +42,7 @@ def no_probe_passes(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def only_small_pings_pass(facts: WindowFacts) -> set[str]:
-    """NICs at either end of pings that may not be fragmented: a small one is answered, and a large one is not."""
+    """Return the NICs at both ends of pings with the DF bit of which only small ones are answered."""
     answered: dict[tuple[tuple[str, ...], str], dict[int, bool]] = {}
     for ran in facts.ran:
         if ran.argv[:1] == ("ping",) and "do" in ran.argv and "-s" in ran.argv[:-1]:
@@ -59,7 +59,7 @@ def only_small_pings_pass(facts: WindowFacts) -> set[str]:
 
 
 def pinging(facts: WindowFacts, ran: Ran) -> tuple[str, ...]:
-    """The NICs by which a ping leaves: that of the address that it was given by ``-I``, or those of the route."""
+    """Return the NICs by which a ping leaves: that of its ``-I`` option, or those of the route."""
     if "-I" in ran.argv[:-1]:
         source = ran.argv[ran.argv.index("-I") + 1]
         return tuple(
@@ -70,7 +70,7 @@ def pinging(facts: WindowFacts, ran: Ran) -> tuple[str, ...]:
 
 
 def probes_are_missing(facts: WindowFacts) -> Iterator[Sign]:
-    """Packets of a sweep do not come, whatever the reason."""
+    """Packets of a sweep are lost, for any reason."""
     failing = [each for each in facts.swept if not _clean(each)]
     if failing:
         yield Sign("", tuple(map(_line, failing)))

@@ -1,4 +1,4 @@
-"""What the leaves of a bonded host say of its Ethernet segment, each compared with the others."""
+"""Symptoms of Ethernet segments: the leaves of a bonded host compared with each other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 Segments = dict[tuple[str, str], str]
-"""By leaf and its bond, what the segment is known by there."""
+"""By leaf and its bond: the identifier of the segment."""
 
 
 def _hosts(facts: WindowFacts) -> dict[tuple[str, str], Segments]:
-    """By host and its bond, the segments of the leaves that its members are cabled to."""
+    """Return, by host and its bond, the segments at the leaves that its members are cabled to."""
     found: dict[tuple[str, str], Segments] = {}
     for port in facts.ports.values():
         peer = facts.ports.get(port.peer)
@@ -32,7 +32,11 @@ def _hosts(facts: WindowFacts) -> dict[tuple[str, str], Segments]:
 
 
 def a_bond_has_two_segments(facts: WindowFacts) -> Iterator[Sign]:
-    """Leaves of one bond have two segments for it; of two leaves, it is whose number is not in its bond's name."""
+    """The leaves of one bond have different identifiers for its segment.
+
+    Signs name leaves of the minority whose segment number is not that of their bond's name, or else all of the
+    minority.
+    """
     for (host, theirs), segments in _hosts(facts).items():
         if len(set(segments.values())) < 2:
             continue

@@ -1,4 +1,4 @@
-"""Routing daemons that do not answer: gone, or standing still with their sockets open."""
+"""Symptoms of routing daemons that do not answer: gone, or hanging with their sockets open."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 _LOOKS: Final = 3
-"""So many in a row without an answer, the last as the window ends, are no daemon that is only busy."""
+"""Consecutive polls without an answer, up to the end of the window; after fewer the daemon may just be busy."""
 _BETWEEN: Final = 1.5
-"""Seconds between two looks at a daemon, at most: it is asked once a second."""
+"""The maximum seconds between two polls. A daemon is polled once a second."""
 
 
 def a_daemon_is_gone(facts: WindowFacts) -> Iterator[Sign]:
-    """Nobody listens at a daemon's socket."""
+    """No process listens at a daemon's socket."""
     for each in facts.silences:
         if each.gone:
             says = f"nobody listens at the socket of {each.daemon}"
@@ -27,7 +27,7 @@ def a_daemon_is_gone(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_daemon_stands_still(facts: WindowFacts) -> Iterator[Sign]:
-    """A daemon takes in questions and answers none, time after time until the window ends."""
+    """A daemon accepts requests and answers none, until the window ends."""
     for node, daemon in dict.fromkeys((each.node, each.daemon) for each in facts.silences if not each.gone):
         looks = sorted(each.seconds for each in facts.silences if (each.node, each.daemon) == (node, daemon))
         latest = [*looks[-_LOOKS:], facts.end]
