@@ -1,4 +1,7 @@
-"""Programs and qdiscs of the emulated port on a node's interfaces: requests for a ``Batch`` in its namespace."""
+"""Netlink requests that attach the emulated port's programs and qdiscs to a node's interfaces, or detach them.
+
+Each batch is committed in the namespace of the node.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def attach(batch: rtnl.NetlinkBatch, node: NodePorts, qos: NodeQos, programs: Programs) -> None:
-    """Put clock and ports on a node's interfaces; ``batch`` is committed in its namespace.
+    """Attach the clock and the ports to a node's interfaces.
 
-    Programs first: they let everything pass until there is a port, whose queues want to be told of each packet.
+    On each interface the programs come before the qdisc: its queues need every packet to be classified. Without a
+    qdisc the programs pass every packet.
     """
     clock = node.index(node.clock)
     tc.add_clsact(batch, clock)
@@ -35,7 +39,7 @@ def attach(batch: rtnl.NetlinkBatch, node: NodePorts, qos: NodeQos, programs: Pr
 
 
 def add_drain(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str, kind: str) -> None:
-    """Take what a NIC receives through a queue that is emptied at its drain rate; the NIC has its port already."""
+    """Redirect the packets that a NIC receives through a queue with its drain rate; the NIC already has its port."""
     drain = node.drain(interface)
     index = node.index(drain)
     links.add_ifb(batch, index, drain_name(interface))
@@ -45,10 +49,10 @@ def add_drain(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str, kind: s
 
 
 def bypass_drain(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str) -> None:
-    """Let a NIC's packets past its drain again; what waits there still goes on."""
+    """Remove the redirect to a NIC's drain; packets in the drain are still delivered."""
     tc.delete_ingress_redirect(batch, node.index(node.port(interface)))
 
 
 def remove_drain(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str) -> None:
-    """Take a drain away that nothing goes through any more."""
+    """Remove a drain that no packets are redirected to."""
     links.delete(batch, node.index(node.drain(interface)), drain_name(interface))

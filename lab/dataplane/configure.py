@@ -1,4 +1,4 @@
-"""From a port's QoS to the record that its programs read, and nothing else: the numbers are the model's."""
+"""Convert the QoS of ports and nodes to the records that the programs read; the model computes the values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NS: Final = 10**9
 
 
 def port_record(port: PortQos, node: NodePorts, interface: str, mac: str) -> np.void:
-    """The configuration of a node's interface with the MAC address ``mac``."""
+    """Return the configuration record of a node's interface with the MAC address ``mac``."""
     record = _empty(node, node.port(interface))
     record["rate"] = port.rate
     record["delay_ns"] = round(port.delay * _NS)
@@ -42,7 +42,7 @@ def port_record(port: PortQos, node: NodePorts, interface: str, mac: str) -> np.
 
 
 def drain_record(port: PortQos, node: NodePorts, interface: str) -> np.void:
-    """The configuration of the queue that a NIC is drained from: a link of its drain rate."""
+    """Return the configuration record of a NIC's drain: a link with the drain rate."""
     record = _empty(node, node.drain(interface))
     record["rate"] = port.drain or 0
     _classify(record, port)
@@ -50,12 +50,12 @@ def drain_record(port: PortQos, node: NodePorts, interface: str) -> np.void:
 
 
 def clock_record(node: NodePorts) -> np.void:
-    """The configuration of a node's clock."""
+    """Return the configuration record of a node's clock."""
     return _empty(node, node.clock)
 
 
 def node_record(qos: NodeQos, node: NodePorts) -> np.void:
-    """What a node's ports share."""
+    """Return the record that the ports of a node share: its buffer pool, drain rate and first port."""
     record: np.void = np.zeros(1, NODE)[0]
     record["pool_bytes"] = max(qos.shared, 0)
     record["drain_rate"] = sum(port.drain or port.rate for port in qos.ports.values())

@@ -1,6 +1,6 @@
-"""Counters from a mark on, as ``sonic-clear`` has it: the kernel's own counts stay, and are counted from there.
+"""Counters since a baseline, as ``sonic-clear`` does it: clearing stores the counts and leaves those in the kernel.
 
-Only watermarks are begun anew in the kernel: what was the most since a moment cannot be worked out afterwards.
+Only watermarks are reset in the kernel: a maximum since a given time cannot be computed afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lab.dataplane.port_maps import PortMaps
 
 _TIMES: Final = ("paused_from", "paused_until")
-"""Fields of a priority that no counter has: when a pause began and ends."""
+"""Fields of a priority that are not counters: the begin and the end of a pause."""
 _LATEST: Final = "late_ns"
 _MOST: Final = {
     "queue": (("watermark_bytes", "depth_bytes"),),
@@ -36,25 +36,25 @@ _MOST: Final = {
 
 @dataclass(frozen=True)
 class CounterBaseline:
-    """What each port had counted, by its id, and when that was, in seconds since 1970; 0 where it has no mark."""
+    """The counters of each port, by id, when it was cleared, and the Unix time of that; 0 for ports never cleared."""
 
     ports: NDArray[Any]
     times: NDArray[np.float64]
 
     @property
     def oldest(self) -> float | None:
-        """The time of the oldest mark that a port has; None when none has any."""
+        """The Unix time of the oldest baseline of a port; None if no port was cleared."""
         marked = self.times[self.times > 0]
         return float(marked.min()) if len(marked) else None
 
 
 def none(ports: int) -> CounterBaseline:
-    """No mark at any of so many ports."""
+    """Return an empty baseline for ``ports`` ports."""
     return CounterBaseline(np.zeros(ports, COUNTERS), np.zeros(ports))
 
 
 def load(path: Path, ports: int) -> CounterBaseline:
-    """The marks that are kept in ``path``; none when there is no such file, or it is damaged."""
+    """Return the baseline stored in ``path``; an empty one if the file is missing or damaged."""
     try:
         with np.load(path) as kept:
             counted, times = kept["ports"], kept["times"]
@@ -66,13 +66,13 @@ def load(path: Path, ports: int) -> CounterBaseline:
 
 
 def save(path: Path, mark: CounterBaseline) -> None:
-    """Keep ``mark``, at one stroke."""
+    """Write the baseline ``mark``; the file is replaced atomically."""
     with files.replaced(path) as fresh, fresh.open("wb") as file:
         np.savez(file, ports=mark.ports.view(np.uint8), times=mark.times)
 
 
 def clear(maps: PortMaps, mark: CounterBaseline, readings: Iterable[tuple[CounterReading, Iterable[str]]]) -> None:
-    """Mark the named devices of each reading where they are now, and begin their watermarks anew."""
+    """Set the baseline of the named devices to their counters in each reading, and reset their watermarks."""
     for reading, devices in readings:
         for device in devices:
             port = reading.node.first + 1 + reading.node.devices.index(device)
@@ -84,7 +84,7 @@ def clear(maps: PortMaps, mark: CounterBaseline, readings: Iterable[tuple[Counte
 
 
 def since(reading: CounterReading, mark: CounterBaseline) -> CounterReading:
-    """``reading`` with what was counted after each port's mark; what is a depth, or a time, stays as it is."""
+    """Return ``reading`` with counts since each port's baseline; gauges and times are unchanged."""
     first = reading.node.first + 1
     before = mark.ports[first : first + len(reading.ports)]
     ports = reductions.grown(before.view(np.uint64), reading.ports.view(np.uint64)).view(COUNTERS)

@@ -1,8 +1,9 @@
-"""The counters of an emulated port by the names that operators know, and what NICs and switches call the same.
+"""The counters of an emulated port, with their names in NVIDIA's NICs and in SONiC.
 
-``mlx5`` is the name in ``ethtool -S`` of NVIDIA's NICs (drivers/net/ethernet/mellanox/mlx5/core/en_stats.c),
-``sonic`` that in SONiC's COUNTERS_DB, which is SAI's (inc/saiport.h, saiqueue.h, saibuffer.h) or its PFC watchdog's;
-``n`` stands for the number of the priority, queue or group. Empty: nothing known counts the same.
+- ``mlx5``: the name in ``ethtool -S`` of NVIDIA's NICs (drivers/net/ethernet/mellanox/mlx5/core/en_stats.c).
+- ``sonic``: the name in SONiC's COUNTERS_DB, from SAI (inc/saiport.h, saiqueue.h, saibuffer.h) or the PFC watchdog.
+
+``n`` stands for the number of the priority, queue or group. An empty name means that no equivalent is known.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NS_PER_US: Final = 1000
 
 
 class CounterScope(StrEnum):
-    """What a counter belongs to; a port has one, or eight of each other kind."""
+    """The scope of a counter: the port, or one of its eight priorities, queues or groups."""
 
     PORT = "port"
     PRIORITY = "priority"
@@ -30,9 +31,9 @@ class CounterScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PortCounter:
-    """One counter, or eight of a kind: its name, where it stands in the record, and its meaning.
+    """One counter of a port, or of each priority, queue or group: its name, its field in the record, its meaning.
 
-    A ``gauge`` says how something is now, or was at most; everything else only grows.
+    A ``gauge`` is a current value or a maximum; all others only grow.
     """
 
     scope: CounterScope
@@ -46,18 +47,18 @@ class PortCounter:
     unit: int = 1
 
     def record(self, ports: NDArray[Any]) -> NDArray[Any]:
-        """The records that have its field: of the ``ports``, or a row of eight for each."""
+        """Return the records that contain the field: those of ``ports``, or a row of eight for each port."""
         records: NDArray[Any] = ports if self.scope is CounterScope.PORT else ports[self.scope.value]
         return records
 
     def of(self, ports: NDArray[Any]) -> NDArray[Any]:
-        """Its values: one for each of the ``ports``, or a row of eight for each."""
+        """Return the values: one for each of ``ports``, or a row of eight for each port."""
         column = self.record(ports)[self.field]
         chosen: NDArray[Any] = column if self.reason is None else column[..., self.reason]
         return chosen // self.unit
 
     def name_of(self, number: int | str) -> str:
-        """Its name for priority, queue or group ``number``."""
+        """Return the name for priority, queue or group ``number``."""
         return self.name.replace("{n}", str(number))
 
 
@@ -145,4 +146,4 @@ COUNTERS: Final = (
     _port("tx_pfc_failed", "tx_pfc_failed", "PFC frames that could not be made for want of memory"),
     _port("shaper_late", "late_ns", "microseconds that the shaper woke late, at most", gauge=True, unit=_NS_PER_US),
 )  # fmt: skip
-"""Every counter, in the order in which it is told."""
+"""Every counter, in the order of the output."""

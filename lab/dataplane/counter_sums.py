@@ -1,4 +1,4 @@
-"""Figures that people ask for by short names, as sums of the counters that ports keep."""
+"""Figures with short names that are sums of port counters."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SUMS: Final[Mapping[str, str]] = {
     "ignored": "rx_prio{n}_pause_ignored",
     "storms": "queue{n}_storms",
 }
-"""Short names, and the counters of all queues or priorities that they add up: drops for every reason, in packets."""
+"""Short names, and the counters of all queues or priorities that they sum; ``drops`` are packets, for any reason."""
 
 
 def known_figures() -> set[str]:
-    """Short names, and the names of all counters."""
+    """Return the short names and the names of all counters."""
     return {*SUMS, *(name for counter in COUNTERS for name in _names(counter))}
 
 
 def counters_of(figure: str) -> set[str]:
-    """The counters that a figure adds up: one, or those of all queues or priorities; none for an unknown name."""
+    """Return the counters that a figure sums: one, or those of all queues or priorities; empty for unknown names."""
     if figure not in SUMS:
         return {figure} & known_figures()
     name = SUMS[figure]
@@ -42,7 +42,7 @@ def counters_of(figure: str) -> set[str]:
 
 
 def is_gauge(figure: str) -> bool:
-    """Whether it says how something is, or was at most: of several ports the most counts, not the sum."""
+    """Return whether the figure is a gauge: several ports are combined by their maximum, not their sum."""
     return any(counter.gauge and figure in _names(counter) for counter in COUNTERS)
 
 

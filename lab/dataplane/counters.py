@@ -1,8 +1,8 @@
-"""What the emulated ports counted: one copy for a node, what moved between two, and whether the sums come out.
+"""The counters of the emulated ports: readings, growth between two readings, and a check of their sums.
 
-The kernel counts while we copy. Each counter is one aligned word, never half written, and never goes back; but two
-of them are not of the same instant: of a busy queue, what was offered may be some packets ahead of what was sent. The
-sums of a queue hold when nothing moved between two readings, and ``unbalanced`` judges those alone.
+The kernel counts while a reading is copied. Each counter is one aligned word, is written at once, and only grows. But
+two counters are not read at the same instant: a busy queue may show packets as offered and not yet as sent. The sums
+of a queue are exact if it did not change between two readings; ``unbalanced`` checks only such queues.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
-    """The counters of a node's devices, in their order, as they were at ``ns`` of CLOCK_MONOTONIC.
+    """The counters of a node's devices, in order of ``NodePorts.devices``, at ``ns`` of CLOCK_MONOTONIC.
 
-    ``paused_ns`` of a priority has all of its pauses, the current one up to ``ns``. Of the node's pool, in bytes,
-    ``pool_used`` is taken now and ``pool_watermark`` was taken at most. ``clock_revived`` is how often its clock was
-    lost and replaced since the fabric was built.
+    - ``paused_ns`` of a priority includes the current pause up to ``ns``.
+    - ``pool_used`` and ``pool_watermark``: current and largest use of the node's buffer pool, in bytes.
+    - ``clock_revived``: how often the node's clock was lost and replaced since the fabric was built.
     """
 
     node: NodePorts
@@ -54,7 +54,7 @@ class CounterReading:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """By how much counters grew in ``seconds``; gauges mean nothing here."""
+    """The growth of counters in ``seconds``; gauges have no meaning here."""
 
     node: NodePorts
     seconds: float
@@ -68,7 +68,7 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """A queue whose packets were not all sent, dropped for a reason, or still there; how many are missing."""
+    """A queue with packets that were neither sent, nor dropped, nor are still queued; how many are missing."""
 
     interface: str
     queue: int
@@ -77,10 +77,10 @@ class Imbalance:
 
 
 def read(maps: PortMaps, node: NodePorts) -> CounterReading:
-    """Copy a node's counters, which are in our memory: but for a look whether the fabric still is, no system call.
+    """Return a copy of a node's counters from mapped memory; the only system call checks that the fabric exists.
 
-    The clock is read after them, so that no pause has begun in the future. OperationFailed when the fabric was taken
-    down.
+    The clock is read after the counters, so that no pause begins after ``ns``. OperationFailed if the fabric was
+    taken down.
     """
     maps.require_live()
     first = node.first + 1
@@ -100,9 +100,10 @@ def _add_current_pause(priorities: NDArray[Any], ns: int) -> None:
 
 
 def moved(later: CounterReading, earlier: CounterReading) -> Movement:
-    """What was counted between two readings of a node.
+    """Return the growth of the counters between two readings of a node.
 
-    Time paused may be read a moment too long while a pause is renewed; it then counts as unmoved, not as less.
+    A reading during the renewal of a pause may show a slightly too long paused time. If it falls afterwards, its
+    growth is 0.
     """
     after, before = (reading.ports.view(np.uint64) for reading in (later, earlier))
     grown = reductions.grown(before, after)
@@ -110,12 +111,12 @@ def moved(later: CounterReading, earlier: CounterReading) -> Movement:
 
 
 def line_rate(packets: float, frame_bytes: float, seconds: float) -> float:
-    """Bit/s that a link was busy with, preamble, FCS and gap counted; to be compared with its rate."""
+    """Return the load of a link in bit/s, including preamble, FCS and gap, for comparison with its rate."""
     return (frame_bytes + packets * WIRE_OVERHEAD) * 8 / seconds
 
 
 def offered_load(movement: Movement, device: str) -> tuple[float, float]:
-    """Bit/s that the two directions of a port's link were busy with: received, sent (PFC frames included)."""
+    """Return the load of a port's link in bit/s: received, and sent including PFC frames."""
     port = movement.port(device)
     counts = port["priority"]
     received = line_rate(int(counts["rx_packets"].sum()), int(counts["rx_bytes"].sum()), movement.seconds)
@@ -125,7 +126,7 @@ def offered_load(movement: Movement, device: str) -> tuple[float, float]:
 
 
 def missing(ports: NDArray[Any], unit: str) -> NDArray[Any]:
-    """For each port and queue: offered - sent - dropped, for whatever reason - still queued; 0 when none is missing.
+    """Return offered - sent - dropped - queued for each port and queue; 0 if none is missing.
 
     ``unit`` is ``packets`` or ``bytes``.
     """
@@ -136,7 +137,7 @@ def missing(ports: NDArray[Any], unit: str) -> NDArray[Any]:
 
 
 def unbalanced(earlier: CounterReading, later: CounterReading) -> list[Imbalance]:
-    """The queues whose sums do not come out, of those that were quiet between two readings of a node."""
+    """Return the queues with missing packets or bytes, among those that did not change between two readings."""
     quiet = earlier.ports["queue"] == later.ports["queue"]
     packets, size = missing(later.ports, "packets"), missing(later.ports, "bytes")
     wrong = np.argwhere(quiet & ((packets != 0) | (size != 0)))
@@ -147,13 +148,13 @@ def unbalanced(earlier: CounterReading, later: CounterReading) -> list[Imbalance
 
 
 def dropped_packets(maps: PortMaps) -> int:
-    """All packets that any queue of a fabric has ever dropped."""
+    """Return the number of packets that the queues of a fabric have dropped since it was built."""
     maps.require_live()
     return int(maps.counters["queue"]["drop_packets"].sum())
 
 
 def named(reading: CounterReading, *, zeros: bool = False) -> dict[str, dict[str, int]]:
-    """Every counter by its name, for each device; those that are 0 only with ``zeros``."""
+    """Return the counters of each device by name; counters that are 0 are included only with ``zeros``."""
     columns = [(counter, counter.of(reading.ports)) for counter in NAMED]
     return {
         device: {

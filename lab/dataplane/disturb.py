@@ -1,7 +1,7 @@
-"""Disturbances of the cables that emulated ports send into: begun, read, ended.
+"""Disturbances of emulated cables: extra delay, jitter and reordering in the direction in which a port sends.
 
-The port's own queue keeps what is in its cable, so that nothing has to be put on or taken off. What is asked of it
-lies beside its configuration and its counters, where neither ``qos`` nor ``counters`` look.
+The port's qdisc holds the packets that are in its cable, so a disturbance attaches nothing. Its record is in the
+port's memory beside configuration and counters, and does not appear in ``qos`` or ``counters``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _UNIT: Final = 2**32
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceCounts:
-    """Packets since a disturbance began.
+    """Packet counts since a disturbance began.
 
-    ``packets``: of the priorities that are meant, and so numbered. ``reordered``: were to be overtaken; of these
-    ``timed_out`` went because nothing came to overtake them.
+    - ``packets``: packets of the selected priorities; a packet's number and the seed determine its fate.
+    - ``reordered``: packets that were held back to be overtaken.
+    - ``timed_out``: those of ``reordered`` that went on before enough packets had overtaken them.
     """
 
     packets: int
@@ -38,9 +39,9 @@ class DisturbanceCounts:
 
 
 def disturb(maps: PortMaps, port: int, disturbance: Disturbance) -> None:
-    """Disturb what a port sends from now on; what is under way already is not. ``calm`` is the inverse.
+    """Disturb the packets that a port sends from now on; those already in the cable are not. ``calm`` is the inverse.
 
-    ``maps`` are writable. UsageError when the port's cable is disturbed already, OperationFailed when the fabric was
+    ``maps`` must be writable. UsageError if the port's cable is already disturbed, OperationFailed if the fabric was
     taken down.
     """
     maps.require_live()
@@ -51,11 +52,10 @@ def disturb(maps: PortMaps, port: int, disturbance: Disturbance) -> None:
 
 
 def calm(maps: PortMaps, port: int) -> None:
-    """Let a port's cable be as it is configured; what is under way arrives as it was to. Not disturbed is fine.
+    """End the disturbance of a port's cable, if there is one, and reset the counts of ``read``.
 
-    What ``read`` tells is gone with it.
-
-    ``maps`` are writable. OperationFailed when the fabric was taken down.
+    Packets already in the cable still arrive as drawn. ``maps`` must be writable. OperationFailed if the fabric was
+    taken down.
     """
     maps.require_live()
     maps.ports["state"]["disturbed"][port] = 0
@@ -63,12 +63,12 @@ def calm(maps: PortMaps, port: int) -> None:
 
 
 def is_disturbed(maps: PortMaps, port: int) -> bool:
-    """Whether a port's cable is."""
+    """Return whether a port's cable is disturbed."""
     return bool(maps.ports["state"]["disturbed"][port])
 
 
 def read(maps: PortMaps, port: int) -> DisturbanceCounts:
-    """What the disturbance of a port's cable has done so far; OperationFailed when the fabric was taken down."""
+    """Return the counts of a port's disturbance so far; OperationFailed if the fabric was taken down."""
     maps.require_live()
     cable = maps.ports["cable"][port]
     return DisturbanceCounts(int(cable["packets"]), int(cable["reordered"]), int(cable["timed_out"]))

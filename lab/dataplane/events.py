@@ -1,7 +1,7 @@
-"""What happened at the emulated ports, and when: pauses sent and obeyed, storms, drops.
+"""The event log of the emulated ports: pauses sent and received, storms, drops.
 
-The kernel keeps the last ``EVENTS`` of a fabric in a ring. Time is CLOCK_MONOTONIC, the same for all nodes, so that a
-pause can be followed from switch to switch.
+The kernel keeps the last ``EVENTS`` events of a fabric in a ring. All nodes share CLOCK_MONOTONIC, so the times of
+different switches can be compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MEANINGS: Final[Mapping[EventKind, str]] = {
     EventKind.GROUP_DROPS: "drops what came in",
     EventKind.QUEUE_DROPS: "drops",
 }
-"""Each kind in a word or two."""
+"""A short text for each kind of event."""
 SUBJECTS: Final[Mapping[EventKind, str]] = {
     EventKind.XOFF_SENT: "group",
     EventKind.XON_SENT: "group",
@@ -49,7 +49,7 @@ SUBJECTS: Final[Mapping[EventKind, str]] = {
     EventKind.GROUP_DROPS: "group",
     EventKind.QUEUE_DROPS: "queue",
 }
-"""What an event's number counts."""
+"""The scope of an event's ``number``."""
 
 
 REASONS: Final[Mapping[Drop, str]] = {
@@ -60,17 +60,19 @@ REASONS: Final[Mapping[Drop, str]] = {
     Drop.WATCHDOG: "PFC watchdog",
     Drop.FLUSH: "link down",
 }
-"""Why packets are dropped, in a word or two."""
+"""A short text for each reason of a drop."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortEvent:
-    """One event at ``node:interface``.
+    """One event at ``node:interface``; a burst of drops is one event.
 
-    ``boot_seconds`` since the machine started (CLOCK_MONOTONIC), ``seconds`` since the oldest event that is known.
-    ``number`` is a priority group's, priority's or queue's (``SUBJECTS``). ``value``: of XOFF the bytes in the group,
-    of a pause its quanta, of a storm the bytes held up, of drops in a queue why (``Drop``). ``towards``: of drops in
-    a group the port by which the packet was to leave. A burst of drops is one event.
+    - ``boot_seconds``: seconds of CLOCK_MONOTONIC, since the machine started.
+    - ``seconds``: seconds since the first event.
+    - ``number``: the number of a priority group, priority or queue, according to ``SUBJECTS``.
+    - ``value``: bytes in the group for XOFF, quanta for a pause, bytes held up for a storm, and the reason
+      (``Drop``) for drops in a queue.
+    - ``towards``: the port by which the packet was to leave, for drops in a group.
     """
 
     boot_seconds: float
@@ -84,15 +86,16 @@ class PortEvent:
 
 
 def read_events(maps: PortMaps, names: Mapping[int, tuple[str, str]]) -> list[PortEvent]:
-    """All events that are still known, in the order of time; ``names`` are ``Numbering.names``."""
+    """Return all events in the ring, ordered by time; ``names`` are ``Numbering.names``."""
     copied = np.concatenate([_copy(maps), expired(maps.counters["priority"], time.monotonic_ns())])
     return decode(copied, names)
 
 
 def expired(priorities: NDArray[Any], now: int) -> NDArray[Any]:
-    """Pauses that had run out by ``now``, ns of CLOCK_MONOTONIC, and of which the kernel has not told yet.
+    """Return event records for the pauses that expired by ``now``, in ns of CLOCK_MONOTONIC.
 
-    It tells with the next PFC frame. A pause that was ended by an XON has no length any more.
+    The kernel logs an expiry only at the next PFC frame. A pause that was ended by an XON has no length, and is
+    ignored.
     """
     until, since = priorities["paused_until"], priorities["paused_from"]
     ports, numbers = np.nonzero((until <= now) & (until > since))
@@ -103,9 +106,9 @@ def expired(priorities: NDArray[Any], now: int) -> NDArray[Any]:
 
 
 def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: int | None = None) -> list[PortEvent]:
-    """Events of whole records, which are put in order; those of ports without a name are left out.
+    """Return the events of complete records, ordered by time, without those of ports that have no name.
 
-    Their seconds are from ``start``, ns of CLOCK_MONOTONIC, on, or from the first of them.
+    ``seconds`` count from ``start``, in ns of CLOCK_MONOTONIC, or from the first event.
     """
     ordered = records[np.argsort(records["ns"], kind="stable")]
     if start is None:
@@ -118,7 +121,10 @@ def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: i
 
 
 class Tail:
-    """The events of a fabric as they come: each is told once, also a pause that ran out and that is told of twice."""
+    """Follows the events of a fabric, and returns each of them once.
+
+    An expired pause is found here first and logged by the kernel later; the second record is ignored.
+    """
 
     def __init__(self, maps: PortMaps, names: Mapping[int, tuple[str, str]]) -> None:
         self._maps, self._names = maps, names
@@ -127,7 +133,10 @@ class Tail:
         self._ends: set[tuple[int, int, int]] = set()
 
     def new(self) -> list[PortEvent]:
-        """All since the last call, of the first all that are known, by time. See ``PortMaps.require_live``."""
+        """Return the events since the last call, ordered by time; the first call returns all events in the ring.
+
+        OperationFailed if the fabric was taken down.
+        """
         self._maps.require_live()
         fresh = self.fresh()
         if self._start is None and len(fresh):
@@ -135,16 +144,16 @@ class Tail:
         return decode(fresh, self._names, self._start)
 
     def fresh(self) -> NDArray[Any]:
-        """The same as records, in no order, and whether or not the fabric is still there."""
+        """Return the same as unordered records, even if the fabric was taken down."""
         known = np.concatenate([self._records(), expired(self._maps.counters["priority"], time.monotonic_ns())])
         new = known["kind"] != EventKind.EXPIRED
-        for at in np.flatnonzero(~new):  # few: pauses are ended by an XON
+        for at in np.flatnonzero(~new):  # few: most pauses are ended by an XON
             new[at] = self._is_new_end(known[at])
         fresh: NDArray[Any] = known[new]
         return fresh
 
     def _records(self) -> NDArray[Any]:
-        """Whole records only: one that is not stored yet is for the next time, with all after it."""
+        """Return complete records; an incomplete one, and all after it, are left for the next call."""
         count = int(self._maps.event_count[0])
         first = max(self._next, count - EVENTS)
         records, whole = _stored(self._maps, first, count)
@@ -169,7 +178,7 @@ def _meant(kind: int, value: int, names: Mapping[int, tuple[str, str]]) -> tuple
 
 
 def _copy(maps: PortMaps) -> NDArray[Any]:
-    """The records of the ring, without any that is not stored yet."""
+    """Return the complete records of the ring."""
     count = int(maps.event_count[0])
     records, whole = _stored(maps, max(0, count - EVENTS), count)
     kept: NDArray[Any] = records[whole]
@@ -177,10 +186,10 @@ def _copy(maps: PortMaps) -> NDArray[Any]:
 
 
 def _stored(maps: PortMaps, first: int, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Copies of the records of events ``first`` to ``count``, and whether each is stored.
+    """Return copies of the records of events ``first`` to ``count``, and whether each is complete.
 
-    An event is counted first, its record is filled in next, and its sequence number is written last. The oldest
-    events are left out when later ones took their places before the copy was complete.
+    The kernel increments the event count first, then fills the record, and writes its sequence number last. The
+    oldest events are left out if later ones overwrote them during the copy.
     """
     numbers = np.arange(first, count)
     records = maps.events[numbers % EVENTS]
@@ -189,7 +198,7 @@ def _stored(maps: PortMaps, first: int, count: int) -> tuple[NDArray[Any], NDArr
 
 
 def describe_value(event: PortEvent) -> str:
-    """What ``value`` says, in words; nothing where it says nothing."""
+    """Return the event's ``value`` as text; "" for kinds without a value."""
     if event.kind in {EventKind.XOFF_SENT, EventKind.STORM}:
         return format_size(event.value)
     if event.kind is EventKind.QUEUE_DROPS:
@@ -200,11 +209,11 @@ def describe_value(event: PortEvent) -> str:
 
 
 def clock(boot_seconds: float) -> datetime:
-    """A moment of CLOCK_MONOTONIC by the clock on the caller's wall."""
+    """Return the wall-clock time of ``boot_seconds``, a time of CLOCK_MONOTONIC."""
     return wall_clock.date_at(boot_seconds)
 
 
 def of_ports(events: Iterable[PortEvent], ports: Iterable[tuple[str, str]]) -> list[PortEvent]:
-    """The events of some ports, each named by node and interface."""
+    """Return the events of ``ports``, each given as node and interface."""
     wanted = set(ports)
     return [event for event in events if (event.node, event.interface) in wanted]

@@ -1,12 +1,13 @@
-"""Impairments on the hooks of an interface: put on, read, taken away. On emulated ports and on plain links alike.
+"""Attach impairments (loss, corruption, duplication, rewritten fields) to an interface's tc hooks, and read them.
 
 ::
 
     wire --> place 1, 2 .. --> port_rx --> ...  --> place 1, 2 .. --> port_tx --> queue --> wire
              (ingress)                              (egress)
 
-An impairment is a program of its own with a map of its own, and nothing but its filter holds them: both go with it,
-or with the interface. What it did is known to who reads that map, and to no counter of interface, qdisc or port.
+They work on emulated ports and on plain links. An impairment is a BPF program with its own map. Only the tc filter
+holds references to them, so both are freed with the filter or the interface. Its counts are only in that map: they do
+not appear in the counters of the interface, qdisc or port.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
     from lab.model.impairment import Impairment
 
 LAST_PLACE: Final = 99
-"""Places on a hook go from 1 to this, in the order in which packets come by; the emulated port follows."""
+"""Places on a hook are 1 to 99, in the order in which packets pass them; the emulated port follows."""
 _PROGRAM: Final = "impair"
 _MAP: Final = "truth"
 _NAME: Final = "rl_impair"
 _NAME_WITH_HOOKS: Final = "rl_impair_hooks"
-"""The name of a filter that, when it is the last, takes the hooks away that one of ours brought."""
+"""The name of filters on a clsact qdisc that an impairment created; the last of them to be removed deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImpairmentHook:
-    """Where an impairment is: an interface by its index, a hook, and when its turn is there."""
+    """The place of an impairment: an interface by its ifindex, a hook, and the order on the hook."""
 
     namespace: Namespace
     index: int
@@ -50,7 +51,7 @@ class ImpairmentHook:
 
     @property
     def turn(self) -> Turn:
-        """Its hook and order, as the kernel has them."""
+        """The hook and the order, as ``tc_hooks`` uses them."""
         return self.hook, self.order
 
     def __str__(self) -> str:
@@ -59,11 +60,13 @@ class ImpairmentHook:
 
 @dataclass(frozen=True, slots=True)
 class ImpairmentCounts:
-    """What an impairment has done since it was put on: packets, of which those that matched were numbered.
+    """Packet counts of an impairment since it was attached.
 
-    ``struck_bytes`` are of the frames, FCS left out, of all that was lost, corrupted, changed or duplicated; the
-    mappings have their packets, and those that matched, by DSCP (of IP) and opcode (of RoCEv2), without zeros. The
-    DSCP is the one that a packet came with.
+    - ``struck_bytes``: bytes of all frames that were lost, corrupted, changed or duplicated, without FCS.
+    - ``dscp_matched``, ``dscp_struck``: matching and affected packets by the IP DSCP before any rewrite.
+    - ``opcode_matched``, ``opcode_struck``: the same by RoCEv2 opcode.
+
+    The mappings leave out zeros.
     """
 
     seen: int
@@ -75,7 +78,7 @@ class ImpairmentCounts:
     ecn_cleared: int
     duplicated: int
     failed: int
-    """Changes that could not be made: for want of memory, or of octets that a packet says it has."""
+    """Changes that failed: no memory, or a packet shorter than its headers claim."""
     struck_bytes: int
     dscp_matched: Mapping[int, int]
     dscp_struck: Mapping[int, int]
@@ -84,10 +87,10 @@ class ImpairmentCounts:
 
 
 def apply(place: ImpairmentHook, impairment: Impairment) -> None:
-    """Impair what goes by a place from now on; ``remove`` is the inverse.
+    """Impair the packets that pass a place from now on; ``remove`` is the inverse.
 
-    UsageError when the place is taken or there is no such place, or when duplicates are asked for on egress;
-    EnvironmentLacks without root or what the kernel needs; OperationFailed when it refuses. Nothing is left then.
+    UsageError if the place is taken or does not exist, or for duplication on egress. EnvironmentLacks without root or
+    the needed kernel features; OperationFailed if the kernel rejects the program. After an error, nothing is left.
     """
     if not 1 <= place.order <= LAST_PLACE:
         raise UsageError(f"there is no {place}", f"places go from 1 to {LAST_PLACE}")
@@ -100,12 +103,12 @@ def apply(place: ImpairmentHook, impairment: Impairment) -> None:
 
 
 def remove(place: ImpairmentHook) -> None:
-    """Take the impairment of a place away, and the hooks where one of ours brought them; none there is fine."""
+    """Remove the impairment of a place, if there is one, and the clsact qdisc if an impairment created it."""
     place.namespace.inside(functools.partial(_detach, place))
 
 
 def read(place: ImpairmentHook) -> ImpairmentCounts:
-    """What the impairment of a place has done; OperationFailed when there is none."""
+    """Return the counts of the impairment of a place; OperationFailed if there is none."""
     found = _find(place.namespace.inside(functools.partial(tc_hooks.filters, place.index)), place)
     if found is None:
         raise OperationFailed(f"no impairment has {place}", "heal the fault, or bring the fabric down")
@@ -116,7 +119,7 @@ def read(place: ImpairmentHook) -> ImpairmentCounts:
 
 
 def applied(namespace: Namespace, index: int) -> list[ImpairmentHook]:
-    """Where an interface has impairments: on ingress first, in the order of their turns."""
+    """Return the places of an interface's impairments, ingress first, in the order on the hook."""
     found = namespace.inside(functools.partial(tc_hooks.filters, index))
     return sorted(
         (ImpairmentHook(namespace, index, *each.turn) for each in found if _is_ours(each)),

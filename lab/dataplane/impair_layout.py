@@ -1,4 +1,4 @@
-"""What the impairment's program and user space share: ``bpf/impair.h``, as its generated layouts say."""
+"""NumPy records that the impairment program and user space share, from the generated layout of ``bpf/impair.h``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRUTH: Final = TYPES.record("rl_truth")
 
 
 def record(asked: Impairment, place: int) -> np.void:
-    """What the program of an impairment is to do, at a place of its hook."""
+    """Return the configuration record of an impairment at ``place`` of its hook."""
     made: np.void = np.zeros(1, ASKED)[0]
     for name in ("seed", "lose_every", "min_size", "clear_ecn"):
         made[name] = getattr(asked, name)

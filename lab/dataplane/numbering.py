@@ -1,9 +1,10 @@
-"""Which port is which: an id for every interface of a fabric, dealt out node by node.
+"""Port ids: a number for every interface of a fabric, assigned node by node.
 
-An id is the major number of the port's root qdisc, as ``tc qdisc`` shows it. The port's record has the index of its
-interface: any will do for the port's programs. Interfaces that rocelab makes have ``FIRST_INDEX`` + id, others what
-they were found with. Of each node the first id is its clock's, the last are those of the queues that its NICs are
-drained from, where it is a host.
+An id is the major number of the port's root qdisc, as ``tc qdisc`` shows it. The ids of a node are consecutive: its
+clock, its interfaces, and on hosts the drains of its NICs.
+
+The record of a port holds the ifindex of its interface, which may be any number. Interfaces that rocelab creates have
+``FIRST_INDEX`` + id; interfaces of an adopted lab keep theirs.
 """
 
 from __future__ import annotations
@@ -21,53 +22,53 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
 
 FIRST_INDEX: Final = 1000
-"""Clear of the devices that modules put into new namespaces."""
+"""Above the ifindexes of devices that kernel modules create in new namespaces."""
 CLOCK_INTERFACE: Final = "lo"
 _FOREIGN_INDEX: Final = 1 << 24
-"""Clear of what the kernel deals out to devices that others make."""
+"""Above the ifindexes that the kernel assigns to the devices of an adopted lab."""
 _CLOCK_INDEX: Final = 1
-"""That of ``lo`` in every namespace."""
+"""The ifindex of ``lo`` in every namespace."""
 _DRAIN_PREFIX: Final = "rx-"
 
 
 @dataclass(frozen=True, slots=True)
 class NodePorts:
-    """The ids of one node, ``first`` and those that follow it: clock, interfaces, drains."""
+    """The ids of one node, consecutive from ``first``: clock, interfaces, drains."""
 
     node: str
     number: int
     first: int
     interfaces: tuple[str, ...]
     host: bool
-    """Whether its NICs may be drained slowly: each has a queue behind it, with an id of its own."""
+    """Whether the node is a host: each of its NICs may have a drain, which has its own id."""
     found: tuple[int, ...] = ()
-    """The indexes of the interfaces where somebody else has made them; empty where they are ours."""
+    """The ifindexes of the interfaces in an adopted lab; empty if rocelab created them."""
 
     @property
     def clock(self) -> int:
-        """The id of what wakes the node's pauses up; it sits on ``lo``."""
+        """The id of the node's clock, which is attached to ``lo`` and times XONs and the renewal of pauses."""
         return self.first
 
     @property
     def count(self) -> int:
-        """How many ids the node has."""
+        """The number of ids of the node."""
         return 1 + len(self.interfaces) * (2 if self.host else 1)
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """What has a port, in the order of their ids: the interfaces, and of a host the drains behind them."""
+        """The devices with a port, in the order of ids: the interfaces, and on hosts their drains."""
         return (*self.interfaces, *map(drain_name, self.interfaces)) if self.host else self.interfaces
 
     def port(self, interface: str) -> int:
-        """The id of an interface."""
+        """Return the id of an interface."""
         return self.first + 1 + self.interfaces.index(interface)
 
     def drain(self, interface: str) -> int:
-        """The id of the queue that a host's NIC is drained from."""
+        """Return the id of the drain of a host's NIC."""
         return self.port(interface) + len(self.interfaces)
 
     def index(self, port: int) -> int:
-        """The index in the node's namespace of the interface that a port of the node is on."""
+        """Return the ifindex, in the node's namespace, of the interface with the id ``port``."""
         if port == self.clock:
             return _CLOCK_INDEX
         if not self.found:
@@ -77,38 +78,38 @@ class NodePorts:
 
 
 def drain_name(interface: str) -> str:
-    """The name of the ifb device through which a host takes in what ``interface`` receives."""
+    """Return the name of the ifb device to which the packets that ``interface`` receives are redirected."""
     return _DRAIN_PREFIX + interface
 
 
 def drained_interface(device: str) -> str:
-    """The interface that a device is, or is the drain of."""
+    """Return the interface of a device: the one that it drains, or the device itself."""
     return device.removeprefix(_DRAIN_PREFIX)
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """Every port of a fabric."""
+    """The port ids of a fabric."""
 
     nodes: Mapping[str, NodePorts]
 
     @property
     def size(self) -> int:
-        """Entries of a map that has one for each id; 0 is nobody's."""
+        """The size of a map with one entry for each id; id 0 is unused."""
         return 1 + sum(node.count for node in self.nodes.values())
 
     def index(self, node: str, interface: str) -> int:
-        """The interface's index in its namespace."""
+        """Return the ifindex of an interface in its namespace."""
         return self.nodes[node].index(self.nodes[node].port(interface))
 
     @property
     def free_index(self) -> int:
-        """From here on no interface of any node has an index."""
+        """The first ifindex above those of all links and drains that rocelab creates."""
         return FIRST_INDEX + self.size
 
     @cached_property
     def names(self) -> Mapping[int, tuple[str, str]]:
-        """Node and interface of each id that an event can name."""
+        """Node and interface of each id that may occur in an event."""
         return {
             ports.port(interface): (node, interface)
             for node, ports in self.nodes.items()
@@ -117,10 +118,10 @@ class Numbering:
 
 
 def number_ports(topology: Topology, found: Mapping[str, Mapping[str, int]] | None = None) -> Numbering:
-    """Deal out ids: the same topology gives the same ones.
+    """Return the port ids of a topology; the same topology always gets the same ids.
 
-    ``found`` are the indexes that interfaces have, by node, where somebody else has made them. UsageError for a node
-    with more lossless ports than its clock looks at.
+    ``found`` are the ifindexes of an adopted lab's interfaces, by node. UsageError if a node has more lossless ports
+    than its clock can serve.
     """
     nodes = {}
     free = 1

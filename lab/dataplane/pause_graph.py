@@ -1,7 +1,8 @@
-"""Who pauses whom, from the queue that is too full to the hosts that have to wait: trees made of two readings.
+"""Pause trees: which ports pause which, from a congested queue to the paused hosts, computed from counter readings.
 
-A port's buffer is charged where packets come in, not where they go. So a node's pauses are put down to the queue that
-was its fullest: when that queue is paused itself, to whoever pauses it, and when it is not, it is a root.
+Packets are charged to the ingress port, so a pause does not name the egress queue that caused it. A node's pauses are
+therefore attributed to its fullest queue. If that queue is paused itself, the node that pauses it is the cause;
+otherwise the queue is the root of a tree.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
     from lab.model.qos.port import NodeQos, PortQos
 
 _APART: Final = 1.0
-"""Seconds without an XOFF after which the next one begins something new."""
+"""Seconds without an XOFF after which the next XOFF starts a new series of pauses."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortPause:
-    """``end`` paused ``peer``: so many XOFFs, for this share of the time; ``since``, of CLOCK_MONOTONIC, if known.
+    """The pauses of ``peer`` by ``end``: number of XOFFs, and the paused share of the time, 0 to 1.
 
-    ``forged``: the peer was paused, and ``end`` has sent nothing that would. ``behind`` are the pauses at the paused
-    node that it leads to.
+    - ``since``: begin of the pauses in seconds of CLOCK_MONOTONIC, if known.
+    - ``forged``: ``peer`` was paused, but ``end`` sent no XOFF and is not in XOFF.
+    - ``behind``: the pauses that the paused node sends as a consequence.
     """
 
     end: Endpoint
@@ -44,9 +46,9 @@ class PortPause:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where a tree begins: the queue of ``end`` that held up to ``depth`` bytes, and the pauses that are its.
+    """The root of a pause tree: the queue of ``end``, its largest ``depth`` in bytes, and the pauses that it causes.
 
-    Without ``end`` the pauses go round in a circle, or come from nowhere.
+    ``end`` is None for pauses without a congested queue: a cycle, or forged pauses.
     """
 
     priority: int
@@ -57,7 +59,7 @@ class Root:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of a fabric for a while: readings of all nodes, at least two, and its events."""
+    """An observation of a fabric over a time: at least two readings of all nodes, and the events."""
 
     readings: Sequence[Mapping[str, CounterReading]]
     events: Sequence[PortEvent]
@@ -70,26 +72,26 @@ class Observation:
         object.__setattr__(self, "movements", {name: moved(last[name], first[name]) for name in last})
 
     def port(self, end: Endpoint) -> PortQos:
-        """The QoS of a port."""
+        """Return the QoS of a port."""
         return self.qos[end.node].ports[end.interface]
 
     def share(self, end: Endpoint, priority: int) -> float:
-        """Of the time, how much of it a port was paused."""
+        """Return the share of the time, 0 to 1, in which a port was paused."""
         movement = self.movements[end.node]
         return float(movement.port(end.interface)["priority"]["paused_ns"][priority]) / 1e9 / movement.seconds
 
     def xoffs(self, end: Endpoint, priority: int) -> int:
-        """XOFFs that a port sent."""
+        """Return the number of XOFFs that a port sent."""
         return int(self.movements[end.node].port(end.interface)["priority"]["tx_pause"][priority])
 
     def holds(self, end: Endpoint, priority: int) -> bool:
-        """Whether a port's group is in XOFF now: one long pause needs no further frame."""
+        """Return whether a port's group is in XOFF now; during one long pause, it may send no further frame."""
         group = self.port(end).priority_to_group[priority]
         counted = self.readings[-1][end.node].port(end.interface)["group"][group]
         return bool(counted["xoff"] > counted["xon"])
 
     def fullest(self, node: str, priority: int) -> tuple[Endpoint, int] | None:
-        """The queue of a node that held most at any reading, with its bytes; a host's drain is one of them."""
+        """Return the queue of a node with the largest depth in any reading, and that depth; drains are included."""
         deepest: dict[str, int] = {}
         for reading in self.readings:
             for device in reading[node].node.devices:
@@ -100,7 +102,7 @@ class Observation:
         return (Endpoint(node, device), depth) if depth else None
 
     def since(self, end: Endpoint, priority: int) -> float | None:
-        """When the pauses that a port sends now began."""
+        """Return the begin of a port's latest series of XOFFs, in seconds of CLOCK_MONOTONIC; None without any."""
         group = self.port(end).priority_to_group[priority]
         times = [
             event.boot_seconds
@@ -117,7 +119,7 @@ class Observation:
 
 
 def trees(seen: Observation, priorities: Iterable[int]) -> list[Root]:
-    """The trees of each priority, the fullest queue first; empty when nobody was paused."""
+    """Return the pause trees of each priority, the fullest queue first; empty if no port was paused."""
     return [root for priority in priorities for root in _of_priority(seen, priority)]
 
 
@@ -133,7 +135,7 @@ def _of_priority(seen: Observation, priority: int) -> list[Root]:
             roots.append(Root(priority, *fullest, _behind(seen, node, priority, pausing, reached)))
     roots.sort(key=lambda root: -root.depth)
     forgers = [node for node, pauses in pausing.items() if any(pause.forged for pause in pauses)]
-    rootless = (  # what no full queue leads to; each adds to what is reached before the next is asked for
+    rootless = (  # pauses without a full queue; lazy, because each one extends ``reached`` for the next
         Root(priority, None, 0, _behind(seen, node, priority, pausing, reached))
         for node in [*forgers, *pausing]
         if node not in reached
@@ -156,7 +158,7 @@ def _pauses(seen: Observation, priority: int) -> Iterator[PortPause]:
 def _behind(
     seen: Observation, node: str, priority: int, pausing: Mapping[str, list[PortPause]], reached: set[str]
 ) -> tuple[PortPause, ...]:
-    """The pauses of a node, each with those that it leads to; ``reached`` ends what goes round in a circle."""
+    """Return the pauses of a node, each with the pauses that it causes; ``reached`` stops the walk at cycles."""
     reached.add(node)
     found = []
     for pause in pausing.get(node, ()):

@@ -1,6 +1,6 @@
-"""What the port's programs and user space share, as NumPy records: ``bpf/port.h``, as its generated layouts say.
+"""NumPy records that the port's programs and user space share, from the generated layout of ``bpf/port.h``.
 
-A map's records are read and written in place, in the kernel's own memory.
+Records are read and written in place, in the mapped memory of the BPF maps.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _EVENTS: Final = TYPES.enumeration("rl_event_kind")
 
 CLASSES: Final = _SIZES["RL_CLASSES"]
 NODE_PORTS: Final = _SIZES["RL_NODE_PORTS"]
-"""Ids that one node may have."""
+"""The largest number of port ids of one node."""
 EVENTS: Final = _SIZES["RL_EVENTS"]
-"""Events that are remembered; older ones are written over."""
+"""Events in the ring; older ones are overwritten."""
 CONTROL_SLOTS: Final = _SIZES["RL_CONTROL_SLOTS"]
-"""Slots of a port that no data take: for PFC frames, and a clock's tokens."""
+"""Slots of a port that are reserved for PFC frames and clock tokens."""
 
 
 class Drop(IntEnum):
-    """Why a packet was dropped (enum rl_drop)."""
+    """The reason of a drop (enum rl_drop)."""
 
     LIMIT = _DROPS["RL_DROP_LIMIT"]
     SHARED = _DROPS["RL_DROP_SHARED"]
@@ -41,7 +41,7 @@ class Drop(IntEnum):
 
 
 class EventKind(IntEnum):
-    """What is in the event log (enum rl_event_kind)."""
+    """The kind of an event in the event log (enum rl_event_kind)."""
 
     XOFF_SENT = _EVENTS["RL_EVENT_XOFF_SENT"]
     XON_SENT = _EVENTS["RL_EVENT_XON_SENT"]
@@ -59,12 +59,12 @@ CONFIG: Final = TYPES.record("rl_config")
 COUNTERS: Final = TYPES.record("rl_counters")
 SLOT: Final = TYPES.record("rl_slot")
 PORT: Final = TYPES.record("rl_memory")
-"""Configuration, counters, and the state of the qdisc: nothing to read there, but it lies behind the counters."""
+"""All memory of a port: configuration, counters, the state of the qdisc, and the disturbance of its cable."""
 NODE: Final = TYPES.record("rl_node")
 EVENT: Final = TYPES.record("rl_event")
 EVENT_COUNT: Final = np.dtype("u8")
 
 
 def digest(*records: np.dtype[Any]) -> str:
-    """Changes with the name, the place and the type of any field of ``records``."""
+    """Return a hash of the names, offsets and types of all fields of ``records``."""
     return hashlib.sha256("\n".join(map(repr, records)).encode()).hexdigest()[:16]

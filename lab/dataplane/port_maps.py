@@ -1,8 +1,8 @@
-"""The emulated ports of one fabric in the kernel: put on, found again, taken off.
+"""Load the emulated ports of a fabric into the kernel, and open their maps and programs.
 
-One instance of the object serves one fabric: its maps have the fabric's size, its qdisc a name of its own in
-``tc``, and a fabric built by an older version of the programs lives on beside a newer one. Everything is pinned below
-the fabric's folder in the BPF file system; with that and the interfaces gone, nothing is left.
+Each fabric has its own instance of the BPF object. Its maps have the fabric's size, and its qdisc has its own name in
+``tc``. So a fabric with an older version of the programs can run beside a newer one. Everything is pinned in the
+fabric's folder of the BPF file system; without these pins and the interfaces, nothing is left in the kernel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHORTENED: Final = 5
 
 
 def qdisc_kind(fabric: str) -> str:
-    """What ``tc`` calls the fabric's ports: ``rl_`` and its name, shortened to what the kernel takes."""
+    """Return the qdisc's name in ``tc``: ``rl_`` and the fabric's name, shortened to the kernel's 15 characters."""
     plain = "rl_" + fabric.replace("-", "_")
     if len(plain) <= _ID_LENGTH:
         return plain
@@ -43,7 +43,7 @@ def qdisc_kind(fabric: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What is put on interfaces: the kind of the root qdisc, and descriptors of the programs on the hooks."""
+    """The kind of the root qdisc, and the file descriptors of the programs for the hooks."""
 
     kind: str
     rx: int
@@ -53,18 +53,18 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A name in the BPF file system and the inode that it had: another fabric's of the same name has another."""
+    """A path in the BPF file system and its inode, which differs if a new fabric has reused the path."""
 
     path: Path
     inode: int
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """The pin that is at ``path`` now."""
+        """Return the pin that is at ``path`` now."""
         return cls(path, path.stat().st_ino)
 
     def is_there(self) -> bool:
-        """Whether it still is."""
+        """Return whether the same pin still exists."""
         try:
             return self.path.stat().st_ino == self.inode
         except OSError:
@@ -73,9 +73,10 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class PortMaps:
-    """The maps of one fabric as arrays, one entry for each port's id or node's number: the kernel's own memory.
+    """The maps of one fabric as arrays over mapped kernel memory, indexed by port id or node number.
 
-    The memory outlives the fabric in whoever has it mapped, and then stands still: ``require_live`` before reading.
+    The memory outlives the fabric as long as it is mapped, but is no longer updated: call ``require_live`` before
+    reading.
     """
 
     ports: NDArray[Any]
@@ -83,24 +84,24 @@ class PortMaps:
     events: NDArray[Any]
     event_count: NDArray[Any]
     slots: int = 0
-    """Packets that each port has places for; 0 for arrays that are nobody's, as ``pin`` is None."""
+    """Packets that each port can hold; 0 for arrays that belong to no fabric."""
     pin: Pin | None = None
-    """What the fabric's end takes away."""
+    """The pin of the map ``ports``, which is removed with the fabric; None for arrays that belong to no fabric."""
 
     def require_live(self) -> None:
-        """OperationFailed when the fabric has been taken down since."""
+        """Raise OperationFailed if the fabric was taken down."""
         if self.pin is not None and not self.pin.is_there():
             fabric = self.pin.path.parent.parent.name
             raise OperationFailed(f"fabric {fabric} was taken down: its counters stand still", "rocelab ls")
 
     @property
     def config(self) -> NDArray[Any]:
-        """What each port is to do."""
+        """The configuration of each port."""
         return self.ports["config"]
 
     @property
     def counters(self) -> NDArray[Any]:
-        """What each port has counted."""
+        """The counters of each port."""
         return self.ports["counters"]
 
 
@@ -113,16 +114,16 @@ _LAYOUTS: Final = {
 
 
 def check() -> None:
-    """EnvironmentLacks when this machine cannot run the ports."""
+    """Raise EnvironmentLacks if the kernel has no BPF qdiscs, or the programs do not compile."""
     if not probe.bpf_qdisc().present:
         raise EnvironmentLacks("lossless ports (qos:) need a kernel with BPF qdiscs (CONFIG_NET_SCH_BPF)", "use --vm")
     type_layouts.compile_checked(port_layout.SOURCE)
 
 
 def trial() -> probe.ProbeFinding:
-    """Whether this kernel runs the ports: it must take their own programs, too, which are attached to nothing.
+    """Check whether this kernel can run the ports, by loading their programs without attaching them.
 
-    A kernel may have BPF qdiscs and a verifier that refuses a program of ours.
+    A kernel may support BPF qdiscs, but its verifier may still reject the programs.
     """
     least = probe.bpf_qdisc()
     if not least.present:
@@ -136,12 +137,10 @@ def trial() -> probe.ProbeFinding:
 
 
 def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
-    """Bring the programs into the kernel with maps for every port, and pin them as the ``owner``'s.
+    """Load the programs with maps for every port, and pin them with the ``owner`` token.
 
-    Each port holds as many packets as it has ``slots``.
-
-    EnvironmentLacks where the kernel cannot do it or, with its reason, will not. Nothing is left behind before the
-    pins are there, and ``pins.unpin_own`` takes them away, however many they are.
+    Each port can hold ``slots`` packets. EnvironmentLacks, with the kernel's reason, if the kernel rejects the
+    programs. A failure before pinning leaves nothing behind. ``pins.unpin_own`` removes the pins, even if incomplete.
     """
     with _opened(numbering.size, len(numbering.nodes), slots) as program:
         program.set_qdisc_id("port", qdisc_kind(fabric))
@@ -162,7 +161,7 @@ def _opened(ports: int, nodes: int, slots: int) -> bpf_object.Object:
 
 
 def _enter(program: bpf_object.Object) -> None:
-    """Bring it into the kernel; one that refuses it is not one that it was tried on."""
+    """Load the programs; EnvironmentLacks if the kernel rejects them."""
     try:
         program.load()
     except OperationFailed as error:
@@ -170,9 +169,9 @@ def _enter(program: bpf_object.Object) -> None:
 
 
 def open_maps(fabric: str, *, writable: bool = False) -> PortMaps:
-    """The maps of a fabric that has been loaded, to be read, or ``writable`` as well.
+    """Return the maps of a loaded fabric, read-only unless ``writable``.
 
-    OperationFailed when there is none, or when it was built by a rocelab that lays records out otherwise.
+    OperationFailed if they do not exist, or if another version of rocelab with other record layouts built the fabric.
     """
     folder = pins.folder_of(fabric)
     if folder.is_dir() and not (folder / _layout_name()).is_dir():
@@ -185,12 +184,12 @@ def open_maps(fabric: str, *, writable: bool = False) -> PortMaps:
 
 
 def has_ports(fabric: str) -> bool:
-    """Whether the fabric has emulated ports."""
+    """Return whether the fabric has emulated ports."""
     return pins.folder_of(fabric).is_dir()
 
 
 def write(maps: PortMaps, numbering: Numbering, qos: Mapping[str, NodeQos], plan: Mapping[str, NodePlan]) -> None:
-    """Configure every port of a fabric whose interfaces do not have it yet."""
+    """Configure every port of a fabric, before the ports are attached to interfaces."""
     for name, node in numbering.nodes.items():
         maps.nodes[node.number] = configure.node_record(qos[name], node)
         maps.config[node.clock] = configure.clock_record(node)
@@ -203,7 +202,7 @@ def write(maps: PortMaps, numbering: Numbering, qos: Mapping[str, NodeQos], plan
 
 @contextlib.contextmanager
 def programs(fabric: str) -> Iterator[Programs]:
-    """Descriptors of a fabric's programs, to attach them with."""
+    """Yield the file descriptors of a fabric's programs, for attaching them."""
     folder = pins.folder_of(fabric)
     with contextlib.ExitStack() as stack:
         opened = []
@@ -222,7 +221,7 @@ def _entries(path: Path) -> int:
 
 
 def _layout_name() -> str:
-    """What says in a fabric's folder how its records are laid out: sizes alone may agree by chance."""
+    """Return the name of the folder that marks a fabric's record layouts: map sizes alone may agree by chance."""
     return f"layout-{port_layout.digest(*_LAYOUTS.values())}"
 
 

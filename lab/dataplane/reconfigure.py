@@ -1,8 +1,8 @@
-"""Ports that are configured while packets go through them: records written in an order that always makes sense.
+"""Change the configuration of ports while packets pass them; the order of writes keeps each record consistent.
 
-The programs read a port's record a word at a time, on another CPU, whenever a packet comes. So each word is written
-once, straight to its new value, and where two belong together the one goes first that keeps them in order: a queue
-never has kmin above kmax, and is never marked by half a curve while marking is turned on or off.
+The programs read a port's record word by word, on other CPUs, for every packet. So each word is written only once.
+The order of words that belong together guarantees that Kmin is never above Kmax. It also ensures that no packet is
+marked by a partly written curve while marking is turned on or off.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _OWN_ORDER: Final = ("queue", "group")
 _CURVE: Final = ("kmin", "pmax")
 _SHARED: Final = ("pool_bytes", "drain_rate")
-"""What of a node's record is configured; the rest is its state."""
+"""The configured fields of a node's record; the others are state."""
 
 
 def wanted(node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[int, np.void]:
-    """The record of each port, and of each host's NIC's drain, by its id."""
+    """Return the configuration records of a node's ports and drains by id."""
     records = {}
     for interface, port in qos.ports.items():
         records[node.port(interface)] = configure.port_record(port, node, interface, plan.interfaces[interface].mac)
@@ -40,7 +40,7 @@ def wanted(node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[int, np.void]:
 
 
 def rewrite(maps: PortMaps, node: NodePorts, qos: NodeQos, plan: NodePlan) -> None:
-    """Configure a node anew; packets that are under way meet the old record or the new one, field by field."""
+    """Write a node's configuration; each field takes effect at once, for packets in transit, too."""
     shared = configure.node_record(qos, node)
     for name in _SHARED:
         maps.nodes[name][node.number] = shared[name]
@@ -49,7 +49,7 @@ def rewrite(maps: PortMaps, node: NodePorts, qos: NodeQos, plan: NodePlan) -> No
 
 
 def write_record(place: NDArray[Any], record: np.void) -> None:
-    """Write one port's record over the one in ``place``, an array of one."""
+    """Overwrite the record of one port in ``place``, an array with one element."""
     for number in range(CLASSES):
         _write_queue(place["queue"][0], number, record["queue"][number])
         _write_group(place["group"][0], number, record["group"][number])
@@ -59,7 +59,11 @@ def write_record(place: NDArray[Any], record: np.void) -> None:
 
 
 def _write_queue(queues: NDArray[Any], number: int, fresh: np.void) -> None:
-    """Kmax turns marking on and off: last to turn it on, first to turn it off; otherwise it makes room for kmin."""
+    """Write the fields of one queue in a safe order.
+
+    Kmax 0 turns marking off. So Kmax is written last to turn marking on, and first to turn it off. Otherwise it is
+    written first if it rises, and last if it falls, so that Kmin never exceeds it.
+    """
     before, after = int(queues["kmax"][number]), int(fresh["kmax"])
     first = after == 0 or (before != 0 and after >= before)
     for name in ("kmax", *_CURVE) if first else (*_CURVE, "kmax"):
@@ -69,14 +73,17 @@ def _write_queue(queues: NDArray[Any], number: int, fresh: np.void) -> None:
 
 
 def _write_group(groups: NDArray[Any], number: int, fresh: np.void) -> None:
-    """Alpha says which threshold holds: it goes last when the static one takes over, first when it does itself."""
+    """Write the fields of one group; alpha 0 selects the static threshold.
+
+    Alpha is written last if the static threshold applies afterwards, and first if the dynamic one does.
+    """
     names = [name for name in GROUP_CONFIG.names or () if name != "alpha"]
     for name in ("alpha", *names) if fresh["alpha"] else (*names, "alpha"):
         groups[name][number] = fresh[name]
 
 
 def differences(maps: PortMaps, node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[str, list[str]]:
-    """For each interface the fields, like ``queue[3].kmin``, in which the kernel has not got what was asked."""
+    """Return, for each interface, the fields in which the kernel differs from ``qos``, like ``queue[3].kmin``."""
     records = wanted(node, qos, plan)
     return {
         interface: list(_unlike(maps.config[node.port(interface)], records[node.port(interface)]))

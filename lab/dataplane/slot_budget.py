@@ -1,7 +1,7 @@
-"""How many packets a port can hold, whatever their size: as many as its fabric asks for and the memory gives.
+"""The number of packets that a port can hold, whatever their size: its slots.
 
-A buffer is meant in bytes, and each packet in it takes a slot besides (``bpf/queue.h``). All ports of a fabric have
-equally many.
+Buffers are configured in bytes, but each packet in them also needs a slot (``bpf/queue.h``). All ports of a fabric
+have the same number of slots, which depends on its QoS and on the available memory.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     from lab.model.qos.port import NodeQos
 
 SLOT_BYTES: Final = SLOT.itemsize
-"""Memory that a slot takes."""
+"""Memory of one slot in bytes."""
 FEWEST: Final = 2048
 MOST: Final = 65536
-"""Slots of a port, at least and at most."""
+"""The smallest and largest number of slots of a port."""
 _QUEUE_PAIRS: Final = 256
 _IN_FLIGHT: Final = 65
-"""Packets that rxe lets a queue pair have in a NIC's queue, one more than RXE_INFLIGHT_SKBS_PER_QP_HIGH
+"""The most packets of one QP that rxe puts into a NIC's queue, one more than RXE_INFLIGHT_SKBS_PER_QP_HIGH
 (drivers/infiniband/sw/rxe/rxe_param.h)."""
 _SMALLEST: Final = 60
-"""Bytes of the smallest frame without its FCS."""
+"""Bytes of the smallest Ethernet frame, without FCS."""
 _MEMORY: Final = 128 * 2**20
 _SHARE: Final = 16
-"""Of the memory that is free, the part that slots may take where that is more than ``_MEMORY``."""
+"""Slots may use 1/16 of the available memory, or ``_MEMORY`` bytes if that is more."""
 
 
 def usable(slots: int) -> int:
-    """Packets that one lossless queue can hold of a port's ``slots``, when the others wait with few (rl_has_slot)."""
+    """Return the packets that one lossless queue can hold if the port's other queues hold few (rl_has_slot)."""
     return slots - slots // 4 - CONTROL_SLOTS
 
 
 def needed(node: NodeQos, *, host: bool) -> int:
-    """Packets that may wait at one port of a node: all of the buffer in smallest frames, or what 256 QPs send."""
+    """Return the most packets that may wait at a port: a switch's pool in smallest frames, or those of 256 QPs."""
     if host:
         return _QUEUE_PAIRS * _IN_FLIGHT
     return node.pool // _SMALLEST
 
 
 def per_port(numbering: Numbering, qos: Mapping[str, NodeQos], memory: int) -> int:
-    """Slots for each port of a fabric when ``memory`` bytes are free."""
+    """Return the number of slots for each port of a fabric if ``memory`` bytes are available."""
     wanted = max((needed(qos[name], host=node.host) for name, node in numbering.nodes.items()), default=0)
     slots = FEWEST
     while usable(slots) < wanted and slots < MOST:
@@ -56,13 +56,13 @@ def per_port(numbering: Numbering, qos: Mapping[str, NodeQos], memory: int) -> i
 
 
 def available_memory() -> int:
-    """Bytes that programs can still have (MemAvailable of proc_meminfo(5))."""
+    """Return the available memory in bytes (MemAvailable of proc_meminfo(5))."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
 
 
 def advise(slots: int, numbering: Numbering, qos: Mapping[str, NodeQos]) -> Iterator[QosAdvice]:
-    """For each node of ``qos`` that may have more packets than its ports have slots, what comes of it."""
+    """Yield advice for each node of ``qos`` whose ports may have to hold more packets than they have slots."""
     for name, node in qos.items():
         host = numbering.nodes[name].host
         if needed(node, host=host) <= usable(slots):
