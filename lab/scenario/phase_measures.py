@@ -27,8 +27,12 @@ def mbits(rec: Recording, port: str, phase: str, priority: int = LOSSLESS) -> fl
 
 
 def paused_share(rec: Recording, phase: str, *ports: str) -> float:
-    """The share of a phase for which the port that was paused longest was paused."""
-    return max(rec.port(port).value(measures.PAUSED, phase, LOSSLESS) for port in ports)
+    """The share of a phase for which the port that was paused longest was paused.
+
+    It is not limited to 1, so that a check fails if a port counts more pauses than there was time.
+    """
+    longest = max(rec.port(port).value(measures.PAUSED_SECONDS, phase, LOSSLESS) for port in ports)
+    return longest / rec.phase(phase).seconds
 
 
 def growth(rec: Recording, port: str | Collection[str], counter: str, phases: Iterable[str] = ACTS) -> list[int]:

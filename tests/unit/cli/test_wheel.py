@@ -69,7 +69,7 @@ def test_it_works_without_a_checkout(environment: Path, folder: Path) -> None:
     }
     rocelab("export", "containerlab", "topologies/incast.yaml", "-o", "out")
     assert "name: incast\n" in rocelab("import", "containerlab", "out/clab.yml")
-    assert "# Fabrics in containerlab" in rocelab("docs", "containerlab")
+    assert "# Containerlab and Kubernetes" in rocelab("docs", "containerlab")
     assert "BTH" in rocelab("dissect", VECTOR)
     rocelab("scenario", "lint")
     assert "pfc-storm" in rocelab("scenario", "ls")

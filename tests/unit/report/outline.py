@@ -1,6 +1,7 @@
 """What a recording of a scenario has in outline, read from the scenario's own code: phases, faults and settings.
 
-No fabric is needed: ``run`` and the functions that it calls are followed statement by statement.
+No fabric is needed: ``run`` and the functions that it calls, ``three_acts`` among them, are followed statement by
+statement.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lab.scenario import three_acts
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
     from lab.scenario.api import Scenario
 
@@ -47,10 +51,9 @@ class _Returned(Exception):
 class _Walk:
     def __init__(self, scenario: Scenario[Any]) -> None:
         module = sys.modules[scenario.run.__module__]
-        tree = ast.parse(inspect.getsource(module))
-        self._functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+        self._functions = {**_functions(three_acts), **_functions(module)}
         self._known: dict[str, list[OutlinedFault]] = {}
-        self._values: dict[str, Any] = {**vars(module), "p": scenario.parameters()}
+        self._values: dict[str, Any] = {**vars(three_acts), **vars(module), "p": scenario.parameters()}
         self._depth = 0
         self.made = Outline()
         self._function("run", [])
@@ -63,7 +66,7 @@ class _Walk:
         if parameters.vararg:
             rest = given[len(parameters.args) :]
             self._known[parameters.vararg.arg] = [fault for argument in rest for fault in self._of(argument)]
-            self._values[parameters.vararg.arg] = None
+            self._values[parameters.vararg.arg] = [self._value(argument) for argument in rest]
         self._depth += 1
         try:
             self._body(self._functions[name].body)
@@ -109,6 +112,11 @@ class _Walk:
                 self._known[name], self._values[name] = self._of(statement.iter), item
             self._body(statement.body)
 
+    def _comprehension(self, node: ast.ListComp) -> None:
+        """As a loop over its first iterable, of which the element is the body."""
+        loop = node.generators[0]
+        self._for(ast.For(loop.target, loop.iter, [ast.Expr(node.elt)], []))
+
     def _value(self, node: ast.expr) -> Any:
         """What an expression is, as far as that is known without a fabric."""
         try:
@@ -136,6 +144,9 @@ class _Walk:
                 self.made.phases.append((name, start, self.made.now))
 
     def _calls(self, node: ast.AST) -> None:
+        if isinstance(node, ast.ListComp):
+            self._comprehension(node)
+            return
         for call in _in_order(node):
             match _stage(call):
                 case "inject":
@@ -163,6 +174,11 @@ def outline(scenario: Scenario[Any]) -> Outline:
     made = _Walk(scenario).made
     made.phases.sort(key=lambda phase: phase[1])
     return made
+
+
+def _functions(module: ModuleType) -> dict[str, ast.FunctionDef]:
+    tree = ast.parse(inspect.getsource(module))
+    return {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
 
 
 def _stage(call: ast.Call) -> str:

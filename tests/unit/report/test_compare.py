@@ -114,7 +114,7 @@ def test_what_changed_is_named_by_port_and_priority_the_largest_first(tmp_path: 
         ("leaf1:swp3", 3, "ECN marks", 0, 100),
         ("leaf1:swp3", 3, "XOFF tx", 0, 40),
         ("leaf1:swp3", 3, "peak queue", 0, 80_000),
-        ("leaf1:swp3", 4, "paused time", 0, 0.25),
+        ("leaf1:swp3", 4, "paused", 0, 0.25),
     ]
     (ports,) = [each for each in found.sections if each.name == "ports"]
     assert ports.unchanged == len(Recording.open(a).ports) - 2
