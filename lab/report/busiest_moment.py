@@ -1,4 +1,4 @@
-"""When most happens in a recording: where somebody begins to look who knows nothing of it."""
+"""Find the busiest time of a recording: a starting point if nothing else is known about it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from lab.telemetry.read.series import Series
 
 _WINDOW: Final = 0.5
-"""Seconds over which what happens is averaged: two samples may be very close together."""
+"""Seconds over which activity is averaged: two samples may be very close together."""
 _LEAST: Final = 3
-"""Samples of a recording in which one moment can be told from another."""
+"""Minimum number of samples for finding a busiest time."""
 
 
 def busiest_moment(recording: Recording) -> float:
-    """Seconds of the recording at which its ports together send, wait, mark and drop most; 0 where nothing moves.
+    """Return the time, in seconds, at which all ports together send, queue, mark and drop most; 0 without activity.
 
-    Each kind of figure counts by its own maximum, so that a loss is not hidden by traffic.
+    Each measure is scaled by its own maximum, so that traffic does not hide a loss.
     """
     times = recording.samples["ns"]
     if len(times) < _LEAST:
@@ -41,7 +41,7 @@ def busiest_moment(recording: Recording) -> float:
 
 
 def _activity(series: Series) -> NDArray[np.float64]:
-    """Between each sample and the next: how fast a counter grew, or what a gauge was at the end."""
+    """Return a value for each interval between samples: a counter's rate, or a gauge's value at the end."""
     if series.gauge:
         return series.values[1:].astype(np.float64)
     return series.rates().values

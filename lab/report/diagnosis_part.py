@@ -1,4 +1,4 @@
-"""The part of a report that says what the diagnosis makes of a recording that no scenario made."""
+"""The diagnosis chapter of a report, for recordings that were not made by a scenario."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SAYS: Final = {
     "healthy": "Nothing is wrong that can be seen.",
     "unknown": "Something is wrong, or too little is known to say what.",
 }
-"""What each outcome of a diagnosis means."""
+"""The meaning of each outcome of a diagnosis."""
 
 
 def diagnosed(facts: ReportFacts) -> Iterator[str]:
-    """The chapter, as lines of Markdown; nothing where nothing was diagnosed."""
+    """Yield the chapter as lines of Markdown; nothing if there is no diagnosis."""
     found = facts.diagnosis
     if found is None:
         return

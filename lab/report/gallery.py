@@ -1,4 +1,4 @@
-"""Many runs on one page: a card for each, with its outcome and the picture of its time."""
+"""A page with many runs: a card for each, with its outcome and a picture of its timeline."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 300
 _BOX: Final = '<div class="card panel">', "</div>"
-"""Around a card that leads nowhere."""
+"""The opening and closing tags of a card without a link."""
 _ROWS: Final = 8
-"""Ports whose standstills a picture shows."""
+"""Maximum number of ports whose standstills are drawn."""
 
 
 def write_gallery(runs: Sequence[tuple[ReportFacts, str]], unread: Mapping[str, str]) -> str:
-    """The page: runs with the files of their pages, and of recordings that could not be read why.
+    """Return the page: runs with the paths of their pages, and unreadable recordings with the reason.
 
-    They are in the order of a course: what is easy to find first, then by scenario and time; others come last.
+    Runs are sorted by difficulty, the easiest first, then by scenario and time. Runs without a difficulty come last.
     """
     ordered = sorted(runs, key=lambda each: (_level(each[0]) or 9, each[0].told.scenario or "~", each[0].began))
     return filled(
@@ -38,12 +38,12 @@ def write_gallery(runs: Sequence[tuple[ReportFacts, str]], unread: Mapping[str, 
 
 
 def _level(facts: ReportFacts) -> int:
-    """How hard it is to find what is wrong in a run; 0 where nobody says."""
+    """Return the difficulty of finding a run's root cause; 0 if the scenario has none."""
     return facts.told.answer.level if facts.told.answer else 0
 
 
 def run_card(facts: ReportFacts, *, page: str = "", heading: str = "") -> str:
-    """A run in short: its outcome, title and the picture of its time; a link to its page, where it has one."""
+    """Return the card of a run: its outcome, title and timeline, with a link to its page if it has one."""
     outcome = facts.told.outcome or "not judged"
     kind = f" {facts.told.outcome}" if facts.told.outcome in {"pass", "fail", "unknown"} else ""
     rank = f'<span class="chip">level {_level(facts)}</span>' if _level(facts) else ""
@@ -62,7 +62,7 @@ def run_card(facts: ReportFacts, *, page: str = "", heading: str = "") -> str:
 
 
 def _strip(facts: ReportFacts) -> Iterator[str]:
-    """The time of a run: phases, the fault above them, and who stood still below."""
+    """Yield the picture of a run's timeline: phases, faults above them, standstills below."""
     scale = _WIDTH / facts.seconds if facts.seconds > 0 else 0.0
     yield f'<svg class="strip" viewBox="0 0 {_WIDTH} 46" preserveAspectRatio="none" aria-hidden="true">'
     for phase in facts.phases:

@@ -1,4 +1,4 @@
-"""The root cause analysis in Markdown: every figure with its series, everything of the recording as text."""
+"""The root cause analysis in Markdown. Each value names its series; text from the recording is escaped."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _ROWS: Final = 8
 _MOMENTS: Final = 60
 _SHOWN: Final = 8000
-"""Characters of a command's output; the rest is in the recording."""
+"""Maximum characters of a command's output; the recording has the rest."""
 
 
 def write_markdown(facts: ReportFacts) -> str:
-    """The whole document."""
+    """Return the document."""
     parts = (
         _heading, _broke, diagnosed, _timeline, _seen, _evidence, _checks, _figures, _cause, _ruled, _fix, _verified,
         _prevention, _unknown,
@@ -103,7 +103,7 @@ def _seen(facts: ReportFacts) -> Iterator[str]:
 
 
 def seen(facts: ReportFacts) -> Iterator[str]:
-    """What stands out, in lines: standstills in their order, losses, marks, packets sent again."""
+    """Yield a line for each standout fact: standstills in order, drops, marks, retransmissions."""
     began = facts.broken_from
     since = "after the injection began" if any(fault.story for fault in facts.faults) else "into the recording"
     for pause in (each for each in facts.standstills if each.start >= began):
@@ -117,7 +117,7 @@ def seen(facts: ReportFacts) -> Iterator[str]:
 
 
 def _grown(facts: ReportFacts, measure: Measure) -> Iterator[str]:
-    """Where a count rose most above that of the first phase, if anywhere; of a run without phases where it grew."""
+    """Yield the largest rise of a count above the first phase; in a run without phases, its largest growth."""
     if len(facts.phases) == 1:
         whole = max((row[0] for row in rows_of(facts, measure)), key=lambda each: each.value, default=None)
         if whole is not None and whole.value > 0:
@@ -163,7 +163,7 @@ def _packets(facts: ReportFacts) -> Iterator[str]:
 
 
 def typed(node: str, argv: Sequence[str]) -> str:
-    """A command as a reader types it to see the same."""
+    """Return the command line for repeating a command."""
     return f"$ rocelab exec {shlex.quote(node)} -- {shlex.join(argv)}" if node else f"$ {shlex.join(argv)}"
 
 
@@ -215,7 +215,7 @@ def _transfer(moved: Moved) -> list[str]:
 
 
 def rows_of(facts: ReportFacts, measure: Measure) -> list[list[ReportFigure]]:
-    """A row for each port or device that has figures of a measure, by their highest; each has one for each phase."""
+    """Return a row for each port or device with values of a measure, the highest first; a row has a value a phase."""
     rows: dict[tuple[str, int | None], list[ReportFigure]] = {}
     for figure in facts.figures:
         if figure.kind == measure.name:
@@ -241,7 +241,7 @@ def _figure_table(facts: ReportFacts, measure: Measure, rows: list[list[ReportFi
 
 
 def _cause(facts: ReportFacts) -> Iterator[str]:
-    """What the scenario says it is: nothing here was diagnosed."""
+    """Yield the scenario's own root cause; it was not diagnosed."""
     answer = facts.told.answer
     if answer is None:
         return

@@ -1,4 +1,4 @@
-"""Text of a recording as Markdown: nothing of it is taken for markup."""
+"""Escape text from recordings for Markdown."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SPECIAL: Final = re.compile(r"([\\`*{}\[\]<>|#~!$&]|(?<![A-Za-z0-9])_|_(?![A-Za
 
 
 def plain(text: object) -> str:
-    """Text of a recording that no reader of Markdown takes for markup; one line."""
+    """Return text as one line, with all Markdown markup escaped."""
     return _SPECIAL.sub(r"\\\1", _line(text))
 
 
 def code(text: object) -> str:
-    """Text of a recording set as code, on one line, whatever backticks it has; a bar would end a table's cell."""
+    """Return text as inline code on one line, with any backticks; bars are escaped for use in tables."""
     line = _line(text)
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     gap = " " if line.startswith("`") or line.endswith("`") or not line else ""
@@ -31,14 +31,14 @@ def _line(text: object) -> str:
 
 
 def block(text: str) -> Iterator[str]:
-    """Lines of text as they are, in a fence that none of them ends."""
+    """Yield text unchanged in a fence that is longer than any in the text."""
     text = printable(text)
     fence = "`" * max(3, max(map(len, re.findall("`+", text)), default=0) + 1)
     yield from (f"{fence}text", text.rstrip("\n"), fence)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table, and an empty line behind it; cells are Markdown."""
+    """Yield a table and an empty line; cells are Markdown."""
     yield f"| {' | '.join(columns)} |"
     yield f"|{'|'.join(['---'] * len(columns))}|"
     for row in rows:

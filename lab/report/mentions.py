@@ -1,4 +1,4 @@
-"""Nodes and ports that a text names, so that a page can show where they are."""
+"""Find the nodes and ports that a text names, so that a page can highlight them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?::[A-Za-z0-9_.-]+)?")
 
 
 def places_in(topology: Topology, text: str) -> dict[str, list[str]]:
-    """``nodes`` and ``ports`` in the order in which the text names them; of a link both of its ends."""
+    """Return ``nodes`` and ``ports`` in the order in which the text names them; a link names both of its ends."""
     nodes = {node.name: None for node in topology.nodes}
     ports = {str(end): str(link.other(end)) for link in topology.links for end in link.ends}
     found_nodes: dict[str, None] = {}
@@ -23,7 +23,7 @@ def places_in(topology: Topology, text: str) -> dict[str, list[str]]:
             found_ports.update(dict.fromkeys(_between(topology, ends[0], ends[1])))
             continue
         for name in _WORD.findall(word):
-            name = name.rstrip(".:")  # noqa: PLW2901 - a full stop is the sentence's
+            name = name.rstrip(".:")  # noqa: PLW2901 - the full stop of a sentence
             if name in ports:
                 found_ports[name] = None
             elif name in nodes:

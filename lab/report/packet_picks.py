@@ -1,4 +1,4 @@
-"""Packets of interest: of a run that captured any, the first of each sort that tells what happened, taken apart."""
+"""Packets of interest in a run's captures: the first of each relevant kind, dissected."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _SORTS: Final = {
     "the first CNP": "cnp",
     "the first NAK": "nak",
 }
-"""What a packet is called, and the filter that it is the first to pass."""
+"""The titles of packets, each with a filter; the first match is picked."""
 _BLUR: Final = 1000
-"""ns: times of an analysis are seconds."""
+"""Tolerance in ns: times of an analysis are seconds as floats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet worth a look: what it is, when in seconds of the recording, where; in which file, by its number there.
+    """A packet of interest: its title, time in seconds of the recording, link, file and number in that file.
 
-    ``line`` sums it up, ``headers`` have it field by field.
+    ``line`` is a summary, ``headers`` have all fields.
     """
 
     what: str
@@ -56,14 +56,14 @@ class Packet:
 
 @dataclass
 class _Wanted:
-    """A packet that is looked for: the first to pass a filter, at a moment where one is known (ns since 1970)."""
+    """A packet to be found: the first match of a filter, at a time (ns since 1970) if it is known."""
 
     what: str
     expression: Expression
     time: int | None = None
 
     def first_in(self, batch: PacketBatch, names: list[str]) -> int | None:
-        """Its row in a batch."""
+        """Return its row in a batch; None if it is not there."""
         near: Flags = np.ones(len(batch.time), bool) if self.time is None else np.abs(batch.time - self.time) <= _BLUR
         rows = np.flatnonzero(near)
         found = rows[chosen(self.expression, batch.select(near), names)] if len(rows) else rows
@@ -71,7 +71,7 @@ class _Wanted:
 
 
 def packets_of(recording: Recording) -> tuple[list[Packet], list[str]]:
-    """Those of all captures of a recording, by time, and what could not be read of them, in lines."""
+    """Return the packets of all captures by time, and a line for each capture that cannot be read."""
     found, unread = [], []
     for file in recording.captures:
         try:
@@ -99,7 +99,7 @@ def _of_file(recording: Recording, file: Path) -> Iterator[Packet]:
 
 
 def _lost(file: Path) -> list[_Wanted]:
-    """The packet that came in place of the first that was lost."""
+    """Return the packet that arrived in place of the first lost one."""
     with file.open("rb") as stream:
         facts = analyse(stream, str(file))
     with file.open("rb") as stream:
@@ -112,7 +112,7 @@ def _lost(file: Path) -> list[_Wanted]:
 
 
 def _packet(what: str, file: Path, seen: PacketBatch, interface: Interface, began: int) -> Packet:
-    """The one packet of ``seen``; ``began`` is when the recording did, ns since 1970."""
+    """Convert the single packet of ``seen``; ``began`` is the start of the recording, ns since 1970."""
     from lab.wire.explain.explanation import explain  # noqa: PLC0415 - scapy takes long to import
 
     start, length = int(seen.start[0]), int(seen.length[0])

@@ -1,8 +1,8 @@
-"""The page: one HTML file that plays a run and has its root cause analysis, and asks for nothing from anywhere.
+"""The report as one HTML file: a player of the run and its root cause analysis, without external resources.
 
-Recordings are untrusted. Their text reaches the page in three ways, and none of them can be markup: as HTML that is
-escaped, as Markdown whose HTML is off, and as JSON without ``<``, ``>`` and ``&``, which the script puts there
-as text. Besides, the page's Content-Security-Policy runs no script but its own, and lets nothing be loaded.
+Recordings are untrusted. Their text reaches the page in three ways, none of which can be markup: as escaped HTML, as
+Markdown with HTML disabled, and as JSON without ``<``, ``>`` and ``&``, which the script inserts as text. In
+addition, the page's Content-Security-Policy only runs the page's own script, and loads nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNSAFE: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"
 
 
 def write_page(recording: Recording, facts: ReportFacts) -> str:
-    """The whole file. InvalidInput when the recording is damaged."""
+    """Return the HTML file. InvalidInput if the recording is damaged."""
     with damage_as_invalid(recording.folder.path):
         return _page_of(recording, facts)
 
@@ -64,22 +64,22 @@ def _page_of(recording: Recording, facts: ReportFacts) -> str:
 
 
 def asset(name: str) -> str:
-    """A file that the page is made of."""
+    """Return the content of an asset file."""
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
 def filled(template: str, **parts: str) -> str:
-    """A template with its holes filled, each once: what fills one is not looked at again."""
+    """Fill each hole of a template once; inserted text is not searched for holes."""
     return _HOLE.sub(lambda hole: parts[hole[1]], asset(template))
 
 
 def embedded(data: Any) -> str:
-    """JSON that can stand within a script element, whatever its strings are."""
+    """Return JSON that is safe within a script element, whatever its strings contain."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).translate(_UNSAFE)
 
 
 def to_html(markdown: str) -> str:
-    """Markdown as HTML; HTML in it stays text, and wide tables scroll by themselves."""
+    """Convert Markdown to HTML; HTML in it is escaped, and wide tables scroll."""
     drawn: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
     return drawn.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
 

@@ -1,4 +1,4 @@
-"""Who was paused, from when to when: the events of the ports, which are exact to the microsecond."""
+"""The pauses of ports with start and end, from the ports' events: exact to the microsecond."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 LASTING: Final = 0.1
-"""Seconds from which on a pause is a standstill: what congestion causes is over within a few milliseconds."""
+"""Seconds from which a pause counts as a standstill: pauses due to congestion last a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class PauseInterval:
-    """A port that might not send a priority, in seconds of the recording; ``open`` until its end."""
+    """A pause of a port's priority, in seconds of the recording; ``open`` if it lasts to the end."""
 
     port: str
     priority: int
@@ -26,17 +26,17 @@ class PauseInterval:
 
     @property
     def seconds(self) -> float:
-        """How long."""
+        """The duration in seconds."""
         return self.end - self.start
 
     @property
     def lasting(self) -> bool:
-        """Whether it is a standstill."""
+        """Whether the pause is a standstill."""
         return self.seconds >= LASTING
 
 
 def pauses_of(recording: Recording) -> list[PauseInterval]:
-    """All pauses, by when they began; one that is renewed goes on."""
+    """Return all pauses by start time; a renewed pause is one pause."""
     return sorted(_pauses(recording), key=lambda pause: (pause.start, pause.port))
 
 

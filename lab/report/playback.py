@@ -1,7 +1,7 @@
-"""What the player plays: every sample and every pause of a run, without loss, small enough for one page.
+"""The player's data: every sample and every pause of a run, lossless, compact enough for one page.
 
-Counters count from the beginning of the recording. A series is what changed: how many samples later, and by how much.
-Pauses are exact to the microsecond, as events are.
+Counters count from the start of the recording. A series is a list of changes: number of samples since the last
+change, and difference. Pauses are exact to the microsecond, like events.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 _US: Final = 1000
 _REPEATED: Final = 10_000_000
-"""ns for which an RDMA device's counters are repeated: RDMA_HW_STATS_DEFAULT_LIFESPAN of the kernel's ib_verbs.h."""
+"""The age in ns below which the kernel repeats an RDMA device's counters (RDMA_HW_STATS_DEFAULT_LIFESPAN)."""
 BUDGET: Final = 5_000_000
-"""Bytes of JSON from which on samples are left out: every second, or fourth, and the page says so."""
+"""Limit on bytes of JSON: above it only every second, fourth, ... sample is kept, and the page says so."""
 PLAYED: Final = (
     measures.TX_RATE, measures.PAUSED, measures.QUEUE_BYTES, measures.MARK_RATE, measures.DROP_RATE,
 )  # fmt: skip
-"""Measures of a lossless port's priorities, in the order of the page's plots and of its table of a port."""
+"""Measures of a lossless port's priorities, in the order of the page's plots and port table."""
 PLAYED_LINK: Final = (measures.TX_RATE,)
 """Measures of a port of a plain link."""
 _OUTPUT: Final = 100_000
-"""Characters of a command's output that the page shows."""
+"""Maximum characters of a command's output on the page."""
 
 
 def playback(recording: Recording, facts: ReportFacts, budget: int = BUDGET) -> dict[str, Any]:
-    """Everything that the page's script reads; ``every`` tells how many samples one of them stands for."""
+    """Return the input of the page's script; one of ``every`` samples is kept."""
     every, about = 1, _about(recording.topology, recording, facts)
     while True:
         made = {**about, "every": every, **_counted(recording, every)}
@@ -91,7 +91,7 @@ def _about(topology: Topology, recording: Recording, facts: ReportFacts) -> dict
 
 
 def _described(measure: Measure) -> dict[str, Any]:
-    """What the page's script says of a measure, and how it makes its values out of a series."""
+    """Return a measure's title, and the parameters with which the script computes and writes its values."""
     return {
         "title": measure.title, "reduction": measure.reduction.value, "scale": measure.scale,
         "highest": measure.highest, "steps": measure.unit.steps,
@@ -99,7 +99,7 @@ def _described(measure: Measure) -> dict[str, Any]:
 
 
 def _plots() -> Iterator[dict[str, Any]]:
-    """The plots in their order: the key of what each draws, its title and caption, and how its values are written."""
+    """Yield the plots in order: the key of the data, title, caption and scales."""
     for measure in PLAYED:
         yield {"key": measure.name, "title": measure.heading, "says": measure.meaning, "steps": measure.unit.steps}
     yield {
@@ -110,7 +110,7 @@ def _plots() -> Iterator[dict[str, Any]]:
 
 
 def _pauses(facts: ReportFacts) -> dict[str, dict[str, list[int]]]:
-    """By port and priority: microseconds from the end of the last pause, microseconds that it lasted, and so on."""
+    """Return, by port and priority: µs since the end of the last pause, µs of this pause, and so on."""
     found: dict[str, dict[str, list[int]]] = {}
     ends: dict[tuple[str, int], int] = {}
     for pause in facts.pauses:
@@ -122,7 +122,7 @@ def _pauses(facts: ReportFacts) -> dict[str, dict[str, list[int]]]:
 
 
 def _commands(recording: Recording, facts: ReportFacts) -> Iterator[dict[str, Any]]:
-    """How the run was made, what was run in it, and what was set."""
+    """Yield the command that made the run, the commands run in it, and the settings changed."""
     if facts.told.scenario:
         given = "".join(f" --set {name}={value}" for name, value in facts.parameters.items())
         yield {"at": 0.0, "typed": f"rocelab scenario run {facts.told.scenario}{given}", "output": "", "code": None}
@@ -139,7 +139,7 @@ def _commands(recording: Recording, facts: ReportFacts) -> Iterator[dict[str, An
 
 
 def _packet(packet: Packet) -> dict[str, Any]:
-    """Each header with its fields, as name, value and meaning."""
+    """Return a packet; each header has fields with name, value and meaning."""
     return {
         "at": packet.at, "what": packet.what, "link": packet.link, "line": packet.line,
         "typed": f"rocelab dissect {packet.file} --packet {packet.number}",
@@ -171,7 +171,7 @@ def _counted(recording: Recording, every: int) -> dict[str, Any]:
 
 
 def _received(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
-    """What RDMA devices received, of those that received any: rates, as a gauge."""
+    """Yield the receive rate of each RDMA device that received anything, as a gauge."""
     measure = measures.RDMA_RX_RATE
     for name in recording.devices:
         device = recording.rdma(name)
@@ -183,10 +183,10 @@ def _received(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple
 
 
 def device_rates(series: Series, hz: float) -> NDArray[np.float64]:
-    """How fast a device's counter grew, a second, at each sample: since the last one half a period or more before it.
+    """Return a device counter's rate per second at each sample, since the last sample at least half a period before.
 
-    The kernel reads a device's counters anew only once they are 10 ms old. A sample that comes sooner after another
-    one repeats its values, and is taken for as old as that one is: from it on a link would seem to carry too much.
+    The kernel only refreshes a device's counters once they are 10 ms old. A sample taken sooner after another repeats
+    its values, so it is treated as taken at the same time. Otherwise rates after it would exceed the link's rate.
     """
     taken = series.ns.astype(np.int64)
     for number in np.flatnonzero(np.diff(taken) < _REPEATED) + 1:
@@ -196,7 +196,7 @@ def device_rates(series: Series, hz: float) -> NDArray[np.float64]:
 
 
 def _again(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
-    """Counters that tell of packets lost or sent again, by device and name, of those that grew."""
+    """Yield the loss and retry counters that grew, by device and name."""
     for name in recording.devices:
         device = recording.rdma(name)
         for measure in filter(device.counts, DEVICE_FIGURES):
@@ -206,7 +206,10 @@ def _again(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[st
 
 
 def _sessions(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
-    """Of each session, ``leaf1:swp1 bgp``: whether it is up, as a gauge. The first event tells how it was before."""
+    """Yield whether each session, ``leaf1:swp1 bgp``, is up, as a gauge.
+
+    The state in the first event also applies to the time before it.
+    """
     told: dict[str, list[RecordedEvent]] = {}
     for event in recording.events(source="routing"):
         if event.kind in UP:
@@ -219,9 +222,9 @@ def _sessions(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple
 
 
 def changes(series: Series, chosen: NDArray[np.int64]) -> list[int]:
-    """What a series is at the chosen samples: samples since the last change, the change, and so on.
+    """Encode a series at the chosen samples: samples since the last change, the difference, and so on.
 
-    A counter begins at 0, a gauge at what it is.
+    A counter begins at 0, a gauge at its value.
     """
     values = series.values[chosen].astype(np.int64)
     if not series.gauge and len(values):
@@ -230,12 +233,12 @@ def changes(series: Series, chosen: NDArray[np.int64]) -> list[int]:
 
 
 def folded(values: NDArray[np.int64]) -> list[int]:
-    """Samples since the last change, the change, and so on; before the first sample all is 0."""
+    """Encode values as samples since the last change, the difference, and so on; the value before the first is 0."""
     grown = np.diff(values, prepend=0)
     where = np.flatnonzero(grown)
     return np.stack([np.diff(where, prepend=0), grown[where]], axis=1).ravel().tolist() if len(where) else []
 
 
 def _steps(times: NDArray[np.int64]) -> list[int]:
-    """Each time as microseconds since the one before it."""
+    """Return each time as microseconds since the one before."""
     return [int(step) for step in np.diff(times, prepend=0)]

@@ -1,4 +1,4 @@
-"""Queue pairs on a time line: those that come, change or go together are one line, not one each."""
+"""Queue pairs on a timeline: changes at the same time are merged into one line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import RecordedEvent, Recording
 
 _TOGETHER: Final = 1.5
-"""Seconds within which changes belong together: the kernel is asked for each device's queue pairs once a second."""
+"""Seconds within which changes are merged: the kernel is polled for each device's queue pairs once a second."""
 _NAMED: Final = 4
-"""Devices that a line names."""
+"""Maximum number of devices in a line."""
 
 
 def queue_pair_moments(recording: Recording) -> Iterator[TimelineEntry]:
-    """A line for each state that queue pairs reach together, when the first of them was seen there."""
+    """Yield a line for each group of queue pairs that reach a state together, at the time of the first."""
     told = recording.events(source="rdma", kind="qp")
     source = "rows/queue_pairs.parquet" if "queue_pairs" in recording.grown else "events.jsonl"
     for state in dict.fromkeys(str(event.data.get("state", "")) for event in told):

@@ -1,6 +1,6 @@
-"""What was ruled out, and what would have told sooner: figures of the recording, each with its series and phase.
+"""Causes that were ruled out, and counters that would have raised an alarm, each with its series and phase.
 
-What a recording does not have rules nothing out.
+Nothing is ruled out for lack of data.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from lab.telemetry.read.series import RecordingPhase
 
 WORST: Final = "observe"
-"""What scenarios call the phase in which everything is at its worst."""
+"""The name that scenarios give to the phase in which the fault has its full effect."""
 _STOPPED: Final = 0.99
-"""Share of a phase from which on a port counts as stopped for good."""
+"""Share of a phase from which a port counts as stopped for good."""
 _ALARMS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """A cause that it was not, the figure that says so, and the series and phase that the figure is from."""
+    """A cause that was ruled out, the value that shows it, and the series and phase of that value."""
 
     what: str
     because: str
@@ -37,9 +37,9 @@ class RuledOut:
 
 
 def broken_phase(recording: Recording, began: float | None) -> RecordingPhase:
-    """The phase to look at: what scenarios call so, or the first that begins with the first fault there, or the last.
+    """Return the phase to examine: the one named ``WORST``, else the first after the first fault, else the last.
 
-    ``began`` is when the first fault was injected, in seconds of the recording.
+    ``began`` is the injection time of the first fault, in seconds of the recording.
     """
     phases = phases_of(recording)
     named = [phase for phase in phases if phase.name == WORST]
@@ -49,7 +49,7 @@ def broken_phase(recording: Recording, began: float | None) -> RecordingPhase:
 
 
 def ruled_out(recording: Recording, figures: Sequence[ReportFigure], phase: RecordingPhase) -> Iterator[RuledOut]:
-    """What nothing of the phase speaks for."""
+    """Yield the causes for which the phase has no evidence."""
     if not len(recording.samples["ns"]):
         return
     yield from _by_ports(recording, figures, phase)
@@ -68,7 +68,7 @@ def ruled_out(recording: Recording, figures: Sequence[ReportFigure], phase: Reco
 
 
 def _by_ports(recording: Recording, figures: Sequence[ReportFigure], phase: RecordingPhase) -> Iterator[RuledOut]:
-    """What counters of lossless ports say; plain links have none."""
+    """Yield the causes ruled out by counters of lossless ports; plain links do not have these."""
     if recording.topology.qos is None:
         return
     longest = max(_of(figures, measures.PAUSED, phase), key=lambda figure: figure.value, default=None)
@@ -100,7 +100,7 @@ def _sum(figures: Sequence[ReportFigure], measure: Measure, phase: RecordingPhas
 
 
 def alarms(figures: Sequence[ReportFigure], first: str, phase: str) -> Iterator[str]:
-    """Which counters would have told: those that rose most from the first phase, one of each kind."""
+    """Yield the counters that would have raised an alarm: the largest rise since the first phase of each measure."""
     shown = 0
     for measure in (measures.PAUSED, measures.ECN_MARKED, measures.DROPPED, *DEVICE_FIGURES):
         name = measure.name

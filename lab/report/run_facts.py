@@ -1,4 +1,4 @@
-"""What a report says of a run: gathered once from the recording, told in Markdown, JSON and on the page alike."""
+"""The facts of a report: gathered once from the recording; Markdown, JSON and the page render the same."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 _MANY: Final = {"paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops"}
-"""Kinds of events that ports tell of by the hundred: a time line says how many there were."""
+"""Kinds of events that ports report by the hundred: the report only has their number."""
 _QUIET: Final = {"phase", "qp"}
-"""Kinds of events that a time line tells of otherwise."""
+"""Kinds of events that the timeline shows by other means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFault:
-    """What was injected, where, and when, in seconds of the recording; ``end`` None where nobody healed it."""
+    """An injected fault, its place and time in seconds of the recording; ``end`` is None if it was not healed."""
 
     kind: str
     place: str
@@ -51,12 +51,12 @@ class ReportedFault:
     start: float
     end: float | None = None
     story: bool = True
-    """Whether it is what the run is about; False of what was set up before the first phase."""
+    """Whether the fault is the subject of the run; False for those set up before the first phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a pair moved; seconds of the recording, bytes of payload, and None where messages were not timed."""
+    """A transfer of a pair; times in seconds, payload in bytes, None if messages were not timed."""
 
     pair: str
     verb: str
@@ -72,13 +72,13 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """All that a report is made of."""
+    """The facts of a report."""
 
     name: str
     fabric: str
     began: str
     start_ns: int
-    """When it began, ns of CLOCK_MONOTONIC."""
+    """The start, in ns of CLOCK_MONOTONIC."""
     seconds: float
     hz: float
     samples: int
@@ -97,26 +97,26 @@ class ReportFacts:
     transfers: tuple[Moved, ...]
     commands: tuple[RecordedCommand, ...]
     diagnosis: Diagnosis | None
-    """Of a recording that no scenario made, where there are samples to make one of."""
+    """None for recordings of a scenario, and for those with fewer than two samples."""
     unknowns: tuple[str, ...]
     settings: tuple[TimelineEntry, ...] = ()
-    """What was set on ports by ``rocelab qos set``, in the phases or between them."""
+    """Settings changed on ports by ``rocelab qos set``, in the phases or between them."""
     busiest: float = 0.0
-    """When most happened, in seconds of the recording."""
+    """The busiest time, in seconds of the recording."""
     ruled: tuple[RuledOut, ...] = ()
     alarms: tuple[str, ...] = ()
-    """Counters that would have told, with their values."""
+    """Counters that would have raised an alarm, with their values."""
     packets: tuple[Packet, ...] = ()
-    """Those worth a look, of what was captured."""
+    """Packets of interest in the captures."""
 
     @property
     def broken_from(self) -> float:
-        """When the first fault that the run is about was injected, in seconds; 0 where there is none."""
+        """The injection time of the first fault that is the subject of the run, in seconds; 0 if there is none."""
         return next((fault.start for fault in self.faults if fault.story), 0.0)
 
     @property
     def standstills(self) -> tuple[PauseInterval, ...]:
-        """Pauses that lasted, the first of each port and priority, in the order in which they began."""
+        """The first lasting pause of each port and priority, by start time."""
         first: dict[tuple[str, int], PauseInterval] = {}
         for pause in self.pauses:
             if pause.lasting:
@@ -125,7 +125,7 @@ class ReportFacts:
 
 
 def gather(recording: Recording, told: ScenarioText) -> ReportFacts:
-    """Read a recording once. InvalidInput when a file of it is damaged, or says what no recorder has written."""
+    """Read a recording. InvalidInput if a file of it is damaged, or has content that no recorder writes."""
     with damage_as_invalid(recording.folder.path):
         return _gathered(recording, told)
 
@@ -203,7 +203,7 @@ def _moved(recording: Recording) -> Iterator[Moved]:
 
 
 def _faults(recording: Recording, told: ScenarioText) -> tuple[ReportedFault, ...]:
-    """What the truth of the recording says; a fault is healed by the first line of the same kind and place."""
+    """Read the injected faults; a heal ends the first open fault of the same kind and place."""
     found: list[ReportedFault] = []
     began = recording.phases[0].start if recording.phases else recording.clock.start
     for line in recording.truth():
@@ -254,7 +254,7 @@ def _timeline(recording: Recording, facts: ReportFacts) -> Iterator[TimelineEntr
 
 
 def _is_first_look(event: RecordedEvent) -> bool:
-    """How a session was when the recording began, which nothing changed; and waiting, which is nothing."""
+    """Whether an event is no change: the initial state of a session, a hold of the scenario, or a neighbour entry."""
     looked = event.source == "routing" and event.data.get("before") == ""
     return looked or event.data.get("text") == "hold" or event.kind == "neighbour"
 
@@ -265,7 +265,7 @@ def _line(event: RecordedEvent) -> str:
 
 
 def named(fault: ReportedFault) -> str:
-    """A fault as it is injected on the command line."""
+    """Return a fault in the words of the command line."""
     return " ".join([fault.kind, fault.place, *(f"{name}={value}" for name, value in fault.parameters.items())])
 
 

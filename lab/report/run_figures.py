@@ -1,4 +1,4 @@
-"""The figures of a run: what each counter says of each port in each phase, and which series says so."""
+"""The reported values of a run: each measure of each port in each phase, with its series."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _PRIORITIES: Final = range(8)
 WHOLE: Final = "whole run"
-"""What stands for the phases of a recording that has none."""
+"""The name of the only phase of a recording without phases."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
-    """A value of the measure ``kind``, with where it comes from: a port or device, the series, the phase."""
+    """A value of the measure ``kind``, with its source: port or device, series and phase."""
 
     kind: str
     of: str
@@ -35,21 +35,21 @@ class ReportFigure:
 PORT_FIGURES: Final = (
     measures.TX_RATE, measures.PAUSED, measures.QUEUE_PEAK, measures.ECN_MARKED, measures.DROPPED,
 )  # fmt: skip
-"""What is reported of a lossless port, by priority."""
+"""The reported measures of a lossless port, by priority."""
 LINK_FIGURES: Final = (measures.TX_RATE,)
-"""What is reported of a port of a plain link."""
+"""The reported measures of a port of a plain link."""
 DEVICE_FIGURES: Final = measures.LOSS_SIGNS
-"""What is reported of an RDMA device."""
+"""The reported measures of an RDMA device."""
 
 
 def phases_of(recording: Recording) -> Sequence[RecordingPhase]:
-    """The phases; of a recording that has none the whole of it."""
+    """Return the phases; for a recording without phases, one phase that covers all of it."""
     clock = recording.clock
     return recording.phases or (RecordingPhase(WHOLE, clock.start, clock.start + int(recording.seconds * 1e9)),)
 
 
 def figures_of(recording: Recording) -> list[ReportFigure]:
-    """All figures that are not nothing in every phase."""
+    """Return all values of the measures that are not 0 in every phase."""
     phases = phases_of(recording)
     return [figure for rows in _rows(recording, phases) if any(row.value for row in rows) for figure in rows]
 
@@ -70,7 +70,7 @@ def _rows(recording: Recording, phases: Sequence[RecordingPhase]) -> Iterator[li
 
 
 def reported(recording: Recording) -> Iterator[tuple[str, int | None, Measure, Series]]:
-    """All measures that are reported: of ports by priority, and of RDMA devices."""
+    """Yield all reported measures: of ports by priority, and of RDMA devices."""
     for port, priority in lanes_of(recording):
         for measure in LINK_FIGURES if priority is None else PORT_FIGURES:
             yield port, priority, measure, recording.port(port).series(measure, priority)
@@ -82,7 +82,7 @@ def reported(recording: Recording) -> Iterator[tuple[str, int | None, Measure, S
 
 
 def lanes_of(recording: Recording) -> list[tuple[str, int | None]]:
-    """Ports with each of their priorities that ever sent, was paused or had a queue; None on a plain link."""
+    """Return each port and priority that ever sent, was paused or had a queue; priority None for a plain link."""
     found: list[tuple[str, int | None]] = []
     for name in recording.ports:
         port = recording.port(name)

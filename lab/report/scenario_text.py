@@ -1,4 +1,4 @@
-"""What a scenario says of its run, as text: the report needs neither its module nor its fabric."""
+"""A scenario's texts and verdict on a run, so that reports need neither its module nor its fabric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEP: Final = re.compile(r"(Given|When|Then|And|But)\s+(\S.*)")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check: what is true of a recording that passes it, pass, fail or unknown, and the figures that show it."""
+    """A check: the property that it tests, its outcome (pass, fail or unknown), and its evidence."""
 
     name: str
     meaning: str
@@ -24,7 +24,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a scenario gives as its root cause, where that is, what mends it, and what prevents it."""
+    """A scenario's answer: root cause, place, explanation, fix and prevention."""
 
     cause: str
     where: str
@@ -32,12 +32,12 @@ class Answered:
     fix: str
     prevention: str
     level: int = 0
-    """How hard it is to find, from 1; 0 where nobody says."""
+    """The difficulty of finding it, from 1; 0 if the scenario has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioText:
-    """A scenario's name, the text of its module, what its checks say, and what the kinds of faults are in a line."""
+    """A scenario's name, the text of its module, the results of its checks, and summaries of fault kinds."""
 
     scenario: str = ""
     text: str = ""
@@ -45,13 +45,13 @@ class ScenarioText:
     checks: tuple[Check, ...] = ()
     kinds: Mapping[str, str] | None = None
     why: str = ""
-    """Why no check says anything."""
+    """The reason why no check was made."""
     answer: Answered | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A line of a story: Given, When, Then, And or But, and what it says."""
+    """A line of a story: its word (Given, When, Then, And or But), and its text."""
 
     word: str
     text: str
@@ -59,7 +59,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A scenario's text, taken apart."""
+    """The parts of a scenario's text."""
 
     title: str = ""
     sentences: tuple[Sentence, ...] = ()
@@ -68,7 +68,7 @@ class Story:
 
 
 def story_of(text: str) -> Story:
-    """The parts of a scenario's text; what is not there is empty."""
+    """Parse a scenario's text; missing parts are empty."""
     title = text.partition("\n")[0].rstrip(".")
     parts = _parts(text)
     told: list[str] = []
@@ -80,7 +80,7 @@ def story_of(text: str) -> Story:
 
 
 def _parts(text: str) -> dict[str, list[str]]:
-    """The lines below each heading, which stands alone at the margin."""
+    """Return the lines below each heading; a heading is a line at the margin."""
     parts: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines()[1:]:
@@ -94,7 +94,7 @@ def _parts(text: str) -> dict[str, list[str]]:
 
 
 def _continues(told: list[str], line: str) -> bool:
-    """Whether a deep line goes on with the sentence above it: a figure is set off by an empty line."""
+    """Whether an indented line continues the sentence above it: an empty line separates a figure from the text."""
     return bool(told) and told[-1] != "" and bool(line.strip())
 
 

@@ -1,7 +1,7 @@
-"""The explanation, step by step: the sentences of a story, each bound to what the recording has of it.
+"""The steps of an explanation: the sentences of a story, each bound to a time of the recording.
 
-Given is the first phase. A When is a turning point of the run. What follows it, Then and And, is so from the next
-phase on, or later in the same.
+Given is the first phase. A When is a turning point of the run. The sentences after it, Then and And, are bound to the
+phases that follow, or to later times of the same phase.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from lab.report.turning_points import TurningPoint
 
 _SLOW: Final = 0.02
-"""How fast a wave is shown: it crosses a fabric within a tenth of a second."""
+"""Playback speed of a wave of pauses, which crosses a fabric within a tenth of a second."""
 _LEAD: Final = 0.005
-"""Seconds before the first standstill from which on it is shown."""
+"""Seconds before the first standstill at which a wave begins to play."""
 _SETTLED: Final = 0.01
-"""Seconds after the last standstill of a wave at which all of it can be seen."""
+"""Seconds after the last standstill of a wave at which all of it is visible."""
 
 
 def steps_of(topology: Topology, facts: ReportFacts) -> list[dict[str, Any]]:
-    """Steps by time: ``word``, ``text``, ``at`` in seconds, ``bound`` to what, ``nodes`` and ``ports``; ``speed``."""
+    """Return the steps by time: ``word``, ``text``, ``at`` (seconds), ``bound``, ``nodes``, ``ports``; ``speed``."""
     told = [*_story(topology, facts), *_wave(facts)]
     return sorted(told, key=lambda step: float(step["at"]))
 
 
 def opening_of(facts: ReportFacts, steps: list[dict[str, Any]]) -> float:
-    """What is to be seen first, in seconds: the whole wave, or what is at its worst, or how the run ends.
+    """Return the time shown first, in seconds: the whole wave, else the fault's full effect, else the run's end.
 
-    Of a recording without a story it is the moment at which most happens.
+    For a recording without a story, it is the busiest time.
     """
     wave = next((step for step in steps if step["word"] == "Wave"), None)
     if wave is not None:
@@ -61,7 +61,7 @@ def _story(topology: Topology, facts: ReportFacts) -> Iterator[dict[str, Any]]:
 
 
 def _moment(facts: ReportFacts, whens: list[TurningPoint], place: int, after: int) -> tuple[float, str]:
-    """When a sentence is so: ``place`` counts the Whens, and ``after`` the sentences since."""
+    """Return the time of a sentence: ``place`` counts the Whens, ``after`` the sentences since."""
     if place < 0 or not whens:
         return (facts.phases[0].start, f"phase {facts.phases[0].name}") if facts.phases else (0.0, "the beginning")
     place = min(place, len(whens) - 1)
@@ -71,7 +71,7 @@ def _moment(facts: ReportFacts, whens: list[TurningPoint], place: int, after: in
         return at, bound
     here = [phase for phase in facts.phases if phase.start <= at < phase.end]
     behind = [phase for phase in facts.phases if at < phase.start and phase.end <= until]
-    if not whens[place].mends:  # where a run is at its worst, it is that at once, and goes on to be
+    if not whens[place].mends:  # the fault takes full effect at once and keeps it
         worst = next((number for number, phase in enumerate(behind, 1) if phase.name == WORST), None)
         behind = [] if any(phase.name == WORST for phase in here) else behind[:worst]
     if after <= len(behind):
@@ -85,7 +85,7 @@ def _moment(facts: ReportFacts, whens: list[TurningPoint], place: int, after: in
 
 
 def _wave(facts: ReportFacts) -> Iterator[dict[str, Any]]:
-    """The standstills of several ports one after the other, shown slowly."""
+    """Yield the successive standstills of several ports, played slowly."""
     began = facts.broken_from
     wave = [pause for pause in facts.standstills if pause.start >= began]
     if len(wave) < 2:

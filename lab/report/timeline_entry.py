@@ -1,4 +1,4 @@
-"""A line of a report's time line."""
+"""A line of a report's timeline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """Seconds of the recording, what happened, and the file of the recording that has it."""
+    """An event: its time in seconds of the recording, its text, and the file of the recording that it is from."""
 
     at: float
     what: str

@@ -1,4 +1,4 @@
-"""The moments at which a story can turn: what is injected, healed or set in a run, and where its phases begin."""
+"""The turning points of a run: faults injected or healed, settings changed, and phases begun."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     from lab.report.run_facts import ReportedFault, ReportFacts, Span
 
 _BETWEEN: Final = -1
-"""The number of the phase of what happens between two phases, and there prepares the next one or cleans up."""
+"""The phase number of changes between two phases, which prepare the next phase or clean up."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurningPoint:
-    """When a run changes, in seconds of the recording, and what changes it."""
+    """A time, in seconds of the recording, at which a run changes, and the change."""
 
     at: float
     what: str
     rank: int = 0
-    """What to leave out first, where a story has fewer turns: the lowest, but not how it begins and how it ends."""
+    """Priority if a story has fewer turns: the lowest is left out first, but never the first or the last point."""
     mends: bool = False
-    """Whether only faults go."""
+    """Whether the change only heals faults."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A fault that comes or goes, or a setting."""
+    """An injected or healed fault, or a setting."""
 
     at: float
     what: str
@@ -39,9 +39,9 @@ class _Change:
 
 
 def turning_points(facts: ReportFacts, wanted: int) -> list[TurningPoint]:
-    """So many moments, by time, if there are as many: the changes of the run, then phases that no change explains.
+    """Return up to ``wanted`` turning points by time: changes of the run, then phases without a change.
 
-    What was set up before the first phase, and what is cleaned up after the last one, is no change of the run.
+    Setup before the first phase and cleanup after the last one do not count.
     """
     changes = _changes(facts)
     if not changes:
@@ -74,7 +74,7 @@ def _phase_at(phases: Sequence[Span], at: float) -> int:
 
 
 def _is_superseded(fault: ReportedFault, facts: ReportFacts) -> bool:
-    """Whether it gives way, in the phase in which it comes, to another of its kind and place: it was tried out."""
+    """Whether another fault of the same kind and place replaces it within its phase: a trial."""
     phase = _phase_at(facts.phases, fault.start)
     return (
         phase != _BETWEEN
@@ -90,7 +90,7 @@ def _is_superseded(fault: ReportedFault, facts: ReportFacts) -> bool:
 
 
 def _without_repetitions(changes: list[_Change]) -> Iterator[_Change]:
-    """Of what comes and goes again and again in a phase, the first time that it comes and the last that it goes."""
+    """Yield changes without repetitions in a phase: the first injection and the last heal of each fault."""
     for number, change in enumerate(changes):
         others = changes[:number] if change.kind == "inject" else changes[number + 1 :]
         repeated = any((each.phase, each.what) == (change.phase, change.what) for each in others)
@@ -99,7 +99,7 @@ def _without_repetitions(changes: list[_Change]) -> Iterator[_Change]:
 
 
 def _grouped(changes: list[_Change]) -> Iterator[TurningPoint]:
-    """Changes of one phase that go together: a fault that replaces another, or several that come or go at once."""
+    """Group the changes of a phase that belong together: a replaced fault, or several faults injected or healed."""
     for phase, together in groupby(changes, key=lambda change: change.phase):
         group: list[_Change] = []
         for change in together:
@@ -117,7 +117,7 @@ def _point(group: list[_Change], phase: int) -> TurningPoint:
 
 
 def _unexplained(phases: Sequence[Span], found: Sequence[TurningPoint]) -> list[TurningPoint]:
-    """Phases that do not follow from what came just before them; the first, which is how a run begins, comes last."""
+    """Return the phases not explained by the point before them; the first phase, the start of the run, comes last."""
     spare = []
     turned = False
     for number, phase in enumerate(phases):

@@ -1,4 +1,4 @@
-"""Two recordings side by side: what changed from one to the other, in figures, verdicts and diagnoses. Pure.
+"""Comparison of two recordings: changes of values, verdicts and diagnoses. Only reads recordings.
 
 Start at ``comparison``, which pairs everything once; the Markdown, the page and the terminal only render it::
 

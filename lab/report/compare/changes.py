@@ -1,9 +1,9 @@
-"""What counts as a change, and which change is the larger one.
+"""Decide which values changed between two runs, and order the changes by size.
 
 A value has changed if it is 0 in exactly one of the two runs, or if it differs by more than a share of the larger
 value (``THRESHOLD``). A rate of traffic must also differ by ``NOISE`` of the highest such rate: routing protocols and
-neighbour discovery send a little all the time. A counter that was 0 and is not 0 any more is never left out; the peak
-of a gauge is, below ``NOISE`` of the highest such peak: whether a sample catches a single packet is chance.
+neighbour discovery always send a little. A counter that is 0 in one run only is always reported. The peak of a gauge
+is ignored below ``NOISE`` of the highest such peak: whether a sample catches a single packet is chance.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from lab.telemetry.read.measures import Measure
 
 THRESHOLD: Final = 0.05
-"""The share of the larger value by which a value has to differ."""
+"""The minimum change, as a share of the larger value."""
 NOISE: Final = 0.01
-"""The share of the highest rate or peak of all lines by which a rate of traffic or a peak has to differ."""
+"""The minimum change of a rate of traffic or of a peak, as a share of the highest one of all lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +36,21 @@ class ComparedValue:
     b: WindowFigure
     changed: bool = False
     weight: float = 0.0
-    """The difference as a share of the highest value that the measure has anywhere in the comparison."""
+    """The difference as a share of the measure's highest value in the whole comparison."""
 
     @property
     def difference(self) -> float:
-        """From A to B, in the measure's unit."""
+        """The difference from A to B, in the measure's unit."""
         return self.b.value - self.a.value
 
     @property
     def percent(self) -> float | None:
-        """The difference in percent of A; None where A is 0."""
+        """The difference in percent of A; None if A is 0."""
         return self.difference / self.a.value * 100 if self.a.value else None
 
 
 def ranked(values: Iterable[ComparedValue], threshold: float) -> tuple[ComparedValue, ...]:
-    """The values with whether each has changed; those that changed first, the largest change at the top."""
+    """Mark the values that changed and sort them: changed ones first, the largest change at the top."""
     held = list(values)
     highest: dict[str, float] = {}
     for each in held:
@@ -70,14 +70,14 @@ def _judged(value: ComparedValue, highest: float, threshold: float) -> ComparedV
 
 
 def figure_text(measure: Measure, figure: WindowFigure) -> str:
-    """A value with its unit; a count with how many there were in all and in a second."""
+    """Return a value with its unit; for a rate of events, the total and the rate."""
     if measure.unit.per_second:
         return f"{figure.total:.0f} ({figure.value:.3g}/s)" if figure.total else "0"
     return measure.format(figure.value)
 
 
 def difference_text(value: ComparedValue) -> str:
-    """The change from A to B with its sign and unit, of a count in a second, of a share in percentage points."""
+    """Return the change from A to B with sign and unit: per second for counts, percentage points for shares."""
     sign = "+" if value.difference > 0 else "-" if value.difference < 0 else ""
     gap = abs(value.difference)
     if value.measure.unit.per_second:
@@ -87,7 +87,7 @@ def difference_text(value: ComparedValue) -> str:
 
 
 def percent_text(value: ComparedValue) -> str:
-    """The change in percent; "new" of what was 0 in A."""
+    """Return the change in percent; "new" if the value in A is 0."""
     if value.percent is None:
         return "new" if value.b.value else ""
     return f"{value.percent:+.0f} %" if abs(value.percent) >= 10 else f"{value.percent:+.1f} %"

@@ -1,6 +1,6 @@
 """The measures that are compared: of ports, RDMA devices, shared buffers, transfers and phases.
 
-Counts are measured in a second, so that runs of any length can be compared, and gauges by their highest sample.
+Counts are compared per second, so that runs of different length can be compared. Gauges are compared by their peak.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _rated(*counts: Measure) -> tuple[Measure, ...]:
-    """The same measures in a second, under their own names and titles."""
+    """Return the measures per second, under their own names and titles."""
     return tuple(each.rate(each.name, each.title) for each in counts)
 
 
@@ -25,7 +25,7 @@ def _peak(gauge: Measure, name: str, title: str) -> Measure:
 
 
 def _drops() -> Iterator[Measure]:
-    """The drops of a queue by reason; those of a plain link have no reason."""
+    """Yield a measure for each drop reason of a queue; plain links have no reasons."""
     for reason, counter in zip(measures.DROP_REASONS, measures.DROPPED.counters, strict=True):
         yield replace(
             measures.DROPPED, name=f"dropped_{reason}", title=f"drops: {reason}", counters=(counter,), links=()
@@ -43,19 +43,19 @@ PORT_COMPARED: Final = (
     measures.HEADROOM_PEAK,
     *_rated(measures.STORMS, measures.CNP_RX, measures.PFC_INVALID, measures.GLOBAL_PAUSE_RX),
 )
-"""Of a lossless port, by priority where it counts by priority, queue or buffer group."""
+"""The measures of a lossless port, by priority if counted by priority, queue or buffer group."""
 LINK_COMPARED: Final = (measures.TX_RATE, measures.RX_RATE, *_rated(measures.DROPPED))
-"""Of a port of a plain link, and of one that is a plain link in one of the runs."""
+"""The measures of a port that is a plain link in at least one of the runs."""
 DEVICE_COMPARED: Final = (measures.RDMA_TX_RATE, measures.RDMA_RX_RATE, *_rated(*measures.LOSS_SIGNS))
-"""Of an RDMA device."""
+"""The measures of an RDMA device."""
 LOSS_COMPARED: Final = _rated(*measures.LOSS_SIGNS)
-"""Of all RDMA devices in a phase."""
+"""The measures of all RDMA devices in a phase."""
 BUFFER_COMPARED: Final = (_peak(measures.POOL_BYTES, "pool_peak_bytes", "peak shared buffer"),)
-"""Of the buffer that the ports of a node share."""
+"""The measure of a node's shared buffer."""
 
 
 def _timed(name: str, title: str, unit: MeasureUnit, meaning: str) -> Measure:
-    """A measure that comes from no counter."""
+    """Return a measure that is not based on a counter."""
     return Measure(name, title, unit, MeasureScope.NODE, (), meaning)
 
 

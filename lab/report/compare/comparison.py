@@ -1,4 +1,4 @@
-"""All that a comparison says: what changed from recording A to recording B. ``compare_runs`` makes it."""
+"""The result of a comparison: all changes from recording A to recording B. Computed by ``compare_runs``."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from lab.report.scenario_text import Check
 
 _SAME_LENGTH: Final = 0.05
-"""The share of the longer window up to which two are of one length."""
+"""Two windows have the same length if they differ by at most this share of the longer one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedSection:
-    """One kind of thing: its values, those that changed first, and the names that are in one recording only."""
+    """One kind of object: its values, changed ones first, and the names that exist in one recording only."""
 
     name: str
     """ports, devices, buffers, transfers or phases."""
@@ -49,18 +49,18 @@ class ComparedSection:
 
     @property
     def unchanged(self) -> int:
-        """Of how many things that are in both no value changed."""
+        """The number of objects in both recordings without a changed value."""
         return len(self.names.both) - len({each.of for each in self.changes})
 
     @property
     def changed(self) -> bool:
-        """Whether a value changed, or something is in one recording only."""
+        """Whether a value changed, or an object exists in one recording only."""
         return bool(self.changes or self.names.only_a or self.names.only_b)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedCheck:
-    """A check of a scenario: its outcome and evidence in each run, None where the run has no such check."""
+    """A check of a scenario: its outcome and evidence in each run, None if the run has no such check."""
 
     name: str
     a: str | None
@@ -70,13 +70,13 @@ class ComparedCheck:
 
     @property
     def changed(self) -> bool:
-        """Whether the outcome is another one."""
+        """Whether the outcome differs."""
         return self.a != self.b
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedCause:
-    """A cause that a diagnosis names, with its confidence, 0 to 1, in each run; None where a run does not have it."""
+    """A diagnosed cause, with its confidence from 0 to 1 in each run; None if it is not diagnosed there."""
 
     cause: str
     title: str
@@ -87,20 +87,20 @@ class ComparedCause:
 
     @property
     def changed(self) -> bool:
-        """Whether one of the runs does not have it."""
+        """Whether the cause is diagnosed in one run only."""
         return (self.a is None) != (self.b is None)
 
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Two recordings, A and B."""
+    """The comparison of two recordings, A and B."""
 
     a: ComparedRun
     b: ComparedRun
     notes: tuple[str, ...]
-    """What the reader has to know to judge the figures, in lines."""
+    """Caveats that the reader needs to judge the values, one a line."""
     outcomes: tuple[str, str]
-    """What the checks of each run's scenario say: pass, fail or unknown; empty where nothing judges it."""
+    """The scenario's verdict on each run: pass, fail or unknown; empty without a scenario."""
     checks: tuple[ComparedCheck, ...]
     diagnoses: tuple[str, str]
     causes: tuple[ComparedCause, ...]
@@ -108,7 +108,7 @@ class RunComparison:
 
     @property
     def changed(self) -> bool:
-        """Whether anything changed: a figure, an outcome, a cause, or what there is."""
+        """Whether anything changed: a value, an outcome, a cause, or the set of objects."""
         return (
             self.outcomes[0] != self.outcomes[1]
             or self.diagnoses[0] != self.diagnoses[1]
@@ -117,9 +117,9 @@ class RunComparison:
 
 
 def compare_runs(a: ComparedRun, b: ComparedRun, threshold: float, *, phases: bool) -> RunComparison:
-    """Compare two recordings, or windows of them; ``phases`` also compares those that have one name.
+    """Compare two recordings or windows of them; ``phases`` also compares phases of the same name.
 
-    InvalidInput when one of them is damaged.
+    InvalidInput if a recording is damaged.
     """
     with damage_as_invalid(a.recording.folder.path), damage_as_invalid(b.recording.folder.path):
         sections = tuple(each for each in _sections(a, b, threshold, phases=phases) if any(_all_names(each)))

@@ -1,4 +1,4 @@
-"""A comparison as Markdown: everything of the recordings is text."""
+"""Render a comparison as Markdown; text from recordings is escaped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def write_comparison(comparison: RunComparison, threshold: float, *, every: bool) -> str:
-    """The whole document; ``every`` also shows what did not change."""
+    """Return the document; ``every`` includes unchanged values."""
     return "\n".join(_lines(comparison, threshold, every=every)) + "\n"
 
 
@@ -50,7 +50,7 @@ def _lines(comparison: RunComparison, threshold: float, *, every: bool) -> Itera
 
 
 def comparison_title(comparison: RunComparison) -> str:
-    """What the document is called."""
+    """Return the title of the document."""
     return f"{comparison.a.label} and {comparison.b.label} compared"
 
 

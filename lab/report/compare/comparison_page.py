@@ -1,4 +1,4 @@
-"""A comparison as one HTML file: the time of both runs, and what changed. It runs no script and loads nothing."""
+"""Render a comparison as one HTML file: both timelines, and the changes. It runs no script and loads nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def write_comparison_page(comparison: RunComparison, threshold: float, *, every: bool) -> str:
-    """The whole file; ``every`` also shows what did not change. InvalidInput when a recording is damaged."""
+    """Return the HTML file; ``every`` includes unchanged values. InvalidInput if a recording is damaged."""
     cards = (
         run_card(gather(run.recording, run.told), heading=f"{letter}: {run.label}")
         for letter, run in runs_of(comparison)

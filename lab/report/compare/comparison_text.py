@@ -1,4 +1,4 @@
-"""A comparison in words and cells, the same on a terminal, in Markdown and on the page."""
+"""Sentences and table cells of a comparison, for the terminal, Markdown and the page alike."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from lab.report.compare.run_window import ComparedRun
 
 _NAMED: Final = 8
-"""Names that a line lists."""
+"""Maximum number of names in a line."""
 CHECK_COLUMNS: Final = ("check", "A", "B", "evidence in A", "evidence in B")
 CAUSE_COLUMNS: Final = ("cause", "where", "A", "B", "change")
 
 
 def runs_of(comparison: RunComparison) -> tuple[tuple[str, ComparedRun], tuple[str, ComparedRun]]:
-    """Each run with its letter."""
+    """Return each run with its letter."""
     return ("A", comparison.a), ("B", comparison.b)
 
 
 def run_text(run: ComparedRun) -> str:
-    """A recording in a line: its name, fabric, what is compared of it, and what made it."""
+    """Return a line on a recording: its name, fabric, compared window, and scenario."""
     recording = run.recording
     length = f"{run.counters.seconds:.1f} s"
     if run.window.name:
@@ -39,7 +39,7 @@ def run_text(run: ComparedRun) -> str:
 
 
 def verdict_text(comparison: RunComparison) -> str:
-    """What the checks of both say, in a line; empty where no scenario judges either."""
+    """Return a line on the verdicts of both runs; empty if neither has a scenario."""
     if not comparison.checks:
         return ""
     outcomes = [outcome or "not judged" for outcome in comparison.outcomes]
@@ -49,7 +49,7 @@ def verdict_text(comparison: RunComparison) -> str:
 
 
 def diagnosis_text(comparison: RunComparison) -> str:
-    """What the diagnoses of both say, in a line."""
+    """Return a line on the diagnoses of both runs."""
     changed = sum(each.changed for each in comparison.causes)
     same = len(comparison.causes) - changed
     return f"diagnosis: {_from_to(*comparison.diagnoses)}; {counted(changed, 'cause')} changed, {same} unchanged"
@@ -60,14 +60,14 @@ def _from_to(one: str, other: str) -> str:
 
 
 def check_rows(comparison: RunComparison, *, every: bool) -> Iterator[tuple[str, ...]]:
-    """The checks whose outcome changed, or every check, as ``CHECK_COLUMNS`` has them."""
+    """Yield the checks whose outcome changed, or every check, in the columns of ``CHECK_COLUMNS``."""
     for check in comparison.checks:
         if every or check.changed:
             yield check.name, check.a or "none", check.b or "none", check.evidence_a, check.evidence_b
 
 
 def cause_rows(comparison: RunComparison, *, every: bool) -> Iterator[tuple[str, ...]]:
-    """The causes that one diagnosis names and the other does not, or every cause, as ``CAUSE_COLUMNS`` has them."""
+    """Yield the causes diagnosed in one run only, or every cause, in the columns of ``CAUSE_COLUMNS``."""
     for cause in comparison.causes:
         if every or cause.changed:
             which = "" if cause.priority is None else f", priority {cause.priority}"
@@ -82,13 +82,13 @@ def _cause_change(cause: ComparedCause) -> str:
 
 
 def section_text(section: ComparedSection) -> str:
-    """How many things changed and how many did not, in a line."""
+    """Return a line with the numbers of changed and unchanged objects."""
     changed = len(section.names.both) - section.unchanged
     return f"{section.name}: {counted(changed, section.noun)} changed, {section.unchanged} unchanged"
 
 
 def only_texts(section: ComparedSection) -> Iterator[str]:
-    """What is in one of the runs only, in a line for each run."""
+    """Yield a line for each run with the objects that exist in this run only."""
     for letter, names in (("A", section.names.only_a), ("B", section.names.only_b)):
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -96,7 +96,7 @@ def only_texts(section: ComparedSection) -> Iterator[str]:
 
 
 def section_columns(section: ComparedSection) -> tuple[str, ...]:
-    """The column titles of a section."""
+    """Return the column titles of a section."""
     return (
         section.noun,
         *(["priority"] if _has_priorities(section) else []),
@@ -109,7 +109,7 @@ def section_columns(section: ComparedSection) -> tuple[str, ...]:
 
 
 def section_rows(section: ComparedSection, values: Sequence[ComparedValue]) -> Iterator[tuple[str, ...]]:
-    """Values of a section, as ``section_columns`` has them."""
+    """Yield the values of a section, in the columns of ``section_columns``."""
     for value in values:
         priority = ["" if value.priority is None else str(value.priority)] if _has_priorities(section) else []
         figures = (figure_text(value.measure, figure) for figure in (value.a, value.b))

@@ -1,4 +1,4 @@
-"""The measures of a recording over one window: of every port and priority, device or node at once."""
+"""The measures of a recording over one window: of all ports and priorities, devices or nodes at once."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from lab.telemetry.read.series import RecordingPhase
 
 FigureLine: TypeAlias = tuple[str, int | None]
-"""A port, device or node, and the priority where the counter has one."""
+"""A port, device or node, and the priority if the counter has one."""
 _NS: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFigure:
-    """A measure in a window: ``value`` in its unit, and ``total``, the growth of its counters or a gauge's peak."""
+    """A measure in a window: ``value`` in its unit; ``total`` is the growth of its counters, or a gauge's peak."""
 
     value: float = 0.0
     total: float = 0.0
 
 
 class WindowCounters:
-    """A recording from the last sample that is not after a window's start to the last that is not after its end."""
+    """The counters of a recording in a window, from the last sample at or before its start to that of its end."""
 
     def __init__(self, recording: Recording, window: RecordingPhase) -> None:
         self._counted = recording.counted
@@ -46,11 +46,11 @@ class WindowCounters:
 
     @cached_property
     def plain_ports(self) -> frozenset[str]:
-        """Ports of plain links."""
+        """The ports of plain links."""
         return frozenset(map(_name, self._counted.keys(LINK_TABLE)))
 
     def names(self, *tables: str) -> list[str]:
-        """What is counted in some tables, in their order: ports, devices or nodes."""
+        """Return the names of ports, devices or nodes in some tables, in the order of the tables."""
         return list(dict.fromkeys(_name(key) for table in tables for key in self._counted.keys(table)))
 
     def counts(self, measure: Measure) -> bool:
@@ -58,7 +58,7 @@ class WindowCounters:
         return any(self._columns(measure))
 
     def figures(self, measure: Measure) -> dict[FigureLine, WindowFigure]:
-        """The measure of each line that ever counted anything; of other lines it is 0."""
+        """Return the measure of each line that ever counted; it is 0 for all other lines."""
         values: dict[FigureLine, float] = {}
         totals: dict[FigureLine, float] = {}
         for table, column in self._columns(measure):
@@ -78,7 +78,7 @@ class WindowCounters:
 
 
 def _name(key: Key) -> str:
-    """Of a node its name, of anything else also the interface."""
+    """Return the name of a node; for a port or device, node and interface."""
     return ":".join(map(str, key[:2]))
 
 

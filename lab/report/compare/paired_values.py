@@ -38,7 +38,7 @@ _NOTHING: Final = WindowFigure()
 
 @dataclass(frozen=True, slots=True)
 class PairedNames:
-    """Names of one kind of thing: those in both recordings, and those in one of them."""
+    """Names of one kind of object: those in both recordings, and those in one only."""
 
     both: tuple[str, ...]
     only_a: tuple[str, ...]
@@ -46,7 +46,7 @@ class PairedNames:
 
 
 def paired_names(a: Iterable[str], b: Iterable[str]) -> PairedNames:
-    """Names by where they are, in the order in which they come."""
+    """Divide names by the recordings that have them, keeping their order."""
     first, second = dict.fromkeys(a), dict.fromkeys(b)
     return PairedNames(
         tuple(name for name in first if name in second),
@@ -56,12 +56,12 @@ def paired_names(a: Iterable[str], b: Iterable[str]) -> PairedNames:
 
 
 def port_names(counters: WindowCounters) -> list[str]:
-    """All ports of a recording."""
+    """Return all ports of a recording."""
     return counters.names(MeasureScope.PORT.table, LINK_TABLE)
 
 
 def port_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
-    """Each measure of the ports of both; of a port that is a plain link in either, what plain links count."""
+    """Yield the measures of the ports in both runs; for a plain link in either run, only those of plain links."""
     plain = (a.plain_ports | b.plain_ports) & set(names)
     yield from counted_values(PORT_COMPARED, a, b, set(names) - plain)
     for measure in LINK_COMPARED if plain else ():
@@ -71,24 +71,24 @@ def port_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> I
 def counted_values(
     compared: Iterable[Measure], a: WindowCounters, b: WindowCounters, names: Collection[str]
 ) -> Iterator[ComparedValue]:
-    """Each measure that both recordings have counters of, of ports, devices or nodes of both."""
+    """Yield the measures that both recordings count, for ports, devices or nodes that exist in both."""
     for measure in compared:
         if names and a.counts(measure) and b.counts(measure):
             yield from _values(measure, a.figures(measure), b.figures(measure), names)
 
 
 def device_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
-    """Each measure of the RDMA devices of both."""
+    """Yield the measures of the RDMA devices in both runs."""
     yield from counted_values(DEVICE_COMPARED, a, b, names)
 
 
 def buffer_values(a: WindowCounters, b: WindowCounters, names: Sequence[str]) -> Iterator[ComparedValue]:
-    """Each measure of the buffers that the ports of a node share."""
+    """Yield the measures of the nodes' shared buffers."""
     yield from counted_values(BUFFER_COMPARED, a, b, names)
 
 
 def transfers_by_name(run: ComparedRun, *, phases: bool) -> dict[str, Transfer]:
-    """The transfers that began in the window, by pair, verb and the phase if ``phases``; the second is ``#2``."""
+    """Return the transfers begun in the window by pair, verb and, with ``phases``, phase; a second one is ``#2``."""
     count: Counter[str] = Counter()
     found: dict[str, Transfer] = {}
     for each in run.recording.transfers(run.window):
@@ -101,7 +101,7 @@ def transfers_by_name(run: ComparedRun, *, phases: bool) -> dict[str, Transfer]:
 
 
 def transfer_values(name: str, a: Transfer, b: Transfer) -> Iterator[ComparedValue]:
-    """The measures of a transfer; times only where as much was moved in both."""
+    """Yield the measures of a transfer; times only if both runs moved the same size."""
     figures: list[tuple[Measure, float | None, float | None]] = [
         (GOODPUT, a.goodput_bps, b.goodput_bps),
         (PAYLOAD, a.bytes, b.bytes),
@@ -117,7 +117,7 @@ def transfer_values(name: str, a: Transfer, b: Transfer) -> Iterator[ComparedVal
 
 
 def phase_values(name: str, a: ComparedRun, b: ComparedRun) -> Iterator[ComparedValue]:
-    """What the ports and devices of both did in a phase altogether: sums, and the highest of peaks and shares."""
+    """Yield totals of a phase over the ports and devices in both runs: sums, and maxima of peaks and shares."""
     lasted, other = a.recording.phase(name).seconds, b.recording.phase(name).seconds
     yield ComparedValue(name, None, DURATION, WindowFigure(lasted, lasted), WindowFigure(other, other))
     one, two = (WindowCounters(each.recording, each.recording.phase(name)) for each in (a, b))
@@ -154,7 +154,7 @@ def _values(
 
 
 def _without_priority(counters: WindowCounters, measure: Measure) -> dict[FigureLine, WindowFigure]:
-    """The figures of each port, its priorities added up."""
+    """Return the values of each port, summed over its priorities."""
     found: dict[FigureLine, WindowFigure] = {}
     for (name, _), figure in counters.figures(measure).items():
         before = found.get((name, None), _NOTHING)

@@ -1,4 +1,4 @@
-"""One of the two recordings of a comparison: its window, what its scenario says of it, and its diagnosis."""
+"""One of the two recordings of a comparison: its window, its scenario's verdict, and its diagnosis."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A recording, the window of it that is compared, and what is known of that window."""
+    """A recording, its compared window, and the facts on that window."""
 
     label: str
-    """Its name, or more of its path where both have one name."""
+    """The recording's name, with more of its path if both have the same name."""
     recording: Recording
     told: ScenarioText
     window: RecordingPhase
@@ -32,18 +32,18 @@ class ComparedRun:
 
     @property
     def start(self) -> float:
-        """Where the window begins, in seconds of the recording."""
+        """The start of the window, in seconds of the recording."""
         return (self.window.start - self.recording.clock.start) / _NS
 
     @property
     def scenario(self) -> str:
-        """The scenario that made it; empty of a recording that no scenario made, or none that is known here."""
+        """The scenario of the run; empty without a scenario, or if it is unknown here."""
         return self.told.scenario
 
 
 @dataclass(frozen=True, slots=True)
 class WindowChoice:
-    """Which part of each recording is compared: a phase of this name, or seconds; by default all of it."""
+    """The part of each recording to compare: a phase, or a range of seconds; by default all."""
 
     phase: str = ""
     begin: float | None = None
@@ -51,15 +51,15 @@ class WindowChoice:
 
     @property
     def whole(self) -> bool:
-        """Whether it is all of each recording."""
+        """Whether the whole recordings are compared."""
         return not self.phase and self.begin is None and self.until is None
 
 
 def read_run(recording: Recording, label: str, told: ScenarioText, choice: WindowChoice) -> ComparedRun:
     """Read the window of a recording.
 
-    UsageError when it does not have the window; InvalidInput when it is damaged, or has no two samples in which a
-    counter could grow.
+    UsageError if the recording does not contain the window; InvalidInput if it is damaged, or has fewer than two
+    samples, so that no counter can grow.
     """
     with damage_as_invalid(recording.folder.path):
         if len(recording.samples["ns"]) < 2:
