@@ -1,4 +1,4 @@
-"""Transfers that come to an end: when each pair's began, and how long it, or each of its messages, took."""
+"""Transfers of a fixed size: the start of each pair's, and the duration of it or of each of its messages."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a pair has moved: ``messages`` in ``seconds`` by perftest's clock.
+    """The transfer of a pair: ``messages`` in ``seconds`` by perftest's clock.
 
-    ``began`` is of CLOCK_MONOTONIC, in seconds: when its first packet was seen, some 20 ms after it was sent at most.
+    ``began`` is in seconds of CLOCK_MONOTONIC: the time at which its first packet was seen, at most about 20 ms after
+    it was sent.
     """
 
     pair: Pair
@@ -31,14 +32,14 @@ class Completion:
     seconds: float
     messages: int
     times: tuple[float, ...] = ()
-    """The seconds of each message, in their order, where each was timed."""
+    """The seconds of each message in order, if each was timed."""
 
 
 def complete(pairs: Sequence[Pair], test: BandwidthTest) -> tuple[Completion, ...]:
-    """Have every pair move ``test.iterations`` messages on each of its QPs, all pairs at once.
+    """Transfer ``test.iterations`` messages on each QP of every pair, all pairs at once.
 
-    Time goes from the first message that is posted to the last that is acknowledged. Returns when the last pair is
-    done; raises as ``perftest.measure_bandwidth``.
+    The time runs from the first message posted to the last one acknowledged. Returns when the last pair is done;
+    raises like ``perftest.measure_bandwidth``.
     """
     options = ["--iters", str(test.iterations), "--noPeak", "--qp", str(test.qps), "--tx-depth", str(test.tx_depth)]
 
@@ -55,9 +56,10 @@ def complete(pairs: Sequence[Pair], test: BandwidthTest) -> tuple[Completion, ..
 
 
 def complete_each(pairs: Sequence[Pair], size: int, messages: int) -> tuple[Completion, ...]:
-    """Have every pair read messages of ``size`` bytes one after the other, all pairs at once, and time each of them.
+    """Let every pair read messages of ``size`` bytes one at a time, all pairs at once, and time each message.
 
-    A read takes from its request to its last octet. One more is read than is timed. Returns and raises as above.
+    The time of a read runs from its request to its last byte. One more message is read than timed. Returns and raises
+    like ``complete``.
     """
     test = LatencyTest(verb=Verb.READ, size=size, iterations=messages + 1)
     options = ["--iters", str(test.iterations), "--report-unsorted", "--report-cycles"]
@@ -78,5 +80,5 @@ def complete_each(pairs: Sequence[Pair], size: int, messages: int) -> tuple[Comp
 
 
 def _began(exchange: Exchange, seconds: float) -> float:
-    """When it was seen to begin; of what was over between two looks, when it ended less what it took."""
+    """Return the observed start; for a transfer too short to be observed, the time of its end less its duration."""
     return exchange.began_at or exchange.looked_at - seconds

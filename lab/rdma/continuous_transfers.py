@@ -1,4 +1,4 @@
-"""RDMA transfers that go on until they are told to stop: what a scenario has running while it breaks things."""
+"""RDMA transfers that run until they are stopped: background traffic of scenarios."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from lab.rdma.perftest_session import Exchange
 
 _LONGEST: Final = 86_400
-"""Seconds; whoever stops them comes earlier."""
+"""Seconds; transfers are stopped earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContinuousTransfer:
-    """One pair at work, by perftest."""
+    """The running perftest of one pair."""
 
     exchange: Exchange
 
     @property
     def pair(self) -> Pair:
-        """Who writes to whom."""
+        """The pair that transfers."""
         return self.exchange.pair
 
     @property
     def running(self) -> bool:
-        """Whether both of its programs do: one that gave up has said why."""
+        """Whether both of its programs run; ``last_words`` has the reason if one gave up."""
         return all(side.code is None for side in self.exchange.sides)
 
     @property
     def last_words(self) -> str:
-        """What its programs printed, the client's first."""
+        """The output of its programs, the client's first."""
         return "\n".join(side.said().strip() for side in self.exchange.sides).strip()
 
 
@@ -47,9 +47,10 @@ class ContinuousTransfer:
 def flowing(
     pairs: Sequence[Pair], test: BandwidthTest, patience: Patience | None = None
 ) -> Iterator[list[ContinuousTransfer]]:
-    """Have all pairs transfer meanwhile; each sends when the block begins, and none is left when it ends.
+    """Run transfers of all pairs during a block: each sends when the block begins, all are stopped when it ends.
 
-    Raises as ``perftest.measure_bandwidth`` does. One that gives up later does not end the block: look at it.
+    Raises like ``perftest.measure_bandwidth``. A transfer that gives up later does not end the block: check
+    ``running``.
     """
     options = ["--duration", str(_LONGEST), "--qp", str(test.qps), "--tx-depth", str(test.tx_depth)]
     with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:

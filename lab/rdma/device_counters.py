@@ -1,7 +1,7 @@
-"""What a device counted: snapshots, what moved between two of them, and what each counter means.
+"""Counters of RDMA devices: snapshots, growth between two snapshots, and the meaning of each counter.
 
-The counters are per port and never reset; they are read from hw_counters in sysfs, which is where the ``rdma
-statistic`` command has them from too.
+The counters are per port and never reset. They are read from hw_counters in sysfs, which have the values of the
+``rdma statistic`` command.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _LIFESPAN: Final = "lifespan"
 _LONGEST: Final = 32
-"""Octets that a counter's file may have: 2^64 has 20 digits."""
+"""Maximum length of a counter's file in bytes: 2^64 has 20 digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One line on a counter, whether it is a sign of trouble, and its name on a ConnectX NIC ("" if it has none)."""
+    """A counter's meaning, whether growth is a symptom, and its name on ConnectX NICs ("" if there is none)."""
 
     text: str
     trouble: bool = False
@@ -77,16 +77,16 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     "send_err": Meaning("packets that the host's own network stack refused to send", trouble=True),
     "link_downed": Meaning("times that the port went down", trouble=True, mlx5="link_downed"),
 }
-"""What rxe counts (drivers/infiniband/sw/rxe/rxe_hw_counters.c), the harmless first."""
+"""The counters of rxe (drivers/infiniband/sw/rxe/rxe_hw_counters.c), counters of normal operation first."""
 
 UNKNOWN: Final = Meaning("a counter of a newer kernel")
 
 
 class Open:
-    """The counters of several devices kept open: read at once, where to open each anew takes a busy CPU long."""
+    """Open counter files of several devices, for reads in quick succession: opening files is slow on a busy CPU."""
 
     def __init__(self, devices: Iterable[str]) -> None:
-        """EnvironmentLacks when a device is gone."""
+        """EnvironmentLacks if a device is gone."""
         self._files: dict[str, dict[str, int]] = {}
         try:
             for device in devices:
@@ -98,9 +98,9 @@ class Open:
             raise
 
     def read(self) -> dict[str, dict[str, int]]:
-        """All counters, by device; EnvironmentLacks when one is gone."""
+        """Return all counters by device; EnvironmentLacks if a device is gone."""
         try:
-            # Nothing but the system calls: what is counted goes on between any two of them.
+            # Only system calls here: counters change between any two of them.
             raw = [[os.pread(file, _LONGEST, 0) for file in files.values()] for files in self._files.values()]
         except OSError as error:
             raise EnvironmentLacks(f"one of {', '.join(self._files)} is missing", MAKE_AGAIN) from error
@@ -110,7 +110,7 @@ class Open:
         }
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all files."""
         for files in self._files.values():
             for file in files.values():
                 os.close(file)
@@ -118,18 +118,18 @@ class Open:
 
 
 def snapshot(devices: Iterable[str]) -> dict[str, dict[str, int]]:
-    """The counters of several devices, by device; EnvironmentLacks when one is gone."""
+    """Return the counters of several devices, by device; EnvironmentLacks if one is gone."""
     with contextlib.closing(Open(devices)) as opened:
         return opened.read()
 
 
 def read(device: str) -> dict[str, int]:
-    """All counters of the device; EnvironmentLacks when it is gone."""
+    """Return all counters of a device; EnvironmentLacks if it is gone."""
     return snapshot([device])[device]
 
 
 def files_of(device: str) -> list[Path]:
-    """The file of each counter of the device, which has its name; EnvironmentLacks when the device is gone."""
+    """Return the file of each counter of a device, named like the counter; EnvironmentLacks if the device is gone."""
     folder = DEVICES / device / "ports" / "1" / "hw_counters"
     try:
         return [entry for entry in folder.iterdir() if entry.name != _LIFESPAN]
@@ -138,12 +138,12 @@ def files_of(device: str) -> list[Path]:
 
 
 def moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """By how much each counter of one device grew, without those that did not, in the order of MEANINGS."""
+    """Return the growth of each counter of a device, without those that did not grow, in the order of MEANINGS."""
     order = [*MEANINGS, *sorted(after.keys() - MEANINGS.keys())]
     grown = {name: after[name] - before.get(name, 0) for name in order if name in after}
     return {name: value for name, value in grown.items() if value}
 
 
 def meaning(counter: str) -> Meaning:
-    """What the counter means; UNKNOWN for those of a kernel newer than this program."""
+    """Return the meaning of a counter; UNKNOWN for those of a newer kernel."""
     return MEANINGS.get(counter, UNKNOWN)

@@ -1,7 +1,7 @@
-"""What is measured between two hosts, and what comes out: plain data, checked when it is made.
+"""Parameters and results of measurements between two hosts: plain data, validated on creation.
 
-Units: bytes, bits per second, seconds. A *pair* goes from the side that starts the transfer to the other one;
-data flows that way too, except that a read fetches it from the destination.
+Units: bytes, bits per second, seconds. A *pair* goes from the side that starts the transfer to the other one. Data
+flows in the same direction, except for a read, which fetches it from the destination.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from lab.model.addressing import Address
 
 DEFAULT_TCLASS: Final = 106
-"""DSCP 26 (AF31), the usual lossless class, and ECT(0), so that switches may mark (RFC 3168)."""
+"""DSCP 26 (AF31), the usual lossless class, with ECT(0), so that switches may mark packets (RFC 3168)."""
 DEFAULT_TIMEOUT: Final = 18
-"""4.096 us * 2^18 = 1.07 s without an ACK before a QP sends again (IBA vol. 1, 9.7.6.1.3), NCCL's long-time default.
+"""4.096 us * 2^18 = 1.07 s without an ACK before a QP retransmits (IBA vol. 1, 9.7.6.1.3), NCCL's long-time default.
 
-perftest's own 14, 67 ms, is less than a few QPs wait for each other on a link of 20 Mb/s, or PFC for a pause:
-all they had in flight would be sent again.
+perftest's own default of 14, 67 ms, is too short: QPs wait longer for each other on a link of 20 Mb/s, or for PFC
+pauses. They would retransmit all packets in flight.
 """
 PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
 """Bytes of payload per packet (IBA vol. 1, 9.4.3)."""
 MAX_SIZE: Final = 8 * 2**20
-"""Bytes of the largest message that rxe takes."""
+"""Size in bytes of the largest message that rxe accepts."""
 MAX_QPS: Final = 1024
 MARGIN: Final = 1
-"""Seconds before and after the measured time, in which several pairs come and go at slightly different moments."""
+"""Seconds before and after the measured time, since several pairs start and end at slightly different times."""
 _MIN_ITERATIONS: Final = 5
 
 
 class ClockUnsteady(OperationFailed):
-    """perftest could not measure by the CPU's cycle counter this time; it may the next."""
+    """perftest could not measure with the CPU's cycle counter; a retry may succeed."""
 
 
 class Verb(StrEnum):
@@ -51,7 +51,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Nic:
-    """One RDMA-capable interface of a host; prints as the host, or as ``h1:eth2`` where it has several."""
+    """One RDMA-capable interface of a host; its text is the host, or ``h1:eth2`` if the host has several."""
 
     host: str
     interface: str
@@ -66,7 +66,7 @@ class Nic:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Who starts the transfer, and towards whom; UsageError when they are one host or of two IP versions."""
+    """The source and destination of a transfer; UsageError for the same host, or for different IP versions."""
 
     src: Nic
     dst: Nic
@@ -82,7 +82,7 @@ class Pair:
 
 
 def receiver(pair: Pair, verb: Verb) -> Nic:
-    """To whom the data of a pair goes: a read fetches it."""
+    """Return the receiver of a pair's data: for a read the source, which fetches it."""
     return pair.src if verb is Verb.READ else pair.dst
 
 
@@ -106,11 +106,11 @@ class _Common:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandwidthTest(_Common):
-    """How throughput is measured: for ``duration`` whole seconds, or for ``iterations`` messages per QP.
+    """Parameters of a throughput measurement over ``duration`` whole seconds, or ``iterations`` messages per QP.
 
-    A second before and after ``duration`` warms up and runs out, and is not counted. ``mtu`` None is the largest
-    that the interfaces allow. ``pace`` is how many messages a second a pair begins, on all QPs together; None
-    is as fast as it can. UsageError when a value is out of range.
+    A second before and after ``duration`` is warm-up and drain, and not counted. ``mtu`` None is the largest that the
+    interfaces allow. ``pace`` is the number of messages per second that a pair begins, over all QPs; None is
+    unlimited. UsageError if a value is out of range.
     """
 
     size: int = 64 * 1024
@@ -122,7 +122,7 @@ class BandwidthTest(_Common):
 
     @property
     def margin(self) -> int:
-        """Seconds for which pairs transfer before and after what is measured; 0 where iterations are."""
+        """Seconds of transfer before and after the measured time; 0 for a number of iterations."""
         return 0 if self.duration is None else MARGIN
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class BandwidthTest(_Common):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyTest(_Common):
-    """How latency is measured: ``iterations`` messages one after the other. UsageError as above."""
+    """Parameters of a latency measurement: ``iterations`` messages, one at a time. UsageError as for bandwidth."""
 
     size: int = 8
     iterations: int = 1000
@@ -162,11 +162,11 @@ class BandwidthResult:
     dst: str
     verb: str
     goodput_bps: int
-    """Payload only, bit/s, over all QPs."""
+    """Payload in bit/s, over all QPs."""
     messages: int
     duration_s: float
     began_s: float
-    """Seconds after the first pair."""
+    """Seconds after the first pair began."""
     size: int
     """Bytes of a message."""
     qps: int
@@ -175,13 +175,13 @@ class BandwidthResult:
 
     @property
     def packets(self) -> int:
-        """Packets that its messages take, each sent once."""
+        """The number of packets of its messages, without retransmissions."""
         return self.messages * math.ceil(self.size / self.mtu)
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What all pairs carried in one common window of ``window_s`` seconds: payload only, in bit/s."""
+    """The throughput of all pairs in one common window of ``window_s`` seconds: payload in bit/s."""
 
     goodput_bps: int
     messages: int
@@ -189,9 +189,9 @@ class Total:
 
 
 def total(results: Sequence[BandwidthResult]) -> Total:
-    """All pairs over the window from when the first began to measure until the last ended.
+    """Return the throughput of all pairs, over the window from the first pair's start to the last pair's end.
 
-    Rates over windows that are not the same cannot be added: their sum may be more than any link carried.
+    Rates over different windows cannot be added: their sum may exceed the rate of any link.
     """
     window = max(result.began_s + result.duration_s for result in results)
     payload = sum(result.messages * result.size for result in results)
@@ -200,9 +200,9 @@ def total(results: Sequence[BandwidthResult]) -> Total:
 
 @dataclass(frozen=True, slots=True)
 class LatencyResult:
-    """The latency of one pair in seconds: of a read the round trip, of a write or send half of it.
+    """The latency of one pair in seconds: the round trip of a read, half of it for a write or send.
 
-    Percentiles are samples that were seen (nearest rank). perftest's *typical* is ``p50_s``.
+    Percentiles are observed samples (nearest rank). perftest's *typical* is ``p50_s``.
     """
 
     src: str
@@ -223,14 +223,14 @@ class LatencyResult:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest of the ascending values that ``percent`` of all do not exceed (nearest rank)."""
+    """Return the smallest of the ascending values that at least ``percent`` % of all do not exceed (nearest rank)."""
     # Rounded before ceil: 99.9 / 100 * 1000 is a little more than 999 in floating point.
     rank = math.ceil(round(percent / 100 * len(ordered), 9))
     return ordered[max(rank, 1) - 1]
 
 
 def summarise(pair: Pair, test: LatencyTest, samples: Sequence[float], mtu: int) -> LatencyResult:
-    """The statistics of at least one sample, in seconds; OperationFailed when there is none."""
+    """Return the statistics of at least one sample, in seconds; OperationFailed if there is none."""
     if not samples:
         raise OperationFailed(f"{pair}: nothing was measured", "use more iterations")
     ordered = sorted(samples)

@@ -1,4 +1,4 @@
-"""Which RDMA interface a user means by ``h1`` or ``h1:eth2``."""
+"""Find the RDMA interface that a user names by ``h1`` or ``h1:eth2``."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 class Hosts(Protocol):
-    """As much of a running fabric as is needed here."""
+    """The part of a running fabric that this module needs."""
 
     @property
     def name(self) -> str:
-        """What the fabric is called on this machine."""
+        """The name of the fabric."""
 
     @property
     def plan(self) -> Mapping[str, NodePlan]:
-        """Its nodes, numbered."""
+        """Its nodes, with addresses."""
 
     def namespace(self, node: str) -> Namespace:
-        """Where a node's programs run."""
+        """Return the network namespace of a node."""
 
 
 def nics_of(fabric: Hosts, host: str) -> tuple[Nic, ...]:
-    """All RDMA interfaces of a host, in the order of its links; none when it has no RDMA."""
+    """Return all RDMA interfaces of a host, in the order of its links; empty if it has no RDMA."""
     plan = fabric.plan[host]
     if not plan.node.rdma:
         return ()
@@ -53,13 +53,13 @@ def nics_of(fabric: Hosts, host: str) -> tuple[Nic, ...]:
 
 
 def all_nics(fabric: Hosts) -> tuple[Nic, ...]:
-    """All RDMA interfaces of all hosts."""
+    """Return all RDMA interfaces of all hosts."""
     hosts = [name for name, plan in fabric.plan.items() if plan.node.role is Role.HOST]
     return tuple(nic for host in hosts for nic in nics_of(fabric, host))
 
 
 def find_nic(fabric: Hosts, text: str) -> Nic:
-    """The interface called ``h1:eth2``, or the first one of ``h1``; UsageError says what there is."""
+    """Return the interface ``h1:eth2``, or the first one of ``h1``; UsageError lists those that exist."""
     host, _, interface = text.partition(":")
     plan = fabric.plan.get(host)
     if plan is None or plan.node.role is not Role.HOST:
@@ -76,5 +76,5 @@ def find_nic(fabric: Hosts, text: str) -> Nic:
 
 
 def find_pair(fabric: Hosts, src: str, dst: str) -> Pair:
-    """The pair from ``src`` to ``dst``; UsageError as for each of them, or when they are the same host."""
+    """Return the pair from ``src`` to ``dst``; UsageError as for either of them, or if both are the same host."""
     return Pair(find_nic(fabric, src), find_nic(fabric, dst))

@@ -1,4 +1,4 @@
-"""Runs of perftest between hosts: throughput and latency of RDMA write, read and send, of several pairs at once."""
+"""Run perftest between hosts: throughput and latency of RDMA write, read and send, several pairs at once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DOUBT: Final = 0.03
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """The progress of a run that nobody watches."""
+    """Default progress callback: print nothing."""
 
 
 def measure_bandwidth(
@@ -50,13 +50,13 @@ def measure_bandwidth(
     patience: Patience | None = None,
     meter: Meter | None = None,
 ) -> tuple[BandwidthResult, ...]:
-    """The throughput of each pair while all of them transfer at once, in the order of ``pairs``.
+    """Return the throughput of each pair while all of them transfer at once, in the order of ``pairs``.
 
-    ``meter`` then has what was counted in the window in which it was measured. A pair that completes no message in
-    the duration is an OperationFailed, which names its QP; with ``Patience(silence=True)`` its goodput is 0.
+    ``meter`` then has the counters of the measured window. A pair that completes no message in the duration raises
+    OperationFailed, which names its QP; with ``Patience(silence=True)`` its goodput is 0.
 
-    Raises UsageError when the interfaces are too small for ``test.mtu``, EnvironmentLacks when perftest or a
-    device is missing, and OperationFailed, naming the pair, when any run fails or its report cannot be read.
+    Raises UsageError if the interfaces are too small for ``test.mtu``, EnvironmentLacks if perftest or a device is
+    missing, and OperationFailed, naming the pair, if any run fails or its report cannot be read.
     """
     if test.duration is None:
         length, seconds = ["--iters", str(test.iterations), "--noPeak"], None
@@ -90,12 +90,12 @@ def measure_latency(
     patience: Patience | None = None,
     meter: Meter | None = None,
 ) -> tuple[LatencyResult, ...]:
-    """The latency of each pair while all of them run at once, in the order of ``pairs``. Raises as above.
+    """Return the latency of each pair while all of them run at once, in the order of ``pairs``. Raises as above.
 
-    Programs that poll each take a CPU. Where there is none to spare, those of a send or read sleep until their
-    message has come; those of a write cannot (``takes_turns``).
+    A program that polls occupies a CPU. If there are too few CPUs, the programs of a send or read sleep until their
+    message arrives; those of a write cannot (``takes_turns``).
     """
-    # perftest would find the counter's frequency out in 0.2 s, of which a busy machine spoils some milliseconds.
+    # perftest's own calibration of the cycle counter takes 0.2 s, and is off by milliseconds on a busy machine.
     options = ["--iters", str(test.iterations), "--report-unsorted", "--report-cycles"]
     if test.verb is not Verb.WRITE and _pollers(pairs, test.verb) >= _cpus():
         options.append("--events")
@@ -114,15 +114,15 @@ def measure_latency(
 
 
 def takes_turns(pairs: Sequence[Pair], verb: Verb) -> bool:
-    """Whether the latency of ``pairs`` contains the time for which programs wait for a CPU that another one polls on.
+    """Whether the latency includes waiting times for CPUs on which other programs poll.
 
-    That is of writes where there are fewer CPUs than programs. A time slice is 0.7 ms and more.
+    This is the case for writes with fewer CPUs than programs. A time slice is at least 0.7 ms.
     """
     return verb is Verb.WRITE and _pollers(pairs, verb) > _cpus()
 
 
 def _pollers(pairs: Sequence[Pair], verb: Verb) -> int:
-    """Programs that wait for a message at the same time: of a read only its source's."""
+    """Return the number of programs that wait for a message at the same time: for a read, only those of sources."""
     return len(pairs) * (1 if verb is Verb.READ else 2)
 
 
@@ -131,7 +131,7 @@ def _cpus() -> int:
 
 
 def steadily(attempt: Callable[[Path], T]) -> T:
-    """What ``attempt`` returns when given an empty folder, tried again while the CPU's clock is in the way."""
+    """Return the result of ``attempt``, called with an empty folder; retried while the CPU's clock is unsteady."""
     for left in reversed(range(_ATTEMPTS)):
         with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
             try:
@@ -145,7 +145,10 @@ def steadily(attempt: Callable[[Path], T]) -> T:
 def prepare(
     pairs: Sequence[Pair], test: BandwidthTest | LatencyTest, kind: str, options: Sequence[str], folder: Path
 ) -> list[Exchange]:
-    """The programs of each pair, not yet started; ``kind`` is bw or lat. Files go to ``folder``. Raises as above."""
+    """Prepare the programs of each pair without starting them; ``kind`` is bw or lat. Raises as above.
+
+    Their output goes to files in ``folder``.
+    """
     tool = _tool(test.verb, kind)
     common = [tool, "--CPU-freq", "--size", str(test.size), "--tclass", str(test.tclass)]
     common += ["--qp-timeout", str(test.timeout), *options]
@@ -160,7 +163,7 @@ def prepare(
 
 
 def _pace(test: BandwidthTest | LatencyTest) -> list[str]:
-    """What the client is told of how fast to send: by perftest's own clock, for rxe paces nothing."""
+    """Return the client's options for its rate: perftest paces in software, because rxe cannot."""
     if isinstance(test, LatencyTest) or test.pace is None:
         return []
     return ["--rate_limit_type", "SW", "--rate_limit", str(test.pace), "--rate_units", "p", "--burst_size", "1"]
@@ -195,13 +198,13 @@ def _tool(verb: Verb, kind: str) -> str:
 
 
 def _require_ipv6(tool: str) -> None:
-    # --help ends with an error code in some versions; what counts is what it lists.
+    # --help exits with an error code in some versions, so that only its output counts.
     if "--ipv6-addr" not in process.run([tool, "--help"], check=False).stdout:
         raise EnvironmentLacks("this perftest cannot connect over IPv6", "install perftest 23 or newer, or use --vm")
 
 
 def _ports(pairs: Sequence[Pair]) -> list[int]:
-    """A free TCP port at each pair's destination, several of one destination taken together."""
+    """Return a free TCP port at each pair's destination; ports of the same destination differ."""
     free: dict[Nic, list[int]] = {}
     for nic in {pair.dst for pair in pairs}:
         count = sum(pair.dst == nic for pair in pairs)
@@ -210,7 +213,7 @@ def _ports(pairs: Sequence[Pair]) -> list[int]:
 
 
 def _at(nic: Nic, port: int) -> list[str]:
-    """The options that tie perftest to a device, the GID of its address, and a TCP port."""
+    """Return the options that bind perftest to a device, the GID of its address, and a TCP port."""
     if not sysfs.exists(nic.device):
         raise EnvironmentLacks(f"{nic} has lost its RDMA device {nic.device}", sysfs.MAKE_AGAIN)
     sysfs.wait_active(nic.device)
@@ -220,9 +223,10 @@ def _at(nic: Nic, port: int) -> list[str]:
 
 
 def _beginnings(exchanges: Sequence[Exchange], test: BandwidthTest) -> Iterator[tuple[Exchange, float]]:
-    """How many seconds after the first pair each began to measure, at most.
+    """Yield how many seconds at most after the first pair each pair began to measure.
 
-    Where all measure equally long and began within the margin, all transfer while any measures: that is one moment.
+    If all measure for the same duration and began within the margin, they are treated as simultaneous: all transfer
+    while any of them measures.
     """
     seen = sorted((exchange for exchange in exchanges if exchange.began_at), key=lambda exchange: exchange.began_at)
     late = seen[-1].began_at - seen[0].began_at if seen else 0.0
@@ -233,7 +237,7 @@ def _beginnings(exchanges: Sequence[Exchange], test: BandwidthTest) -> Iterator[
 
 
 def bandwidth_of(exchange: Exchange, test: BandwidthTest, began: float) -> BandwidthResult:
-    """What a pair that has ended came to, ``began`` seconds after the first; raises as ``measure_bandwidth``."""
+    """Return the result of a finished pair, ``began`` seconds after the first; raises like ``measure_bandwidth``."""
     pair, printed = exchange.pair, _printed(exchange)
     json = exchange.json.read_text(encoding="utf-8", errors="replace") if exchange.json.exists() else ""
     try:
@@ -241,7 +245,7 @@ def bandwidth_of(exchange: Exchange, test: BandwidthTest, began: float) -> Bandw
     except ValueError as error:
         raise _unreadable(pair, error) from error
     _refuse_smaller_mtu(pair, test, said.mtu)
-    # A duration is kept by the kernel's timer, so that many seconds it was; iterations are timed by the CPU's.
+    # The kernel's timer ends a duration, so it is exact; perftest times iterations with the CPU's cycle counter.
     seconds = test.duration if test.duration is not None else _elapsed(exchange, said.seconds)
     return BandwidthResult(
         src=str(pair.src),
@@ -259,7 +263,7 @@ def bandwidth_of(exchange: Exchange, test: BandwidthTest, began: float) -> Bandw
 
 
 def _reported(json: str, printed: str, test: BandwidthTest) -> perftest_report.BandwidthReport:
-    """What perftest reports; no message in the whole of a duration is a figure as any other."""
+    """Parse perftest's report; no message in the whole of a duration is a valid result."""
     try:
         return perftest_report.parse_bandwidth(json, printed, test.size)
     except perftest_report.NoMessage:
@@ -269,7 +273,7 @@ def _reported(json: str, printed: str, test: BandwidthTest) -> perftest_report.B
 
 
 def _refuse_silence(exchanges: Sequence[Exchange], results: Sequence[BandwidthResult], seconds: float | None) -> None:
-    """Raise for the first pair that completed no message in the ``seconds`` that it sent."""
+    """Raise for the first pair that completed no message in ``seconds`` of sending."""
     for exchange, result in zip(exchanges, results, strict=True):
         if result.messages or seconds is None:
             continue
@@ -288,9 +292,9 @@ def _latency(exchange: Exchange, test: LatencyTest, before: tsc.TscReading, afte
 def samples_of(
     exchange: Exchange, test: LatencyTest, before: tsc.TscReading, after: tsc.TscReading
 ) -> tuple[list[float], int]:
-    """The seconds of each message of a pair that has ended but the last, and the path MTU; raises as above.
+    """Return the seconds of all messages of a finished pair except the last, and the path MTU; raises as above.
 
-    Of a read they are the round trip, of a write or send half of it. The cycles were read before and after the run.
+    For a read these are round trips, for a write or send half of them. ``before`` and ``after`` enclose the run.
     """
     printed = _printed(exchange)
     try:
@@ -299,7 +303,7 @@ def samples_of(
     except ValueError as error:
         raise _unreadable(exchange.pair, error) from error
     _refuse_smaller_mtu(exchange.pair, test, mtu)
-    # Of a ping-pong each sample is half of what it lasted; all of them lasted no longer than the whole run.
+    # A ping-pong sample is half of its round trip; all round trips together take no longer than the whole run.
     lasted = math.fsum(samples) * (1 if test.verb is Verb.READ else 2)
     if not lasted <= after.cycles - before.cycles:
         raise perftest_failure.unsteady(exchange.pair)
@@ -308,10 +312,10 @@ def samples_of(
 
 
 def _elapsed(exchange: Exchange, said: float) -> float:
-    """Seconds that a transfer took: what perftest said, unless the kernel's clock contradicts it.
+    """Return the duration of a transfer: perftest's, unless the kernel's clock contradicts it.
 
-    perftest counts the CPU's cycles and finds out in 0.2 s how many a second has, of which a busy machine spoils some
-    milliseconds. What was seen of the transfer from outside is coarser, but true.
+    perftest calibrates the CPU's cycle counter for 0.2 s, which is off by milliseconds on a busy machine. The
+    duration observed from outside is coarser, but reliable.
     """
     seen = exchange.seconds
     if abs(said - seen) <= max(_DOUBT * seen, 3 * RESOLUTION, exchange.blur):
@@ -332,7 +336,7 @@ def _unreadable(pair: Pair, error: ValueError) -> OperationFailed:
 
 
 def _refuse_smaller_mtu(pair: Pair, test: BandwidthTest | LatencyTest, mtu: int) -> None:
-    """Asked for more than the port has, perftest only remarks on it."""
+    """Raise if the path MTU is smaller than requested: perftest only prints a remark."""
     if test.mtu is not None and mtu < test.mtu:
         raise UsageError(
             f"{pair}: the interfaces allow a path MTU of {mtu}, not {test.mtu}",

@@ -1,4 +1,4 @@
-"""Why a perftest run failed, in one line that names the pair, and what to do about it."""
+"""Errors of failed perftest runs: one line with the pair and the cause, and a remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOSS: Final = (
     "look for loss on the path: rocelab status, rocelab capture; is one link's MTU smaller, or UDP 4791 blocked?"
 )
 _MOST_QPS: Final = 4
-"""Numbers of QPs that one line names."""
+"""Maximum number of QP numbers in a line."""
 _MEMORY: Final = "use a smaller size, fewer QPs, or raise the limit of locked memory (ulimit -l)"
 _STATUS: Final = re.compile(r"Failed status (\d+)")
 _STATUSES: Final = {
@@ -31,7 +31,7 @@ _STATUSES: Final = {
     12: ("the peer stopped acknowledging (transport retry counter exceeded)", _LOSS),
     13: ("the peer had no receive buffer (RNR retry counter exceeded)", BUSY),
 }
-"""Of enum ibv_wc_status (IBA vol. 1, 11.6.2), what an RC queue pair meets in practice."""
+"""Values of enum ibv_wc_status (IBA vol. 1, 11.6.2) that occur for RC queue pairs in practice."""
 _GIDS: Final = "rocelab rdma show lists GIDs: each side needs one of its address"
 _SAYINGS: Final = (
     (r"Couldn't connect to (\S+)", "no TCP connection to {0}", ""),
@@ -43,24 +43,24 @@ _SAYINGS: Final = (
     (r"unrecognized option|invalid option", "this perftest is too old", "install perftest 4.5 or newer"),
     (r"Couldn't read remote address", "the other side ended", "run it again"),
 )
-"""What perftest prints, most telling first; what it means; what to do, or "" to try whether the peer answers."""
+"""Patterns in perftest's output, the most specific first; the cause; the remedy, or "" to suggest a ping."""
 
 
 _UNSTEADY: Final = re.compile(r"Can't produce a report|Correlation coefficient")
 
 
 def unsteady(pair: Pair) -> ClockUnsteady:
-    """The error for a run that went well but that perftest could not time."""
+    """Return the error for a successful run that perftest could not time."""
     return ClockUnsteady(f"{pair}: the CPU's clock is too unsteady to measure by", BUSY)
 
 
 def unreachable(pair: Pair) -> str:
-    """The remedy when the control connection of perftest does not come about."""
+    """Return the remedy if perftest's control connection fails."""
     return f"try: rocelab exec {pair.src.host} -- ping -c1 {pair.dst.address}"
 
 
 def stalled(pair: Pair, seconds: float, *, ever: bool) -> OperationFailed:
-    """The error for a pair whose source gets no answer any more, or never got one (``ever`` is false)."""
+    """Return the error for a pair whose source no longer gets answers, or never got one (``ever`` is False)."""
     what = f"no RDMA packet came back for {seconds:g} s"
     if ever:
         return OperationFailed(f"{pair}: {what}", _LOSS)
@@ -68,7 +68,7 @@ def stalled(pair: Pair, seconds: float, *, ever: bool) -> OperationFailed:
 
 
 def unanswered(pair: Pair, qps: tuple[Sequence[int], Sequence[int]], seconds: float) -> OperationFailed:
-    """The error for a pair whose source sent for ``seconds`` and got no RDMA packet back.
+    """Return the error for a pair whose source sent for ``seconds`` and got no RDMA packet back.
 
     ``qps`` are the numbers of its QPs: those of the source and those of the destination.
     """
@@ -78,7 +78,7 @@ def unanswered(pair: Pair, qps: tuple[Sequence[int], Sequence[int]], seconds: fl
 
 
 def incomplete(pair: Pair, qps: tuple[Sequence[int], Sequence[int]], seconds: float) -> OperationFailed:
-    """The error for a pair of which no message was completed in ``seconds``, although packets may have come back."""
+    """Return the error for a pair that completed no message in ``seconds``, even if packets came back."""
     return OperationFailed(
         f"{pair}: no message was completed in {seconds:g} s: {_named(qps[0])} of {pair.src} was not acknowledged by "
         f"{_named(qps[1])} of {pair.dst} at {pair.dst.address}",
@@ -87,7 +87,7 @@ def incomplete(pair: Pair, qps: tuple[Sequence[int], Sequence[int]], seconds: fl
 
 
 def _named(numbers: Sequence[int]) -> str:
-    """``QP 0x11``, or all of several."""
+    """Return ``QP 0x11``, or a list if there are several."""
     if not numbers:
         return "the QP"
     shown = ", ".join(f"{number:#x}" for number in numbers[:_MOST_QPS])
@@ -100,9 +100,9 @@ def _filtered(pair: Pair) -> str:
 
 
 def explain(pair: Pair, ended: Sequence[tuple[str, int | None, str]]) -> OperationFailed:
-    """The error for a pair of which programs failed: (name, exit code, what it said), the likelier cause first.
+    """Return the error for failed programs of a pair: (name, exit code, output), the likelier cause first.
 
-    A program that a signal ended comes before one that noticed; a reason that is known before one that is not.
+    A program killed by a signal is reported before one that noticed it, and a known reason before an unknown one.
     """
     for name, code, _ in ended:
         if code is not None and code < 0:

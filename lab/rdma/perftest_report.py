@@ -1,13 +1,13 @@
-"""What perftest says, read without trusting it: pure functions from its output to numbers.
+"""Parsers of perftest's output, which is not trusted: pure functions from text to numbers.
 
-Its JSON report is often not JSON: version 4.5 quotes neither keys nor words and ends every list with a comma,
-others print ``nan``; a full disk cuts it short. So fields are looked for one by one, and one is only believed if
-something follows its value (the rest of a number may be missing) and nothing contradicts it. The printed table
-holds the same numbers and is the second source.
+perftest's JSON report is often invalid: version 4.5 quotes neither keys nor words and ends every list with a comma,
+other versions print ``nan``, and a full disk truncates it. So fields are searched one by one. A field is only
+accepted if something follows its value, because a number may be truncated, and if no other occurrence contradicts it.
+The printed table holds the same numbers and is the second source.
 
-Both give throughput twice, as MiB/s (which 4.5 labels MB/s) and as messages per second. They must agree, and the
-one that was rounded less is used. Its own latency statistics are not used: they leave out the largest samples,
-call the second largest the maximum, and compute the deviation in whole, overflowing microseconds.
+Both give throughput twice, as MiB/s (which 4.5 labels MB/s) and as messages per second. They must agree, and the less
+rounded one is used. perftest's own latency statistics are not used: they leave out the largest samples, report the
+second largest as the maximum, and compute the deviation in whole, overflowing microseconds.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _IN_CYCLES: Final = re.compile(r"^#, cycles$", re.MULTILINE)
 _MIB: Final = 2**20
 _MEGA: Final = 10**6
 _BANDWIDTH_STEP: Final = 0.01 * _MIB
-"""Bytes per second that the last printed digit of the throughput stands for."""
+"""The last printed digit of the throughput, in bytes per second."""
 _RATE_STEP: Final = 1e-6 * _MEGA
-"""Messages per second that the last printed digit of the message rate stands for."""
+"""The last printed digit of the message rate, in messages per second."""
 
 
 class NoMessage(ValueError):
-    """The report is complete, and says that no message was completed."""
+    """The report is complete, and states that no message was completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BandwidthReport:
-    """One test: messages of ``size`` bytes over all QPs, payload bytes of a packet, and how long it took.
+    """One test: messages of ``size`` bytes over all QPs, the path MTU, and the duration.
 
-    ``seconds`` is by perftest's own clock, the CPU's cycle counter, and infinite where that ran backwards.
+    ``seconds`` is by perftest's own clock, the CPU's cycle counter; infinite if that ran backwards.
     """
 
     size: int
@@ -54,7 +54,7 @@ class BandwidthReport:
 
 
 def read_fields(text: str) -> dict[str, str]:
-    """All ``key: value`` in something like JSON that are complete and not contradicted by another of the key."""
+    """Return all complete ``key: value`` pairs of JSON-like text whose key has no other value."""
     found: dict[str, str] = {}
     contradicted: set[str] = set()
     for match in _FIELD.finditer(text):
@@ -65,9 +65,9 @@ def read_fields(text: str) -> dict[str, str]:
 
 
 def parse_bandwidth(json: str, printed: str, size: int) -> BandwidthReport:
-    """The report of a test of messages of ``size`` bytes, from the JSON if it will do, else from the table.
+    """Parse the report of a test with messages of ``size`` bytes: the JSON if it is valid, else the table.
 
-    ValueError says what is wrong with both; it is NoMessage when both say that no message was completed.
+    ValueError describes the errors in both; it is NoMessage if both state that no message was completed.
     """
     try:
         return _from_json(json, size)
@@ -117,9 +117,9 @@ def _number(text: str) -> float:
 
 
 def parse_cycles(printed: str, iterations: int) -> tuple[float, ...]:
-    """Every sample that ``--report-unsorted --report-cycles`` printed, in cycles: one fewer than iterations.
+    """Return all samples of ``--report-unsorted --report-cycles``, in cycles: one fewer than iterations.
 
-    A counter that went backwards shows as a sample of some 2^64. ValueError when any is missing or is no number.
+    A counter that went backwards yields a sample of about 2^64. ValueError if a sample is missing or is no number.
     """
     if not _IN_CYCLES.search(printed):
         raise ValueError("no samples in cycles")
@@ -130,13 +130,13 @@ def parse_cycles(printed: str, iterations: int) -> tuple[float, ...]:
 
 
 def parse_qps(printed: str) -> tuple[list[int], list[int]]:
-    """The numbers of the QPs that perftest connected, at its own side and at the other; empty where it names none."""
+    """Return the numbers of the QPs that perftest connected, local and remote; empty if it printed none."""
     local, remote = ([int(number, 16) for side, number in _QP.findall(printed) if side == which] for which in _SIDES)
     return local, remote
 
 
 def parse_mtu(printed: str) -> int:
-    """The path MTU that perftest settled on, in bytes; ValueError when it does not say."""
+    """Return the path MTU that perftest uses, in bytes; ValueError if it is not printed."""
     found = set(_MTU.findall(printed))
     if len(found) != 1:
         raise ValueError("no path MTU")

@@ -1,4 +1,4 @@
-"""Servers and clients that talk in pairs: started in order, watched until all have ended, never left behind."""
+"""Sessions of perftest: servers and clients started in order, monitored until all have ended, always cleaned up."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from lab.rdma.window_counters import MeasureWindow
 
 Report: TypeAlias = "Callable[[str, int, int], None]"
-"""Told of progress: the stage, steps done, steps in all."""
+"""A progress callback: the stage, steps done, total steps."""
 RESOLUTION: Final = 0.02
-"""Seconds between two looks at a transfer whose length is not known before."""
+"""Seconds between two observations of a transfer of unknown duration."""
 _TICK: Final = 0.25
 _LAST_WORDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds to wait: to listen, to connect, for the next RDMA packet, and past the time that a run should take.
+    """Timeouts in seconds: to listen, to connect, for the next RDMA packet, and beyond the expected duration.
 
-    ``silence``: whether a pair may complete nothing at all in the time for which it is measured.
+    ``silence``: whether a pair may complete no message in the time for which it is measured.
     """
 
     listen: float = 30.0
@@ -47,7 +47,7 @@ class Patience:
 
 @dataclass(slots=True)
 class PerftestSide:
-    """One program of a pair, and the files that hold what it printed."""
+    """One program of a pair, and the files with its output."""
 
     name: str
     namespace: Namespace
@@ -63,11 +63,11 @@ class PerftestSide:
 
     @property
     def code(self) -> int | None:
-        """Its exit code; None while it runs or before it is started."""
+        """The exit code; None before the start and while the program runs."""
         return self.running.poll() if self.running else None
 
     def said(self) -> str:
-        """All that it printed, errors last."""
+        """Return all output, stderr last."""
         return "".join(
             file.read_text(encoding="utf-8", errors="replace") for file in (self.out, self.err) if file.exists()
         )
@@ -75,7 +75,7 @@ class PerftestSide:
 
 @dataclass(slots=True)
 class Exchange:
-    """One pair at work: the server at the destination listens on a TCP port of its own, the client reports."""
+    """The running perftest of one pair: the server at the destination, on a TCP port of its own, and the client."""
 
     pair: Pair
     port: int
@@ -94,12 +94,12 @@ class Exchange:
 
     @property
     def sides(self) -> tuple[PerftestSide, PerftestSide]:
-        """The client first: it usually knows best what went wrong."""
+        """The client first: it usually has the best error message."""
         return self.client, self.server
 
     @property
     def done(self) -> bool:
-        """Whether both programs ended well."""
+        """Whether both programs ended with exit code 0."""
         return all(side.code == 0 for side in self.sides)
 
     def listening(self) -> bool:
@@ -107,13 +107,14 @@ class Exchange:
         return self.pair.dst.namespace.inside(lambda: sockets.waits("tcp", self.port))
 
     def observe(self) -> float:
-        """Look what the devices did since the last look; return the seconds since the source last had an answer.
+        """Read the devices' packet counters; return the seconds since the source last received a packet.
 
-        Answers count, because rxe sends for ever: it takes the 7 retries that perftest asks for as no limit.
+        Only received packets count as progress: rxe retransmits forever, since it treats perftest's 7 retries as
+        unlimited.
         """
         now = time.monotonic()
         gap, self.looked_at = now - self.looked_at, now
-        # A packet is sent when the port takes it in its queue; what is read is there when the last one has come.
+        # A packet counts as sent when the port queues it; receive counters are current once the last one has arrived.
         answers = sysfs.packets(self.pair.src.device, "rcvd")
         packets = answers + sum(sysfs.packets(nic.device, "sent") for nic in (self.pair.src, self.pair.dst))
         if packets != self.packets or not self.moved_at:
@@ -128,22 +129,22 @@ class Exchange:
 
     @property
     def came_back(self) -> int:
-        """RDMA packets that the source's device has received since the first look, whoever sent them."""
+        """The RDMA packets, from any sender, that the source's device received since the first observation."""
         return self.answers - self.answers_before
 
     @property
     def seconds(self) -> float:
-        """How long RDMA packets were sent or arrived at the source, by the kernel's clock, to within ``blur``."""
+        """The time from the first to the last observed RDMA packet, by the kernel's clock, accurate to ``blur``."""
         return self.moved_at - self.began_at if self.began_at else 0.0
 
     @property
     def blur(self) -> float:
-        """By how many seconds that may be wrong: nobody looked for so long about the beginning, or the end."""
+        """The maximum error of ``seconds``: the interval between observations at the start, or at the end."""
         return max(self.first_gap, self.last_gap)
 
 
 def free_ports(namespace: Namespace, count: int, version: int) -> list[int]:
-    """TCP ports that nobody in the namespace uses; they are held together so that no two are the same."""
+    """Return unused TCP ports of the namespace; they are bound at the same time, so that they differ."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
 
     def hold() -> list[int]:
@@ -163,30 +164,30 @@ def run(
     seconds: int | None = None,
     window: MeasureWindow | None = None,
 ) -> None:
-    """Run all exchanges to their end; ``seconds`` is how long they should take, where that is known.
+    """Run all exchanges to their end; ``seconds`` is their expected duration, if known.
 
-    ``window`` is looked after meanwhile. Raises OperationFailed on the first program that fails, or that does not get
-    on for longer than ``patience`` allows. However it ends, no program is left.
+    ``window`` is updated meanwhile. Raises OperationFailed on the first program that fails, or makes no progress for
+    longer than ``patience`` allows. All programs have ended when this returns or raises.
     """
     try:
         begin(exchanges, patience, report)
-        with before_others():  # or what is counted is counted late: the programs take every CPU that there is
+        with before_others():  # otherwise counters are read late: the programs use all CPUs
             _watch(exchanges, patience, report, seconds, window)
     finally:
         end_all(exchanges)
 
 
 def begin(exchanges: Sequence[Exchange], patience: Patience, report: Report) -> None:
-    """Start all programs, and return when each client has connected to its server; raises as ``run``.
+    """Start all programs, and return when each client has connected to its server; raises like ``run``.
 
-    Whatever happens, ``end_all`` is the caller's to call.
+    The caller must call ``end_all`` in any case.
     """
     _start_servers(exchanges, patience, report)
     _start_clients(exchanges, patience, report)
 
 
 def await_packets(exchanges: Sequence[Exchange], patience: Patience) -> None:
-    """Return when RDMA packets have been sent for each; OperationFailed, naming one, as for those that stall."""
+    """Wait until each pair has sent RDMA packets; OperationFailed, naming a pair, if one stalls."""
     deadline = time.monotonic() + patience.stall
     while waiting := [exchange for exchange in exchanges if not exchange.began_at]:
         _refuse_failures(exchanges)
@@ -198,9 +199,9 @@ def await_packets(exchanges: Sequence[Exchange], patience: Patience) -> None:
 
 
 def end_all(exchanges: Iterable[Exchange]) -> None:
-    """End every program that still runs: first all are asked, then each is waited for."""
+    """Stop all running programs: first terminate all, then wait for each."""
     running = [side.running for exchange in exchanges for side in exchange.sides if side.running]
-    with signals.held():  # a second Ctrl-C would leave those that are still to be ended
+    with signals.held():  # a second Ctrl-C would leave programs running
         for program in running:
             if program.poll() is None:
                 program.terminate()
@@ -281,7 +282,7 @@ def _refuse_delay(exchange: Exchange, patience: Patience, late: float) -> None:
 
 
 def _refuse_failures(exchanges: Sequence[Exchange]) -> None:
-    """Raise for the first pair of which a program failed, once its peer had a moment to say why."""
+    """Raise for the first pair with a failed program, after giving its peer a moment to print an error."""
     for exchange in exchanges:
         if any(side.code for side in exchange.sides):
             deadline = time.monotonic() + _LAST_WORDS
@@ -293,7 +294,7 @@ def _refuse_failures(exchanges: Sequence[Exchange]) -> None:
 
 
 def _wait_for_an_end(exchanges: Iterable[Exchange], timeout: float) -> None:
-    """Return when one of the running programs ends, at the latest after ``timeout`` seconds."""
+    """Return when one of the running programs ends, or after ``timeout`` seconds."""
     with contextlib.ExitStack() as opened, selectors.DefaultSelector() as ends:
         for exchange in exchanges:
             for side in exchange.sides:

@@ -1,4 +1,4 @@
-"""What perftest says was completed, beside the packets that arrived for it."""
+"""Compare perftest's completed messages with the packets that receivers counted."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _RECEIVED = "rcvd_pkts"
 
 
 class RateSource(Protocol):
-    """Who knows by how much the counters of devices grew in a second."""
+    """A source of growth rates of device counters."""
 
     def rate(self, device: str, counter: str) -> float | None:
-        """None when that is not known."""
+        """Return the growth of a counter per second; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What a receiver counted in the window, beside the messages that were counted in it."""
+    """A receiver's packet counter in the window, and the messages completed in it."""
 
     host: str
     received: int
     """Packets."""
     messages: int
     of_messages: int
-    """Packets that these messages take; what was received besides came again, out of order, or of others."""
+    """Packets of these messages; the others were retransmitted, out of order, or of other traffic."""
 
     def __str__(self) -> str:
         others = self.received - self.of_messages
@@ -45,7 +45,7 @@ class Arrived:
 def arrivals(
     results: Sequence[BandwidthResult], pairs: Sequence[Pair], verb: Verb, meter: Meter
 ) -> tuple[Arrived, ...]:
-    """What each receiver counted, beside the messages of ``results``."""
+    """Return the packet count of each receiver, with the messages of ``results``."""
     return tuple(
         Arrived(
             str(nic),
@@ -60,11 +60,11 @@ def arrivals(
 def no_faster(
     results: Sequence[BandwidthResult], pairs: Sequence[Pair], verb: Verb, rates: RateSource
 ) -> tuple[BandwidthResult, ...]:
-    """``results``, over as many seconds as their packets took to arrive where that is longer than they say.
+    """Return ``results`` with durations extended to the time in which their packets arrived, if that is longer.
 
-    perftest counts what it finds completed. When it had no CPU, at the beginning of its window it finds a whole send
-    queue of each QP that was completed before; messages under way at both ends are counted whole; and the signal that
-    ends its window may come late. Packets are counted when they come.
+    perftest counts completions that it finds. If it had no CPU, it finds a whole send queue of each QP at the start
+    of its window that was completed before. Messages in flight at either end are counted whole, and the signal that
+    ends the window may be late. The device counts packets when they arrive.
     """
     seconds: dict[Nic, float] = {}
     for nic, mine in _by_receiver(results, pairs, verb):

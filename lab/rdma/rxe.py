@@ -1,7 +1,7 @@
-"""SoftRoCE (rdma_rxe) devices on the interfaces of namespaces, one at a time.
+"""SoftRoCE (rdma_rxe) devices on the interfaces of namespaces.
 
-The subsystem stays in its *shared* mode, in which every namespace sees every device: names must therefore be
-unique on the machine. Since Linux 7.1 the device's UDP socket is in the namespace of its interface.
+The subsystem stays in its *shared* mode, in which every namespace sees every device. So names must be unique on the
+machine. Since Linux 7.1 the device's UDP socket is in the namespace of its interface.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _DIGEST: Final = 8
 
 
 def device_name(fabric: str, host: str, interface: str) -> str:
-    """The machine-wide name of a host's RDMA device; shortened with a digest where it would be too long.
+    """Return the machine-wide name of a host's RDMA device; a name that is too long is shortened with a digest.
 
-    Dots join the parts because names of fabrics and nodes have none, so that no two devices share a name.
+    Dots join the parts because names of fabrics and nodes contain none, so that no two devices share a name.
     """
     name = f"{fabric}.{host}.{interface}"
     if len(name) <= MAX_NAME:
@@ -43,7 +43,7 @@ def device_name(fabric: str, host: str, interface: str) -> str:
 
 
 def check() -> None:
-    """Load rxe and what user space needs to see it; EnvironmentLacks when this machine cannot run it."""
+    """Load rxe and its user-space interfaces; EnvironmentLacks if this machine cannot run it."""
     process.find_tool("rdma", "iproute2")
     missing = [module for module in _MODULES if not Path("/sys/module", module).exists()]
     if missing:
@@ -59,13 +59,13 @@ def check() -> None:
 
 
 def create(namespace: Namespace, device: str, netdev: str) -> None:
-    """Make an rxe device called ``device`` on the interface ``netdev`` and return when it is ACTIVE.
+    """Create the rxe device ``device`` on the interface ``netdev`` and return when it is ACTIVE.
 
-    Raises OperationFailed when it cannot be made, EnvironmentLacks on a kernel that does not give it a socket in
-    the namespace (before 7.1).
+    OperationFailed if it cannot be created, EnvironmentLacks on a kernel that does not put its socket into the
+    namespace (before 7.1).
     """
     sysfs.require()
-    with locks.held(netns_teardown.RDMA_DEVICES):  # rxe races with itself
+    with locks.held(netns_teardown.RDMA_DEVICES):  # rxe has races between concurrent calls
         try:
             namespace.run([_tool(), "link", "add", device, "type", "rxe", "netdev", netdev])
         except CommandFailed as error:
@@ -77,10 +77,10 @@ def create(namespace: Namespace, device: str, netdev: str) -> None:
 
 
 def delete(*devices: str) -> None:
-    """Take the devices away and return when they are gone; fine when they are not there. Nothing ends meanwhile.
+    """Delete the devices that exist, and return when they are gone. No namespace teardown runs meanwhile.
 
-    A program that has one open would block the kernel's removal for ever, beyond the reach of any signal, so that
-    is refused: OperationFailed names the program.
+    A program with an open device would block the kernel's removal forever, and no signal could end that. So this is
+    refused: OperationFailed names the program.
     """
     if there := [device for device in devices if sysfs.exists(device)]:
         with netns_teardown.none_ending():
@@ -99,19 +99,19 @@ def _delete(device: str) -> None:
     if not sysfs.until(released, timeout=2.0):
         pid, name = next(iter(holders.items()))
         raise OperationFailed(f"RDMA device {device} is in use by {name}", f"end it first: kill {pid}")
-    with contextlib.suppress(CommandFailed):  # it may have gone with its interface; what counts is below
+    with contextlib.suppress(CommandFailed):  # it may have gone with its interface: see below
         process.run([_tool(), "link", "delete", device])
     sysfs.wait_gone(device)
 
 
 def devices_in(namespace: Namespace) -> Mapping[str, str]:
-    """RDMA devices whose interface is in the namespace, by name, and the name of the interface."""
+    """Return the RDMA devices with an interface in the namespace: device name to interface name."""
     links = json.loads(namespace.run([_tool(), "-j", "link", "show"]).stdout or "[]")
     return {link["ifname"]: link["netdev"] for link in links if "netdev" in link}
 
 
 def is_in(namespace: Namespace, device: str) -> bool:
-    """Whether there is an RDMA device of this name on an interface of the namespace, and not on another's."""
+    """Whether an RDMA device of this name exists on an interface of this namespace."""
     return sysfs.exists(device) and device in devices_in(namespace)
 
 
@@ -120,7 +120,7 @@ def _tool() -> str:
 
 
 def _netns_mode() -> str:
-    """``shared`` or ``exclusive``. The tool's JSON is no JSON here in iproute2 6, so its words are read."""
+    """Return ``shared`` or ``exclusive``. In iproute2 6 this command prints invalid JSON, so its text is parsed."""
     words = process.run([_tool(), "system", "show"]).stdout.split()
     return words[words.index("netns") + 1] if "netns" in words else ""
 

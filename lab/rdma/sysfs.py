@@ -1,7 +1,7 @@
-"""RDMA devices as the kernel shows them below /sys/class/infiniband.
+"""RDMA devices in /sys/class/infiniband.
 
-While the RDMA subsystem shares its devices (its default) every network namespace sees all of them, so the
-/sys that this process already has will do: nothing is mounted, and no program is started.
+While the RDMA subsystem shares its devices, which is its default, every network namespace sees all of them. So the
+/sys of this process suffices: nothing is mounted, and no program is started.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEVICES: Final = netns_teardown.RDMA_DEVICES
 MAKE_AGAIN: Final = "rocelab down, then up, makes it again"
-"""The remedy for a device that is missing."""
+"""The remedy for a missing device."""
 _VERBS: Final = Path("/sys/class/infiniband_verbs")
 _POLL: Final = 0.02
 _HOLES: Final = 16
@@ -31,7 +31,7 @@ _ACTIVE: Final = "ACTIVE"
 
 @dataclass(frozen=True, slots=True)
 class Gid:
-    """One entry of a port's GID table: the index is what perftest's ``-x`` takes."""
+    """One entry of a port's GID table; perftest's ``-x`` option takes the index."""
 
     index: int
     address: Address
@@ -45,25 +45,25 @@ def exists(device: str) -> bool:
 
 
 def state(device: str) -> str:
-    """The port's logical state, ``ACTIVE`` when it can carry traffic (IBA vol. 1, 14.2.5.6); "" without device."""
+    """Return the port's logical state, ``ACTIVE`` if it carries traffic (IBA vol. 1, 14.2.5.6); "" without device."""
     return _read(_port(device) / "state").partition(": ")[2]
 
 
 def netdev(device: str) -> str:
-    """The Ethernet interface below the device, by its name in its own namespace; "" without device."""
+    """Return the Ethernet interface below the device, by its name in its own namespace; "" without device."""
     return _read(DEVICES / device / "parent")
 
 
 def packets(device: str, direction: Literal["sent", "rcvd"]) -> int:
-    """RoCE packets that the device ever sent or received; 0 without device."""
+    """Return the total RoCE packets sent or received by the device; 0 without device."""
     return int(_read(_port(device) / "hw_counters" / f"{direction}_pkts") or 0)
 
 
 def gids(device: str) -> tuple[Gid, ...]:
-    """The port's GIDs in the order of their index (IBA annex A17); empty slots are left out."""
+    """Return the port's GIDs in the order of their index (IBA annex A17); empty slots are left out."""
     port, found, end = _port(device), list[Gid](), _HOLES
     index = 0
-    # The 1024 slots fill from the bottom and an address that goes leaves a hole: look a little past the last.
+    # The 1024 slots fill from the bottom, and a removed address leaves a hole: search a little past the last entry.
     while index < end and (text := _read(port / "gids" / str(index))):
         if address := int(IPv6Address(text)):
             below = _read(port / "gid_attrs" / "ndevs" / str(index))
@@ -75,10 +75,10 @@ def gids(device: str) -> tuple[Gid, ...]:
 
 
 def gid_index(device: str, address: Address, timeout: float = 5.0) -> int:
-    """The index of the RoCE v2 GID of ``address``, waiting for the kernel to add it.
+    """Return the index of the RoCE v2 GID of ``address``; wait until the kernel adds it.
 
-    The kernel fills the table from a queue, a moment after the address or the device came. OperationFailed when
-    it has not within ``timeout`` seconds.
+    The kernel fills the table from a queue, shortly after the address or the device is added. OperationFailed if it
+    has not within ``timeout`` seconds.
     """
     found: list[int] = []
 
@@ -96,7 +96,7 @@ def gid_index(device: str, address: Address, timeout: float = 5.0) -> int:
 
 
 def wait_active(device: str, timeout: float = 5.0) -> None:
-    """Return when the port is ACTIVE; OperationFailed when it is not within ``timeout`` seconds."""
+    """Wait until the port is ACTIVE; OperationFailed if it is not within ``timeout`` seconds."""
     if not until(lambda: state(device) == _ACTIVE, timeout):
         raise OperationFailed(
             f"RDMA device {device} is {state(device) or 'gone'}, not {_ACTIVE}",
@@ -105,13 +105,13 @@ def wait_active(device: str, timeout: float = 5.0) -> None:
 
 
 def wait_gone(device: str, timeout: float = 5.0) -> None:
-    """Return when there is no device of this name; OperationFailed when there is after ``timeout`` seconds."""
+    """Wait until there is no device of this name; OperationFailed after ``timeout`` seconds."""
     if not until(lambda: not exists(device), timeout):
         raise OperationFailed(f"RDMA device {device} does not go away", "see the kernel's log: dmesg")
 
 
 def users(device: str) -> dict[int, str]:
-    """Processes, by id, that hold the device open, and what each is called."""
+    """Return the processes that hold the device open: PID to name."""
     node = _verbs_node(device)
     found: dict[int, str] = {}
     if node is None:
@@ -120,7 +120,7 @@ def users(device: str) -> dict[int, str]:
         try:
             if any(link.readlink() == node for link in (process / "fd").iterdir()):
                 found[int(process.name)] = _read(process / "comm")
-        except OSError:  # it ended, or is not ours to look at
+        except OSError:  # it ended, or this user may not read it
             continue
     return found
 
@@ -132,7 +132,7 @@ def require() -> None:
 
 
 def until(condition: Callable[[], bool], timeout: float) -> bool:
-    """Ask until ``condition`` holds, for at most ``timeout`` seconds, and return whether it does."""
+    """Poll ``condition`` for at most ``timeout`` seconds, and return whether it holds."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() >= deadline:
@@ -146,7 +146,7 @@ def _port(device: str) -> Path:
 
 
 def _read(path: Path) -> str:
-    """The file's one line, or "": an absent device, and a GID slot without attributes (EINVAL), read the same."""
+    """Return the file's only line; "" for an absent device, or a GID slot without attributes (EINVAL)."""
     try:
         return path.read_text(encoding="ascii").strip()
     except OSError:

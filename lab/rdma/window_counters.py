@@ -1,4 +1,4 @@
-"""What devices count while something is measured, and not before it or after."""
+"""Device counters over the window of a measurement."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Packets of all hosts: ``sent`` and ``received`` by their devices, ``dropped`` by ports where that is known.
+    """The packets of all hosts: ``sent`` and ``received`` by devices, ``dropped`` by ports if known.
 
-    ``under_way`` are the others: in queues and CPUs at the end of the window, less those at its beginning. Those that
-    arrive for a QP that has ended meanwhile stay among them: rxe drops them, and counts them nowhere.
+    ``under_way`` are the others: those in queues and CPUs at the end of the window, less those at its beginning. It
+    includes packets for a QP that has ended meanwhile: rxe drops these without counting them.
     """
 
     sent: int
     received: int
     dropped: int | None
-    """None where no port counts drops."""
+    """None if no port counts drops."""
 
     @property
     def under_way(self) -> int:
-        """What is neither received nor known to be dropped; below 0 when there was more at the beginning."""
+        """Packets neither received nor known to be dropped; negative if more were under way at the beginning."""
         return self.sent - self.received - (self.dropped or 0)
 
     def __str__(self) -> str:
@@ -42,10 +42,10 @@ class Balance:
 
 
 class Meter:
-    """Reads the counters of devices when what is measured begins and when it ends; to begin anew forgets the old."""
+    """Reads device counters at the beginning and end of a measurement; ``begin`` discards earlier values."""
 
     def __init__(self, names: Mapping[str, str], drops: Callable[[], int] | None = None) -> None:
-        """``names`` are what the host of each device is called; ``drops`` has all packets that ports ever dropped."""
+        """``names`` maps a device to its host's name; ``drops`` returns the total of packets dropped by ports."""
         self._names = names
         self._drops = drops or (lambda: 0)
         self._knows_drops = drops is not None
@@ -59,41 +59,41 @@ class Meter:
         self._counters.close()
 
     def begin(self) -> None:
-        """What is measured begins now."""
+        """Begin the measurement."""
         self._began, self._before = time.monotonic(), self._counters.read()
         self._ended, self._after = self._began, self._before
         self._dropped_before = self._dropped = self._drops()
 
     def end(self) -> None:
-        """It ends now."""
+        """End the measurement."""
         self._after = self._counters.read()
-        self._ended = time.monotonic()  # read late, it was counted for longer, never for shorter
+        self._ended = time.monotonic()  # after the counters: a late read makes the window longer, never shorter
         self._dropped = self._drops()
 
     @property
     def seconds(self) -> float:
-        """How long was measured."""
+        """The length of the measurement."""
         return self._ended - self._began
 
     def balance(self) -> Balance:
-        """Where the packets of the window are."""
+        """Return where the packets of the window are."""
         grown = self.moved().values()
         sent, received = (sum(host.get(name, 0) for host in grown) for name in ("sent_pkts", "rcvd_pkts"))
         return Balance(sent, received, self._dropped - self._dropped_before if self._knows_drops else None)
 
     def grown(self, device: str, counter: str) -> int:
-        """By how much one counter of a device grew; KeyError when the device is not read."""
+        """Return the growth of a device's counter; KeyError if the device is not measured."""
         return self._after[device].get(counter, 0) - self._before[device].get(counter, 0)
 
     def rate(self, device: str, counter: str, until: float = math.inf) -> float | None:
-        """What a counter grew by in a second, when it did so before ``until``; None when the device is not read."""
+        """Return a counter's growth per second, all of it before ``until``; None if the device is not measured."""
         seconds = min(self._ended, until) - self._began
         if device not in self._names or seconds <= 0:
             return None
         return self.grown(device, counter) / seconds
 
     def moved(self) -> dict[str, dict[str, int]]:
-        """By how much each counter of each host grew meanwhile, without those that did not."""
+        """Return the growth of each host's counters, without those that did not grow."""
         return {
             name: device_counters.moved(self._before[device], self._after[device])
             for device, name in self._names.items()
@@ -102,9 +102,9 @@ class Meter:
 
 @dataclass(slots=True)
 class MeasureWindow:
-    """The common window of pairs that each measure for ``seconds``, from ``margin`` after their first packet on.
+    """The common window of pairs that each measure for ``seconds``, from ``margin`` after their first packet.
 
-    It is from when the first of them begins until the last ends; ``meter`` is read at both.
+    The window lasts from the first pair's start to the last pair's end; ``meter`` is read at both.
     """
 
     exchanges: Sequence[Exchange]
@@ -115,9 +115,10 @@ class MeasureWindow:
     ended: bool = False
 
     def rate(self, device: str, counter: str) -> float | None:
-        """What a counter grew by in a second while they transferred; None when it was never read meanwhile.
+        """Return a counter's growth per second during the transfers; None if it was not read meanwhile.
 
-        Who has no CPU may read it late: what it grew by came before the margin behind the last of them was over.
+        Without a free CPU the read may be late. All growth then came before the end of the margin after the last
+        pair.
         """
         began = [exchange.began_at for exchange in self.exchanges if exchange.began_at]
         if not self.begun or not began:
@@ -125,7 +126,7 @@ class MeasureWindow:
         return self.meter.rate(device, counter, max(began) + self.seconds + 2 * self.margin)
 
     def look(self) -> float:
-        """Read the meter if its moment has come; return in how many seconds to look again."""
+        """Read the meter if it is due; return the seconds until the next call."""
         began = [exchange.began_at for exchange in self.exchanges if exchange.began_at]
         if not began:
             return RESOLUTION
