@@ -1,4 +1,4 @@
-"""Live terminal views: a running fabric and recordings. The only room that uses Textual.
+"""Live terminal views of running fabrics and of recordings. The only package that uses Textual.
 
 Start at ``top_app`` and ``replay_app``; ``viewer`` holds the tables that both show::
 

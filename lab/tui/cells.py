@@ -1,4 +1,4 @@
-"""Figures as they stand in a table: short, with their unit, and nothing where there is nothing."""
+"""Values as text for table cells: short, with their unit, empty if there is no value."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from lab.telemetry.read.measures import Measure
 
 NOTHING: Final = "·"
-"""What stands for 0: a table of an idle fabric is quiet, and what moves is seen."""
+"""Shown instead of 0, so that active ports stand out in the table of an idle fabric."""
 
 
 def cell(measure: Measure, value: float) -> str:
-    """A figure as text; "" where there is none."""
+    """Return a value as text; "" for NaN."""
     if math.isnan(value):
         return ""
     if not value:
@@ -24,7 +24,7 @@ def cell(measure: Measure, value: float) -> str:
 
 
 def rows(look: Snapshot, column: int, *, descending: bool) -> list[tuple[str, ...]]:
-    """A line for each name, by a column (0 is the name); who has no figure there comes last."""
+    """Return a line for each name, sorted by a column (0 is the name); lines without a value in it come last."""
     lines = [(name, *values) for name, values in zip(look.names, look.values.tolist(), strict=True)]
     lines.sort(key=lambda line: natural(line[0]))
     if column:
@@ -40,5 +40,5 @@ def rows(look: Snapshot, column: int, *, descending: bool) -> list[tuple[str, ..
 
 
 def natural(name: str) -> list[tuple[str, int]]:
-    """For sorting: leaf2 before leaf10."""
+    """Return a sort key that puts leaf2 before leaf10."""
     return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]

@@ -1,4 +1,4 @@
-"""What one port did: a curve of each figure that ever moved, and the figures of each look, the latest first."""
+"""The history of one port: a bar chart of each measure that was ever not 0, and a table, the latest values first."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 MOST: Final = 240
-"""Looks that are shown."""
+"""Maximum number of samples shown."""
 
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def bars(values: Sequence[float], width: int) -> str:
-    """Values as bars on a line of at most ``width``: 0 is the lowest bar, the highest value the full one.
+    """Return values as bars on a line of at most ``width``: 0 is the lowest bar, the highest value a full one.
 
-    Where there are more values than room, neighbours share a bar, which shows the highest of them.
+    If there are more values than columns, neighbours share a bar, which shows the highest of them.
     """
     count = min(len(values), width)
     edges = [len(values) * place // count for place in range(count + 1)] if count else []
@@ -47,22 +47,22 @@ def bars(values: Sequence[float], width: int) -> str:
 
 
 class Curve(Widget):
-    """A line of bars, as high as the values that it is given."""
+    """A line of bars."""
 
     def plot(self, values: Sequence[float]) -> None:
-        """Show these, the oldest first."""
+        """Show these values, the oldest first."""
         self._values = values
         self.refresh()
 
     def render(self) -> Text:
-        """As many bars as there is room for."""
+        """Render as many bars as fit."""
         return Text(bars(self._values, self.size.width))
 
     _values: Sequence[float] = ()
 
 
 class History(Screen[None]):
-    """The figures of one line of a sheet, up to a moment."""
+    """The history of one line of a sheet, up to a time."""
 
     CSS = """
     .curve { height: 1; }
@@ -77,7 +77,7 @@ class History(Screen[None]):
         self._film, self._sheet, self.of, self._at = film, sheet, name, at
 
     def compose(self) -> ComposeResult:
-        """Curves, and the figures below them."""
+        """Compose the bars, and the table of values below them."""
         of = of_time(self._film.time)
         order = f"the latest first{', seconds' if of else ''}{of}"
         yield Static(f"{printable(self.of)}, {order}", id="of", markup=False)
@@ -89,12 +89,12 @@ class History(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Show what there is until now."""
+        """Show the history up to the initial time."""
         self.show(self._at)
         self.query_one("#past-lines").focus()
 
     def show(self, at: int) -> None:
-        """Show what there is until then."""
+        """Show the history up to a time."""
         self._at = at
         looks = self._film.history(self._sheet, at, MOST)
         values = np.array([list(look.of(self.of).values()) for look in looks]).reshape(len(looks), -1)
@@ -113,14 +113,14 @@ class History(Screen[None]):
         self.query_one("#past-lines", Lines).show(told)
 
     def on_lines_sorted(self, message: Lines.Sorted) -> None:
-        """By time, whatever is asked for: it is a history."""
+        """Ignore the requested order: a history is sorted by time."""
         message.stop()
         self.show(self._at)
 
     def on_lines_asked(self, message: Lines.Asked) -> None:
-        """There is no more to see of a moment."""
+        """Ignore the request: a line of a history has no details."""
         message.stop()
 
     def action_close(self) -> None:
-        """Back to the tables."""
+        """Return to the tables."""
         self.dismiss()

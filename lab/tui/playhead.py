@@ -1,4 +1,4 @@
-"""Where a replay is: a moment that moves by itself at some speed, forwards or backwards, or is put somewhere."""
+"""The position of a replay: moves forwards or backwards at some speed, or jumps."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ROUTINE: Final = {
     "paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops", "marked",
     "qp",
 }  # fmt: skip
-"""Kinds of events that ports and devices tell of by the hundred: the first of a series is one to jump to."""
+"""Kinds of events that ports and devices report by the hundred: only the first of a series is a mark."""
 _SERIES: Final = _NS
-"""A pause, or whatever it is, of the same port within this time is of the same series."""
+"""Events of the same kind and port within this time belong to the same series."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayheadMark:
-    """A moment to jump to."""
+    """A time to jump to."""
 
     ns: int
     text: str
@@ -35,7 +35,7 @@ class PlayheadMark:
 
 @dataclass
 class Playhead:
-    """Times are ns of CLOCK_MONOTONIC; ``speed`` is seconds of the recording in a second."""
+    """Times are in ns of CLOCK_MONOTONIC; ``speed`` is seconds of the recording per second."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ class Playhead:
     playing: bool = True
 
     def advance(self, seconds: float) -> None:
-        """So much time has passed for whoever looks on; at either end it stands still."""
+        """Move by the given seconds of real time; stop at either end."""
         if not self.playing:
             return
         step = round(seconds * self.speed * _NS)
@@ -54,21 +54,21 @@ class Playhead:
             self.playing = False
 
     def put(self, at: int) -> None:
-        """Be there, or at the end that is nearest."""
+        """Move to a time, limited to the start and end."""
         self.at = min(max(at, self.start), self.end)
 
     def faster(self, factor: float) -> None:
-        """Multiply the speed, within what makes sense."""
+        """Multiply the speed, within its limits."""
         self.speed = min(max(self.speed * factor, SLOWEST), FASTEST)
 
     def toggle(self) -> None:
-        """Stand still, or go on; from the end it goes on from the other end."""
+        """Pause or resume; at the end, restart from the other end."""
         if not self.playing and self.at == (self.start if self.backwards else self.end):
             self.at = self.end if self.backwards else self.start
         self.playing = not self.playing
 
     def jump(self, moments: Sequence[int], by: int) -> None:
-        """Stand still at the next (1) or the last (-1) of some moments in order of time; at none stay."""
+        """Pause at the next (1) or previous (-1) of some times, which are sorted; stay if there is none."""
         self.playing = False
         place = bisect_right(moments, self.at) if by > 0 else bisect_left(moments, self.at) - 1
         if 0 <= place < len(moments):
@@ -76,9 +76,9 @@ class Playhead:
 
 
 def marks_of(recording: Recording) -> list[PlayheadMark]:
-    """Where one may want to jump to, by time: phases, commands, and events that are not one of a series.
+    """Return the marks of a recording by time: phases, commands, and events without repetitions in a series.
 
-    What was injected is not among them: who replays a run to find out would be told.
+    Injected faults are not marks: they would give away the answer to users who search for the cause.
     """
     found = [PlayheadMark(phase.start, f"phase {phase.name}", phase=True) for phase in recording.phases]
     found += [

@@ -1,4 +1,4 @@
-"""A recording in the tables of the live view: at any speed, either way, moment by moment."""
+"""Replay of a recording in the tables of the live view: any speed, both directions, single steps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 _SHOWN_EVERY: Final = 0.1
 _LATELY: Final = 3
-"""Marks that are told below the tables."""
+"""Number of marks shown below the tables."""
 
 
 class Replay(Viewer):
-    """Plays a recording; ``head`` says where it is."""
+    """Plays a recording; ``head`` is its position."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "play", "play/pause"),
@@ -38,7 +38,7 @@ class Replay(Viewer):
     ]
 
     def __init__(self, film: RecordedFilm, sort: str = "tx_bps", *, at: float = 0.0, speed: float = 1.0) -> None:
-        """``at`` is where it begins, in seconds of the recording."""
+        """``at`` is the start position, in seconds of the recording."""
         super().__init__(film, sort)
         self._film = film
         self._zero = film.recording.clock.start
@@ -50,16 +50,16 @@ class Replay(Viewer):
 
     @property
     def moments(self) -> list[int]:
-        """When something happens that one can jump to, ns of CLOCK_MONOTONIC."""
+        """The times of all marks, in ns of CLOCK_MONOTONIC."""
         return [mark.ns for mark in self._marks]
 
     def on_mount(self) -> None:
-        """Play from now on."""
+        """Start to play."""
         super().on_mount()
         self.set_interval(_SHOWN_EVERY, self._go_on)
 
     def headline(self) -> str:
-        """Where it is, in which phase, and how it moves."""
+        """Return the position, phase and speed."""
         phases = [mark.text for mark in self._marks if mark.phase and mark.ns <= self.at]
         way = "◀" if self.head.backwards else "▶"
         moves = f"{way} x{self.head.speed:g}" if self.head.playing else f"‖ x{self.head.speed:g}"
@@ -69,7 +69,7 @@ class Replay(Viewer):
         return f"{self.film.name}  {where}  {moves}  {phases[-1] if phases else ''}{incomplete}"
 
     def told(self) -> str:
-        """The last that happened until then."""
+        """Return the last marks before the position."""
         past = self._marks[: bisect_right(self._marks, self.at, key=lambda mark: mark.ns)]
         return "\n".join(f"{(mark.ns - self._zero) / _NS:9.3f} s  {mark.text}" for mark in past[-_LATELY:])
 
@@ -79,7 +79,7 @@ class Replay(Viewer):
         self._draw()
 
     def action_turn(self) -> None:
-        """The other way."""
+        """Change the direction."""
         self.head.backwards = not self.head.backwards
         self._draw()
 
@@ -89,17 +89,17 @@ class Replay(Viewer):
         self._draw()
 
     def action_step(self, by: int) -> None:
-        """A sample on, or back."""
+        """Step to the next or previous sample."""
         self.head.jump(self._film.times.tolist(), by)
         self._draw()
 
     def action_phase(self, by: int) -> None:
-        """Where the next phase begins, or the one before."""
+        """Jump to the beginning of the next or previous phase."""
         self.head.jump([mark.ns for mark in self._marks if mark.phase], by)
         self._draw()
 
     def action_event(self, by: int) -> None:
-        """Where the next thing happens, or the one before."""
+        """Jump to the next or previous mark."""
         self.head.jump(self.moments, by)
         self._draw()
 

@@ -1,4 +1,4 @@
-"""A table whose lines move while somebody looks at one: the cursor stays on its line, or at the top where it was."""
+"""A table with changing lines: the cursor stays on its line, or at the top if it was there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Lines(DataTable[Text]):
-    """Lines that are shown anew from time to time, each with a name in its first column, by which they are known."""
+    """A table that is updated regularly; the first column is the unique name of a line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sort", "sort by column"),
@@ -25,10 +25,10 @@ class Lines(DataTable[Text]):
     ]
 
     class Sorted(Message):
-        """Somebody wants the lines by another column, or the other way round."""
+        """The user chose another column or direction of sorting."""
 
     class Asked(Message):
-        """Somebody wants to see more of the line of this name."""
+        """The user asked for the history of the line of this name."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -43,11 +43,11 @@ class Lines(DataTable[Text]):
         self._place = ("", Coordinate(0, 0))
 
     def on_mount(self) -> None:
-        """The header comes first."""
+        """Draw the header."""
         self._head()
 
     def show(self, lines: Sequence[tuple[str, ...]]) -> None:
-        """Show these; what is as it was is not drawn again."""
+        """Show these lines; unchanged cells are not redrawn."""
         if [line[0] for line in lines] == [line[0] for line in self._shown]:
             for row, (line, before) in enumerate(zip(lines, self._shown, strict=True)):
                 for column, (text, old) in enumerate(zip(line, before, strict=True)):
@@ -59,25 +59,25 @@ class Lines(DataTable[Text]):
 
     @property
     def chosen(self) -> str:
-        """The name of the line that the cursor is on; "" without any."""
+        """The name of the line at the cursor; "" without lines."""
         return self._shown[self.cursor_row][0] if 0 <= self.cursor_row < len(self._shown) else ""
 
     @property
     def lines(self) -> Sequence[tuple[str, ...]]:
-        """What is shown, in its order."""
+        """The lines shown, in order."""
         return self._shown
 
     def action_sort(self) -> None:
-        """By the column that the cursor is in; the other way round, when it is sorted by that."""
+        """Sort by the column of the cursor; reverse the order if sorted by it already."""
         self._sort(self.cursor_column)
 
     def action_history(self) -> None:
-        """More of the line that the cursor is on."""
+        """Request the history of the line at the cursor."""
         if self.chosen:
             self.post_message(self.Asked(self.chosen))
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """A click on a title sorts by it."""
+        """Sort by the title that was clicked."""
         self._sort(event.column_index)
 
     def _sort(self, column: int) -> None:

@@ -1,4 +1,4 @@
-"""The live view: samples are read as they come, and the tables drawn twice a second."""
+"""The live view: reads samples as they arrive, and redraws the tables twice a second."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK: Final = 1 << 16
 
 
 class Top(Viewer):
-    """A fabric as it runs; ``source`` is where its sampler writes to. ``error`` says why it ended by itself."""
+    """A running fabric; ``source`` is the output of its sampler. ``error`` is set if it ended by itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "hold", "hold still")]
 
@@ -33,29 +33,29 @@ class Top(Viewer):
         self._held = False
         self.error: OperationFailed | None = None
         self.ended = False
-        """Whether the samples ended before anybody left."""
+        """Whether the samples ended before the user quit."""
 
     def on_mount(self) -> None:
-        """Read from now on."""
+        """Start to read samples."""
         super().on_mount()
         os.set_blocking(self._source, False)
         asyncio.get_running_loop().add_reader(self._source, self._read)
         self.set_interval(_SHOWN_EVERY, self._renew)
 
     def headline(self) -> str:
-        """Whose samples these are, and how long they have come."""
+        """Return the fabric's name, and the time since the first sample."""
         held = "  held still" if self._held else ""
         return f"{self.film.name}  {(self.at - self.film.start) / _NS:.1f} s{of_time(self.film.time)}{held}"
 
     def action_hold(self) -> None:
-        """Draw no more, or go on."""
+        """Pause or resume drawing."""
         self._held = not self._held
         self.show()
 
     def _renew(self) -> None:
         if not self._held:
             self.at = self._live.end
-            for sheet in SHEETS:  # also what is not seen has a history
+            for sheet in SHEETS:  # hidden sheets have a history, too
                 self._live.look(sheet, self.at)
             self.show()
 

@@ -1,4 +1,4 @@
-"""The tables of a fabric, by ports, devices, sessions and QPs: what ``rocelab top`` and ``rocelab replay`` share."""
+"""The tables of a fabric by ports, devices, sessions and QPs, for ``rocelab top`` and ``rocelab replay``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class Viewer(App[None]):
-    """Shows a film at a moment; who drives it says which, and calls ``show`` when that is another."""
+    """Shows a film at the time ``at``; subclasses set it and call ``show``."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -49,7 +49,7 @@ class Viewer(App[None]):
     ]
 
     def __init__(self, film: Film, sort: str = "tx_bps") -> None:
-        """``sort`` is the measure that ports are sorted by at first, or ``port``."""
+        """``sort`` is the measure by which ports are sorted at first, or ``port``."""
         super().__init__()
         self.film = film
         self.at = film.end
@@ -57,7 +57,7 @@ class Viewer(App[None]):
         self._sort_by = names.index(sort)
 
     def compose(self) -> ComposeResult:
-        """A line that says what is shown, the tables, what happened, and the keys."""
+        """Compose the headline, the tables, the recent events, and the keys."""
         yield Static(id="line", markup=False)
         with TabbedContent(initial=PORTS.name):
             for sheet in SHEETS:
@@ -73,7 +73,7 @@ class Viewer(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Signals that ask to end are keys like any other: the terminal is given back as it was."""
+        """Handle termination signals like the quit key, so that the terminal is restored."""
         loop = asyncio.get_running_loop()
         for number in _ENDING if not self.is_headless else ():
             loop.add_signal_handler(number, self.action_leave)
@@ -81,7 +81,7 @@ class Viewer(App[None]):
         self.query_one(f"#{PORTS.name}-lines").focus()
 
     def show(self) -> None:
-        """Draw the moment ``at``."""
+        """Draw the tables at the time ``at``."""
         self.query_one("#line", Static).update(printable(self.headline()))
         self.query_one("#told", Static).update(printable(self.told()))
         open_ = self.query_one(TabbedContent).active
@@ -96,34 +96,34 @@ class Viewer(App[None]):
             self.screen.show(self.at)
 
     def headline(self) -> str:
-        """What is shown, on a line."""
+        """Return the headline."""
         return self.film.name
 
     def told(self) -> str:
-        """What happened lately."""
+        """Return recent events."""
         return ""
 
     def action_tab(self, name: str) -> None:
-        """Go to a table, also from a history."""
+        """Switch to a table, also from a history."""
         if isinstance(self.screen, History):
             self.pop_screen()
         self.query_one(TabbedContent).active = name
         self.query_one(f"#{name}-lines").focus()
 
     def action_leave(self) -> None:
-        """End."""
+        """Quit."""
         self.exit()
 
     def on_tabbed_content_tab_activated(self) -> None:
-        """What comes to be seen is drawn."""
+        """Draw the table that becomes visible."""
         self.show()
 
     def on_lines_sorted(self) -> None:
-        """Lines come in another order."""
+        """Redraw the lines in the new order."""
         self.show()
 
     def on_lines_asked(self, asked: Lines.Asked) -> None:
-        """The history of a port or device; sessions and queue pairs have none."""
+        """Open the history of a port or device; sessions and queue pairs have none."""
         for sheet in SHEETS:
             if self.query_one(TabbedContent).active == sheet.name:
                 self.push_screen(History(self.film, sheet, asked.name, self.at))
@@ -154,5 +154,5 @@ class Viewer(App[None]):
         return name, standing.kind, standing.state, far, standing.program, self._lasts(standing.since)
 
     def _lasts(self, since: int, *, exact: bool = True) -> str:
-        """How long something has been so at the moment that is shown; longer than that where nobody knows."""
+        """Return for how long a state has lasted at the shown time; ``> `` if its start is unknown."""
         return f"{'' if exact else '> '}{max(0, self.at - since) / _NS:.1f} s"
