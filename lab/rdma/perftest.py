@@ -55,8 +55,8 @@ def measure_bandwidth(
     ``meter`` then has the counters of the measured window. A pair that completes no message in the duration raises
     OperationFailed, which names its QP; with ``Patience(silence=True)`` its goodput is 0.
 
-    Raises UsageError if the interfaces are too small for ``test.mtu``, EnvironmentLacks if perftest or a device is
-    missing, and OperationFailed, naming the pair, if any run fails or its report cannot be read.
+    UsageError if the interfaces are too small for ``test.mtu``; EnvironmentLacks if perftest or a device is missing;
+    OperationFailed, naming the pair, if any run fails or its report cannot be read.
     """
     if test.duration is None:
         length, seconds = ["--iters", str(test.iterations), "--noPeak"], None

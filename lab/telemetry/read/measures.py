@@ -95,7 +95,7 @@ class Reduction(StrEnum):
 
 
 class MeasureScope(StrEnum):
-    """What a measure belongs to: a port, one of its eight priorities, queues or groups, an RDMA device, or a node."""
+    """The object with a measure: a port, one of its eight priorities, queues or groups, an RDMA device, or a node."""
 
     PORT = "port"
     PRIORITY = "priority"

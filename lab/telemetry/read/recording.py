@@ -67,7 +67,7 @@ class RecordedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCommand:
-    """A command that the caller ran: its node, arguments, output and exit code. Times as of events."""
+    """A command that the caller ran: its node, arguments, output and exit code; times are like those of events."""
 
     ns: int
     end_ns: int

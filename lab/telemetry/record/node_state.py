@@ -1,7 +1,7 @@
 """A snapshot of a fabric's state: forwarding tables and configuration.
 
-Each node has links, routes and neighbours in the format of ``ip -json``, the FDB in that of ``bridge -json``, the
-running configuration of each FRR daemon, and the QoS of its ports.
+Each node has links, routes and neighbours in the format of ``ip -json``, and the FDB in that of ``bridge -json``. It
+also has the running configuration of each FRR daemon, and the QoS of its ports.
 """
 
 from __future__ import annotations
