@@ -1,4 +1,4 @@
-"""Every kind of fault, by its name, in the order in which a reader meets them."""
+"""The catalogue: all kinds of faults by name, in the order of lists."""
 
 from __future__ import annotations
 

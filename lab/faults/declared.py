@@ -1,4 +1,4 @@
-"""Faults that a topology declares: checked with its file, and injected when the fabric runs."""
+"""Faults declared in a topology: validated with the file, and injected once the fabric runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from lab.model.topology import DeclaredFault, Topology
     from lab.model.values.yamltext import Path
 
-# All kinds of faults take a while to import, and most topologies declare none.
+# Imports are deferred: all kinds take a while to import, and most topologies declare none.
 
 
 def check(topology: Topology) -> Iterator[SpecFinding]:
-    """What of the declared faults means nothing, in the words of the file: kinds, places, parameters and times.
+    """Yield findings for invalid kinds, places, parameters and times of declared faults, in the file's terms.
 
-    What only a running fabric tells, as whether its ports are lossless, is told when they are injected.
+    Conditions that need a running fabric, for example whether its ports are lossless, are checked at injection.
     """
     for number, fault in enumerate(topology.faults):
         yield from _problems(topology, fault, ("faults", number))
@@ -57,21 +57,21 @@ def _problems(topology: Topology, fault: DeclaredFault, at: Path) -> Iterator[Sp
 
 
 def _told(error: UsageError) -> tuple[str, str]:
-    """The options of the command are keys here."""
+    """Return an error's message and remedy, with command options replaced by the keys of the file."""
     return error.message.replace("--", ""), error.remedy.replace("--for", "for").replace("--every", "every")
 
 
 def timing_of(fault: DeclaredFault) -> Timing:
-    """When it comes and goes; UsageError for what does not fit together."""
+    """Return the timing of a declared fault. Raises UsageError for an invalid combination."""
     from lab.faults.timing import Timing  # noqa: PLC0415
 
     return Timing(fault.after, fault.lasting, fault.every, fault.times, fault.seed)
 
 
 def inject(fabric: Fabric, waiting: Waiting | None = None) -> None:
-    """Break a fabric that ``up`` has built as its topology says; what comes and goes does so in the background.
+    """Inject the declared faults of a fabric that ``up`` has built. Timed faults run in the background.
 
-    On any failure the fabric is taken down, as ``lifecycle.up`` does. Errors as of ``engine.inject``.
+    On any failure the fabric is taken down, as in ``lifecycle.up``. Raises the errors of ``fault_engine.inject``.
     """
     if not fabric.topology.faults:
         return
@@ -91,7 +91,7 @@ def inject(fabric: Fabric, waiting: Waiting | None = None) -> None:
 
 
 def _words(fault: DeclaredFault) -> Iterator[str]:
-    """Parameters and times as ``rocelab fault inject`` takes them."""
+    """Yield parameters and times as arguments of ``rocelab fault inject``."""
     for name, value in fault.parameters.items():
         yield f"{name}={str(value).lower() if isinstance(value, bool) else value}"
     times = {"--after": fault.after, "--for": fault.lasting, "--every": fault.every}

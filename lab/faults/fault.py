@@ -1,4 +1,4 @@
-"""What a fault is: a kind, a place and parameters in a running fabric, and three steps: look, inject, heal."""
+"""The base class of faults: a kind, a place and parameters in a running fabric, with look, inject and heal."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from lab.model.topology import Endpoint
 
 Before: TypeAlias = "Mapping[str, Any]"
-"""What a fault will change, as it was: plain data that JSON keeps."""
+"""The state before a fault, as plain data for JSON."""
 
 
 class Parameters(BaseModel):
-    """How a fault is: every key with its meaning, default and bounds. Written with hyphens for underscores."""
+    """The parameters of a kind: each has a meaning, a default and bounds. Hyphens replace underscores in input."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -36,9 +36,9 @@ P = TypeVar("P", bound=Parameters)
 
 @dataclass(frozen=True)
 class Fault(ABC, Generic[P]):
-    """One fault of the kind that the class is. What it does to a fabric is in the ledger before it is done.
+    """A fault of one kind. Its effect on the fabric is recorded in the ledger before it is injected.
 
-    The docstring of each kind is what ``rocelab fault show`` says of it: its first line is for lists.
+    ``rocelab fault show`` prints the docstring of each kind; lists show its first line.
     """
 
     fabric: Fabric
@@ -49,40 +49,41 @@ class Fault(ABC, Generic[P]):
     form: ClassVar[Form]
     parameters: ClassVar[type[Parameters]]
     instant: ClassVar[bool] = False
-    """Whether it is over once it has happened: nothing is left to heal."""
+    """Whether the fault is a single event, with nothing to heal."""
 
     @abstractmethod
     def claims(self) -> frozenset[str]:
-        """What of the fabric it changes, in words; two faults that claim the same are refused."""
+        """Return the settings that the fault changes, as phrases. Two faults with a common claim are refused."""
 
     @abstractmethod
     def look(self) -> Before:
-        """What is there now and will be put back. It touches nothing.
+        """Return the current state, which ``heal`` restores. Changes nothing.
 
-        UsageError for what this fabric, place or moment cannot have, EnvironmentLacks for what the machine lacks.
+        Raises UsageError if this fabric, place or state does not allow the fault, EnvironmentLacks if the machine
+        lacks a feature.
         """
 
     @abstractmethod
     def inject(self, before: Before) -> None:
-        """Break it."""
+        """Inject the fault."""
 
     @abstractmethod
     def heal(self, before: Before) -> None:
-        """Put back what ``look`` saw, also where ``inject`` was cut short; can be repeated."""
+        """Restore the state from ``look``, even after an interrupted ``inject``. Can be repeated."""
 
     @classmethod
     def summary(cls) -> str:
-        """What the kind is, in a line."""
+        """Return the first line of the kind's docstring, without the full stop."""
         return (cls.__doc__ or "").partition("\n")[0].rstrip(".")
 
     @property
     def end(self) -> Endpoint:
-        """The end of a link that it is about, or the first of them."""
+        """The first link end of the place."""
         return self.place.ends[0]
 
     @property
     def namespace(self) -> Namespace:
-        """That of the node that it is about."""
+        """The network namespace of the place's node."""
         return self.fabric.namespace(self.place.node)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Faults in a running fabric: each is written down, injected, and healed to what was there before."""
+"""The fault engine: records faults of a running fabric in the ledger, injects them, and restores the state before."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 def inject(
     fabric: Fabric, wish: FaultRequest, *, holder: Holder | None = None, waiting: Waiting | None = None
 ) -> Entry:
-    """Break it as wished, and return what is in the ledger now; on any failure the fabric is as it was.
+    """Inject a fault and return its ledger entry. On any failure the fabric is unchanged.
 
-    With a ``holder`` it lasts no longer than that process. Another command that has the fabric is waited for as in
-    ``lifecycle.up``. UsageError when the wish means nothing here, cannot be had, or is against a fault that is there,
-    and in a lab that was adopted.
+    With a ``holder`` the fault lasts no longer than that process. A command that holds the fabric is waited for, as
+    in ``lifecycle.up``. Raises UsageError for an invalid request, a conflict with an existing fault, or an adopted
+    lab.
     """
     refuse_change(fabric, "breaks")
     understand(fabric, wish)
@@ -49,7 +49,7 @@ def _inject(fabric: Fabric, ledger: Ledger, entry: Entry) -> Entry:
     try:
         fault.inject(entry.before)
     except BaseException:
-        fault_of(replace(fabric), entry).heal(entry.before)  # a fabric knows no more than when it was first asked
+        fault_of(replace(fabric), entry).heal(entry.before)  # a copy without cached state
         ledger.healed(entry)
         raise
     entry = ledger.injected(entry)
@@ -67,9 +67,10 @@ def attend(  # noqa: PLR0913 - what, when, and who is told
     *,
     changed: Callable[[str, Entry], None] = lambda _did, _entry: None,
 ) -> int:
-    """Inject and heal by the clock until that is over or ``wait`` says no; return how often it came.
+    """Inject and heal a fault by its timing until ``wait`` returns False; return the number of injections.
 
-    ``changed`` is called after each ``inject`` and ``heal``. What is to last stays. Errors as of ``inject``.
+    With a duration each injection is healed; without one the fault stays. ``changed`` is called after each injection
+    and healing. Raises the errors of ``inject``.
     """
     if understand(fabric, wish).instant and timing.lasting is not None:
         raise UsageError(f"{wish.kind} is over once it has happened", "leave --for out")
@@ -97,16 +98,16 @@ def attend(  # noqa: PLR0913 - what, when, and who is told
 
 
 def _end(fabric: Fabric, entry: Entry, waiting: Waiting | None) -> None:
-    """Somebody else may have healed it meanwhile."""
+    """Heal the fault, unless another process has done so."""
     if any(each.number == entry.number for each in running(fabric)):
         heal(fabric, [entry.number], waiting)
 
 
 def heal(fabric: Fabric, numbers: Iterable[int] | None = None, waiting: Waiting | None = None) -> list[Entry]:
-    """Undo the faults with these numbers, or all, the last first, and return them.
+    """Heal the faults with these numbers, or all, in reverse order, and return them.
 
-    UsageError for a number that no fault has. One that cannot be undone does not keep the others: its error comes
-    last.
+    Raises UsageError for an unknown number. If one fault cannot be healed, the others still are; the error is raised
+    at the end.
     """
     there = running(fabric)
     chosen = list(there) if numbers is None else [_numbered(there, number) for number in numbers]
@@ -119,20 +120,20 @@ def heal(fabric: Fabric, numbers: Iterable[int] | None = None, waiting: Waiting 
 
 
 def _dismiss(entries: Iterable[Entry]) -> None:
-    """End those who inject and heal by the clock, who heal what is there when they are asked to end."""
+    """Stop the processes that run timed faults. They heal their active faults when they are stopped."""
     for entry in entries:
         if entry.timing and entry.holder is not None and entry.holder.pid != os.getpid():
             process.dismiss(entry.holder.pid, meant=lambda _, holder=entry.holder: holder.lives)  # type: ignore[misc]
 
 
 def abandoned(fabric: Fabric) -> list[Entry]:
-    """Faults whose holder is gone, or that were on their way in or out when somebody was killed."""
+    """Return faults whose holder is gone, or whose injection or healing was interrupted."""
     entries = Ledger.of(fabric.state).entries()
     return [entry for entry in entries if not (entry.whole if entry.holder is None else entry.holder.lives)]
 
 
 def heal_abandoned(fabric: Fabric, waiting: Waiting | None = None) -> list[Entry]:
-    """Undo what nobody looks after any more; the next command about the fabric calls this."""
+    """Heal abandoned faults. The next command on the fabric calls this."""
     if not abandoned(fabric):
         return []
     with fabric.state.locked(waiting):
@@ -143,12 +144,12 @@ def heal_abandoned(fabric: Fabric, waiting: Waiting | None = None) -> list[Entry
 
 
 def running(fabric: Fabric) -> tuple[Entry, ...]:
-    """The faults that are there."""
+    """Return the active faults."""
     return Ledger.of(fabric.state).entries()
 
 
 def _still(fabric: Fabric) -> Fabric:
-    """The fabric with what earlier commands have changed meanwhile; UsageError when it is not there any more."""
+    """Return the fabric with the changes of earlier commands. Raises UsageError if it was taken down."""
     if not fabric.state.ready:
         raise UsageError(f"fabric {fabric.name} was taken down", "rocelab ls lists what runs")
     return replace(fabric)
@@ -182,7 +183,7 @@ def _numbered(entries: Sequence[Entry], number: int) -> Entry:
 
 
 def fault_of(fabric: Fabric, entry: Entry) -> Fault[Any]:
-    """The fault that an entry of the ledger is about."""
+    """Return the fault of a ledger entry."""
     return understand(fabric, FaultRequest(entry.kind, entry.place, entry.parameters))
 
 

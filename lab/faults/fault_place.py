@@ -1,4 +1,4 @@
-"""Where a fault can be, as people name it."""
+"""Places of faults: nodes, ports and links, parsed from their names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Form(Enum):
-    """What a kind of fault is about, and how that is written."""
+    """The form of a kind's place, with an example for users."""
 
     LINK = "leaf1--spine1, both directions, or leaf1:swp1, what leaves leaf1 there"
     END = "leaf1:swp1, one end of a link; leaf1--spine1 is its end at leaf1"
@@ -30,7 +30,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FaultPlace:
-    """What a fault is about: a node, and ends of links; of a link both, each standing for what it sends."""
+    """The place of a fault: a node and link ends. For a link, each of its two ends stands for what it sends."""
 
     name: str
     node: str
@@ -41,7 +41,7 @@ class FaultPlace:
 
 
 def find_place(topology: Topology, form: Form, name: str) -> FaultPlace:
-    """What ``name`` means to a kind of fault of this form; UsageError when it means nothing, or too much."""
+    """Return the place that ``name`` denotes for a form. Raises UsageError if there is none, or more than one."""
     if form in {Form.SWITCH, Form.HOST, Form.NODE}:
         return FaultPlace(name, _node(topology, form, name).name)
     if form is Form.PORTS:

@@ -1,4 +1,4 @@
-"""What somebody asks for: a kind, a place and parameters, as written; checked against a fabric before anything."""
+"""Fault requests: kind, place and parameters as written, checked against a fabric before any change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FaultRequest:
-    """A fault as people write it; parameters are those that were given."""
+    """A requested fault, with the parameters that were given."""
 
     kind: str
     place: str
@@ -34,19 +34,19 @@ class FaultRequest:
 
 
 def understand(fabric: Fabric, wish: FaultRequest) -> Fault[Any]:
-    """What a wish means in a fabric; UsageError and InvalidInput say what of it means nothing."""
+    """Return the requested fault. Raises UsageError or InvalidInput for invalid parts."""
     kind = find_kind(wish.kind)
     parameters = read_parameters(kind, wish.parameters)
     return kind(fabric, place_of(fabric.topology, kind, wish.place), parameters)
 
 
 def read_parameters(kind: type[Fault[Any]], written: Mapping[str, Any]) -> Parameters:
-    """The parameters of a kind; InvalidInput names all that are wrong."""
+    """Return the parameters of a kind. Raises InvalidInput that lists all invalid ones."""
     return read(kind.parameters, written, kind.name, f"rocelab fault show {kind.name}")
 
 
 def place_of(topology: Topology, kind: type[Fault[Any]], name: str) -> FaultPlace:
-    """What a place means to a kind; UsageError when it means nothing there."""
+    """Return the place that a name denotes for a kind. Raises UsageError for an invalid one."""
     try:
         return find_place(topology, kind.form, name)
     except UsageError as error:
@@ -54,14 +54,14 @@ def place_of(topology: Topology, kind: type[Fault[Any]], name: str) -> FaultPlac
 
 
 def find_kind(name: str) -> type[Fault[Any]]:
-    """The kind of this name; UsageError when there is none."""
+    """Return the kind with this name. Raises UsageError if there is none."""
     if name not in KINDS:
         raise UsageError(f"there is no kind of fault {name!r}", suggest(name, KINDS, "rocelab fault ls --kinds"))
     return KINDS[name]
 
 
 def parse_words(words: Iterable[str]) -> dict[str, str]:
-    """Parameters written ``name=value``; UsageError for a word that is not, or comes twice."""
+    """Parse parameters ``name=value``. Raises UsageError for a word of another form, or a duplicate name."""
     found: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")

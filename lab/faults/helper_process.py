@@ -1,6 +1,6 @@
-"""Programs that keep a fault up: each runs in the node that is at fault, and is known by a mark in its environment.
+"""Helper processes of faults: each runs in the faulty node, and is identified by a mark in its environment.
 
-The mark says whose it is before it runs, so that a program is found, and ended, whatever became of its starter.
+The mark is set before the program runs. So it can be found and ended even if its parent was killed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _MARK: Final = "ROCELAB_FAULT"
 _READY: Final = "ready\n"
 _PATIENCE: Final = 60.0
-"""Seconds until such a program has begun, or has ended because it cannot."""
+"""The maximum seconds until a helper has started, or has exited with an error."""
 
 
 def start(namespace: Namespace, mark: str, module: str, words: Sequence[str]) -> None:
-    """Run a module of this package in a node until ``end``; it says that it is ready before this returns.
+    """Run a module of this package in a node until ``end``. Returns once the helper reports that it is ready.
 
-    OperationFailed with its last words when it ends instead, and when it says nothing for a minute.
+    Raises OperationFailed with the helper's last output if it exits first, or if it is silent for a minute.
     """
     within = process.Surroundings("/", {**os.environ, _MARK: mark, "PYTHONPATH": _home()})
     argv = [sys.executable, "-m", module, *words]
@@ -44,11 +44,11 @@ def start(namespace: Namespace, mark: str, module: str, words: Sequence[str]) ->
             process.wait(program, _PATIENCE)
             rest = [line.strip(), *(text.strip() for text in said)]
             raise OperationFailed(f"{module} did not start in {namespace.name}: {rest[-1]}")
-    program.returncode = 0  # it is not waited for, and Popen need not say so when it is collected
+    program.returncode = 0  # avoids Popen's ResourceWarning: the helper keeps running
 
 
 def _first_line(program: process.Process, said: IO[str], what: str) -> str:
-    """What a program says first; one that is silent is ended."""
+    """Return the first line of a helper's output. A silent helper is killed, and OperationFailed raised."""
     heard = select.poll()
     heard.register(said, select.POLLIN)
     if not heard.poll(_PATIENCE * 1000):
@@ -59,7 +59,7 @@ def _first_line(program: process.Process, said: IO[str], what: str) -> str:
 
 
 def leave(fabric: Fabric, words: Sequence[str]) -> None:
-    """Leave ``rocelab fault inject WORDS`` running for as long as the fabric lives, without a terminal."""
+    """Start ``rocelab fault inject WORDS`` in the background, without a terminal, for the fabric's lifetime."""
     within = process.Surroundings("/", {**os.environ, "PYTHONPATH": _home()})
     argv = [sys.executable, "-m", "lab", "fault", "inject", *words, "--fabric", fabric.name]
     with cgroup.opened(fabric.state.groups / "@faults") as group:
@@ -67,7 +67,7 @@ def leave(fabric: Fabric, words: Sequence[str]) -> None:
 
 
 def say_ready() -> None:
-    """What such a program does when it has begun; what it prints afterwards nobody reads."""
+    """Report that this helper is ready, and discard its later output."""
     sys.stdout.write(_READY)
     sys.stdout.flush()
     with open(os.devnull, "w", encoding="ascii") as nowhere:  # noqa: PTH123
@@ -76,7 +76,7 @@ def say_ready() -> None:
 
 
 def end(namespace: Namespace, mark: str) -> None:
-    """End the programs with this mark in the node; fine when there is none."""
+    """End the helpers with this mark in a node, if there are any."""
     place = namespace.place
     found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
@@ -94,5 +94,5 @@ def _environment(pid: int) -> list[str]:
 
 
 def _home() -> str:
-    """Where this package is imported from."""
+    """Return the folder that contains this package, for PYTHONPATH."""
     return str(Path(__file__).parents[2])

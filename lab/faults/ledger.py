@@ -1,7 +1,7 @@
-"""The faults of a fabric on disk: what is there, what was there before, and who looks after it.
+"""The fault ledger of a fabric: active faults, the state before each, and its holder.
 
-A line is written before anything is changed and another when it is done, so that a fault can be healed however its
-injection ended. The file is in the fabric's folder, readable by root alone, and goes with the fabric.
+A line is written before each change and another when it is done. So a fault can be healed however its injection
+ended. The file is in the fabric's folder, readable by root only, and is removed with the fabric.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 _BEGUN: Final = "begun"
 _MODE: Final = 0o600
 _START_TIME: Final = 19
-"""Of /proc/PID/stat behind the name: in clock ticks since the machine began (proc_pid_stat(5), field 22)."""
+"""Index of the start time in /proc/PID/stat after the name, in clock ticks since boot (field 22)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process that looks after a fault: when it is gone the fault is nobody's, and is healed."""
+    """The process that a fault depends on. When it is gone, the fault is abandoned and will be healed."""
 
     pid: int
     started: int
 
     @classmethod
     def of(cls, pid: int) -> Self:
-        """The process that has this pid now."""
+        """Return the process that has this pid now."""
         return cls(pid, _started(pid))
 
     @classmethod
     def current(cls) -> Self:
-        """The calling process."""
+        """Return the calling process."""
         return cls.of(os.getpid())
 
     @property
     def lives(self) -> bool:
-        """Whether it still runs: a pid that was given to another began at another time."""
+        """Whether the process still runs. A reused pid has a different start time."""
         return self.started != 0 and _started(self.pid) == self.started
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A fault that is there, or was on its way in or out when somebody was ended."""
+    """A fault that is active, or whose injection or healing was interrupted."""
 
     number: int
     kind: str
@@ -58,9 +58,9 @@ class Entry:
     before: Mapping[str, Any] = field(default_factory=dict)
     holder: Holder | None = None
     whole: bool = False
-    """Whether its injection came to its end."""
+    """Whether the injection was completed."""
     timing: str = ""
-    """Of one that comes and goes, in words: the holder injects and heals it, each time as an entry of its own."""
+    """The timing of a timed fault, as text. Its holder injects it repeatedly, each time as a separate entry."""
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.place}"
@@ -68,17 +68,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The file, there or not. Who writes holds the fabric's lock."""
+    """The ledger file, which may not exist yet. Writers must hold the fabric's lock."""
 
     path: Path
 
     @classmethod
     def of(cls, state: FabricState) -> Self:
-        """The ledger of a fabric."""
+        """Return the ledger of a fabric."""
         return cls(state.faults)
 
     def entries(self) -> tuple[Entry, ...]:
-        """All faults that are not healed, in the order of their injection."""
+        """Return all faults that are not healed, in the order of injection."""
         found: dict[int, Entry] = {}
         for line in self._lines():
             number = line.pop("number")
@@ -96,7 +96,7 @@ class Ledger:
         return tuple(found.values())
 
     def begin(self, entry: Entry) -> Entry:
-        """Write down what is about to be changed, and number it."""
+        """Record a fault that is about to be injected, and return its entry with a number."""
         numbered = replace(entry, number=1 + max((line["number"] for line in self._lines()), default=0))
         holder = {"pid": entry.holder.pid, "started": entry.holder.started} if entry.holder else None
         self._write(
@@ -106,12 +106,12 @@ class Ledger:
         return numbered
 
     def injected(self, entry: Entry) -> Entry:
-        """It is done."""
+        """Record that the injection is complete."""
         self._write(number=entry.number, did="injected")
         return replace(entry, whole=True)
 
     def healed(self, entry: Entry) -> None:
-        """It is undone."""
+        """Record that the fault is healed."""
         self._write(number=entry.number, did="healed")
 
     def _write(self, **line: Any) -> None:
@@ -122,7 +122,7 @@ class Ledger:
             os.close(descriptor)
 
     def _lines(self) -> list[dict[str, Any]]:
-        """A torn last line promised nothing."""
+        """Return the lines of the file. An incomplete last line is ignored: its change had not begun."""
         with contextlib.suppress(FileNotFoundError):
             text = self.path.read_text(encoding="utf-8")
             return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]

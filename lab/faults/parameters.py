@@ -1,4 +1,4 @@
-"""Parameters of faults and scenarios: read from what people write, every problem at once, and listed for them."""
+"""Parameters of faults and scenarios: validation of user input, and descriptions for lists."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ P = TypeVar("P", bound="Parameters")
 
 
 def read(model: type[P], written: Mapping[str, Any], whose: str, see: str) -> P:
-    """The parameters as people write them; InvalidInput of ``whose`` names all that are wrong.
+    """Return validated parameters. Raises InvalidInput about ``whose`` that lists all invalid ones.
 
-    ``see`` is the command that tells what there is.
+    ``see`` is the command that shows the valid parameters.
     """
     try:
         return model.model_validate(written)
@@ -31,7 +31,7 @@ def read(model: type[P], written: Mapping[str, Any], whose: str, see: str) -> P:
 
 
 def listed(model: type[Parameters]) -> list[dict[str, str | None]]:
-    """Name, default and meaning of each; None is the default of what must be given."""
+    """Return name, default and meaning of each parameter. The default of a required parameter is None."""
     return [
         {
             "name": field.alias or name,

@@ -1,7 +1,7 @@
-"""A program that sends one frame again and again from an interface of the namespace that it runs in.
+"""A program that sends one frame repeatedly from an interface of its network namespace.
 
-``python -m lab.faults.sender INTERFACE SECONDS HEX``: a frame every so many seconds. When it was late it does not
-catch up: a NIC that is stuck asks for a pause when it can.
+``python -m lab.faults.sender INTERFACE SECONDS HEX`` sends a frame every SECONDS. After a delay it does not catch up,
+like a stuck NIC.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lab.faults.helper_process import say_ready
 
 
 def main(interface: str, period: float, frame: bytes) -> None:
-    """Send until ended."""
+    """Send the frame until the process is ended."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as out:
         out.bind((interface, 0))
         out.send(frame)
@@ -27,7 +27,7 @@ def main(interface: str, period: float, frame: bytes) -> None:
 
 
 def _send(out: socket.socket, frame: bytes) -> None:
-    """A NIC whose link is down, or whose queue is full, has nothing to say."""
+    """Send a frame, ignoring errors: the link may be down, or the queue full."""
     try:
         out.send(frame)
     except OSError:

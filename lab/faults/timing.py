@@ -1,4 +1,4 @@
-"""Faults by the clock: after a while, for a while, again and again."""
+"""The timing of faults: a delay, a duration, and repetitions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a fault comes and how long it stays, in seconds.
+    """When a fault is injected and how long it lasts, in seconds.
 
-    The first comes ``after`` a while. It stays ``lasting`` and comes again ``every`` so often, ``times`` in all, or
-    for ever without. With a ``seed`` the times between two beginnings are drawn from the exponential distribution of
-    that mean, the same for the same seed (a Poisson process); one that would begin before the last has ended comes at
-    once behind it. UsageError for what does not fit together.
+    The first injection is ``after`` seconds from now. Each lasts ``lasting`` and is repeated every ``every`` seconds,
+    ``times`` in all, or without end. With a ``seed`` the intervals between injections are exponentially distributed
+    with that mean (a Poisson process), and reproducible. An injection that would overlap the previous one follows it
+    immediately. Raises UsageError for an invalid combination.
     """
 
     after: float = 0.0
@@ -44,11 +44,11 @@ class Timing:
 
     @property
     def attended(self) -> bool:
-        """Whether somebody has to look after it."""
+        """Whether a process must stay to inject or heal the fault."""
         return bool(self.after) or self.lasting is not None
 
     def beginnings(self) -> Iterator[float]:
-        """Seconds from now until each begins; one alone where it does not come again."""
+        """Yield the seconds from now until each injection; a single one without repetition."""
         due = self.after
         yield due
         drawn = random.Random(self.seed)  # noqa: S311 - nobody guesses at it
@@ -70,9 +70,9 @@ class Timing:
 
 
 def attend(timing: Timing, begin: Callable[[], None], end: Callable[[], None], wait: Callable[[float], bool]) -> None:
-    """Have it ``begin`` and ``end`` as ``timing`` says; each ``begin`` has its ``end`` whatever happens.
+    """Call ``begin`` and ``end`` by a timing. Each ``begin`` is followed by ``end``, even after an error.
 
-    What is to last has none. ``wait`` waits for so many seconds and says whether to go on.
+    A fault without a duration has no ``end``. ``wait`` waits for the given seconds and returns whether to continue.
     """
     began = time.monotonic()
     for due in timing.beginnings():

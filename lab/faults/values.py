@@ -1,4 +1,4 @@
-"""Values of parameters, from text as people write it; errors name the bounds or an example."""
+"""Parameter values parsed from text. Error messages contain the bounds or an example."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAST_OPCODE: Final = 0xFF
 
 
 def parse_share(text: str) -> float:
-    """A part of the whole: ``"0.1%"``, or ``"0.001"``; ValueError for what is neither."""
+    """Parse a share: ``"0.1%"`` or ``"0.001"``. Raises ValueError for other text."""
     try:
         number = float(text.strip().removesuffix("%"))
     except ValueError:
@@ -27,22 +27,22 @@ def parse_share(text: str) -> float:
 
 
 def format_share(share: float) -> str:
-    """``"0.1%"``: four digits."""
+    """Format a share as a percentage with four significant digits: ``"0.1%"``."""
     return f"{share * 100:.4g}%"
 
 
 def time_of(low: float, high: float = _LONGEST) -> BeforeValidator:
-    """Seconds between these two, both included."""
+    """Return a validator of a time in seconds, within inclusive bounds."""
     return ranged(parse_time, format_time, (low, high), "time", "500ms or 2s")
 
 
 def share_of(low: float, high: float = 1.0) -> BeforeValidator:
-    """A part of the whole between these two, both included."""
+    """Return a validator of a share, within inclusive bounds."""
     return ranged(parse_share, format_share, (low, high), "share", "0.1% or 0.001")
 
 
 def priorities(value: Any) -> Any:
-    """One priority, or several with commas; each is looked at afterwards."""
+    """Split one priority, or several separated by commas. Each is validated later."""
     words = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
     if not words:
         raise ValueError("names no priority; write it like 3 or 3,4")
@@ -50,7 +50,7 @@ def priorities(value: Any) -> Any:
 
 
 def opcodes(value: Any) -> frozenset[int]:
-    """Opcodes of the BTH by number, or by a name or the name of a family as filters know them."""
+    """Parse BTH opcodes: a number, or the name of an opcode or a family as in filters."""
     text = str(value).strip().lower()
     if text in OPCODES:
         return frozenset(OPCODES[text])

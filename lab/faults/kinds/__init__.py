@@ -1,1 +1,1 @@
-"""The kinds of faults, by what they break."""
+"""The kinds of faults, grouped by what they affect."""

@@ -1,4 +1,4 @@
-"""What faults have in common that touch the addresses of an interface."""
+"""The base class of faults that change the addresses of an interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A = TypeVar("A", bound=Parameters)
 
 
 class AddressFault(Fault[A], Generic[A]):
-    """A kind that changes addresses, or loses routes with them: healing puts all of the interface back."""
+    """A kind that changes addresses, or loses routes with them. Healing restores all of the interface's."""
 
     form: ClassVar = Form.NIC
 

@@ -1,7 +1,6 @@
-"""Cables that are longer than they are said to be, unsteady, or that let packets overtake each other.
+"""Faults of cables: additional delay, jitter and reordering.
 
-The emulated port keeps what is in its cable. On plain links a cable can be longer, by netem; the rest is for lossless
-ports alone.
+The emulated port implements them on lossless ports. Plain links support only delay, by netem.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ P = TypeVar("P", bound=Parameters)
 
 
 class Disturbed(Fault[P], Generic[P]):
-    """A kind that is a disturbance of what each end of a link sends."""
+    """A kind that disturbs what each end of a link sends."""
 
     form: ClassVar = Form.LINK
 
     @abstractmethod
     def disturbance(self) -> Disturbance:
-        """What befalls packets on the way."""
+        """Return what happens to packets on the cable."""
 
     @override
     def claims(self) -> frozenset[str]:
@@ -62,7 +61,7 @@ class Disturbed(Fault[P], Generic[P]):
             disturb.calm(maps, self._port(end))
 
     def truth(self) -> dict[str, disturb.DisturbanceCounts]:
-        """What it has done, by the end that sends: known here and to no counter of a device."""
+        """Return the packets affected, by sending end. No device counter contains them."""
         maps = open_maps(self.fabric.name)
         return {str(end): disturb.read(maps, self._port(end)) for end in self.place.ends}
 
@@ -71,14 +70,14 @@ class Disturbed(Fault[P], Generic[P]):
 
 
 class DelayParameters(Parameters):
-    """How much longer."""
+    """The parameters of link-delay."""
 
     delay: Annotated[float, time_of(1e-9, LONGEST)]
-    """Time that everything takes longer in each direction, PFC frames too: 5us is a kilometre of fibre."""
+    """Additional delay in each direction, also of PFC frames: 5us is a kilometre of fibre."""
 
 
 class LinkDelay(Disturbed[DelayParameters]):
-    """A cable is longer than the headroom was worked out for: pauses come late."""
+    """A cable is longer than its headroom allows for: pauses arrive late."""
 
     name: ClassVar = "link-delay"
     parameters: ClassVar = DelayParameters
@@ -124,7 +123,7 @@ class LinkDelay(Disturbed[DelayParameters]):
         return next(link for link in self.fabric.topology.links if self.place.ends[0] in link.ends)
 
     def _change(self, delay: float) -> None:
-        """Both ends keep what they send for so long; not at all without a netem, as they had been made."""
+        """Set the delay of both ends by netem. Without a delay netem is removed."""
         link = self._link
         for end in self.place.ends:
             index, batch = self.fabric.numbering.index(end.node, end.interface), rtnl.NetlinkBatch()
@@ -135,28 +134,28 @@ class LinkDelay(Disturbed[DelayParameters]):
 
 
 class DrawnParameters(Parameters):
-    """Of which packets, and by which draw."""
+    """The affected packets, and the seed of the random choice."""
 
     priority: Annotated[tuple[Annotated[int, between(0, 7)], ...], BeforeValidator(priorities)] | None = None
     """Only packets of these priorities."""
     seed: Annotated[int, between(0, 2**63 - 1)] = 1
-    """The same seed and the same packets have the same fate."""
+    """The same seed affects the same packets in the same way."""
 
     @property
     def meant(self) -> frozenset[int] | None:
-        """The priorities; None for all."""
+        """The affected priorities; None for all."""
         return None if self.priority is None else frozenset(self.priority)
 
 
 class JitterParameters(DrawnParameters):
-    """How unsteady."""
+    """The parameters of link-jitter."""
 
     jitter: Annotated[float, time_of(1e-9, LONGEST)]
-    """Time up to which a packet takes longer; none overtakes another."""
+    """Maximum additional delay of a packet. Packets stay in order."""
 
 
 class LinkJitter(Disturbed[JitterParameters]):
-    """Packets take longer at random, in their order: gaps and bursts."""
+    """Packets are delayed at random, in order: gaps and bursts."""
 
     name: ClassVar = "link-jitter"
     parameters: ClassVar = JitterParameters
@@ -167,16 +166,16 @@ class LinkJitter(Disturbed[JitterParameters]):
 
 
 class ReorderParameters(DrawnParameters):
-    """How many, and by how much."""
+    """The parameters of link-reorder."""
 
     probability: Annotated[float, share_of(2.4e-10)]
-    """The share of packets that is overtaken."""
+    """The share of packets that are overtaken."""
     distance: Annotated[int, between(1, FARTHEST)] = 1
-    """By how many."""
+    """By how many packets each is overtaken."""
 
 
 class LinkReorder(Disturbed[ReorderParameters]):
-    """Packets overtake each other on a link, as where a switch sprays them over a bundle."""
+    """Packets overtake each other on a link, as with packet spraying over a bundle."""
 
     name: ClassVar = "link-reorder"
     parameters: ClassVar = ReorderParameters

@@ -1,4 +1,4 @@
-"""Hosts that are set up wrongly, that filter, or whose programs stand still."""
+"""Faults of hosts: addresses, routes, RDMA devices, programs and neighbour entries."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def _address(value: Any) -> str:
 
 
 class AddressParameters(Parameters):
-    """What the NIC has instead."""
+    """The parameters of wrong-address."""
 
     address: Annotated[str, BeforeValidator(_interface)]
     """Address and prefix length: 10.0.0.9/31, or the right address with a wrong length."""
 
 
 class WrongAddress(AddressFault[AddressParameters]):
-    """A host's NIC has another address, or another prefix length, than the fabric's plan has for it."""
+    """A host's NIC has a different address or prefix length than the fabric's plan."""
 
     name: ClassVar = "wrong-address"
     parameters: ClassVar = AddressParameters
@@ -72,19 +72,19 @@ class WrongAddress(AddressFault[AddressParameters]):
             version,
             [*(ip_state.undone(line) for line in own), f"addr add {self.p.address} dev {end.interface}{nodad}"],
         )
-        for line in gateways:  # a gateway that the new address does not reach is lost, as when somebody types it
+        for line in gateways:  # a gateway outside the new network is lost, as with manual configuration
             ip_state.attempt(self.namespace, version, line)
 
 
 class GatewayParameters(Parameters):
-    """Where the host sends everything instead."""
+    """The parameters of wrong-gateway."""
 
     gateway: Annotated[str, BeforeValidator(_address)]
     """An address on the NIC's network that is not its leaf's: 10.0.0.3."""
 
 
 class WrongGateway(AddressFault[GatewayParameters]):
-    """A host sends to a gateway that is not there: nobody answers its ARP."""
+    """A host's default gateway does not exist: its ARP requests get no answer."""
 
     name: ClassVar = "wrong-gateway"
     parameters: ClassVar = GatewayParameters
@@ -109,7 +109,7 @@ class WrongGateway(AddressFault[GatewayParameters]):
 
 
 class DefaultRouteLost(AddressFault[Parameters]):
-    """A host lost the default routes of a NIC, as after its link was shut and set up: it reaches its own network.
+    """A host lost a NIC's default routes, as after its link was set down and up: it reaches only its own network.
 
     Routes by its other NICs stay.
     """
@@ -139,9 +139,9 @@ def _version(address: str) -> str:
 
 
 class GidMoved(AddressFault[Parameters]):
-    """A host's address was taken off its NIC and given back: its RoCE v2 GID has another index now.
+    """A host's address was removed from its NIC and added again: its RoCE v2 GID has a different index.
 
-    Programs that were told the index, and did not ask for it, find no GID there.
+    Programs that use the old index find no GID there.
     """
 
     name: ClassVar = "gid-moved"
@@ -164,7 +164,7 @@ class GidMoved(AddressFault[Parameters]):
         self._rearrange(before, spare_stays=False)
 
     def _rearrange(self, before: Before, *, spare_stays: bool) -> None:
-        """An address that is added takes the first free place of the GID table: the spare one, or the NIC's own."""
+        """Reorder the addresses: a new address takes the first free entry of the GID table."""
         end = self.end
         namespace, kept = self.namespace, before["kept"]
         own = [line for line in kept["-4"] if line.startswith("addr add ")]
@@ -177,9 +177,9 @@ class GidMoved(AddressFault[Parameters]):
 
 
 class RdmaDeviceLost(Fault[Parameters]):
-    """A host's RDMA device is gone, as when its driver was unloaded; the interface stays.
+    """A host's RDMA device is gone, as after its driver was unloaded; the interface stays.
 
-    No program may use it when that happens.
+    No program may use the device at that time.
     """
 
     name: ClassVar = "rdma-device-lost"
@@ -213,14 +213,14 @@ class RdmaDeviceLost(Fault[Parameters]):
 
 
 class ProgramParameters(Parameters):
-    """Which programs."""
+    """The parameters of process faults."""
 
     name: str = "ib_"
-    """What their names begin with: ib_ for perftest's, ib_write_bw for one."""
+    """The prefix of their names: ib_ for perftest's, ib_write_bw for one."""
 
 
 class ProcessStopped(Fault[ProgramParameters]):
-    """Programs of a host stand still: a writer that has stopped, or a reader that takes nothing in."""
+    """Programs of a host hang: a writer that stopped, or a reader that reads nothing."""
 
     name: ClassVar = "process-stopped"
     form: ClassVar = Form.HOST
@@ -252,7 +252,7 @@ class ProcessStopped(Fault[ProgramParameters]):
 
 
 class ProcessKilled(ProcessStopped):
-    """Programs of a host have crashed; it is over once it has happened."""
+    """Programs of a host crash. This cannot be healed."""
 
     name: ClassVar = "process-killed"
     instant: ClassVar = True
@@ -263,20 +263,20 @@ class ProcessKilled(ProcessStopped):
 
     @override
     def heal(self, before: Before) -> None:
-        """Nothing: they are gone."""
+        """Do nothing: the processes are gone."""
 
 
 class NeighbourParameters(Parameters):
-    """Whose MAC address is wrong."""
+    """The parameters of stale-neighbour."""
 
     of: Annotated[str, BeforeValidator(_address)]
     """The neighbour's IP address."""
     mac: Mac = "02:00:00:00:dd:dd"
-    """The MAC address that it has no longer."""
+    """The MAC address that the neighbour no longer has."""
 
 
 class StaleNeighbour(Fault[NeighbourParameters]):
-    """An entry of the neighbour table is of a NIC that was replaced: frames go to a MAC address that nobody has."""
+    """A neighbour entry has the MAC address of a replaced NIC: frames go to an address that no device has."""
 
     name: ClassVar = "stale-neighbour"
     form: ClassVar = Form.END

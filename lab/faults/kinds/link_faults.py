@@ -1,4 +1,4 @@
-"""A link that is down, narrower, or carries less than its ends believe."""
+"""Faults of links: down, a lower rate, or a smaller MTU than its ends expect."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class LinkDown(AddressFault[Parameters]):
     """An end of a link is shut down.
 
-    The node there sees its interface go down, the one behind the link loses its carrier. A host loses the routes that
-    leave by it; they come back with the healing.
+    The node's interface goes down, and the other end loses its carrier. A host loses the routes that use it; healing
+    restores them.
     """
 
     name: ClassVar = "link-down"
@@ -57,10 +57,10 @@ class LinkDown(AddressFault[Parameters]):
 
 
 class PowerLost(Fault[Parameters]):
-    """All links of a switch go down at once, as when it loses its power.
+    """All links of a switch go down at once, as when it loses power.
 
-    Whoever is behind them loses the carrier. Its daemons are not killed: they lose all their sessions, and begin anew
-    with the healing.
+    Its neighbours lose their carrier. Its daemons are not killed: they lose all sessions, and start them again after
+    healing.
     """
 
     name: ClassVar = "power-lost"
@@ -99,17 +99,17 @@ class PowerLost(Fault[Parameters]):
 
 
 class MtuParameters(Parameters):
-    """How big a packet still passes."""
+    """The parameters of link-mtu."""
 
     mtu: Mtu
-    """Bytes of IP packet: 1280 to 9216."""
+    """The MTU in bytes of an IP packet: 1280 to 9216."""
 
 
 class LinkMtu(Fault[MtuParameters]):
-    """One link has a smaller MTU than all others: small packets pass, large ones vanish there.
+    """One link has a smaller MTU than all others: small packets pass, large ones are lost.
 
-    At one end, leaf1:swp1, the other end still sends what that one does not take. Where it is at both, a switch says
-    so (ICMP), and a host that was told would send no more than that for ten minutes: healing has it forget.
+    At one end (leaf1:swp1), the other end still sends larger packets. At both ends, a switch reports it by ICMP, and
+    hosts cache that path MTU for ten minutes. Healing flushes this cache.
     """
 
     name: ClassVar = "link-mtu"
@@ -135,7 +135,7 @@ class LinkMtu(Fault[MtuParameters]):
     def heal(self, before: Before) -> None:
         self._set({end: before[str(end)] for end in self.place.ends})
         for host in self.fabric.topology.hosts:
-            with contextlib.suppress(OperationFailed):  # one that is gone remembers nothing
+            with contextlib.suppress(OperationFailed):  # a removed host has no cache
                 ip_state.forget_cache(self.fabric.namespace(host.name))
 
     def _set(self, wanted: Mapping[Endpoint, int]) -> None:
@@ -144,10 +144,10 @@ class LinkMtu(Fault[MtuParameters]):
 
 
 class RateParameters(Parameters):
-    """How slow it is."""
+    """The parameters of link-rate."""
 
     rate: Rate
-    """Bit/s that the link came up with: 25Mbit where the others have 100Mbit."""
+    """The link's rate in bit/s: 25Mbit where the others have 100Mbit."""
 
 
 class LinkRate(Configured[RateParameters]):

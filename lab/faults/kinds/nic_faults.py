@@ -1,4 +1,4 @@
-"""NICs that misbehave: they stop their switch, do not stop when told, or take in what arrives too slowly."""
+"""Faults of NICs: they stop their switch, ignore pauses, or receive too slowly."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from lab.faults.fault import Before
 
 _PER_PAUSE: Final = 4
-"""Frames in the time that one pause lasts, so that none runs out when one is late."""
+"""Frames per pause duration, so that a late frame does not let a pause expire."""
 _SHORTEST: Final = 1e-3
-"""Seconds between two frames, where nobody says."""
+"""The minimum default interval between two frames, in seconds."""
 _UNICAST: Final = bytes.fromhex("020000000002")
 _EXPERIMENT: Final = bytes.fromhex("88b5")
 
 
 class SenderParameters(Parameters):
-    """How often."""
+    """The interval of the frames."""
 
     every: Annotated[float, time_of(1e-4, 10.0)] | None = None
-    """Time between two frames; by default a quarter of the pause that each asks for, and not under 1 ms."""
+    """Time between two frames; by default a quarter of the pause that each requests, and at least 1 ms."""
 
 
 S = TypeVar("S", bound=Parameters)
@@ -46,19 +46,19 @@ C = TypeVar("C", bound=SenderParameters)
 
 
 class Sending(Fault[S], Generic[S]):
-    """A NIC sends one frame again and again while the fault lasts: real frames, from the host's interface."""
+    """A NIC sends one frame repeatedly while the fault lasts: real frames, from the host's interface."""
 
     form: ClassVar = Form.NIC
     sends: ClassVar[str]
-    """What they are, in words."""
+    """The kind of frames, as a noun."""
 
     @abstractmethod
     def frame(self, mac: str) -> bytes:
-        """The frame of a NIC with this MAC."""
+        """Return the frame of a NIC with this MAC."""
 
     @abstractmethod
     def period(self, rate: int) -> float:
-        """Seconds between two of them on a link of this rate."""
+        """Return the seconds between two frames on a link of this rate."""
 
     @override
     def claims(self) -> frozenset[str]:
@@ -83,16 +83,16 @@ class Sending(Fault[S], Generic[S]):
 
 
 class Controlling(Sending[C], Generic[C]):
-    """A NIC sends frames of MAC control."""
+    """A NIC sends MAC control frames."""
 
     sends: ClassVar = "MAC control frames"
 
     @abstractmethod
     def packet(self) -> dict[str, Any]:
-        """The frame, as ``rocelab craft`` describes it."""
+        """Return the frame in the format of ``rocelab craft``."""
 
     def spoilt(self, frame: bytes) -> bytes:
-        """What is sent in place of the frame that was crafted."""
+        """Return the crafted frame, which a kind may corrupt."""
         return frame
 
     @override
@@ -105,18 +105,18 @@ class Controlling(Sending[C], Generic[C]):
 
 
 class BroadcastParameters(Parameters):
-    """How much."""
+    """The parameters of broadcast-storm."""
 
     rate: Annotated[Rate, Field(le=100_000_000)] = 20_000_000
-    """Bit/s of frames; the program that sends them does not reach more than 100Mbit."""
+    """Bit/s of frames. The sender reaches at most 100Mbit."""
     size: Annotated[int, between(60, 9000)] = 4000
-    """Octets of each frame, its header among them and its FCS not."""
+    """Octets of each frame with its header and without its FCS."""
 
 
 class BroadcastStorm(Sending[BroadcastParameters]):
-    """A NIC sends broadcasts without end: its switch sends each to everybody else in its network.
+    """A NIC sends broadcasts without end: its switch floods them to all other hosts of its network.
 
-    What is inside is of no protocol (EtherType 0x88B5, for local experiments): hosts take it in and throw it away.
+    The frames have an EtherType for local experiments (0x88B5). Hosts receive and discard them.
     """
 
     name: ClassVar = "broadcast-storm"
@@ -134,19 +134,19 @@ class BroadcastStorm(Sending[BroadcastParameters]):
 
 
 class StormParameters(SenderParameters):
-    """Which priorities are stopped."""
+    """The parameters of pause-storm."""
 
     priority: Annotated[tuple[Annotated[int, between(0, 7)], ...], BeforeValidator(priorities)] = (3,)
     """Priorities to pause: 3, or 3,4."""
     quanta: Annotated[int, between(0, MAX_QUANTA)] = MAX_QUANTA
-    """How long each frame pauses for: 512 bit times of the link each."""
+    """The pause time of each frame, in quanta of 512 bit times of the link."""
 
 
 class PauseStorm(Controlling[StormParameters]):
     """A NIC whose receiver is stuck sends PFC frames without end (Guo et al., SIGCOMM 2016).
 
-    The switch stops sending to it, fills up, and pauses whoever sends to it in turn: hop by hop, up to hosts that
-    have nothing to do with it.
+    The switch stops sending to it, its buffer fills, and it pauses its own senders: hop by hop, up to hosts that send
+    nothing to that NIC.
     """
 
     name: ClassVar = "pause-storm"
@@ -158,7 +158,7 @@ class PauseStorm(Controlling[StormParameters]):
 
 
 class GlobalPause(Controlling[SenderParameters]):
-    """A NIC sends 802.3x PAUSE frames, which stop a link with all of its priorities where they are honoured."""
+    """A NIC sends 802.3x PAUSE frames, which stop all priorities of a link where they are honoured."""
 
     name: ClassVar = "global-pause"
     parameters: ClassVar = SenderParameters
@@ -169,7 +169,7 @@ class GlobalPause(Controlling[SenderParameters]):
 
 
 class Malformation(Enum):
-    """What is wrong with a PFC frame."""
+    """The error in a PFC frame."""
 
     ADDRESS = "address"
     OPCODE = "opcode"
@@ -184,15 +184,15 @@ _VECTORS: Final = {Malformation.VECTOR: 0xFF08, Malformation.NO_CLASS: 0}
 
 
 class MalformedParameters(SenderParameters):
-    """What is wrong with the frames."""
+    """The parameters of malformed-pfc."""
 
     what: Annotated[Malformation, named(Malformation)] = Malformation.ADDRESS
-    """address: to a unicast address; opcode: one that MAC control has not; vector: reserved bits set; no-class: times
-    for priorities that it does not enable (IEEE 802.3 clause 31, IEEE 802.1Q clause 36.1.3)."""
+    """address: a unicast address; opcode: one that MAC control does not define; vector: reserved bits set; no-class:
+    no priority enabled, but with pause times (IEEE 802.3 clause 31, IEEE 802.1Q clause 36.1.3)."""
 
 
 class MalformedPfc(Controlling[MalformedParameters]):
-    """A NIC sends PFC frames that are wrong; what a switch makes of them is its own affair."""
+    """A NIC sends invalid PFC frames. Switches may ignore or obey them."""
 
     name: ClassVar = "malformed-pfc"
     parameters: ClassVar = MalformedParameters
@@ -213,14 +213,14 @@ class MalformedPfc(Controlling[MalformedParameters]):
 
 
 class DrainParameters(Parameters):
-    """How slowly."""
+    """The parameters of slow-receiver."""
 
     rate: Rate
-    """Bit/s at which the host takes in what arrives."""
+    """Bit/s at which the host receives."""
 
 
 class SlowReceiver(Configured[DrainParameters]):
-    """A host takes in what arrives more slowly than its link brings it, and pauses its leaf: pages, CPU or PCIe."""
+    """A host receives more slowly than its link delivers, and pauses its leaf: page faults, CPU or PCIe."""
 
     name: ClassVar = "slow-receiver"
     form: ClassVar = Form.NIC
@@ -232,7 +232,7 @@ class SlowReceiver(Configured[DrainParameters]):
 
 
 class PausesIgnored(Configured[Parameters]):
-    """A NIC goes on sending when it is paused: PFC is on at one end of the link only."""
+    """A NIC continues to send when it is paused: PFC is on at one end of the link only."""
 
     name: ClassVar = "pauses-ignored"
     form: ClassVar = Form.NIC

@@ -1,4 +1,4 @@
-"""Faults that a switch and a host can both have: a filter, and too little CPU."""
+"""Faults of switches and hosts alike: a packet filter, and CPU starvation."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _TABLE: Final = "acl"
 
 
 class FilterParameters(Parameters):
-    """What does not pass."""
+    """The parameters of udp-filtered."""
 
     port: Annotated[int, between(1, 65535)] = ROCEV2_PORT
     """UDP destination port: 4791 is RoCEv2's."""
 
 
 class UdpFiltered(Fault[FilterParameters]):
-    """A filter that somebody put on a host or a switch drops RoCEv2, while ping and TCP pass.
+    """A packet filter on a host or a switch drops RoCEv2, while ping and TCP pass.
 
-    It is a table of nftables, which counts what it drops: nft list ruleset.
+    It is an nftables table with drop counters: nft list ruleset.
     """
 
     name: ClassVar = "udp-filtered"
@@ -74,16 +74,16 @@ def _nft() -> str:
 
 
 class StarvedParameters(Parameters):
-    """How little is left."""
+    """The parameters of cpu-starved."""
 
     share: Annotated[float, share_of(0.01)] = 0.05
-    """Of one CPU for all programs of the node: 1% to 100%."""
+    """The share of one CPU for all programs of the node: 1% to 100%."""
 
 
 class CpuStarved(Fault[StarvedParameters]):
     """The programs of a node get a small share of a CPU: daemons miss their timers, applications their data.
 
-    The kernel's own work, forwarding and SoftRoCE, is not theirs and goes on.
+    The kernel's work (forwarding, SoftRoCE) is not limited.
     """
 
     name: ClassVar = "cpu-starved"
@@ -111,7 +111,7 @@ class CpuStarved(Fault[StarvedParameters]):
         cgroup.free_cpu(self._group())
 
     def _group(self) -> Path:
-        """The node's group, which is there when a program was started in it."""
+        """Return the node's cgroup, which is created if no program has been started in it."""
         group = self.namespace.group
         if group is None or not group.parent.is_dir():
             raise EnvironmentLacks("this machine has no cgroups for the fabric's programs", "use --vm")

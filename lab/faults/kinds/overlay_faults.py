@@ -1,4 +1,4 @@
-"""Leaves whose part in an overlay is another than their siblings': a VNI, the MAC of gateways; and cloned hosts."""
+"""Faults of overlays: a leaf with a different VNI or gateway MAC than its siblings, and duplicate host MACs."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _HAS_NETWORKS = "name a leaf with networks: rocelab docs overlay"
 
 
 class TunnelVniParameters(Parameters):
-    """Which tunnel, and what it has instead."""
+    """The parameters of tunnel-vni."""
 
     of: Annotated[int, between(*VNI_RANGE)]
-    """The VNI that a network has, as in the topology."""
+    """The VNI of a network, as in the topology."""
     vni: Annotated[int, between(*VNI_RANGE)]
-    """The one that the leaf has for it."""
+    """The VNI that the leaf uses instead."""
 
 
 class TunnelVni(Fault[TunnelVniParameters]):
-    """A leaf has another VNI for a network than its siblings: what it tells and sends is for nobody.
+    """A leaf has a different VNI for a network than its siblings: no other leaf uses its routes and packets.
 
-    The tunnel keeps its name and its VLAN; FRR sees it go and come, as when somebody types it anew.
+    The tunnel keeps its name and VLAN. FRR sees it removed and added, as with manual reconfiguration.
     """
 
     name: ClassVar = "tunnel-vni"
@@ -72,14 +72,14 @@ class TunnelVni(Fault[TunnelVniParameters]):
 
 
 class GatewayMacParameters(Parameters):
-    """What gateways have instead."""
+    """The parameters of gateway-mac."""
 
     mac: Mac = "02:1a:00:00:00:02"
-    """Of all of the leaf's gateways."""
+    """The MAC of all gateways of the leaf."""
 
 
 class GatewayMac(Fault[GatewayMacParameters]):
-    """A leaf's gateways have another MAC than everywhere else: hosts that know the right one send to nobody there."""
+    """A leaf's gateways have a different MAC than elsewhere: frames to the right one reach no gateway there."""
 
     name: ClassVar = "gateway-mac"
     form: ClassVar = Form.SWITCH
@@ -125,14 +125,14 @@ def _leaf(fault: Fault[Any]) -> LeafOverlay:
 
 
 class NicMacParameters(Parameters):
-    """What the NIC has instead."""
+    """The parameters of nic-mac."""
 
     mac: Mac
-    """Another host's, for a clone of it."""
+    """The NIC's new MAC: that of another host makes a duplicate."""
 
 
 class NicMac(Fault[NicMacParameters]):
-    """A host's NIC has another MAC than its own: a virtual machine that was cloned, or a card that was swapped."""
+    """A host's NIC has a different MAC: a cloned virtual machine, or a replaced card."""
 
     name: ClassVar = "nic-mac"
     form: ClassVar = Form.NIC

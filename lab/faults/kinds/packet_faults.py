@@ -1,7 +1,6 @@
-"""Links that lose or spoil packets without a word, and NICs that mark theirs wrongly.
+"""Faults that lose, corrupt, duplicate or mismark packets without any device counting them.
 
-The emulated wire does it, before the port that receives sees the packet or the port that sends has marked it: no
-counter of any device tells.
+They are applied on the emulated wire: before the receiving port sees a packet, or before the sending port sees it.
 """
 
 from __future__ import annotations
@@ -32,34 +31,34 @@ _EVERYTHING: Final = frozenset(Traffic)
 
 
 class MatchParameters(Parameters):
-    """Which packets, and by which draw."""
+    """The affected packets, and the seed of the random choice."""
 
     priority: Annotated[tuple[Annotated[int, between(0, 7)], ...], BeforeValidator(priorities)] | None = None
-    """Only packets of these priorities, as the port that receives them maps their DSCP; lossless ports only."""
+    """Only packets of these priorities, by the DSCP map of the receiving port; lossless ports only."""
     dscp: Annotated[int, between(0, 63)] | None = None
     """Only packets with this DSCP."""
     beyond: Annotated[int, between(1, 9216)] | None = None
-    """Only IP packets of this many bytes, or more."""
+    """Only IP packets of this many bytes or more."""
     opcode: Annotated[frozenset[int], BeforeValidator(opcodes)] | None = None
     """Only RoCEv2 packets with this opcode: cnp, ack, write, rc_acknowledge, 0x81, as in filters."""
     seed: Annotated[int, between(0, 2**63 - 1)] = 1
-    """The same seed and the same packets have the same fate."""
+    """The same seed affects the same packets in the same way."""
 
 
 M = TypeVar("M", bound=Parameters)
 
 
 class Impaired(Fault[M], Generic[M]):
-    """A kind that is an impairment at an end of a link, or at both: of what comes in there, or of what goes out."""
+    """A kind that impairs packets at one or both ends of a link: those received there, or those sent."""
 
     hook: ClassVar = Hook.INGRESS
 
     @abstractmethod
     def impairment(self, end: Endpoint) -> Impairment:
-        """What befalls packets at ``end``."""
+        """Return what happens to packets at ``end``."""
 
     def where(self) -> list[Endpoint]:
-        """Ends at which it happens: a link's are named by what they send, which comes in at the other."""
+        """Return the impaired ends. A place names the sender, so that the other end, which receives, is impaired."""
         links = self.fabric.topology.links
         return [link.other(end) for end in self.place.ends for link in links if end in link.ends]
 
@@ -84,7 +83,7 @@ class Impaired(Fault[M], Generic[M]):
             impair.remove(self._place(end))
 
     def truth(self) -> dict[str, impair.ImpairmentCounts]:
-        """What it has done, by end: known here and to no counter of a device."""
+        """Return the packets affected, by end. No device counter contains them."""
         return {str(end): impair.read(self._place(end)) for end in self.where()}
 
     def _place(self, end: Endpoint) -> impair.ImpairmentHook:
@@ -93,12 +92,12 @@ class Impaired(Fault[M], Generic[M]):
 
 
 class Matching(Impaired[M], Generic[M]):
-    """A kind of them that picks packets."""
+    """An impairment of selected packets."""
 
     form: ClassVar = Form.LINK
 
     def matched(self, end: Endpoint, p: MatchParameters) -> dict[str, Any]:
-        """The fields of an impairment that pick packets which come in at ``end``."""
+        """Return the fields of an impairment that select packets received at ``end``."""
         picked: dict[str, Any] = {"seed": p.seed, "min_size": p.beyond or 0}
         if p.opcode is not None:
             picked |= {"opcodes": p.opcode, "traffic": frozenset({Traffic.ROCE})}
@@ -121,12 +120,12 @@ class Matching(Impaired[M], Generic[M]):
 
 
 class LossParameters(MatchParameters):
-    """How many are lost."""
+    """The parameters of link-loss."""
 
     probability: Annotated[float, share_of(2.4e-10)] | None = None
-    """The share of packets that is lost, each by itself: 0.1%."""
+    """The share of packets that are lost, each independently: 0.1%."""
     one_in: Annotated[int, between(2, 2**32)] | None = None
-    """Of so many packets one is lost, the last (Guo et al., SIGCOMM 2016, section 4.1: one in 256)."""
+    """One in so many packets is lost, the last (Guo et al., SIGCOMM 2016, section 4.1: one in 256)."""
 
 
 class LinkLoss(Matching[LossParameters]):
@@ -146,11 +145,11 @@ class LinkLoss(Matching[LossParameters]):
 
 
 class CutParameters(Parameters):
-    """Nothing to say."""
+    """No parameters."""
 
 
 class LinkCut(Impaired[CutParameters]):
-    """A link is dead, and its ends do not see it: nothing arrives. One direction, leaf1:swp1, or both."""
+    """A link delivers nothing, and both ends stay up. One direction (leaf1:swp1), or both."""
 
     name: ClassVar = "link-cut"
     form: ClassVar = Form.LINK
@@ -162,17 +161,17 @@ class LinkCut(Impaired[CutParameters]):
 
 
 class CorruptParameters(MatchParameters):
-    """How many, and where."""
+    """The parameters of link-corrupt."""
 
     probability: Annotated[float, share_of(2.4e-10)]
-    """The share of packets that is hit: 0.1%."""
+    """The share of packets that are corrupted: 0.1%."""
     behind_fcs: bool = False
-    """The bit flips in a buffer, behind the frame's checksum: RoCEv2's own, the ICRC, tells, and the NIC drops it.
-    Otherwise it flips on the wire, and the frame vanishes at the next MAC."""
+    """The bit flips in a switch's buffer, after the FCS was checked: only RoCEv2's ICRC detects it, and the NIC drops
+    the packet. Otherwise it flips on the wire, and the next MAC drops the frame."""
 
 
 class LinkCorrupt(Matching[CorruptParameters]):
-    """Bits flip: on the wire, where the frame's checksum tells, or in a switch, where only RoCEv2's ICRC does."""
+    """Bits flip: on the wire, where the FCS detects it, or in a switch, where only RoCEv2's ICRC does."""
 
     name: ClassVar = "link-corrupt"
     parameters: ClassVar = CorruptParameters
@@ -186,10 +185,10 @@ class LinkCorrupt(Matching[CorruptParameters]):
 
 
 class DuplicateParameters(MatchParameters):
-    """How many."""
+    """The parameters of link-duplicate."""
 
     probability: Annotated[float, share_of(2.4e-10)]
-    """The share of packets that arrives twice."""
+    """The share of packets that arrive twice."""
 
 
 class LinkDuplicate(Matching[DuplicateParameters]):
@@ -204,7 +203,7 @@ class LinkDuplicate(Matching[DuplicateParameters]):
 
 
 class Mismarked(Impaired[M], Generic[M]):
-    """A kind of them by which a NIC marks wrongly what it sends."""
+    """An impairment of the packets that a NIC sends: wrong DSCP or ECN bits."""
 
     form: ClassVar = Form.NIC
     hook: ClassVar = Hook.EGRESS
@@ -226,14 +225,14 @@ class NotEct(Mismarked[CutParameters]):
 
 
 class DscpParameters(Parameters):
-    """To what."""
+    """The parameters of dscp-rewritten."""
 
     dscp: Annotated[int, between(0, 63)] = 0
-    """The DSCP that its RoCEv2 packets have instead."""
+    """The DSCP of its RoCEv2 packets."""
 
 
 class DscpRewritten(Mismarked[DscpParameters]):
-    """A host sends its RoCEv2 packets with another DSCP than the fabric expects: in the wrong class."""
+    """A host sends its RoCEv2 packets with an unexpected DSCP: they are in the wrong class."""
 
     name: ClassVar = "dscp-rewritten"
     parameters: ClassVar = DscpParameters

@@ -1,4 +1,4 @@
-"""Ports that are configured otherwise than they should be: with what ``rocelab qos set`` can say."""
+"""Faults of port configuration: any setting of ``rocelab qos set``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ P = TypeVar("P", bound=Parameters)
 
 
 class Configured(Fault[P], Generic[P]):
-    """A kind that is a change of configuration: ``settings`` says which.
+    """A kind that changes the settings that ``settings`` returns.
 
-    Healing puts back the values that it changed, and leaves those that somebody changed besides.
+    Healing restores the values that it changed, and keeps changes that were made by others.
     """
 
     @abstractmethod
     def settings(self) -> Sequence[str]:
-        """Assignments as ``rocelab qos set`` takes them."""
+        """Return assignments in the format of ``rocelab qos set``."""
 
     @override
     def claims(self) -> frozenset[str]:
@@ -71,10 +71,10 @@ class Configured(Fault[P], Generic[P]):
 
 
 class PortParameters(Parameters):
-    """What is set."""
+    """The parameters of port-config."""
 
     set: tuple[str, ...]
-    """Assignments of rocelab qos set, with spaces between: "ecn.3.kmin=20KB pfc.tx=false"."""
+    """Assignments of rocelab qos set, separated by spaces: "ecn.3.kmin=20KB pfc.tx=false"."""
 
     @field_validator("set", mode="before")
     @classmethod
@@ -86,10 +86,10 @@ class PortParameters(Parameters):
 
 
 class PortConfig(Configured[PortParameters]):
-    """Ports are configured otherwise than their siblings: any setting of ``rocelab qos set``.
+    """Ports are configured differently than their siblings, by any setting of ``rocelab qos set``.
 
-    Shifted Kmin or Kmax, another XOFF, headroom that is too small, a class map that differs at one hop, PFC off at
-    one end, a watchdog that is off: what somebody typed at one switch and nowhere else.
+    Examples: shifted Kmin or Kmax, another XOFF, too little headroom, a different class map at one hop, PFC or the
+    watchdog off at one switch.
     """
 
     name: ClassVar = "port-config"

@@ -1,4 +1,4 @@
-"""Switches whose routing is wrong: daemons that are gone, lines that differ, hashes that polarise."""
+"""Faults of routing: stopped or killed daemons, FRR configuration, and ECMP hashing."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Daemon(Enum):
 
 
 class DaemonParameters(Parameters):
-    """Which."""
+    """The parameters of daemon faults."""
 
     daemon: Annotated[Daemon, named(Daemon)] | None = None
-    """zebra, bfdd, bgpd, ospfd, ospf6d or isisd. By default the one that learns the routes: bgpd, ospfd or isisd."""
+    """zebra, bfdd, bgpd, ospfd, ospf6d or isisd. By default the daemon that learns routes: bgpd, ospfd or isisd."""
 
 
 _OF_UNDERLAY: Final = {Underlay.OSPF: Daemon.OSPFD, Underlay.ISIS: Daemon.ISISD}
-"""The daemon of an underlay without BGP; of OSPF the one for IPv4."""
+"""The routing daemon of an underlay without BGP; for OSPF the one for IPv4."""
 
 
 def _learning(topology: Topology) -> Daemon:
-    """The daemon by which the switches of a fabric learn routes to hosts: bgpd wherever it runs."""
+    """Return the daemon that learns routes to hosts: bgpd wherever it runs."""
     return Daemon.BGPD if topology.has_bgp else _OF_UNDERLAY.get(topology.routing.underlay, Daemon.BGPD)
 
 
@@ -63,14 +63,14 @@ def _alive(router: Router, daemon: Daemon) -> Router:
 
 
 class OfDaemon(Fault[DaemonParameters]):
-    """A kind that befalls a daemon of a switch, and with it what only the daemon can be told."""
+    """A kind that affects a daemon of a switch, and so the FRR configuration, which needs the daemon."""
 
     form: ClassVar = Form.SWITCH
     parameters: ClassVar = DaemonParameters
 
     @property
     def daemon(self) -> Daemon:
-        """The daemon that was named, or the one that learns the routes."""
+        """The given daemon, or the one that learns routes."""
         return self.p.daemon or _learning(self.fabric.topology)
 
     @override
@@ -79,7 +79,7 @@ class OfDaemon(Fault[DaemonParameters]):
 
 
 class DaemonStopped(OfDaemon):
-    """A routing daemon stands still: it keeps its sessions' sockets open and answers nobody."""
+    """A routing daemon hangs: its sockets stay open, but it does not answer."""
 
     name: ClassVar = "daemon-stopped"
 
@@ -98,7 +98,7 @@ class DaemonStopped(OfDaemon):
 
 
 class DaemonKilled(OfDaemon):
-    """A routing daemon has crashed and is not started again."""
+    """A routing daemon crashes and is not restarted."""
 
     name: ClassVar = "daemon-killed"
 
@@ -118,7 +118,7 @@ class DaemonKilled(OfDaemon):
 
 
 def _configuration(router: Router) -> Before:
-    """The running configuration, as JSON has it."""
+    """Return the running configuration as plain data for JSON."""
     return {"configuration": [list(line) for line in running.running(router)]}
 
 
@@ -130,13 +130,13 @@ F = TypeVar("F", bound=Parameters)
 
 
 class Reconfigured(Fault[F], Generic[F]):
-    """A kind that is lines typed at a switch; healing finds the way back from whatever came of them."""
+    """A kind that changes the FRR configuration of a switch. Healing restores the recorded one."""
 
     form: ClassVar = Form.SWITCH
 
     @abstractmethod
     def typed(self) -> Sequence[running.Line]:
-        """The lines, each behind its contexts."""
+        """Return the configuration lines, each after its contexts."""
 
     @override
     def claims(self) -> frozenset[str]:
@@ -159,10 +159,10 @@ class Reconfigured(Fault[F], Generic[F]):
 
 
 class LineParameters(Parameters):
-    """What is typed."""
+    """The parameters of frr-config."""
 
     lines: tuple[str, ...]
-    """Lines for FRR behind `configure terminal`, with semicolons between: "router bgp; no neighbor swp1 bfd"."""
+    """Lines for FRR after `configure terminal`, separated by semicolons: "router bgp; no neighbor swp1 bfd"."""
 
     @field_validator("lines", mode="before")
     @classmethod
@@ -177,7 +177,7 @@ class LineParameters(Parameters):
 
 
 class FrrConfig(Reconfigured[LineParameters]):
-    """A switch's routing is configured otherwise than its siblings': lines that somebody typed into vtysh."""
+    """A switch's routing is configured differently than its siblings': lines entered in vtysh."""
 
     name: ClassVar = "frr-config"
     parameters: ClassVar = LineParameters
@@ -189,14 +189,14 @@ class FrrConfig(Reconfigured[LineParameters]):
 
 _ONE_PATH_OF_OSPF: Final = (("router ospf", "maximum-paths 1", "exit"), ("router ospf6", "maximum-paths 1", "exit"))
 _DEARER: Final = "isis metric 11"
-"""One more than every link costs: no longer equal to the best path, and still better than any detour."""
+"""One more than the metric of every other link: worse than the best path, but better than any detour."""
 
 
 class OnePath(Reconfigured[Parameters]):
-    """A switch uses one of its equal paths and leaves the others idle: maximum-paths 1.
+    """A switch uses only one of its equal-cost paths: maximum-paths 1.
 
-    isisd has no such limit. There a leaf gets a higher metric on all uplinks but the first; other switches are
-    refused, because their metrics would also turn away what others send through them.
+    isisd has no such limit. There a leaf gets a higher metric on all uplinks but the first. Other switches are
+    refused, because their metrics would also divert transit traffic.
     """
 
     name: ClassVar = "one-path"
@@ -215,7 +215,7 @@ class OnePath(Reconfigured[Parameters]):
         ]
 
     def _dearer_uplinks(self) -> Sequence[running.Line]:
-        """A higher metric of IS-IS on all links of a leaf to other switches but the first."""
+        """Return lines with a higher IS-IS metric for all of a leaf's uplinks but the first."""
         topology, name = self.fabric.topology, self.place.node
         if topology.node(name).role is not Role.LEAF:
             raise UsageError(f"{self.name}: isisd has no limit of paths, and {name} is no leaf", "name a leaf")
@@ -228,16 +228,16 @@ class OnePath(Reconfigured[Parameters]):
 
 
 class HashParameters(Parameters):
-    """How a switch chooses among equal paths."""
+    """The parameters of ecmp-hash."""
 
     policy: Annotated[HashPolicy, named(HashPolicy)] | None = None
-    """l3: addresses alone; l4: ports too."""
+    """l3: addresses only; l4: also ports."""
     seed: Annotated[int, between(1, 2**32 - 1)] | None = None
-    """Of the hash: the same at two tiers polarises them."""
+    """The seed of the hash: the same seed at two tiers polarises them."""
 
 
 class EcmpHash(Fault[HashParameters]):
-    """A switch hashes flows onto its paths by other fields, or with another seed, than it should."""
+    """A switch hashes flows onto its paths with other fields or another seed than expected."""
 
     name: ClassVar = "ecmp-hash"
     form: ClassVar = Form.SWITCH

@@ -1,4 +1,4 @@
-"""Routes of a switch that it has not learnt, and that come first: astray, or by a group of next hops."""
+"""Static routes of a switch that override learned ones: black holes, loops, and next-hop groups."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _FEWEST: Final = 2
 
 
 class RouteParameters(Parameters):
-    """A route that nobody announced."""
+    """The parameters of static-route."""
 
     to: str
-    """A host, which stands for its addresses, or a prefix like 10.0.0.0/24."""
+    """A host (all of its addresses), or a prefix like 10.0.0.0/24."""
     via: str = _BLACK_HOLE
-    """nowhere for a black hole, or a neighbour of the switch, several with commas: back to where packets come from it
-    is a loop."""
+    """nowhere for a black hole, or neighbours of the switch, separated by commas. The neighbour that the packets come
+    from makes a loop."""
     buckets: Annotated[int, between(1, 65536)] | None = None
-    """Of a resilient next-hop group: flows stay with their bucket, and buckets move from a next hop that goes, alone
-    (ip-nexthop(8)). Without, the hash is divided among the next hops that there are."""
+    """The buckets of a resilient next-hop group: flows stay in their bucket, and only the buckets of a lost next hop
+    move (ip-nexthop(8)). Without it, the hash is divided among the current next hops."""
 
 
 class StaticRoute(Fault[RouteParameters]):
-    """A switch has a route of its own, which comes before what it has learnt: a black hole or a loop.
+    """A switch has a static route that overrides the learned one: a black hole or a loop.
 
-    With several neighbours it has equal paths of its own, which routing does not watch: a link that comes back up is
-    not taken again.
+    With several neighbours it has static equal-cost paths. Routing does not update them: a link that recovers is not
+    used again.
     """
 
     name: ClassVar = "static-route"
@@ -64,7 +64,7 @@ class StaticRoute(Fault[RouteParameters]):
         return {"group": [], "routes": [f"{'' if hops else 'blackhole '}{each}{ways}" for each in self._prefixes()]}
 
     def _group(self, hops: Sequence[str]) -> Before:
-        """The objects that make a resilient group, the group last, by numbers that nobody has."""
+        """Return the nexthop objects of a resilient group, the group last, with unused ids."""
         if len(hops) < _FEWEST:
             raise UsageError("static-route: buckets are of several next hops", "give via=spine1,spine2")
         taken = [int(each["id"]) for each in ip_state.ask(self.namespace, "nexthop", "show")]
@@ -87,7 +87,7 @@ class StaticRoute(Fault[RouteParameters]):
             there = ip_state.ask(namespace, _version(route), "route", "show", "exact", _prefix(route))
             if any("metric" not in each or each.get("type") == "blackhole" for each in there):
                 ip_state.change(namespace, _version(route), [f"route del {route}"])
-        for each in reversed(before["group"]):  # the kernel may have taken some out with their links
+        for each in reversed(before["group"]):  # the kernel may have removed some with their links
             ip_state.attempt(namespace, "-4", f"nexthop del {' '.join(each.split()[:2])}")
 
     def _prefixes(self) -> list[str]:
@@ -100,7 +100,7 @@ class StaticRoute(Fault[RouteParameters]):
             raise UsageError(f"{self.p.to!r} is no node and no prefix", "write h5, or 10.0.0.0/24") from error
 
     def _hops(self) -> list[str]:
-        """``via ADDRESS dev INTERFACE`` of each neighbour; none for a black hole."""
+        """Return ``via ADDRESS dev INTERFACE`` of each neighbour; empty for a black hole."""
         return [] if self.p.via == _BLACK_HOLE else [self._hop(name.strip()) for name in self.p.via.split(",")]
 
     def _hop(self, neighbour: str) -> str:
@@ -120,16 +120,16 @@ class StaticRoute(Fault[RouteParameters]):
 
 
 class LoopParameters(Parameters):
-    """What circulates."""
+    """The parameters of routing-loop."""
 
     to: str
-    """A host, which stands for its addresses, or a prefix like 10.0.0.0/24."""
+    """A host (all of its addresses), or a prefix like 10.0.0.0/24."""
 
 
 class RoutingLoop(Fault[LoopParameters]):
-    """Two neighbouring switches send what is for a host to each other, until its TTL is used up.
+    """Two neighbouring switches forward a host's packets to each other, until the TTL ends.
 
-    Both have a static route, which comes before what they have learnt.
+    Both have a static route that overrides the learned one.
     """
 
     name: ClassVar = "routing-loop"
@@ -155,7 +155,7 @@ class RoutingLoop(Fault[LoopParameters]):
             route.heal(before[route.place.node])
 
     def _routes(self) -> list[StaticRoute]:
-        """A static route of each switch, by the other."""
+        """Return a static route of each switch by the other one."""
         link = next(link for link in self.fabric.topology.links if self.end in link.ends)
         nodes = [self.end.node, link.other(self.end).node]
         hosts = [name for name in nodes if not self.fabric.topology.node(name).role.is_switch]

@@ -1,4 +1,4 @@
-"""Leaves whose tunnels are set up otherwise than their siblings'."""
+"""Faults of tunnels: a leaf whose outer headers have a different DSCP than its siblings'."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _ECN_BITS: Final = 2
 
 
 class TunnelDscpParameters(Parameters):
-    """What outer headers have instead."""
+    """The parameters of tunnel-dscp."""
 
     dscp: Annotated[int, between(0, 63)] = 0
-    """Of all of the leaf's tunnels, whatever is inside."""
+    """The outer DSCP of all tunnels of the leaf."""
 
 
 class TunnelDscp(Fault[TunnelDscpParameters]):
-    """A leaf's tunnels do not inherit: outer headers have one DSCP, whatever is inside.
+    """A leaf's tunnels do not inherit the DSCP: all outer headers have the same one.
 
-    What the leaf itself classified keeps its class there; behind it, switches see the outer header alone.
+    Packets that the leaf itself classified keep their class there. Later switches see only the outer header.
     """
 
     name: ClassVar = "tunnel-dscp"
@@ -65,7 +65,7 @@ class TunnelDscp(Fault[TunnelDscpParameters]):
         return self.p.dscp << _ECN_BITS
 
     def _set(self, wanted: Mapping[str, Any]) -> None:
-        """The number is in hexadecimal (ip-link(8)); 1 is that of the packet inside."""
+        """Set the outer TOS of tunnels, in hexadecimal (ip-link(8)); 1 inherits that of the inner packet."""
         ip_state.change(
             self.namespace, "-4", [f"link set dev {name} type vxlan tos {tos:x}" for name, tos in wanted.items()]
         )
