@@ -1,4 +1,4 @@
-"""A capture from first packet to last: every batch is decoded, summed up and forgotten."""
+"""Analyse a capture in one pass: decode each batch, add it to the sums, and drop it."""
 
 from __future__ import annotations
 
@@ -50,17 +50,16 @@ if TYPE_CHECKING:
 _REUSED: Final = 24 * 2**20
 _UDP: Final = RULES[Header.UDP].size
 _LONG_PAUSE: Final = 1_000_000
-"""ns: of shorter ones no requester's timer takes notice."""
+"""ns. Shorter pauses cannot make a requester's timer expire."""
 _PAUSES_KEPT: Final = 1024
 MAX_TUNNELS: Final = 4096
-"""Pairs of inner addresses that are told apart."""
+"""Tunnels (link, VNI and inner addresses) that are counted; packets of further tunnels are not."""
 
 
 class Analyser:
-    """The state of an analysis; ``run`` fills it. ``rate`` in bit/s stands in where a link's is not in the file.
+    """The state of an analysis; ``run`` fills it. ``rate`` (bit/s) is used for links without a speed in the file.
 
-    ``choose`` marks the packets of a batch, given the names of interfaces, that are analysed; of the others only the
-    number is known.
+    ``choose`` takes a batch and the interface names, and marks the packets to analyse. The others are only counted.
     """
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
@@ -80,16 +79,16 @@ class Analyser:
         self.answers = Answers(self.streams)
         self.pauses = Pauses(self._rate_of)
         self.long_pauses: list[tuple[int, int]] = []
-        """Begin and end (ns) of those that a requester's timer may expire in."""
+        """Begin and end (ns) of pauses that are long enough for a requester's timer to expire."""
         self.timeline = Timeline()
         self.tunnels = Keys(10, MAX_TUNNELS)
         self.tunnel_sums = np.zeros((MAX_TUNNELS, 3), np.int64)  # packets, bytes, RoCEv2
         self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
         self.icrc_checks = IcrcChecks()
         self.packets = self.roce = self.rocev1 = self.short = 0
-        self.not_decoded: dict[int, int] = defaultdict(int)  # by ``Strata.other``
+        self.not_decoded: dict[int, int] = defaultdict(int)  # keyed by ``Strata.other``
         self.first: int | None = None
-        self.last = self.backwards = 0  # of that: by how much a packet is earlier than one before it, at most
+        self.last = self.backwards = 0  # backwards: by how much a packet is earlier than one before it, at most
         self.check_icrc = check_icrc
         self.capture: CaptureFile
         self._rounds = Rounds()
@@ -97,7 +96,7 @@ class Analyser:
         self._choose = choose
 
     def run(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
-        """Analyse a capture file; InvalidInput when it is none. Damage in it is in ``capture.damages``."""
+        """Analyse a capture file. Raise InvalidInput if it is not one; damage in it goes to ``capture.damages``."""
         _reuse_memory()
         self.capture = CaptureFile(stream, source, chunk)
         for read in self.capture:
@@ -149,7 +148,7 @@ class Analyser:
             self._add_round(packets)
 
     def _add_round(self, packets: Sorted) -> None:
-        """In this order: what is known of a round before its stories are told decides about them."""
+        """Add a full round. The order matters: PSN tracking uses the pairing and the NAKs of the same round."""
         self.events.round_began = int(packets.time.min())
         packets = self.copies.sift(packets)
         if not len(packets.flow):
@@ -191,13 +190,13 @@ class Analyser:
             self.timeline.add(channel, packets.flow[at], packets.time[at], np.ones(len(at), np.int64))
 
     def _add_accepted(self) -> None:
-        """What the responders of flows with trouble took since the last time."""
+        """Add the payload that responders of flows with losses accepted since the last call."""
         flow, time, size = np.array(self.order.accepted, np.int64).reshape(-1, 3).T
         self.timeline.add(TimelineSeries.PAYLOAD, flow, time, size)
         np.add.at(self.flows.sums["payload"], flow, size)
 
     def _note_faults(self, batch: PacketBatch, columns: Columns) -> None:
-        """What ends early because the capture kept no more of it is no damage."""
+        """Count short packets and report damaged ones. A packet that the capture truncated is not damaged."""
         cut = (columns.fault == WalkStop.CUT) & (batch.length > batch.captured)
         self.short += int((columns.fault == WalkStop.SHORT).sum())
         told = np.flatnonzero((columns.fault != WalkStop.NONE) & (columns.fault != WalkStop.SHORT) & ~cut)
@@ -205,7 +204,7 @@ class Analyser:
             self.capture.damages.add(f"packet {number}", FAULTS[WalkStop(fault)])
 
     def _add_others(self, columns: Columns, roce: Roce) -> None:
-        """Count what nothing is told of, by what it is."""
+        """Count the packets that are not decoded, by their innermost known header."""
         whole = (columns.fault == WalkStop.NONE) | (columns.fault == WalkStop.SHORT)
         others = columns.other[(columns.kind == PacketClass.OTHER) & (columns.other >= 0) & whole]
         for other, count in zip(*(column.tolist() for column in np.unique(others, return_counts=True)), strict=True):
@@ -231,7 +230,7 @@ class Analyser:
         )
 
     def _collect_pauses(self) -> None:
-        """Take the spells that have ended, for the same reason."""
+        """Move the pauses that have ended to the timeline, so that memory stays bounded."""
         for row, port in enumerate(self.pauses.ports.values()):
             for begin, end in port.spells:
                 if end - begin >= _LONG_PAUSE and len(self.long_pauses) < _PAUSES_KEPT:
@@ -240,7 +239,7 @@ class Analyser:
             port.spells.clear()
 
     def _check(self, batch: PacketBatch, columns: Columns, row: Ints, flow: Ints) -> None:
-        """Compute every ICRC: this is the one thing that takes time for each byte."""
+        """Compute every ICRC. This is the only step whose cost grows with the number of bytes."""
         place = (columns.ip[row], columns.bth[row], columns.bth_end[row], batch.start[row] + batch.captured[row])
         wrong = []
         for number, of, ip, bth, end, captured in zip(
@@ -248,7 +247,7 @@ class Analyser:
         ):
             udp = bth - _UDP
             header = 40 if batch.data[ip] >> 4 == 6 else int(batch.data[ip] & 15) * 4
-            if end > captured or ip + header != udp:  # of RoCEv1 and behind extension headers nobody says what it is
+            if end > captured or ip + header != udp:  # RoCEv1, or extension headers: not covered by this computation
                 self.icrcs[2] += 1
                 continue
             packet = batch.data[ip:end].tobytes()
@@ -262,9 +261,9 @@ class Analyser:
 
 
 def _reuse_memory() -> None:
-    """Have the allocator keep what one batch frees for the next, instead of having the kernel clear it anew.
+    """Make glibc's allocator reuse the memory of one batch for the next, which saves a third of the time.
 
-    glibc learns from a large piece that is freed (mallopt(3), M_MMAP_THRESHOLD); a third of the time is saved by it.
-    Elsewhere it does nothing.
+    Otherwise the kernel clears new pages for each batch. glibc raises its threshold when a large block is freed
+    (mallopt(3), M_MMAP_THRESHOLD). With other allocators this has no effect.
     """
     np.empty(_REUSED, np.uint8)

@@ -1,1 +1,1 @@
-"""Batches to columns: the header walk, opcode tables and filters, as arithmetic on whole columns."""
+"""Decode batches to columns: header walk, opcode tables and filters, computed on whole columns."""

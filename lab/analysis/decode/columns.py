@@ -1,7 +1,8 @@
-"""Fields of a whole batch at once: where headers are the walk says, what they say is a gather and arithmetic.
+"""Decode the header fields of a whole batch at once, as columns.
 
-Nearly all packets are RoCEv2 on plain IPv4: those take a short cut, one gather for all of their headers. What they
-have where is in ``lab.wire.layers``, as it is for the walk.
+The header walk finds the offsets of headers; fields are then gathered and computed for all packets together. RoCEv2
+on plain IPv4, which nearly all packets are, takes a short cut: one gather for all headers. Both use the header
+layouts of ``lab.wire.layers``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _FIELDS: Final[dict[str, tuple[str | tuple[str, int], int]]] = {
     "psn": (">u4", _BTH_AT + 8),
     "ext": ((">u4", _EXTENSION_WORDS), _BTH_AT + _BTH_SIZE),
 }
-"""Of Ethernet, IPv4 without options, UDP, the BTH, and the words behind it: format and offset."""
+"""Format and offset of the fields in Ethernet, IPv4 without options, UDP, BTH, and the words after the BTH."""
 _HEAD: Final = np.dtype(
     {
         "names": list(_FIELDS),
@@ -66,19 +67,19 @@ _IPV6: Final = np.dtype({"names": ["first", "ttl", "src", "dst"], "formats": [">
                          "offsets": [0, 7, 8, 24], "itemsize": 40})  # fmt: skip
 _MAPPED: Final = 0xFFFF
 _BEHIND: Final = (1, 3)
-"""Words that AETH or RETH can be behind: of XRCETH, FETH or RDETH, and of RDETH and DETH."""
+"""Words that can precede an AETH or RETH: 1 for XRCETH, FETH or RDETH, 3 for RDETH and DETH."""
 _DMALEN: Final = 3
-"""The word of a RETH that is DMALen."""
+"""Index of DMALen in the words of a RETH."""
 UNKNOWN: Final = -2
-"""``Roce.dmalen`` of a RETH that was not captured."""
+"""``Roce.dmalen`` if the RETH was not captured."""
 CE: Final = 3
 """ECN: congestion experienced (RFC 3168 section 5)."""
-_CONTROL_SIZE: Final = 20  # the opcode and all that PFC has
+_CONTROL_SIZE: Final = 20  # the opcode and all fields of PFC
 _EXTENSIONS: Final = np.array([sum(extension.size for extension in extensions(code)) for code in range(256)])
 
 
 def _words_before(wanted: Extension) -> Ints:
-    """By opcode: 4-byte words between the BTH and this header, -1 where the opcode has none."""
+    """Return, by opcode, the 4-byte words between the BTH and ``wanted``; -1 if the opcode lacks that header."""
     orders = [extensions(code) for code in range(256)]
     return np.array(
         [sum(e.size for e in order[: order.index(wanted)]) // 4 if wanted in order else -1 for order in orders]
@@ -87,7 +88,7 @@ def _words_before(wanted: Extension) -> Ints:
 
 RETH_AT: Final = _words_before(Extension.RETH)
 AETH_AT: Final = _words_before(Extension.AETH)
-"""By opcode: words between the BTH and the header, -1 where there is none."""
+"""By opcode: 4-byte words between the BTH and the header, -1 if the opcode lacks it."""
 
 
 FAULTS: Final = {
@@ -105,7 +106,7 @@ FAULTS: Final = {
 
 
 class PacketClass(IntEnum):
-    """What a packet is, as far as this analysis cares; inside tunnels, what is inside."""
+    """The class of a packet in this analysis; for a tunnelled packet, that of the inner packet."""
 
     OTHER = 0
     ROCE = 1
@@ -114,14 +115,16 @@ class PacketClass(IntEnum):
 
 @dataclass(slots=True)
 class Columns:
-    """One entry per packet. Addresses are four rows of words (IPv4 mapped into IPv6), zero where there is no IP.
+    """One entry per packet. Addresses are four rows of 32-bit words, IPv4 mapped into IPv6; zero without IP.
 
-    ``vni`` is the innermost tunnel's that has one, else -1; ``ecn`` is the outer header's unless only an inner one
-    says CE; ``dscp`` and ``ttl`` are the outer ones, and ``pcp`` the first VLAN tag's, -1 where there is none;
-    ``ident`` is IPv4's Identification, the inner one. ``ip``, ``bth`` and
-    ``bth_end`` index the buffer and are those of the innermost packet, zero where there is none; ``ip`` of MAC
-    control is its opcode. ``l2`` is the innermost Ethernet header. ``other`` is what is not decoded, for
-    ``strata.other_name``, and -1 where nothing is left.
+    * ``vni``: of the innermost tunnel that has one, else -1.
+    * ``ecn``: of the outer IP header, or CE if an inner header has CE.
+    * ``dscp``, ``ttl``: of the outer IP header. ``pcp``: of the first VLAN tag, -1 without one.
+    * ``ident``: IPv4 Identification of the innermost IP header.
+    * ``ip``, ``bth``, ``bth_end``: offsets into the buffer, in the innermost packet; zero if absent. For MAC control,
+      ``ip`` is the offset of its opcode.
+    * ``l2``: offset of the innermost Ethernet header.
+    * ``other``: the header or protocol at which decoding stopped, for ``other_name``; -1 if nothing remains.
     """
 
     kind: Ints
@@ -145,8 +148,8 @@ class Columns:
 class Roce:
     """The RoCEv2 packets: ``row`` in the batch, and the fields of BTH, RETH and AETH (IBA vol. 1 chapter 9).
 
-    ``payload`` is bytes without padding; ``dmalen``, ``syndrome`` and ``msn`` are -1 where there is no RETH or AETH.
-    What a capture cut off behind the BTH it does not know: then ``dmalen`` is ``UNKNOWN``, and the others are -1.
+    ``payload`` is in bytes, without padding. ``dmalen``, ``syndrome`` and ``msn`` are -1 without a RETH or AETH. If
+    the capture truncated the packet after the BTH, ``dmalen`` is ``UNKNOWN``, and the others are -1.
     """
 
     row: Ints
@@ -175,7 +178,7 @@ def decode(batch: PacketBatch) -> tuple[Columns, Roce]:
 
 
 def _short_cut(head: np.ndarray, start: Ints, end: Ints, wire_end: Ints) -> Columns:
-    """Columns of RoCEv2 on plain IPv4; of all other packets they are empty."""
+    """Return the columns of RoCEv2 on plain IPv4. Entries of all other packets stay empty."""
     total, size = head["total"].astype(np.int64), head["size"].astype(np.int64)
     here = (head["plain"] & _PLAIN_MASK == _PLAIN) & (head["protocol"] == UDP) & (head["dport"] == ROCEV2_PORT)
     here &= (head["fragment"] & _FRAGMENT == 0) & (start + (_BTH_AT + _BTH_SIZE) <= end)
@@ -204,7 +207,7 @@ def _short_cut(head: np.ndarray, start: Ints, end: Ints, wire_end: Ints) -> Colu
 
 
 def _fill(columns: Columns, rest: Ints, strata: Strata, captured_end: Ints) -> None:
-    """Columns of the packets in ``rest``, from the outside in."""
+    """Fill in the columns of the packets in ``rest``, from the outermost header to the innermost."""
     seen = np.zeros(len(rest), np.bool_)
     columns.l2 = columns.l2.copy()
     _addresses(columns, rest, strata)
@@ -231,12 +234,12 @@ def _fill(columns: Columns, rest: Ints, strata: Strata, captured_end: Ints) -> N
 
 
 def vni(stratum: Stratum) -> Ints:
-    """The segments that headers of VXLAN or GENEVE name."""
+    """Return the VNIs of VXLAN or GENEVE headers."""
     return stratum.octets[:, 4:8].copy().view(">u4").ravel().astype(np.int64) >> 8
 
 
 def _addresses(columns: Columns, rest: Ints, strata: Strata) -> None:
-    """Those of the innermost IP headers, each written once."""
+    """Fill in the addresses of the innermost IP headers, each row once."""
     told = np.zeros(len(rest), np.bool_)
     for stratum in reversed(strata.strata):
         if stratum.header not in IP_HEADERS:
@@ -254,7 +257,7 @@ def _addresses(columns: Columns, rest: Ints, strata: Strata) -> None:
 
 
 def _network(columns: Columns, row: Ints | slice, stratum: Stratum, again: Flags) -> None:
-    """What else an IP header says; ``again``: it is not the packet's first one."""
+    """Fill in the other fields of an IP header. ``again`` marks packets that had an outer IP header."""
     head = _ip(stratum.header, stratum.octets)
     tos = (head["tos"] if stratum.header is Header.IPV4 else head["first"] >> 4).astype(np.int64) & 0xFF
     ecn = tos & 3
@@ -304,7 +307,7 @@ def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
 
 
 def _word(opcode: Ints, at: Ints, words: np.ndarray, offset: int) -> Ints:
-    """One word of a header that opcodes have first, or behind others; -1 where there is none."""
+    """Return one word of a header that comes first or after others, by opcode; -1 if the opcode lacks the header."""
     found = np.where(at[opcode] == 0, words[:, offset].astype(np.int64), -1)
     for before in _BEHIND:
         np.copyto(found, words[:, offset + before], where=at[opcode] == before)
@@ -312,5 +315,5 @@ def _word(opcode: Ints, at: Ints, words: np.ndarray, offset: int) -> Ints:
 
 
 def _roce_fault(bth_end: Ints, after: Ints, trailer: Ints) -> Ints:
-    """Why packets are not good, the first reason first."""
+    """Return the first check that each invalid packet fails."""
     return np.select([trailer < bth_end, trailer < after], [WalkStop.BTH, WalkStop.EXTENSION], WalkStop.PADDING)

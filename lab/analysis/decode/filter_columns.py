@@ -1,6 +1,6 @@
-"""A filter on a whole batch: conditions as arithmetic on columns, with the same answers as ``lab.wire.filter.match``.
+"""Apply a packet filter to a whole batch, with the same results as ``lab.wire.filter.match``.
 
-What columns do not tell apart (damaged and tiny packets) that module decides, packet by packet.
+Conditions are arithmetic on columns. Damaged and very short packets are passed to ``match`` one by one.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 _NOWHERE: Final = np.zeros(0, np.int64)
 _TINY: Final = 60
-"""Bytes: less than a frame of Ethernet, so headers may end anywhere."""
+"""Bytes. A packet shorter than a minimal Ethernet frame may end inside any header."""
 
 
 def chosen(expression: Expression, batch: PacketBatch, names: Sequence[str] = ()) -> Flags:
-    """By packet: whether the filter lets it through; ``names`` are those of the interfaces."""
+    """Return, by packet, whether the filter matches. ``names`` are the names of the interfaces."""
     columns, roce = decode(batch)
     facts = _Facts(batch, columns, roce)
     found, possible = _decide(expression, facts)
@@ -56,7 +56,7 @@ def chosen(expression: Expression, batch: PacketBatch, names: Sequence[str] = ()
 
 
 def _decide(expression: Expression, facts: _Facts) -> tuple[Flags, Flags]:
-    """By packet: whether it is let through for certain, and whether it may be."""
+    """Return, by packet, whether the filter certainly matches, and whether it may match."""
     match expression:
         case All(terms):
             certain, possible = zip(*(_decide(term, facts) for term in terms), strict=True)
@@ -82,7 +82,7 @@ def _decide(expression: Expression, facts: _Facts) -> tuple[Flags, Flags]:
 
 
 class _Layer:
-    """IP headers: those of the packets in ``at`` that have one in the same place of their walk."""
+    """One IP header per packet in ``at``, at the same position of their header walk."""
 
     def __init__(self, stratum: Stratum) -> None:
         self.at = stratum.row
@@ -103,14 +103,14 @@ class _Layer:
 
 
 class _Facts:
-    """What a filter asks about a batch, as places in it."""
+    """The facts about a batch that filters use, as indices of packets."""
 
     def __init__(self, batch: PacketBatch, columns: Columns, roce: Roce) -> None:
         self._batch, self._columns, self._roce = batch, columns, roce
 
     @cached_property
     def _strata(self) -> list[Stratum]:
-        """Every header of every packet, for what columns do not have; most filters ask for nothing of it."""
+        """Every header of every packet. It is computed on demand, as most filters need only the columns."""
         start = self._batch.start
         return Strata(self._batch.data, start, start + self._batch.captured, start + self._batch.length).strata
 
@@ -119,23 +119,23 @@ class _Facts:
         return [_Layer(stratum) for stratum in self._strata if stratum.header in IP_HEADERS]
 
     def any_of(self, places: Iterable[Ints]) -> Flags:
-        """True at these places."""
+        """Return a mask that is true at these indices."""
         found = np.zeros(len(self._batch.start), np.bool_)
         for at in places:
             found[at] = True
         return found
 
     def unsure(self) -> Flags:
-        """Packets that the columns do not tell enough of."""
+        """Return the packets that ``match`` must decide: damaged or very short ones."""
         unsure: Flags = (self._columns.fault != 0) | (self._batch.captured < _TINY)
         return unsure
 
     def hosts(self, side: AddressSide, address: Address) -> Ints:
-        """Where the address is on that side of some IP header."""
+        """Return the packets with the address on that side of any IP header."""
         return np.concatenate([_NOWHERE, *(at for layer in self._layers for at in layer.hosts(side, address))])
 
     def values(self, field: FilterField) -> Iterator[tuple[Ints, Ints]]:
-        """Places, and the value of the field at each; once for each layer that can have it."""
+        """Yield packet indices and the field's value at each, once for each layer that can have the field."""
         roce = self._roce
         match field:
             case FilterField.QPN:

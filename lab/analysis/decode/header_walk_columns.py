@@ -1,7 +1,7 @@
-"""The walk from header to header of many frames at once: ``lab.wire.walk`` on columns, by the same table.
+"""The header walk of ``lab.wire.walk`` for many frames at once, driven by the same table.
 
-Of packets that are alike, one is walked (``lab.analysis.decode.packet_templates``). Of the others, each round takes
-one header. Offsets come from the packets, so every one is checked before it is followed.
+One packet of each shape is walked for all packets of that shape (``packet_templates``). The remaining packets are
+walked together, one header per iteration. Offsets come from packets, so each one is checked before it is used.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 _NOTHING: Final = -1
 _ITSELF: Final = 0xFFFFFFFF
 _LATER: Final = 0xFFFFFFFE
-"""Instead of a number that names what follows: the header is of a version that is not known, or a later fragment."""
+"""Replaces the number of the next protocol: unknown version of the header itself, or a later fragment."""
 
 ROCEV1: Final = Header.BTH_V1 << 32 | _ITSELF
-"""``Strata.other`` of RoCEv1."""
+"""``Strata.other`` of a RoCEv1 packet."""
 
 
 class Stratum(NamedTuple):
-    """Packets in ``row`` have this header at ``at``; ``octets`` are its first ones, as far as the rule has fields."""
+    """A header of the packets in ``row``, at offset ``at``. ``octets`` are its first ``size`` bytes by its rule."""
 
     header: Header
     row: Ints
@@ -44,10 +44,11 @@ class _Followers(NamedTuple):
 
 
 class Strata:
-    """What was found: ``strata`` from the outside in, and by packet where the walk ended.
+    """The headers of a batch in ``strata``, from the outside in, and by packet where the walk ended.
 
-    ``at`` is behind the last header and ``end`` where what that carries ends; ``other`` is what follows and is not
-    followed, for ``other_name``, and -1 where nothing does. ``captured_end`` and ``wire_end`` are places in ``data``.
+    * ``at``: the offset after the last header. ``end``: the end of that header's payload.
+    * ``other``: the next protocol, if it is not decoded, for ``other_name``; else -1.
+    * ``captured_end`` and ``wire_end`` are offsets in ``data``.
     """
 
     def __init__(self, data: Octets, start: Ints, captured_end: Ints, wire_end: Ints) -> None:
@@ -66,7 +67,7 @@ class Strata:
         self._walk()
 
     def _of_shapes(self, start: Ints, wire_end: Ints) -> None:
-        """Most packets are like others, of which one walk is enough."""
+        """Walk one packet of each common shape, and copy the result to the packets alike."""
         for row, found, head in shapes(self._data, start, self._captured - start, wire_end - start):
             where = places(row, len(start))
             begin = start[where]
@@ -115,7 +116,7 @@ class Strata:
         self._go_on(header, row, octets)
 
     def _enter(self, header: Header, row: Ints) -> Ints:
-        """Count frames inside frames; the packets in which they are not too many."""
+        """Count nested frames, and return the packets that do not exceed ``MAX_TUNNELS``."""
         if header is Header.ETHERNET:
             self._depth[row] += 1
             self._addressed[row] = False
@@ -129,7 +130,7 @@ class Strata:
         return row[~deep]
 
     def _whole(self, rule: Rule, row: Ints) -> Ints:
-        """The packets of which the header was captured, and has room."""
+        """Return the packets whose header was captured and fits into its carrier."""
         after = self.at[row] + rule.size
         cut = after > self._captured[row]
         lost = cut | (after > self.end[row])
@@ -145,7 +146,7 @@ class Strata:
             self.fault[row] = RULES[header].fault
 
     def _ends(self, rule: Rule, row: Ints, size: Ints, total: Ints) -> Flags:
-        """Note where what a header carries ends; where that is possible."""
+        """Set the end of the header's payload from its length field; return the packets whose length is valid."""
         at, room = self.at[row], self.end[row]
         end = at + rule.beyond + total
         if rule.open_ended or rule.jumbo:
@@ -181,7 +182,7 @@ class Strata:
 
 
 def _other(found: HeaderWalk) -> int:
-    """What a walk found that is not followed."""
+    """Return the protocol at which a walk stopped because it is not decoded."""
     if found.fault:
         return _NOTHING
     if found.refused:
@@ -193,7 +194,7 @@ def _other(found: HeaderWalk) -> int:
 
 
 def other_name(other: int) -> str:
-    """What follows and is not followed, by the value that ``Strata.other`` has for it."""
+    """Return the name of a protocol that is not decoded, from a value of ``Strata.other``."""
     header, number = Header(other >> 32), other & 0xFFFFFFFF
     rule = RULES[header]
     if number == _LATER:

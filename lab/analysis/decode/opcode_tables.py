@@ -1,4 +1,4 @@
-"""What each opcode is to an analyst, as tables to index with a column of opcodes (IBA vol. 1 section 9.2.1)."""
+"""Tables of opcode properties, indexed by a column of opcodes (IBA vol. 1 section 9.2.1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACKS: Final = (
     "Invalid RD Request",
     "reserved",
 )
-"""What an AETH can say: an ACK, an RNR NAK, the NAK codes in their order, or nothing known (tables 43 and 46)."""
+"""The meanings of an AETH: ACK, RNR NAK, the NAK codes in their order, or reserved (tables 43 and 46)."""
 RNR: Final = 1
 SEQUENCE_ERROR: Final = 2
 _RESERVED: Final = 7
@@ -30,7 +30,7 @@ _UD: Final = 0x60
 
 
 def _table(*marks: str, without: str = "-") -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """By opcode: its name contains one of ``marks``."""
+    """Return a table that is true for opcodes whose name contains one of ``marks``."""
     table = np.zeros(256, np.bool_)
     for value, opcode in OPERATIONS.items():
         name = opcode.name
@@ -42,15 +42,15 @@ RESPONSE: Final = _table("RESPONSE", "ACKNOWLEDGE")
 CNP: Final = np.arange(256) == int(Opcode.CNP)
 REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD", "FLUSH")
 SEQUENCED: Final = REQUEST & ~np.isin(np.arange(256) & _TRANSPORT, (_RD, _UD))
-"""Requests whose PSNs follow each other at the responder: those of RC, XRC and UC."""
+"""Requests with consecutive PSNs at the responder: those of RC, XRC and UC."""
 READ_REQUEST: Final = _table("READ_REQUEST")
 BEGINS: Final = REQUEST & ~(_table("MIDDLE", "LAST"))
-"""Requests that begin a message: First, Only, and all that are always alone."""
+"""Requests that begin a message: First, Only, and single-packet operations."""
 FULL: Final = _table("FIRST", "MIDDLE")
-"""Packets that are as long as the path MTU."""
+"""Packets whose payload is one path MTU."""
 READ_RESPONSE: Final = _table("READ_RESPONSE")
 CONTINUED: Final = _table("RESPONSE_MIDDLE", "RESPONSE_LAST")
-"""READ responses that must follow another one directly."""
+"""READ responses that must directly follow another one."""
 
 
 def _messages() -> np.ndarray[tuple[int], np.dtype[np.int64]]:

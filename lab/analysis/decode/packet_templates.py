@@ -1,7 +1,7 @@
-"""Packets of one shape: those that are alike in every octet that a walk looks at have the same headers.
+"""Group packets by shape: equal lengths, and equal bits in every field that the header walk reads.
 
-Bulk transfers are made of a few shapes. The walk of one packet (``lab.wire.walk``) tells what it looked at; which
-others agree in that is a few comparisons for all of them.
+Packets of one shape have the same headers at the same offsets. Bulk transfers consist of a few shapes, so one walk
+(``lab.wire.walk``) and a few comparisons decode most packets.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from lab.wire.walk import HeaderWalk
 
 LEAST: Final = 64
-"""Packets for which it pays to look for shapes."""
+"""Fewer packets than this are not grouped."""
 _TRIES: Final = 4
 _FEW: Final = 8
-"""A shape of which not even one packet in so many is: the others are walked one header after the other."""
+"""Grouping stops if a shape has less than one packet in 8; the rest is walked header by header."""
 _FARTHEST: Final = 248
-"""Octets from the start of a packet, of which a batch has so many behind any place."""
+"""Bytes from the start of a packet. A batch has that many readable bytes after every offset."""
 _WORD: Final = 8
 
 
 class Shape(NamedTuple):
-    """Packets ``row`` have the headers of ``walk``, with places from the start of each. ``head`` is its octets."""
+    """Packets ``row`` have the headers of ``walk``, at offsets from their start. ``head`` is their first bytes."""
 
     row: Ints
     walk: HeaderWalk
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 
 
 def shapes(data: Octets, start: Ints, captured: Ints, length: Ints) -> Iterator[Shape]:
-    """The shapes that many packets have; ``captured`` and ``length`` are bytes kept and on the wire."""
+    """Yield the shapes that many packets have. ``captured`` and ``length`` are bytes kept and on the wire."""
     row = np.arange(len(start))
     for _ in range(_TRIES):
         if len(row) < LEAST:
@@ -65,7 +65,7 @@ def shapes(data: Octets, start: Ints, captured: Ints, length: Ints) -> Iterator[
 
 
 def _agree(head: Octets, octets: bytes, mask: bytes) -> Flags:
-    """Which rows have the octets of a packet where ``mask`` is not zero."""
+    """Return the rows that equal ``octets`` in every bit of ``mask``."""
     words, looked_at = head.view(np.uint64), np.frombuffer(mask, np.uint64)
     wanted = np.frombuffer((octets + bytes(len(mask)))[: len(mask)], np.uint64)
     differ = np.zeros(len(head), np.uint64)
@@ -76,7 +76,7 @@ def _agree(head: Octets, octets: bytes, mask: bytes) -> Flags:
 
 
 def _looked_at(found: HeaderWalk, captured: int) -> bytes:
-    """By octet, in whole words: the bits that decided about the walk."""
+    """Return a mask of the bits that the walk read, padded to whole words."""
     looked = [(RULES[layer.header], layer.at) for layer in found.layers]
     if (found.fault or found.refused) and found.at + RULES[found.missed].size <= captured:
         looked.append((RULES[found.missed], found.at))
@@ -91,7 +91,7 @@ def _looked_at(found: HeaderWalk, captured: int) -> bytes:
 
 
 def _read_by(rule: Rule) -> Iterator[Bits]:
-    """The numbers of a header that a walk reads."""
+    """Yield the fields of a header that a walk reads."""
     yield from (bits for bits, _, _ in rule.good)
     yield from (bits for bits, _ in rule.extra)
     yield from (bits for bits in (rule.next, rule.total, rule.offset, rule.more) if bits is not None)

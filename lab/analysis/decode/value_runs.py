@@ -1,6 +1,6 @@
-"""Runs of equal values in a column: where they begin and end, and what came before.
+"""Runs of equal values in a column: their starts, ends and predecessors.
 
-Called many times for each batch, where np.diff and np.roll, which copy more, were a fifth of an analysis.
+These functions run many times per batch. np.diff and np.roll copy more, and took a fifth of an analysis.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 def starts(values: Ints) -> Ints:
-    """Where each run begins."""
+    """Return the index of the first value of each run."""
     return np.flatnonzero(are_starts(values))
 
 
 def ends(values: Ints) -> Ints:
-    """Where each run has its last value."""
+    """Return the index of the last value of each run."""
     marks = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=marks[:-1])
     return np.flatnonzero(marks)
 
 
 def are_starts(values: Ints) -> Flags:
-    """By place: a run begins there."""
+    """Return a mask that is true at the first value of each run."""
     marks = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=marks[1:])
     return marks
 
 
 def before(values: Ints) -> Ints:
-    """By place: the value before; at the first place anything."""
+    """Return the column shifted by one: each entry is the value before it. The first entry is 0."""
     shifted = np.empty_like(values)
     shifted[1:] = values[:-1]
     shifted[:1] = 0

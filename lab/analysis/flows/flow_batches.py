@@ -1,6 +1,6 @@
-"""RoCEv2 packets in rounds of a fixed number, whatever pieces the file is read in: no answer depends on a buffer.
+"""Regroup RoCEv2 packets into rounds of a fixed size, so that results do not depend on the read buffer.
 
-In a round packets are sorted by flow, in each flow in the order of the file.
+In a round, packets are sorted by flow, and within a flow by their order in the file.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Flags, Ints, PacketBatch
 
 ROUND: Final = 8192
-"""Packets: so many that loops over columns pay, so few that these stay in the cache."""
+"""Packets: enough to amortise loops over columns, and few enough for the columns to stay in the cache."""
 _COLUMNS: Final = 14
 
 
 class Sorted(NamedTuple):
-    """The packets of a round; the columns are those of ``Batch``, ``Columns`` and ``Roce``.
+    """The packets of a round; the columns are those of ``PacketBatch``, ``Columns`` and ``Roce``.
 
-    ``at`` is each one's place in the round, in the order of the file; ``starts`` is where each flow begins.
+    ``at`` is the position of each packet in the round, in file order. ``starts`` is where each flow begins.
     """
 
     flow: Ints
@@ -47,12 +47,12 @@ class Sorted(NamedTuple):
 
     @property
     def ends(self) -> Ints:
-        """Where each flow has its last packet."""
+        """The index of each flow's last packet."""
         return np.append(self.starts[1:], len(self.flow)) - 1
 
 
 class Rounds:
-    """Gathers packets until a round is full."""
+    """Collects packets until a round is full."""
 
     def __init__(self, size: int = ROUND) -> None:
         self._size = size
@@ -60,7 +60,7 @@ class Rounds:
         self._filled = 0
 
     def add(self, batch: PacketBatch, columns: Columns, roce: Roce, flow: Ints) -> Iterator[Sorted]:
-        """Take the packets of a batch, of which -1 is no flow; the rounds that this fills."""
+        """Add the packets of a batch, and yield the rounds that it fills. Packets with flow -1 are dropped."""
         row = roce.row
         several: tuple[Ints | Flags, ...] = (
             flow, batch.time[row], roce.opcode, roce.psn, roce.payload, roce.dmalen, roce.syndrome, roce.msn,
@@ -80,7 +80,7 @@ class Rounds:
                 yield from self.rest()
 
     def rest(self) -> Iterator[Sorted]:
-        """What is left, as a round."""
+        """Yield the remaining packets as a last, partial round."""
         if self._filled:
             yield _sort(self._columns[:, : self._filled])
             self._filled = 0

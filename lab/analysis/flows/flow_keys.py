@@ -1,4 +1,4 @@
-"""Numbers for keys of many words, in bulk: packet after packet finds its flow by one 64-bit hash."""
+"""Assign numbers to keys of several words, for whole columns, with one 64-bit hash per packet."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Words = NDArray[np.uint32]
 
 
 class Keys:
-    """Gives every distinct key a number from 0, at most ``limit`` of them; the others get -1.
+    """Assigns each distinct key a number from 0, for at most ``limit`` keys; further keys get -1.
 
-    Keys whose hashes coincide would share a number. The multipliers are drawn anew for each table, so that no file
-    can provoke it, and by chance it happens to one capture in many millions.
+    Keys with equal hashes would share a number. The multipliers are random for each table, so no file can provoke a
+    collision. By chance it happens in one of many millions of captures.
     """
 
     def __init__(self, width: int, limit: int) -> None:
@@ -41,7 +41,7 @@ class Keys:
         return self._rows[: len(self)]
 
     def numbers(self, columns: Sequence[Ints]) -> Ints:
-        """The number of each row of ``columns``."""
+        """Return the number of each row of ``columns``; new keys are added."""
         hashes = self._hash(columns)
         found = self._look_up(hashes)
         new = np.flatnonzero(found < 0)
@@ -51,7 +51,7 @@ class Keys:
         return found
 
     def find(self, columns: Sequence[Ints]) -> Ints:
-        """The number of each row that has one, else -1."""
+        """Return the number of each row of ``columns``, -1 for unknown keys."""
         return self._look_up(self._hash(columns))
 
     def _hash(self, columns: Sequence[Ints]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -68,13 +68,13 @@ class Keys:
         return np.where(self._hashes[place] == hashes, self._numbers[place].astype(np.int64), -1)
 
     def _add(self, hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], columns: Sequence[Ints]) -> None:
-        """Number the new keys in the order in which they come."""
+        """Number the new keys in the order of their first occurrence."""
         _, first = np.unique(hashes, return_index=True)
         first = np.sort(first)[: self._limit - len(self)]
         numbers = np.arange(len(self), len(self) + len(first), dtype=np.uint32)
         for index, column in enumerate(columns):
             words = column[first].astype(np.uint32)
-            if words.any():  # what is always 0, such as the first words of an IPv4 address, takes no memory
+            if words.any():  # words that are always 0, like the first of an IPv4 address, take no memory
                 self._rows[numbers, index] = words
         everything = np.concatenate([self._hashes, hashes[first]])
         order = np.argsort(everything)

@@ -1,4 +1,4 @@
-"""Per flow sums: every flow is one direction to one QP as one interface saw it."""
+"""Sums per flow. A flow is one direction to one QP, as captured at one interface."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Flags, Ints, PacketBatch
 
 MAX_FLOWS: Final = 32768
-"""Flows that are told apart; packets of others are only counted. Sorting needs their numbers in 16 bits."""
+"""Flows that are analysed; packets of further flows are only counted. Sorting needs flow numbers of 16 bits."""
 _KEY: Final = 12  # interface, VNI, source, destination, destination QP, transport
 _NO_VNI: Final = 2**32 - 1
 _UDP: Final = RULES[Header.UDP].size
 _MIXED: Final = 4096
-"""Flows of more than one DSCP of which all are kept."""
+"""Flows with several DSCPs for which all of them are kept."""
 _SUMS: Final = ("packets", "octets", "payload", "read", "cnps", "ce", "ect")
 
 
 class FlowKey(NamedTuple):
-    """Which flow: the interface's number, VNI or -1, addresses as four words each, and BTH's DestQP and transport."""
+    """Identifies a flow: interface number, VNI or -1, addresses as four words each, DestQP, transport service."""
 
     interface: int
     vni: int
@@ -41,8 +41,9 @@ class FlowKey(NamedTuple):
 class Flows:
     """All flows of a capture; the arrays are indexed by flow number.
 
-    ``payload`` is what the receiver took, ``read`` what of it answers READs. ``seen`` is the first time and
-    the last time, ``newest`` TTL and direction of the last packet, ``port`` the first one's UDP source port.
+    ``payload`` is the bytes that the receiver accepted, and ``read`` the part of them in READ responses. ``seen`` is
+    the time of the first and the last packet. ``newest`` is TTL and direction of the last packet, and ``port`` the
+    UDP source port of the first.
     """
 
     def __init__(self, limit: int = MAX_FLOWS) -> None:
@@ -53,40 +54,41 @@ class Flows:
         self.newest = table(limit, 2, np.uint8)
         self.port = zeros(limit, np.uint16)
         self.opening = zeros(limit, np.uint16)
-        """Bytes of payload of each flow's first packet, for which no time is known."""
+        """Bytes of payload of each flow's first packet. ``goodput`` leaves them out, because they have no interval.
+        """
         self.dscp, self.pcp = several(2, limit, np.uint8)
-        """1 + those of the first packet, 0 before it and where it has no VLAN tag; a CNP has its own."""
+        """1 + DSCP and PCP of the first packet that is no CNP; 0 before it, and for PCP without a VLAN tag."""
         self.other_dscps: dict[int, set[int]] = {}
-        """By flow, of those that have several: the others."""
+        """By flow: the DSCPs of its packets other than the first one."""
         self._keys = Keys(_KEY, limit)
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def key(self, flow: int) -> FlowKey:
-        """The key of a flow."""
+        """Return the key of a flow."""
         interface, vni, *words, destqp, transport = self._keys.rows[flow].tolist()
         return FlowKey(
             interface, -1 if vni == _NO_VNI else vni, tuple(words[:4]), tuple(words[4:]), destqp, transport
         )
 
     def interfaces(self, flows: Ints) -> Ints:
-        """The interfaces of these flows."""
+        """Return the interface number of each flow."""
         links: Ints = self._keys.rows[flows, 0].astype(np.int64)
         return links
 
     def goodput(self, flow: int) -> float:
-        """Payload in bit/s from the first packet to the last, without the first: n packets have n - 1 intervals."""
+        """Return payload in bit/s from first to last packet, without the first: n packets have n - 1 intervals."""
         first, last = self.seen[flow].tolist()
         payload = max(0, int(self.sums["payload"][flow]) - int(self.opening[flow]))
         return payload * 8e9 / (last - first) if last > first else 0.0
 
     def streams(self, first: int, end: int) -> list[Ints]:
-        """All words of the keys from ``first`` to before ``end`` but the interface, by column."""
+        """Return the keys of flows ``first`` to ``end`` - 1 without the interface, by column."""
         return list(self._keys.rows[first:end, 1:].T.astype(np.int64))
 
     def alike(self) -> list[list[int]]:
-        """Flows that differ in nothing but interface and VNI, where there are two or more; in the order of flows."""
+        """Return groups of two or more flows that differ only in interface and VNI, in the order of flows."""
         interfaces = self._keys.rows[:, :2]
         if (interfaces == interfaces[:1]).all():
             return []
@@ -99,22 +101,22 @@ class Flows:
         return sorted(order[begin:end].tolist() for begin, end in parts)
 
     def number(self, batch: PacketBatch, columns: Columns, roce: Roce) -> Ints:
-        """The flow of each RoCEv2 packet; -1 where there are too many."""
+        """Return the flow number of each RoCEv2 packet, -1 if there are too many flows."""
         row = roce.row
         words = [array[index, row] for array in (columns.src, columns.dst) for index in range(4)]
-        transport = np.where(ops.CNP[roce.opcode], 0, roce.opcode >> 5)  # what CNPs slow down is RC
+        transport = np.where(ops.CNP[roce.opcode], 0, roce.opcode >> 5)  # CNPs slow down RC
         known = len(self)
         flow = self._keys.numbers([batch.interface[row], columns.vni[row], *words, roce.destqp, transport])
         self.untracked += int((flow < 0).sum())
         if len(self) > known:
-            fresh = np.flatnonzero(flow >= known)[::-1]  # of what is written twice the last counts
+            fresh = np.flatnonzero(flow >= known)[::-1]  # reversed: of several writes to one flow, the last counts
             at = columns.bth[row[fresh]] - _UDP
             self.port[flow[fresh]] = batch.data[at].astype(np.uint16) << 8 | batch.data[at + 1]
         self._add_classes(columns, roce, flow)
         return flow
 
     def dscps(self, flow: int) -> tuple[int, ...]:
-        """All that its packets had, but CNPs; the first packet's comes first."""
+        """Return all DSCPs of a flow's packets except CNPs, that of the first packet first."""
         first = int(self.dscp[flow])
         return (first - 1, *sorted(self.other_dscps.get(flow, ()))) if first else ()
 
@@ -124,7 +126,7 @@ class Flows:
         at = at[~ops.CNP[roce.opcode[at]]]
         if not len(at):
             return
-        fresh = at[self.dscp[flow[at]] == 0][::-1]  # of what is written twice the last counts
+        fresh = at[self.dscp[flow[at]] == 0][::-1]  # reversed: of several writes to one flow, the last counts
         self.dscp[flow[fresh]] = dscp[fresh] + 1
         self.pcp[flow[fresh]] = columns.pcp[roce.row[fresh]] + 1
         others = at[self.dscp[flow[at]] != dscp[at] + 1]
@@ -133,7 +135,7 @@ class Flows:
                 self.other_dscps.setdefault(number, set()).add(other)
 
     def add(self, packets: Sorted) -> None:
-        """Sum a round up: all that does not depend on what a receiver takes."""
+        """Add a round to all sums that do not depend on what the receiver accepts."""
         starts, ends, opcode = packets.starts, packets.ends, packets.opcode
         flows = packets.flow[starts]
         fresh = self.sums["packets"][flows] == 0

@@ -1,4 +1,4 @@
-"""What communication managers agree on: which two QPs are a connection's ends (IBA vol. 1 section 12.6)."""
+"""Pair QPs by the handshakes of connection managers: REQ and REP name both QPs (IBA vol. 1 section 12.6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TO_MAD: Final = 20  # BTH and DETH
 
 
 class Handshakes:
-    """REQs that wait for their REP, and pairs that wait for their first packets."""
+    """REQs without a REP so far, and agreed pairs whose first packets have not been captured yet."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
@@ -28,7 +28,7 @@ class Handshakes:
         self._agreed: dict[bytes, bytes] = {}
 
     def add(self, batch: PacketBatch, columns: Columns, roce: Roce) -> None:
-        """Take in the datagrams of a batch that go to QP 1."""
+        """Read the communication management datagrams in a batch: those to QP 1."""
         for hit in np.flatnonzero((roce.opcode == Opcode.UD_SEND_ONLY) & (roce.destqp == mad.GENERAL_QP)).tolist():
             row = int(roce.row[hit])
             begin = int(columns.bth[row]) + _TO_MAD
@@ -47,7 +47,7 @@ class Handshakes:
             self._agreed[stream_key(vni, dst, src, told.qpn or 0)] = stream_key(vni, src, dst, asker)
 
     def settle(self) -> None:
-        """Pair the streams that have come up since."""
+        """Pair the streams that have appeared since their handshake."""
         if not self._agreed:
             return
         ends = list(self._agreed.items())

@@ -1,4 +1,4 @@
-"""ICMP errors about RoCEv2 and the tunnels that carry it: who reports what, of which packets (RFC 792, RFC 4443)."""
+"""ICMP errors about RoCEv2 and its tunnels: the sender, the kind, and the packets concerned (RFC 792, RFC 4443)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _IN_IPV6: Final = Header.IPV6 << 32 | 58
 _HEAD: Final = 8
 _LEAST_IP: Final = 20
 _KINDS: Final = 256
-"""Different reports that are kept."""
+"""Distinct reports that are kept."""
 _MOST: Final = 100_000
-"""Reports that are looked at, one by one."""
+"""ICMP errors that are parsed, one by one."""
 _PORTS: Final = {ROCEV2_PORT: "RoCEv2", GENEVE_PORT: "GENEVE", **dict.fromkeys(VXLAN_PORTS, "VXLAN")}
 TOO_BIG: Final = "fragmentation needed"
 _V4: Final = {
@@ -54,7 +54,7 @@ _V6: Final = {
 
 
 class Report(NamedTuple):
-    """What an error says: of packets from ``src`` to ``dst``; ``mtu`` in bytes of IP, 0 where none is named."""
+    """An ICMP error about packets from ``src`` to ``dst``. ``mtu`` is in bytes of IP, 0 if none is reported."""
 
     interface: int
     sender: str
@@ -66,14 +66,14 @@ class Report(NamedTuple):
 
 
 class IcmpErrors:
-    """Counts the reports."""
+    """Counts ICMP errors, by report."""
 
     def __init__(self) -> None:
         self.reports: dict[Report, int] = defaultdict(int)
         self._looked_at = 0
 
     def add(self, batch: PacketBatch, columns: Columns) -> None:
-        """Take in the ICMP packets of a batch."""
+        """Read the ICMP errors in a batch."""
         for version, other in ((4, _IN_IPV4), (6, _IN_IPV6)):
             row = np.flatnonzero(columns.other == other)
             ip = columns.ip[row]
@@ -102,7 +102,7 @@ class IcmpErrors:
 
 
 def _about(octets: bytes) -> tuple[str, str, str] | None:
-    """What the packet in an error was, from where to where; None where it is none of ours."""
+    """Return protocol, source and destination of the packet quoted in an error; None if it is irrelevant."""
     version = octets[0] >> 4
     size = 40 if version == 6 else (octets[0] & 15) * 4
     if version not in {4, 6} or size < _LEAST_IP or len(octets) < size + 4 or octets[6 if version == 6 else 9] != UDP:
@@ -115,7 +115,7 @@ def _about(octets: bytes) -> tuple[str, str, str] | None:
 
 
 def icmp_errors(found: IcmpErrors, links: Sequence[str]) -> tuple[IcmpError, ...]:
-    """All reports; ``links`` are names by number."""
+    """Return all reports as facts; ``links`` are interface names by number."""
     return tuple(
         IcmpError(links[report.interface], *report[1:6], report.mtu or None, count)
         for report, count in sorted(found.reports.items())

@@ -1,6 +1,6 @@
-"""Where along its path a flow was marked: the same flow on several links, in the order in which it came by.
+"""Find where a flow was marked: compare its packets at several links, in the order of its path.
 
-A mark stays to the end of the path (RFC 3168 section 5), so the share of marked packets grows behind the queue that
+A CE mark stays to the end of the path (RFC 3168 section 5). So the share of marked packets grows after the queue that
 marks.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def paths(flows: Flows, links: Sequence[str]) -> tuple[FlowPath, ...]:
-    """Flows that two or more links have seen, in or out of VXLAN; ``links`` are names by number."""
+    """Return the flows that two or more links captured, with or without VXLAN; ``links`` are names by number."""
     return tuple(_path(flows, links, members) for members in flows.alike())
 
 

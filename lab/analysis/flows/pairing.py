@@ -1,8 +1,13 @@
-"""Which stream answers which, from what answers must be like.
+"""Pair the two streams of a connection by matching answers with requests.
 
-An answer carries the PSN of a request that was sent before it, the other way between the same hosts. QPs that start
-at the same PSN and go on in step look alike in that; then Linux gives both directions one UDP source port, by their
-QPs, a READ response names its READ's PSN, and MSN counts messages. Where several streams are left, nothing is said.
+An answer carries the PSN of a request sent earlier, in the other direction between the same hosts. QPs that start at
+equal PSNs and advance in step are ambiguous. Three more properties then decide:
+
+* Linux derives one UDP source port for both directions from the two QPs.
+* A READ response begins at the PSN of its READ.
+* The MSN counts messages.
+
+If several streams remain, none is paired.
 """
 
 from __future__ import annotations
@@ -28,18 +33,18 @@ if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Flags, Ints
 
 _WINDOW: Final = 32768  # PSNs: how far an answer may lie behind the newest request
-_AHEAD: Final = 4096  # PSNs: how far an answer may be beyond the newest request of a capture that lacks some
+_AHEAD: Final = 4096  # PSNs: how far an answer may be ahead of the newest request, if the capture lacks some
 _PAIRED_AT_ONCE: Final = 64
 _TRIES: Final = 32
-_HEARD: Final = 64  # answers of one stream in one round that are weighed
-_PENDING: Final = 4096  # streams for which several are left
-_MANY: Final = 64  # streams that may be the one, beyond which more has to be known first
-_ALIKE: Final = 4  # streams that may have one source port: QPs 3 and 4, and 4 and 3
-_WEIGHED: Final = 100_000  # in all: a file with many thousands of streams between two hosts is not worth hours
+_HEARD: Final = 64  # answers of one stream that are compared, per round
+_PENDING: Final = 4096  # streams with several candidates left
+_MANY: Final = 64  # candidates of a stream; above this, pairing waits for more evidence
+_ALIKE: Final = 4  # candidates with one source port: QPs 3 and 4, and 4 and 3
+_WEIGHED: Final = 100_000  # comparisons in all, so that thousands of streams between two hosts do not take hours
 
 
 class StreamSlice(NamedTuple):
-    """Some packets of one stream in a round, in the order of the file."""
+    """Some packets of one stream in a round, in file order."""
 
     at: Ints
     psn: Ints
@@ -49,17 +54,17 @@ class StreamSlice(NamedTuple):
 
 
 class Pairing:
-    """Finds pairs of streams, and tells ``streams``."""
+    """Finds pairs of streams, and records them in ``streams``."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._newest = zeros(MAX_FLOWS)  # 1 + PSN of requests, in rounds before this one; 0 where none
+        self._newest = zeros(MAX_FLOWS)  # 1 + PSN of the last request before this round, 0 without any
         self._tries: dict[int, int] = defaultdict(int)
-        self._possible: dict[int, tuple[int, ...]] = {}  # a set takes ten times as much
+        self._possible: dict[int, tuple[int, ...]] = {}  # as tuples: sets take ten times the memory
         self._weighed = 0
 
     def add(self, packets: Sorted) -> None:
-        """Take in a round."""
+        """Use the packets of a round."""
         asking = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         streams = self._streams.of[packets.flow].astype(np.int64)
         if (self._streams.peer[: len(self._streams)] < 0).any():
@@ -67,7 +72,7 @@ class Pairing:
         self._newest[streams[asking]] = packets.psn[asking] + 1
 
     def finish(self) -> None:
-        """Where only one stream is left each way between two hosts, they belong together."""
+        """Pair the last streams: those that are the only unpaired ones in their direction between two hosts."""
         streams = np.flatnonzero(self._streams.peer[: len(self._streams)] < 0)
         hosts = self._streams.hosts(streams)
         alone = np.bincount(hosts, minlength=len(streams) + 1)[hosts] == 1
@@ -91,7 +96,7 @@ class Pairing:
         self._settle()
 
     def _weigh(self, stream: int, answers: StreamSlice, requests: _Sides) -> None:
-        """Leave those of the possible peers that the answers of this round do not speak against."""
+        """Keep the candidates that the answers of this round do not rule out."""
         there: Iterable[int] = self._possible.get(stream, self._streams.back(stream))
         there = [other for other in there if other != stream and self._streams.peer[other] < 0]
         there = self._of_port(stream, there)
@@ -99,7 +104,7 @@ class Pairing:
         if len(there) > _MANY or self._weighed > _WEIGHED:
             return
         possible = [o for o in there if self._could(answers, requests.first(o), int(self._newest[o]) - 1)]
-        if not possible:  # as where the capture lacks requests
+        if not possible:  # the capture may lack requests
             possible = [o for o in there if self._could(answers, requests.first(o), int(self._newest[o]) - 1, _AHEAD)]
         for weight in (_read, _counted, _asked):
             possible = _heaviest({other: weight(answers, requests.first(other)) for other in possible})
@@ -107,9 +112,9 @@ class Pairing:
             self._possible[stream] = tuple(possible)
 
     def _of_port(self, stream: int, there: list[int]) -> list[int]:
-        """The one of them that has this one's source port because of its QP; all of them where there is none.
+        """Return the only candidate whose source port follows from both QPs; all candidates if there is no such one.
 
-        Many streams of one port are those of a NIC that has no other, and one of them may have it by chance.
+        A NIC that uses one port for everything gives many streams the same port, so that a match may be chance.
         """
         ports, qp = self._streams.port, self._streams.destqp
         port = int(ports[stream])
@@ -118,7 +123,7 @@ class Pairing:
         return due if len(due) == 1 and len(same) <= _ALIKE else there
 
     def _could(self, answers: StreamSlice, requests: StreamSlice | None, newest: int, ahead: int = 0) -> bool:
-        """Every answer comes after its request, and not long after; or the capture lacks the last ``ahead``."""
+        """Return whether each answer closely follows its request; ``ahead`` allows for requests not captured."""
         if requests is None:
             return newest >= 0 and bool(((newest + ahead - answers.psn & MASK) < _WINDOW + ahead).all())
         index = np.searchsorted(requests.at, answers.at) - 1
@@ -126,7 +131,7 @@ class Pairing:
         return bool(((front >= 0) & ((front + ahead - answers.psn & MASK) < _WINDOW + ahead)).all())
 
     def _settle(self) -> None:
-        """Who has only one left takes it, and the others go on without it."""
+        """Pair streams with one candidate left, and drop that candidate from the others, until nothing changes."""
         going = True
         while going:
             going = False
@@ -146,7 +151,7 @@ class Pairing:
 
 
 class _Sides:
-    """Some packets of a round, by stream; each ``Side`` is made when it is asked for."""
+    """Some packets of a round, grouped by stream. Each ``StreamSlice`` is built on demand."""
 
     def __init__(self, packets: Sorted, streams: Ints, at: Ints) -> None:
         self._at = at[np.lexsort((packets.at[at], streams[at]))]
@@ -154,19 +159,19 @@ class _Sides:
         self._columns = (packets.at, packets.psn, packets.opcode, packets.msn, packets.ackreq)
 
     def streams(self) -> list[int]:
-        """Those that have any."""
+        """Return the streams with packets here."""
         found: list[int] = self._streams[value_runs.starts(self._streams)].tolist()
         return found
 
     def first(self, stream: int, most: int | None = None) -> StreamSlice | None:
-        """The first packets of one, at most so many; None where it has none."""
+        """Return the first packets of a stream, up to ``most``; None if it has none."""
         begin, end = np.searchsorted(self._streams, [stream, stream + 1]).tolist()
         at = self._at[begin:end][:most]
         return StreamSlice(*(column[at] for column in self._columns)) if begin < end else None  # type: ignore[arg-type]
 
 
 def _highest(psn: Ints) -> Ints:
-    """Of requests in a row the highest PSN up to each: one that comes again does not unsay what was asked before."""
+    """Return the highest PSN up to each request. A retransmission does not lower it."""
     steps = (psn - psn[0] + PSN_HALF & MASK) - PSN_HALF
     found: Ints = psn[0] + np.maximum.accumulate(steps) & MASK
     return found
@@ -178,18 +183,18 @@ def _heaviest(weights: dict[int, int]) -> list[int]:
 
 
 def _asked(answers: StreamSlice, requests: StreamSlice | None) -> int:
-    """Answers of PSNs that asked for one."""
+    """Count the answers whose PSN is that of a request with AckReq."""
     return 0 if requests is None else int(np.isin(answers.psn, requests.psn[requests.ackreq]).sum())
 
 
 def _read(answers: StreamSlice, requests: StreamSlice | None) -> int:
-    """Responses that begin at the PSN of a READ."""
+    """Count the responses that begin at the PSN of a READ."""
     begins = answers.psn[ops.READ_RESPONSE[answers.opcode]]
     return 0 if requests is None else int(np.isin(begins, requests.psn[ops.READ_REQUEST[requests.opcode]]).sum())
 
 
 def _counted(answers: StreamSlice, requests: StreamSlice | None) -> int:
-    """1 where MSN grows by one with each message that ends (IBA vol. 1 section 9.7.7.1)."""
+    """Return 1 if the MSN grows by one with each message that ends (IBA vol. 1 section 9.7.7.1), else 0."""
     known = answers.msn >= 0
     psn, msn = answers.psn[known], answers.msn[known]
     if requests is None or len(psn) < 2 or not np.isin(psn[[0, -1]], requests.psn).all():

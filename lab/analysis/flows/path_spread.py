@@ -1,8 +1,8 @@
-"""How evenly parallel links were used: ECMP, seen from the packets alone.
+"""Measure how evenly ECMP used parallel links, from packets alone.
 
-Every router takes one from the TTL. Packets between the same two hosts that were seen with the same TTL, going the
-same way through their interfaces, on several links have therefore passed the same hop on parallel paths. Where no
-router is between two links they show the same packets: then only the one that saw a flow first tells of paths.
+Each router decrements the TTL. So packets between two hosts with equal TTL and direction on several links passed the
+same hop on parallel paths. Two links without a router in between show the same packets. Then only the link that
+captured a flow first counts.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from lab.analysis.flows.flow_sums import Flows
 
 _SPRAYED: Final = 4
-"""A flow whose links each lack more than one packet for so many that they have was spread over them."""
+"""If each link of a flow lacks more than a quarter of the packets that it has, the flow was sprayed over them."""
 Link = tuple[int, int]
 
 
 def jain(amounts: Sequence[float]) -> float:
-    """Jain's fairness index: the square of the sum over n times the sum of the squares; 1 when there is nothing."""
+    """Return Jain's fairness index: the square of the sum, over n times the sum of squares; 1 if all are zero."""
     squares = sum(amount * amount for amount in amounts)
     return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 1.0
 
 
 def spread(flows: Flows, missing: Sequence[int], names: Sequence[str]) -> tuple[Spread, ...]:
-    """The groups of parallel links of two or more, with what each carried; ``missing`` are PSNs, by flow."""
+    """Return groups of two or more parallel links, and what each carried. ``missing`` is missing PSNs by flow."""
     octets: dict[Link, int] = defaultdict(int)
     count: dict[Link, int] = defaultdict(int)
     parallel: dict[object, set[Link]] = defaultdict(set)
@@ -54,7 +54,7 @@ def spread(flows: Flows, missing: Sequence[int], names: Sequence[str]) -> tuple[
 
 
 def _again(flows: Flows, missing: Sequence[int]) -> set[int]:
-    """Flows whose packets another link with the same TTL has seen before."""
+    """Return the flows whose packets another link captured earlier with the same TTL."""
     found: set[int] = set()
     for alike in flows.alike():
         first: dict[tuple[int, int], int] = {}
@@ -68,7 +68,7 @@ def _again(flows: Flows, missing: Sequence[int]) -> set[int]:
 
 
 def _merge(sets: Iterable[set[Link]]) -> list[list[Link]]:
-    """Sets that share a link become one."""
+    """Merge sets that share a link."""
     leader: dict[Link, Link] = {}
 
     def find(link: Link) -> Link:

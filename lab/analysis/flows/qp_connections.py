@@ -1,4 +1,4 @@
-"""Which connections a queue pair belongs to: its number alone does not tell, because every host counts its own."""
+"""Find the connections of a queue pair. Its number is not enough, because QP numbers are only unique per host."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from lab.analysis.results.analysis_facts import AnalysisFacts, FlowFacts
 
 _Partners: TypeAlias = "dict[tuple[str, str, int], set[int]]"
-"""By the two hosts and the QP of the second one: those of the first one that talk to it."""
+"""Key: two hosts, and a QP of the second one. Value: the QPs of the first host that talk to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of a connection: an IP address, and its queue pair, None where it is not known."""
+    """One end of a connection: an IP address, and its queue pair, or None if that is unknown."""
 
     host: str
     qp: int | None
@@ -25,10 +25,10 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """``left`` asks and ``right`` answers. ``links`` saw it, the first one first.
+    """A connection between a requester, ``left``, and a responder, ``right``. ``links`` are in the order of the path.
 
-    ``there`` and ``back`` are the links on which its packets of each direction are looked at; the same one, where it
-    saw both.
+    ``there`` and ``back`` are the links at which the packets of each direction are read: one link if it captured
+    both.
     """
 
     left: End
@@ -42,7 +42,7 @@ class Connection:
 
 
 def connections(facts: AnalysisFacts, qp: int, host: str | None = None) -> list[Connection]:
-    """Those with a queue pair ``qp``, of ``host`` if one is named; in the order in which the capture has them."""
+    """Return the connections of QP ``qp``, of ``host`` if one is given, in the order of the capture."""
     partners = _partners(facts)
     found: dict[frozenset[End], list[tuple[tuple[End, End], FlowFacts]]] = {}
     for flow in facts.flows:
@@ -64,7 +64,7 @@ def _partners(facts: AnalysisFacts) -> _Partners:
 
 
 def _ends(flow: FlowFacts, partners: _Partners) -> tuple[End, End]:
-    """From where to where. A link that saw one direction only, in a tunnel, is told by the others who the peer is."""
+    """Return source and destination. The peer QP of a link with one direction is taken from links that know it."""
     known = partners.get((flow.src, flow.dst, flow.qp), set())
     peer = next(iter(known)) if flow.peer is None and len(known) == 1 else flow.peer
     return End(flow.src, peer), End(flow.dst, flow.qp)

@@ -1,7 +1,7 @@
-"""Packets that go in a circle: the same transmission comes by a link again and again, with an ever smaller TTL.
+"""Find routing loops: one link sees the same transmission repeatedly, each time with a smaller TTL.
 
-A mirror of several routers also shows a packet with several TTLs, but each time between other MAC addresses: every
-router writes its own (RFC 1812 section 5.2). Where the same two addresses come again, the packet came back.
+A mirror of several routers also shows one packet with several TTLs. But each router writes its own MAC addresses (RFC
+1812 section 5.2). A packet that repeats with the same two addresses has come back.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Ints, PacketBatch
 
 _WITHIN: Final = 1_000_000_000
-"""ns from one pass to the next one, at most: a loop that is full queues for long."""
+"""ns from one pass to the next, at most. A saturated loop queues for long."""
 _TRACKED: Final = 2048
-"""Packets that are looked at, so that memory is bounded: those that were seen last."""
+"""Packets that are tracked, to bound memory: the most recent ones."""
 _KEPT: Final = 4096
-"""Flows of which a loop is kept."""
+"""Flows whose loop is kept."""
 _FARTHEST: Final = 8
-"""So many different TTLs of one packet at one link are a loop: a path through five stages has six."""
+"""This many different TTLs of a packet at one link are a loop: a path through five stages has six."""
 _ROUND: Final = 2
-"""Routers in the smallest circle: by so much the TTL is smaller when a packet is back."""
+"""Routers in the smallest loop: the TTL of a returning packet is smaller by at least this."""
 
 
 class Macs(NamedTuple):
-    """The addresses of a frame, as numbers of 48 bits."""
+    """The MAC addresses of a frame, as 48-bit numbers."""
 
     src: int
     dst: int
@@ -46,10 +46,10 @@ class Macs(NamedTuple):
 
 @dataclass(slots=True)
 class Passes:
-    """One transmission at one link: how often it came by, and between whom.
+    """One transmission at one link: the number of passes, and the MAC addresses of each.
 
-    ``hops`` is how much smaller the TTL was when it was back between the same MAC addresses, 0 before it was.
-    ``top`` is the first TTL, and ``step`` how much it fell from one pass to the next.
+    ``hops`` is the decrease of the TTL between two passes with the same MAC addresses, 0 before it repeats. ``top``
+    is the first TTL, and ``step`` the decrease from one pass to the next.
     """
 
     count: int = 0
@@ -61,7 +61,7 @@ class Passes:
     ttls: set[int] = field(default_factory=set)
 
     def add(self, ttl: int, macs: Macs) -> None:
-        """It came by once more."""
+        """Add one pass."""
         if self.count:
             self.step = min(self.ttls) - ttl
         else:
@@ -76,21 +76,22 @@ class Passes:
 
     @property
     def turned(self) -> bool:
-        """It was seen to go back to where it came from."""
+        """Whether the packet also passed in the reverse direction, between the same MAC addresses."""
         return any(Macs(macs.dst, macs.src) in self.last for macs in self.last)
 
     @property
     def circles(self) -> bool:
-        """Whether it goes in a circle.
+        """Whether the packet is in a loop.
 
-        Back between the same addresses once is enough where it was seen to turn; a retransmission may by chance have
-        taken a longer path. Where addresses are not known, the number of TTLs tells.
+        If it was seen in both directions, one repetition between the same MAC addresses is enough. Otherwise two are
+        needed, because a retransmission may have taken a longer path. Without known addresses, the number of TTLs
+        decides.
         """
         return self.returned >= (1 if self.turned else 2) or len(self.ttls) >= _FARTHEST
 
 
 def circle(passes: Iterable[tuple[int, Macs]]) -> Passes:
-    """What these TTLs and addresses of one transmission at one link, in the order of time, add up to."""
+    """Return the passes of one transmission at one link, from its TTLs and MAC addresses in order of time."""
     found = Passes()
     for ttl, macs in passes:
         found.add(ttl, macs)
@@ -98,18 +99,18 @@ def circle(passes: Iterable[tuple[int, Macs]]) -> Passes:
 
 
 class Loops:
-    """Finds them. ``passes`` is by flow: of the packet that came by most often."""
+    """Finds routing loops. ``passes`` holds, by flow, the packet with the most passes."""
 
     def __init__(self) -> None:
         self.passes: dict[int, tuple[int, Passes]] = {}
-        """By flow: a PSN, and what became of it."""
+        """By flow: a PSN, and its passes."""
         self.packets: dict[int, int] = defaultdict(int)
-        """By flow: how many different packets went in a circle."""
-        self._ttl = zeros(MAX_FLOWS, np.uint16)  # 1 + that of each flow's first packet; 0 before it
+        """By flow: the number of different packets that looped."""
+        self._ttl = zeros(MAX_FLOWS, np.uint16)  # 1 + TTL of each flow's first packet; 0 before it
         self._seen: dict[tuple[int, ...], tuple[int, Passes]] = {}
 
     def add(self, batch: PacketBatch, columns: Columns, roce: Roce, flow: Ints) -> None:
-        """Take in the RoCEv2 packets of a batch; only each flow's first one, and those with another TTL than that."""
+        """Check the RoCEv2 packets of a batch: each flow's first packet, and those whose TTL differs from it."""
         ttl = columns.ttl[roce.row]
         known = flow >= 0
         fresh = np.flatnonzero(known & (self._ttl[flow] == 0))
@@ -119,7 +120,7 @@ class Loops:
         looked = known & (ttl + 1 != self._ttl[flow])
         looked[fresh] = True
         at = np.flatnonzero(looked)
-        if not len(at):  # as in nearly all captures
+        if not len(at):  # the case in nearly all captures
             return
         row = roce.row[at]
         head = rows(batch.data, batch.start[row], 12).view(np.uint8).reshape(-1, 12).astype(np.int64)
@@ -130,7 +131,7 @@ class Loops:
             self._pass(tuple(key), time, hops, Macs(src, dst))
 
     def times(self, flow: int) -> int:
-        """How often the packet of ``passes`` came by, with the pass that had the TTL of the flow's first packet."""
+        """Return the passes of the packet in ``passes``, including that with the TTL of the flow's first packet."""
         passes = self.passes[flow][1]
         return passes.count + (int(self._ttl[flow]) - 1 - passes.top == passes.step > 0)
 
@@ -140,7 +141,7 @@ class Loops:
             passes = Passes()
         before = passes.circles
         passes.add(ttl, macs)
-        self._seen[key] = time, passes  # the newest ones are behind
+        self._seen[key] = time, passes  # moved to the end: the newest are last
         if len(self._seen) > _TRACKED:
             del self._seen[next(iter(self._seen))]
         flow = key[0]
@@ -152,7 +153,7 @@ class Loops:
 
 
 def loops(found: Loops, flows: Flows, links: Sequence[str]) -> tuple[Loop, ...]:
-    """By stream what went in a circle; ``links`` are names by number."""
+    """Return the loops by stream; ``links`` are interface names by number."""
     streams: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for flow in sorted(found.passes, key=lambda flow: int(flows.seen[flow, 0])):
         key = flows.key(flow)

@@ -1,4 +1,4 @@
-"""Arrays with an entry for every flow that there may be, in memory only as far as something was written to them."""
+"""Zeroed arrays with an entry for every possible flow. Only pages that are written take memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=np.generic)
 _PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-"""Pages that were only read are all the one page of zeros; of shared memory each would be taken."""
+"""Private pages that were only read share the zero page. Shared memory would allocate each of them."""
 
 
 @overload
@@ -22,9 +22,9 @@ def zeros(count: int) -> Ints: ...
 @overload
 def zeros(count: int, kind: type[Kind]) -> NDArray[Kind]: ...
 def zeros(count: int, kind: type[Any] = np.int64) -> NDArray[Any]:
-    """``count`` zeros. They never move, so that nothing is copied, and no hole left, when there are more flows."""
+    """Return an array of ``count`` zeros. It never moves, so more flows cause no copy and no fragmentation."""
     octets = mmap.mmap(-1, max(1, count) * np.dtype(kind).itemsize, flags=_PRIVATE)
-    octets.madvise(mmap.MADV_NOHUGEPAGE)  # of which one byte would take 2 MB
+    octets.madvise(mmap.MADV_NOHUGEPAGE)  # a huge page would take 2 MB for one byte
     return np.frombuffer(octets, kind, count)
 
 
@@ -33,7 +33,7 @@ def several(number: int, count: int) -> list[Ints]: ...
 @overload
 def several(number: int, count: int, kind: type[Kind]) -> list[NDArray[Kind]]: ...
 def several(number: int, count: int, kind: type[Any] = np.int64) -> list[NDArray[Any]]:
-    """``number`` arrays of ``count`` zeros, for all of which the kernel is asked once."""
+    """Return ``number`` arrays of ``count`` zeros, with one mapping for all."""
     return list(zeros(number * count, kind).reshape(number, count))
 
 
@@ -42,5 +42,5 @@ def table(count: int, width: int) -> Ints: ...
 @overload
 def table(count: int, width: int, kind: type[Kind]) -> NDArray[Kind]: ...
 def table(count: int, width: int, kind: type[Any] = np.int64) -> NDArray[Any]:
-    """``count`` rows of ``width`` zeros, column by column: a column that nobody writes to takes nothing."""
+    """Return ``count`` rows of ``width`` zeros, stored by column: a column that is never written takes no memory."""
     return zeros(count * width, kind).reshape(width, count).T

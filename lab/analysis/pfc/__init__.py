@@ -1,1 +1,1 @@
-"""Pauses in a capture: how long each port was paused, and who paused whom first."""
+"""Pauses in a capture: how long each port was paused, and which node began to pause."""

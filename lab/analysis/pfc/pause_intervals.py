@@ -1,4 +1,4 @@
-"""How long ports were paused: XOFF and XON per port and class (IEEE 802.1Q clause 36, IEEE 802.3 annex 31B)."""
+"""Compute how long ports were paused, from XOFF and XON (IEEE 802.1Q clause 36, IEEE 802.3 annex 31B)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Ints, PacketBatch
 
 ALL_CLASSES: Final = -1
-"""The class of a Pause frame of IEEE 802.3, which stops the whole link."""
+"""The class of an IEEE 802.3 Pause frame, which stops the whole link."""
 FASTEST: Final = 800 * 10**9
-"""bit/s: no Ethernet link is faster (IEEE 802.3df), so that a quantum lasts 0.64 ns at least."""
+"""bit/s of the fastest Ethernet links (IEEE 802.3df): a quantum lasts at least 0.64 ns."""
 PAUSE_ADDRESS: Final = 0x0180C2000001
-"""Where Pause and PFC frames go (IEEE 802.3 annex 31B, IEEE 802.1Q clause 36)."""
+"""Destination address of Pause and PFC frames (IEEE 802.3 annex 31B, IEEE 802.1Q clause 36)."""
 _MAX_PORTS: Final = 4096
 _MAX_ODD: Final = 256
 _OTHER_OPCODES: Final = (*range(2, 7), 0xFFFE)
-"""Of MAC control in passive optical networks, and of vendors (IEEE 802.3 table 31A-1)."""
+"""MAC control opcodes of passive optical networks, and of vendors (IEEE 802.3 table 31A-1)."""
 _MAC: Final = 2**48 - 1
 Port: TypeAlias = tuple[int, int, int, int]
 FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
-"""Of a MAC control frame the opcode, and of PFC the vector and the times; a Pause's time is where the vector is."""
+"""A MAC control frame: opcode, PFC class vector and times. A Pause frame has its time in place of the vector."""
 
 
 class Oddity(Enum):
-    """How a MAC control frame differs from what the standards have."""
+    """How a MAC control frame deviates from the standards."""
 
     OPCODE = "opcode"
     NO_CLASS = "no class"
@@ -44,12 +44,12 @@ class Oddity(Enum):
 
 @dataclass(slots=True)
 class Paused:
-    """One port and class: frames, pairs of XOFF and XON, and the time (ns) that it was paused, as far as known.
+    """One port and class: XOFF and XON frames, pairs of them, and the time (ns) that it was paused, as far as known.
 
-    A pause ends with XON or when its quanta have passed; ``expired`` counts the latter. Without the rate of the link
-    quanta have no duration: then only what XON ended adds time, and ``bound`` counts what the quanta last at
-    ``FASTEST``. ``since`` is when the first XOFF came. ``open`` (ns) is a pause of unknown end at the end of the
-    capture. ``spells`` are begin and end, for the caller to take.
+    A pause ends with an XON, or when its quanta expire; ``expired`` counts the latter. Without the link rate, quanta
+    have no duration. Then only pauses that end with an XON add time, and ``bound`` uses the duration of quanta at
+    ``FASTEST``. ``since`` is the time of the first XOFF. ``open`` (ns) is the length of a pause whose end is unknown
+    at the end of the capture. ``spells`` are begin and end of pauses; the caller empties the list.
     """
 
     xoff: int = 0
@@ -66,7 +66,7 @@ class Paused:
     spells: list[tuple[int, int]] = field(default_factory=list, repr=False)
 
     def off(self, time: int, duration: int | None) -> None:
-        """An XOFF of ``duration`` ns, or None when the rate is not known."""
+        """Add an XOFF of ``duration`` ns, None if the rate is unknown."""
         self.xoff += 1
         self.since = time if self.since is None else self.since
         self.expire(time)
@@ -75,7 +75,7 @@ class Paused:
         self.until = None if duration is None else time + duration
 
     def on(self, time: int) -> None:
-        """An XON."""
+        """Add an XON."""
         self.xon += 1
         self.expire(time)
         if self.began is not None:
@@ -83,13 +83,13 @@ class Paused:
             self._end(time)
 
     def expire(self, time: int) -> None:
-        """It is ``time``: what has run out by now has ended."""
+        """End a pause whose quanta have expired by ``time``."""
         if self.began is not None and self.until is not None and self.until <= time:
             self.expired += 1
             self._end(self.until)
 
     def finish(self, time: int) -> None:
-        """The capture ends at ``time``: a pause that still holds is counted up to there."""
+        """End the capture at ``time``. A pause that still lasts is counted up to there."""
         self.expire(time)
         if self.bound is not None:
             self.bound.finish(time)
@@ -100,14 +100,14 @@ class Paused:
 
     @property
     def least(self) -> tuple[int, int]:
-        """For how long (ns) it was paused whatever the rate: in all, and the longest time without a break."""
+        """Minimum paused time (ns) at any link rate: the total, and the longest uninterrupted pause."""
         if self.bound is None:
             return self.total, self.longest
         return max(self.total, self.bound.total), max(self.longest, self.bound.longest)
 
     @property
     def most(self) -> tuple[int, int]:
-        """The same, if every pause lasted until an XON or the end of the capture."""
+        """Maximum paused time (ns), total and longest, if pauses lasted until an XON or the capture's end."""
         return self.total + self.open, max(self.longest, self.open)
 
     def _end(self, time: int) -> None:
@@ -119,20 +119,21 @@ class Paused:
 
 
 class Pauses:
-    """All ports, by interface, direction there, the sender's MAC address, and class or ``ALL_CLASSES``.
+    """All ports, by interface, direction, the sender's MAC address, and class or ``ALL_CLASSES``.
 
-    The address tells who paused whom where a capture has no directions.
+    The address identifies the pausing port if a capture has no directions.
     """
 
     def __init__(self, rate: Callable[[int], int | None]) -> None:
         self.ports: dict[Port, Paused] = {}
         self.odd: dict[tuple[int, int, Oddity, int], int] = {}
-        """Frames that pause nothing, or that receivers may ignore: by interface, sender, why, and what is wrong."""
+        """Frames that pause nothing, or that receivers may ignore: by interface, sender, oddity and offending value.
+        """
         self.frames = 0
         self._rate = rate
 
     def add(self, batch: PacketBatch, row: Ints, body: Ints, l2: Ints) -> None:
-        """The MAC control frames at ``row``, which begin at ``l2`` in the buffer, and their opcodes at ``body``."""
+        """Add the MAC control frames at ``row``, with Ethernet headers at ``l2`` and opcodes at ``body``."""
         frames = rows(batch.data, body, 20).view(FRAME)
         sender = rows(batch.data, l2 + 4, 8).view(">u8").astype(np.int64) & _MAC
         self._note_odd(batch.interface[row], sender, rows(batch.data, l2, 8).view(">u8") >> 16, frames)
@@ -156,7 +157,7 @@ class Pauses:
                 self._frame((interface, direction, address, ALL_CLASSES), time, first)
 
     def _note_odd(self, interface: Ints, sender: Ints, address: np.ndarray, frames: np.ndarray) -> None:
-        """Count frames that are not as the standards have them."""
+        """Count frames that deviate from the standards."""
         opcode, first = frames["opcode"].astype(np.int64), frames["first"].astype(np.int64)
         address = address.astype(np.int64)
         pfc, known = opcode == PFC_OPCODE, np.isin(opcode, (PFC_OPCODE, PAUSE_OPCODE))
@@ -165,7 +166,7 @@ class Pauses:
             (Oddity.OPCODE, ~known & ~np.isin(opcode, _OTHER_OPCODES), opcode),
             (Oddity.NO_CLASS, pfc & (first & 0xFF == 0), first),
             (Oddity.RESERVED_CLASS, pfc & (first > 0xFF), first),
-            # A Pause may also go to the station itself.
+            # A Pause frame may also have the station's own address.
             (Oddity.ADDRESS, known & (address != PAUSE_ADDRESS) & (pfc | group), address),
         )
         for why, marked, number in found:
@@ -175,7 +176,7 @@ class Pauses:
                     self.odd[place] = self.odd.get(place, 0) + 1
 
     def finish(self, time: int) -> None:
-        """The capture ends at ``time``, ns since 1970."""
+        """End the capture at ``time``, ns since 1970."""
         for port in self.ports.values():
             port.finish(time)
 
@@ -195,5 +196,5 @@ class Pauses:
 
 
 def _duration(quanta: int, rate: int) -> int:
-    """How long (ns) a pause lasts on a link of ``rate``."""
+    """Return the duration (ns) of a pause on a link of ``rate`` bit/s."""
     return quanta * PAUSE_QUANTUM_BITS * 10**9 // rate

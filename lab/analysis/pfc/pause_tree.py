@@ -1,7 +1,7 @@
-"""Who paused whom first: trees of pauses, from the XOFFs that a capture has.
+"""Build trees of pauses from the XOFFs in a capture, to find the node that paused first.
 
-A node that is paused fills up, and then pauses those that send to it. So the pauses that a node sent are put down to
-the first of those that had stopped it before; a node that nobody had stopped is where a tree begins.
+A paused node fills up, and then pauses its upstream neighbours. So the pauses that a node sent are attributed to the
+first pause that had stopped it. A node that was not paused before is the root of a tree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NOBODY: Final = -1
 _DEEPEST: Final = 32
-"""Pauses behind each other that are drawn as one tree: more than fabrics have stages, whatever a file says."""
+"""Maximum depth of a tree. Fabrics have fewer stages; this bounds trees from crafted files."""
 
 
 class _Sent(NamedTuple):
@@ -35,7 +35,7 @@ class _Sent(NamedTuple):
 def pause_trees(
     ports: Mapping[Port, Paused], capture: CaptureFile, start: int, seconds: float
 ) -> tuple[PauseTree, ...]:
-    """A tree for each node that began to pause, the first one first; times are since ``start``, ns since 1970."""
+    """Return a tree for each node that began to pause, in order of time. Times are relative to ``start`` (ns)."""
     every = _every(ports, capture)
     behind: dict[int, list[int]] = {}
     for place, leader in enumerate(_leaders(every)):
@@ -46,7 +46,7 @@ def pause_trees(
 
     def grown(place: int) -> FirstPause:
         sent = every[place]
-        # Without a rate, and without an XON, nobody knows how long.
+        # The duration is unknown without a rate and without an XON.
         share = sent.paused.total / 1e9 / seconds if sent.paused.total and seconds else None
         since = (sent.since - start) / 1e9
         return FirstPause(
@@ -61,7 +61,7 @@ def pause_trees(
 
 
 def _every(ports: Mapping[Port, Paused], capture: CaptureFile) -> list[_Sent]:
-    """All pauses in the order of their beginnings; one that both ends of a link have seen is there once."""
+    """Return all pauses in order of their start. Those captured at both ends of a link appear once."""
     names, peers = capture.names, [interface.peer for interface in capture.interfaces]
     known: dict[tuple[str, str, int], _Sent] = {}
     for (number, direction, sender, cls), paused in ports.items():
@@ -73,7 +73,7 @@ def _every(ports: Mapping[Port, Paused], capture: CaptureFile) -> list[_Sent]:
 
 
 def _leaders(every: Sequence[_Sent]) -> list[int]:
-    """Of each pause the one before it that had stopped its sender first."""
+    """Return, for each pause, the index of the first earlier pause of its sender."""
     stopped: dict[tuple[int, str], int] = {}
     depths: list[int] = []
     leaders = []
@@ -87,7 +87,7 @@ def _leaders(every: Sequence[_Sent]) -> list[int]:
 
 
 def _ends(link: str, peer: str, direction: str, sender: str) -> tuple[str, str]:
-    """Who sent a pause, and who was stopped."""
+    """Return the sender of a pause, and the paused end."""
     other = peer or f"peer of {link}"
     match direction:
         case "in":
@@ -99,6 +99,6 @@ def _ends(link: str, peer: str, direction: str, sender: str) -> tuple[str, str]:
 
 
 def _node(end: str) -> str:
-    """The node of an interface; what is known by its peer, or its address, is a node by itself."""
+    """Return the node of an interface. An end known only by its peer or MAC address is its own node."""
     node, colon, interface = end.partition(":")
     return node if colon and " " not in end and ":" not in interface else end

@@ -1,1 +1,1 @@
-"""Capture files to batches of packets: pcap and pcapng, link types, mirror encapsulations, single records."""
+"""Read capture files into batches of packets: pcap and pcapng, link types, mirror encapsulations, single records."""

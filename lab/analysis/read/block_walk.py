@@ -1,7 +1,7 @@
-"""Where records start, when each one only says where the next is: a plain loop that guesses ahead and verifies.
+"""Find the starts of records in a file in which each record only gives its own length.
 
-Bulk transfers make long runs of records of one length. After a few equal lengths the walk supposes that they go on,
-looks at all the places where a length would then be with one strided comparison, and takes as many as agree.
+Bulk transfers produce long runs of records of equal length. After a few equal lengths, the walk guesses that they
+continue. One strided comparison checks all predicted length fields, and the matching records are accepted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _FIRST_GUESS: Final = 32
 
 
 class RecordLayout(NamedTuple):
-    """How records lie: bytes from a record's start to its length, what to add to that, and its bounds.
+    """The layout of records: offset of the length field, bytes to add to that length, and its bounds.
 
-    ``size`` is that of a record's header, which must be in the data; ``aligned`` is what totals are multiples of.
+    ``size`` is the size of a record's header, which must be in the data. Total sizes are multiples of ``aligned``.
     """
 
     length_at: int
@@ -34,9 +34,9 @@ class RecordLayout(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """Starts and total sizes of the whole records, where the next one starts, and why the walk ended there.
+    """The result of a walk: starts and total sizes of the whole records, and where the next record starts.
 
-    ``next_size`` is None when not even the next header is in the data; ``broken`` when its length cannot be.
+    ``next_size`` is the size of the next record, None if its header is incomplete. ``broken``: its length is invalid.
     """
 
     start: Ints
@@ -47,7 +47,7 @@ class Walked(NamedTuple):
 
 
 def walk(data: Octets, end: int, layout: RecordLayout) -> Walked:
-    """Follow records from byte 0 of ``data[:end]``."""
+    """Walk the records from byte 0 of ``data[:end]``."""
     unpack = Struct(">I" if layout.big_endian else "<I").unpack_from
     length_at, extra, mask = layout.length_at, layout.extra, layout.aligned - 1
     starts: list[int] = []
@@ -79,7 +79,7 @@ def walk(data: Octets, end: int, layout: RecordLayout) -> Walked:
 
 
 def _run(data: Octets, at: int, end: int, size: int, layout: RecordLayout) -> int:
-    """How many whole records of ``size`` bytes follow each other from ``at``."""
+    """Return the number of consecutive whole records of ``size`` bytes from ``at``."""
     kind = np.dtype(">u4" if layout.big_endian else "<u4")
     fit = (end - at) // size
     found, guess = 0, _FIRST_GUESS

@@ -1,6 +1,6 @@
-"""Reading a capture file in batches of columns: pcapng or classic pcap, every length checked, memory bounded.
+"""Read a capture file (pcapng or classic pcap) in batches of columns. Lengths are checked, memory is bounded.
 
-What is damaged is noted in ``damages`` and the rest is read on, as long as it is certain where the next block starts.
+Damage is recorded in ``damages``. Reading continues as long as the start of the next block is certain.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ _EARLIER: Final = "what comes before is good; the rest cannot be read"
 
 
 class CaptureFile:
-    """The packets of ``stream`` as batches, an iterator that works once.
+    """The packets of ``stream`` as batches. It can be iterated once.
 
-    ``interfaces`` grows as they are described and keeps those of all sections; ``statistics`` is what they reported,
-    by number, ``mirrored`` how many packets GRE or ERSPAN carried; ``applications`` wrote its sections. ``foreign``
-    counts packets, which are in no batch, by the type of their link where that is not read. A file that is no capture
-    at all raises InvalidInput; ``damages`` tells of all else.
+    * ``interfaces`` grows as interfaces are described, and keeps those of all sections.
+    * ``statistics`` are the interface statistics, by interface number.
+    * ``mirrored`` counts the packets that GRE or ERSPAN carried.
+    * ``applications`` are the programs that wrote the sections.
+    * ``foreign`` counts the packets of unsupported link types, by type. They are in no batch.
+
+    A file that is no capture raises InvalidInput. All other problems are recorded in ``damages``.
     """
 
     def __init__(self, stream: IO[bytes], source: str, chunk: int = CHUNK) -> None:
@@ -58,7 +61,7 @@ class CaptureFile:
 
     @property
     def names(self) -> list[str]:
-        """Of the interfaces, each one's own: of two hosts' eth0 the second is ``eth0 (2)``."""
+        """The unique names of the interfaces: of two hosts' eth0, the second is ``eth0 (2)``."""
         seen: dict[str, int] = {}
         found = []
         for interface in self.interfaces:
@@ -89,7 +92,7 @@ class CaptureFile:
     # Walking either format
 
     def _walk(self, layout: RecordLayout) -> Walked | None:
-        """Whole records at the front of the window, reading more when there is none; None at the end of the file."""
+        """Return the whole records at the front of the window, after reading more if needed; None at end of file."""
         window = self._window
         while True:
             walked = walk(window.data, window.end, layout)
@@ -141,13 +144,13 @@ class CaptureFile:
     # pcapng
 
     def _sections(self) -> Iterator[PacketBatch]:
-        """A section at a time: its header says in which byte order the following blocks are."""
+        """Read the file section by section: each section header gives the byte order of the blocks after it."""
         while section := self._open_section():
             if not (yield from self._section(section)):
                 return
 
     def _section(self, section: PcapngSection) -> Generator[PacketBatch, None, bool]:
-        """The batches of a section whose header is at the front of the window; whether another one follows."""
+        """Yield the batches of the section at the front of the window; return whether another section follows."""
         window, inside = self._window, False
         while not (inside and window.data[:4].tobytes() == _SECTION_MAGIC) and (walked := self._walk(section.layout)):
             heads = _kinds(window, walked.start, section) == pcapng.SECTION_HEADER
@@ -179,7 +182,7 @@ class CaptureFile:
         return PcapngSection(layout, self._known)
 
     def _check_ends(self, walked: Walked, section: PcapngSection, count: int) -> int:
-        """How many of the first ``count`` blocks repeat their length at their end; the next one is noted."""
+        """Return how many of the first ``count`` blocks repeat their length at the end; report the next as damage."""
         totals = walked.total[:count]
         again = _rows(self._window, walked.start[:count] + totals - 4, 4).view(section.word).ravel()
         wrong = _first(again != totals)
@@ -202,7 +205,7 @@ class CaptureFile:
             yield self._plain(self._packets(section, start[part], total[part], described_at, simple[part]))
 
     def _take_others(self, section: PcapngSection, start: Ints, total: Ints, kinds: Ints, packet: Flags) -> list[int]:
-        """Read the blocks that are not packets; where each interface was described that was known at the end."""
+        """Read the blocks that are not packets. Return the offset at which each interface was described."""
         described_at = [-1] * len(section.clocks)
         for index in np.flatnonzero(~packet).tolist():
             at = int(start[index])
@@ -247,12 +250,12 @@ class CaptureFile:
         return batch if good.all() else batch.select(good)
 
     def _in_between(self, time: Ints, simple: Flags) -> Ints:
-        """A simple packet has no time: it came after the packet before it."""
+        """Give simple packets, which have no timestamp, the time of the packet before them."""
         before = np.maximum.accumulate(np.where(simple, -1, np.arange(len(time))))
         return np.where(before < 0, self._time, time[np.maximum(before, 0)])
 
     def _plain(self, batch: PacketBatch) -> PacketBatch:
-        """The batch as packets of Ethernet, mirrored ones as they were; those that cannot be read are noted."""
+        """Convert a batch to Ethernet and strip mirror encapsulations; drop and report unreadable packets."""
         for number in np.flatnonzero(np.bincount(batch.interface)).tolist():
             linktype = self.interfaces[number].linktype
             if linktype == pcapng.LINKTYPE_ETHERNET:
@@ -275,18 +278,18 @@ class CaptureFile:
 
 
 def _parts(count: int) -> Iterator[slice]:
-    """So many packets in batches of at most ``MOST``."""
+    """Return slices of at most ``MOST`` packets."""
     return (slice(first, first + MOST) for first in range(0, count, MOST))
 
 
 def _rows(window: FileWindow, at: Ints, size: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """``size`` bytes from each place, as one copy."""
+    """Return ``size`` bytes from each offset, in one copy."""
     shape = (len(window.data) - size + 1,)
     return np.ndarray(shape, f"V{size}", window.data, strides=(1,))[at]
 
 
 def _simplify(section: PcapngSection, simple: Flags, total: Ints, columns: tuple[Ints, Ints, Ints]) -> None:
-    """Simple packets are of the first interface, and name only their length on the wire, where others name theirs."""
+    """Fill in the columns of simple packets: first interface, and captured length from snaplen and block size."""
     interface, captured, length = columns
     length[simple] = interface[simple]
     interface[simple] = 0

@@ -1,7 +1,7 @@
-"""Links that are not Ethernet, made to look like it: what follows the link's header is the same everywhere.
+"""Rewrite the headers of other link types as Ethernet headers, so that one decoder serves all.
 
-The fourteen octets before the network layer are rewritten where they are, in the reader's buffer: addresses as far
-as the link has any, and the Ethernet type. What comes before them has been read by then.
+The 14 bytes before the network layer are overwritten in the reader's buffer: MAC addresses if the link has any, and
+the EtherType. The bytes before them have been read by then.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _LOOP: Final = 108
 _SLL: Final = 113
 _ERF: Final = 197
 _SLL2: Final = 276
-_OUTGOING: Final = 4  # of both cooked headers: sent by us
+_OUTGOING: Final = 4  # of both cooked headers: sent by this host
 _ERF_HEADER: Final = 16
 _ERF_MOST: Final = 8
 _ERF_MORE: Final = 0x80
-_ERF_ETHERNET: Final = (2, 11, 16)  # plain, and those that name a colour or a channel
+_ERF_ETHERNET: Final = (2, 11, 16)  # plain, and with a colour or a channel
 _MAC: Final = 6
 
 
 class Plain(NamedTuple):
-    """Packets that begin like Ethernet: where, bytes captured and on the wire, direction, and which of them are.
+    """Packets as Ethernet: start, bytes captured and on the wire, direction, and which packets could be converted.
 
-    ``foreign`` ones are whole, and of a kind that is not read.
+    ``foreign`` marks complete packets of an unsupported type.
     """
 
     start: Ints
@@ -48,17 +48,17 @@ class Plain(NamedTuple):
 
 
 def to_ethernet(data: Octets, linktype: int, start: Ints, captured: Ints, length: Ints) -> Plain:
-    """Packets of one link type, as ``data`` has them from then on; all are foreign where the type is not known."""
+    """Convert packets of one link type in place in ``data``. All packets of an unknown link type are foreign."""
     return _CONVERT.get(linktype, _unknown)(data, start, captured, length)
 
 
 def link_name(linktype: int) -> str:
-    """What packets are called that are foreign."""
+    """Return the name under which packets of an unsupported link type are counted."""
     return f"link type {linktype}"
 
 
 def _moved(start: Ints, captured: Ints, length: Ints, by: Ints, least: int = 0) -> Plain:
-    """The network layer's fourteen octets begin ``by`` bytes behind ``start``, if ``least`` bytes are there."""
+    """Return packets whose Ethernet header begins ``by`` bytes after ``start``; good if ``least`` bytes are there."""
     good = captured >= least
     nowhere = np.zeros(len(start), np.int64)
     return Plain(start + by, captured - by, length - by, nowhere, good, np.zeros(len(start), np.bool_))
@@ -70,7 +70,7 @@ def _unknown(_: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
 
 
 def _cooked(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
-    """LINKTYPE_LINUX_SLL: packet type, ARPHRD, length of the address, eight octets of it, protocol."""
+    """LINKTYPE_LINUX_SLL: packet type, ARPHRD, address length, eight bytes of address, protocol."""
     found = _moved(start, captured, length, np.full(len(start), 2), 16)
     at = start[found.good]
     sent = data[at + 1] == _OUTGOING
@@ -81,7 +81,7 @@ def _cooked(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
 
 
 def _cooked2(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
-    """LINKTYPE_LINUX_SLL2: protocol, interface, ARPHRD, packet type, length of the address, eight octets of it."""
+    """LINKTYPE_LINUX_SLL2: protocol, interface, ARPHRD, packet type, address length, eight bytes of address."""
     found = _moved(start, captured, length, np.full(len(start), 6), 20)
     at = start[found.good]
     sent = data[at + 10] == _OUTGOING
@@ -93,7 +93,7 @@ def _cooked2(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
 
 
 def _raw(data: Octets, start: Ints, captured: Ints, length: Ints, header: int = 0) -> Plain:
-    """An IP packet behind ``header`` bytes; its version says which one."""
+    """An IP packet after ``header`` bytes. The EtherType follows from the IP version."""
     found = _moved(start, captured, length, np.full(len(start), header - ETHERNET_SIZE), header + 1)
     found = found._replace(good=found.good & (found.start >= 0))
     at = found.start[found.good]
@@ -104,12 +104,12 @@ def _raw(data: Octets, start: Ints, captured: Ints, length: Ints, header: int = 
 
 
 def _null(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
-    """LINKTYPE_NULL and LOOP: an address family, which the IP version repeats."""
+    """LINKTYPE_NULL and LOOP: a 4-byte address family, which is redundant with the IP version."""
     return _raw(data, start, captured, length, 4)
 
 
 def _erf(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
-    """LINKTYPE_ERF: a header that says so may have further ones of eight octets, and two of padding follow."""
+    """LINKTYPE_ERF: a header, optional extension headers of eight bytes each, and two bytes of padding."""
     kind = data[start + 8]
     more, size = kind & _ERF_MORE != 0, np.full(len(start), _ERF_HEADER)
     for _ in range(_ERF_MOST):
@@ -124,7 +124,7 @@ def _erf(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
 
 
 def _write(data: Octets, at: Ints, source: list[Octets]) -> None:
-    """Addresses: nobody's, and the source."""
+    """Write MAC addresses: zeros as destination, and the source."""
     for index in range(_MAC):
         data[at + index] = 0
         data[at + _MAC + index] = source[index]

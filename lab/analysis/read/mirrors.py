@@ -1,8 +1,8 @@
-"""Mirrored packets as the mirrored port saw them: without the GRE and ERSPAN that carried them to the capture.
+"""Strip GRE and ERSPAN from mirrored packets, so that they appear as the mirrored port saw them.
 
-All three types are known (draft-foschiano-erspan): type I has nothing between GRE and the frame, which is what
-SONiC sends too, but on a Spectrum, whose own header is 22 octets. GRE with a key carries a network of its own, not a
-mirror's frames.
+All three ERSPAN types are supported (draft-foschiano-erspan). Type I has nothing between GRE and the frame. SONiC
+uses it, too, except on Spectrum, which adds a header of 22 bytes. GRE with a key carries an overlay network, not
+mirrored frames.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _KEYED: Final = 0x20
 _FROM: Final = ETHERNET_SIZE
 _IP: Final = 20
 _PROTOCOLS: Final = [header + tags * RULES[Header.VLAN].size for header in (6, 9) for tags in range(3)]
-"""Where IP's protocol may be, behind an Ethernet header with up to two tags: of IPv6, and of IPv4."""
+"""Offsets of IP's protocol field after an Ethernet header with up to two VLAN tags: of IPv6, and of IPv4."""
 
 
 def unwrap(batch: PacketBatch) -> tuple[PacketBatch, int]:
-    """The batch with mirrored frames instead of what carried them, and how many there are."""
+    """Return the batch with the mirrored frames in place of their carriers, and the number of mirrored frames."""
     perhaps = np.flatnonzero(_may_be(batch))
-    if not len(perhaps):  # as in nearly all captures
+    if not len(perhaps):  # the case in nearly all captures
         return batch, 0
     start = batch.start[perhaps]
     strata = Strata(batch.data, start, *(start + column[perhaps] for column in (batch.captured, batch.length)))
@@ -52,7 +52,7 @@ def _may_be(batch: PacketBatch) -> Flags:
 
 
 def _frames(strata: Strata, start: Ints) -> Ints:
-    """Where the mirrored frame starts: the first one that GRE or ERSPAN carries; else where the packet does."""
+    """Return the start of the first frame inside GRE or ERSPAN; of packets without one, their own start."""
     found = start.copy()
     carrier = np.zeros(len(start), np.bool_)
     for stratum in strata.strata:

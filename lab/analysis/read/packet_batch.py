@@ -1,4 +1,4 @@
-"""What the readers hand out: a batch of packets as columns over one buffer, and what could not be read."""
+"""A batch of packets as columns over one buffer, the list of damages, and the file window."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ Flags = NDArray[np.bool_]
 CHUNK: Final = 3 * 2**20
 """Bytes read at a time, at most."""
 _FIRST: Final = 2**20
-"""Bytes read at a time where packets are so small that these are batches enough: what is not read takes no memory."""
+"""Bytes read at first. For small packets this fills whole batches, and unread bytes take no memory."""
 MOST: Final = 4096
-"""Packets of a batch: so few that columns stay in the cache, and that small ones take no more memory."""
+"""Packets of a batch: few enough for the columns to stay in the cache, and to bound memory with small packets."""
 SLACK: Final = 256
-"""Bytes that may be read beyond any packet, so that gathering headers needs no bounds checks."""
+"""Readable bytes after any packet, so that gathering headers needs no bounds checks."""
 _DAMAGES_KEPT: Final = 20
 
 
 def rows(data: Octets, at: Ints, size: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """``size`` bytes from each place, in one copy."""
+    """Return ``size`` bytes from each offset, in one copy."""
     return np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))[at]
 
 
 def places(row: Ints, count: int) -> Ints | slice:
-    """Ascending places among ``count``, to index with: for all of them a slice, which costs a third."""
+    """Return an index for ascending rows among ``count``: a slice if it is all of them, which costs a third."""
     return slice(None) if len(row) == count else row
 
 
 class PacketBatch(NamedTuple):
-    """Packets of one piece of the file. The buffer is used again for the next batch: keep copies only.
+    """The packets in one piece of the file. The next batch reuses the buffer, so keep copies only.
 
-    ``start`` indexes ``data``; ``captured`` and ``length`` are bytes kept and on the wire; ``time`` is ns since
-    1970; ``direction`` as in ``lab.wire.pcapng.Direction``; ``number`` counts packets of the file from 1.
+    ``start`` indexes ``data``; ``captured`` and ``length`` are bytes kept and on the wire. ``time`` is in ns since
+    1970. ``direction`` is a ``lab.wire.pcapng.Direction``, and ``number`` is the packet's number in the file, from 1.
     """
 
     data: Octets
@@ -53,33 +53,33 @@ class PacketBatch(NamedTuple):
     number: Ints
 
     def select(self, rows: Flags) -> PacketBatch:
-        """The packets that ``rows`` marks."""
+        """Return the packets that ``rows`` marks."""
         return PacketBatch(self.data, *(column[rows] for column in self[1:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something that could not be read: where (``packet 7``, ``block 3 at byte 96``), and what is wrong with it."""
+    """A damaged part of a file: its place (``packet 7``, ``block 3 at byte 96``), and what is wrong."""
 
     place: str
     what: str
 
 
 class Damages:
-    """The first damages in full, the others as a number."""
+    """The first damages in full, and the number of all."""
 
     def __init__(self) -> None:
         self.kept: list[Damage] = []
         self.count = 0
 
     def add(self, place: str, what: str) -> None:
-        """Note one more."""
+        """Add a damage."""
         self.count += 1
         if len(self.kept) < _DAMAGES_KEPT:
             self.kept.append(Damage(place, what))
 
     def add_packets(self, numbers: Sequence[int] | Ints, what: str) -> None:
-        """Note the same about each of these packets."""
+        """Add the same damage for each of these packets."""
         for number in numbers[: max(0, _DAMAGES_KEPT - len(self.kept))]:
             self.kept.append(Damage(f"packet {number}", what))
         self.count += len(numbers)
@@ -88,7 +88,7 @@ class Damages:
 class FileWindow:
     """A piece of a file that slides forward; ``data[:end]`` is valid and starts at byte ``offset`` of the file.
 
-    ``chunk`` is how long it may become by ``widen``; one block that is longer has room by ``grow``.
+    ``widen`` extends it up to ``chunk`` bytes; ``grow`` makes room for a single longer block.
     """
 
     def __init__(self, stream: IO[bytes], chunk: int = CHUNK) -> None:
@@ -100,11 +100,11 @@ class FileWindow:
         self._chunk, self._reach = chunk, min(chunk, _FIRST)
 
     def widen(self) -> None:
-        """Read all that there is room for from now on."""
+        """Read as much as there is room for from now on."""
         self._reach = max(self._reach, self._chunk)
 
     def slide(self, used: int) -> None:
-        """Drop ``used`` bytes at the front and read more behind; ``exhausted`` tells that the file has no more."""
+        """Drop ``used`` bytes at the front and read more at the end. ``exhausted`` is set at the end of the file."""
         rest = self.end - used
         self.data[:rest] = self.data[used : self.end].copy()
         self.offset += used
@@ -112,7 +112,7 @@ class FileWindow:
         self._fill()
 
     def grow(self, size: int) -> None:
-        """Make room for a block of ``size`` bytes at the front, and read it as far as the file goes."""
+        """Make room for a block of ``size`` bytes at the front, and read it, as far as the file goes."""
         if size + SLACK > len(self.data):
             larger = np.zeros(size + SLACK, np.uint8)
             larger[: self.end] = self.data[: self.end]

@@ -1,4 +1,4 @@
-"""A capture packet by packet, for those who look at single ones: what ``Capture`` reads, as ``Record``s."""
+"""Read a capture packet by packet, as ``Record`` objects."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _CHUNK: Final = 2**18
 
 
 class Reader:
-    """The packets of ``stream`` in the order of the file, an iterator that works once.
+    """The packets of ``stream`` in file order. It can be iterated once.
 
-    ``names`` are those of ``interfaces``, each its own. What can be read is read; then, or when the file is no
-    capture, InvalidInput says what was wrong with it. ``number`` is that of the last packet in the file, from 1.
+    ``names`` are the unique names of ``interfaces``. ``number`` is that of the last packet returned, from 1. A file
+    that is no capture raises InvalidInput. A damaged file raises it after all readable packets, with the list of
+    damages.
     """
 
     def __init__(self, stream: IO[bytes], source: str) -> None:
@@ -32,22 +33,22 @@ class Reader:
 
     @property
     def interfaces(self) -> list[Interface]:
-        """Those that were described so far."""
+        """The interfaces described so far."""
         return self._capture.interfaces
 
     @property
     def names(self) -> list[str]:
-        """Of these interfaces."""
+        """The unique names of these interfaces."""
         return self._capture.names
 
     @property
     def not_decoded(self) -> dict[str, int]:
-        """How many packets so far were no records, because links of their type are not read, by that type."""
+        """The number of packets so far that are not returned, by their unsupported link type."""
         return {link_name(linktype): count for linktype, count in self._capture.foreign.items()}
 
     @property
     def statistics(self) -> dict[int, Statistics]:
-        """What interfaces counted, by number."""
+        """The interface statistics, by interface number."""
         return self._capture.statistics
 
     def __iter__(self) -> Iterator[Record]:

@@ -22,7 +22,7 @@ MAX_NAME: Final = 64
 """Bytes of an interface's name that are kept."""
 _OBSOLETE_PACKET: Final = 2
 _DEFAULT_TSRESOL: Final = 6
-_OPTIONS_READ: Final = 8  # of a packet; epb_flags comes first in every writer known
+_OPTIONS_READ: Final = 8  # of a packet; epb_flags comes first with all known writers
 _SECTION_FIXED: Final = 16
 _WORD: Final = 0xFFFFFFFF
 _FILTER_KEPT: Final = 4096
@@ -30,10 +30,10 @@ _INT64: Final = 2**63
 
 
 class PcapngSection:
-    """What a section header starts; ``numbers`` are those of its interfaces in the whole file.
+    """A pcapng section. ``numbers`` maps its interfaces to interface numbers in the whole file.
 
-    An interface that an earlier section has described alike is the same one: a file in several pieces, put together.
-    Two of one name in one section are two: captures of several machines, merged.
+    An interface with the same description as in an earlier section is the same interface: the file was concatenated.
+    Two with equal descriptions in one section are different: captures of several machines were merged.
     """
 
     def __init__(self, layout: RecordLayout, known: dict[tuple[Interface, int], int]) -> None:
@@ -44,12 +44,12 @@ class PcapngSection:
         self.snaplens: list[int] = []
         self.application = ""
         self.numbers: list[int] = []
-        self._known = known  # interfaces, of those that are alike the first, second ..., and their numbers
+        self._known = known  # numbers by interface and occurrence, of equal ones the first, second ...
         self._alike = Counter[Interface]()
         self._order = ">" if layout.big_endian else "<"
 
     def take(self, kind: int, body: bytes, interfaces: list[Interface], statistics: dict[int, Statistics]) -> str:
-        """Read a block that is no packet; the text says what is wrong with it, if anything."""
+        """Read a block that is not a packet. Return a description of what is wrong, empty if nothing is."""
         try:
             if kind == pcapng.INTERFACE_DESCRIPTION:
                 return self._describe(body, interfaces)
@@ -109,7 +109,7 @@ class PcapngSection:
         return ""
 
     def _time(self, number: int, option: bytes) -> int:
-        """A time of an interface, in ns since 1970."""
+        """Return a timestamp of an interface in ns since 1970."""
         high, low = self._unpack("II", option, 0)
         units, offset = self.clocks[number]
         return (high << 32 | low) * 10**9 // units + offset * 10**9
@@ -118,7 +118,7 @@ class PcapngSection:
         return Struct(self._order + layout).unpack_from(data, offset)
 
     def _options(self, data: bytes, offset: int) -> dict[int, bytes]:
-        """The options by code; of one that comes twice the first. Those that end beyond the block are left out."""
+        """Return the options by code. The first of equal codes counts; options that exceed the block are ignored."""
         found: dict[int, bytes] = {}
         while offset + 4 <= len(data):
             code, size = self._unpack("HH", data, offset)
@@ -130,7 +130,7 @@ class PcapngSection:
         return found
 
     def nanoseconds(self, interface: Ints, high: Ints, low: Ints, good: Flags) -> Ints:
-        """Timestamps in ns since 1970; beyond the year 2262, which no honest clock shows, they wrap."""
+        """Return timestamps in ns since 1970. They wrap after the year 2262."""
         result = np.zeros(len(interface), np.int64)
         ticks = (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
         if len(self.clocks) == 1 and good.all():
@@ -143,7 +143,7 @@ class PcapngSection:
         return result
 
     def directions(self, data: Octets, start: Ints, total: Ints, captured: Ints, good: Flags) -> Ints:
-        """Directions from epb_flags, where packets have it."""
+        """Return the directions of packets from epb_flags, 0 without."""
         result = np.zeros(len(start), np.int64)
         at = start + 28 + (captured + 3 & ~3)
         end = start + total - 4
@@ -164,7 +164,7 @@ class PcapngSection:
 
 
 def _peer(options: dict[int, bytes]) -> str:
-    """The other end of the link, from a description that names it as rocelab does."""
+    """Return the other end of the link, from an interface description in rocelab's format; else empty."""
     told = _printable(options.get(pcapng.IF_DESCRIPTION, b""))
     end = told.removeprefix(pcapng.TO)
     return end if end != told and ":" in end and " " not in end else ""
@@ -184,6 +184,6 @@ def _wrapped(value: int) -> int:
 
 
 def _printable(name: bytes, most: int = MAX_NAME) -> str:
-    """A name that cannot steer the terminal it is printed on."""
+    """Return the name with unprintable characters replaced, so that it cannot control the terminal."""
     text = name[:most].decode(errors="replace")
     return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)

@@ -1,1 +1,1 @@
-"""Sums to results: facts with names and units, the timeline, and the verdict."""
+"""Turn sums into results: facts with names and units, the timeline, and the verdict."""

@@ -1,4 +1,4 @@
-"""What an analysis found: plain values, in bytes, float seconds and bits per second, with names for people."""
+"""The facts of an analysis: plain values in bytes, float seconds and bits per second, with readable names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Order statistics of a duration, in seconds, true to within 3 percent; all 0 when ``count`` is."""
+    """Order statistics of a duration, in seconds, accurate to 3 percent; all 0 if ``count`` is."""
 
     count: int
     least: float
@@ -25,31 +25,38 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class FlowFacts:
-    """One direction to one QP, as one link saw it.
+    """One direction to one QP, as captured at one link.
 
-    ``copies`` of its packets are in the file again, as they left a router or switch that they had been seen to come
-    into, or further on, and are counted nowhere else. ``messages`` counts them by kind, ``partial`` more of which
-    the capture lacks packets or the size, ``sizes`` by the least power of two, in bytes, that is not less than
-    their size. ``goodput`` is payload in bit/s from the first packet to the last, without that of the first one, of
-    packets that the receiver takes: those with the PSN it expects (IBA vol. 1 section 9.7.3), and what it has
-    acknowledged; ``read_goodput`` is what READs brought back, up to the last response. ``gaps`` counts jumps ahead
-    and ``missing`` the PSNs in them; ``late`` packets filled a gap without others being sent again (reordered),
-    ``resent`` ones stepped back, in ``go_back_n`` episodes, and ``repeats`` of them were only what was lost
-    (selective repeat); ``rnr_retries`` of the episodes, of ``rnr_resent`` packets, followed an RNR NAK;
-    ``unanswered`` is the seconds from the last packet that came back to its end where it asked twice or more in
-    them, else 0; ``duplicates`` had been taken before. ``unseen`` PSNs were acknowledged but not captured. What a
-    link saw first counts as expected: of a QP whose first packet was lost before, resent ones are duplicates.
-    ``marked`` packets came with CE (RFC 3168), ``answers`` counts AETHs by what they say (tables 43 and 46),
-    ``cnps`` those sent to this QP (annex A17.9.3), ``round_trip`` times requests that ask for an ACK to the AETH
-    with their PSN, ``cnp_delay`` the time from the last packet that was seen marked the other way to each of them;
-    packets marked behind this place give none. ``peer`` is the QP of the other direction, None when it was not
-    found.
-
-    ``dscps`` are those of the outermost IP header, the first packet's first, and ``pcp`` the priority of its VLAN
-    tag. ``paused_timeouts`` of the episodes, of ``paused_resent`` packets, came as flow control had stopped a link
-    for most of the time that the requester's timer ran. ``looped`` packets went in a circle. ``never_answered`` is
-    the seconds from the first packet to the last, where it asked for one PSN again and again and nothing came back
-    that could be an answer, though others were answered; else 0.
+    * ``copies``: further copies of its packets in the file, for example from a mirror on both sides of a switch. They
+      are counted nowhere else.
+    * ``dscps``: of the outermost IP header, that of the first packet first. ``pcp``: the priority of the VLAN tag.
+    * ``messages``: by kind. ``partial``: messages that lack packets or the size in the capture. ``sizes``: by the
+      smallest power of two, in bytes, that is not less than the message size.
+    * ``goodput``: payload in bit/s from the first packet to the last, without that of the first. It counts packets
+      that the receiver accepts: those with the expected PSN (IBA vol. 1 section 9.7.3), and those that it
+      acknowledged.
+    * ``read_goodput``: the payload of READ responses in bit/s, up to the last response.
+    * ``gaps``: jumps ahead in the PSNs. ``missing``: the PSNs in these gaps. ``late``: packets that filled a gap and
+      were not retransmissions (reordered).
+    * ``resent``: retransmitted packets. ``go_back_n``: episodes of retransmission. ``repeats``: lost packets that
+      were retransmitted alone (selective repeat).
+    * ``rnr_retries``: episodes that followed an RNR NAK, with ``rnr_resent`` packets.
+    * ``paused_timeouts``: episodes after a timeout during most of which flow control had paused a link, with
+      ``paused_resent`` packets.
+    * ``unanswered``: seconds from the last packet in reverse direction to the end of the flow, if it retransmitted at
+      least twice in that time; else 0.
+    * ``never_answered``: seconds from the first packet to the last, if one PSN was retransmitted repeatedly and no
+      answer was captured, although others were; else 0.
+    * ``duplicates``: packets that the receiver had accepted before. PSN tracking starts with the first captured
+      packet. If a QP's first packet was lost before this link, its retransmissions count as duplicates.
+    * ``unseen``: PSNs that were acknowledged but not captured.
+    * ``marked``: packets with CE (RFC 3168). ``cnps``: CNPs to this QP (annex A17.9.3).
+    * ``answers``: AETHs by meaning (tables 43 and 46).
+    * ``round_trip``: time from a request with AckReq to the AETH with its PSN.
+    * ``cnp_delay``: time from the last marked packet in reverse direction to each CNP. Packets that are marked after
+      this link give none.
+    * ``peer``: the QP of the reverse direction, None if it was not found.
+    * ``looped``: packets in a routing loop.
     """
 
     link: str
@@ -103,13 +110,15 @@ class FlowFacts:
 
 @dataclass(frozen=True, slots=True)
 class PausedPort:
-    """Pause frames of one class at one link (IEEE 802.1Q clause 36); ``cls`` None is 802.3's Pause, for all of it.
+    """Pause frames of one class at one link (IEEE 802.1Q clause 36). ``cls`` None is 802.3 Pause, for all classes.
 
-    ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other; where the capture does
-    not know it, ``sender``, the MAC address that they came from, tells who paused the other one. ``paused`` is in
-    seconds and ``share`` of the capture's duration, both None when the rate is not known and no XON told the end.
-    ``least`` and ``most`` bound ``paused``, ``longest_least`` and ``longest_most`` the longest pause, in seconds:
-    without the rate at least for what the quanta last at 800 Gb/s, and at most until an XON or the capture's end.
+    ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other end. If the capture has
+    no directions, ``sender`` is the MAC address of the pausing end. ``paused`` is in seconds, and ``share`` is
+    relative to the duration of the capture. Both are None without the link rate and without an XON.
+
+    ``least`` and ``most`` bound ``paused``, and ``longest_least`` and ``longest_most`` the longest pause, in seconds.
+    Without the rate, the lower bound is the duration of the quanta at 800 Gb/s. The upper bound is the time until an
+    XON or the end of the capture.
     """
 
     link: str
@@ -131,10 +140,10 @@ class PausedPort:
 
 @dataclass(frozen=True, slots=True)
 class OddControl:
-    """MAC control frames from ``sender`` that are not as the standards have them.
+    """MAC control frames from ``sender`` that deviate from the standards.
 
-    ``why`` is ``opcode``, ``no class``, ``reserved class`` or ``address``, and ``number`` what is wrong: the opcode,
-    the class vector, or the destination's MAC address.
+    ``why`` is ``opcode``, ``no class``, ``reserved class`` or ``address``. ``number`` is the offending value: the
+    opcode, the class vector, or the destination MAC address.
     """
 
     link: str
@@ -146,10 +155,10 @@ class OddControl:
 
 @dataclass(frozen=True, slots=True)
 class FirstPause:
-    """``end`` paused ``peer`` first at ``since``, in seconds since the first packet of the file.
+    """The first time that ``end`` paused ``peer``: ``since``, in seconds since the first packet of the file.
 
-    Both are interfaces; one that the capture does not name is known by the other, or by its MAC address. ``share`` is
-    of the capture's duration, None where it is not known. ``behind`` are the pauses that the paused node then sent.
+    Both are interfaces; one that the capture does not name is given by its peer or MAC address. ``share`` is relative
+    to the duration of the capture, None if unknown. ``behind`` are the pauses that the paused node then sent.
     """
 
     end: str
@@ -162,7 +171,7 @@ class FirstPause:
 
 @dataclass(frozen=True, slots=True)
 class PauseTree:
-    """Pauses of one priority (None is all of a link) that ``node`` began, which nobody had paused before."""
+    """Pauses of one priority (None is the whole link) that ``node`` began without being paused before."""
 
     priority: int | None
     node: str
@@ -172,9 +181,9 @@ class PauseTree:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Parallel links: those that carried packets between the same hosts with the same TTL. ``bytes`` by link.
+    """Parallel links: those that carried packets between the same hosts with the same TTL. ``bytes`` is by link.
 
-    ``jain`` is Jain's index of the bytes: 1 for an even spread, 1/n when one of n links carries all.
+    ``jain`` is Jain's index of the bytes: 1 for an even spread, 1/n if one of n links carries everything.
     """
 
     bytes: dict[str, int]
@@ -184,7 +193,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class MarkedHop:
-    """A flow at one link of its path: DSCP, packets, how many came with CE, and their share."""
+    """A flow at one link of its path: DSCP, packets, packets with CE, and their share."""
 
     link: str
     direction: str
@@ -197,7 +206,7 @@ class MarkedHop:
 
 @dataclass(frozen=True, slots=True)
 class FlowPath:
-    """A flow that several links have seen, from the one that saw it first to the last."""
+    """A flow that several links captured, in the order of its path."""
 
     src: str
     dst: str
@@ -207,7 +216,7 @@ class FlowPath:
 
 @dataclass(frozen=True, slots=True)
 class SizeLoss:
-    """A flow of which ``losses`` were all of frames of ``least`` bytes or more, and ``delivered`` at most arrived."""
+    """A flow that loses frames of ``least`` bytes or more (``losses``), but delivers up to ``delivered`` bytes."""
 
     link: str
     src: str
@@ -220,9 +229,9 @@ class SizeLoss:
 
 @dataclass(frozen=True, slots=True)
 class IcmpError:
-    """``sender`` reported ``packets`` times that one of ``what`` (RoCEv2, VXLAN, GENEVE) did not get to ``dst``.
+    """ICMP errors from ``sender``: ``packets`` reports about ``what`` (RoCEv2, VXLAN, GENEVE) to ``dst``.
 
-    ``kind`` is how, ``mtu`` in bytes of IP the one that it names when they were too large.
+    ``kind`` is the error. ``mtu`` is the reported MTU in bytes of IP, if packets were too large.
     """
 
     link: str
@@ -237,9 +246,9 @@ class IcmpError:
 
 @dataclass(frozen=True, slots=True)
 class LoopLink:
-    """A packet in a circle came by ``link`` so many ``times``, between these MAC addresses.
+    """A looping packet at one link: ``times`` it passed, and the MAC addresses between which it passed.
 
-    ``turned``: both ways, so that the ends of the link send it to each other.
+    ``turned``: it passed in both directions, so the two ends of the link send it to each other.
     """
 
     link: str
@@ -250,9 +259,9 @@ class LoopLink:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A routing loop: ``packets`` of a stream went in a circle of ``hops`` (0 where not known).
+    """A routing loop: ``packets`` of a stream, in a circle of ``hops`` (0 if unknown).
 
-    ``psn`` is of the one that came by most often, at the first of ``links``.
+    ``psn`` is that of the packet with the most passes at the first of ``links``.
     """
 
     src: str
@@ -266,7 +275,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class TunnelFacts:
-    """What one VNI carried between two inner addresses over one link (RFC 7348)."""
+    """The traffic of one VNI between two inner addresses over one link (RFC 7348)."""
 
     link: str
     vni: int
@@ -279,10 +288,10 @@ class TunnelFacts:
 
 @dataclass(frozen=True, slots=True)
 class FlowOverTime:
-    """A flow by intervals: goodput in bit/s, packets marked CE, and sent again in steps back that began there.
+    """A flow by intervals: goodput in bit/s, packets marked CE, and resent packets by start of their episode.
 
-    ``peak`` is the highest goodput: of an interval, or of a flow's own time where that is shorter. ``naks`` and
-    ``cnps`` are those that came back: answers other than ACK, and CNPs. What never happened is empty.
+    ``peak`` is the highest goodput: of an interval, or of the whole flow if it is shorter. ``naks`` and ``cnps`` are
+    those in the reverse direction: answers other than ACK, and CNPs. A series without events is empty.
     """
 
     link: str
@@ -311,10 +320,10 @@ class PauseOverTime:
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Intervals of ``interval`` seconds from the first packet of the file on: more of them make each one longer.
+    """Intervals of ``interval`` seconds from the first packet of the file. Longer captures have longer intervals.
 
-    ``flows`` are those that carried data or asked for it, ``pauses`` ports whose pauses have known ends; of both the
-    first 1024 that the file has.
+    ``flows`` are those that carried or requested data, ``pauses`` ports whose pauses have known ends. Both hold at
+    most the first 1024.
     """
 
     interval: float
@@ -324,9 +333,9 @@ class OverTime:
 
 @dataclass(frozen=True, slots=True)
 class IcrcErrors:
-    """Packets of a flow whose ICRC was ``wrong`` at ``link``, of those ``checked`` there.
+    """The ICRCs of a flow at ``link``: ``wrong`` ones of all ``checked``.
 
-    ``after`` is the last link before it that saw the flow with no wrong one, None where there is none.
+    ``after`` is the last link before it at which the flow had no wrong ICRC, None without one.
     """
 
     link: str
@@ -342,8 +351,8 @@ class IcrcErrors:
 class Icrcs:
     """ICRCs checked and wrong (IBA vol. 1 section 7.8.1).
 
-    Those of ``unknown`` packets cannot be checked: they were not captured whole, or are RoCEv1, fragments, or behind
-    IPv6 extension headers.
+    ``unknown`` packets cannot be checked: they were truncated, or are RoCEv1, fragments, or have IPv6 extension
+    headers.
     """
 
     right: int
@@ -353,10 +362,10 @@ class Icrcs:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFinding:
-    """Something that looks wrong: what and where in one line, and what it usually means.
+    """A possible problem: what and where in one line, and what it usually means.
 
-    A ``note`` is no fault of the network: how this capture was made explains it. What is ``unjudged`` may be one, but
-    the capture does not have what would decide it. ``count`` flows, links or packets have it in common, of which
+    A ``note`` is no fault of the network: the way in which the capture was made explains it. An ``unjudged`` finding
+    may be a fault, but the capture lacks what would decide it. ``count`` flows, links or packets share the finding;
     ``examples`` are the first ten.
     """
 
@@ -370,18 +379,20 @@ class CaptureFinding:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisFacts:
-    """Everything. Lists that could grow with the file hold the first of their kind; the counts are complete.
+    """All facts. Lists that could grow with the file hold the first entries; the counts are complete.
 
-    ``left_out`` packets were not analysed: a filter did not let them through, or they could not be read. ``short``
-    packets were cut before their length was written, by a mirror. ``mirrored`` ones came in GRE or ERSPAN, and are as
-    the mirrored port saw them. ``copies_alike`` of the flows' copies have the TTL of their originals. ``rocev1`` of
-    the ``roce`` ones are RoCEv1, and ``not_decoded`` counts packets of which nothing else is told, by what they are:
-    the innermost header that has a name. Packets are up to ``backwards`` seconds earlier than ones before them in the
-    file. ``untracked`` packets are of flows for which there was no room, and
-    ``broken_off`` stories of lost packets and ``untimed`` latencies are not told for the same reason.
-    ``pause_frames_hidden`` says why there would be none, and is empty where nothing hid them. ``losses``, and the
-    ``causes`` that sum them up, are of flows that several links saw. ``emulated``: rocelab captured it, from hosts
-    with SoftRoCE.
+    * ``left_out``: packets that were not analysed, because a filter excluded them or they could not be read.
+    * ``short``: packets that a mirror truncated without adjusting their length fields.
+    * ``mirrored``: packets in GRE or ERSPAN, decoded as the mirrored port saw them.
+    * ``copies_alike``: copies of flows' packets that have the TTL of their originals.
+    * ``rocev1``: packets of ``roce`` that are RoCEv1.
+    * ``not_decoded``: packets without further facts, by their innermost known header.
+    * ``backwards``: seconds by which a packet is earlier than one before it in the file, at most.
+    * ``untracked``: packets of flows beyond the limit. ``broken_off``: flows whose PSN tracking ended early for lack
+      of memory. ``untimed``: latencies that were not recorded for the same reason.
+    * ``pause_frames_hidden``: why a filter would have excluded pause frames; empty if it would not.
+    * ``losses``: of flows that several links captured. ``causes``: groups of these losses.
+    * ``emulated``: rocelab captured the file, from hosts with SoftRoCE.
     """
 
     file: str

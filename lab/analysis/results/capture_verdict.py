@@ -1,4 +1,4 @@
-"""What looks wrong in the facts, in an order that puts causes of doubt first."""
+"""List what looks wrong in the facts; doubts about the capture itself come first."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from lab.analysis.results.analysis_facts import AnalysisFacts, FlowFacts
 
 UNEVEN: Final = 0.8
-"""Jain's index below which a spread is called uneven; one of two links idle gives 0.5."""
+"""Jain's index below which a spread is uneven; one idle link of two gives 0.5."""
 _CONNECTED: Final = ("RC", "XRC")
 _EXAMPLES: Final = 10
 _DISORDER: Final = 1e-3
-"""Seconds: what the clocks and buffers of one machine put out of order is less."""
+"""Seconds. Clocks and buffers of one machine cause less disorder than this."""
 _LEAST_GAPS: Final = 8
-"""Gaps from which on a flow is said to be in the capture only in part."""
+"""A flow with this many gaps may be only partly captured."""
 _SAMPLED: Final = 4
-"""Missing PSNs for each packet, from which on a capture is a sample."""
+"""A capture with this many missing PSNs per captured packet is a sample."""
 _LEAST_FLOWS: Final = 8  # per spread: fewer flows cannot be expected to spread evenly
 
 _MEANINGS: Final = {
@@ -50,9 +50,9 @@ _MEANINGS: Final = {
 
 
 class _Sign(NamedTuple):
-    """A kind of trouble: its meaning, counts that add up over flows (the first tells whether), and its words.
+    """A kind of problem: its meaning, its counts per flow, and its text. A flow has it if its first count is not 0.
 
-    ``whole``: it is one even where the capture has only a part of the flow.
+    ``whole``: it is valid even if the capture has only a part of the flow.
     """
 
     meaning: str
@@ -138,7 +138,7 @@ _SIGNS: Final = (
 
 
 def findings(facts: AnalysisFacts) -> tuple[CaptureFinding, ...]:
-    """Everything that looks wrong; none is an answer, too. What many flows or links show alike is one finding."""
+    """Return everything that looks wrong, possibly nothing. Flows or links with one problem share a finding."""
     segments = _segments(facts)
     survey = _Survey(facts, segments)
     return (
@@ -156,10 +156,10 @@ def findings(facts: AnalysisFacts) -> tuple[CaptureFinding, ...]:
 
 
 def incomplete(flow: FlowFacts) -> bool:
-    """Whether the capture, not the network, lacks packets of a flow: it samples, or could not keep up.
+    """Return whether the capture lacks packets of a flow that the network did not lose: it samples, or lost packets.
 
-    A reliable requester sends again what was lost (IBA vol. 1 section 9.7.5.1.2). One that never does so lost
-    nothing, and none goes on where most of its packets are missing.
+    A reliable requester retransmits lost packets (IBA vol. 1 section 9.7.5.1.2). A flow that never does so lost
+    nothing, and a flow cannot continue if most of its packets are missing.
     """
     if flow.gaps < _LEAST_GAPS:
         return False
@@ -168,7 +168,7 @@ def incomplete(flow: FlowFacts) -> bool:
 
 
 def _incomplete_flows(found: _Streams) -> Iterator[CaptureFinding]:
-    """What cannot be judged of flows that the capture has only a part of."""
+    """Yield the finding that losses and latencies of partly captured flows are unknown."""
     if not found:
         return
     packets, missing, gaps = found.totals()
@@ -184,10 +184,10 @@ def _incomplete_flows(found: _Streams) -> Iterator[CaptureFinding]:
 
 
 class _Streams:
-    """Flows with something in common, those of one stream, which several links saw, together.
+    """Flows with a common problem, grouped by stream, as several links capture one stream.
 
-    Of each stream the most that a link has counted is taken, and of the first ones their names: flows are many.
-    ``segments`` tells which of them come out of a tunnel.
+    Of each stream, the highest counts of any link are used. Only the first streams are kept by name, to bound memory.
+    ``segments`` gives the VNI of flows that other links captured in a tunnel.
     """
 
     def __init__(self, segments: Mapping[int, int | None]) -> None:
@@ -201,7 +201,7 @@ class _Streams:
         return bool(self._streams)
 
     def add(self, flow: FlowFacts, *counts: int) -> None:
-        """One more."""
+        """Add a flow with its counts."""
         ends = _ends(flow)
         stream = hash((self._segments.get(ends) if flow.vni is None else flow.vni, ends))
         self._streams.append(stream)
@@ -213,7 +213,7 @@ class _Streams:
             self._links[stream] = self._links.get(stream, 0) + 1
 
     def _most(self) -> list[Ints]:
-        """By stream: its counts."""
+        """Return the counts of each stream, by column."""
         counts = [np.array(column) for column in self._counts]
         streams = np.array(self._streams)
         order = np.lexsort((*reversed(counts), streams))
@@ -221,11 +221,11 @@ class _Streams:
         return [column[last] for column in counts]
 
     def totals(self) -> list[int]:
-        """The sums of counts."""
+        """Return the sum of each count over all streams."""
         return [int(counts.sum()) for counts in self._most()]
 
     def finding(self, what: str, meaning: str, *, note: bool = False, unjudged: bool = False) -> CaptureFinding:
-        """What streams have in common, each by its name and how many more links saw it."""
+        """Return the finding for these streams, with their names and the number of further links."""
         more = {stream: self._links[stream] - 1 for stream in self._first}
         names = [
             first + f" and {counted(more[of], 'more link')}" * (more[of] > 0) for of, first in self._first.items()
@@ -236,11 +236,12 @@ class _Streams:
 
 
 class _Survey:
-    """What is known of all flows together, in one pass: they are made anew each time that one is asked for.
+    """Properties of all flows, collected in one pass, because flows are computed anew on each access.
 
-    ``copies`` are those of flows that do not go in circles, ``partly`` flows that the capture has only a part of, but
-    those of which ACKs prove that the rest arrived, and ``hosts`` all ends of such flows. ``cnps`` counts by hosts
-    and VNI, ``answering`` are hosts between which anything goes, and ``marked`` says whether any packet was.
+    * ``copies``: of flows without a loop.
+    * ``partly``: flows that are only partly captured, without those whose missing packets were all acknowledged.
+    * ``hosts``: source and destination of partly captured flows, in both directions.
+    * ``cnps``: counts by hosts and VNI. ``answering``: hosts with a flow between them. ``marked``: any packet has CE.
     """
 
     def __init__(self, facts: AnalysisFacts, segments: Mapping[int, int | None]) -> None:
@@ -266,7 +267,7 @@ def _ends(flow: FlowFacts) -> int:
 
 
 def _segments(facts: AnalysisFacts) -> dict[int, int | None]:
-    """By their ends, of flows that a link has seen in a tunnel: the VNI, None where it was not always the same."""
+    """Return the VNI of flows that a link captured in a tunnel, by their ends; None if it varies."""
     found: dict[int, int | None] = {}
     for flow in facts.flows if facts.tunnels else ():
         if flow.vni is not None:
@@ -291,7 +292,7 @@ def _signs(
 
 
 def name(flow: FlowFacts) -> str:
-    """A flow in words: who to whom, and where it was seen."""
+    """Return a text for a flow: source, destination, QP and link."""
     tunnel = "" if flow.vni is None else f" in VNI {flow.vni}"
     return f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}"
 
@@ -347,7 +348,7 @@ def _file(facts: AnalysisFacts, copies: int) -> Iterator[CaptureFinding]:
 
 
 def _bounds(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """What was left out so that memory is bounded."""
+    """Yield findings about data that was dropped to bound memory."""
     if facts.untracked:
         yield CaptureFinding(
             f"{counted(facts.untracked, 'packet')} of more flows than are told apart ({MAX_FLOWS:,})",
@@ -374,9 +375,9 @@ def _bounds(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 def _unanswered_marks(
     facts: AnalysisFacts, segments: Mapping[int, int | None], survey: _Survey
 ) -> Iterator[CaptureFinding]:
-    """Marked packets and no CNP anywhere back: the receiver does not take part in DCQCN, or is SoftRoCE.
+    """Yield flows with marked packets and no CNP in reverse: the receiver lacks DCQCN, or is SoftRoCE.
 
-    CNPs answer connections (IBA vol. 1 annex A17.9.3), so that datagrams may come marked without one.
+    CNPs are only sent for connections (IBA vol. 1 annex A17.9.3), so marked datagrams are ignored.
     """
     if not survey.marked:
         return

@@ -1,4 +1,4 @@
-"""Whether RoCE is in the class that flow control protects, and keeps its DSCP along the path."""
+"""Check that RoCE is in the class that PFC protects, and keeps its DSCP along the path."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES: Final = 10
 _SHIFT: Final = 3
-"""A priority is the upper three bits of the DSCP, unless a switch is set otherwise (RFC 2474 section 4.2.2)."""
+"""By default, switches take the upper three bits of the DSCP as priority (RFC 2474 section 4.2.2)."""
 
 
 def class_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Flows outside of the paused priorities, then DSCPs that change between links."""
+    """Yield flows outside the paused priorities, then DSCPs that change between links."""
     paused = {port.cls for port in facts.pauses if port.cls is not None and port.xoff}
     if paused:
         yield from _outside(facts, paused)
@@ -26,7 +26,7 @@ def class_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 
 
 def priorities(flow: FlowFacts) -> set[int]:
-    """Those that switches may put a flow into: by its DSCP, or by its VLAN tag."""
+    """Return the priorities of a flow: those of its DSCPs, and that of its VLAN tag."""
     found = {dscp >> _SHIFT for dscp in flow.dscps}
     return found if flow.pcp is None else found | {flow.pcp}
 
@@ -52,7 +52,7 @@ def _outside(facts: AnalysisFacts, paused: set[int]) -> Iterator[CaptureFinding]
             f"while PFC pauses priority {classes}",
             "RoCE outside of the lossless class is dropped where there is congestion: set the traffic class "
             "(NCCL_IB_TC, ib_write_bw --tclass), or the map from DSCP to priority",
-            # Beside RoCE in the paused class this may be a second lossless one.
+            # With other RoCE in the paused class, this may be a second lossless class.
             note=inside and priority > 0,
             count=len(names),
             examples=tuple(names)[:_EXAMPLES],
@@ -60,7 +60,7 @@ def _outside(facts: AnalysisFacts, paused: set[int]) -> Iterator[CaptureFinding]
 
 
 def _changed(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """A switch or a tunnel that writes another DSCP moves packets into another class from there on."""
+    """Yield changes of DSCP along the path: a switch or tunnel that rewrites it changes the class of packets."""
     changes: dict[tuple[str, str, int, int], list[str]] = defaultdict(list)
     for path in facts.paths:
         for before, after in zip(path.hops, path.hops[1:], strict=False):

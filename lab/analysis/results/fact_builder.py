@@ -1,4 +1,4 @@
-"""From an analyser's sums to facts with names."""
+"""Turn the sums of an analyser into facts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 Name = TypeVar("Name", str, int)
 _TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
 _EVENTS: Final = 1000
-"""Gaps, and steps back, that are told of one by one."""
+"""Gaps and retransmission episodes that are listed one by one."""
 _NO_TIMES: Final = Times()
 
 
@@ -66,11 +66,11 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
     wanted: Expression | None = None,
     chunk: int = CHUNK,
 ) -> AnalysisFacts:
-    """All facts of a capture file, or of those of its packets that are ``wanted``; InvalidInput when it is none.
+    """Return all facts of a capture file, or of its packets that match ``wanted``; InvalidInput if it is no capture.
 
-    ``rate``, in bit/s, is that of links whose own is not in the file: pause quanta have no duration without it.
-    Memory is bounded, whatever the file holds: some 38 MB for a few flows, most of it Python and NumPy, and 55 MB
-    where there are 32,768, all of which have lost packets. What reads the command line takes 8 MB more.
+    ``rate`` (bit/s) is used for links without a speed in the file. Pause quanta have no duration without it. Memory
+    is bounded: about 38 MB for a few flows, most of it Python and NumPy, and 55 MB for 32,768 flows that all lost
+    packets. The command line takes 8 MB more.
     """
     analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else chooser(wanted))
     analyser.run(stream, source, chunk)
@@ -78,7 +78,7 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
 
 
 def chooser(wanted: Expression) -> Choose:
-    """``wanted`` as marks on the packets of a batch."""
+    """Return ``wanted`` as a function that marks the packets of a batch."""
     from lab.analysis.decode.filter_columns import chosen  # noqa: PLC0415 - a twentieth of start-up, and most analyses need none
 
     return partial(chosen, wanted)
@@ -92,7 +92,7 @@ class _Report:
         self._links = analyser.capture.names
 
     def _filters(self) -> list[str]:
-        """Of links that had one, when all had."""
+        """Return the capture filters of all interfaces, or nothing if one of them had no filter."""
         filters = [interface.filter for interface in self._of.capture.interfaces]
         return filters if all(filters) else []
 
@@ -203,7 +203,7 @@ class _Report:
         )
 
     def _unanswered(self, number: int) -> float:
-        """Seconds since anything came back, on whatever link, where it has asked twice since then."""
+        """Return seconds since the last packet in reverse on any link, if the flow resent twice since; else 0."""
         seen, streams = self._of.flows.seen, self._of.streams
         back = streams.members(int(streams.peer[streams.of[number]]))
         heard = int(seen[back, 1].max())
@@ -211,7 +211,7 @@ class _Report:
 
     @cached_property
     def _paused_timeouts(self) -> dict[int, tuple[int, int]]:
-        """By flow: steps back of a timer that ran while flow control stopped a link, and their packets."""
+        """By flow: timeouts during most of which flow control had paused a link, and the packets resent."""
         spells, found = self._of.long_pauses, dict[int, tuple[int, int]]()
         for flow, resend in self._of.events.resends if spells else ():
             if resend.cause != TIMEOUT or resend.alone:
@@ -223,9 +223,10 @@ class _Report:
         return found
 
     def _never_answered(self, number: int) -> float:
-        """Seconds that a requester asked for the same again, where nothing was answered though answers are captured.
+        """Return seconds for which a requester resent one PSN unanswered, although answers are captured; else 0.
 
-        They are where other packets come to it on this link, or other answers come back between the two hosts.
+        Answers count as captured if other packets reach the requester on this link, or if other answers pass between
+        the hosts.
         """
         of = self._of
         first, last = of.flows.seen[number].tolist()
@@ -234,12 +235,12 @@ class _Report:
         streams = of.streams
         back = [flow for stream in streams.back(int(streams.of[number])) for flow in streams.members(stream)]
         answering = [flow for flow in back if of.flows.acks[flow].any()]
-        if any(streams.answers[flow] < 0 for flow in answering):  # one of them may be its own
+        if any(streams.answers[flow] < 0 for flow in answering):  # one of them may belong to this flow
             return 0.0
         return (last - first) / 1e9 if answering or self._arrives(number) else 0.0
 
     def _arrives(self, number: int) -> bool:
-        """Whether anything comes to the host of a flow on the flow's link."""
+        """Return whether any packet to the source host of a flow was captured on the flow's link."""
         key = self._of.flows.key(number)
         return (key.interface, key.src) in self._arriving
 
@@ -249,7 +250,7 @@ class _Report:
         return {(key.interface, key.dst) for key in keys}
 
     def _read_goodput(self, number: int, peer: int) -> float:
-        """In bit/s: a READ begins with its request and lasts until its responses end, which may be in one of them."""
+        """Return READ goodput in bit/s, from the first request to the last packet of either direction."""
         seen, read = self._of.flows.seen, int(self._of.flows.sums["read"][peer])
         lasted = int(max(seen[number, 1], seen[peer, 1])) - int(min(seen[number, 0], seen[peer, 0]))
         return read * 8e9 / lasted if lasted > 0 else 0.0
@@ -311,7 +312,7 @@ class _Report:
 
 
 def _by_name(others: dict[int, int], foreign: dict[int, int]) -> dict[str, int]:
-    """Packets that are not decoded, the most frequent first; ``foreign`` ones by the type of their link."""
+    """Return packets that are not decoded by name, most frequent first; ``foreign`` is by link type."""
     found = Counter({link_name(linktype): count for linktype, count in foreign.items()})
     for other, count in others.items():
         found[other_name(other)] += count
@@ -324,7 +325,7 @@ def _by_place(odd: tuple[tuple[int, int, Oddity, int], int]) -> tuple[int, int, 
 
 
 def _named(names: Sequence[Name], counts: Ints) -> dict[Name, int]:
-    """Those that are not zero."""
+    """Return the counts that are not zero, by name."""
     return {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
 
 

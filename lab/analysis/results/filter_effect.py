@@ -1,4 +1,4 @@
-"""What a filter hides: no pause frames in a capture say something only where they would have been let through."""
+"""Determine whether a filter excludes pause frames, so that their absence from a capture means nothing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _FRAMES: Final = (
     bytes.fromhex("0180c20000010200000000098808" + "0101" + "00ff" + "ffff" * 8).ljust(60, b"\0"),
     bytes.fromhex("0180c20000010200000000098808" + "0001" + "ffff").ljust(60, b"\0"),
 )
-"""PFC of all classes, and Pause (IEEE 802.3 annexes 31D and 31B)."""
+"""A PFC frame for all classes, and a Pause frame (IEEE 802.3 annexes 31D and 31B)."""
 _NOBODY: Final = IPv4Address("0.0.0.0")  # noqa: S104 - pause frames have no IP address, so any would do
 
 
 def hidden_by(wanted: Expression | None, captured: Sequence[str]) -> str:
-    """Why there would be no pause frames: ``wanted`` chose among packets, the filters ``captured`` before that.
+    """Return why pause frames would be absent: the filter ``wanted``, or the filters ``captured`` of the interfaces.
 
-    Empty where they would be there. A filter in another language, such as tcpdump's, leaves it open.
+    Return an empty string if they would be present. The effect of filters in other languages, like tcpdump's, is
+    unknown.
     """
     if wanted is not None and not _lets_through(wanted):
         return "left out by the filter"
@@ -50,7 +51,7 @@ def _lets_through(expression: Expression) -> bool:
 
 
 def _anywhere(expression: Expression, there: bool) -> Expression:
-    """The filter for packets of a link that it names, or of another one."""
+    """Return the filter for packets at a link that it names (``there``), or at another link."""
     match expression:
         case All(terms):
             return All(tuple(_anywhere(term, there) for term in terms))

@@ -1,4 +1,4 @@
-"""Percentiles of times, in memory that does not grow: counts by logarithm, true to within 3 percent."""
+"""Percentiles of durations in constant memory: a logarithmic histogram, accurate to 3 percent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OCTAVES: Final = 40  # up to 18 minutes of nanoseconds
 
 
 class Times:
-    """Durations in ns, of which order statistics can be asked in seconds."""
+    """Durations in ns; order statistics are returned in seconds."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -23,7 +23,7 @@ class Times:
         self._bins = np.zeros(_PER_OCTAVE * _OCTAVES, np.int32)
 
     def add(self, durations: Ints) -> None:
-        """Count some more; negative ones are no durations and left out."""
+        """Add durations; negative ones are ignored."""
         durations = durations[durations >= 0]
         if len(durations):
             self.count += len(durations)
@@ -33,7 +33,7 @@ class Times:
             np.add.at(self._bins, np.minimum(place.astype(np.int64), len(self._bins) - 1), 1)
 
     def quantile(self, share: float) -> float:
-        """The time, in seconds, that ``share`` of them do not exceed; 0 when there are none."""
+        """Return the duration, in seconds, that the given share does not exceed; 0 without any."""
         if not self.count:
             return 0.0
         place = int(np.searchsorted(np.cumsum(self._bins), max(1.0, share * self.count)))
@@ -42,10 +42,10 @@ class Times:
 
     @property
     def least(self) -> float:
-        """The shortest, in seconds."""
+        """The shortest duration, in seconds."""
         return float(self._least) / 1e9 if self.count else 0.0
 
     @property
     def most(self) -> float:
-        """The longest, in seconds."""
+        """The longest duration, in seconds."""
         return float(self._most) / 1e9

@@ -1,4 +1,4 @@
-"""Facts that are made when they are asked for: of many thousand flows only a few are in memory at a time."""
+"""A sequence whose items are computed on access, so that only a few of many thousand flows are in memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _KEPT: Final = 1024
 
 
 class LazySequence(Sequence[Fact]):
-    """``count`` facts, each made by ``make`` from its number.
+    """``count`` items, each computed by ``make`` from its index.
 
-    They are kept where they are few: who goes through many thousand one after the other meets none of the last ones.
+    Up to ``keep`` items are all cached. For longer sequences only the last item is, as iteration never finds older
+    ones.
     """
 
     def __init__(self, make: Callable[[int], Fact], count: int, keep: int = _KEPT) -> None:

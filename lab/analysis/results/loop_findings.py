@@ -1,4 +1,4 @@
-"""Routing loops in words."""
+"""Findings about routing loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXAMPLES: Final = 10
 
 
 def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """One finding for all loops: they have a cause in common, or are those of several prefixes."""
+    """Yield one finding for all loops: they share a cause, or belong to several prefixes."""
     if not facts.loops:
         return
     first, names = facts.loops[0], tuple(map(_name, facts.loops))
@@ -36,7 +36,7 @@ def _name(loop: Loop) -> str:
 
 
 def _where(loop: Loop) -> str:
-    """The link where it turns, or else all that it passes."""
+    """Return the link at which the packet turns, or else all links that it passes."""
     turning = [link for link in loop.links if link.turned]
     if turning:
         link = turning[0]

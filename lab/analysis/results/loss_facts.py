@@ -1,4 +1,4 @@
-"""What an analysis found of losses: steps back, gaps, where packets were lost, and the causes that sum that up."""
+"""Facts about losses: retransmission episodes, gaps, places of loss, and causes that group losses."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GoBackN:
-    """A requester stepped back from the PSN after the highest to ``psn`` and sent ``packets`` again.
+    """A retransmission episode: from the PSN after the highest, back to ``psn``, with ``packets`` resent.
 
-    ``time`` in seconds since the first packet of the file; ``cause`` is the NAK that asked for it, ``timeout`` when
-    none did, or ``unknown`` when the answers were not captured, or nobody knows which were its own. ``alone``:
-    nothing else was sent again, which is selective repeat and not go-back-N (IBA vol. 1 sections 9.7.5.1.2 and
-    9.7.6).
+    ``time`` is in seconds since the first packet of the file. ``cause`` is the NAK that requested it, ``timeout`` if
+    none did, or ``unknown`` if the answers were not captured or cannot be assigned. ``alone``: only the lost packet
+    was resent, which is selective repeat and not go-back-N (IBA vol. 1 sections 9.7.5.1.2 and 9.7.6).
     """
 
     link: str
@@ -43,14 +42,16 @@ class MissingPsns:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Packets that were lost on their way through the links of a capture, and what that cost.
+    """Packets lost between the links of a capture, and the retransmission that followed.
 
-    ``count`` PSNs from ``psn`` on were last seen at ``after`` and never at ``before``; None where the capture has no
-    link on that side. Without ``before`` it may be the answer that was lost. ``answer`` is the negative answer that
-    told of it, or ``timeout``, or ``unknown``; ``response``: it was a READ's response, and ``psn`` the READ's.
-    ``time`` is when the requester began to send again, in seconds since the first packet of the file, ``waited`` how
-    long before that the loss showed: at ``before`` by the next packet, elsewhere by silence. ``resent`` packets went
-    again.
+    * ``count`` PSNs from ``psn`` on were last seen at ``after`` and never at ``before``. Either is None if the
+      capture has no link on that side. Without ``before``, the answer may have been lost instead.
+    * ``answer``: the NAK that reported the loss, or ``timeout``, or ``unknown``.
+    * ``response``: a READ response was lost, and ``psn`` is that of the READ.
+    * ``time``: when the requester began to retransmit, in seconds since the first packet of the file.
+    * ``waited``: seconds from the first sign of the loss to ``time``. The sign is the next packet at ``before``,
+      elsewhere the last packet of the flow.
+    * ``resent``: packets that were retransmitted.
     """
 
     src: str
@@ -69,7 +70,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LossCounter:
-    """What counts a loss: ``side`` is requester or responder, names are those of mlx5 and of rxe, empty for none."""
+    """The counters of a loss at one ``side`` (requester or responder), with names in mlx5 and rxe; empty for none."""
 
     side: str
     mlx5: str
@@ -78,7 +79,7 @@ class LossCounter:
 
 @dataclass(frozen=True, slots=True)
 class LossCause:
-    """Losses of one kind at one place, in a sentence; ``longest`` is the longest wait in seconds."""
+    """Losses of one kind at one place, described in a sentence; ``longest`` is the longest wait in seconds."""
 
     what: str
     after: str | None

@@ -1,4 +1,4 @@
-"""Numbers of the wire as people write them."""
+"""Format numbers from packets: addresses, MAC addresses, VNIs and classes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DIRECTIONS: Final = ("", "in", "out")
-"""By ``lab.wire.pcapng.Direction``."""
+"""Indexed by ``lab.wire.pcapng.Direction``."""
 
 
 def address(words: Sequence[int]) -> str:
-    """The address of four words; empty where there was no IP."""
+    """Return the text of an address of four words; empty if there was no IP."""
     found = IPv6Address(b"".join(word.to_bytes(4) for word in words))
     return "" if int(found) == 0 else str(found.ipv4_mapped or found)
 
 
 def mac(number: int) -> str:
-    """A MAC address."""
+    """Return the text of a MAC address."""
     return number.to_bytes(6).hex(":")
 
 
 def vni_or_none(vni: int) -> int | None:
-    """None for -1, outside of VXLAN."""
+    """Return the VNI, or None for -1, outside VXLAN."""
     return None if vni < 0 else vni
 
 
 def class_or_none(cls: int) -> int | None:
-    """None for the class of IEEE 802.3's Pause."""
+    """Return the class, or None for that of IEEE 802.3 Pause."""
     return None if cls == ALL_CLASSES else cls

@@ -1,4 +1,4 @@
-"""What looks wrong on the way of packets: MTUs, and what routers and hosts report by ICMP."""
+"""Findings about paths: MTUs that are too small, ICMP errors, and wrong ICRCs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WRONG_ICRC: Final = "has a wrong ICRC"
 _ALL: Final = 8
-"""ICRCs of a flow that are all wrong, from which on its sender or the file is suspected."""
+"""A flow with at least this many ICRCs, all wrong, suggests a faulty sender or an edited file."""
 _EXAMPLES: Final = 10
 _MEANINGS: Final = {
     "port unreachable": "nothing takes UDP port 4791 there: no RDMA device is up, or the address is wrong",
@@ -28,7 +28,7 @@ _MEANINGS: Final = {
 
 
 def path_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Losses by size, ICMP, then ICRCs."""
+    """Yield losses by size, then ICMP errors, then ICRCs."""
     yield from _sizes(facts)
     yield from _icmp(facts)
     yield from _icrcs(facts)
@@ -71,7 +71,7 @@ def _icmp(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 
 
 def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """What a link corrupts the receiver drops without a NAK: it cannot know whose packet it was."""
+    """Yield wrong ICRCs. Receivers drop such packets without a NAK, as their flow cannot be trusted."""
     if facts.icrc is None or not facts.icrc.wrong:
         return
     first = next((damage.place for damage in facts.damages if damage.what == WRONG_ICRC), "a packet")

@@ -1,4 +1,4 @@
-"""What looks wrong in flow control: long pauses, storms, and frames that are not as the standards have them."""
+"""Findings about flow control: long pauses, storms, and frames that deviate from the standards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from lab.analysis.results.analysis_facts import AnalysisFacts, OddControl, PausedPort
 
 PAUSED_SHARE: Final = 0.1
-"""Of the capture's duration: being paused longer than this is no longer smoothing."""
+"""Share of the capture's duration. Pauses beyond it are more than smoothing."""
 STORM_SECONDS: Final = 0.2
-"""A pause without a break that is a storm, however long the capture: what PFC watchdogs wait for by default."""
+"""Seconds. An uninterrupted pause of this length is a storm: the usual default of PFC watchdogs."""
 _STORM_FRAMES: Final = 3
-"""XOFFs without an XON that are called a storm, where they stopped the traffic."""
+"""This many XOFFs without an XON are a storm, if they stopped traffic."""
 _EXAMPLES: Final = 10
 _Group = tuple[int | None, bool]
 _ODD: Final = {
@@ -43,11 +43,11 @@ _ODD: Final = {
         False,
     ),
 }
-"""By ``OddControl.why``: what, what it means, and whether it is only a remark."""
+"""By ``OddControl.why``: what, what it means, and whether it is only a note."""
 
 
 def pause_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """All of it: long pauses by class, what cannot be judged, and odd frames."""
+    """Yield long pauses by class, pauses that cannot be judged, PFC with Pause, and odd frames."""
     judged: dict[_Group, dict[str, PausedPort]] = defaultdict(dict)
     unjudged: dict[int | None, dict[str, PausedPort]] = defaultdict(dict)
     for port in sorted(facts.pauses, key=lambda port: -port.least):
@@ -66,14 +66,14 @@ def pause_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 def of_links(
     links: Collection[str], what: str, meaning: str, *, note: bool = False, unjudged: bool = False
 ) -> CaptureFinding:
-    """What links have in common, the worst first."""
+    """Return the finding for several links, the worst first."""
     names = tuple(links)
     where = names[0] if len(names) == 1 else f"{len(names)} links, the first {names[0]}"
     return CaptureFinding(f"{where}: {what}", meaning, note, len(names), names[:_EXAMPLES], unjudged)
 
 
 def _long(paused: float, longest: float, seconds: float) -> bool:
-    """Whether pauses are more than smoothing; a capture of one moment has no share."""
+    """Return whether pauses are more than smoothing. Without a duration of the capture, they are."""
     return paused > PAUSED_SHARE * seconds or longest >= STORM_SECONDS or not seconds
 
 
@@ -124,7 +124,7 @@ def _not_judged(facts: AnalysisFacts, cls: int | None, ports: Mapping[str, Pause
 
 
 def _both_kinds(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Pause stops all classes: a link has either it or PFC (IEEE 802.1Q clause 36.1)."""
+    """Yield links with Pause, which stops all classes: a link has either Pause or PFC (802.1Q clause 36.1)."""
     kinds: dict[str, set[bool]] = defaultdict(set)
     for port in facts.pauses:
         kinds[_place(port)].add(port.cls is None)

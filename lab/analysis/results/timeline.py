@@ -1,4 +1,4 @@
-"""Amounts over time in a fixed number of intervals, whose length doubles when the time outgrows them."""
+"""Amounts over time, in a fixed number of intervals whose length doubles as the capture grows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 INTERVALS: Final = 256
 MAX_ROWS: Final = 1024
-"""Flows, and paused ports, that are told apart over time; those that came later have no amounts."""
+"""Flows, and paused ports, with amounts over time; later ones have none."""
 _FIRST: Final = 100_000  # ns
 _FARTHEST: Final = 2**62
-"""ns, 146 years: a file whose clocks are that far apart is broken, and what is later is not added up."""
+"""ns, 146 years. A file with clocks that far apart is broken; later amounts are ignored."""
 
 
 class TimelineSeries(Enum):
-    """What is added up: per flow bytes that the receiver took and packets, per paused port ns."""
+    """The series: bytes that the receiver accepted and packets, per flow; paused ns, per port."""
 
     PAYLOAD = "payload"
     MARKED = "marked"
@@ -33,7 +33,7 @@ class TimelineSeries(Enum):
 
 
 class Timeline:
-    """Sums by channel, row and interval; intervals are of ``interval`` ns, the first begins at ``start``."""
+    """Sums by series, row and interval. Intervals last ``interval`` ns; the first begins at ``start``."""
 
     def __init__(self) -> None:
         self.interval = _FIRST
@@ -41,12 +41,12 @@ class Timeline:
         self._sums = dict.fromkeys(TimelineSeries, table(0, INTERVALS))
 
     def row(self, channel: TimelineSeries, row: int) -> Ints:
-        """The sums of one row."""
+        """Return the sums of one row."""
         sums = self._sums[channel]
         return sums[row] if row < len(sums) else np.zeros(INTERVALS, np.int64)
 
     def add(self, channel: TimelineSeries, row: Ints, time: Ints, amount: Ints) -> None:
-        """Add amounts at times in ns; what is before the start counts in the first interval."""
+        """Add amounts at times in ns; those before the start count in the first interval."""
         if len(row) and int(row.max()) >= MAX_ROWS:
             kept = row < MAX_ROWS
             row, time, amount = row[kept], time[kept], amount[kept]
@@ -71,7 +71,7 @@ class Timeline:
         sums[row, first : last + 1] += np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin)
 
     def cover(self, time: int) -> None:
-        """Make intervals long enough for all of the time up to ``time``."""
+        """Lengthen the intervals until they reach ``time``."""
         self._cover(time - self.start)
 
     def _cover(self, since: int) -> None:
@@ -95,6 +95,6 @@ class Timeline:
 
 
 def _filled(sums: Ints) -> list[int]:
-    """The intervals in which there is something: of many rows the others take no memory."""
+    """Return the intervals that are not empty. Copying only these saves memory."""
     filled: list[int] = np.flatnonzero(sums.any(axis=0)).tolist()
     return filled

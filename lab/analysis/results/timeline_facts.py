@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def over_time(analyser: Analyser, links: Sequence[str], seconds: float) -> OverTime:
-    """What every flow with data, and every paused port, did in ``seconds``; ``links`` are names by number."""
+    """Return series for each flow with data and each paused port, over ``seconds``; ``links`` are names by number."""
     reader = _Reader(analyser, links, seconds)
     carrying = [flow for flow in range(min(len(analyser.flows), MAX_ROWS)) if reader.has_data(flow)]
     return OverTime(
@@ -34,7 +34,7 @@ class _Reader:
         self._used = int(seconds * 1e9) // analyser.timeline.interval + 1
 
     def has_data(self, flow: int) -> bool:
-        """It carried data, or asked for some."""
+        """Return whether the flow carried or requested data."""
         return bool(self._of.flows.sums["payload"][flow] or self._of.messages.counts[flow].any())
 
     def flow(self, flow: int) -> FlowOverTime:
@@ -66,6 +66,6 @@ class _Reader:
         )
 
     def _amounts(self, channel: TimelineSeries, row: int) -> tuple[int, ...]:
-        """Up to the end of the capture; empty where nothing was added, or there is no such row."""
+        """Return the amounts up to the end of the capture; empty if they are all 0, or the row does not exist."""
         amounts = self._of.timeline.row(channel, row)[: self._used] if row >= 0 else None
         return () if amounts is None or not amounts.any() else tuple(amounts.tolist())

@@ -1,4 +1,4 @@
-"""Which flows have wrong ICRCs, and at which links: what a switch or a cable changes is right before it."""
+"""Locate wrong ICRCs: the ICRCs of a flow are right before the switch or cable that corrupts its packets."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class IcrcChecks:
         self.checked, self.wrong = Counter[int](), Counter[int]()
 
     def add(self, flow: int, *, right: bool) -> None:
-        """One more."""
+        """Add a checked ICRC."""
         self.checked[flow] += 1
         self.wrong[flow] += not right
 
 
 def icrc_errors(checks: IcrcChecks, flows: Flows, links: Sequence[str]) -> tuple[IcrcErrors, ...]:
-    """Flows with wrong ones, by link; ``links`` are names by number."""
+    """Return the flows with wrong ICRCs, by link; ``links`` are interface names by number."""
     bad = [flow for flow, wrong in checks.wrong.items() if wrong and flow >= 0]
     alike = {flow: members for members in (flows.alike() if bad else ()) for flow in members}
     return tuple(_error(checks, flows, links, flow, alike.get(flow, [flow])) for flow in bad)

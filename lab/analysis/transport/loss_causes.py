@@ -1,4 +1,4 @@
-"""Losses in a sentence: where, what answered, how long it took, what went again, and which counters show it.
+"""Summarise losses in sentences: place, answer, delay, retransmitted packets, and the counters that show them.
 
 The counters are those of ConnectX (``rdma statistic``, mlx5's hw_counters) and of rxe (rxe_hw_counters.c).
 """
@@ -27,13 +27,13 @@ COUNTERS: Final[dict[str, tuple[LossCounter, ...]]] = {
     TIMEOUT: (LossCounter("requester", "local_ack_timeout_err", "completer_retry_err"),),
     IMPLIED: (LossCounter("requester", "implied_nak_seq_err", "completer_retry_err"),),
 }
-"""By what told the requester."""
+"""By the signal that made the requester retransmit."""
 DUPLICATE: Final = LossCounter("responder", "duplicate_request", "duplicate_request")
-"""Where the answer was lost, and the responder has the packet twice."""
+"""Counts duplicates at the responder, if the answer was lost."""
 
 
 def causes(losses: Iterable[Loss]) -> tuple[LossCause, ...]:
-    """Losses of one kind at one place together; the place with most of them first."""
+    """Group losses by kind and place; the place with the most losses comes first."""
     groups: dict[tuple[object, ...], list[Loss]] = {}
     for loss in losses:
         groups.setdefault((loss.after, loss.before, loss.answer, loss.response), []).append(loss)
@@ -98,7 +98,7 @@ def _answered(loss: Loss) -> str:
 
 
 def _counted(counters: Sequence[LossCounter]) -> str:
-    """By family, and whose they are."""
+    """Return the counters by family, with their side."""
     families = (("ConnectX", [(c.side, c.mlx5) for c in counters]), ("rxe", [(c.side, c.rxe) for c in counters]))
     told = [f"{family}: {_sides(named)}" for family, named in families if any(name for _, name in named)]
     return f"; counted by {', by '.join(told)}" if told else ""

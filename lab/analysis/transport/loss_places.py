@@ -1,7 +1,7 @@
-"""Where packets were lost: between the last link that saw one and the first that did not.
+"""Locate losses: between the last link that captured a packet and the first that did not.
 
-A link lacked a packet before it was sent again when a gap there was still open, also one among packets that came
-again, or when its coming again was nothing new there. The order of links is that in which a flow came by them.
+A link had not seen a packet before its retransmission if a gap there was still open, or if the retransmission was new
+there. Gaps among retransmitted packets count, too. Links are in the order in which a flow passed them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _Way: TypeAlias = "list[_Place]"
 _REFUSED = frozenset(ACKS) - {ACKS[SEQUENCE_ERROR]}
-"""Answers after which something comes again that was not lost."""
+"""Answers after which packets are resent that were not lost."""
 _NEVER = 2**63
 _UNDER_WAY = 10_000_000
 """ns that a packet may take from the first link to the last."""
 
 
 class _Place(NamedTuple):
-    """A link on the way of a flow: what was missing there, and what came again."""
+    """A link on the path of a flow, with its gaps and retransmission episodes."""
 
     flow: int
     link: str
@@ -39,26 +39,26 @@ class _Place(NamedTuple):
     resends: list[Resend]
 
     def gap(self, psn: int, time: int) -> PsnGap | None:
-        """The gap with ``psn`` in it that was open at ``time``."""
+        """Return the gap that contains ``psn`` and was open at ``time``."""
         for gap in reversed(self.gaps):
             if gap.time <= time and psn - gap.psn & MASK < gap.count:
                 return gap if self.again(psn, gap.time, time) is None else None
         return None
 
     def again(self, psn: int, begin: int, end: int) -> Resend | None:
-        """The step back that brought ``psn`` in that time."""
+        """Return the episode that retransmitted ``psn`` from ``begin`` to before ``end``."""
         coming = (again for again in self.resends if psn - again.psn & MASK < again.packets)
         return next((again for again in coming if begin <= again.time < end), None)
 
     def lacked(self, resend: Resend, end: int) -> bool:
-        """Whether the packet that came again by ``resend``, before ``end``, had not been here."""
+        """Return whether the packet that ``resend`` retransmitted before ``end`` had not passed this link."""
         if self.gap(resend.psn, resend.time) is not None:
             return True
         return self.again(resend.psn, resend.time, end) is None
 
 
 def losses(of: Analyser, links: Sequence[str]) -> tuple[Loss, ...]:
-    """Every loss that the analyser kept, of flows that two or more links saw, in the order of time."""
+    """Return every recorded loss of flows that two or more links captured, in order of time."""
     events = of.events
     known = [(flow, resend) for flow, resend in events.resends if resend.end + _UNDER_WAY <= events.known_until]
     troubled = {flow for flow, _ in known}
@@ -85,7 +85,7 @@ def _time(event: tuple[int, PsnGap]) -> int:
 
 
 def _of_way(of: Analyser, way: _Way, responses: _Responses) -> Iterator[Loss]:
-    """Each step back of the link that is nearest to the requester and saw any."""
+    """Yield a loss for each episode at the link nearest to the requester that saw any."""
     near = next(place for place in way if place.resends)
     for index, resend in enumerate(near.resends):
         if resend.cause in _REFUSED:
@@ -116,7 +116,7 @@ def _of_way(of: Analyser, way: _Way, responses: _Responses) -> Iterator[Loss]:
 
 
 def _lost(way: _Way, resend: Resend, end: int) -> tuple[str | None, str | None, int, int]:
-    """The links on both sides of the loss, how many PSNs it took from the first one on, and ns since it showed."""
+    """Return the links on both sides of the loss, the number of lost PSNs, and ns since its first sign."""
     silence = resend.time - resend.since
     for before, place in zip([None, *(place.link for place in way)], way, strict=False):
         if not place.lacked(resend, end):
@@ -131,7 +131,7 @@ def _lost(way: _Way, resend: Resend, end: int) -> tuple[str | None, str | None, 
 
 
 class _Responses:
-    """Where responses to READs went missing, and when, by the flow of a link."""
+    """Finds the links at which READ responses went missing, by flow."""
 
     def __init__(self, of: Analyser, links: Sequence[str], alike: Sequence[list[int]]) -> None:
         self._of, self._links, self._alike = of, links, alike
@@ -140,7 +140,7 @@ class _Responses:
             self._missed[flow].append(gap)
 
     def around(self, flow: int, resend: Resend, since: int) -> tuple[str | None, str | None]:
-        """The links around the loss for which a requester stepped back, as it had last done at ``since``."""
+        """Return the links around the loss that caused ``resend``; ``since`` is the time of the episode before."""
         of = self._of
         peer = int(of.streams.peer[of.streams.of[flow]])
         way = sorted(self._of_peer(peer), key=lambda f: int(of.flows.seen[f, 0])) if peer >= 0 else []
@@ -153,7 +153,7 @@ class _Responses:
         return (names[-1] if names else None), None
 
     def _of_peer(self, peer: int) -> list[int]:
-        """Its flows, in and out of tunnels."""
+        """Return the flows of a stream, with and without tunnels."""
         members = self._of.streams.members(peer)
         return self._together.get(members[0], members)
 

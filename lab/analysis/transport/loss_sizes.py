@@ -1,4 +1,4 @@
-"""Losses that depend on size: what arrives is smaller than all that is lost, as where a link's MTU is too small."""
+"""Find losses that depend on frame size: all lost frames are larger than those that arrive, as with a small MTU."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from lab.analysis.transport.psn_tracker import Resend
 
 _CAUSES: Final = (*NOBODY, ops.ACKS[ops.SEQUENCE_ERROR])
-"""Of steps back that a loss has."""
+"""Causes of retransmission that imply a loss."""
 _LEAST_LOST: Final = 3
 _KEPT: Final = 4096
 
 
 @dataclass(slots=True)
 class SizedLosses:
-    """Losses of a flow: how many, the smallest frame (bytes), when one first came again, and whether NAKs asked."""
+    """Losses of a flow: number, smallest frame (bytes), time of the first retransmission, and whether NAKs came."""
 
     count: int
     least: int
@@ -43,9 +43,9 @@ class SizedLosses:
 
 
 class Sizes:
-    """The largest frame of each flow that was acknowledged, and the smallest that was lost; in bytes on the wire.
+    """The largest acknowledged and the smallest lost frame of each flow, in bytes on the wire.
 
-    ``acked`` is by stream 1 + the last PSN that it acknowledged.
+    ``acked`` is by stream: 1 + the last PSN that it acknowledged.
     """
 
     def __init__(self, streams: Streams, acked: np.ndarray) -> None:
@@ -55,7 +55,7 @@ class Sizes:
         self._pending = zeros(MAX_FLOWS)  # the largest frame that is not yet acknowledged: its bytes << 24 | its PSN
 
     def add(self, packets: Sorted) -> None:
-        """Take in a round, of which the answers are known."""
+        """Add a round whose ACKs are in ``acked`` already."""
         at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         if not len(at):
             return
@@ -71,7 +71,7 @@ class Sizes:
         self._pending[flows[larger]] = waiting[larger]
 
     def add_resend(self, flow: int, resend: Resend) -> None:
-        """A step back: of these the first packet was lost, or the answer to it."""
+        """Add an episode: its first packet was lost, or the answer to it."""
         if resend.cause not in _CAUSES or not resend.length:
             return
         lost = self.lost.get(flow)
@@ -83,19 +83,19 @@ class Sizes:
             self.lost[flow] = SizedLosses(1, resend.length, resend.time, resend.asked)
 
     def delivered(self, flows: Ints) -> Ints:
-        """The largest frames that arrived, 0 where none is known."""
+        """Return the size of the largest frame that arrived, by flow; 0 if unknown."""
         self._settle(flows)
         found: Ints = self._delivered[flows].astype(np.int64)
         return found
 
     def _acked_of(self, flows: Ints) -> Ints:
-        """The newest PSN that was acknowledged, -1 where none was."""
+        """Return the newest acknowledged PSN of each flow, -1 without any."""
         peers = self._streams.peer[self._streams.of[flows]]
         found: Ints = np.where(peers >= 0, self._acked[peers].astype(np.int64), 0) - 1
         return found
 
     def _settle(self, flows: Ints) -> None:
-        """What waited may have been acknowledged meanwhile."""
+        """Move pending frames that have been acknowledged since to the delivered ones."""
         pending, acked = self._pending[flows], self._acked_of(flows)
         done = np.flatnonzero((pending > 0) & (acked >= 0) & ((acked - (pending & MASK) & MASK) < PSN_HALF))
         self._keep(flows[done], pending[done] >> 24)
@@ -107,7 +107,7 @@ class Sizes:
 
 
 def size_losses(sizes: Sizes, streams: Streams, flows: Flows, links: Sequence[str]) -> tuple[SizeLoss, ...]:
-    """Flows of which all lost frames are larger than any that arrived, while smaller ones still do."""
+    """Return flows that lose only frames larger than any that arrived, while they still deliver smaller ones."""
     found = []
     for flow, lost in sizes.lost.items():
         if lost.count < _LEAST_LOST:

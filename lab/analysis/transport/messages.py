@@ -1,6 +1,6 @@
-"""Messages of all flows: how many of which kind, how large, and how many the capture has only a part of.
+"""Count messages of all flows: by kind and size, and those that the capture has only partly.
 
-A receiver takes what is here already sorted out: of flows in order whole columns, of others packet by packet.
+Flows in order are counted as columns, others packet by packet. ``psn_order`` decides which packets are accepted.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _READ: Final = ops.MESSAGES.index("READ")
 
 
 class Messages:
-    """Counts by flow. A message is whole when all of its packets from the first one on were seen."""
+    """Counts by flow. A message is complete if all of its packets from the first one on were captured."""
 
     def __init__(self) -> None:
-        # In 32 bits: 2**32 messages of 0 bytes are 300 GB of packets.
+        # 32 bits are enough: 2**32 messages of 0 bytes are 300 GB of packets.
         self.counts = table(MAX_FLOWS, len(ops.MESSAGES), np.uint32)
         self.sizes = table(MAX_FLOWS, SIZES, np.uint32)
         self.partial, self.volume, self.largest, self.smallest = several(4, MAX_FLOWS)
-        self._open = zeros(MAX_FLOWS)  # bytes of the message that has begun
-        self._broken: Flags = zeros(MAX_FLOWS, np.bool_)  # of that message something is missing
-        self._begun: Flags = zeros(MAX_FLOWS, np.bool_)  # a request was seen
+        self._open = zeros(MAX_FLOWS)  # bytes so far of the current message
+        self._broken: Flags = zeros(MAX_FLOWS, np.bool_)  # packets of that message are missing
+        self._begun: Flags = zeros(MAX_FLOWS, np.bool_)  # a request was captured
 
     def begin(self, packets: Sorted, at: Ints) -> None:
-        """Requests are at ``at``: a flow whose first one goes on with a message has missed its beginning."""
+        """Mark flows whose first request, of those at ``at``, continues a message: its beginning is missing."""
         flow = packets.flow[at]
         starts = value_runs.starts(flow)
         fresh = starts[~self._begun[flow[starts]]]
@@ -48,7 +48,7 @@ class Messages:
         self._broken[flow[fresh]] = ~ops.BEGINS[packets.opcode[at[fresh]]]
 
     def add(self, packets: Sorted, taken: Flags) -> None:
-        """Packets in order: of those ``taken`` the payload since the message before, or what a READ asks for."""
+        """Add packets of flows in order. A size is the payload since the last message, or a READ's DMALen."""
         payload = np.where(taken & ops.REQUEST[packets.opcode], packets.payload, 0)
         kind = ops.MESSAGE[packets.opcode]
         ends = np.flatnonzero((kind >= 0) & taken)
@@ -63,7 +63,7 @@ class Messages:
         rest = upto[last] - base[last]
         ended = np.searchsorted(flows, flow[final])
         rest[ended] = upto[last[ended]] - upto[ends[final]]
-        anew = self._open[flows] != rest  # what is and stays 0 takes no memory
+        anew = self._open[flows] != rest  # skipping entries that stay 0 saves memory
         self._open[flows[anew]] = rest[anew]
         cut = first & self._broken[flow]
         self._broken[flow[cut]] = False
@@ -72,7 +72,7 @@ class Messages:
         self._count(flow[~cut], kind[ends[~cut]], size[~cut])
 
     def accept(self, flow: int, requests: Iterable[PsnRequest | None]) -> None:
-        """Requests of one flow that its responder took, one by one; None stands for some that were not seen."""
+        """Add requests of one flow that its responder accepted; None stands for packets that were not captured."""
         size, broken = int(self._open[flow]), bool(self._broken[flow])
         kinds, sizes = [], []
         for request in requests:
@@ -80,7 +80,7 @@ class Messages:
                 broken = True
                 continue
             if ops.BEGINS[request.opcode]:
-                self.partial[flow] += size > 0  # the end of the one before is missing
+                self.partial[flow] += size > 0  # the end of the previous message is missing
                 size, broken = 0, False
             size += request.payload
             kind = int(ops.MESSAGE[request.opcode])
@@ -106,6 +106,6 @@ class Messages:
 
 
 def _size_class(size: Ints) -> Ints:
-    """0 for 0 bytes, else n where 2**(n - 1) is the least power of two that is not less."""
+    """Return 0 for 0 bytes, else n for which 2**(n - 1) is the smallest power of two that is not less."""
     power = np.ceil(np.log2(np.maximum(size, 1))).astype(np.int64)
     return np.where(size > 0, np.minimum(power + 1, SIZES - 1), 0)

@@ -1,7 +1,7 @@
-"""Packets that one file has several times, because mirrors sent them as they came in and as they went out.
+"""Remove duplicates of packets that mirrors captured several times, on the way in and on the way out.
 
-All have the same PSN and what goes with it, at almost the same time. Behind a router their TTLs differ, and further
-hops may follow; switches leave them alike in every header but a VLAN tag that may come or go. They are counted once.
+Duplicates have equal PSNs and other fields, at almost the same time. After a router their TTLs differ, and further
+hops may follow. Switches change no header, but may add or remove a VLAN tag. Each packet is counted once.
 """
 
 from __future__ import annotations
@@ -24,52 +24,51 @@ if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Flags, Ints
 
 _What: TypeAlias = tuple[int, ...]
-_Seen: TypeAlias = tuple[bytes, int]  # the TTLs of all that were like that, and when the last one was there
+_Seen: TypeAlias = tuple[bytes, int]  # TTLs of all packets with these fields, and the time of the last one
 _TOGETHER: Final = 10_000_000
-"""ns: how far apart the two may be; a retransmission that took another way comes later."""
+"""ns between two duplicates with different TTLs, at most. A retransmission on another path comes later."""
 _ALIKE: Final = 1_000_000
-"""ns: the same of two that are alike, which nothing but time and number tells from a retransmission."""
-_WAITING: Final = 2048  # packets of one flow between the first place and the last: 80 us of a queue at 800 Gb/s
+"""ns between two identical duplicates, at most. Only time and number distinguish them from a retransmission."""
+_WAITING: Final = 2048  # packets of one flow between the first link and the last: 80 us of a queue at 800 Gb/s
 _FLOWS: Final = 4096
 _ALL_WAITING: Final = 16384
-"""Flows that are looked at, and packets of all of them, so that memory is bounded; others are not recognised."""
+"""Flows that are checked, and pending packets of all of them, to bound memory; others are not deduplicated."""
 _SIGHTINGS: Final = 24
 _FORGOTTEN: Final = 12
-"""Of packets that are alike, as CNPs are, the most that are remembered; then the oldest are forgotten, which two,
-three and four places have all seen as often.
-"""
+"""Remembered sightings of identical packets, like CNPs. At the limit the oldest 12 are dropped, a multiple of 2, 3
+and 4, so that counts of two, three or four links stay in step."""
 _SHARE: Final = 4
-"""One of so many packets has to be a copy: where it is fewer, a path has changed its length."""
+"""At least one of four packets must be a duplicate. With fewer, the path has changed its length."""
 _SAMPLE: Final = 256
 _UNSETTLED: Final = 64
 _ENOUGH: Final = 8
-"""Packets of a link, the first ones, that decide how often it has each one, of which the last ones' copies may be
-still to come; and how many it needs at least."""
+"""The first packets of a link decide how often it has each packet. Duplicates of the last 64 may still follow; at
+least 8 are needed."""
 _OFTEN: Final = (4, 3, 2)
-"""Times that a link may have each one: two switches, both sides of each. ``_FORGOTTEN`` is a multiple of each."""
+"""How often a link may have each packet: both sides of two switches. ``_FORGOTTEN`` is a multiple of each."""
 _DIFFERENT: Final = 4
-"""Packets that are not alike, at least: an RNR NAK and what it refuses come again, all as often, too."""
+"""Distinct packets needed, at least. An RNR NAK and the request that it rejects repeat equally often, too."""
 _ALONE: Final = 20
-"""At most one of so many may be there another number of times. Go-back-N repeats no NAK, and hardly ever all else
-exactly once."""
+"""At most one of 20 packets may occur another number of times. Go-back-N repeats no NAK, and rarely repeats
+everything else exactly once."""
 
 
 class Copies:
-    """Finds them; ``counts`` is by flow, and ``alike`` how many of them had the same TTL.
+    """Finds duplicates; ``counts`` is by flow, and ``alike`` counts those with the TTL of their original.
 
-    ``links_of`` tells the interfaces of flows.
+    ``links_of`` returns the interfaces of flows.
     """
 
     def __init__(self, links_of: Callable[[Ints], Ints]) -> None:
         self.counts: dict[int, int] = defaultdict(int)
         self.alike = 0
         self._links_of = links_of
-        self._times: dict[int, int] = {}  # that a link has each packet, once that is decided
-        self._ttl = zeros(MAX_FLOWS, np.uint16)  # 1 + that of each flow's first packet; 0 before it
+        self._times: dict[int, int] = {}  # per link: how often it has each packet, once decided
+        self._ttl = zeros(MAX_FLOWS, np.uint16)  # 1 + TTL of each flow's first packet; 0 before it
         self._waiting: dict[int, dict[_What, _Seen]] = {}
 
     def sift(self, packets: Sorted) -> Sorted:
-        """The round without copies."""
+        """Return the round without duplicates."""
         flows = packets.flow[packets.starts]
         fresh = self._ttl[flows] == 0
         self._ttl[flows[fresh]] = packets.ttl[packets.starts[fresh]] + 1
@@ -86,13 +85,13 @@ class Copies:
         return packets if kept.all() else _only(packets, kept)
 
     def _decide(self, packets: Sorted, flows: Ints) -> Ints:
-        """By flow of the round: how often its link has every packet."""
+        """Return, by flow of the round, how often its link has every packet."""
         links = self._links_of(flows)
         present = np.flatnonzero(np.bincount(links)).tolist()
         if undecided := [link for link in present if link not in self._times]:
             by_packet = self._links_of(packets.flow)
             for link in undecided:
-                rows = np.flatnonzero((by_packet == link) & ~ops.CNP[packets.opcode])  # those have no PSN
+                rows = np.flatnonzero((by_packet == link) & ~ops.CNP[packets.opcode])  # CNPs have no PSN
                 if len(rows) >= _ENOUGH:
                     rows = rows[np.argsort(packets.at[rows])[:_SAMPLE]]
                     self._times[link] = _how_often(packets, rows)
@@ -115,7 +114,7 @@ class Copies:
             if is_copy(ttls, ttl):
                 copies.append(place)
             else:
-                waiting.pop(key, None)  # the newest ones are behind
+                waiting.pop(key, None)  # moved to the end: the newest are last
             waiting[key] = (ttls + bytes([ttl]), time)
             while len(waiting) > room:
                 del waiting[next(iter(waiting))]
@@ -128,17 +127,17 @@ class Copies:
 
 
 def _again(times: int, ttls: bytes, ttl: int) -> bool:
-    """Whether it is one of so many, behind the first, as alike as they are."""
+    """Return whether the packet is another copy of one that occurs ``times`` times with the same TTL."""
     return ttls.count(ttl) % times > 0
 
 
 def _further(ttls: bytes, ttl: int) -> bool:
-    """Whether one that was sent as often as others of these were seen may have come here."""
+    """Return whether the packet is a copy: another TTL has been seen more often than its own."""
     return any(ttls.count(other) > ttls.count(ttl) for other in set(ttls))
 
 
 def _told(packets: Sorted, rows: slice | Ints) -> list[list[int]]:
-    """What copies have in common, then TTL and time."""
+    """Return the fields that duplicates have in common, then TTL and time."""
     columns = (
         packets.psn,
         packets.opcode,
@@ -153,8 +152,8 @@ def _told(packets: Sorted, rows: slice | Ints) -> list[list[int]]:
 
 
 def _how_often(packets: Sorted, rows: Ints) -> int:
-    """How often these packets of a link, in the order of the file, are there; 1 where that differs."""
-    waiting: dict[_What, list[int]] = {}  # place of the first, how many, and when the last one was there
+    """Return how often each of these packets of a link occurs, in file order; 1 if that varies."""
+    waiting: dict[_What, list[int]] = {}  # index of the first, count, and time of the last
     alike = []
     for place, (flow, *what, time) in enumerate(zip(packets.flow[rows].tolist(), *_told(packets, rows), strict=True)):
         seen = waiting.get((flow, *what))
@@ -162,7 +161,7 @@ def _how_often(packets: Sorted, rows: Ints) -> int:
             seen = waiting[flow, *what] = [place, 0, time]
             alike.append(seen)
         seen[1:] = [seen[1] + 1, time]
-    settled = len(rows) - (_UNSETTLED if len(rows) == _SAMPLE else 0)  # of the last ones the copies are still to come
+    settled = len(rows) - (_UNSETTLED if len(rows) == _SAMPLE else 0)  # duplicates of the last ones may still follow
     counts = [count for place, count, _ in alike if place < settled]
     if len(counts) < _DIFFERENT:
         return 1

@@ -1,7 +1,7 @@
-"""Answers that make a requester go back, and which of its steps back each one asked for.
+"""NAKs, and the retransmission that each of them caused.
 
-A negative answer explains one step back at each place, and only for so long: what comes again later came again
-because the requester's timer expired (IBA vol. 1 sections 9.7.5.1.2 and 9.7.6).
+A NAK explains one episode at each link, and only for a limited time. A later retransmission of its PSN is due to the
+requester's timer (IBA vol. 1 sections 9.7.5.1.2 and 9.7.6).
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 TIMEOUT: Final = "timeout"
 UNKNOWN: Final = "unknown"
 NOBODY: Final = (TIMEOUT, UNKNOWN)
-"""Causes that are no answers."""
+"""Causes that are not NAKs."""
 IMPLIED: Final = "implied NAK"
-"""A gap in the responses to a READ, for which the requester asks again by itself (section 9.7.5.2)."""
+"""A gap in the responses to a READ, after which the requester asks again by itself (section 9.7.5.2)."""
 HOLDS: Final = 100_000_000
-"""ns after a negative answer in which a requester reacts to it; more would be a timer's."""
+"""ns after a NAK in which a requester reacts to it; a later reaction is due to a timer."""
 _KEPT: Final = 16384
 
 
 class Naks:
-    """Negative answers by the stream that they came in and the PSN that they ask for; the newest are kept."""
+    """NAKs by the stream that carried them and the PSN that they request; the newest are kept."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._of: dict[tuple[int, int], list[tuple[int, int, str]]] = {}  # time, end of its time, and what it says
+        self._of: dict[tuple[int, int], list[tuple[int, int, str]]] = {}  # time, end of validity, and meaning
         self._order: deque[tuple[int, int]] = deque()
         self._used: dict[tuple[int, int], int] = {}
 
     def add(self, packets: Sorted) -> None:
-        """Take in those of a round."""
+        """Add the NAKs of a round."""
         kind = np.where(packets.syndrome >= 0, ops.ACK[packets.syndrome], 0)
         for index in np.flatnonzero(kind).tolist():
             syndrome = Syndrome.decode(int(packets.syndrome[index]))
@@ -48,7 +48,7 @@ class Naks:
             self.keep(stream, int(packets.psn[index]), (time, time + wait + HOLDS, ops.ACKS[int(kind[index])]))
 
     def keep(self, stream: int, psn: int, nak: tuple[int, int, str]) -> None:
-        """One that came in ``stream``: when, until when a requester may react to it (ns), and what it says."""
+        """Add a NAK of ``stream``: its time, the time until which a requester may react (ns), and its meaning."""
         key = (stream, psn)
         self._of.setdefault(key, []).append(nak)  # a deque takes 600 bytes
         self._order.append(key)
@@ -59,7 +59,7 @@ class Naks:
                 del self._of[oldest]
 
     def asked(self, flow: int, psn: int, time: int) -> str:
-        """What made the requester of ``flow`` send ``psn`` again at ``time``; it is used up by that."""
+        """Return and use up the NAK that made the requester resend ``psn`` at ``time``; else TIMEOUT or UNKNOWN."""
         stream = int(self._streams.of[flow])
         peer = int(self._streams.peer[stream])
         back = self._streams.back(stream)

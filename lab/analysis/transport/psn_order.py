@@ -1,7 +1,7 @@
-"""Requests in the order of their PSNs: flows in order at once, each other one by its own ``Sequence``.
+"""Track PSNs of requests: whole rounds of flows in order, and other flows packet by packet in a ``Sequence``.
 
-What is in order is proven with one comparison for a whole round. Only a flow that is not is looked at packet by
-packet, together with the answers that its responder sent in between.
+One comparison per round proves that flows are in order. The others are processed packet by packet, merged with the
+answers of their responders.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 MAX_WAITING: Final = 2**16
-"""Packets behind gaps that are kept in all, some 20 MB; a fabric's worth of losses has some thousand."""
+"""Packets after gaps that are kept in all, about 20 MB. The losses of a whole fabric need some thousand."""
 MAX_SEQUENCES: Final = 4096
-"""Flows with trouble of which the story goes on, 2 KB each."""
+"""Flows with losses whose ``Sequence`` is kept, 2 KB each."""
 
 
 class Heard(NamedTuple):
-    """An answer: when (ns), its place in the round, and the last PSN that it acknowledges."""
+    """An answer: its time (ns), its position in the round, and the last PSN that it acknowledges."""
 
     time: int
     at: int
@@ -43,11 +43,12 @@ class Heard(NamedTuple):
 
 
 class Order:
-    """Every flow's PSNs; ``sequences`` are those of flows in which something went wrong, the newest last.
+    """The PSNs of every flow. ``sequences`` are those of flows with losses, the newest last.
 
-    ``accepted`` are requests of the last round that such a flow's responder took: flow, time and payload. ``gap``
-    and ``resend`` are called with what went wrong, and the flow. ``counts`` are by flow those of stories that are
-    over, and of ``broken_off`` stories, for which there was no room, only the beginning is known.
+    * ``accepted``: requests of the last round that responders of such flows accepted: flow, time and payload.
+    * ``gap`` and ``resend`` are called for each event, with its flow.
+    * ``counts``: by flow, of sequences that have ended.
+    * ``broken_off``: sequences that ended early for lack of room.
     """
 
     def __init__(
@@ -65,17 +66,17 @@ class Order:
         self.broken_off = 0
         self._gap, self._resend = gap, resend
         self._told = PsnEvents()
-        self._troubled: Flags = zeros(MAX_FLOWS, np.bool_)  # of each flow: its story is not over
+        self._troubled: Flags = zeros(MAX_FLOWS, np.bool_)  # by flow: its sequence has not ended
         self._waiting = 0
-        self._kept = zeros(MAX_FLOWS, np.uint32)  # of that, by flow
+        self._kept = zeros(MAX_FLOWS, np.uint32)  # by flow, part of that
         # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen (or UNKNOWN) when that was a READ, else 0.
         self._last_psn, self._last_read, self._last_time = several(3, MAX_FLOWS)
         self.acked = zeros(MAX_FLOWS, np.uint32)
-        """By stream: 1 + the last PSN that it acknowledged, 0 before the first one."""
+        """By stream: 1 + the last PSN that it acknowledged, 0 before the first."""
         self._streams, self._messages, self._naks = streams, messages, naks
 
     def add(self, packets: Sorted) -> Flags:
-        """Judge a round. Marked are packets that are taken as they come: all that no sequence has to decide about."""
+        """Add a round. Return a mask of packets that are accepted as they are: those without a sequence."""
         self.accepted.clear()
         acks = np.flatnonzero((packets.syndrome >= 0) & (ops.ACK[packets.syndrome] == 0))
         self.acked[self._streams.of[packets.flow[acks]]] = packets.psn[acks] + 1
@@ -88,19 +89,19 @@ class Order:
         return taken
 
     def _answered(self, packets: Sorted, told: set[int]) -> list[int]:
-        """Flows with trouble whose responders said something in this round, but those whose stories were told."""
+        """Return flows with open sequences whose responder answered in this round, without those in ``told``."""
         waiting = np.flatnonzero(self._troubled[: self._streams.flows])
         if told:
             waiting = waiting[~np.isin(waiting, list(told))]
         if not len(waiting):
             return []
-        answering = np.zeros(len(self._streams) + 1, np.bool_)  # the last one is of no peer
+        answering = np.zeros(len(self._streams) + 1, np.bool_)  # the last entry stands for no peer
         answering[self._streams.of[packets.flow[packets.syndrome >= 0]]] = True
         found: list[int] = waiting[answering[self._streams.peer[self._streams.of[waiting]]]].tolist()
         return found
 
     def finish(self) -> None:
-        """The capture ends. The last ACK of all tells of PSNs whose own ACKs came before their peer was known."""
+        """End the capture. The last ACK also covers PSNs whose ACKs came before the streams were paired."""
         self.accepted.clear()
         for flow, sequence in self.sequences.items():
             peer = int(self._streams.peer[self._streams.of[flow]])
@@ -109,7 +110,7 @@ class Order:
             self._end(flow, sequence)
 
     def _requests(self, packets: Sorted, at: Ints, taken: Flags) -> set[int]:
-        """Judge the requests at these places; the flows whose stories were told."""
+        """Process the requests at these indices, and return the flows that were processed by a sequence."""
         flow, psn = packets.flow[at], packets.psn[at]
         read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
         starts = value_runs.starts(flow)
@@ -135,12 +136,12 @@ class Order:
         return told
 
     def _keep_reads(self, flow: Ints, read: Ints) -> None:
-        """The last READs of flows; where there was none and is none, nothing is written, and takes no memory."""
+        """Store the last READs of flows. Unchanged entries are not written, to save memory."""
         anew = np.flatnonzero(self._last_read[flow] != read + 1)
         self._last_read[flow[anew]] = read[anew] + 1
 
     def _follows(self, flow: Ints, step: Ints, before_read: Ints) -> Flags:
-        """Whether each request is the next one; a READ takes one PSN for each packet of its response."""
+        """Return whether each request is the next one; a READ takes one PSN per packet of its response."""
         good: Flags = (step == 1) | ((before_read == UNKNOWN) & (step > 0) & (step <= MASK >> 1))
         if (before_read >= 0).any():
             mtu = self._streams.mtu[self._streams.of[flow]]
@@ -168,7 +169,7 @@ class Order:
                 sequence.start(psn, read, int(self._last_time[flow]))
 
     def _tell(self, flow: int, requests: list[tuple[int, PsnRequest]], heard: list[Heard]) -> None:
-        """Tell a story packet by packet, what was answered in between at its time."""
+        """Process requests of a flow packet by packet, merged with the answers in order of time."""
         sequence, index = self.sequences[flow], 0
         for at, request in requests:
             while index < len(heard) and (heard[index].time, heard[index].at) < (request.time, at):
@@ -197,7 +198,7 @@ class Order:
         self._told.resends.clear()
 
     def _break_off(self, flow: int) -> None:
-        """End a story; the flow goes on as if nothing were missing, in a message of which nobody knows all."""
+        """End a sequence early. The flow continues as if nothing were missing, in a partial message."""
         sequence = self.sequences.pop(flow)
         if not sequence.settled:
             self.broken_off += 1
@@ -215,7 +216,7 @@ class Order:
         self._kept[flow] = 0
 
     def _bound(self, flow: int, sequence: Sequence) -> None:
-        """All flows together keep no more than so many packets."""
+        """Bound the number of packets that all sequences keep."""
         self._waiting += sequence.waiting - int(self._kept[flow])
         if self._waiting > MAX_WAITING:
             self._waiting -= sequence.waiting
@@ -223,7 +224,7 @@ class Order:
         self._kept[flow] = sequence.waiting
 
     def _heard(self, flow: int, packets: Sorted) -> list[Heard]:
-        """What the responder of a flow said in this round, by time."""
+        """Return the answers of a flow's responder in this round, in order of time."""
         peer = int(self._streams.peer[self._streams.of[flow]])
         if peer < 0:
             return []
@@ -233,14 +234,14 @@ class Order:
             at = first + np.flatnonzero(packets.syndrome[first:end] >= 0)
             kind = ops.ACK[packets.syndrome[at]]
             at, kind = at[kind <= ops.SEQUENCE_ERROR], kind[kind <= ops.SEQUENCE_ERROR]
-            psn = np.where(kind == 0, packets.psn[at], packets.psn[at] - 1 & MASK)  # what it asks for it lacks
+            psn = np.where(kind == 0, packets.psn[at], packets.psn[at] - 1 & MASK)  # a NAK's own PSN is missing
             columns = (packets.time[at], packets.at[at], psn)
             heard += map(Heard._make, zip(*(column.tolist() for column in columns), strict=True))
         return sorted(heard)
 
 
 def _listed(packets: Sorted, at: Ints) -> list[tuple[int, PsnRequest]]:
-    """Each request with its place in the round."""
+    """Return each request with its position in the round."""
     read = np.where(ops.READ_REQUEST[packets.opcode[at]], packets.dmalen[at], -1)
     columns = (
         packets.psn[at],

@@ -1,7 +1,7 @@
-"""What became of the PSNs of one flow of requests, as its responder would judge them (IBA vol. 1 section 9.7.3).
+"""Track the PSNs of the requests of one flow, as its responder would judge them (IBA vol. 1 section 9.7.3).
 
-PSNs are 24 bits and wrap; all comparisons are modular. The story is told at the place of capture: at the sender a
-packet lost further on leaves no gap, but its retransmission is seen; at the receiver the gap is seen too.
+PSNs have 24 bits and wrap, so all comparisons are modular. Events depend on the place of capture. At the sender, a
+packet that is lost later leaves no gap, but its retransmission is seen. At the receiver the gap is seen, too.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 MASK: Final = 0xFFFFFF
 _GIVE_UP: Final = 8192
-"""Packets beyond a gap after which the capture, not the network, must have lost what is missing."""
+"""After this many packets beyond a gap, the missing ones were lost by the capture, not by the network."""
 _AHEAD: Final = 65536
-"""PSNs by which an ACK may be beyond the newest packet of a capture that lacks some."""
+"""PSNs by which an ACK may be ahead of the newest captured packet, if the capture lacks some."""
 _RANGES_KEPT: Final = 64
 PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
-"""What a path MTU can be (IBA vol. 1 section 9.7.1)."""
+"""The possible path MTUs in bytes (IBA vol. 1 section 9.7.1)."""
 
 
 def distance(psn: int, origin: int) -> int:
-    """How far ``psn`` is beyond ``origin``, negative when behind."""
+    """Return how far ``psn`` is ahead of ``origin``, negative if it is behind."""
     return (psn - origin + PSN_HALF & MASK) - PSN_HALF
 
 
 def read_span(dmalen: int, mtu: int = 1024) -> int:
-    """How many PSNs a request takes: one, or for a READ of ``dmalen`` bytes one for each packet of its response."""
+    """Return the PSNs that a request takes: one, or one per response packet of a READ of ``dmalen`` bytes."""
     return max(1, -(-dmalen // mtu))
 
 
 def fill(missing: list[tuple[int, int]], psn: int) -> bool:
-    """Whether a PSN is in one of these ranges, each a first PSN and how many; then it no longer is."""
+    """Remove a PSN from these ranges (first PSN and count), and return whether one of them contained it."""
     for index, (start, count) in enumerate(missing):
         offset = psn - start & MASK
         if offset < count:
@@ -48,9 +48,9 @@ def fill(missing: list[tuple[int, int]], psn: int) -> bool:
 
 
 class PsnRequest(NamedTuple):
-    """``read`` is DMALen of a READ or UNKNOWN, else -1; ``time`` in ns since 1970, ``payload`` in bytes.
+    """A request. ``read`` is the DMALen of a READ, or UNKNOWN, else -1; ``time`` is in ns since 1970.
 
-    ``length`` is the frame's, in bytes on the wire.
+    ``payload`` is in bytes, and ``length`` is that of the frame, in bytes on the wire.
     """
 
     psn: int
@@ -65,7 +65,7 @@ class PsnRequest(NamedTuple):
 class PsnGap:
     """PSNs that were skipped at ``time`` (ns since 1970).
 
-    ``again``: they were skipped in a step back; this place had seen them before, but not this time.
+    ``again``: they were skipped during a retransmission. This link had captured them before, but not this time.
     """
 
     time: int
@@ -76,12 +76,13 @@ class PsnGap:
 
 @dataclass(slots=True)
 class Resend:
-    """A step back: from ``time`` to ``end`` (ns since 1970) the requester resent ``packets`` from ``psn`` on.
+    """A retransmission episode: from ``time`` to ``end`` (ns since 1970), ``packets`` from ``psn`` on were resent.
 
-    ``since`` is when the packet before it passed. ``back`` is how many PSNs it stepped back. ``again`` counts those
-    of its packets that this place had seen before. ``cause`` is the answer that asked for it, or one of ``NOBODY``;
-    ``alone`` tells that after a NAK only its own packet came again, and then new ones. ``length`` is that of the
-    first frame, in bytes on the wire.
+    * ``since``: the time of the packet before it. ``back``: PSNs that the requester stepped back.
+    * ``again``: its packets that this link had captured before.
+    * ``cause``: the NAK that requested it, or one of ``NOBODY``.
+    * ``alone``: after a NAK only its own packet was resent, followed by new ones.
+    * ``length``: that of the first frame, in bytes on the wire.
     """
 
     time: int
@@ -97,12 +98,12 @@ class Resend:
 
     @property
     def asked(self) -> bool:
-        """An answer asked for it."""
+        """Whether a NAK requested it."""
         return self.cause not in NOBODY
 
 
 class PsnEvents:
-    """What sequences have to say, until it is taken."""
+    """The events of sequences, until the caller collects them."""
 
     def __init__(self) -> None:
         self.gaps: list[PsnGap] = []
@@ -111,16 +112,17 @@ class PsnEvents:
 
 
 COUNTS: Final = ("missing", "duplicates", "out_of_sequence", "resent", "late", "unseen")
-"""What a ``Sequence`` counts."""
+"""The counters of a ``Sequence``."""
 
 
 class Sequence:
-    """The PSNs of one flow since something went wrong in it; before that there is nothing to remember.
+    """The PSNs of one flow from its first irregularity on; before that, no state is needed.
 
-    ``front`` follows the highest PSN seen, ``expected`` is the responder's. What went wrong is appended to
-    ``told.gaps`` and ``told.resends``, and what the responder took to ``told.accepted``, for the caller to take; None
-    there stands for packets that this place did not see. ``mtu`` is the path MTU in bytes, 0 where it is not known.
-    ``asked`` tells which answer asked for a PSN of a flow that comes again at a time.
+    * ``front`` follows the highest PSN captured; ``expected`` is the responder's expected PSN.
+    * Events are appended to ``told.gaps`` and ``told.resends``, and accepted requests to ``told.accepted``. None
+      stands for packets that were not captured here. The caller empties these lists.
+    * ``mtu``: the path MTU in bytes, 0 if unknown.
+    * ``asked`` returns the NAK that requested a retransmission, from flow, PSN and time.
     """
 
     __slots__ = (
@@ -139,9 +141,9 @@ class Sequence:
         self.resent = 0
         self.late = 0
         self.unseen = 0
-        self._newest, self._read = 0, -1  # the packet at the front, and DMALen when it is a READ whose end is open
+        self._newest, self._read = 0, -1  # the packet at the front, and DMALen if it is a READ whose span is unknown
         self._previous = self._previous_time = 0
-        self._due = -1  # the PSN behind the packet before; -1 where a READ hides it
+        self._due = -1  # the PSN after the last packet; -1 after a READ with unknown span
         self._resend: Resend | None = None
         self._held: Resend | None = None
         self._missing: list[tuple[int, int]] = []
@@ -149,27 +151,27 @@ class Sequence:
 
     @property
     def clean(self) -> bool:
-        """Nothing is outstanding: the next packet in order needs no story."""
+        """Whether nothing is outstanding: the next packet in order needs no sequence."""
         return self.front == self.expected and self._resend is None
 
     @property
     def settled(self) -> bool:
-        """Nothing that may come has to do with what was."""
+        """Whether no later packet can relate to earlier events."""
         return self.clean and self._held is None and not self._missing
 
     @property
     def last(self) -> tuple[int, int]:
-        """The PSN before the one that is due, and -1; or that of a READ whose end is open, and its DMALen."""
+        """The PSN before the one that is due, and -1; or the PSN and DMALen of a READ whose span is unknown."""
         return (self._newest, self._read) if self._read != -1 else (self.front - 1 & MASK, -1)
 
     def start(self, last: int, read: int, time: int) -> None:
-        """Go on after ``last``, a PSN that came in order at ``time``; ``read`` is a READ's DMALen, else -1."""
+        """Continue after PSN ``last``, which came in order at ``time``; ``read`` is a READ's DMALen, else -1."""
         self.front = self.expected = last + self._span(read) & MASK
         self._newest, self._read, self._previous = last, self._open(read), last
         self._previous_time = time
 
     def feed(self, request: PsnRequest) -> None:
-        """The next packet."""
+        """Process the next packet."""
         psn = request.psn
         if self._read != -1:
             self._settle_read(psn)
@@ -184,23 +186,23 @@ class Sequence:
         self._due = -1 if self._open(request.read) != -1 else psn + self._span(request.read) & MASK
 
     def _note_skip(self, time: int, upto: int) -> None:
-        """A step back goes on at ``upto``, or with new packets behind it."""
+        """Record a gap if a retransmission skips PSNs up to ``upto``."""
         if (count := distance(upto, self._due)) > 0:
             self._told.gaps.append(PsnGap(time, self._due, count, again=True))
 
     @property
     def waiting(self) -> int:
-        """Packets that are kept because an ACK may yet prove that they were taken."""
+        """Number of packets that are kept because an ACK may still prove that they were accepted."""
         return len(self._waiting)
 
     def forget(self) -> None:
-        """Keep none of them: what is proven of them later counts as not seen."""
+        """Drop these packets; those that are acknowledged later count as not captured."""
         self._waiting.clear()
 
     def acknowledge(self, psn: int) -> None:
-        """The responder has everything up to ``psn``; what is missing before it, only the capture missed.
+        """Process an ACK up to ``psn``. PSNs missing before it were only missed by the capture.
 
-        So it is where packets at the front were not captured either: ACKs are cumulative (section 9.7.5.1.2).
+        The same applies if packets at the front were not captured, as ACKs are cumulative (section 9.7.5.1.2).
         """
         if self._held is not None and distance(psn, self._held.psn) > 0:
             self._release()
@@ -209,7 +211,7 @@ class Sequence:
             self._credit(psn + 1 & MASK if ahead < 0 else self.front)
 
     def finish(self) -> None:
-        """The capture ends: an open step back is complete."""
+        """End the capture; an open episode is complete."""
         self._close(went_on=False)
         self._release()
 
@@ -217,13 +219,13 @@ class Sequence:
         return read_span(read, self.mtu or 1024)
 
     def _open(self, read: int) -> int:
-        """The DMALen of a READ whose end the MTU does not tell, else -1."""
+        """Return the DMALen of a READ whose span is unknown without the MTU, else -1."""
         return -1 if self.mtu and read != UNKNOWN else read
 
     def _settle_read(self, psn: int) -> None:
-        """Where a READ ends is known when the next request comes: it is where one of the path MTUs says.
+        """Set the span of a READ by the next request: it must match one of the path MTUs.
 
-        Of a READ that may be of any size it is where that request is.
+        If the size is unknown, the next request itself determines the span.
         """
         if distance(psn, self._newest) <= 0:
             return
@@ -262,7 +264,7 @@ class Sequence:
                 time, time, self._previous_time, psn, back, self._cause(psn, time), length=request.length
             )
         elif step > 0 and (cause := self._ask(self._flow, psn, time)) not in NOBODY:
-            self._close(went_on=True)  # what is between was not lost, as the answer says
+            self._close(went_on=True)  # the NAK shows that the packets in between were not lost
             self._release()
             self._resend = Resend(time, time, self._previous_time, psn, back, cause, length=request.length)
         self._resend.packets += 1
@@ -285,10 +287,10 @@ class Sequence:
                 self._waiting.clear()
 
     def _cause(self, psn: int, time: int) -> str:
-        """Which answer asks for a step back, which may show what the one before it was.
+        """Return the NAK that requested an episode, and reclassify the episode before it if needed.
 
-        A NAK that was overtaken by the packet that it misses is still obeyed. And where only the NAK's packet had
-        come again, the others may have been lost again: then they come now, and it was a go-back-N.
+        A NAK is obeyed even if the missing packet arrived late, just before it. If only the NAK's packet was resent
+        and earlier packets follow now, those were lost again, and it was a go-back-N.
         """
         held, self._held = self._held, None
         if held is None:
@@ -297,7 +299,7 @@ class Sequence:
             self.late += 1
             self.resent -= 1
             return held.cause
-        held.alone &= not 0 < distance(psn, held.psn) < held.back  # what came with it was lost again
+        held.alone &= not 0 < distance(psn, held.psn) < held.back  # the packets after it were lost again
         self._told.resends.append(held)
         return self._ask(self._flow, psn, time)
 
@@ -307,7 +309,7 @@ class Sequence:
             self._told.resends.append(held)
 
     def _close(self, *, went_on: bool) -> None:
-        """A step back is over. One that only filled gaps, and that nobody asked for, was none: packets came late."""
+        """End an episode. If it only filled gaps and no NAK requested it, its packets were late, not resent."""
         resend, self._resend = self._resend, None
         if resend is None:
             return
@@ -323,7 +325,7 @@ class Sequence:
             self.resent -= resend.packets
 
     def _credit(self, upto: int) -> None:
-        """The responder took all before ``upto``: what waits there was not discarded after all."""
+        """Accept everything before ``upto``: the responder did not discard the packets that wait there."""
         due = self.expected
         for psn in self._waiting_before(upto):
             request = self._waiting.pop(psn)
@@ -346,7 +348,7 @@ class Sequence:
         self.expected = due
 
     def _waiting_before(self, upto: int) -> list[int]:
-        """Their PSNs in order, by the shorter way: counting up to there, or sorting those that wait."""
+        """Return the waiting PSNs before ``upto`` in order, by the cheaper way: counting up, or sorting."""
         origin, size = self.expected, distance(upto, self.expected)
         if size < len(self._waiting):
             return [psn for psn in ((origin + n) & MASK for n in range(size)) if psn in self._waiting]

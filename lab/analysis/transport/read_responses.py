@@ -1,7 +1,7 @@
-"""READ responses: which of them the requester takes, and which are missing (IBA vol. 1 section 9.7.5.2).
+"""READ responses: which ones the requester accepts, and which are missing (IBA vol. 1 section 9.7.5.2).
 
-A response that comes again counts once. One is missing where the next does not go on with the message, or where a
-later request is answered first; the requester then asks again by itself, as if there had been a NAK.
+A repeated response counts once. A response is missing if the next one does not continue the message, or if a later
+request is answered first. The requester then asks again by itself, as after a NAK.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _OUTSTANDING: Final = 128
 """READs that a requester may have outstanding: more than devices allow."""
 _FLOWS: Final = 4096
 MAX_READS: Final = 65536
-"""Flows whose outstanding READs are kept, and how many READs of all flows, so that memory is bounded."""
+"""Flows whose outstanding READs are kept, and READs of all flows, to bound memory."""
 _HOLES: Final = 64
 
 
 @dataclass(slots=True)
 class _Track:
-    """Responses of one flow: ``front`` is behind the highest PSN, -1 before the first, ``due`` behind the last one.
+    """Responses of one flow: ``front`` follows the highest PSN, -1 before the first; ``due`` follows the last PSN.
 
-    ``open``: that one's message goes on. ``holes`` are PSNs that were never seen.
+    ``open``: the message of the last response continues. ``holes`` are PSNs that were never captured.
     """
 
     front: int = -1
@@ -48,18 +48,18 @@ class _Track:
 
 
 class Responses:
-    """READ responses of all flows; ``gaps`` counts by flow the places where some are missing, told to ``missed``."""
+    """READ responses of all flows. ``gaps`` counts missing ones by flow; ``missed`` is called for each."""
 
     def __init__(self, streams: Streams, naks: Naks, missed: Callable[[int, PsnGap], None]) -> None:
         self._missed = missed
         self.gaps: dict[int, int] = defaultdict(int)
         self._tracks: dict[int, _Track] = defaultdict(_Track)
-        self._reads: dict[int, deque[tuple[int, int]]] = {}  # by the flow that asks: PSN and DMALen
+        self._reads: dict[int, deque[tuple[int, int]]] = {}  # by the requesting flow: PSN and DMALen
         self._outstanding = 0
         self._streams, self._naks = streams, naks
 
     def add(self, packets: Sorted) -> Flags:
-        """Take in a round; marked are all packets but responses that came again."""
+        """Add a round; return a mask of all packets except repeated responses."""
         fresh = np.ones(len(packets.flow), np.bool_)
         self._ask(packets)
         at = np.flatnonzero(ops.READ_RESPONSE[packets.opcode] | ((packets.syndrome >= 0) & self._awaited(packets)))
@@ -81,7 +81,7 @@ class Responses:
                 reads.append((psn, size))
 
     def _awaited(self, packets: Sorted) -> Flags:
-        """Answers to flows that have READs outstanding."""
+        """Return a mask of answers to flows with outstanding READs."""
         waiting = np.zeros(len(self._streams.answers) + 1, np.bool_)
         waiting[[flow for flow, reads in self._reads.items() if reads]] = True
         return waiting[self._streams.answers[packets.flow]]
@@ -106,7 +106,7 @@ class Responses:
                 fresh[row] = self._follow(flow, track, (psn, opcode, time))
 
     def _in_order(self, track: _Track, packets: Sorted, rows: Ints) -> bool:
-        """All are responses, and each goes on where the one before it ended."""
+        """Return whether all packets are responses, and each continues where the one before it ended."""
         psn, opcode = packets.psn[rows], packets.opcode[rows]
         step, opened = psn - value_runs.before(psn) & MASK, ops.FULL[value_runs.before(opcode)]
         step[0], opened[0] = (1, ops.CONTINUED[opcode[0]]) if track.front < 0 else (
@@ -120,7 +120,7 @@ class Responses:
             self._skip(flow, (psn, time), reads)
 
     def _skip(self, flow: int, answer: tuple[int, int], reads: deque[tuple[int, int]]) -> None:
-        """READs before the one that this answers got none; its own is answered."""
+        """Remove READs up to the one answered here; those before it were not answered."""
         psn, time = answer
         track = self._tracks[flow]
         while reads and distance(psn, reads[0][0]) >= 0:
@@ -131,7 +131,7 @@ class Responses:
                 self._miss(flow, track, (asked, read_span(size, mtu)), time)
 
     def _follow(self, flow: int, track: _Track, response: tuple[int, int, int]) -> bool:
-        """Whether the requester had not had it yet."""
+        """Return whether the requester had not received the response before."""
         psn, opcode, time = response
         goes_on, ahead = bool(ops.CONTINUED[opcode]), 0 if track.front < 0 else distance(psn, track.front)
         fresh = ahead >= 0 or fill(track.holes, psn)
@@ -145,7 +145,7 @@ class Responses:
         return fresh
 
     def _again(self, flow: int, track: _Track, response: tuple[int, bool, int], *, fresh: bool) -> None:
-        """Among responses that come again some are missing: in a message, or the first one of what was asked for."""
+        """Record missing packets among repeated responses: within a message, or its first one."""
         psn, goes_on, time = response
         jump = distance(psn, track.due)
         if jump > 0 and (track.open or goes_on):

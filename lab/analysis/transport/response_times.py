@@ -1,4 +1,4 @@
-"""How long answers take: acknowledgements after their requests, CNPs after marks and after each other."""
+"""Response times: ACKs after requests, CNPs after CE marks, and the spacing of CNPs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Answers:
         self.cnp_spacing: dict[int, Times] = {}
         self.cnp_delay: dict[int, Times] = {}
         self.untimed = 0
-        """Durations for which there was no room."""
+        """Durations that were not recorded for lack of room."""
         self._streams = streams
         self._last_mark = zeros(MAX_FLOWS)
         self._last_cnp: dict[int, int] = {}
@@ -39,7 +39,7 @@ class Answers:
         self._times: Ints = np.zeros(0, np.int64)
 
     def add(self, packets: Sorted) -> None:
-        """Take in a round."""
+        """Add a round."""
         asked = np.flatnonzero(packets.ackreq & ops.SEQUENCED[packets.opcode])
         self._keys = np.concatenate([self._keys, packets.flow[asked] << 24 | packets.psn[asked]])
         self._times = np.concatenate([self._times, packets.time[asked]])
@@ -47,10 +47,10 @@ class Answers:
         self._space_cnps(packets)
 
     def _measure(self, packets: Sorted, order: Ints) -> None:
-        """Times from a request that asks for an ACK to the answer with its PSN; none where it was resent (Karn).
+        """Record times from a request with AckReq to the answer with its PSN, without resent requests (Karn).
 
-        Every positive AETH is one (IBA vol. 1 section 9.7.5.1): READ responses too, which answer FLUSH and ATOMIC
-        WRITE as well (annex A19).
+        Every positive AETH is an answer (IBA vol. 1 section 9.7.5.1), including READ responses, which also answer
+        FLUSH and ATOMIC WRITE (annex A19).
         """
         keys, times = self._keys, self._times
         ranked = keys[order]
@@ -84,7 +84,7 @@ class Answers:
         times[flow].add(durations)
 
     def _space_cnps(self, packets: Sorted) -> None:
-        """Times between the CNPs of a flow, and from the last packet marked CE the other way to each of them."""
+        """Record times between CNPs of a flow, and from the last CE-marked packet in reverse to each CNP."""
         marks = np.flatnonzero(packets.ecn == CE)
         flows, times = packets.flow[marks], packets.time[marks]
         for index in np.flatnonzero(ops.CNP[packets.opcode]).tolist():
@@ -104,6 +104,6 @@ class Answers:
 
 
 def _acks(packets: Sorted) -> Flags:
-    """Packets that say, by a positive AETH, that everything up to their PSN has arrived."""
+    """Return a mask of packets with a positive AETH: everything up to their PSN has arrived."""
     acks: Flags = (packets.syndrome >= 0) & (ops.ACK[packets.syndrome] == 0)
     return acks

@@ -1,4 +1,4 @@
-"""One packet across all links that were captured: where it was when, and how long each stretch took."""
+"""Follow one packet across all captured links: where it was when, and how long each stretch took."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Ints, PacketBatch
 
 MAX_SIGHTINGS: Final = 10_000
-"""Of one packet."""
+"""Sightings of one packet."""
 _TOGETHER: Final = 10_000_000
-"""ns between two sightings of one transmission at one link, at most: what is sent again comes later."""
+"""ns between two sightings of one transmission at one link, at most. Retransmissions come later."""
 _NUMBERED: Final = 1_000_000_000
-"""The same where both have one Identification."""
+"""The same limit for sightings with equal Identification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Copy:
 
     @property
     def circles(self) -> str:
-        """The first link that it came back to, going in a circle; empty where it did not."""
+        """The first link that the packet returned to in a routing loop; empty without a loop."""
         links = dict.fromkeys(sighting.link for sighting in self.sightings)
         return next((link for link in links if _circle(s for s in self.sightings if s.link == link)), "")
 
@@ -74,7 +74,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A packet of one flow: what it is, and its copies in the order in which they were first seen."""
+    """A packet of one flow: its identity, and its copies in the order of their first sighting."""
 
     src: str
     dst: str
@@ -85,12 +85,12 @@ class Track:
 
 
 def follow(stream: IO[bytes], source: str, qp: int, psn: int, chunk: int = CHUNK) -> list[Track]:
-    """Every packet to ``qp`` with ``psn``, in or out of VXLAN; InvalidInput when the file is no capture.
+    """Return every packet to ``qp`` with ``psn``, with or without VXLAN; InvalidInput if the file is no capture.
 
-    Senders that count their IPv4 packets, as rxe does, give each transmission an Identification of its own. Where all
-    have the same, and in IPv6, a copy ends where a link that has seen it sees the packet again with no smaller TTL (a
-    loop, or a mirror of several routers, shows one transmission several times); then copies that are
-    under way at the same time, the second one behind the first, are told apart only as far as that goes.
+    Senders that number their IPv4 packets, like rxe, give each transmission its own Identification. If all are equal,
+    and in IPv6, transmissions are split by link and TTL: a new one begins if a link sees the packet again and the TTL
+    is not smaller. A smaller TTL is a loop, or a mirror of several routers. Two transmissions that are under way at
+    the same time can then only be told apart as far as that rule goes.
     """
     finder = _Finder(CaptureFile(stream, source, chunk), qp, psn)
     return finder.tracks()
@@ -104,7 +104,7 @@ def _number(address: str) -> int:
     return int(address.replace(":", ""), 16)
 
 
-_Flow: TypeAlias = tuple[str, str, bool]  # source, destination, and whether answers: those have PSNs of their own
+_Flow: TypeAlias = tuple[str, str, bool]  # source, destination, and whether it answers, as answers have own PSNs
 
 
 class _Finder:
@@ -112,7 +112,7 @@ class _Finder:
         self._capture, self._qp, self._psn = capture, qp, psn
         self._found: dict[tuple[str, str, int, int], list[Sighting]] = {}
         self._count = 0
-        self._last: dict[_Flow, int] = {}  # PSN of the packet before, as if they did not wrap
+        self._last: dict[_Flow, int] = {}  # unwrapped PSN of the last packet
 
     def tracks(self) -> list[Track]:
         for batch in self._capture:
@@ -149,7 +149,7 @@ class _Finder:
             )
 
     def _laps(self, columns: Columns, roce: Roce, ours: Ints) -> Ints:
-        """How often PSNs have gone round before each packet: the same PSN after a lap is another packet."""
+        """Return how often PSNs have wrapped before each packet: an equal PSN after a wrap is another packet."""
         laps = np.zeros(len(ours), np.int64)
         if not len(ours):
             return laps
@@ -179,7 +179,7 @@ def _ident(batch: PacketBatch, ip: int) -> int | None:
 
 
 def _copies(sightings: Sequence[Sighting]) -> list[Copy]:
-    """One for each Identification, and more where one comes again; in the order in which they were first seen."""
+    """Split sightings into copies: by Identification, and by time and TTL; in order of their first sighting."""
     by_ident: dict[int | None, list[Sighting]] = defaultdict(list)
     for sighting in sorted(sightings, key=_moment):
         by_ident[sighting.ident].append(sighting)
@@ -192,9 +192,9 @@ def _moment(sighting: Sighting) -> tuple[int, int]:
 
 
 def _split(sightings: Sequence[Sighting]) -> list[Copy]:
-    """Sightings in order of time, split where a link comes again.
+    """Split sightings, in order of time, if a link repeats.
 
-    With a smaller TTL a little later it is still the same transmission: it went through routers in between.
+    With a smaller TTL shortly after, it is still the same transmission, which passed routers in between.
     """
     copies: list[Copy] = []
     last: dict[str, Sighting] = {}
@@ -209,6 +209,6 @@ def _split(sightings: Sequence[Sighting]) -> list[Copy]:
 
 
 def _goes_on(before: Sighting, after: Sighting) -> bool:
-    """A sender that counts its packets gives each transmission another number, so that it may take longer."""
+    """Return whether ``after`` belongs to the same transmission. Numbered packets may take longer."""
     longest = _NUMBERED if after.ident else _TOGETHER
     return after.hops < before.hops and after.time - before.time < longest

@@ -1,6 +1,6 @@
-"""One connection as a ladder: what its two ends said to each other over time, and who was paused meanwhile.
+"""Show one connection as a ladder: the packets between its two ends over time, and pauses on its links.
 
-Packets that follow each other in one direction, and are of one kind, are one rung.
+Consecutive packets of one kind and direction are one rung.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Flags, PacketBatch
 
 MAX_RUNGS: Final = 20_000
-"""That are kept; of the others only the number is known."""
+"""Rungs that are kept; further ones are only counted."""
 _PART: Final = re.compile(r"^\S+ (?:RDMA )?(.*?)(?: (?:First|Middle|Last|Only)\b.*)?$")
 _KINDS: Final = {AckKind.ACK: "ACK", AckKind.RNR_NAK: "RNR NAK", AckKind.NAK: "NAK"}
 
@@ -40,10 +40,12 @@ _KINDS: Final = {AckKind.ACK: "ACK", AckKind.RNR_NAK: "RNR NAK", AckKind.NAK: "N
 class Rung:
     """Packets of one ``kind``: request, response, ACK, NAK, RNR NAK, CNP, XOFF, XON or Pause.
 
-    ``time`` and ``end`` are of the first and the last one, in seconds since the first packet of the file. ``there``:
-    from left to right, None for what is not between the ends. ``what`` is the operation, or what a NAK says. PSNs are
-    from ``psn`` to ``last``; ``again``: they had been here before, ``missing`` PSNs were skipped before them.
-    ``marked`` packets had CE. A pause is of ``priority`` (None is all) and ``quanta``, at ``link`` in ``direction``.
+    * ``time``, ``end``: of the first and the last packet, in seconds since the first packet of the file.
+    * ``there``: whether it goes from left to right; None for pauses.
+    * ``what``: the operation, or the meaning of a NAK.
+    * ``psn``, ``last``: the first and the last PSN. ``again``: they had been captured before. ``missing``: PSNs
+      skipped before them. ``marked``: packets with CE.
+    * A pause has ``priority`` (None is all) and ``quanta``, at ``link`` in ``direction``.
     """
 
     time: float
@@ -64,7 +66,7 @@ class Rung:
     quanta: int | None = None
 
     def takes(self, other: Rung) -> bool:
-        """Whether ``other`` goes on with this."""
+        """Return whether ``other`` continues this rung."""
         mine = (self.there, self.kind, self.what, self.link, self.direction, self.again, self.priority)
         if mine != (other.there, other.kind, other.what, other.link, other.direction, other.again, other.priority):
             return False
@@ -75,7 +77,7 @@ class Rung:
         return True
 
     def take(self, other: Rung) -> None:
-        """Add it."""
+        """Add a rung to this one."""
         self.end, self.last = other.end, other.last
         self.packets += 1
         self.bytes += other.bytes
@@ -84,7 +86,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The rungs of a connection in the order of the file, and how many more there were."""
+    """The rungs of a connection in file order, and the number of further ones."""
 
     connection: Connection
     rungs: tuple[Rung, ...]
@@ -94,7 +96,7 @@ class Ladder:
 def ladder(
     stream: IO[bytes], source: str, connection: Connection, *, choose: Choose | None = None, chunk: int = CHUNK
 ) -> Ladder:
-    """Read a capture for one connection; ``choose`` marks the packets of a batch that rungs are made of."""
+    """Read a capture for one connection; ``choose`` marks the packets of a batch that become rungs."""
     capture = CaptureFile(stream, source, chunk)
     climber = _Climber(connection, capture)
     for batch in capture:
@@ -122,13 +124,13 @@ class _Climber:
         self._links = frozenset(connection.links)
         self._fronts: dict[
             tuple[bool, bool], int
-        ] = {}  # by direction, and whether it answers; -1: anything may follow
+        ] = {}  # by direction, and whether it answers; -1: any PSN may follow
         left, right = connection.left, connection.right
         ways = ((True, left, right, connection.there), (False, right, left, connection.back))
         self._ways = [_Way(t, a.host, b.host, b.qp, link) for t, a, b, link in ways if b.qp is not None]
 
     def add(self, batch: PacketBatch, chosen: Flags | None) -> None:
-        """The packets of a batch; of those that are not chosen only the PSNs are taken note of."""
+        """Add the packets of a batch. PSNs of packets that are not ``chosen`` are still tracked."""
         if self._first is None:
             self._first = int(batch.time[0])
         columns, roce = decode(batch)
@@ -175,7 +177,7 @@ class _Climber:
         return rung
 
     def _place(self, rung: Rung, psn: int, opcode: int) -> None:
-        """Whether it came before, and what is missing before it; after a READ any PSN may follow."""
+        """Set whether the PSN was captured before, and how many are missing; after a READ any PSN may follow."""
         key = (bool(rung.there), rung.kind == "response")
         front = self._fronts.get(key, -1)
         ahead = 0 if front < 0 else distance(psn, front)

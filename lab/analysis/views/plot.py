@@ -1,4 +1,4 @@
-"""An analysis as a picture: the goodput of each flow, what disturbed it, and the pauses, on one axis of time.
+"""Plot an analysis: the goodput of each flow, events that disturbed it, and pauses, on one time axis.
 
 matplotlib takes long to import: import this module only to plot.
 """
@@ -30,14 +30,14 @@ MOST_FLOWS: Final = 8
 """Flows that are drawn: those with the most goodput."""
 MOST_PORTS: Final = 12
 """Paused ports and classes that are drawn: those that were paused longest."""
-_BLUE: Final = "#0072b2"  # these colours are told apart by colour-blind people, too (Okabe and Ito)
+_BLUE: Final = "#0072b2"  # colours that colour-blind people can distinguish (Okabe and Ito)
 _EVENTS: Final = {
     "marked": ("marked CE", "#e69f00"),
     "resent": ("sent again", "#d55e00"),
     "naks": ("NAKs back", "#cc79a7"),
     "cnps": ("CNPs back", "#009e73"),
 }
-"""What is drawn above a flow's goodput: attribute, words and colour."""
+"""Events that are drawn above a flow's goodput: attribute, label and colour."""
 _PAUSED: Final = "#7a3e9d"
 _STYLE: Final[dict[RcKeyType, Any]] = {
     "axes.spines.top": False,
@@ -48,21 +48,21 @@ _STYLE: Final[dict[RcKeyType, Any]] = {
     "text.parse_math": False,  # names come from the capture
 }
 _LANE: Final = 0.1
-"""Height of a row of events, as a share of the goodput's."""
+"""Height of a row of events, as a share of the goodput's height."""
 
 
 def can_plot(facts: AnalysisFacts) -> bool:
-    """Whether there is anything to draw: a flow with goodput, or a pause of known length."""
+    """Return whether there is anything to draw: a flow with goodput, or a pause of known length."""
     return bool(_flows(facts.over_time) or _ports(facts.over_time))
 
 
 def plot(facts: AnalysisFacts, output: IO[bytes], kind: Kind) -> None:
-    """Draw what ``can_plot``."""
+    """Draw the flows and pauses of an analysis."""
     flows, ports = _flows(facts.over_time), _ports(facts.over_time)
     events = [event for event in _EVENTS if any(getattr(flow, event) for flow in flows)]
     heights = [1.0] * len(flows) + [0.25 + 0.18 * len(ports)] * bool(ports)
     with rc_context(_STYLE), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of letters that no font here has: they are drawn as boxes
+        warnings.simplefilter("ignore", UserWarning)  # characters missing from the fonts are drawn as boxes
         figure = Figure(figsize=(10, 1.1 + 1.15 * sum(heights)), layout="constrained")
         strips = figure.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         peak = max((max(flow.goodput) for flow in flows), default=0.0)
@@ -98,7 +98,7 @@ def _draw_flow(axes: Axes, flow: FlowOverTime, interval: float, peak: float) -> 
 
 
 def _draw_events(axes: Axes, lanes: Sequence[tuple[tuple[int, ...], str]], facts: AnalysisFacts, peak: float) -> None:
-    """Above the goodput, for each kind of event a lane at the same height in every strip."""
+    """Draw each kind of event in a lane above the goodput, at the same height in every strip."""
     height = _LANE * peak
     bottom = peak + height / 4
     for amounts, color in lanes:
@@ -109,7 +109,7 @@ def _draw_events(axes: Axes, lanes: Sequence[tuple[tuple[int, ...], str]], facts
 
 
 def _draw_lane(axes: Axes, amounts: Sequence[float], interval: float, place: tuple[float, float, str]) -> None:
-    """A row of boxes, one for each interval in which there was something, the fuller the more there was."""
+    """Draw a row of boxes, one for each interval with events; the opacity shows the amount."""
     bottom, height, color = place
     most = max(amounts)
     boxes = [(index, amount / most) for index, amount in enumerate(amounts) if amount]
@@ -134,7 +134,7 @@ def _draw_ports(axes: Axes, ports: Sequence[PauseOverTime], interval: float) -> 
 
 
 def _label(figure: Figure, lowest: Axes, facts: AnalysisFacts, events: Sequence[str]) -> None:
-    """What is the same for all strips: title, legend and axis of time."""
+    """Draw the title, the legend and the time axis, which all strips share."""
     lowest.set_xlim(0, facts.over_time.interval * (int(facts.seconds / facts.over_time.interval) + 1))
     lowest.xaxis.set_major_formatter(EngFormatter("s"))
     lowest.set_xlabel(f"since the first packet, in steps of {format_time(facts.over_time.interval)}")
