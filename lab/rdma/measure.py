@@ -162,7 +162,7 @@ class BandwidthResult:
     dst: str
     verb: str
     goodput_bps: int
-    """Payload in bit/s, over all QPs."""
+    """Payload only, bit/s, over all QPs."""
     messages: int
     duration_s: float
     began_s: float
