@@ -1,1 +1,1 @@
-"""What commands answer with ``--json``, as models of which JSON Schemas are made: all names told, and no others."""
+"""Models of the ``--json`` answers of all commands, from which their JSON Schemas are generated."""

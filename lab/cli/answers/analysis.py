@@ -1,6 +1,6 @@
-"""What ``analyze``, ``dissect`` and ``follow`` answer with ``--json``, as models of the very dataclasses they print.
+"""The ``--json`` answers of ``analyze``, ``dissect`` and ``follow``, generated from the dataclasses that they print.
 
-Names, types and units are where the facts are: a model can neither lack a field nor have one too many.
+Each model has exactly the names, types and units of its dataclass.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lab.wire.explain.explanation import FrameExplanation
 from lab.wire.frame import DecodedFrame
 
 _NAMES: Final = (packet_batch, qp_connections, loss_facts, headers, mad)
-"""Modules of which dataclasses import names for their checks alone."""
+"""Modules that provide the names that dataclasses import under TYPE_CHECKING."""
 _MODELS: Final = Models(_NAMES)
 
 
 class _Syndrome(Answer):
-    """An AETH: its syndrome as a number and in words (IBA vol. 1 tables 43 to 46), and the MSN."""
+    """An AETH: its syndrome as a number and as text (IBA vol. 1 tables 43 to 46), and the MSN."""
 
     syndrome: int
     meaning: str
@@ -34,9 +34,10 @@ class _Syndrome(Answer):
 
 
 class _Seen(Answer):
-    """Which packet, from 1, where, and when.
+    """The number of a packet, counted from 1, its interface, and its time.
 
-    ``clock`` is as ``--time`` says, ``time`` in seconds since the first packet, ``timestamp`` in ns since 1970.
+    ``clock`` is formatted according to ``--time``. ``time`` is in seconds since the first packet, ``timestamp`` in ns
+    since 1970.
     """
 
     number: int
@@ -86,4 +87,4 @@ Analyze: Final[Any] = _JUDGED | _MODELS.of(Ladder)
 """``rocelab analyze``, and with ``--qp``."""
 _TRACK: Final[Any] = Models(_NAMES, {Copy: {"delays": list[int], "circles": str}}).of(Track)
 Follow: Final[Any] = list[_TRACK]
-"""``rocelab follow``: delays in ns; ``circles`` names the link that a copy came back to in a loop, else empty."""
+"""``rocelab follow``: delays in ns; ``circles`` names the link of a routing loop, empty without a loop."""

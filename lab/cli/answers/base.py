@@ -1,7 +1,6 @@
-"""What all answers are made of: models written by hand, and models of the very dataclasses that commands print.
+"""The base of all answers: models written by hand, and models generated from the dataclasses that commands print.
 
-Where facts have their names, types and units in a dataclass, its model is made of that: it can neither lack a field
-nor have one too many.
+A generated model has exactly the names, types and units of its dataclass.
 """
 
 from __future__ import annotations
@@ -23,20 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 create: Final[Any] = create_model
-"""pydantic's, whose types know no fields that are found when it runs."""
+"""pydantic's ``create_model``; as ``Any``, because its type hints reject fields that are computed at run time."""
 _MAPPINGS: Final = {dict, Mapping}
 
 
 class Answer(BaseModel):
-    """A mapping whose keys are all told."""
+    """The base of answers: a JSON object that rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class Models:
-    """Models of dataclasses, each made once; ``besides`` are fields that their JSON has otherwise, or besides.
+    """Generates one model for each dataclass.
 
-    ``names`` are what dataclasses import for their checks alone.
+    ``besides`` are fields whose JSON differs from the dataclass or is not in it. ``names`` are modules that provide
+    the names that dataclasses import under TYPE_CHECKING.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Models:
         self._made: dict[type, type[BaseModel] | None] = {}  # None while it is being made
 
     def of(self, kind: Any) -> Any:
-        """The model of a dataclass; while that is made, its name."""
+        """Return the model of a dataclass, or its name while the model is being created."""
         if kind not in self._made:
             self._made[kind] = None
             hints = get_type_hints(kind, globalns={**self._names, **vars(sys.modules[kind.__module__])})
@@ -64,7 +64,7 @@ class Models:
         return self._made[kind] or kind.__name__
 
     def _json(self, hint: Any) -> Any:
-        """A type as JSON has it: lists for what is in order, and an enumeration's values."""
+        """Return the JSON type of a hint: lists for sequences, and literal values for enumerations."""
         if is_dataclass(hint):
             return self.of(hint)
         if isinstance(hint, type) and issubclass(hint, Enum):
@@ -80,7 +80,7 @@ class Models:
 
 
 def _said_of_fields(kind: type) -> Iterator[tuple[str, str]]:
-    """Each field that has a string on the line below it, and that string."""
+    """Yield each field that has a docstring below it, and that docstring."""
     (written,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     for line, below in pairwise(getattr(written, "body", ())):
         match line, below:

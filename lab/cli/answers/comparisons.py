@@ -1,4 +1,4 @@
-"""What ``rocelab compare`` answers."""
+"""The ``--json`` answer of ``rocelab compare``."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from lab.cli.answers.base import Answer
 
 
 class ComparedRunAnswer(Answer):
-    """One of the two recordings, and the window of it that is compared."""
+    """One of the two recordings, and its window that is compared."""
 
     name: str
     folder: str
     fabric: str
     scenario: str
-    """Empty of a recording that no scenario made, or none that is known here."""
+    """Empty if the recording was not made by a known scenario."""
     outcome: Literal["pass", "fail", "unknown"] | None
-    """What the scenario's checks say of the whole run; None where nothing judges it."""
+    """Verdict of the scenario's checks on the whole run; null without checks."""
     diagnosis: Literal["fault", "capacity", "healthy", "unknown"]
     """The outcome of the diagnosis of the window."""
     complete: bool
     hz: float
-    """Samples in a second."""
+    """Samples per second."""
     phase: str
-    """The phase that is compared; empty of seconds, and of a whole run."""
+    """The compared phase; empty for a whole run, or a window given in seconds."""
     start: float
-    """Where the window begins: seconds of the recording."""
+    """Start of the window in seconds of the recording."""
     seconds: float
-    """How long the window is."""
+    """Length of the window."""
 
 
 class ComparedCheckAnswer(Answer):
-    """A check of a scenario in both runs; None where a run has no such check."""
+    """A check of a scenario in both runs; null for a run that does not have the check."""
 
     name: str
     a: Literal["pass", "fail", "unknown"] | None
@@ -42,7 +42,7 @@ class ComparedCheckAnswer(Answer):
 
 
 class ComparedCauseAnswer(Answer):
-    """A cause that a diagnosis names: its confidence, 0 to 1, or None in a run whose diagnosis does not name it."""
+    """A cause in a diagnosis, with its confidence in each run, 0 to 1; null if that run's diagnosis lacks it."""
 
     cause: str
     title: str
@@ -58,50 +58,50 @@ class ComparedValueAnswer(Answer):
 
     of: str
     priority: int | None
-    """The priority, queue or buffer group; None of a measure that is not counted by priority."""
+    """The priority, queue or buffer group; null for a measure that has none."""
     measure: str
     title: str
     unit: Literal["bit/s", "B", "s", "share of the time", "packets/s", "frames/s", "events/s"]
     a: float
-    """In the unit: counters per second, gauges as their highest sample."""
+    """The value in ``unit``: counters per second, gauges as their highest sample."""
     b: float
     total_a: float
-    """By how much the counters behind it grew in the window, in their own unit; of a gauge its highest sample."""
+    """Growth of the counters in the window, in their own unit; for a gauge, its highest sample."""
     total_b: float
     difference: float
     """``b - a``."""
     percent: float | None
-    """The difference in percent of ``a``; None where ``a`` is 0."""
+    """The difference in percent of ``a``; null if ``a`` is 0."""
     changed: bool
 
 
 class ComparedSectionAnswer(Answer):
-    """One kind of thing."""
+    """The compared values of one kind of object."""
 
     name: Literal["transfers", "ports", "devices", "buffers", "phases"]
     changed: int
-    """Of how many things in both recordings a value changed."""
+    """Number of objects in both recordings with a changed value."""
     unchanged: int
     only_a: list[str]
-    """Names that are in the first recording only."""
+    """Names that occur only in the first recording."""
     only_b: list[str]
     values: list[ComparedValueAnswer]
-    """Values that changed, the largest change first; with ``--all`` followed by those that did not."""
+    """Changed values, the largest change first; with ``--all``, unchanged values follow."""
 
 
 class ComparisonAnswer(Answer):
-    """Two recordings, compared."""
+    """The comparison of two recordings."""
 
     changed: bool
     """Whether anything changed."""
     threshold: float
-    """The share of the larger value by which a value has to differ."""
+    """The smallest change that counts, as a share of the larger value."""
     a: ComparedRunAnswer
     b: ComparedRunAnswer
     notes: list[str]
-    """What limits the comparison, in lines."""
+    """Limits of the comparison, one per line."""
     checks: list[ComparedCheckAnswer]
     causes: list[ComparedCauseAnswer]
     sections: list[ComparedSectionAnswer]
     files: list[str]
-    """What was written."""
+    """The files that were written."""

@@ -1,4 +1,4 @@
-"""What ``rocelab diagnose`` answers."""
+"""The ``--json`` answer of ``rocelab diagnose``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is answered about fabrics: their files, nodes, links, sessions, addresses and paths."""
+"""The ``--json`` answers about fabrics: topologies, nodes, links, sessions, addresses and paths."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Up(Answer):
     fabric: str
     nodes: int
     seconds: dict[str, float]
-    """How long each stage took."""
+    """Duration of each stage."""
     restored: bool
-    """The VM continued from a checkpoint of it."""
+    """Whether the fabric was restored from a checkpoint of the VM."""
 
 
 class Adopted(Answer):
@@ -57,20 +57,20 @@ class Adopted(Answer):
     nodes: int
     links: int
     left_out: list[str]
-    """What of the lab is not in the fabric, and why."""
+    """Parts of the lab that are not in the fabric, with the reason."""
 
 
 class SpanningTreeAnswer(Answer):
-    """The tree of a fabric of plain VLANs; the ports are each node's."""
+    """The spanning tree of a fabric of plain VLANs; its ports are listed with each node."""
 
     root: str
-    """The switch that all take for the root; "" where they do not agree."""
+    """The root bridge; empty if the switches do not agree on one."""
     links: int
-    """Between switches."""
+    """Number of links between switches."""
     blocked: list[str]
-    """Those that are whole and carry nothing."""
+    """Links that are up but blocked by the spanning tree."""
     gaps: list[str]
-    """Why it is no tree, or not yet."""
+    """Reasons why the tree is incomplete or has not converged."""
 
 
 class Status(Answer):
@@ -80,7 +80,7 @@ class Status(Answer):
     healthy: bool
     nodes: list[NodeHealth]
     tree: SpanningTreeAnswer | None = None
-    """Of plain VLANs alone."""
+    """The spanning tree, for fabrics of plain VLANs only."""
 
 
 class StatusEvpn(OverlayHealth):
@@ -96,9 +96,9 @@ class InspectedInterface(Answer):
     name: str
     mac: str
     address: str | None
-    """With its prefix length; None on links between switches, which have none."""
+    """Address with prefix length; null on links between switches, which have no addresses."""
     peer: str
-    """node:interface at the other end."""
+    """The other end of the link, as node:interface."""
 
 
 class InspectedNode(Answer):
@@ -127,9 +127,9 @@ class Paths(Answer):
     dst: str
     sport: int | None
     paths: list[list[str]]
-    """Of each path, the interfaces by which packets leave."""
+    """The egress interfaces of each path."""
     hops: list[list[TunnelHop]]
-    """Of each path through a tunnel, what the tables of its nodes say; empty in the underlay."""
+    """For each path through a tunnel, the table entries of its nodes; empty in the underlay."""
 
 
 class PlannedInterface(Answer):
@@ -147,13 +147,13 @@ class PlannedNode(Answer):
     name: str
     role: Role
     pod: int
-    """0 where there are none."""
+    """0 in fabrics without pods."""
     rdma: bool
     interfaces: list[PlannedInterface]
     asn: int | None = None
-    """Of a switch that speaks BGP."""
+    """AS number of a switch that runs BGP."""
     loopbacks: list[str] | None = None
-    """Of a switch."""
+    """Loopback addresses of a switch."""
 
 
 class PlannedLink(Answer):
@@ -161,7 +161,7 @@ class PlannedLink(Answer):
 
     name: str
     a: str
-    """node:interface."""
+    """One end, as node:interface."""
     b: str
     rate: int
     """bit/s."""
@@ -171,11 +171,11 @@ class PlannedLink(Answer):
 
 
 class AdviceAnswer(Answer):
-    """What is legal but unwise, of ``rocelab topology show``."""
+    """A warning of ``rocelab topology show``: a setting that is valid but unwise."""
 
     ports: list[str]
     field: str
-    """Of their profiles, as ecn.3.kmax."""
+    """The setting in the ports' QoS, for example ecn.3.kmax."""
     message: str
     remedy: str
 

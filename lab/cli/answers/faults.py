@@ -1,4 +1,4 @@
-"""What ``rocelab fault`` answers."""
+"""The ``--json`` answers of ``rocelab fault``."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from lab.cli.answers.base import Answer
 
 
 class FaultEntry(Answer):
-    """A fault that was injected."""
+    """An injected fault."""
 
     number: int
-    """What ``fault heal`` takes."""
+    """The number for ``fault heal``."""
     kind: str
     place: str
-    """As it was written."""
+    """The place as the user wrote it."""
     parameters: dict[str, str]
-    """Those that were given."""
+    """The parameters that the user gave."""
     whole: bool
-    """Its injection came to its end."""
+    """Whether the injection was completed."""
     timing: str
-    """Of one that comes and goes, in words; empty of one that stays."""
+    """Schedule of a fault that comes and goes, as text; empty for a permanent fault."""
     pid: int | None
-    """The process that looks after it: when that is gone, the next command heals it."""
+    """The process that maintains the fault; if it is gone, the next command heals the fault."""
 
 
 class FaultRun(Answer):
-    """A fault that came and went by the clock."""
+    """A fault that was injected and healed on a schedule."""
 
     kind: str
     place: str
     came: int
-    """How often it was injected."""
+    """Number of injections."""
     interrupted: bool
-    """A signal ended it before its time."""
+    """Whether a signal ended it early."""
 
 
 class FaultParameter(Answer):
-    """A parameter of a kind."""
+    """A parameter of a kind of fault."""
 
     name: str
     default: str | None
-    """None where it has to be given."""
+    """null if the parameter is required."""
     meaning: str
 
 
@@ -48,8 +48,8 @@ class FaultKind(Answer):
 
     kind: str
     place: str
-    """What it is about, and how that is written."""
+    """The kind of place, and its notation."""
     meaning: str
     instant: bool
-    """It is over once it has happened; there is nothing to heal."""
+    """Whether the fault is over at once, with nothing to heal."""
     parameters: list[FaultParameter]

@@ -1,4 +1,4 @@
-"""What is answered about the machine: errors, ``rocelab doctor``, the VM."""
+"""The ``--json`` answers about the machine: errors, ``rocelab doctor`` and the VM."""
 
 from __future__ import annotations
 
@@ -8,75 +8,75 @@ from lab.cli.answers.base import Answer
 
 
 class ProblemAnswer(Answer):
-    """A broken rule in a file."""
+    """An invalid entry of a file."""
 
     path: str
-    """Where in the file, as links[3].rate."""
+    """The place in the file, for example links[3].rate."""
     message: str
     remedy: str
     line: int
-    """0 where it is not known."""
+    """0 if it is not known."""
 
 
 class Error(Answer):
-    """Why there is no answer."""
+    """The error of a command."""
 
     kind: str
-    """Class of the error, as UsageError."""
+    """Class of the error, for example UsageError."""
     message: str
     remedy: str
     exit_code: int
     source: str | None = None
-    """Of a file with problems: its name."""
+    """Name of the invalid file, if there is one."""
     problems: list[ProblemAnswer] | None = None
-    """Of such a file: all of them."""
+    """All problems of that file."""
 
 
 class ErrorAnswer(Answer):
-    """Any command's that failed before it answered."""
+    """The answer of any command that failed before it printed its own."""
 
     error: Error
 
 
 class HostAnswer(Answer):
-    """The machine that ``rocelab doctor`` looked at."""
+    """The machine that ``rocelab doctor`` examined."""
 
     distribution: str
-    """ID of os-release(5); empty where it is unknown."""
+    """ID of os-release(5); empty if it is unknown."""
     machine: str
-    """Processor as the kernel calls it: x86_64."""
+    """Processor architecture as the kernel reports it: x86_64."""
     release: str
-    """The kernel's."""
+    """Release of the kernel."""
     root: bool
     in_vm: bool
     kvm: bool
-    """The device of KVM is there; it may still not run guests."""
+    """Whether /dev/kvm exists; it may still fail to run guests."""
     time: Literal["host", "virtual"]
-    """Whose time it lives in."""
+    """Clock of the machine: real time (host), or the VM's virtual time."""
 
 
 class CapabilityAnswer(Answer):
-    """Something that the machine can do or cannot, of ``rocelab doctor``."""
+    """A capability that ``rocelab doctor`` checks."""
 
     name: str
     serves: str
-    """What needs it."""
+    """The features that need it."""
     optional: bool
     present: bool | None
-    """None where it could not be tried."""
+    """null if it could not be tested."""
     detail: str
     remedy: str
-    """Empty where nothing is to be mended."""
+    """Empty if nothing needs to be fixed."""
 
 
 class FeatureAnswer(Answer):
-    """Something that users do, of ``rocelab doctor``."""
+    """A feature of rocelab, of ``rocelab doctor``."""
 
     feature: str
     place: Literal["here", "in the VM", "no"]
-    """Where it works."""
+    """The place where the feature works."""
     lacks: list[str]
-    """Names of the capabilities that it takes and this machine has not got."""
+    """Names of the required capabilities that this machine lacks."""
     remedy: str
 
 
@@ -93,7 +93,7 @@ class VmDown(Answer):
 
     up: Literal[False]
     image: str
-    """Hash of the recipe of this checkout, by which the image is kept."""
+    """Hash of the image recipe of this checkout."""
     image_built: bool
 
 
@@ -102,34 +102,34 @@ class VmUp(Answer):
 
     up: Literal[True]
     image: str
-    """Hash of the image that it runs."""
+    """Hash of the image that the VM runs."""
     image_built: bool
-    """The image of this checkout's recipe is there."""
+    """Whether the image of this checkout's recipe exists."""
     image_current: bool
-    """It is the one that the VM runs."""
+    """Whether the VM runs that image."""
     time: Literal["host", "virtual"]
-    """Whose time it lives in."""
+    """Clock of the VM: real time (host), or virtual time."""
     accel: str
     """QEMU's accelerator: kvm or tcg."""
     pid: int
-    """QEMU's."""
+    """Process id of QEMU."""
     checkpoint: str
-    """What it continued from; empty when it was booted."""
+    """The checkpoint from which the VM was restored; empty if it was booted."""
     uptime_s: float
     boot_s: float
-    """Until it could be used."""
+    """Seconds until the VM was usable."""
     kernel: str
     cpus: int
     memory_mib: int
     shares: list[str]
-    """Folders of the host that it sees, at the same paths."""
+    """Host folders that are shared with the VM at the same paths."""
 
 
 class ListedVm(VmUp):
-    """A VM of ``rocelab vm ls``: those that are up."""
+    """A running VM of ``rocelab vm ls``."""
 
     name: str
-    """Empty for the one without a name."""
+    """Empty for the default VM."""
 
 
 class CheckpointAnswer(Answer):
@@ -137,15 +137,15 @@ class CheckpointAnswer(Answer):
 
     name: str
     what: str
-    """In words: what the guest had done."""
+    """Description of the state that was saved."""
     saved: float
     """Seconds since the epoch."""
     used: float
-    """When a VM last continued from it: seconds since the epoch."""
+    """Time of the last restore, in seconds since the epoch."""
     bytes: int
-    """On the disk."""
+    """Size on disk."""
     automatic: bool
-    """Made without being asked for; the oldest goes when there are too many."""
+    """Whether it was created automatically; the oldest such checkpoints are deleted first."""
     image: str
 
 

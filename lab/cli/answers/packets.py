@@ -1,4 +1,4 @@
-"""What is answered about packets that are captured, made and sent: ``rocelab capture`` and ``rocelab craft``."""
+"""The ``--json`` answers of ``rocelab capture`` and ``rocelab craft``."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ class CapturedLink(Answer):
     link: str
     packets: int
     bytes: int
-    """On the wire."""
+    """Bytes on the wire."""
     dropped: int
-    """Packets that came faster than they could be written."""
+    """Packets that were lost because they arrived faster than they could be written."""
 
 
 class CaptureAnswer(Answer):
     """``rocelab capture``."""
 
     file: str | None
-    """None where nothing happened that --on-event waited for."""
+    """null if the event of --on-event did not occur."""
     links: list[CapturedLink]
     event: TriggerEvent | None = None
-    """What --on-event had waited for."""
+    """The event that ended the wait of --on-event."""
 
 
 class FieldAnswer(Answer):
     """A field of a header."""
 
     name: str
-    """As the specification has it."""
+    """The name in the specification."""
     value: str
     meaning: str
-    """Empty where the value says it all."""
+    """Empty if the value needs no explanation."""
     bits: int
-    """On the wire; 0 where that is not fixed."""
+    """Size on the wire; 0 if it is variable."""
 
 
 class HeaderAnswer(Answer):
-    """A header of a packet, or its data."""
+    """A header of a packet, or its payload."""
 
     name: str
     size: int
     """Bytes on the wire."""
     fields: list[FieldAnswer]
-    """In the order of the wire."""
+    """Fields in wire order."""
     why: str
-    """Why it matters, where there is something to say."""
+    """Why the header matters; may be empty."""
 
 
 class CraftedPacket(Answer):
@@ -63,29 +63,29 @@ class CraftedPacket(Answer):
 
     kind: str
     count: int
-    """How many like it are made; PSNs count on."""
+    """Number of packets of this kind, with consecutive PSNs."""
     length: int
     """Bytes, without FCS."""
     octets: str
-    """All of the first, in hexadecimal."""
+    """All octets of the first packet, in hexadecimal."""
     wrong_by_intent: str
-    """Empty where nothing is."""
+    """The intended errors; empty if there are none."""
     headers: list[HeaderAnswer]
     fault: str
-    """Where its bytes stop making sense; empty for a good one."""
+    """Where decoding fails; empty for a valid packet."""
 
 
 class SentAnswer(Answer):
-    """How packets left, of ``rocelab craft --send``."""
+    """Result of ``rocelab craft --send``."""
 
     interface: str
     wanted: int
     """Packets that were to be sent."""
     packets: int
-    """Packets that the kernel took."""
+    """Packets that the kernel accepted."""
     bytes: int
     refused: int
-    """Packets for which its queue had no room."""
+    """Packets that the kernel rejected because its queue was full."""
     seconds: float
     packets_per_second: float
     bits_per_second: float

@@ -1,4 +1,4 @@
-"""What is answered about lossless ports: ``rocelab counters``, ``congestion`` and ``qos``."""
+"""The ``--json`` answers of ``rocelab counters``, ``congestion`` and ``qos``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab.cli.answers.base import Answer
 
 
 class PoolAnswer(Answer):
-    """The buffer that the ports of a node share; bytes."""
+    """The buffer that the ports of a node share, in bytes."""
 
     used: int
     watermark: int
@@ -18,16 +18,16 @@ class NodeCounters(Answer):
     """A node of ``rocelab counters``."""
 
     seconds: float
-    """When they were read, of the machine's monotonic clock."""
+    """Time of the reading, in seconds of the machine's monotonic clock."""
     pool: PoolAnswer
     clock_revived: int
-    """How often the clock that ends its pauses was lost and replaced since the fabric was built."""
+    """How often the node's clock, which ends its pauses, was lost and replaced since the fabric was built."""
     interfaces: dict[str, dict[str, int]]
-    """By interface: counters by name, those that are 0 left out unless --all is given."""
+    """Counters by interface and name; zeros are left out unless --all is given."""
 
 
 class Unbalanced(Answer):
-    """A queue whose packets were not all sent, dropped for a reason, or still there."""
+    """A queue with packets that were neither sent, nor dropped, nor are still queued."""
 
     node: str
     interface: str
@@ -37,7 +37,7 @@ class Unbalanced(Answer):
 
 
 class Counters(Answer):
-    """``rocelab counters``; with --watch a line for each interval."""
+    """``rocelab counters``; with --watch, one line for each interval."""
 
     fabric: str
     emulated: bool
@@ -49,86 +49,86 @@ class NamedCounter(Answer):
     """A counter of ``rocelab counters --names``."""
 
     scope: Literal["port", "priority", "queue", "group"]
-    """What has one; of a priority, queue or group {n} in its name is the number."""
+    """The scope of the counter; {n} in its name is the number of the priority, queue or group."""
     name: str
     field: str
-    """In the kernel's record."""
+    """The field in the kernel's record."""
     meaning: str
     mlx5: str
-    """Its name in ethtool -S of a ConnectX; empty where it has none."""
+    """Its name in ethtool -S of a ConnectX; empty if there is none."""
     sonic: str
-    """Its name in SONiC's COUNTERS_DB; empty where it has none."""
+    """Its name in SONiC's COUNTERS_DB; empty if there is none."""
     reason: int | None
-    """Of drops: why, as the value of queue_drops in ``rocelab qos events``."""
+    """For drops: the reason, numbered like value of queue_drops in ``rocelab qos events``."""
     gauge: bool
-    """It says how something is now, or was at most; everything else only grows."""
+    """Whether it is a current value or a maximum; other counters only grow."""
     unit: int
-    """By how much the kernel's number is divided: 1000 makes us of ns."""
+    """Divisor of the kernel's value: 1000 converts ns to us."""
 
 
 class PauseAnswer(Answer):
     """A port that pauses its peer."""
 
     end: str
-    """node:interface."""
+    """The port that sends the pauses, as node:interface."""
     peer: str
-    """Who is paused."""
+    """The port that is paused."""
     xoffs: int
-    """XOFFs sent while it was looked."""
+    """XOFFs sent during the observation."""
     share: float
-    """Of that time, how much the peer was paused: 0 to 1."""
+    """Share of the observation in which the peer was paused, 0 to 1."""
     since: str | None
-    """When these pauses began, as ISO 8601 has it; None where it is not known any more."""
+    """Begin of these pauses in ISO 8601 format; null if it is not known any more."""
     forged: bool
-    """The peer was paused, and this end has sent nothing that would."""
+    """Whether the peer was paused although this end sent no XOFF and is not in XOFF."""
     behind: list[PauseAnswer]
-    """The pauses that it leads to, at the peer's node."""
+    """The pauses that the paused node sends as a consequence."""
 
 
 class CongestionRoot(Answer):
-    """A tree of ``rocelab congestion``."""
+    """A pause tree of ``rocelab congestion``."""
 
     priority: int
     end: str | None
-    """The queue that is too full, as leaf1:swp6; None where nobody's is."""
+    """The congested queue, for example leaf1:swp6; null if no queue is congested."""
     depth: int
-    """Bytes that it held at most."""
+    """Largest queue depth in bytes."""
     pauses: list[PauseAnswer]
 
 
 class Group(Answer):
-    """A priority group; bytes."""
+    """A priority group; sizes in bytes."""
 
     reserved: int
     alpha: str | None
-    """A fraction, as 1/4: its share of what is free. Without one xoff holds."""
+    """Dynamic threshold as a fraction of the free pool, for example 1/4; null for the static threshold xoff."""
     xoff: int | None
     xon: int
     headroom: int
 
 
 class Ecn(Answer):
-    """When a queue marks; bytes."""
+    """The ECN marking of a queue; thresholds in bytes."""
 
     enabled: bool
     kmin: int
     kmax: int
     pmax: float
-    """0 to 1."""
+    """Marking probability at kmax, 0 to 1."""
 
 
 class QueueAnswer(Answer):
     """An egress queue."""
 
     weight: int | None
-    """By DWRR; None is strict."""
+    """DWRR weight; null for strict priority."""
     limit: int
-    """Bytes, for lossy packets."""
+    """Limit for lossy packets, in bytes."""
     ecn: Ecn
 
 
 class Watchdog(Answer):
-    """What ends a pause storm."""
+    """The PFC watchdog, which ends pause storms."""
 
     enabled: bool
     detection: float
@@ -142,13 +142,13 @@ class PfcAnswer(Answer):
     """Priority-based flow control."""
 
     priorities: int
-    """Bit n for priority n."""
+    """Lossless priorities as a bit mask: bit n for priority n."""
     tx: bool
-    """It pauses its peer."""
+    """Whether the port sends pauses."""
     rx: bool
-    """It obeys its peer's pauses."""
+    """Whether the port obeys received pauses."""
     quanta: int
-    """Of a pause: 512 bit times each."""
+    """Duration of a pause in units of 512 bit times."""
     watchdog: Watchdog
 
 
@@ -169,20 +169,20 @@ class PortAnswer(Answer):
     queues: list[QueueAnswer]
     pfc: PfcAnswer
     drain: int | None
-    """bit/s at which a host takes packets in; None for as fast as they come."""
+    """Drain rate of a host's NIC in bit/s; null if it is not limited."""
     reaction: float
-    """Seconds that its headroom allows the peer to obey a pause."""
+    """Seconds until the peer obeys a pause, for which headroom is calculated."""
     kernel_differs: list[str]
-    """What the kernel has otherwise; empty when it is as here."""
+    """Fields in which the kernel's configuration differs; empty if it is the same."""
 
 
 class NodeQosAnswer(Answer):
     """A node of ``rocelab qos show``."""
 
     pool: int
-    """Bytes of buffer."""
+    """Size of the buffer in bytes."""
     shared: int
-    """Of them, those that the groups compete for."""
+    """Bytes of the buffer that the groups share."""
     ports: dict[str, PortAnswer]
 
 
@@ -195,48 +195,48 @@ class QosShow(Answer):
 
 
 class PortEventAnswer(Answer):
-    """An event of ``rocelab qos events``; with --follow a line for each."""
+    """An event of ``rocelab qos events``; with --follow, one line for each event."""
 
     time: str
-    """By the clock on the wall, as ISO 8601 has it."""
+    """Wall-clock time in ISO 8601 format."""
     boot_seconds: float
-    """Of the machine's monotonic clock."""
+    """Seconds of the machine's monotonic clock."""
     seconds: float
-    """Since the oldest event that is known."""
+    """Seconds since the oldest event in the log."""
     node: str
     interface: str
     kind: Literal[
         "xoff_sent", "xon_sent", "paused", "resumed", "storm", "restored", "expired", "group_drops", "queue_drops"
     ]
     number: int
-    """Of the priority group, priority or queue."""
+    """Number of the priority group, priority or queue."""
     value: int
-    """Of XOFF the bytes in the group, of paused its quanta, of storm the bytes held up.
+    """Bytes in the group for XOFF, quanta for paused, bytes held up for storm.
 
-    Of queue_drops why: 0 queue at its limit, 1 group at its share, 2 headroom full, 3 too many packets, 4 PFC
-    watchdog, 5 link down.
+    For queue_drops, the reason: 0 queue at its limit, 1 group at its share, 2 headroom full, 3 too many packets,
+    4 PFC watchdog, 5 link down.
     """
     towards: str
-    """Of group_drops: the port by which the packet was to leave."""
+    """For group_drops: the port by which the packet was to leave."""
 
 
 class PresetAnswer(Answer):
-    """Ready-made QoS: sizes in bytes, times in seconds."""
+    """A QoS preset; sizes in bytes, times in seconds."""
 
     preset: str
     source: str
-    """Who published the values."""
+    """The publisher of the values."""
     rate: int
-    """Bit/s of the links that the values are for."""
+    """Link rate for which the values are published, in bit/s."""
     lossless: list[int]
     """Lossless priorities."""
     kmin: int
     kmax: int
     pmax: float
     alpha: str
-    """Dynamic threshold: a group may take alpha times what is free of the pool."""
+    """Dynamic threshold: a group may use alpha times the free part of the pool."""
     xoff: int
-    """Bytes at which a group that has the pool to itself pauses its peer."""
+    """Bytes at which a group pauses its peer if it has the pool to itself."""
     xon: int
     pool: int
     """Bytes that the ports of a node share."""
@@ -245,22 +245,22 @@ class PresetAnswer(Answer):
     cnp: int
     """Priority of DSCP 48."""
     cnp_queue: str
-    """How the queue of CNPs is scheduled."""
+    """Scheduling of the CNP queue."""
     watchdog: float | None
-    """Seconds after which the PFC watchdog sees a storm; null when it is off."""
+    """Seconds until the PFC watchdog detects a storm; null if it is off."""
     maps: dict[str, str | int]
     """DSCPs, queue and group of each priority, and scheduling of each queue."""
 
 
 class PresetDifference(Answer):
-    """A setting that differs between two presets, and its value in each, by the preset's name."""
+    """A setting that differs between two presets, and its value by preset."""
 
     setting: str
     values: dict[str, list[int] | str | int | float | None]
 
 
 class PlanTerm(Answer):
-    """What can arrive after XOFF: one summand of the headroom."""
+    """A term of the headroom: bytes that can arrive after XOFF."""
 
     term: str
     bytes: int
@@ -269,21 +269,21 @@ class PlanTerm(Answer):
 
 
 class PlanChoice(Answer):
-    """A threshold: bytes, or of pmax a probability."""
+    """A recommended threshold: bytes, or a probability for pmax."""
 
     name: str
-    """kmin, kmax, pmax, xoff, xon, headroom, or buffer: of all senders together."""
+    """kmin, kmax, pmax, xoff, xon, headroom, or buffer, which is the total of all senders."""
     value: float
     arithmetic: str
     source: str
     larger: str
-    """What a larger one costs."""
+    """The cost of a larger value."""
     smaller: str
-    """What a smaller one costs."""
+    """The cost of a smaller value."""
 
 
 class QosPlan(Answer):
-    """Thresholds of a lossless class on real links."""
+    """The thresholds of a lossless class on real links."""
 
     rate: int
     """Bit/s."""
@@ -299,4 +299,4 @@ class QosPlan(Answer):
     sonic_headroom: int
     """Bytes of headroom by SONiC's formula."""
     ecn_bound: int | None
-    """Bytes of queue below which marks surely precede pauses; null without --buffer."""
+    """Queue depth in bytes below which marks always precede pauses; null without --buffer."""

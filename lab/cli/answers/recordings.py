@@ -1,4 +1,4 @@
-"""What is answered about recordings: ``rocelab record``."""
+"""The ``--json`` answers about recordings: ``rocelab record``, ``top`` and ``replay``."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class RecordingSummaryAnswer(Answer):
     state: Literal["recording", "complete", "interrupted", "incomplete", "damaged"]
     """interrupted: it ended early, because of an error, a signal or `down`. incomplete: its recorder was killed."""
     seconds: float | None
-    """None of one that is not complete."""
+    """null if the recording is not complete."""
     folder: str
     why: str
-    """Why it was interrupted, or what is damaged; empty otherwise."""
+    """The reason of an interruption, or the damage; empty otherwise."""
 
 
 class PhaseAnswer(Answer):
-    """A part of a run that has a name."""
+    """A named phase of a run."""
 
     name: str
     start: float
-    """Seconds into the recording."""
+    """Seconds since the start of the recording."""
     seconds: float
 
 
 class BusyAnswer(Answer):
-    """A port, and what it carried on average; bit/s of frames."""
+    """A port and its average load; bit/s of frames."""
 
     port: str
     rx_bps: float
@@ -48,77 +48,77 @@ class BusyAnswer(Answer):
 
 
 class TransferAnswer(Answer):
-    """What a pair of hosts moved, from its first message posted to its last one completed."""
+    """The transfer of a pair of hosts, from the first posted message to the last completed one."""
 
     pair: str
     verb: Literal["write", "read", "send"]
     start: float
-    """Seconds into the recording."""
+    """Seconds since the start of the recording."""
     seconds: float
-    """By perftest's clock."""
+    """Duration measured by perftest."""
     bytes: int
-    """Payload."""
+    """Payload bytes."""
     messages: int
     goodput_bps: float
     message_median: float | None
-    """Seconds; None where messages were not timed one by one."""
+    """Seconds; null if messages were not timed individually."""
     message_max: float | None
 
 
 class RecordingAnswer(Answer):
-    """``rocelab record show``, and of the one that it ended ``stop``."""
+    """``rocelab record show``, and ``rocelab record stop`` for the recording that it ended."""
 
     name: str
     fabric: str
     folder: str
     complete: bool
     why: str
-    """Why it ended otherwise than by its recorder's wish; empty when it did not."""
+    """The reason if the recorder did not end normally; empty otherwise."""
     began: str
-    """By the clock on the wall, as ISO 8601 has it."""
+    """Wall-clock time in ISO 8601 format."""
     seconds: float
     hz: float
     samples: int
     skipped: int | None
-    """Samples that were due and not taken; None where nobody counted them."""
+    """Samples that were missed; null if they were not counted."""
     late_mean: float
-    """Seconds."""
+    """Mean delay of a sample in seconds."""
     late_max: float
     phases: list[PhaseAnswer]
     busiest: list[BusyAnswer]
-    """The busiest ports first."""
+    """Ports with the highest load, in descending order."""
     events: dict[str, int]
-    """How many, by source and kind."""
+    """Number of events by source and kind."""
     transfers: list[TransferAnswer]
-    """In the order in which they ended."""
+    """Transfers in the order in which they ended."""
     commands: int
     captures: list[str]
     terminals: list[str]
-    """Files below the recording's folder."""
+    """Files in the recording's folder."""
 
 
 class PortFigures(Answer):
-    """A port's line of ``rocelab top``, over the last second; None for what a plain link has not got."""
+    """A port's line of ``rocelab top``, over the last second; null for values that a plain link lacks."""
 
     tx_bps: float | None
     """Bit/s of frames, without FCS."""
     rx_bps: float | None
     queue_bytes: float | None
-    """Bytes that wait now."""
+    """Bytes in the queue now."""
     paused: float | None
-    """Share of the time in which the priority that suffers most might not send."""
+    """Share of the time in which the most paused priority could not send."""
     rx_pauses: float | None
-    """PFC frames in a second that pause it."""
+    """Received PFC frames per second that pause the port."""
     tx_pauses: float | None
-    """PFC frames in a second by which it pauses its peer."""
+    """Sent PFC frames per second that pause the peer."""
     marked: float | None
-    """Packets marked CE in a second."""
+    """Packets per second that were marked CE."""
     dropped: float | None
-    """Packets dropped in a second, for any reason."""
+    """Packets per second that were dropped, for any reason."""
 
 
 class DeviceFigures(Answer):
-    """An RDMA device's line of ``rocelab top``; None for what it does not count."""
+    """An RDMA device's line of ``rocelab top``; null for values that it does not count."""
 
     tx_bps: float | None
     """Bit/s of RoCE packets."""
@@ -126,29 +126,29 @@ class DeviceFigures(Answer):
     tx_packets: float | None
     rx_packets: float | None
     gaps: float | None
-    """Requests in a second whose PSN was beyond the expected one."""
+    """Requests per second with a PSN beyond the expected one."""
     naks: float | None
-    """NAKs in a second for a sequence error, received."""
+    """Received NAKs per second for a PSN sequence error."""
     again: float | None
-    """Requests in a second that were received again."""
+    """Duplicate requests per second."""
     retries: float | None
-    """Times in a second that an answer was waited for in vain."""
+    """Response timeouts per second."""
 
 
 class SessionAnswer(Answer):
-    """How a session of a router is, as far as it told."""
+    """The state of a routing session, as far as the daemon reports it."""
 
     node: str
     interface: str
     protocol: str
     state: str
     since_ns: int
-    """Since when, ns of CLOCK_MONOTONIC: as the daemon knows it, or when that was seen first."""
+    """Begin of this state in ns of CLOCK_MONOTONIC: reported by the daemon, or first observed."""
     changes: int
 
 
 class QueuePairAnswer(Answer):
-    """A queue pair of an RDMA device, as the kernel told of it."""
+    """A queue pair of an RDMA device, as the kernel reports it."""
 
     node: str
     interface: str
@@ -156,28 +156,28 @@ class QueuePairAnswer(Answer):
     type: str
     """RC, UC or UD."""
     remote_qpn: int | None
-    """At the far end; None of a datagram's."""
+    """QPN at the remote end; null for UD."""
     state: str
     """RESET, INIT, RTR, RTS, SQD, SQE or ERR (IBA vol. 1, 10.3.1)."""
     program: str
-    """Whose it is; empty where that is not known."""
+    """The program that owns it; empty if it is not known."""
     since_ns: int
-    """When that was seen first, ns of CLOCK_MONOTONIC."""
+    """Time of the first observation in ns of CLOCK_MONOTONIC."""
 
 
 class DashboardAnswer(Answer):
     """``rocelab top --json``, and a moment of a recording: ``rocelab replay RUN --at S --json``."""
 
     name: str
-    """Of the fabric, or of the recording."""
+    """Name of the fabric or of the recording."""
     time: str
-    """In which all seconds and rates count: "virtual" in the VM's virtual time, "host" elsewhere, "" if unknown."""
+    """Clock of all times and rates: "virtual" for the VM's virtual time, otherwise "host"; empty if unknown."""
     ns: int
-    """When the sample was taken, ns of CLOCK_MONOTONIC."""
+    """Time of the sample in ns of CLOCK_MONOTONIC."""
     seconds: float
-    """Over how long rates were taken."""
+    """Interval over which rates were computed, in seconds."""
     ports: dict[str, PortFigures]
     devices: dict[str, DeviceFigures]
     sessions: list[SessionAnswer]
     queue_pairs: list[QueuePairAnswer]
-    """Those that there are; none in a recording of before they were told of."""
+    """The existing queue pairs; empty in recordings of versions that did not record them."""

@@ -1,4 +1,4 @@
-"""What ``rocelab report`` answers."""
+"""The ``--json`` answer of ``rocelab report``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.cli.answers.recordings import TransferAnswer
 
 
 class ReportedPhase(Answer):
-    """A part of a run; times are seconds of the recording."""
+    """A phase of a run; times are seconds of the recording."""
 
     name: str
     start: float
@@ -18,32 +18,32 @@ class ReportedPhase(Answer):
 
 
 class ReportedFaultAnswer(Answer):
-    """What was injected, as the truth of the recording has it."""
+    """An injected fault, from the ground truth in the recording."""
 
     kind: str
     place: str
     parameters: dict[str, str]
     says: str
-    """What the kind is; empty of one that is not known here."""
+    """Description of the kind; empty if the kind is unknown."""
     start: float
     end: float | None
-    """None where nobody healed it."""
+    """null if the fault was not healed."""
     story: bool
-    """Whether it is what the run is about; false of what was set up before the first phase."""
+    """Whether it is the fault of the run; false for faults set up before the first phase."""
 
 
 class TimelineAnswer(Answer):
-    """A line of the time line."""
+    """A line of the timeline."""
 
     at: float
     """Seconds of the recording."""
     what: str
     source: str
-    """The file that tells of it."""
+    """The file that contains the event."""
 
 
 class ReportedCheck(Answer):
-    """What a check says of the run."""
+    """The verdict of a check on the run."""
 
     name: str
     meaning: str
@@ -52,44 +52,44 @@ class ReportedCheck(Answer):
 
 
 class FigureAnswer(Answer):
-    """A figure, and where it comes from."""
+    """A figure and its source."""
 
     kind: str
     """The measure: tx_bps (bit/s), paused (share of the phase), queue_peak_bytes, marked_packets or dropped_packets.
 
-    Of a device it is one of its counters, as out_of_seq_request.
+    For an RDMA device, one of its counters, for example out_of_seq_request.
     """
     of: str
-    """A port, or an RDMA device."""
+    """A port or an RDMA device."""
     priority: int | None
-    """None of a plain link, and of a device."""
+    """null for plain links and RDMA devices."""
     series: str
     phase: str
     value: float
 
 
 class ReportedTransfer(TransferAnswer):
-    """What a pair of hosts moved, and the phase in which that began; empty where none had begun."""
+    """A transfer of a pair of hosts, and the phase in which it began; empty before the first phase."""
 
     phase: str
 
 
 class ReportedPacket(Answer):
-    """A captured packet that is worth a look: the first of its sort."""
+    """A captured packet of interest: the first of its kind."""
 
     what: str
     at: float
     """Seconds of the recording."""
     link: str
     file: str
-    """Below the recording's folder."""
+    """File in the recording's folder."""
     number: int
-    """In that file, from 1."""
+    """Number of the packet in that file, counted from 1."""
     line: str
 
 
 class RootCause(Answer):
-    """What the scenario gives as the root cause; nothing here was diagnosed."""
+    """The root cause from the scenario's own description; it is not the result of a diagnosis."""
 
     cause: str
     where: str
@@ -97,55 +97,55 @@ class RootCause(Answer):
     fix: str
     prevention: str
     level: int
-    """How hard it is to find, from 1; 0 where nobody says."""
+    """Difficulty, from 1; 0 if it is not given."""
 
 
 class RuledOutAnswer(Answer):
-    """What it was not."""
+    """A cause that was ruled out."""
 
     what: str
     because: str
-    """The figure that says so."""
+    """The figure that rules it out."""
     source: str
-    """The series and phase that it is from."""
+    """The series and phase of that figure."""
 
 
 class ReportAnswer(Answer):
-    """A run, reported."""
+    """The report of a run."""
 
     name: str
     fabric: str
     scenario: str
-    """Empty of a recording that no scenario made, or none that is known here."""
+    """Empty if the recording was not made by a known scenario."""
     title: str
     outcome: Literal["pass", "fail", "unknown"] | None
-    """None where nothing judges it."""
+    """null if there are no checks."""
     complete: bool
     why: str
-    """Why it ended otherwise than it should; empty when it did not."""
+    """The reason if the run did not end normally; empty otherwise."""
     began: str
-    """By the clock on the wall, as ISO 8601 has it."""
+    """Wall-clock time in ISO 8601 format."""
     seconds: float
     phases: list[ReportedPhase]
     faults: list[ReportedFaultAnswer]
     timeline: list[TimelineAnswer]
     seen: list[str]
-    """What stands out, in lines."""
+    """Notable observations, one per line."""
     checks: list[ReportedCheck]
     figures: list[FigureAnswer]
     transfers: list[ReportedTransfer]
     packets: list[ReportedPacket]
     answer: RootCause | None
-    """None of a recording whose scenario has none."""
+    """null if the scenario has no root cause."""
     diagnosis: Diagnosis | None
-    """What ``rocelab diagnose`` answers, of a recording that no scenario made; None of others."""
+    """The diagnosis of a recording that no scenario made; null for others."""
     ruled_out: list[RuledOutAnswer]
     alarms: list[str]
-    """Counters that would have told, with their values."""
+    """Counters that would have raised an alarm, with their values."""
     unknown: list[str]
-    """What the recording does not tell, in lines."""
+    """Facts that the recording cannot show, one per line."""
     files: list[str]
-    """What was written."""
+    """The files that were written."""
 
 
 class UnreadRecording(Answer):
@@ -156,9 +156,9 @@ class UnreadRecording(Answer):
 
 
 class Reports(Answer):
-    """What was reported."""
+    """The reports of one or more recordings."""
 
     reports: list[ReportAnswer]
     unread: list[UnreadRecording]
     index: str | None
-    """The page that lists them; None without ``--index``."""
+    """The page that lists the reports; null without ``--index``."""

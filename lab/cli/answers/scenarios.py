@@ -1,4 +1,4 @@
-"""What ``rocelab scenario`` answers."""
+"""The ``--json`` answers of ``rocelab scenario``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from lab.cli.answers.base import Answer
 
 
 class ListedScenario(Answer):
-    """A scenario of a folder."""
+    """A scenario in a folder."""
 
     name: str
     title: str
     topology: str
-    """The file of its fabric."""
+    """The topology file of its fabric."""
 
 
 class ListedExample(Answer):
@@ -21,11 +21,11 @@ class ListedExample(Answer):
 
     name: str
     about: str
-    """Its first sentence."""
+    """The first sentence of its description."""
 
 
 class Explained(Answer):
-    """A check, and what is true of a recording that passes it."""
+    """A check, and the condition that a passing recording meets."""
 
     name: str
     meaning: str
@@ -35,7 +35,7 @@ class ScenarioParameter(Explained):
     """A parameter of a scenario."""
 
     default: str | None
-    """None for one that must be given."""
+    """null if the parameter is required."""
 
 
 class ScenarioShow(Answer):
@@ -44,52 +44,52 @@ class ScenarioShow(Answer):
     name: str
     topology: str
     places: list[str]
-    """Where ``run --at`` can put the fault; the first is the default."""
+    """Places for the fault with ``run --at``; the first is the default."""
     text: str
-    """Story, figure and numbers."""
+    """Story, figure and numbers of the scenario."""
     parameters: list[ScenarioParameter]
     checks: list[Explained]
 
 
 class CheckVerdict(Answer):
-    """What a check says of a recording."""
+    """The verdict of a check on a recording."""
 
     name: str
     outcome: Literal["pass", "fail", "unknown"]
     evidence: str
-    """The figures that show it."""
+    """The figures behind the verdict."""
 
 
 class JudgementAnswer(Answer):
-    """A recording, judged by the checks of its scenario."""
+    """A recording with the verdicts of its scenario's checks."""
 
     scenario: str
     recording: str
-    """Its folder."""
+    """The folder of the recording."""
     outcome: Literal["pass", "fail", "unknown"]
-    """The worst of its checks."""
+    """The worst outcome of its checks."""
     checks: list[CheckVerdict]
 
 
 class Broken(Answer):
-    """A challenge that was begun: what is wrong is not told."""
+    """A challenge that has begun; the fault stays hidden."""
 
     fabric: str
     workload: str
-    """Who does what meanwhile."""
+    """The traffic that runs meanwhile."""
     level: int
-    """How hard it is, 1 to 3."""
+    """Difficulty, 1 to 3."""
 
 
 class Hint(Answer):
-    """A rung of the ladder."""
+    """One of the hints, which become more specific."""
 
     rung: Literal["symptom", "where", "counter", "command", "what it shows"]
     text: str
 
 
 class Hints(Answer):
-    """The hints that were given, the last one now."""
+    """All hints shown so far; the newest is last."""
 
     fabric: str
     given: list[Hint]
@@ -97,29 +97,29 @@ class Hints(Answer):
 
 
 class Checked(Answer):
-    """What of an answer is right."""
+    """The verdict on a proposed answer to a challenge."""
 
     verdict: Literal["right", "right cause, wrong place", "wrong"]
     told: str
-    """What contradicts it, where it is not."""
+    """Evidence against the answer; empty if it is right."""
 
 
 class Score(Answer):
-    """How somebody did in a challenge."""
+    """The score of a challenge."""
 
     scenario: str
     when: float
-    """It was begun, in seconds since 1970."""
+    """Start of the challenge, in seconds since 1970."""
     seconds: float
-    """To the right answer, or until it was given up."""
+    """Time until the right answer, or until the user gave up."""
     hints: int
     wrong: int
-    """Answers that were not right."""
+    """Number of wrong answers."""
     solved: bool
 
 
 class Fixed(Answer):
-    """A challenge that was mended, and the checks of its scenario that verify it."""
+    """A challenge whose fault was healed, and the checks of its scenario that verify it."""
 
     fabric: str
     fix: str
@@ -128,7 +128,7 @@ class Fixed(Answer):
 
 
 class ExplanationAnswer(Answer):
-    """All that is to be said of a challenge."""
+    """The full explanation of a challenge."""
 
     scenario: str
     title: str
@@ -139,5 +139,5 @@ class ExplanationAnswer(Answer):
     prevention: str
     hints: list[Hint]
     text: str
-    """Story, figure and numbers."""
+    """Story, figure and numbers of the scenario."""
     score: Score

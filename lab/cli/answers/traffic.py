@@ -1,4 +1,4 @@
-"""What is answered about RDMA and what is expected of it: ``rocelab rdma`` and ``rocelab expect``."""
+"""The ``--json`` answers of ``rocelab rdma`` and ``rocelab expect``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ else:
 
 class _Measured(Answer):
     time: Literal["host", "virtual"]
-    """Whose time the machine lives in."""
+    """Clock of the machine: real time (host), or the VM's virtual time."""
     counters: dict[str, dict[str, int]]
-    """By host: by how much its device's counters grew."""
+    """Growth of each host's RDMA counters."""
     counters_window_s: float
     balance: Balance
 
@@ -34,7 +34,7 @@ class RdmaBw(_Measured):
     all: Total
     arrivals: list[Arrived]
     margin_s: float = 0
-    """Seconds for which the pairs transferred before, and after, what was measured: ports count these, too."""
+    """Seconds of traffic before and after the measurement, which port counters include."""
 
 
 class RdmaLat(_Measured):
@@ -42,7 +42,7 @@ class RdmaLat(_Measured):
 
     pairs: list[LatencyResult]
     warnings: tuple[str, ...] = ()
-    """What makes the figures others than the network's."""
+    """Reasons why the figures are not those of the network."""
 
 
 class GidAnswer(Answer):
@@ -50,9 +50,9 @@ class GidAnswer(Answer):
 
     index: int
     gid: str
-    """An IPv4 address where it is one mapped into IPv6."""
+    """An IPv4 address if the GID is an IPv4-mapped IPv6 address."""
     type: str
-    """As the kernel calls it: RoCE v2."""
+    """The kernel's name of the type: RoCE v2."""
 
 
 class RdmaDevice(Answer):
@@ -62,7 +62,7 @@ class RdmaDevice(Answer):
     interface: str
     device: str
     state: str
-    """ACTIVE, or MISSING."""
+    """ACTIVE or MISSING."""
     address: str
     gids: list[GidAnswer]
 
@@ -80,7 +80,7 @@ class ExpectationAnswer(Answer):
     expected: str
     verdict: Literal["pass", "fail", "unknown"]
     value: float | None
-    """What was seen, in bytes, bit/s or seconds; None where it was not measured."""
+    """The measured value in bytes, bit/s or seconds; null if it was not measured."""
     seen: str
 
 
@@ -89,4 +89,4 @@ class Expect(Answer):
 
     expectations: list[ExpectationAnswer]
     verdict: Literal["pass", "fail", "unknown"]
-    """The worst of them."""
+    """The worst verdict of the expectations."""
